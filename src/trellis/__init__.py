@@ -1,0 +1,45 @@
+"""Trellis: structured prediction, learned for the loss you care about.
+
+The public names are imported on first use, so that ``import trellis`` (and ``trellis --help``) stay fast.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# public name -> module that defines it (a module stands for itself)
+_EXPORTS = {
+    "SequenceLabeler": "trellis.estimators.sequence_labeler",
+    "load": "trellis.estimators.persistence",
+    "ChainScores": "trellis.scores.parts",
+    "Sequences": "trellis.data.sequences",
+    "losses": "trellis.losses",
+    "metrics": "trellis.metrics",
+    "objectives": "trellis.objectives",
+    "solvers": "trellis.solvers",
+}
+
+__all__ = ["__version__", *_EXPORTS]
+
+if TYPE_CHECKING:
+    from trellis import losses, metrics, objectives, solvers
+    from trellis.data.sequences import Sequences
+    from trellis.estimators.persistence import load
+    from trellis.estimators.sequence_labeler import SequenceLabeler
+    from trellis.scores.parts import ChainScores
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _EXPORTS:
+        raise AttributeError(f"module 'trellis' has no attribute {name!r}")
+    module = import_module(_EXPORTS[name])
+    value = module if _EXPORTS[name] == f"trellis.{name}" else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

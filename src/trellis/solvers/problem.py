@@ -1,0 +1,43 @@
+"""What a solver may ask of a problem.
+
+Every problem is
+
+    min_w  sum_i c_i f_i(w) + (l2 / 2) ||w||^2 + l1 ||w||_1
+
+with one ``f_i`` per example and ``c_i`` its sample weight: **sums, not means**, so CRFsuite's ``c2`` is ``l2 / 2`` and the
+structural SVM's ``C`` is ``1 / l2``. The problem reports the data term alone; the solver adds the regulariser.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from scipy.sparse import csr_array
+
+from trellis.scores.parts import FloatArray
+
+
+class Problem(Protocol):
+    """The batch view: enough for quasi-Newton and 1-slack cutting planes."""
+
+    l1: float
+    l2: float
+
+    @property
+    def dimension(self) -> int: ...
+
+    @property
+    def n_examples(self) -> int: ...
+
+    def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
+        """The data term sum_i c_i f_i(w) and a (sub)gradient of it."""
+
+
+class PlaneProblem(Problem, Protocol):
+    """A problem whose f_i are maxima of affine functions: n-slack cutting planes ask for one plane per example."""
+
+    def example_planes(self, weights: FloatArray) -> tuple[FloatArray, csr_array]:
+        """Values c_i f_i(w) (n,) and their subgradients, one sparse row per example (n, dimension).
+
+        The plane of example i is  w' -> values[i] + rows[i] . (w' - w), a lower bound on c_i f_i.
+        """
