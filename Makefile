@@ -1,0 +1,64 @@
+# Everything runs in a virtual environment of its own, made on first use: a fresh clone needs only Python 3.11 and make.
+# Stamp files inside it remember what is installed, so that later runs start at once.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+# Numba's cache does not notice edits in kernels that a kernel calls: one cache folder per state of all the kernels does.
+# The tests compute the same key (tests/conftest.py), so that tests, demo and benchmarks share what is compiled.
+KERNELS := $(shell find src -name '*_kernels.py' | LC_ALL=C sort | xargs cat | (sha256sum 2>/dev/null || shasum -a 256) | cut -c1-16)
+export TRELLIS_TEST_CACHE := $(CURDIR)/.numba_cache
+export NUMBA_CACHE_DIR    := $(TRELLIS_TEST_CACHE)/$(KERNELS)
+
+.PHONY: help test demo bench lint format clean
+.DEFAULT_GOAL := help
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-7s %s\n", $$1, $$2 }'
+
+test: $(VENV)/.test  ## check style, types and imports, then run the tests
+	@lint=0; $(MAKE) --no-print-directory lint || lint=1; \
+	$(BIN)/python -m pytest && { [ $$lint = 0 ] || { echo 'make lint failed, see above' >&2; exit 1; }; }
+
+demo: $(VENV)/.plot  ## read strings of handwritten digits with every objective; picture in demo_output/
+	@$(BIN)/python examples/digit_strings.py
+
+bench: $(VENV)/.bench  ## measure against other libraries
+	@set -e; for script in benchmarks/[!_]*.py; do echo "== $$script"; $(BIN)/python $$script; done
+
+lint: $(VENV)/.test  ## ruff, mypy and the direction of imports
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo > $(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
+
+format: $(VENV)/.test  ## write the sources in the house style
+	@$(BIN)/ruff check --quiet --fix .
+	@$(BIN)/ruff format --quiet .
+
+clean:  ## remove the environment and everything that was made
+	rm -rf $(VENV) .numba_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist demo_output
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "Trellis needs Python 3.11 or newer as '$(PYTHON)'; name one with: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.plot: $(VENV)/.python pyproject.toml
+	@echo 'installing trellis and what it needs into $(VENV) ...'
+	@$(PIP) --editable '.[plot]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.python pyproject.toml
+	@echo 'installing trellis, test and lint tools into $(VENV) ...'
+	@$(PIP) --editable '.[test,lint]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.python pyproject.toml
+	@echo 'installing trellis and the libraries to compare with into $(VENV) ...'
+	@$(PIP) --editable '.[bench]'
+	@touch $@
