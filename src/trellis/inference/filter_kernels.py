@@ -1,0 +1,138 @@
+# mypy: allow-untyped-defs
+"""A chain read backwards: filter forward, then step back by conditional probabilities.
+
+The filter keeps normalised log-probabilities, so a chain of a million steps with scores of 1e4 is as exact
+as a short one:
+
+    f[0, k] = start[k] + u[0, k] - log-sum                f[t, k] = u[t, k] + arrive[t, k] - log-sum
+    arrive[t, k] = log sum_j exp( f[t-1, j] + a[t, j, k] )
+    q[j, k] = p(y_{t-1} = j | y_t = k) = exp( f[t-1, j] + a[t, j, k] - arrive[t, k] )
+
+and the posterior runs backwards, p_{t-1}(j) = sum_k q[j, k] p_t(k), from p_{n-1}(k) proportional to
+exp(f[n-1, k] + end[k]). Entropy, samples and covariances are read off q and p without any difference of
+large numbers.
+
+exp(f + a) is computed as exp(f - max f) * exp(a - column max), the second factor once for a shared ``a``.
+What underflows there is below 1e-308; a column whose sum is not far above that (``TINY``) is computed again
+with its own maximum shifted out.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trellis.numerics import kernel
+
+TINY = 1e-250
+
+
+@kernel
+def exp_columns(a, shift, e):
+    """e[j, k] = exp(a[j, k] - shift[k]), shift[k] = max_j a[j, k]; a column of -inf gives zeros."""
+    K = a.shape[0]
+    shift[:] = a[0]
+    for j in range(1, K):
+        for k in range(K):
+            shift[k] = max(shift[k], a[j, k])
+    for k in range(K):
+        if shift[k] == -np.inf:
+            shift[k] = 0.0
+    for j in range(K):
+        for k in range(K):
+            e[j, k] = np.exp(a[j, k] - shift[k])
+
+
+@kernel
+def condition(f, a, shift, e, weight, arrive, q):
+    """One step of the filter: ``arrive`` (K,) and ``q`` (K, K) from f = f[t-1] and a = a[t].
+
+    ``shift`` and ``e`` are those of :func:`exp_columns`; ``weight`` (K,) is scratch. A label that cannot be
+    reached has arrive ``-inf`` and a column of zeros.
+    """
+    K = f.shape[0]
+    top = f.max()
+    arrive[:] = 0.0
+    for j in range(K):
+        w = np.exp(f[j] - top)
+        weight[j] = w
+        for k in range(K):
+            q[j, k] = w * e[j, k]
+            arrive[k] += q[j, k]
+    for k in range(K):
+        weight[k] = 1.0 / arrive[k] if arrive[k] > TINY else 0.0
+    for j in range(K):
+        for k in range(K):
+            q[j, k] *= weight[k]
+    for k in range(K):
+        if weight[k] > 0.0:
+            arrive[k] = np.log(arrive[k]) + shift[k] + top
+        else:
+            arrive[k] = _condition_column(f, a[:, k], q[:, k])
+
+
+@kernel
+def _condition_column(f, column, q):
+    """The same for one column, with the maximum of f + column shifted out: safe for scores of any size."""
+    K = f.shape[0]
+    top = -np.inf
+    for j in range(K):
+        top = max(top, f[j] + column[j])
+    if top == -np.inf:
+        q[:] = 0.0
+        return -np.inf
+    total = 0.0
+    for j in range(K):
+        q[j] = np.exp(f[j] + column[j] - top)
+        total += q[j]
+    for j in range(K):
+        q[j] /= total
+    return top + np.log(total)
+
+
+@kernel
+def normalise(f):
+    """Subtract log sum exp(f) in place; returns False, and leaves f, when everything is -inf."""
+    top = f.max()
+    if top == -np.inf:
+        return False
+    total = 0.0
+    for k in range(f.shape[0]):
+        total += np.exp(f[k] - top)
+    log_total = top + np.log(total)
+    for k in range(f.shape[0]):
+        f[k] -= log_total
+    return True
+
+
+@kernel
+def posterior_at_end(f, end, p):
+    """p(k) proportional to exp(f[k] + end[k]); returns False when no label may end the chain."""
+    for k in range(f.shape[0]):
+        p[k] = f[k] + end[k]
+    if not normalise(p):
+        return False
+    for k in range(f.shape[0]):
+        p[k] = np.exp(p[k])
+    return True
+
+
+@kernel
+def filter_forward(u, a, start, f, shift, e, weight, q):
+    """Fill ``f`` (n, K); returns False when the chain dies on the way. The rest is scratch, see condition."""
+    n, K = u.shape
+    step = 0 if a.shape[0] == 1 else 1
+    for k in range(K):
+        f[0, k] = start[k] + u[0, k]
+    if not normalise(f[0]):
+        return False
+    if step == 0:
+        exp_columns(a[0], shift, e)
+    for t in range(1, n):
+        if step:
+            exp_columns(a[t], shift, e)
+        condition(f[t - 1], a[t * step], shift, e, weight, f[t], q)
+        for k in range(K):
+            f[t, k] += u[t, k]
+        if not normalise(f[t]):
+            return False
+    return True
