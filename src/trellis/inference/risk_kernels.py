@@ -129,3 +129,17 @@ def _step_back(q, cost, r_before, cost_before, p, b, scratch, d_trans, weight):
             d_trans[j, k] += weight * q[j, k] * (p[k] * deviation + onward[k])
     p[:] = p_before
     return mean_before
+
+
+@kernel
+def expected_loss_batch(
+    unary, transitions, start, end, offsets, first, last, cost, values, d_unary, d_trans, d_start, d_end
+):
+    """:func:`expected_loss` of weight 1 for sequences first..last-1; fills ``values`` (S,)."""
+    for i in range(first, last):
+        lo, hi = offsets[i], offsets[i + 1]
+        a = transitions if transitions.shape[0] == 1 else transitions[lo:hi]
+        d_a = d_trans if d_trans.shape[0] == 1 else d_trans[lo:hi]
+        values[i] = expected_loss(
+            unary[lo:hi], a, start, end, cost[lo:hi], d_unary[lo:hi], d_a, d_start, d_end, 1.0
+        )

@@ -100,3 +100,24 @@ def entropy(u, a, start, end, f):
             before[j] = mass
         p[:] = before
     return total
+
+
+@kernel
+def sample_batch(unary, transitions, start, end, offsets, first, last, uniforms, labels):
+    """:func:`sample` for sequences first..last-1; returns the first that has no labelling, or -1."""
+    for i in range(first, last):
+        lo, hi = offsets[i], offsets[i + 1]
+        a = transitions if transitions.shape[0] == 1 else transitions[lo:hi]
+        f = np.empty((hi - lo, unary.shape[1]))
+        if not sample(unary[lo:hi], a, start, end, uniforms[:, lo:hi], f, labels[:, lo:hi]):
+            return i
+    return -1
+
+
+@kernel
+def entropy_batch(unary, transitions, start, end, offsets, first, last, values):
+    """:func:`entropy` for sequences first..last-1, into ``values`` (S,)."""
+    for i in range(first, last):
+        lo, hi = offsets[i], offsets[i + 1]
+        a = transitions if transitions.shape[0] == 1 else transitions[lo:hi]
+        values[i] = entropy(unary[lo:hi], a, start, end, np.empty((hi - lo, unary.shape[1])))

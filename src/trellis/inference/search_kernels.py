@@ -19,7 +19,7 @@ def best_different(u, a, start, end, given, v, same, path):
 
     Returns ``-inf`` (and leaves ``path`` as it was) when there is none. Scratch: ``v`` (n, K), ``same`` (n,).
 
-    One bit, "already differs", doubles the states of Viterbi; of prefixes that do not differ there is only one:
+    One bit, "already differs", doubles the states of Viterbi, but only one prefix does not differ yet:
 
         same[t] = score of given[0..t]
         v[t, k] = u[t, k] + max( max_j v[t-1, j] + a[t, j, k],
@@ -145,3 +145,27 @@ def _merge(lists, extra, heads, offers, out, source):
         source[rank] = arg * k + heads[arg]
         heads[arg] += 1
         offers[arg] = lists[arg, heads[arg]] + extra[arg] if heads[arg] < k else -np.inf
+
+
+@kernel
+def best_different_batch(unary, transitions, start, end, offsets, first, last, given, labels, scores):
+    """:func:`best_different` for sequences first..last-1; labels are -1 where there is none."""
+    longest = 0
+    for i in range(first, last):
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    v, same = np.empty((longest, unary.shape[1])), np.empty(longest)
+    for i in range(first, last):
+        lo, hi = offsets[i], offsets[i + 1]
+        labels[lo:hi] = -1
+        a = transitions if transitions.shape[0] == 1 else transitions[lo:hi]
+        n = hi - lo
+        scores[i] = best_different(unary[lo:hi], a, start, end, given[lo:hi], v[:n], same[:n], labels[lo:hi])
+
+
+@kernel
+def k_best_batch(unary, transitions, start, end, offsets, first, last, k, labels, scores):
+    """:func:`k_best` for sequences first..last-1, into ``labels`` (k, N) and ``scores`` (S, k)."""
+    for i in range(first, last):
+        lo, hi = offsets[i], offsets[i + 1]
+        a = transitions if transitions.shape[0] == 1 else transitions[lo:hi]
+        k_best(unary[lo:hi], a, start, end, k, labels[:, lo:hi], scores[i])
