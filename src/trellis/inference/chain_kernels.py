@@ -1,0 +1,390 @@
+"""The two dynamic programmes of a chain, max-plus (Viterbi) and sum-product (forward-backward), for one sequence.
+
+``u``: (n, K) unaries of the sequence. ``a``: (1, K, K) shared transitions, or (n, K, K) where row t leads into step t. ``start``, ``end``:
+(K,). ``-inf`` forbids. All scratch comes from the caller, who reuses it from sequence to sequence.
+
+Sum-product runs on *scaled probabilities*: exp of each unary row after its maximum is shifted out, exp of the transitions after
+theirs, and messages normalised at every step. That costs K exponentials a step in place of the K^2 of a log-space recursion. It is
+exact to rounding while no message that should be positive underflows. The kernel watches for that: with all factors above
+``TINY`` = 1e-100 a product of three of them cannot underflow, so a positive factor below it makes the kernel give up (NaN), and
+the caller takes the log-space path, which is slower and always right.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from trellis.numerics import kernel, max_kernel, strict_kernel
+
+TINY = 1e-100
+RANGE = 230.0  # exp(-RANGE) is just above TINY
+
+# exp(r) on |r| <= ln(2)/2 by its Taylor polynomial: the remainder r^13/13! is below 2e-16 there.
+_C2, _C3, _C4, _C5, _C6, _C7 = (1.0 / math.factorial(i) for i in range(2, 8))
+_C8, _C9, _C10, _C11, _C12 = (1.0 / math.factorial(i) for i in range(8, 13))
+_LOG2E, _LN2_HIGH, _LN2_LOW = 1.4426950408889634, 6.93147180369123816490e-01, 1.90821492927058770002e-10
+_ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it leaves the nearest integer in the low bits of the mantissa
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _bits(typingctx, x):  # type: ignore[no-untyped-def]
+    """The 64 bits of a float, as an integer."""
+    return types.int64(types.float64), lambda context, builder, sig, args: builder.bitcast(args[0], ir.IntType(64))
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _from_bits(typingctx, x):  # type: ignore[no-untyped-def]
+    return types.float64(types.int64), lambda context, builder, sig, args: builder.bitcast(args[0], ir.DoubleType())
+
+
+@strict_kernel
+def exp_shifted(x, shift, out):
+    """out = exp(x - shift) for x <= shift, and 0 below exp(-708). A loop that LLVM turns into SIMD, unlike calls of libm."""
+    for k in range(x.shape[0]):
+        v = x[k] - shift
+        small = v < -708.0
+        v = -708.0 if small else v
+        t = v * _LOG2E + _ROUND
+        m = t - _ROUND
+        r = (v - m * _LN2_HIGH) - m * _LN2_LOW
+        p = _C12
+        p = p * r + _C11
+        p = p * r + _C10
+        p = p * r + _C9
+        p = p * r + _C8
+        p = p * r + _C7
+        p = p * r + _C6
+        p = p * r + _C5
+        p = p * r + _C4
+        p = p * r + _C3
+        p = p * r + _C2
+        p = p * r * r + r + 1.0
+        out[k] = 0.0 if small else _from_bits(_bits(p) + (_bits(t) << 52))
+
+
+@max_kernel
+def viterbi(u, a, start, end, v, path):
+    """Best labelling into ``path`` (n,), its score returned (-inf if none is allowed). ``v``: (n, K) scratch.
+
+    v[t, k] = u[t, k] + max_j (v[t-1, j] + a[t, j, k]). No back pointers are kept: the backward walk asks again for the best
+    predecessor of the one label it is at. Ties go to the smallest label, from the last step backwards.
+    """
+    n, K = u.shape
+    if n == 0:
+        return 0.0
+    step = 0 if a.shape[0] == 1 else 1
+    v0, u0 = v[0], u[0]
+    for k in range(K):
+        v0[k] = start[k] + u0[k]
+    for t in range(1, n):
+        vp, vt, ut, at = v[t - 1], v[t], u[t], a[t * step]
+        for k in range(K):
+            vt[k] = -np.inf
+        j = 0
+        while j + 3 < K:
+            x0, x1, x2, x3 = vp[j], vp[j + 1], vp[j + 2], vp[j + 3]
+            for k in range(K):
+                y0 = x0 + at[j, k]
+                y1 = x1 + at[j + 1, k]
+                y2 = x2 + at[j + 2, k]
+                y3 = x3 + at[j + 3, k]
+                y0 = y1 if y1 > y0 else y0
+                y2 = y3 if y3 > y2 else y2
+                y0 = y2 if y2 > y0 else y0
+                vt[k] = y0 if y0 > vt[k] else vt[k]
+            j += 4
+        while j < K:
+            x0 = vp[j]
+            for k in range(K):
+                y0 = x0 + at[j, k]
+                vt[k] = y0 if y0 > vt[k] else vt[k]
+            j += 1
+        for k in range(K):
+            vt[k] += ut[k]
+    last = v[n - 1]
+    best, label = -np.inf, 0
+    for k in range(K):
+        if last[k] + end[k] > best:
+            best, label = last[k] + end[k], k
+    path[n - 1] = label
+    for t in range(n - 1, 0, -1):
+        vp, at = v[t - 1], a[t * step]
+        top, previous = -np.inf, 0
+        for j in range(K):
+            if vp[j] + at[j, label] > top:
+                top, previous = vp[j] + at[j, label], j
+        label = previous
+        path[t - 1] = label
+    return best
+
+
+@kernel
+def score_labels(u, a, start, end, labels):
+    """start[y_1] + sum_t u[t, y_t] + sum_t a[t, y_{t-1}, y_t] + end[y_n]."""
+    n = u.shape[0]
+    if n == 0:
+        return 0.0
+    step = 0 if a.shape[0] == 1 else 1
+    total = start[labels[0]] + u[0, labels[0]] + end[labels[n - 1]]
+    for t in range(1, n):
+        total += u[t, labels[t]] + a[t * step, labels[t - 1], labels[t]]
+    return total
+
+
+@kernel
+def exp_transitions(a, ea, ea_t, shift):
+    """ea = exp(a - shift), and its transpose; returns whether scaled messages may use it.
+
+    ``shift`` (1,) or (n,): the maximum of each matrix. A matrix whose finite scores span more than RANGE is not safe.
+    """
+    m, K = a.shape[0], a.shape[1]
+    safe = True
+    for t in range(m):
+        top, low = -np.inf, np.inf
+        for j in range(K):
+            for k in range(K):
+                x = a[t, j, k]
+                top = x if x > top else top
+                low = x if (x < low and x > -np.inf) else low
+        if top == -np.inf:
+            top, low = 0.0, 0.0
+        shift[t] = top
+        if top - low > RANGE:
+            safe = False
+        for j in range(K):
+            exp_shifted(a[t, j], top, ea[t, j])
+            for k in range(K):
+                ea_t[t, k, j] = ea[t, j, k]
+    return safe
+
+
+@kernel
+def _times(M, x, out):
+    """out = M x, four rows at a time so that x is loaded once for four dot products."""
+    K = out.shape[0]
+    j = 0
+    while j + 3 < K:
+        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+        for k in range(K):
+            y = x[k]
+            s0 += y * M[j, k]
+            s1 += y * M[j + 1, k]
+            s2 += y * M[j + 2, k]
+            s3 += y * M[j + 3, k]
+        out[j], out[j + 1], out[j + 2], out[j + 3] = s0, s1, s2, s3
+        j += 4
+    while j < K:
+        s0 = 0.0
+        for k in range(K):
+            s0 += x[k] * M[j, k]
+        out[j] = s0
+        j += 1
+
+
+@kernel
+def scaled_forward(u, start, end, ea_t, shift, alpha, e, scale):
+    """Normalised forward messages; returns log Z, -inf if no labelling is allowed, NaN if scaling is not safe.
+
+    e[t] = exp(u[t] - max u[t]) (start and end scores added to the first and last row),
+    alpha[t] = (alpha[t-1] ea) * e[t] / c_t,  scale[t] = 1 / c_t,  log Z = sum_t log c_t + max u[t] + shift.
+    """
+    n, K = u.shape
+    step = 0 if ea_t.shape[0] == 1 else 1
+    log_z = 0.0
+    for t in range(n):
+        ut, et, at = u[t], e[t], alpha[t]
+        if t == 0 or t == n - 1:
+            for k in range(K):
+                x = ut[k]
+                if t == 0:
+                    x += start[k]
+                if t == n - 1:
+                    x += end[k]
+                at[k] = x
+            ut = at  # the messages are not there yet: use their row as scratch
+        top, low = -np.inf, np.inf
+        for k in range(K):
+            x = ut[k]
+            top = x if x > top else top
+            low = x if (x < low and x > -np.inf) else low
+        if top == -np.inf:
+            return -np.inf
+        if top - low > RANGE:
+            return np.nan
+        exp_shifted(ut, top, et)
+        log_z += top
+        c = 0.0
+        if t == 0:
+            for k in range(K):
+                at[k] = et[k]
+                c += et[k]
+        else:
+            _times(ea_t[t * step], alpha[t - 1], at)
+            for k in range(K):
+                at[k] *= et[k]
+                c += at[k]
+            log_z += shift[t * step]
+        if c == 0.0:
+            return -np.inf
+        r = 1.0 / c
+        scale[t] = r
+        log_z += math.log(c)
+        lost = 0.0
+        for k in range(K):
+            x = at[k] * r
+            at[k] = x
+            lost += 1.0 if (x < TINY and x > 0.0) else 0.0
+        if lost > 0.0:
+            return np.nan
+    return log_z
+
+
+@kernel
+def scaled_backward(ea, alpha, e, scale, beta, marginals):
+    """Backward messages, folded into what the marginals need.
+
+    w[t] = e[t] * beta[t] / c_t replaces e[t];  beta[t-1] = ea w[t];  P(y_t = k) = alpha[t, k] beta[t, k] into ``marginals``, and
+    P(y_{t-1} = j, y_t = k) = alpha[t-1, j] ea[j, k] w[t, k]. Labels that no forward message reaches are dropped from w: they
+    carry no probability, and their beta may be as large as it likes.
+    """
+    n, K = alpha.shape
+    step = 0 if ea.shape[0] == 1 else 1
+    for k in range(K):
+        beta[k] = 1.0
+    for t in range(n - 1, -1, -1):
+        at, et, mt, r = alpha[t], e[t], marginals[t], scale[t]
+        for k in range(K):
+            b = beta[k] if at[k] > 0.0 else 0.0
+            mt[k] = at[k] * b
+            et[k] *= b * r
+        if t > 0:
+            _times(ea[t * step], et, beta)
+
+
+@kernel
+def add_outer(alpha, w, outer):
+    """outer += sum_t alpha[t-1] w[t]^T, four steps at a time. Times ea, these are the summed pairwise marginals."""
+    n, K = alpha.shape
+    t = 1
+    while t + 3 < n:
+        a0, a1, a2, a3 = alpha[t - 1], alpha[t], alpha[t + 1], alpha[t + 2]
+        w0, w1, w2, w3 = w[t], w[t + 1], w[t + 2], w[t + 3]
+        for j in range(K):
+            x0, x1, x2, x3 = a0[j], a1[j], a2[j], a3[j]
+            row = outer[j]
+            for k in range(K):
+                row[k] += (x0 * w0[k] + x1 * w1[k]) + (x2 * w2[k] + x3 * w3[k])
+        t += 4
+    while t < n:
+        a0, w0 = alpha[t - 1], w[t]
+        for j in range(K):
+            x0 = a0[j]
+            row = outer[j]
+            for k in range(K):
+                row[k] += x0 * w0[k]
+        t += 1
+
+
+@kernel
+def pairwise_steps(ea, alpha, w, pairs):
+    """pairs[t, j, k] = P(y_{t-1} = j, y_t = k) for t >= 1; row 0 is zero."""
+    n, K = alpha.shape
+    step = 0 if ea.shape[0] == 1 else 1
+    pairs[0] = 0.0
+    for t in range(1, n):
+        m = ea[t * step]
+        for j in range(K):
+            for k in range(K):
+                pairs[t, j, k] = alpha[t - 1, j] * m[j, k] * w[t, k]
+
+
+@kernel
+def _log_sum(x):
+    """log sum_k exp(x[k]), -inf for an empty sum."""
+    top = -np.inf
+    for k in range(x.shape[0]):
+        top = x[k] if x[k] > top else top
+    if top == -np.inf:
+        return top
+    s = 0.0
+    for k in range(x.shape[0]):
+        s += math.exp(x[k] - top)
+    return top + math.log(s)
+
+
+@kernel
+def log_forward(u, a, start, end, alpha):
+    """The safe path: alpha[t, k] = u[t, k] + log sum_j exp(alpha[t-1, j] + a[t, j, k]); returns log Z."""
+    n, K = u.shape
+    step = 0 if a.shape[0] == 1 else 1
+    row = np.empty(K)
+    for k in range(K):
+        alpha[0, k] = start[k] + u[0, k]
+    for t in range(1, n):
+        at = a[t * step]
+        for k in range(K):
+            for j in range(K):
+                row[j] = alpha[t - 1, j] + at[j, k]
+            alpha[t, k] = _log_sum(row) + u[t, k]
+    for k in range(K):
+        row[k] = alpha[n - 1, k] + end[k]
+    return _log_sum(row)
+
+
+@kernel
+def log_backward(u, a, end, log_z, alpha, marginals, pairs, pairs_per_step):
+    """Marginals from log-space messages. ``pairs``: (1, K, K), *added to*, or (n, K, K) if ``pairs_per_step``, written."""
+    n, K = u.shape
+    step = 0 if a.shape[0] == 1 else 1
+    beta, new, row = end.copy(), np.empty(K), np.empty(K)
+    if pairs_per_step:
+        pairs[0] = 0.0
+    for t in range(n - 1, -1, -1):
+        for k in range(K):
+            marginals[t, k] = math.exp(alpha[t, k] + beta[k] - log_z)
+        if t == 0:
+            break
+        at = a[t * step]
+        for j in range(K):
+            for k in range(K):
+                row[k] = at[j, k] + u[t, k] + beta[k]
+                p = math.exp(alpha[t - 1, j] + row[k] - log_z)
+                if pairs_per_step:
+                    pairs[t, j, k] = p
+                else:
+                    pairs[0, j, k] += p
+            new[j] = _log_sum(row)
+        for j in range(K):
+            beta[j] = new[j]
+
+
+@kernel
+def forward_backward(u, a, start, end, safe, ea, ea_t, shift, alpha, e, scale, beta, marginals, outer, pairs):
+    """log Z and the marginals of one sequence, by scaled messages where they are safe and in log space where not.
+
+    ``safe, ea, ea_t, shift``: from :func:`exp_transitions`. Pairwise marginals: for shared transitions ``outer`` (K, K) gets
+    the raw sum of alpha w^T, still to be multiplied by ``ea`` (once a shard is enough), and only the log-space path adds finished
+    ones to ``pairs`` (1, K, K); for per-step transitions ``pairs`` (n, K, K) is written. -inf: no labelling is allowed.
+    """
+    n = u.shape[0]
+    if n == 0:
+        return 0.0
+    per_step = a.shape[0] > 1 or pairs.shape[0] > 1
+    log_z = scaled_forward(u, start, end, ea_t, shift, alpha, e, scale) if safe else np.nan
+    if log_z == log_z:
+        if log_z > -np.inf:
+            scaled_backward(ea, alpha[:n], e, scale, beta, marginals)
+            if per_step:
+                pairwise_steps(ea, alpha[:n], e, pairs)
+            else:
+                add_outer(alpha[:n], e, outer)
+        return log_z
+    log_z = log_forward(u, a, start, end, alpha)
+    if log_z > -np.inf:
+        log_backward(u, a, end, log_z, alpha, marginals, pairs, per_step)
+    return log_z
