@@ -1,0 +1,22 @@
+"""The command line: ``trellis train | tag | evaluate | inspect``, one file per command.
+
+Commands import the library inside their functions, so that ``trellis --help`` answers at once. Whatever the
+user got wrong comes back as one line on stderr and exit code 2; a traceback means a defect of Trellis.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from trellis.errors import TrellisError
+
+
+def main() -> None:
+    """The entry point of the ``trellis`` program."""
+    from trellis.cli.app import app
+
+    try:
+        app(prog_name="trellis")
+    except TrellisError as error:
+        print(f"trellis: error: {error}", file=sys.stderr)
+        sys.exit(2)
