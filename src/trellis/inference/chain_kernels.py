@@ -19,6 +19,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from trellis.inference.filter_kernels import filter_marginals
 from trellis.numerics import kernel, max_kernel, strict_kernel
 
 TINY = 1e-100
@@ -304,66 +305,6 @@ def pairwise_steps(ea, alpha, w, pairs):
 
 
 @kernel
-def _log_sum(x):
-    """log sum_k exp(x[k]), -inf for an empty sum."""
-    top = -np.inf
-    for k in range(x.shape[0]):
-        top = x[k] if x[k] > top else top
-    if top == -np.inf:
-        return top
-    s = 0.0
-    for k in range(x.shape[0]):
-        s += math.exp(x[k] - top)
-    return top + math.log(s)
-
-
-@kernel
-def log_forward(u, a, start, end, alpha):
-    """The safe path: alpha[t, k] = u[t, k] + log sum_j exp(alpha[t-1, j] + a[t, j, k]); returns log Z."""
-    n, K = u.shape
-    step = 0 if a.shape[0] == 1 else 1
-    row = np.empty(K)
-    for k in range(K):
-        alpha[0, k] = start[k] + u[0, k]
-    for t in range(1, n):
-        at = a[t * step]
-        for k in range(K):
-            for j in range(K):
-                row[j] = alpha[t - 1, j] + at[j, k]
-            alpha[t, k] = _log_sum(row) + u[t, k]
-    for k in range(K):
-        row[k] = alpha[n - 1, k] + end[k]
-    return _log_sum(row)
-
-
-@kernel
-def log_backward(u, a, end, log_z, alpha, marginals, pairs, pairs_per_step):
-    """Marginals from log-space messages. ``pairs``: (1, K, K), *added to*, or (n, K, K) if ``pairs_per_step``, written."""
-    n, K = u.shape
-    step = 0 if a.shape[0] == 1 else 1
-    beta, new, row = end.copy(), np.empty(K), np.empty(K)
-    if pairs_per_step:
-        pairs[0] = 0.0
-    for t in range(n - 1, -1, -1):
-        for k in range(K):
-            marginals[t, k] = math.exp(alpha[t, k] + beta[k] - log_z)
-        if t == 0:
-            break
-        at = a[t * step]
-        for j in range(K):
-            for k in range(K):
-                row[k] = at[j, k] + u[t, k] + beta[k]
-                p = math.exp(alpha[t - 1, j] + row[k] - log_z)
-                if pairs_per_step:
-                    pairs[t, j, k] = p
-                else:
-                    pairs[0, j, k] += p
-            new[j] = _log_sum(row)
-        for j in range(K):
-            beta[j] = new[j]
-
-
-@kernel
 def forward_backward(u, a, start, end, safe, ea, ea_t, shift, alpha, e, scale, beta, marginals, outer, pairs):
     """log Z and the marginals of one sequence, by scaled messages where they are safe and in log space where not.
 
@@ -384,7 +325,4 @@ def forward_backward(u, a, start, end, safe, ea, ea_t, shift, alpha, e, scale, b
             else:
                 add_outer(alpha[:n], e, outer)
         return log_z
-    log_z = log_forward(u, a, start, end, alpha)
-    if log_z > -np.inf:
-        log_backward(u, a, end, log_z, alpha, marginals, pairs, per_step)
-    return log_z
+    return filter_marginals(u, a, start, end, alpha, marginals, pairs, per_step)

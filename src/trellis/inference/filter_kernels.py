@@ -91,48 +91,100 @@ def _condition_column(f, column, q):
 
 @kernel
 def normalise(f):
-    """Subtract log sum exp(f) in place; returns False, and leaves f, when everything is -inf."""
+    """Subtract log sum exp(f) in place and return it; when all are ``-inf``, so is it, and f stays."""
     top = f.max()
     if top == -np.inf:
-        return False
+        return top
     total = 0.0
     for k in range(f.shape[0]):
         total += np.exp(f[k] - top)
     log_total = top + np.log(total)
     for k in range(f.shape[0]):
         f[k] -= log_total
-    return True
+    return log_total
 
 
 @kernel
 def posterior_at_end(f, end, p):
-    """p(k) proportional to exp(f[k] + end[k]); returns False when no label may end the chain."""
+    """p(k) = exp(f[k] + end[k] - log-sum); returns the log-sum, ``-inf`` when no label may end the chain."""
     for k in range(f.shape[0]):
         p[k] = f[k] + end[k]
-    if not normalise(p):
-        return False
+    log_total = normalise(p)
     for k in range(f.shape[0]):
         p[k] = np.exp(p[k])
-    return True
+    return log_total
 
 
 @kernel
 def filter_forward(u, a, start, f, shift, e, weight, q):
-    """Fill ``f`` (n, K); returns False when the chain dies on the way. The rest is scratch, see condition."""
+    """Fill ``f`` (n, K); returns the sum of the log-sums, ``-inf`` when the chain dies on the way.
+
+    log Z is that plus the log-sum of :func:`posterior_at_end`. The other arrays are scratch, see
+    :func:`condition`.
+    """
     n, K = u.shape
     step = 0 if a.shape[0] == 1 else 1
     for k in range(K):
         f[0, k] = start[k] + u[0, k]
-    if not normalise(f[0]):
-        return False
+    log_total = normalise(f[0])
     if step == 0:
         exp_columns(a[0], shift, e)
     for t in range(1, n):
+        if log_total == -np.inf:
+            return log_total
         if step:
             exp_columns(a[t], shift, e)
         condition(f[t - 1], a[t * step], shift, e, weight, f[t], q)
         for k in range(K):
             f[t, k] += u[t, k]
-        if not normalise(f[t]):
-            return False
-    return True
+        log_total += normalise(f[t])
+    return log_total
+
+
+@kernel
+def filter_log_partition(u, a, start, end, f):
+    """log Z of a chain of at least one step, ``-inf`` when no labelling is allowed. Scratch: ``f`` (n, K)."""
+    n, K = u.shape
+    p = np.empty(K)
+    log_z = filter_forward(u, a, start, f, np.empty(K), np.empty((K, K)), p, np.empty((K, K)))
+    if log_z == -np.inf:
+        return log_z
+    return log_z + posterior_at_end(f[n - 1], end, p)
+
+
+@kernel
+def filter_marginals(u, a, start, end, f, marginals, pairs, pairs_per_step):
+    """log Z and the marginals of a chain of at least one step, for scores of any size. Scratch: ``f`` (n, K).
+
+    P(y_t = k) = p_t(k) into ``marginals`` (n, K), P(y_{t-1} = j, y_t = k) = q_t[j, k] p_t(k) into ``pairs``:
+    written per step (n, K, K), or added up in (1, K, K). Nothing is written when no labelling is allowed.
+    """
+    n, K = u.shape
+    step = 0 if a.shape[0] == 1 else 1
+    shift, e, q = np.empty(K), np.empty((K, K)), np.empty((K, K))
+    weight, arrive = np.empty(K), np.empty(K)
+    log_z = filter_forward(u, a, start, f, shift, e, weight, q)
+    if log_z == -np.inf:
+        return log_z
+    log_z += posterior_at_end(f[n - 1], end, weight)
+    if log_z == -np.inf:
+        return log_z
+    marginals[n - 1] = weight
+    if pairs_per_step:
+        pairs[0] = 0.0
+    for t in range(n - 1, 0, -1):
+        if step:
+            exp_columns(a[t], shift, e)
+        condition(f[t - 1], a[t * step], shift, e, weight, arrive, q)
+        p, before = marginals[t], marginals[t - 1]
+        block = pairs[t] if pairs_per_step else pairs[0]
+        if pairs_per_step:
+            block[:, :] = 0.0
+        for j in range(K):
+            mass = 0.0
+            for k in range(K):
+                joint = q[j, k] * p[k]
+                block[j, k] += joint
+                mass += joint
+            before[j] = mass
+    return log_z

@@ -44,7 +44,7 @@ def expected_loss(u, a, start, end, cost, d_unary, d_trans, d_start, d_end, weig
     if not _filter_dual(u, a, start, cost, f, r, shift, e, q, scratch[0]):
         return -np.inf
     p, b = np.empty(K), np.zeros(K)
-    if not posterior_at_end(f[n - 1], end, p):
+    if posterior_at_end(f[n - 1], end, p) == -np.inf:
         return -np.inf
     step = 0 if a.shape[0] == 1 else 1
     d_step = 0 if d_trans.shape[0] == 1 else 1
@@ -73,7 +73,7 @@ def _filter_dual(u, a, start, cost, f, r, shift, e, q, weight):
     for k in range(K):
         f[0, k] = start[k] + u[0, k]
         r[0, k] = cost[0, k]
-    if not normalise(f[0]):
+    if normalise(f[0]) == -np.inf:
         return False
     if step == 0:
         exp_columns(a[0], shift, e)
@@ -87,7 +87,7 @@ def _filter_dual(u, a, start, cost, f, r, shift, e, q, weight):
                 r[t, k] += q[j, k] * r[t - 1, j]
         for k in range(K):
             f[t, k] += u[t, k]
-        if not normalise(f[t]):
+        if normalise(f[t]) == -np.inf:
             return False
         r[t] -= r[t, f[t].argmax()]
     return True
@@ -129,17 +129,3 @@ def _step_back(q, cost, r_before, cost_before, p, b, scratch, d_trans, weight):
             d_trans[j, k] += weight * q[j, k] * (p[k] * deviation + onward[k])
     p[:] = p_before
     return mean_before
-
-
-@kernel
-def expected_loss_batch(
-    unary, transitions, start, end, offsets, first, last, cost, values, d_unary, d_trans, d_start, d_end
-):
-    """:func:`expected_loss` of weight 1 for sequences first..last-1; fills ``values`` (S,)."""
-    for i in range(first, last):
-        lo, hi = offsets[i], offsets[i + 1]
-        a = transitions if transitions.shape[0] == 1 else transitions[lo:hi]
-        d_a = d_trans if d_trans.shape[0] == 1 else d_trans[lo:hi]
-        values[i] = expected_loss(
-            unary[lo:hi], a, start, end, cost[lo:hi], d_unary[lo:hi], d_a, d_start, d_end, 1.0
-        )

@@ -14,7 +14,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from trellis.inference.filter_kernels import condition, exp_columns, filter_forward, posterior_at_end
+from trellis.inference.filter_kernels import (
+    condition,
+    exp_columns,
+    filter_forward,
+    filter_log_partition,
+    posterior_at_end,
+)
 from trellis.numerics import kernel
 
 
@@ -29,9 +35,7 @@ def sample(u, a, start, end, uniforms, f, paths):
         return True
     step = 0 if a.shape[0] == 1 else 1
     weight = np.empty(K)
-    if not filter_forward(u, a, start, f, np.empty(K), np.empty((K, K)), weight, np.empty((K, K))):
-        return False
-    if not posterior_at_end(f[n - 1], end, weight):
+    if filter_log_partition(u, a, start, end, f) == -np.inf:
         return False
     for i in range(paths.shape[0]):
         label = _draw(f[n - 1], end, uniforms[i, n - 1], weight)
@@ -78,9 +82,9 @@ def entropy(u, a, start, end, f):
     step = 0 if a.shape[0] == 1 else 1
     shift, e, q = np.empty(K), np.empty((K, K)), np.empty((K, K))
     weight, arrive, p, before = np.empty(K), np.empty(K), np.empty(K), np.empty(K)
-    if not filter_forward(u, a, start, f, shift, e, weight, q):
+    if filter_forward(u, a, start, f, shift, e, weight, q) == -np.inf:
         return -np.inf
-    if not posterior_at_end(f[n - 1], end, p):
+    if posterior_at_end(f[n - 1], end, p) == -np.inf:
         return -np.inf
     total = 0.0
     for k in range(K):
@@ -100,24 +104,3 @@ def entropy(u, a, start, end, f):
             before[j] = mass
         p[:] = before
     return total
-
-
-@kernel
-def sample_batch(unary, transitions, start, end, offsets, first, last, uniforms, labels):
-    """:func:`sample` for sequences first..last-1; returns the first that has no labelling, or -1."""
-    for i in range(first, last):
-        lo, hi = offsets[i], offsets[i + 1]
-        a = transitions if transitions.shape[0] == 1 else transitions[lo:hi]
-        f = np.empty((hi - lo, unary.shape[1]))
-        if not sample(unary[lo:hi], a, start, end, uniforms[:, lo:hi], f, labels[:, lo:hi]):
-            return i
-    return -1
-
-
-@kernel
-def entropy_batch(unary, transitions, start, end, offsets, first, last, values):
-    """:func:`entropy` for sequences first..last-1, into ``values`` (S,)."""
-    for i in range(first, last):
-        lo, hi = offsets[i], offsets[i + 1]
-        a = transitions if transitions.shape[0] == 1 else transitions[lo:hi]
-        values[i] = entropy(unary[lo:hi], a, start, end, np.empty((hi - lo, unary.shape[1])))

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from trellis.numerics import kernel
+from trellis.numerics import max_kernel
 
 
-@kernel
+@max_kernel
 def best_different(u, a, start, end, given, v, same, path):
     """Best labelling that differs from ``given`` in at least one step, into ``path``; returns its score.
 
@@ -42,14 +42,15 @@ def best_different(u, a, start, end, given, v, same, path):
             reached = before[j]
             row = arc[j]
             for k in range(K):
-                now[k] = max(now[k], reached + row[k])
+                value = reached + row[k]
+                now[k] = value if value > now[k] else now[k]
         for k in range(K):
             now[k] += u[t, k]
         same[t] = same[t - 1] + arc[h, g] + u[t, g]
     return _trace_different(a, step, end, given, v, same, path)
 
 
-@kernel
+@max_kernel
 def _trace_different(a, step, end, given, v, same, path):
     """Walk back. Once a later label differs from the given one, the earlier ones are free: there the given
     prefix competes too, with the value ``same[t]`` at its label."""
@@ -78,7 +79,7 @@ def _trace_different(a, step, end, given, v, same, path):
     return best
 
 
-@kernel
+@max_kernel
 def k_best(u, a, start, end, k, paths, scores):
     """The ``k`` best labellings, best first, into ``paths`` (k, n) and ``scores`` (k,); returns their number.
 
@@ -122,7 +123,7 @@ def k_best(u, a, start, end, k, paths, scores):
     return found
 
 
-@kernel
+@max_kernel
 def _merge(lists, extra, heads, offers, out, source):
     """The largest of ``lists[j, s] + extra[j]`` into ``out``, and j * k + s into ``source``.
 
@@ -145,27 +146,3 @@ def _merge(lists, extra, heads, offers, out, source):
         source[rank] = arg * k + heads[arg]
         heads[arg] += 1
         offers[arg] = lists[arg, heads[arg]] + extra[arg] if heads[arg] < k else -np.inf
-
-
-@kernel
-def best_different_batch(unary, transitions, start, end, offsets, first, last, given, labels, scores):
-    """:func:`best_different` for sequences first..last-1; labels are -1 where there is none."""
-    longest = 0
-    for i in range(first, last):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    v, same = np.empty((longest, unary.shape[1])), np.empty(longest)
-    for i in range(first, last):
-        lo, hi = offsets[i], offsets[i + 1]
-        labels[lo:hi] = -1
-        a = transitions if transitions.shape[0] == 1 else transitions[lo:hi]
-        n = hi - lo
-        scores[i] = best_different(unary[lo:hi], a, start, end, given[lo:hi], v[:n], same[:n], labels[lo:hi])
-
-
-@kernel
-def k_best_batch(unary, transitions, start, end, offsets, first, last, k, labels, scores):
-    """:func:`k_best` for sequences first..last-1, into ``labels`` (k, N) and ``scores`` (S, k)."""
-    for i in range(first, last):
-        lo, hi = offsets[i], offsets[i + 1]
-        a = transitions if transitions.shape[0] == 1 else transitions[lo:hi]
-        k_best(unary[lo:hi], a, start, end, k, labels[:, lo:hi], scores[i])
