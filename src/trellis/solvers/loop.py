@@ -130,7 +130,7 @@ def _ran_out(history: dict[str, list[float]], max_iter: int) -> str:
     """The remedy that fits: what was still open when the iterations ran out."""
     last = {key: values[-1] for key, values in history.items() if values}
     if "gap" in last:
-        still = f" with a duality gap of {last['gap']:.3g}"
+        still = f" at most {last['gap']:.3g} above the optimum"
     elif "gradient_norm" in last:
         still = f" with a gradient norm of {last['gradient_norm']:.3g}"
     else:

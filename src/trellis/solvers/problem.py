@@ -23,6 +23,8 @@ class Problem(Protocol):
     l1: float
     l2: float
 
+    convex: bool  # whether every f_i is convex: certificates hold only then
+
     @property
     def dimension(self) -> int: ...
 

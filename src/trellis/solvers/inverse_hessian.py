@@ -1,0 +1,105 @@
+"""The limited-memory BFGS approximation of an inverse Hessian, in three matrix-vector products per iteration.
+
+With the last pairs s_i = w_{i+1} - w_i and y_i = g_{i+1} - g_i, rho_i = 1 / s_i.y_i, the product H v is the
+two-loop recursion
+
+    q = v;   newest to oldest:  a_i = rho_i s_i.q,  q -= a_i y_i
+    q *= s.y / y.y (newest pair)
+    oldest to newest:  q += (a_i - rho_i y_i.q) s_i
+
+Run on vectors, it streams the pairs through memory four times in dependent pieces. But q always stays a
+combination of v, the s_i and the y_i, so the recursion can run on its 2 m + 1 coefficients, given the inner
+products (Chen, Wang and Zhou 2014). Of those, an iteration needs only  S y, Y y  for the new pair and  S v,
+Y v:  two products with the stored block of pairs, and a third one turns the coefficients back into a vector.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.blas import daxpy
+
+from trellis.scores.parts import FloatArray
+
+MIN_CURVATURE = 1e-16  # s.y / y.y below which a pair says nothing about the curvature
+
+
+class InverseHessian:
+    """The last ``memory`` pairs and their inner products.
+
+    Steps are rows 0..memory of one block, gradient differences the rows after them: one slot more than
+    ``memory``, so that a new pair can be written, judged, and left out without touching the pairs in use.
+    """
+
+    def __init__(self, memory: int, dimension: int) -> None:
+        n_slots = memory + 1
+        self._n_slots = n_slots
+        self._pairs = np.zeros((2 * n_slots, dimension))
+        self._step_change = np.zeros((n_slots, n_slots))  # s_i . y_j, used only where j is not older than i
+        self._change_change = np.zeros((n_slots, n_slots))  # y_i . y_j
+        self._slots: list[int] = []  # in use, oldest first
+        self._spare = list(range(n_slots))
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def forget(self) -> None:
+        """Go back to the identity, as at the start."""
+        self._spare += self._slots
+        self._slots.clear()
+
+    def update(self, w_new: FloatArray, w_old: FloatArray, g_new: FloatArray, g_old: FloatArray) -> bool:
+        """Store the pair from ``old`` to ``new``, unless its curvature is not positive: then ``False``."""
+        slot, n = self._spare[-1], self._n_slots
+        change = self._pairs[n + slot]
+        np.subtract(w_new, w_old, out=self._pairs[slot])
+        np.subtract(g_new, g_old, out=change)
+        products = self._pairs @ change
+        if not products[slot] > MIN_CURVATURE * products[n + slot]:
+            return False
+        self._step_change[:, slot] = products[:n]
+        self._change_change[:, slot] = self._change_change[slot, :] = products[n:]
+        self._slots.append(self._spare.pop())
+        if not self._spare:
+            self._spare.append(self._slots.pop(0))
+        return True
+
+    def times(self, vector: FloatArray, out: FloatArray) -> None:
+        """Write ``H vector`` into ``out``."""
+        products = self._pairs @ vector
+        on_pairs, scale = _two_loop(products, self._step_change, self._change_change, self._slots)
+        np.dot(on_pairs, self._pairs, out=out)
+        daxpy(vector, out, a=scale)
+
+    def times_within(self, free: NDArray[np.int64], vector: FloatArray, out: FloatArray) -> None:
+        """Write ``H vector`` into ``out`` with only the coordinates ``free`` of the pairs; 0 elsewhere.
+
+        Pairs whose curvature within these coordinates is not positive are left out.
+        """
+        n = self._n_slots
+        block = self._pairs[:, free]
+        products = block @ block[n:].T
+        step_change, change_change = products[:n], products[n:]
+        slots = [i for i in self._slots if step_change[i, i] > MIN_CURVATURE * change_change[i, i]]
+        within = vector[free]
+        on_pairs, scale = _two_loop(block @ within, step_change, change_change, slots)
+        out.fill(0.0)
+        out[free] = on_pairs @ block + scale * within
+
+
+def _two_loop(
+    products: FloatArray, step_change: FloatArray, change_change: FloatArray, slots: list[int]
+) -> tuple[FloatArray, float]:
+    """Coefficients of ``H v`` on the pairs and on ``v``, from the pairs' inner products with it."""
+    n = len(step_change)
+    by_step, by_change = products[:n], products[n:]
+    first, on_change, on_step = np.zeros(n), np.zeros(n), np.zeros(n)
+    for i in reversed(slots):
+        first[i] = (by_step[i] + on_change @ step_change[i]) / step_change[i, i]
+        on_change[i] = -first[i]
+    scale = float(step_change[slots[-1], slots[-1]] / change_change[slots[-1], slots[-1]]) if slots else 1.0
+    on_change *= scale
+    for i in slots:
+        along = scale * by_change[i] + on_change @ change_change[i] + on_step @ step_change[:, i]
+        on_step[i] = first[i] - along / step_change[i, i]
+    return np.concatenate([on_step, on_change]), scale
