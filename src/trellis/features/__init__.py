@@ -1,0 +1,22 @@
+"""From inputs to features: named features, arrays, and CRF++ templates over columns, all encoded as CSR over
+steps.
+"""
+
+from trellis.features.arrays import ArrayEncoder
+from trellis.features.encoded import Encoded, FeatureEncoder, Features
+from trellis.features.encoders import encoder_for, encoder_from_state
+from trellis.features.indexer import FeatureIndexer
+from trellis.features.template_encoder import TemplateEncoder
+from trellis.features.templates import Template
+
+__all__ = [
+    "ArrayEncoder",
+    "Encoded",
+    "FeatureEncoder",
+    "FeatureIndexer",
+    "Features",
+    "Template",
+    "TemplateEncoder",
+    "encoder_for",
+    "encoder_from_state",
+]

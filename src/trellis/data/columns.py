@@ -1,0 +1,294 @@
+"""Column files (CoNLL, CRF++, CoNLL-U): one step per line, blank lines between sequences.
+
+``ColumnData`` keeps every column as integer codes and a list of its distinct strings: the text is tokenised
+and interned from its bytes by kernels, so neither reading a file nor making template features creates a
+Python object per token. The original lines stay at hand, so that tagging can echo them with one column more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.data.column_kernels import TAB, WHITESPACE, count_fields, field_spans, intern_spans
+from trellis.data.labels import step_name
+from trellis.data.sequences import IntArray, offsets_from_lengths
+from trellis.data.streams import Source, iter_sequence_blocks, read_utf8, source_name
+from trellis.errors import DataError, UnsupportedError
+
+CONLLU_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+
+Codes = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class SourceLines:
+    """The text that steps came from: ``line_of_step`` counts from 0 within ``text``, ``first_line`` from 1 in
+    the file.
+    """
+
+    text: bytes
+    line_of_step: IntArray
+    name: str
+    first_line: int = 1
+    separator: str = "\t"
+
+    def where(self, step: int) -> str:
+        """``file:line`` of a step."""
+        return f"{self.name}:{self.first_line + int(self.line_of_step[step])}"
+
+    def tagged(self, codes: NDArray[np.integer], labels: Sequence[object]) -> bytes:
+        """The lines as they were, each step's line with the separator and its label at the end (UTF-8)."""
+        lines = self.text.split(b"\n")
+        names = np.array([f"{self.separator}{label}".encode() for label in labels], dtype=object)
+        endings = np.full(len(lines), b"", dtype=object)
+        endings[self.line_of_step] = names[codes]
+        joined = b"\n".join((np.array(lines, dtype=object) + endings).tolist())
+        return joined if joined.endswith(b"\n") or not joined else joined + b"\n"
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnData:
+    """Sequences of rows of strings, packed.
+
+    ``codes``: int32 (n_columns, n_steps); the string in column ``j`` of step ``t`` is
+    ``vocabularies[j][codes[j, t]]``. Sequence ``i`` holds the steps ``offsets[i]:offsets[i + 1]``. ``lines``
+    is ``None`` for data that came from no file.
+    """
+
+    codes: Codes
+    vocabularies: tuple[list[str], ...]
+    offsets: IntArray
+    lines: SourceLines | None = None
+
+    @classmethod
+    def from_sequences(cls, sequences: Iterable[Iterable[Sequence[str]]]) -> ColumnData:
+        """Pack a list of sequences of rows; a row is a tuple (or list) of strings, one per column."""
+        listed = [list(sequence) for sequence in sequences]
+        rows = list(chain.from_iterable(listed))
+        if not rows:
+            raise DataError("no rows were given; pass a list with at least one sequence of column tuples")
+        offsets = offsets_from_lengths([len(sequence) for sequence in listed])
+        for step, row in enumerate(rows):
+            if (
+                isinstance(row, str)
+                or not isinstance(row, Sequence)
+                or not all(isinstance(v, str) for v in row)
+            ):
+                raise DataError(f"{step_name(offsets, step)} is {row!r}; a step must be a tuple of strings")
+            if len(row) != len(rows[0]):
+                raise DataError(
+                    f"{step_name(offsets, step)} has {len(row)} columns, but the first has {len(rows[0])}"
+                )
+        tables: list[defaultdict[str, int]] = []
+        codes = np.empty((len(rows[0]), len(rows)), np.int32)
+        for j, column in enumerate(zip(*rows, strict=True)):
+            table: defaultdict[str, int] = defaultdict()
+            table.default_factory = table.__len__
+            codes[j] = np.fromiter(map(table.__getitem__, column), np.int32, len(rows))
+            tables.append(table)
+        return cls(codes, tuple(list(table) for table in tables), offsets)
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.codes)
+
+    @property
+    def n_steps(self) -> int:
+        return int(self.codes.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def select(self, columns: Iterable[int]) -> ColumnData:
+        """Only these columns, in this order; negative numbers count from the last."""
+        chosen = [self._index(j) for j in columns]
+        return replace(
+            self, codes=self.codes[chosen], vocabularies=tuple(self.vocabularies[j] for j in chosen)
+        )
+
+    def without(self, column: int) -> ColumnData:
+        """All columns but one (the labels', usually ``-1``)."""
+        left_out = self._index(column)
+        return self.select(j for j in range(self.n_columns) if j != left_out)
+
+    def column(self, column: int) -> list[str]:
+        """The strings of one column, all sequences end to end."""
+        j = self._index(column)
+        strings: list[str] = np.array(self.vocabularies[j], dtype=object)[self.codes[j]].tolist()
+        return strings
+
+    def sequences(self, column: int) -> list[list[str]]:
+        """The strings of one column, a list for each sequence."""
+        strings = self.column(column)
+        return [strings[a:b] for a, b in pairwise(self.offsets.tolist())]
+
+    def tagged(self, codes: NDArray[np.integer], labels: Sequence[object]) -> bytes:
+        """The original lines with the label of each step as a new last column (UTF-8).
+
+        It is set off by a blank if the file's first two columns are, else by a tab.
+        """
+        if self.lines is None:
+            raise UnsupportedError(
+                "these rows came from no file, so there are no lines to echo; use write_columns"
+            )
+        return self.lines.tagged(codes, labels)
+
+    def _index(self, column: int) -> int:
+        if not -self.n_columns <= column < self.n_columns:
+            where = "the data" if self.lines is None else self.lines.name
+            raise DataError(
+                f"column {column} was asked for, but {where} has {self.n_columns} columns (from 0)"
+            )
+        return column % self.n_columns
+
+
+def read_columns(
+    source: Source, *, separator: str | None = None, comments: bool = False, encoding: str = "utf-8"
+) -> ColumnData:
+    """Read a whole column file: a path, ``"-"`` for standard input, or an open stream; gzip is recognised.
+
+    ``separator``: ``None`` for runs of blanks and tabs, ``"\\t"`` for single tabs (fields may then hold
+    blanks). ``comments``: skip lines that start with ``#``.
+    """
+    text = read_utf8(source, encoding)
+    return parse_columns(text, source_name(source), separator=separator, comments=comments)
+
+
+def iter_column_blocks(
+    source: Source,
+    sequences_per_block: int = 1000,
+    *,
+    separator: str | None = None,
+    comments: bool = False,
+    encoding: str = "utf-8",
+) -> Iterator[ColumnData]:
+    """Read a column file block by block, in memory bounded by the block; every block must have the same
+    columns.
+    """
+    name = source_name(source)
+    n_columns = 0
+    for text, first_line in iter_sequence_blocks(source, sequences_per_block, encoding):
+        if text.isspace():
+            continue
+        data = parse_columns(
+            text, name, separator=separator, comments=comments, first_line=first_line, n_columns=n_columns
+        )
+        n_columns = data.n_columns
+        yield data
+    if not n_columns:
+        raise DataError(f"{name}: the file holds no sequences")
+
+
+def read_conllu(
+    source: Source, columns: Iterable[str] = ("form", "upos"), encoding: str = "utf-8"
+) -> ColumnData:
+    """Read the named columns of a CoNLL-U file; multiword ranges (``1-2``) and empty nodes (``1.1``) are left
+    out.
+    """
+    wanted = list(columns)
+    for column in wanted:
+        if column not in CONLLU_COLUMNS:
+            raise DataError(f"{column!r} is not a CoNLL-U column; choose from {', '.join(CONLLU_COLUMNS)}")
+    data = read_columns(source, separator="\t", comments=True, encoding=encoding)
+    if data.n_columns != len(CONLLU_COLUMNS) or data.lines is None:
+        raise DataError(f"{source_name(source)}: CoNLL-U has 10 tab-separated columns, not {data.n_columns}")
+    is_word = np.array([identifier.isdecimal() for identifier in data.vocabularies[0]])[data.codes[0]]
+    if not is_word.any():
+        raise DataError(
+            f"{source_name(source)}: no line has a whole number in its first column, as CoNLL-U words do"
+        )
+    kept = np.concatenate([[0], np.cumsum(is_word)])
+    words = replace(
+        data,
+        codes=np.ascontiguousarray(data.codes[:, is_word]),
+        offsets=kept[data.offsets].astype(np.int64),
+        lines=replace(data.lines, line_of_step=data.lines.line_of_step[is_word]),
+    )
+    return words.select(CONLLU_COLUMNS.index(column) for column in wanted)
+
+
+def write_columns(
+    target: str | os.PathLike[str] | IO[str],
+    sequences: Iterable[Iterable[Sequence[str]]],
+    separator: str = "\t",
+) -> None:
+    """Write sequences of rows of strings as a column file (UTF-8)."""
+    if isinstance(target, str | os.PathLike):
+        with open(target, "w", encoding="utf-8", newline="\n") as stream:
+            write_columns(stream, sequences, separator)
+        return
+    for index, sequence in enumerate(sequences):
+        for step, row in enumerate(sequence):
+            # a field that breaks a line or a column would be read back as something else
+            for value in row:
+                if not value or separator in value or "\n" in value or "\r" in value or value.isspace():
+                    raise DataError(
+                        f"step {step} of sequence {index} holds {value!r}, which a column file cannot hold"
+                    )
+            target.write(separator.join(row) + "\n")
+        target.write("\n")
+
+
+def parse_columns(
+    text: bytes,
+    name: str,
+    *,
+    separator: str | None = None,
+    comments: bool = False,
+    first_line: int = 1,
+    n_columns: int = 0,
+) -> ColumnData:
+    """Column data from UTF-8 text; ``n_columns`` (if not 0) is what earlier blocks of the same file had."""
+    if separator not in {None, "\t"}:
+        raise DataError(f"separator is {separator!r}; it must be None (runs of blanks and tabs) or a tab")
+    mode = TAB if separator == "\t" else WHITESPACE
+    counts, raw, offsets, lines = split_lines(text, name, mode, comments, first_line)
+    of_steps = counts[lines.line_of_step]
+    expected = n_columns or int(of_steps[0])
+    ragged = np.flatnonzero(of_steps != expected)
+    if ragged.size:
+        step = int(ragged[0])
+        first = "earlier lines have" if n_columns else f"line {first_line + int(lines.line_of_step[0])} has"
+        raise DataError(f"{lines.where(step)}: {int(of_steps[step])} columns, but {first} {expected}")
+    starts, ends = field_spans(raw, counts, mode)
+    if expected > 1 and text[ends[0]] == ord(" "):
+        lines = replace(lines, separator=" ")
+    codes = np.empty((expected, len(of_steps)), np.int32)
+    vocabularies = []
+    for j in range(expected):
+        codes[j], vocabulary = intern_fields(text, raw, starts[j::expected], ends[j::expected])
+        vocabularies.append(vocabulary)
+    return ColumnData(codes, tuple(vocabularies), offsets, lines)
+
+
+def split_lines(
+    text: bytes, name: str, mode: int, comments: bool, first_line: int
+) -> tuple[NDArray[np.int32], NDArray[np.uint8], IntArray, SourceLines]:
+    """Field counts of the lines, the text as an array, the offsets of the sequences, where steps are."""
+    raw = np.frombuffer(text, np.uint8)
+    counts = count_fields(raw, mode, comments)
+    line_of_step = np.flatnonzero(counts > 0)
+    if not line_of_step.size:
+        raise DataError(f"{name}: the file holds no sequences")
+    blanks_before = np.cumsum(counts == 0)[line_of_step]
+    breaks = np.flatnonzero(np.diff(blanks_before)) + 1
+    offsets = np.concatenate([[0], breaks, [len(line_of_step)]]).astype(np.int64)
+    return counts, raw, offsets, SourceLines(text, line_of_step.astype(np.int64), name, first_line)
+
+
+def intern_fields(
+    text: bytes, raw: NDArray[np.uint8], starts: IntArray, ends: IntArray
+) -> tuple[Codes, list[str]]:
+    """Codes of the fields and their distinct strings, in order of first appearance."""
+    starts, ends = np.ascontiguousarray(starts), np.ascontiguousarray(ends)
+    codes, firsts = intern_spans(raw, starts, ends)
+    spans = zip(starts[firsts].tolist(), ends[firsts].tolist(), strict=True)
+    return codes, [text[a:b].decode() for a, b in spans]

@@ -1,0 +1,103 @@
+"""Which labels may follow which: the IOB2 ("bio") and "bioes" grammars of spans, or any set of allowed pairs.
+
+A label ``B-NP`` has the tag ``B`` and the type ``NP``. In *bio*, ``I-x`` follows only ``B-x`` or ``I-x``. In
+*bioes*, a span is ``S-x`` or ``B-x I-x ... E-x``: what is begun must be ended, also at the end of the
+sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.data.labels import EncodedLabels, LabelSet, step_name
+from trellis.errors import DataError, UnsupportedError
+
+_SCHEMES = {"bio": "OBI", "bioes": "OBIES"}
+
+Constraints = str | Iterable[tuple[Hashable, Hashable]]
+
+
+class LegalTransitions(NamedTuple):
+    """``start`` (K,), ``pair`` (K, K) with row = previous label, ``end`` (K,): true where allowed."""
+
+    start: NDArray[np.bool_]
+    pair: NDArray[np.bool_]
+    end: NDArray[np.bool_]
+
+
+def split_tag(label: str) -> tuple[str, str]:
+    """``"B-NP"`` is ``("B", "NP")``; a label without a hyphen has the empty type."""
+    tag, hyphen, kind = label.partition("-")
+    return (tag, kind) if hyphen else (label, "")
+
+
+def legal_transitions(constraints: Constraints, labels: LabelSet) -> LegalTransitions:
+    """The grammar over these labels: ``"bio"``, ``"bioes"``, or an iterable of allowed (previous, next)
+    pairs.
+    """
+    if isinstance(constraints, str):
+        if constraints not in _SCHEMES:
+            raise UnsupportedError(
+                f"constraints are {constraints!r}; use 'bio', 'bioes', or a list of (previous, next) pairs"
+            )
+        return _span_grammar(constraints, labels.labels)
+    k = len(labels)
+    pair = np.zeros((k, k), np.bool_)
+    for entry in constraints:
+        if not isinstance(entry, tuple | list) or len(entry) != 2:
+            raise DataError(f"constraint {entry!r} is not a pair (previous label, next label)")
+        pair[labels.code(entry[0]), labels.code(entry[1])] = True
+    return LegalTransitions(np.ones(k, np.bool_), pair, np.ones(k, np.bool_))
+
+
+def _span_grammar(scheme: str, labels: Sequence[Any]) -> LegalTransitions:
+    tags, kinds = [], []
+    for label in labels:
+        tag, kind = split_tag(label) if isinstance(label, str) else ("", "")
+        if tag not in _SCHEMES[scheme] or not tag or (tag == "O" and kind):
+            expected = ", ".join("O" if t == "O" else f"{t}-type" for t in _SCHEMES[scheme])
+            raise DataError(
+                f"label {label!r} does not fit constraints={scheme!r}, whose labels are {expected}"
+            )
+        tags.append(tag)
+        kinds.append(kind)
+    tag_of, kind_of = np.array(tags), np.array(kinds)
+    continues = np.isin(tag_of, ["I", "E"])
+    open_span = np.isin(tag_of, ["B", "I"])
+    inside = open_span[:, None] & continues & (kind_of[:, None] == kind_of)
+    if scheme == "bio":  # an open span may end anywhere
+        return LegalTransitions(~continues, ~continues | inside, np.ones(len(tags), np.bool_))
+    return LegalTransitions(~continues, inside | (~open_span[:, None] & ~continues), ~open_span)
+
+
+def check_legal(encoded: EncodedLabels, legal: LegalTransitions, labels: LabelSet) -> None:
+    """Raise an error that names the first place where a known labelling breaks the constraints."""
+    codes, offsets = encoded.codes, encoded.offsets
+    first = offsets[:-1][np.diff(offsets) > 0]
+    last = offsets[1:][np.diff(offsets) > 0] - 1
+    bad_start = first[(codes[first] >= 0) & ~legal.start[codes[first]]]
+    bad_end = last[(codes[last] >= 0) & ~legal.end[codes[last]]]
+    into = np.ones(len(codes), np.bool_)
+    into[first] = False
+    steps = np.flatnonzero(into)
+    known = (codes[steps] >= 0) & (codes[steps - 1] >= 0)
+    bad_pair = steps[known & ~legal.pair[codes[steps - 1], codes[steps]]]
+    violations = [
+        (int(found[0]), order) for order, found in enumerate((bad_start, bad_pair, bad_end)) if found.size
+    ]
+    if not violations:
+        return
+    step, order = min(violations)
+    label = labels.labels[codes[step]]
+    what = (
+        f"{label!r} may not begin a sequence",
+        f"{label!r} may not follow {labels.labels[codes[step - 1]]!r}",
+        f"{label!r} may not end a sequence",
+    )[order]
+    raise DataError(
+        f"{step_name(offsets, step)}: {what} under the constraints; correct the label or loosen them"
+    )

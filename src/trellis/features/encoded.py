@@ -1,0 +1,135 @@
+"""Encoded inputs: the features of every step, as CSR from the start.
+
+An encoder learns its vocabulary from the first data it sees and turns any input into :class:`Encoded`.
+Nothing to the right of this package knows where features came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from trellis.data.sequences import IntArray, check_offsets
+from trellis.errors import DataError
+
+State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """CSR over steps: step ``t`` has the features ``indices[indptr[t]:indptr[t + 1]]``.
+
+    ``indptr``: int64 (N + 1,). ``indices``: uint32 (nnz,), so that kernels index without a wrap-around test.
+    ``values``: float64 (nnz,), or ``[1.0]`` of shape (1,) when all values are one. ``offsets``: int64 (S +
+    1,).
+    """
+
+    indptr: IntArray
+    indices: NDArray[np.uint32]
+    values: NDArray[np.float64]
+    n_features: int
+    offsets: IntArray
+
+    def __post_init__(self) -> None:
+        check_offsets(self.offsets, self.n_steps)
+
+    @property
+    def n_steps(self) -> int:
+        return len(self.indptr) - 1
+
+    def to_csr(self) -> csr_array:
+        """The same as a scipy matrix (steps, features)."""
+        values = np.broadcast_to(self.values, self.indices.shape)
+        return csr_array((values, self.indices, self.indptr), shape=(self.n_steps, self.n_features))
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """``nodes`` score labels; ``edges`` (if any) score transitions *into* their step."""
+
+    nodes: Features
+    edges: Features | None = None
+
+
+class FeatureEncoder(Protocol):
+    """What turns inputs into features. ``to_state`` and ``from_state`` carry it through a model file."""
+
+    @property
+    def n_features(self) -> int: ...
+
+    @property
+    def n_edge_features(self) -> int: ...
+
+    def fit(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
+        """Learn the vocabulary and encode in one go."""
+
+    def transform(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
+        """Encode; what was not seen in ``fit`` is ignored."""
+
+    def feature_names(self) -> list[str]: ...
+
+    def edge_feature_names(self) -> list[str]: ...
+
+    def to_state(self) -> State:
+        """Values that JSON can hold, and arrays."""
+
+    @classmethod
+    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self: ...
+
+
+def features_from_codes(
+    codes: NDArray[np.int32],
+    values: NDArray[np.float64],
+    indptr: IntArray,
+    id_of_code: NDArray[np.int32],
+    n_features: int,
+    offsets: IntArray,
+) -> Features:
+    """Features with ids ``id_of_code[codes]``; a code or an id of -1 is dropped."""
+    table = np.append(id_of_code, np.int32(-1))  # so that code -1 finds id -1
+    ids = table[codes]
+    if len(ids) and ids.min() < 0:
+        kept = ids >= 0
+        indptr = np.concatenate([[0], np.cumsum(kept)])[indptr]
+        ids = ids[kept]
+        if values.shape == codes.shape:
+            values = values[kept]
+    if values.shape != (1,) and (values == 1.0).all():
+        values = np.ones(1)
+    return Features(indptr.astype(np.int64, copy=False), ids.view(np.uint32), values, n_features, offsets)
+
+
+def ids_by_frequency(counts: NDArray[np.int64], min_count: int) -> NDArray[np.int32]:
+    """New ids by falling count (ties: the lower old id first), so that hot weight rows share cache lines; -1
+    if rare.
+    """
+    order = np.argsort(-counts, kind="stable")
+    order = order[counts[order] >= max(min_count, 1)]
+    ids = np.full(len(counts), -1, np.int32)
+    ids[order] = np.arange(len(order), dtype=np.int32)
+    return ids
+
+
+def check_min_count(min_count: int) -> int:
+    if isinstance(min_count, bool) or not isinstance(min_count, int | np.integer) or min_count < 1:
+        raise DataError(f"min_count is {min_count!r}; it must be a whole number of at least 1")
+    return int(min_count)
+
+
+def pack_strings(strings: Iterable[str]) -> tuple[NDArray[np.uint8], IntArray]:
+    """Strings as one array of UTF-8 bytes and offsets, which is how a model file holds them."""
+    encoded = [string.encode("utf-8", "surrogatepass") for string in strings]
+    lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
+    text = np.frombuffer(b"".join(encoded), np.uint8)
+    return text, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def unpack_strings(text: NDArray[np.uint8], offsets: Sequence[int] | IntArray) -> list[str]:
+    raw = text.tobytes()
+    return [raw[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(np.asarray(offsets).tolist())]

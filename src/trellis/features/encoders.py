@@ -1,0 +1,73 @@
+"""Which encoder fits the data, and encoders back from a model file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from trellis.data.attributes import AttributeData
+from trellis.data.columns import ColumnData
+from trellis.errors import ModelFileError, UnsupportedError
+from trellis.features.arrays import ArrayEncoder
+from trellis.features.encoded import FeatureEncoder
+from trellis.features.indexer import FeatureIndexer
+from trellis.features.template_encoder import TemplateEncoder
+from trellis.features.templates import Template
+
+_KINDS: tuple[type[FeatureIndexer] | type[ArrayEncoder] | type[TemplateEncoder], ...] = (
+    FeatureIndexer,
+    ArrayEncoder,
+    TemplateEncoder,
+)
+
+
+def encoder_for(
+    X: Any, min_count: int = 1, transition_features: bool | Iterable[Any] = (), *, flat: bool = False
+) -> FeatureEncoder:
+    """A new encoder for data like ``X``: columns of strings, arrays, or named features.
+
+    ``flat``: X is one list of steps, to be cut by ``lengths``.
+    """
+    if isinstance(X, ColumnData):
+        if transition_features is not False and transition_features != ():
+            raise UnsupportedError(
+                "transition_features do not apply to columns; write B lines like B01:%x[0,0] in the template"
+            )
+        return TemplateEncoder(Template.builtin(X.n_columns), min_count)
+    if _is_numeric(X, flat):
+        return ArrayEncoder(min_count, transition_features)
+    return FeatureIndexer(min_count, transition_features)
+
+
+def encoder_from_state(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> FeatureEncoder:
+    """The encoder that ``to_state`` described."""
+    for kind in _KINDS:
+        if meta.get("kind") == kind.kind:
+            try:
+                return kind.from_state(meta, arrays)
+            except KeyError as error:
+                raise ModelFileError(f"the model file lacks {error} of its features") from None
+    raise ModelFileError(f"the model file has features of the unknown kind {meta.get('kind')!r}")
+
+
+def _is_numeric(X: Any, flat: bool) -> bool:
+    """Whether X holds arrays of numbers; told by the first step that there is."""
+    if isinstance(X, AttributeData):
+        return False
+    if issparse(X) or (isinstance(X, np.ndarray) and X.dtype.kind in "biufc"):
+        return True
+    for sequence in [X] if flat else X:
+        if issparse(sequence) or (isinstance(sequence, np.ndarray) and sequence.dtype != object):
+            return sequence.dtype.kind in "biufc"
+        if isinstance(sequence, Sequence) and not isinstance(sequence, str) and len(sequence):
+            step = sequence[0]
+            if isinstance(step, np.ndarray):
+                return step.dtype.kind in "biufc"
+            if isinstance(step, list | tuple) and step:
+                return isinstance(step[0], int | float | np.number)
+            return isinstance(step, int | float | np.number)
+    return False

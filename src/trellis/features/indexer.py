@@ -1,0 +1,289 @@
+"""Named features: dictionaries, lists of strings, or one string per step, indexed by a vocabulary.
+
+A feature dictionary is read as in sklearn-crfsuite: a string value makes the feature ``key=value``, ``True``
+makes ``key``, ``False`` nothing, a number makes ``key`` with that value, a list or set of strings one
+``key=item`` each, and a nested dictionary prefixes its features with ``key:``.
+
+Strings are turned into ids by C loops only (``chain``, ``map``, ``np.fromiter`` over a dictionary). Of
+dictionaries, each distinct (key, value) pair is spelled out once per call, however often it occurs. Ids fall
+with frequency.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain, repeat
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trellis.data.attributes import AttributeData
+from trellis.data.labels import step_name
+from trellis.data.sequences import IntArray, offsets_from_lengths
+from trellis.errors import DataError
+from trellis.features.encoded import (
+    Encoded,
+    State,
+    check_min_count,
+    features_from_codes,
+    ids_by_frequency,
+    pack_strings,
+    unpack_strings,
+)
+
+Lookup = Callable[[Iterable[str]], Iterator[int]]
+Codes = NDArray[np.int32]
+Flat = tuple[Codes, NDArray[np.float64], IntArray, IntArray]  # codes, values, indptr, offsets
+
+_NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
+_COLLECTIONS = (list, tuple, set, frozenset)
+
+
+class FeatureIndexer:
+    """Vocabulary of named features. See the module for the forms of ``X``; ``lengths`` cuts one flat list of
+    steps.
+
+    ``min_count``: features seen fewer times in ``fit`` are dropped. ``transition_features``: ``True`` for all
+    features, or the keys of those that also score transitions; key ``k`` stands for the features ``k``,
+    ``k=...`` and ``k:...``.
+    """
+
+    kind = "indexer"
+
+    def __init__(self, min_count: int = 1, transition_features: bool | Iterable[str] = ()) -> None:
+        self.min_count = check_min_count(min_count)
+        self.transition_features = _check_keys(transition_features)
+        self._ids: dict[str, int] = {}
+        self._edge_ids: Codes = np.empty(0, np.int32)
+
+    @property
+    def n_features(self) -> int:
+        return len(self._ids)
+
+    @property
+    def n_edge_features(self) -> int:
+        return int(self._edge_ids.max(initial=-1)) + 1
+
+    def fit(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
+        table: defaultdict[str, int] = defaultdict()
+        table.default_factory = table.__len__
+        flat = _flatten(X, lengths, lambda names: map(table.__getitem__, names))
+        names = list(table)
+        table.clear()  # its entries are not needed next to those of the vocabulary
+        for name in names:
+            if not isinstance(name, str):
+                raise DataError(
+                    f"feature {name!r} is of type {type(name).__name__}; features must be strings"
+                )
+        codes = flat[0]
+        # codes of -1 (features of value 0) count at index 0, which is cut off
+        counts = np.bincount(codes + np.int32(1), minlength=len(names) + 1)[1:]
+        ids = ids_by_frequency(counts, self.min_count)
+        by_id = np.empty(int(ids.max(initial=-1)) + 1, dtype=np.int64)
+        by_id[ids[ids >= 0]] = np.flatnonzero(ids >= 0)
+        self._set_names([names[i] for i in by_id.tolist()])
+        return self._encoded(flat, ids)
+
+    def transform(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
+        flat = _flatten(X, lengths, lambda names: map(self._ids.get, names, repeat(-1)))
+        return self._encoded(flat, np.arange(self.n_features, dtype=np.int32))
+
+    def feature_names(self) -> list[str]:
+        return list(self._ids)
+
+    def edge_feature_names(self) -> list[str]:
+        return [name for name, edge in zip(self._ids, self._edge_ids.tolist(), strict=True) if edge >= 0]
+
+    def to_state(self) -> State:
+        text, offsets = pack_strings(self._ids)
+        keys = self.transition_features
+        meta = {
+            "kind": self.kind,
+            "min_count": self.min_count,
+            "transition_features": keys if isinstance(keys, bool) else list(keys),
+        }
+        return meta, {"names": text, "name_offsets": offsets}
+
+    @classmethod
+    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
+        encoder = cls(meta["min_count"], meta["transition_features"])
+        encoder._set_names(unpack_strings(arrays["names"], arrays["name_offsets"]))
+        return encoder
+
+    def _set_names(self, names: list[str]) -> None:
+        self._ids = dict(zip(names, range(len(names)), strict=True))
+        keys = self.transition_features
+        if isinstance(keys, bool):
+            chosen = np.full(len(names), keys)
+        else:
+            prefixes = tuple(f"{key}{mark}" for key in keys for mark in "=:")
+            exact = set(keys)
+            chosen = np.fromiter((n in exact or n.startswith(prefixes) for n in names), np.bool_, len(names))
+        self._edge_ids = np.where(chosen, np.cumsum(chosen) - 1, -1).astype(np.int32)
+
+    def _encoded(self, flat: Flat, ids: Codes) -> Encoded:
+        codes, values, indptr, offsets = flat
+        nodes = features_from_codes(codes, values, indptr, ids, self.n_features, offsets)
+        if not self.transition_features:
+            return Encoded(nodes)
+        node_ids = nodes.indices.view(np.int32)
+        edges = features_from_codes(
+            node_ids, nodes.values, nodes.indptr, self._edge_ids, self.n_edge_features, offsets
+        )
+        return Encoded(nodes, edges)
+
+
+def _check_keys(keys: bool | Iterable[str]) -> bool | tuple[str, ...]:
+    if isinstance(keys, bool):
+        return keys
+    listed = (keys,) if isinstance(keys, str) else tuple(keys)
+    for key in listed:
+        if not isinstance(key, str):
+            raise DataError(
+                f"transition_features holds {key!r}; for named features it must hold their keys (strings)"
+            )
+    return listed
+
+
+def _flatten(X: Any, lengths: ArrayLike | None, lookup: Lookup) -> Flat:
+    """Codes of all features end to end, by the one reader that fits the type of the steps."""
+    if isinstance(X, AttributeData):
+        codes = np.fromiter(lookup(X.names), np.int32, len(X.names))[X.codes]
+        return codes, X.values, X.indptr, X.offsets
+    steps, offsets = flatten_steps(X, lengths)
+    types = set(map(type, steps))
+    if all(issubclass(t, str) for t in types):
+        codes = np.fromiter(lookup(steps), np.int32, len(steps))
+        return codes, np.ones(1), np.arange(len(steps) + 1, dtype=np.int64), offsets
+    if all(issubclass(t, _COLLECTIONS) for t in types):
+        if any(issubclass(t, set | frozenset) for t in types):
+            # the order of a set of strings differs from process to process; ids must not
+            steps = [sorted(step, key=str) if isinstance(step, set | frozenset) else step for step in steps]
+        indptr = offsets_from_lengths(np.fromiter(map(len, steps), np.int64, len(steps)))
+        try:
+            codes = np.fromiter(lookup(chain.from_iterable(steps)), np.int32, int(indptr[-1]))
+        except TypeError:
+            raise _no_string(steps, offsets) from None
+        return codes, np.ones(1), indptr, offsets
+    if all(issubclass(t, dict) for t in types):
+        return _flatten_dicts(steps, offsets, lookup)
+    raise _mixed_steps(steps, offsets)
+
+
+def flatten_steps(X: Any, lengths: ArrayLike | None) -> tuple[list[Any], IntArray]:
+    """All steps end to end and the offsets of the sequences; with ``lengths``, X is already one list of
+    steps.
+    """
+    if lengths is not None:
+        steps = list(X)
+        offsets = offsets_from_lengths(lengths)
+        if offsets[-1] != len(steps):
+            raise DataError(
+                f"lengths add up to {offsets[-1]}, but there are {len(steps)} steps; they must be equal"
+            )
+    else:
+        sequences = list(X)
+        for t in set(map(type, sequences)):
+            if issubclass(t, str | bytes | dict) or not (hasattr(t, "__len__") and hasattr(t, "__iter__")):
+                index = next(i for i, s in enumerate(sequences) if type(s) is t)
+                raise DataError(
+                    f"sequence {index} is a {t.__name__}; X must be a list of sequences, each a list of "
+                    "steps (put a single sequence into a list)"
+                )
+        steps = list(chain.from_iterable(sequences))
+        offsets = offsets_from_lengths(np.fromiter(map(len, sequences), np.int64, len(sequences)))
+    if not steps:
+        raise DataError(f"X has {len(offsets) - 1} sequences and no steps; at least one step is needed")
+    return steps, offsets
+
+
+def _flatten_dicts(steps: list[dict[str, Any]], offsets: IntArray, lookup: Lookup) -> Flat:
+    value_types = set(map(type, chain.from_iterable(map(dict.values, steps))))
+    if all(issubclass(t, (str, *_NUMBERS)) for t in value_types):
+        lengths = np.fromiter(map(len, steps), np.int64, len(steps))
+        pairs: Iterable[tuple[Any, Any]] = chain.from_iterable(map(dict.items, steps))
+    else:
+        expanded = [list(_expand(step, "")) for step in steps]
+        lengths = np.fromiter(map(len, expanded), np.int64, len(expanded))
+        pairs = chain.from_iterable(expanded)
+    indptr = offsets_from_lengths(lengths)
+    table: defaultdict[tuple[Any, Any], int] = defaultdict()
+    table.default_factory = table.__len__
+    # 1, 1.0 and True are equal as dictionary keys, and mean the same feature
+    pair_codes = np.fromiter(map(table.__getitem__, pairs), np.int32, int(indptr[-1]))
+
+    names: list[str] = []
+    values = np.zeros(len(table))
+    for code, (key, value) in enumerate(table):
+        name, number = _spelled(key, value)
+        if name is None:
+            step = int(np.searchsorted(indptr, np.flatnonzero(pair_codes == code)[0], side="right")) - 1
+            raise DataError(
+                f"{step_name(offsets, step)}: feature {key!r} has the value {value!r}; keys must be strings, "
+                "and values strings, finite numbers, booleans, lists of strings or such dictionaries "
+                "(leave out what is missing)"
+            )
+        values[code] = number
+        names.append(name)
+    used = values != 0.0
+    codes_of_pairs = np.full(len(names), -1, np.int32)
+    wanted = [name for name, use in zip(names, used.tolist(), strict=True) if use]
+    codes_of_pairs[used] = np.fromiter(lookup(wanted), np.int32, len(wanted))
+    flat_values = np.ones(1) if (values[used] == 1.0).all() else values[pair_codes]
+    return codes_of_pairs[pair_codes], flat_values, indptr, offsets
+
+
+def _expand(step: dict[str, Any], prefix: str) -> Iterator[tuple[Any, Any]]:
+    """The (key, value) pairs of a dictionary, with collections and nested dictionaries spelled out."""
+    for key, value in step.items():
+        name = f"{prefix}{key}" if isinstance(key, str) else key
+        if isinstance(value, dict):
+            yield from _expand(value, f"{name}:")
+        elif isinstance(value, _COLLECTIONS):
+            items = sorted(value, key=str) if isinstance(value, set | frozenset) else value
+            for item in items:
+                yield (f"{name}={item}", True) if isinstance(item, str) else (name, _Unusable(f"[{item!r}]"))
+        else:
+            yield name, value if isinstance(value, (str, *_NUMBERS)) else _Unusable(repr(value))
+
+
+@dataclass(frozen=True)
+class _Unusable:
+    """Stands for a value that makes no feature (and may not be hashable) until its place is known."""
+
+    shown: str
+
+    def __repr__(self) -> str:
+        return self.shown
+
+
+def _spelled(key: Any, value: Any) -> tuple[str | None, float]:
+    """Name and value of the feature that a (key, value) pair makes; the name is ``None`` if it makes none."""
+    if isinstance(key, str):
+        if isinstance(value, str):
+            return f"{key}={value}", 1.0
+        if isinstance(value, _NUMBERS) and math.isfinite(value):
+            return key, float(value)
+    return None, 0.0
+
+
+def _no_string(steps: list[Any], offsets: IntArray) -> DataError:
+    for i, step in enumerate(steps):
+        for item in step:
+            if not isinstance(item, str):
+                return DataError(f"{step_name(offsets, i)} holds {item!r}; features must be strings")
+    return DataError("features must be strings")
+
+
+def _mixed_steps(steps: list[Any], offsets: IntArray) -> DataError:
+    groups = (str, _COLLECTIONS, dict)
+    first = next((g for g in groups if isinstance(steps[0], g)), None)
+    index = 0 if first is None else next(i for i, step in enumerate(steps) if not isinstance(step, first))
+    return DataError(
+        f"{step_name(offsets, index)} is of type {type(steps[index]).__name__}; every step must be "
+        "a dictionary of features, every step a list of strings, or every step a string"
+    )

@@ -1,0 +1,272 @@
+"""Template features without their strings: columns are interned once, and n-grams of codes folded pairwise to
+ids.
+
+A *gram* is a tuple of string sources and their rows relative to the first; its codes are computed once for
+all places and read by each template at its own row, so ``pos[-2]|pos[-1]`` and ``pos[0]|pos[1]`` cost one
+pass. The exact tables that give n-grams their codes are in :mod:`trellis.features.template_kernels`. Names of
+features are put together only when asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import pairwise, repeat
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trellis.data.columns import ColumnData
+from trellis.data.sequences import IntArray
+from trellis.errors import DataError
+from trellis.features.encoded import (
+    Encoded,
+    Features,
+    State,
+    check_min_count,
+    ids_by_frequency,
+    pack_strings,
+    unpack_strings,
+)
+from trellis.features.indexer import flatten_steps
+from trellis.features.template_kernels import (
+    count_features,
+    emit_features,
+    find_pairs,
+    intern_pairs,
+    padded_codes,
+    slots_for,
+)
+from trellis.features.templates import ALWAYS, FIRST, LAST, Macro, StringSource, Template, as_template
+
+Codes = NDArray[np.int32]
+Sources = tuple[StringSource, ...]
+Gram = tuple[Sources, tuple[int, ...]]  # sources, and their rows relative to the first
+
+
+class _Layer:
+    """The templates of nodes, or of edges: which gram each reads, at which row, and where its features' codes
+    begin.
+    """
+
+    def __init__(self) -> None:
+        self.gram_of: list[int] = []
+        self.row_of: list[int] = []
+        self.group_of: list[int] = []
+        self.groups: dict[tuple[tuple[str, ...], Sources], int] = {}
+        self.ids: Codes = np.empty(0, np.int32)
+
+    def arrays(self, sizes: list[int]) -> tuple[IntArray, IntArray, IntArray]:
+        bases = np.concatenate([[0], np.cumsum(sizes)])[self.group_of]
+        return np.array(self.gram_of, np.int64), np.array(self.row_of, np.int64), bases.astype(np.int64)
+
+    @property
+    def n_features(self) -> int:
+        return int(self.ids.max(initial=-1)) + 1
+
+
+class _Table(NamedTuple):
+    keys: NDArray[np.uint64]
+    slots: Codes
+
+    @classmethod
+    def of(cls, keys: NDArray[np.uint64]) -> _Table:
+        return cls(keys, slots_for(keys, len(keys), len(keys)))
+
+
+class TemplateEncoder:
+    """Features of a CRF++ template (or the path of one) over columns of strings.
+
+    ``X`` is a :class:`ColumnData`, or a list of sequences of column tuples (with ``lengths``: one list of
+    tuples). ``min_count``: features seen fewer times in ``fit`` are dropped.
+    """
+
+    kind = "template"
+
+    def __init__(self, template: Template | str | os.PathLike[str], min_count: int = 1) -> None:
+        self.template = as_template(template)
+        self.min_count = check_min_count(min_count)
+        self._nodes, self._edges = _Layer(), _Layer()
+        self._grams: dict[Gram, int] = {}
+        for feature in self.template.features:
+            macros = feature.macros or (Macro(ALWAYS, 0),)
+            literals = feature.literals if feature.macros else (*feature.literals, "")
+            sources = tuple(macro.source for macro in macros)
+            layer = self._edges if feature.edge else self._nodes
+            layer.gram_of.append(self._add_gram(sources, tuple(m.row - macros[0].row for m in macros)))
+            layer.row_of.append(macros[0].row)
+            layer.group_of.append(layer.groups.setdefault((literals, sources), len(layer.groups)))
+        self._vocabularies: dict[StringSource, dict[str, int]] = {}
+        self._tables: dict[Sources, _Table] = {}
+
+    @property
+    def n_features(self) -> int:
+        return self._nodes.n_features
+
+    @property
+    def n_edge_features(self) -> int:
+        return self._edges.n_features
+
+    def fit(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
+        data = self._columns(X, lengths)
+        self._vocabularies = {}
+        self._tables = {}
+        grams = self._gram_codes(data, learn=True)
+        for layer in (self._nodes, self._edges):
+            sizes = self._group_sizes(layer)
+            if layer.gram_of:
+                counts = count_features(
+                    grams, *layer.arrays(sizes), data.offsets, self.template.radius, sum(sizes)
+                )
+                layer.ids = ids_by_frequency(counts, self.min_count)
+        return self._encoded(grams, data.offsets)
+
+    def transform(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
+        data = self._columns(X, lengths)
+        return self._encoded(self._gram_codes(data, learn=False), data.offsets)
+
+    def feature_names(self) -> list[str]:
+        return self._names(self._nodes)
+
+    def edge_feature_names(self) -> list[str]:
+        return self._names(self._edges)
+
+    def to_state(self) -> State:
+        meta = {
+            "kind": self.kind,
+            "template": self.template.text,
+            "border": self.template.border,
+            "min_count": self.min_count,
+        }
+        arrays: dict[str, NDArray[Any]] = {"node_ids": self._nodes.ids, "edge_ids": self._edges.ids}
+        for i, vocabulary in enumerate(self._vocabularies.values()):
+            arrays[f"strings{i}"], arrays[f"string_offsets{i}"] = pack_strings(vocabulary)
+        for i, table in enumerate(self._tables.values()):
+            arrays[f"pairs{i}"] = table.keys
+        return meta, arrays
+
+    @classmethod
+    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
+        encoder = cls(Template.parse(meta["template"], meta["border"]), meta["min_count"])
+        encoder._nodes.ids, encoder._edges.ids = arrays["node_ids"], arrays["edge_ids"]
+        # the plan is a function of the template, so sources and tables come in the order they were saved in
+        for sources, _ in encoder._grams:
+            if len(sources) == 1:
+                i = len(encoder._vocabularies)
+                strings = unpack_strings(arrays[f"strings{i}"], arrays[f"string_offsets{i}"])
+                encoder._vocabularies[sources[0]] = dict(zip(strings, range(len(strings)), strict=True))
+            elif sources not in encoder._tables:
+                encoder._tables[sources] = _Table.of(arrays[f"pairs{len(encoder._tables)}"])
+        return encoder
+
+    def _add_gram(self, sources: Sources, rows: tuple[int, ...]) -> int:
+        """The number of a gram; what it is folded from comes before it."""
+        if (sources, rows) not in self._grams:
+            if len(sources) > 1:
+                self._add_gram(sources[:-1], rows[:-1])
+                self._add_gram(sources[-1:], (0,))
+            self._grams[sources, rows] = len(self._grams)
+        return self._grams[sources, rows]
+
+    def _columns(self, X: Any, lengths: ArrayLike | None) -> ColumnData:
+        if lengths is not None:
+            steps, offsets = flatten_steps(X, lengths)
+            bounds = offsets.tolist()
+            X = [steps[a:b] for a, b in pairwise(bounds)]
+        data = X if isinstance(X, ColumnData) else ColumnData.from_sequences(X)
+        if data.n_columns < self.template.n_columns:
+            where = data.lines.name if data.lines is not None else "X"
+            raise DataError(
+                f"the template reads column {self.template.n_columns - 1} (from 0), "
+                f"but {where} has {data.n_columns} input columns"
+            )
+        return data
+
+    def _gram_codes(self, data: ColumnData, learn: bool) -> Codes:
+        """Codes of every gram at every place of the padded layout, (n_grams, n_places)."""
+        radius = self.template.radius
+        places = data.n_steps + 2 * radius * len(data)
+        codes = np.empty((len(self._grams), places), np.int32)
+        for (sources, rows), g in self._grams.items():
+            if len(sources) == 1:
+                codes[g] = self._source_codes(sources[0], data, learn)
+                continue
+            prefix = codes[self._grams[sources[:-1], rows[:-1]]]
+            last = codes[self._grams[sources[-1:], (0,)]]
+            if learn:
+                known = self._tables[sources].keys if sources in self._tables else np.empty(0, np.uint64)
+                codes[g], keys = intern_pairs(prefix, last, rows[-1], known)
+                self._tables[sources] = _Table.of(keys)
+            else:
+                codes[g] = find_pairs(prefix, last, rows[-1], *self._tables[sources])
+        return codes
+
+    def _source_codes(self, source: StringSource, data: ColumnData, learn: bool) -> Codes:
+        """Codes of one source in the padded layout; -1 is unknown, without value, or beyond the border."""
+        radius = self.template.radius
+        before, after = np.full((2, radius), -1, np.int32)
+        if source in (FIRST, LAST, ALWAYS):
+            self._vocabularies[source] = {"": 0}
+            codes = np.full(data.n_steps, 0 if source == ALWAYS else -1, np.int32)
+            starts, ends = data.offsets[:-1], data.offsets[1:]
+            filled = ends > starts
+            if source == FIRST:
+                codes[starts[filled]] = 0
+            elif source == LAST:
+                codes[ends[filled] - 1] = 0
+            return np.asarray(padded_codes(codes, data.offsets, radius, before, after))
+        strings = source.apply(data.vocabularies[source.column])
+        pads = [f"_B{sign}{r}" for sign in "-+" for r in range(1, radius + 1)]
+        if learn:
+            seen = dict.fromkeys(string for string in strings if string is not None)
+            if self.template.border == "pad":
+                seen.update(dict.fromkeys(pads))
+            self._vocabularies[source] = dict(zip(seen, range(len(seen)), strict=True))
+        ids: dict[Any, int] = self._vocabularies[source]
+        code_of = np.fromiter(map(ids.get, strings, repeat(-1)), np.int32, len(strings))
+        if self.template.border == "pad":
+            beyond = np.fromiter(map(ids.get, pads, repeat(-1)), np.int32, len(pads))
+            before, after = beyond[:radius], beyond[radius:]
+        codes = code_of[data.codes[source.column]]
+        return np.asarray(padded_codes(codes, data.offsets, radius, before, after))
+
+    def _group_sizes(self, layer: _Layer) -> list[int]:
+        """How many codes each group of features has: as many as its sources have strings or n-grams."""
+        return [
+            len(self._vocabularies[sources[0]]) if len(sources) == 1 else len(self._tables[sources].keys)
+            for _, sources in layer.groups
+        ]
+
+    def _encoded(self, grams: Codes, offsets: IntArray) -> Encoded:
+        layers = []
+        for layer in (self._nodes, self._edges):
+            indptr, indices = emit_features(
+                grams, *layer.arrays(self._group_sizes(layer)), layer.ids, offsets, self.template.radius
+            )
+            layers.append(Features(indptr, indices, np.ones(1), layer.n_features, offsets))
+        return Encoded(layers[0], layers[1] if self._edges.gram_of else None)
+
+    def _names(self, layer: _Layer) -> list[str]:
+        names = [""] * layer.n_features
+        base = 0
+        for (literals, sources), size in zip(layer.groups, self._group_sizes(layer), strict=True):
+            ids = layer.ids[base : base + size]
+            base += size
+            codes = np.flatnonzero(ids >= 0)
+            columns: list[Any] = []
+            for literal, strings in zip(literals, self._strings(sources, codes), strict=False):
+                columns += [repeat(literal, len(codes)), strings]
+            columns.append(repeat(literals[-1], len(codes)))
+            for feature, parts in zip(ids[codes].tolist(), zip(*columns, strict=True), strict=True):
+                names[feature] = "".join(parts)
+        return names
+
+    def _strings(self, sources: Sources, codes: NDArray[Any]) -> list[list[str]]:
+        """What the n-grams with these codes are made of: one list of strings for each source."""
+        if len(sources) == 1:
+            vocabulary = list(self._vocabularies[sources[0]])
+            return [[vocabulary[code] for code in codes.tolist()]]
+        keys = self._tables[sources].keys[codes]
+        prefix = (keys >> np.uint64(32)).astype(np.int64)
+        last = (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        return self._strings(sources[:-1], prefix) + self._strings(sources[-1:], last)
