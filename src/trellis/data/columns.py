@@ -197,22 +197,28 @@ def read_conllu(
     for column in wanted:
         if column not in CONLLU_COLUMNS:
             raise DataError(f"{column!r} is not a CoNLL-U column; choose from {', '.join(CONLLU_COLUMNS)}")
-    data = read_columns(source, separator="\t", comments=True, encoding=encoding)
-    if data.n_columns != len(CONLLU_COLUMNS) or data.lines is None:
-        raise DataError(f"{source_name(source)}: CoNLL-U has 10 tab-separated columns, not {data.n_columns}")
+    words = conllu_words(read_columns(source, separator="\t", comments=True, encoding=encoding))
+    return words.select(CONLLU_COLUMNS.index(column) for column in wanted)
+
+
+def conllu_words(data: ColumnData) -> ColumnData:
+    """All ten columns of a CoNLL-U file or block, without multiword ranges and empty nodes."""
+    if data.lines is None:
+        raise UnsupportedError("these rows came from no file, so they are not CoNLL-U; use read_conllu")
+    if data.n_columns != len(CONLLU_COLUMNS):
+        raise DataError(f"{data.lines.name}: CoNLL-U has 10 tab-separated columns, not {data.n_columns}")
     is_word = np.array([identifier.isdecimal() for identifier in data.vocabularies[0]])[data.codes[0]]
     if not is_word.any():
         raise DataError(
-            f"{source_name(source)}: no line has a whole number in its first column, as CoNLL-U words do"
+            f"{data.lines.name}: no line has a whole number in its first column, as CoNLL-U words do"
         )
     kept = np.concatenate([[0], np.cumsum(is_word)])
-    words = replace(
+    return replace(
         data,
         codes=np.ascontiguousarray(data.codes[:, is_word]),
         offsets=kept[data.offsets].astype(np.int64),
         lines=replace(data.lines, line_of_step=data.lines.line_of_step[is_word]),
     )
-    return words.select(CONLLU_COLUMNS.index(column) for column in wanted)
 
 
 def write_columns(

@@ -1,0 +1,133 @@
+"""How good are predicted labels: one headline with a confidence interval, and the scores of each type.
+
+Labels that spell spans (``B-NP``, ``I-NP``, ``O``) are scored by spans, as conlleval counts them; all others
+token by token, each label being its own type. The 95% interval is a percentile bootstrap over sequences,
+because the tokens of one sequence are not independent of each other.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trellis.data.constraints import split_tag
+from trellis.metrics import SpanScore, sequence_accuracy, span_report, token_accuracy
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_SPAN_TAGS = frozenset("BIES")
+_RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Fractions, not percentages. ``f1`` and its interval are ``None`` where labels spell no spans."""
+
+    f1: float | None
+    f1_interval: tuple[float, float] | None
+    tokens_right: float
+    tokens_interval: tuple[float, float]
+    sequences_right: float
+    by_type: dict[str, SpanScore]
+    n_sequences: int
+    n_tokens: int
+
+    def headline(self) -> str:
+        tokens = f"tokens right  {100 * self.tokens_right:.2f}"
+        if self.f1 is None or self.f1_interval is None:
+            start = f"{tokens}  {_percent(self.tokens_interval)}"
+        else:
+            start = f"span F1  {100 * self.f1:.2f}  {_percent(self.f1_interval)}   {tokens}"
+        return f"{start}   sequences right  {100 * self.sequences_right:.2f}"
+
+    def table(self) -> Table:
+        """Precision, recall and F1 of each type, the most frequent first."""
+        from rich import box
+        from rich.table import Table
+
+        table = Table("type", box=box.SIMPLE_HEAD, pad_edge=False)
+        for heading in ("precision", "recall", "F1", "gold", "predicted", "correct"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for name, score in sorted(self.by_type.items(), key=lambda item: (-item[1].gold, item[0])):
+            scores = (f"{100 * value:.2f}" for value in (score.precision, score.recall, score.f1))
+            table.add_row(
+                name or "(no type)", *scores, *map(str, (score.gold, score.predicted, score.correct))
+            )
+        return table
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "span_f1": self.f1,
+            "span_f1_interval": self.f1_interval,
+            "tokens_right": self.tokens_right,
+            "tokens_right_interval": self.tokens_interval,
+            "sequences_right": self.sequences_right,
+            "sequences": self.n_sequences,
+            "tokens": self.n_tokens,
+            "by_type": {
+                name: {
+                    "precision": score.precision,
+                    "recall": score.recall,
+                    "f1": score.f1,
+                    "gold": score.gold,
+                }
+                for name, score in self.by_type.items()
+            },
+        }
+
+
+def evaluate_labels(gold: Sequence[Sequence[Any]], predicted: Sequence[Sequence[Any]]) -> Evaluation:
+    """Compare two lists of label sequences."""
+    tokens = token_accuracy(gold, predicted)
+    spans = span_report(gold, predicted) if _spell_spans(gold, predicted) else None
+    return Evaluation(
+        f1=spans.overall.f1 if spans else None,
+        f1_interval=spans.f1_interval(n_resamples=_RESAMPLES) if spans else None,
+        tokens_right=tokens,
+        tokens_interval=_token_interval(gold, predicted),
+        sequences_right=sequence_accuracy(gold, predicted),
+        by_type=spans.by_type if spans else _by_label(gold, predicted),
+        n_sequences=len(gold),
+        n_tokens=sum(map(len, gold)),
+    )
+
+
+def _spell_spans(*labellings: Sequence[Sequence[Any]]) -> bool:
+    """Whether all labels are O or like B-type, and some are not O."""
+    labels = set(chain.from_iterable(chain.from_iterable(labellings))) - {"O"}
+    tags = [split_tag(label) if isinstance(label, str) else ("", "") for label in labels]
+    return bool(tags) and all(tag in _SPAN_TAGS and kind for tag, kind in tags)
+
+
+def _token_interval(gold: Sequence[Sequence[Any]], predicted: Sequence[Sequence[Any]]) -> tuple[float, float]:
+    lengths = np.array([len(sequence) for sequence in gold])
+    pairs = zip(gold, predicted, strict=True)
+    right = np.array([sum(a == b for a, b in zip(g, p, strict=True)) for g, p in pairs])
+    rng = np.random.default_rng(0)
+    n = len(lengths)
+    fractions = np.empty(_RESAMPLES)
+    for i in range(_RESAMPLES):
+        drawn = rng.integers(n, size=n)
+        fractions[i] = right[drawn].sum() / max(lengths[drawn].sum(), 1)
+    low, high = np.quantile(fractions, [0.025, 0.975])
+    return float(low), float(high)
+
+
+def _by_label(gold: Sequence[Sequence[Any]], predicted: Sequence[Sequence[Any]]) -> dict[str, SpanScore]:
+    true, answers = list(chain.from_iterable(gold)), list(chain.from_iterable(predicted))
+    correct = Counter(a for a, b in zip(true, answers, strict=True) if a == b)
+    n_gold, n_predicted = Counter(true), Counter(answers)
+    return {
+        str(label): SpanScore(correct[label], n_predicted[label], n_gold[label])
+        for label in n_gold.keys() | n_predicted.keys()
+    }
+
+
+def _percent(interval: tuple[float, float]) -> str:
+    return f"(95% interval {100 * interval[0]:.1f} to {100 * interval[1]:.1f})"
