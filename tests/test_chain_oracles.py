@@ -301,11 +301,12 @@ def test_threads_give_the_same_numbers(shared: bool) -> None:
     )
 
 
-def test_a_million_steps_that_do_not_depend_on_each_other() -> None:
+@pytest.mark.parametrize("size", [30.0, 1e4])
+def test_a_million_steps_that_do_not_depend_on_each_other(size: float) -> None:
     """With equal transitions the steps are independent, so every oracle has a closed form."""
     n = 1_000_000
     rng = np.random.default_rng(0)
-    unary = rng.normal(size=(n, 2)) * 30
+    unary = rng.normal(size=(n, 2)) * size
     scores = ChainScores.of(unary, np.full((2, 2), -7.0))
     steps = np.logaddexp(unary[:, 0], unary[:, 1])
     p = np.exp(unary - steps[:, None])

@@ -137,7 +137,9 @@ def marginals_batch(unary, transitions, start, end, offsets, first, last, log_z,
             block,
         )
     if safe and pairs.shape[0] == 1:
-        pairs[0] += outer * ea[0]
+        for j in range(K):
+            for k in range(K):
+                pairs[0, j, k] += outer[j, k] * ea[0, j, k]
 
 
 @kernel

@@ -19,18 +19,22 @@ with its own maximum shifted out.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from trellis.numerics import kernel
 
 TINY = 1e-250
+UNDERFLOW = -700.0  # exp of less is below 1e-304
 
 
 @kernel
 def exp_columns(a, shift, e):
     """e[j, k] = exp(a[j, k] - shift[k]), shift[k] = max_j a[j, k]; a column of -inf gives zeros."""
     K = a.shape[0]
-    shift[:] = a[0]
+    for k in range(K):
+        shift[k] = a[0, k]
     for j in range(1, K):
         for k in range(K):
             shift[k] = max(shift[k], a[j, k])
@@ -39,7 +43,7 @@ def exp_columns(a, shift, e):
             shift[k] = 0.0
     for j in range(K):
         for k in range(K):
-            e[j, k] = np.exp(a[j, k] - shift[k])
+            e[j, k] = math.exp(a[j, k] - shift[k])
 
 
 @kernel
@@ -50,10 +54,12 @@ def condition(f, a, shift, e, weight, arrive, q):
     reached has arrive ``-inf`` and a column of zeros.
     """
     K = f.shape[0]
-    top = f.max()
-    arrive[:] = 0.0
+    top = -np.inf
+    for k in range(K):
+        top = max(top, f[k])
+        arrive[k] = 0.0
     for j in range(K):
-        w = np.exp(f[j] - top)
+        w = math.exp(f[j] - top)
         weight[j] = w
         for k in range(K):
             q[j, k] = w * e[j, k]
@@ -65,7 +71,7 @@ def condition(f, a, shift, e, weight, arrive, q):
             q[j, k] *= weight[k]
     for k in range(K):
         if weight[k] > 0.0:
-            arrive[k] = np.log(arrive[k]) + shift[k] + top
+            arrive[k] = math.log(arrive[k]) + shift[k] + top
         else:
             arrive[k] = _condition_column(f, a[:, k], q[:, k])
 
@@ -78,27 +84,29 @@ def _condition_column(f, column, q):
     for j in range(K):
         top = max(top, f[j] + column[j])
     if top == -np.inf:
-        q[:] = 0.0
-        return -np.inf
+        return -np.inf  # q is zero already
     total = 0.0
     for j in range(K):
-        q[j] = np.exp(f[j] + column[j] - top)
+        x = f[j] + column[j] - top
+        q[j] = math.exp(x) if x > UNDERFLOW else 0.0  # libm is slow where it underflows
         total += q[j]
     for j in range(K):
         q[j] /= total
-    return top + np.log(total)
+    return top + math.log(total)
 
 
 @kernel
 def normalise(f):
     """Subtract log sum exp(f) in place and return it; when all are ``-inf``, so is it, and f stays."""
-    top = f.max()
+    top = -np.inf
+    for k in range(f.shape[0]):
+        top = max(top, f[k])
     if top == -np.inf:
         return top
     total = 0.0
     for k in range(f.shape[0]):
-        total += np.exp(f[k] - top)
-    log_total = top + np.log(total)
+        total += math.exp(f[k] - top)
+    log_total = top + math.log(total)
     for k in range(f.shape[0]):
         f[k] -= log_total
     return log_total
@@ -111,7 +119,7 @@ def posterior_at_end(f, end, p):
         p[k] = f[k] + end[k]
     log_total = normalise(p)
     for k in range(f.shape[0]):
-        p[k] = np.exp(p[k])
+        p[k] = math.exp(p[k])
     return log_total
 
 
@@ -169,22 +177,23 @@ def filter_marginals(u, a, start, end, f, marginals, pairs, pairs_per_step):
     log_z += posterior_at_end(f[n - 1], end, weight)
     if log_z == -np.inf:
         return log_z
-    marginals[n - 1] = weight
-    if pairs_per_step:
-        pairs[0] = 0.0
+    for k in range(K):
+        marginals[n - 1, k] = weight[k]
     for t in range(n - 1, 0, -1):
         if step:
             exp_columns(a[t], shift, e)
         condition(f[t - 1], a[t * step], shift, e, weight, arrive, q)
         p, before = marginals[t], marginals[t - 1]
-        block = pairs[t] if pairs_per_step else pairs[0]
-        if pairs_per_step:
-            block[:, :] = 0.0
+        block = pairs[t if pairs_per_step else 0]
         for j in range(K):
             mass = 0.0
             for k in range(K):
                 joint = q[j, k] * p[k]
-                block[j, k] += joint
+                block[j, k] = joint if pairs_per_step else block[j, k] + joint
                 mass += joint
             before[j] = mass
+    if pairs_per_step:
+        for j in range(K):
+            for k in range(K):
+                pairs[0, j, k] = 0.0
     return log_z

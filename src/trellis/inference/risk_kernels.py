@@ -81,7 +81,8 @@ def _filter_dual(u, a, start, cost, f, r, shift, e, q, weight):
         if step:
             exp_columns(a[t], shift, e)
         condition(f[t - 1], a[t * step], shift, e, weight, f[t], q)
-        r[t] = cost[t]
+        for k in range(K):
+            r[t, k] = cost[t, k]
         for j in range(K):
             for k in range(K):
                 r[t, k] += q[j, k] * r[t - 1, j]
@@ -89,7 +90,12 @@ def _filter_dual(u, a, start, cost, f, r, shift, e, q, weight):
             f[t, k] += u[t, k]
         if normalise(f[t]) == -np.inf:
             return False
-        r[t] -= r[t, f[t].argmax()]
+        likely = 0
+        for k in range(1, K):
+            likely = k if f[t, k] > f[t, likely] else likely
+        level = r[t, likely]
+        for k in range(K):
+            r[t, k] -= level
     return True
 
 
@@ -127,5 +133,6 @@ def _step_back(q, cost, r_before, cost_before, p, b, scratch, d_trans, weight):
         deviation = r_before[j]
         for k in range(K):
             d_trans[j, k] += weight * q[j, k] * (p[k] * deviation + onward[k])
-    p[:] = p_before
+    for k in range(K):
+        p[k] = p_before[k]
     return mean_before

@@ -12,6 +12,8 @@ of threads.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from trellis.inference.filter_kernels import (
@@ -59,7 +61,7 @@ def _draw(f, extra, uniform, weight):
         top = max(top, weight[k])
     total = 0.0
     for k in range(K):
-        weight[k] = np.exp(weight[k] - top)
+        weight[k] = math.exp(weight[k] - top)
         total += weight[k]
     threshold = uniform * total
     reached = 0.0
@@ -89,7 +91,7 @@ def entropy(u, a, start, end, f):
     total = 0.0
     for k in range(K):
         if p[k] > 0.0:
-            total -= p[k] * np.log(p[k])
+            total -= p[k] * math.log(p[k])
     for t in range(n - 1, 0, -1):
         if step:
             exp_columns(a[t], shift, e)
@@ -99,8 +101,8 @@ def entropy(u, a, start, end, f):
             for k in range(K):
                 joint = q[j, k] * p[k]
                 if joint > 0.0:
-                    total -= joint * np.log(q[j, k])
+                    total -= joint * math.log(q[j, k])
                 mass += joint
             before[j] = mass
-        p[:] = before
+        p, before = before, p
     return total

@@ -92,8 +92,10 @@ def k_best(u, a, start, end, k, paths, scores):
     and ``back`` keeps where each came from, as j * k + s.
     """
     n, K = u.shape
-    paths[:, :] = -1
-    scores[:] = -np.inf
+    for rank in range(k):
+        scores[rank] = -np.inf
+        for t in range(n):
+            paths[rank, t] = -1
     if n == 0:
         scores[0] = 0.0
         return 1
@@ -140,7 +142,8 @@ def _merge(lists, extra, heads, offers, out, source):
             if offers[j] > top:
                 top, arg = offers[j], j
         if arg < 0:
-            out[rank:] = -np.inf
+            for rest in range(rank, k):
+                out[rest] = -np.inf
             return
         out[rank] = top
         source[rank] = arg * k + heads[arg]
