@@ -2,8 +2,8 @@
 
 Images of single digits (scikit-learn's bundled 8x8 scans, smudged with noise) are strung together by a
 grammar in which each digit has three possible successors, so that a neighbour says much about a digit that
-cannot be read alone. Training and held-out strings share no image. The baseline sees the same pixels, one digit
-at a time.
+cannot be read alone. Training and held-out strings share no image. The baseline sees the same pixels, one
+digit at a time.
 
     python examples/digit_strings.py         # a table on the terminal, a picture in demo_output/
 """
