@@ -1,0 +1,29 @@
+"""Objectives: what is minimised, as a function of part scores and the gold labelling."""
+
+from trellis.objectives.modes import (
+    OBJECTIVES,
+    Direct,
+    Log,
+    Margin,
+    Objective,
+    Perceptron,
+    Ramp,
+    Risk,
+    Slack,
+    SoftmaxMargin,
+    objective_of,
+)
+
+__all__ = [
+    "OBJECTIVES",
+    "Direct",
+    "Log",
+    "Margin",
+    "Objective",
+    "Perceptron",
+    "Ramp",
+    "Risk",
+    "Slack",
+    "SoftmaxMargin",
+    "objective_of",
+]

@@ -1,0 +1,397 @@
+# mypy: allow-untyped-defs
+"""Every objective on one chain: its value, and its gradient with respect to the part scores.
+
+With s the score, L the loss against the gold labelling y*, and y_hat = argmax s:
+
+    PERCEPTRON       max s - s(y*)                           1[y_hat] - 1[y*]
+    MARGIN           max (s + L) - s(y*)                     1[y_aug] - 1[y*]
+    SLACK            max L (1 + s - s(y*))                   L(y_s) (1[y_s] - 1[y*])
+    RAMP             max (s + L) - max s                     1[y_aug] - 1[y_hat]
+    DIRECT_BETTER    L(y_hat)                                (1[y_hat] - 1[y_direct]) / eps,  y_direct = argmax s - eps L
+    DIRECT_WORSE     L(y_hat)                                (1[y_direct] - 1[y_hat]) / eps,  y_direct = argmax s + eps L
+    LOG              log sum exp s - s(y*)                   marginals - 1[y*]
+    SOFTMAX_MARGIN   log sum exp (s + L) - s(y*)             augmented marginals - 1[y*]
+    RISK             E_p L                                   Cov(L, part)
+
+The first six are differences of two labellings ("paths"): ``coefficient * (1[up] - 1[down])``. The other three have dense gradients. Where the
+gold labelling is only partly known, s(y*) becomes the maximum (paths) or the log-sum-exp (dense) over the labellings that are
+allowed, and 1[y*] the maximiser or the marginals of that: the latent form.
+
+A loss is a table of costs per step and label (``COSTS``), or the 0-1 loss of the whole labelling (``ZERO_ONE``), for which the best labelling
+different from the gold one is found exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.inference.chain_kernels import exp_transitions, forward_backward, score_labels, viterbi
+from trellis.inference.risk_kernels import expected_loss
+from trellis.inference.search_kernels import best_different
+from trellis.numerics import kernel
+
+PERCEPTRON, MARGIN, SLACK, RAMP, DIRECT_BETTER, DIRECT_WORSE, LOG, SOFTMAX_MARGIN, RISK = range(9)
+FIRST_DENSE = LOG
+NO_LOSS, COSTS, ZERO_ONE = range(3)
+SLACK_ORACLE_CALLS = 40
+
+
+class Work(NamedTuple):
+    """Scratch for sequences of up to n steps; ``m`` is 1 for shared transitions and n for per-step ones."""
+
+    u: NDArray[np.float64]  # (n, K) scores of the sequence
+    a: NDArray[np.float64]  # (m, K, K)
+    u2: NDArray[np.float64]  # (n, K) augmented or restricted scores
+    v: NDArray[np.float64]  # (n, K)
+    alpha: NDArray[np.float64]  # (n, K)
+    e: NDArray[np.float64]  # (n, K)
+    scale: NDArray[np.float64]  # (n,)
+    beta: NDArray[np.float64]  # (K,)
+    ea: NDArray[np.float64]  # (m, K, K)
+    ea_t: NDArray[np.float64]  # (m, K, K)
+    shift: NDArray[np.float64]  # (m,)
+    outer: NDArray[np.float64]  # (K, K)
+    d_unary: NDArray[np.float64]  # (n, K) dense gradient
+    d_trans: NDArray[np.float64]  # (m, K, K)
+    d_unary2: NDArray[np.float64]  # (n, K)
+    d_trans2: NDArray[np.float64]  # (m, K, K)
+    up: NDArray[np.int32]  # (n,) the labelling that the gradient pushes down the scores of
+    down: NDArray[np.int32]  # (n,)
+    other: NDArray[np.int32]  # (n,)
+    start: NDArray[np.float64]  # (K,) start scores with penalties
+    end: NDArray[np.float64]  # (K,)
+    bound: NDArray[np.float64]  # (1,) how far the slack oracle's upper bound lies above its value
+
+
+@kernel
+def new_work(n, K, per_step):
+    """Scratch for sequences of up to n steps."""
+    n = max(n, 1)
+    m = n if per_step else 1
+    return Work(
+        np.empty((n, K)),
+        np.zeros((m, K, K)),
+        np.empty((n, K)),
+        np.empty((n, K)),
+        np.empty((n, K)),
+        np.empty((n, K)),
+        np.empty(n),
+        np.empty(K),
+        np.zeros((m, K, K)),
+        np.zeros((m, K, K)),
+        np.zeros(m),
+        np.zeros((K, K)),
+        np.zeros((n, K)),
+        np.zeros((m, K, K)),
+        np.zeros((n, K)),
+        np.zeros((m, K, K)),
+        np.zeros(n, dtype=np.int32),
+        np.zeros(n, dtype=np.int32),
+        np.zeros(n, dtype=np.int32),
+        np.zeros(K),
+        np.zeros(K),
+        np.zeros(1),
+    )
+
+
+@kernel
+def path_cost(loss_kind, cost, gold, path, n):
+    """L(y*, path) under a table of costs, or 0-1."""
+    total = 0.0
+    if loss_kind == COSTS:
+        for t in range(n):
+            total += cost[t, path[t]]
+    elif loss_kind == ZERO_ONE:
+        for t in range(n):
+            if path[t] != gold[t]:
+                return 1.0
+    return total
+
+
+@kernel
+def _copy(source, target, n):
+    for t in range(n):
+        target[t] = source[t]
+
+
+@kernel
+def _restrict(u, gold, allowed, out):
+    """Scores of the labellings that agree with what is known: -inf elsewhere."""
+    n, K = u.shape
+    for t in range(n):
+        for k in range(K):
+            ok = allowed[t, k] if gold[t] < 0 else k == gold[t]
+            out[t, k] = u[t, k] if ok else -np.inf
+
+
+@kernel
+def gold_path(u, a, start, end, gold, ambiguous, allowed, work, path):
+    """y* into ``path`` and its score: the gold labelling, or the best of the allowed ones where it is partly known."""
+    n = u.shape[0]
+    if not ambiguous:
+        _copy(gold, path, n)
+        return score_labels(u, a, start, end, gold)
+    _restrict(u, gold, allowed, work.u2[:n])
+    return viterbi(work.u2[:n], a, start, end, work.v[:n], path)
+
+
+@kernel
+def augmented_path(u, a, start, end, loss_kind, scale, gold, cost, work, path):
+    """argmax_y s(y) + scale L(y*, y) into ``path``; returns the maximum. Ties between y* and another go to y* for 0-1."""
+    n, K = u.shape
+    if loss_kind == ZERO_ONE:
+        best = score_labels(u, a, start, end, gold)
+        other = best_different(u, a, start, end, gold, work.v[:n], work.scale[:n], path)
+        if other + scale > best:
+            return other + scale
+        _copy(gold, path, n)
+        return best
+    for t in range(n):
+        for k in range(K):
+            work.u2[t, k] = u[t, k] + scale * cost[t, k]
+    return viterbi(work.u2[:n], a, start, end, work.v[:n], path)
+
+
+@kernel
+def slack_path(u, a, start, end, gold_score, gold, cost, work, path):
+    """max_y L(y) (1 + s(y) - s(y*)) over the vertices of the upper hull of {(L(y), s(y))}; the labelling goes into ``path``.
+
+    argmax s + lambda L walks along that hull: from its two ends, each query with the slope between two known vertices finds
+    the vertex furthest above their chord, or shows that there is none. A pair of neighbours is left aside when no
+    point below their two lines can beat the best product. What the hull hides (points below a chord) is bounded by the best product
+    on the chord: ``work.bound`` gets the largest such excess, and 0 certifies that the value is the exact maximum.
+    """
+    n = u.shape[0]
+    stack = np.empty((SLACK_ORACLE_CALLS + 2, 4))
+    best, bound = 0.0, 0.0
+    _copy(gold, path, n)
+    # Ends of the hull: the best score, and (for a very large lambda) the largest loss.
+    s0 = viterbi(u, a, start, end, work.v[:n], work.other)
+    l0 = path_cost(COSTS, cost, gold, work.other, n)
+    if l0 * (1.0 + s0 - gold_score) > best:
+        best = l0 * (1.0 + s0 - gold_score)
+        _copy(work.other, path, n)
+    top = 1e6 * (1.0 + abs(s0) + abs(gold_score))
+    s1 = augmented_path(u, a, start, end, COSTS, top, gold, cost, work, work.other)
+    l1 = path_cost(COSTS, cost, gold, work.other, n)
+    s1 = score_labels(u, a, start, end, work.other)
+    if l1 * (1.0 + s1 - gold_score) > best:
+        best = l1 * (1.0 + s1 - gold_score)
+        _copy(work.other, path, n)
+    stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = l0, s0, l1, s1
+    size, calls = 1, 2
+    while size > 0:
+        size -= 1
+        l0, s0, l1, s1 = stack[size, 0], stack[size, 1], stack[size, 2], stack[size, 3]
+        if l1 <= l0 + 1e-12:
+            continue
+        slope = (s0 - s1) / (l1 - l0)  # > 0: the hull falls from the best score to the largest loss
+        if calls >= SLACK_ORACLE_CALLS:
+            # No call left: everything between the two lies below s0 and left of l1.
+            bound = max(bound, l1 * (1.0 + s0 - gold_score))
+            continue
+        value = augmented_path(u, a, start, end, COSTS, slope, gold, cost, work, work.other)
+        calls += 1
+        # Points between the two satisfy s + slope L <= value: the best product on that line bounds them all.
+        chord = _best_on_line(value - gold_score, slope, l0, l1)
+        if chord <= best * (1.0 + 1e-12):
+            continue
+        l2 = path_cost(COSTS, cost, gold, work.other, n)
+        s2 = score_labels(u, a, start, end, work.other)
+        if value <= s0 + slope * l0 + 1e-9 * (1.0 + abs(value)):
+            bound = max(bound, chord)  # no vertex above the chord: only hidden points are left
+            continue
+        if l2 * (1.0 + s2 - gold_score) > best:
+            best = l2 * (1.0 + s2 - gold_score)
+            _copy(work.other, path, n)
+        stack[size, 0], stack[size, 1], stack[size, 2], stack[size, 3] = l0, s0, l2, s2
+        stack[size + 1, 0], stack[size + 1, 1], stack[size + 1, 2], stack[size + 1, 3] = l2, s2, l1, s1
+        size += 2
+    work.bound[0] = max(0.0, bound - best)
+    return best
+
+
+@kernel
+def _best_on_line(height, slope, low, high):
+    """max over l in [low, high] of l (1 + height - slope l)."""
+    l = (1.0 + height) / (2.0 * slope) if slope > 0.0 else high  # noqa: E741
+    l = min(max(l, low), high)  # noqa: E741
+    return l * (1.0 + height - slope * l)
+
+
+@kernel
+def path_example(mode, loss_kind, epsilon, u, a, start, end, gold, ambiguous, allowed, cost, work):
+    """(value, coefficient) of a path objective; the gradient is coefficient * (1[work.up] - 1[work.down])."""
+    n = u.shape[0]
+    up, down = work.up, work.down
+    if n == 0:
+        return 0.0, 0.0
+    if mode == PERCEPTRON:
+        best = viterbi(u, a, start, end, work.v[:n], up)
+        return best - gold_path(u, a, start, end, gold, ambiguous, allowed, work, down), 1.0
+    if mode == MARGIN:
+        s = gold_path(u, a, start, end, gold, ambiguous, allowed, work, down)
+        return augmented_path(u, a, start, end, loss_kind, 1.0, gold, cost, work, up) - s, 1.0
+    if mode == RAMP:
+        best = augmented_path(u, a, start, end, loss_kind, 1.0, gold, cost, work, up)
+        return best - viterbi(u, a, start, end, work.v[:n], down), 1.0
+    if mode == SLACK:
+        s = gold_path(u, a, start, end, gold, ambiguous, allowed, work, down)
+        if loss_kind == ZERO_ONE:
+            best = augmented_path(u, a, start, end, loss_kind, 1.0, gold, cost, work, up)
+            return best - s, 1.0  # L is 0 or 1: slack and margin rescaling are the same
+        best = slack_path(u, a, start, end, s, gold, cost, work, up)
+        return best, path_cost(COSTS, cost, gold, up, n)
+    if mode == DIRECT_BETTER:
+        viterbi(u, a, start, end, work.v[:n], up)
+        augmented_path(u, a, start, end, loss_kind, -epsilon, gold, cost, work, down)
+        return path_cost(loss_kind, cost, gold, up, n), 1.0 / epsilon
+    viterbi(u, a, start, end, work.v[:n], down)
+    augmented_path(u, a, start, end, loss_kind, epsilon, gold, cost, work, up)
+    return path_cost(loss_kind, cost, gold, down, n), 1.0 / epsilon
+
+
+@kernel
+def _sum_over_labellings(u, a, start, end, safe, work, d_unary, d_trans):
+    """log Z, with the marginals written into ``d_unary`` and ``d_trans``."""
+    n, K = u.shape
+    if a.shape[0] == 1:
+        work.outer[:] = 0.0
+        d_trans[0] = 0.0
+    log_z = forward_backward(
+        u, a, start, end, safe, work.ea, work.ea_t, work.shift, work.alpha, work.e, work.scale, work.beta, d_unary, work.outer, d_trans
+    )
+    if a.shape[0] == 1:
+        for j in range(K):
+            for k in range(K):
+                d_trans[0, j, k] += work.outer[j, k] * work.ea[0, j, k]
+    return log_z
+
+
+@kernel
+def _gold_sum(u, a, start, end, safe, gold, ambiguous, allowed, work, d_unary, d_trans):
+    """log sum exp of the allowed labellings (the gold score, if all is known), with its marginals."""
+    n = u.shape[0]
+    step = 0 if a.shape[0] == 1 else 1
+    if ambiguous:
+        _restrict(u, gold, allowed, work.u2[:n])
+        return _sum_over_labellings(work.u2[:n], a, start, end, safe, work, d_unary, d_trans)
+    d_unary[:n] = 0.0
+    d_trans[: 1 if step == 0 else n] = 0.0
+    for t in range(n):
+        d_unary[t, gold[t]] = 1.0
+        if t > 0:
+            d_trans[t * step, gold[t - 1], gold[t]] += 1.0
+    return score_labels(u, a, start, end, gold)
+
+
+@kernel
+def dense_example(mode, loss_kind, u, a, start, end, gold, ambiguous, allowed, cost, safe, work):
+    """The value of a dense objective; its gradient goes into ``work.d_unary`` and ``work.d_trans``."""
+    n, K = u.shape
+    if n == 0:
+        return 0.0
+    m = 1 if a.shape[0] == 1 else n
+    d_unary, d_trans = work.d_unary, work.d_trans
+    if mode == LOG and not ambiguous:
+        step = 0 if a.shape[0] == 1 else 1
+        log_z = _sum_over_labellings(u, a, start, end, safe, work, d_unary, d_trans)
+        for t in range(n):
+            d_unary[t, gold[t]] -= 1.0
+            if t > 0:
+                d_trans[t * step, gold[t - 1], gold[t]] -= 1.0
+        return log_z - score_labels(u, a, start, end, gold)
+    if mode == RISK and loss_kind == COSTS:
+        d_unary[:n] = 0.0
+        d_trans[:m] = 0.0
+        return expected_loss(u, a, start, end, cost, d_unary, d_trans[:m], work.beta, work.beta, 1.0)
+    gold_sum = _gold_sum(u, a, start, end, safe, gold, ambiguous, allowed, work, work.d_unary2, work.d_trans2)
+    if mode == SOFTMAX_MARGIN and loss_kind == COSTS:
+        for t in range(n):
+            for k in range(K):
+                work.u2[t, k] = u[t, k] + cost[t, k]
+        log_z = _sum_over_labellings(work.u2[:n], a, start, end, safe, work, d_unary, d_trans)
+    else:
+        log_z = _sum_over_labellings(u, a, start, end, safe, work, d_unary, d_trans)
+    # gradient = x * marginals - y * gold marginals
+    p = math.exp(gold_sum - log_z)
+    value, x, y = log_z - gold_sum, 1.0, 1.0
+    if mode == RISK:  # 0-1: E L = 1 - p(y*)
+        value, x, y = 1.0 - p, p, p
+    elif mode == SOFTMAX_MARGIN and loss_kind == ZERO_ONE:
+        # Z' = e Z - (e - 1) exp s(y*): every labelling but the gold one is worth e times as much
+        z = math.e - (math.e - 1.0) * p
+        value += math.log(z)
+        x, y = math.e / z, (math.e - 1.0) * p / z + 1.0
+    for t in range(n):
+        for k in range(K):
+            d_unary[t, k] = x * d_unary[t, k] - y * work.d_unary2[t, k]
+    for t in range(m):
+        for j in range(K):
+            for k in range(K):
+                d_trans[t, j, k] = x * d_trans[t, j, k] - y * work.d_trans2[t, j, k]
+    return value
+
+
+@kernel
+def score_gradient_batch(
+    mode, loss_kind, epsilon, unary, transitions, start, end, offsets, first, last, gold, ambiguous, allowed, cost, values, d_unary, d_trans, d_start, d_end
+):
+    """The objective on given part scores, for sequences first..last-1: values (S,), and gradients added to the ``d_`` arrays."""
+    K = unary.shape[1]
+    shared = transitions.shape[0] == 1
+    longest = 0
+    for i in range(first, last):
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    work = new_work(longest, K, not shared)
+    safe = True
+    if shared:
+        safe = exp_transitions(transitions, work.ea, work.ea_t, work.shift)
+    for i in range(first, last):
+        lo, hi = offsets[i], offsets[i + 1]
+        n = hi - lo
+        if n == 0:
+            values[i] = 0.0
+            continue
+        a = transitions if shared else transitions[lo:hi]
+        al = allowed[lo:hi] if allowed.shape[0] > 0 else allowed
+        co = cost[lo:hi] if cost.shape[0] > 0 else cost
+        if mode >= FIRST_DENSE:
+            if not shared:
+                safe = exp_transitions(a, work.ea, work.ea_t, work.shift)
+            values[i] = dense_example(
+                mode, loss_kind, unary[lo:hi], a, start, end, gold[lo:hi], ambiguous[i], al, co, safe, work
+            )
+        else:
+            values[i], c = path_example(
+                mode, loss_kind, epsilon, unary[lo:hi], a, start, end, gold[lo:hi], ambiguous[i], al, co, work
+            )
+            _paths_to_dense(c, work, n, shared)
+        for t in range(n):
+            for k in range(K):
+                d_unary[lo + t, k] += work.d_unary[t, k]
+        for k in range(K):
+            d_start[k] += work.d_unary[0, k]
+            d_end[k] += work.d_unary[n - 1, k]
+        for t in range(1 if shared else n):
+            for j in range(K):
+                for k in range(K):
+                    d_trans[0 if shared else lo + t, j, k] += work.d_trans[t, j, k]
+
+
+@kernel
+def _paths_to_dense(coefficient, work, n, shared):
+    """coefficient * (1[up] - 1[down]) into ``work.d_unary`` and ``work.d_trans``."""
+    work.d_unary[:n] = 0.0
+    work.d_trans[: 1 if shared else n] = 0.0
+    for t in range(n):
+        work.d_unary[t, work.up[t]] += coefficient
+        work.d_unary[t, work.down[t]] -= coefficient
+        if t > 0:
+            s = 0 if shared else t
+            work.d_trans[s, work.up[t - 1], work.up[t]] += coefficient
+            work.d_trans[s, work.down[t - 1], work.down[t]] -= coefficient

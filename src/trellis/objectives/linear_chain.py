@@ -1,0 +1,157 @@
+"""A linear chain model, its data and an objective, as the problem that solvers minimise.
+
+    min_w  sum_i c_i f_i(w) + (l2 / 2) ||w||^2 + l1 ||w||_1
+
+``value_and_gradient`` gives the data term: a sum over shards of sequences, one thread each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from trellis.errors import InfeasibleError
+from trellis.inference.shards import over_shards
+from trellis.objectives.linear_kernels import Task, linear_gradient, linear_planes, linear_scores
+from trellis.objectives.modes import Objective
+from trellis.objectives.plane_kernels import planes_to_rows
+from trellis.scores.linear import LinearLayout
+from trellis.scores.linear_kernels import Design, Penalties
+from trellis.scores.parts import ChainScores, FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class LinearChainProblem:
+    """``task.cost`` must be there if ``loss_kind`` is COSTS. ``epsilon`` concerns the direct objectives only."""
+
+    layout: LinearLayout
+    design: Design
+    penalties: Penalties
+    task: Task
+    objective: Objective
+    loss_kind: int
+    l2: float = 0.0
+    l1: float = 0.0
+    epsilon: float = 1.0
+    n_jobs: int = 1
+
+    @property
+    def dimension(self) -> int:
+        return self.layout.dimension
+
+    @property
+    def n_examples(self) -> int:
+        return len(self.design.offsets) - 1
+
+    @property
+    def convex(self) -> bool:
+        """A partly known gold labelling makes any objective a difference of convex functions."""
+        return self.objective.convex and not self.task.ambiguous.any()
+
+    def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
+        values, gradient = self.values_and_gradient(weights)
+        return float(values @ self.task.weight), gradient
+
+    def values_and_gradient(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """f_i for each sequence (not weighted by c_i), and the gradient of the weighted sum."""
+        values = np.empty(self.n_examples)
+        w = self.layout.views(weights)
+
+        def shard(first: int, last: int) -> FloatArray:
+            gradient = np.zeros(self.dimension)
+            linear_gradient(
+                self.objective.kernel_mode,
+                self.loss_kind,
+                self.epsilon,
+                self.design,
+                self.layout.rows,
+                w,
+                self.penalties,
+                self.layout.mask,
+                self.task,
+                first,
+                last,
+                self.layout.views(gradient),
+                values,
+            )
+            return gradient
+
+        gradient, *others = over_shards(shard, self.design.offsets, self.n_jobs)
+        for other in others:
+            gradient += other
+        if len(self.layout.mask):
+            gradient *= self.layout.mask
+        self.check(values)
+        return values, gradient
+
+    def example_planes(self, weights: FloatArray) -> tuple[FloatArray, csr_array]:
+        n, steps = self.n_examples, int(self.design.offsets[-1])
+        ups, downs = np.zeros(steps, np.int32), np.zeros(steps, np.int32)
+        coefficients, values = np.zeros(n), np.zeros(n)
+        w = self.layout.views(weights)
+
+        def shard(first: int, last: int) -> None:
+            linear_planes(
+                self.objective.kernel_mode, self.loss_kind, self.design, self.layout.rows, w, self.penalties,
+                self.task, first, last, ups, downs, coefficients, values,
+            )  # fmt: skip
+
+        over_shards(shard, self.design.offsets, self.n_jobs)
+        self.check(values)
+        indptr, indices, data = planes_to_rows(
+            self.design,
+            self.layout.rows,
+            self.layout.views(np.zeros(self.dimension)),
+            self.layout.mask,
+            ups,
+            downs,
+            coefficients * self.task.weight,
+        )
+        rows = csr_array((data, indices, indptr), shape=(n, self.dimension))
+        return values * self.task.weight, rows
+
+    def scores(self, weights: FloatArray) -> ChainScores:
+        return linear_chain_scores(self.layout, self.design, self.penalties, weights, self.n_jobs)
+
+    def check(self, values: FloatArray) -> None:
+        """Every labelling of a sequence forbidden, or a gold labelling that the constraints forbid."""
+        bad = np.flatnonzero(~np.isfinite(values))
+        if len(bad):
+            raise InfeasibleError(
+                f"sequence {bad[0]} has no allowed labelling, or its gold labelling is not allowed, under the constraints"
+            )
+
+    def with_(self, **changes: Any) -> LinearChainProblem:
+        return replace(self, **changes)
+
+
+def linear_chain_scores(
+    layout: LinearLayout, design: Design, penalties: Penalties, weights: FloatArray, n_jobs: int = 1
+) -> ChainScores:
+    """The part scores of a batch under linear weights: from here on nothing sees weights."""
+    w = layout.views(weights)
+    k = layout.n_labels
+    steps = int(design.offsets[-1])
+    unary = np.empty((steps, k))
+    shared = w.transitions + penalties.transitions
+    transitions = np.zeros((max(steps, 1), k, k)) if layout.n_edge else shared[None]
+    over_shards(
+        lambda first, last: linear_scores(design, layout.rows, w, penalties, first, last, unary, transitions),
+        design.offsets,
+        n_jobs,
+    )
+    return ChainScores(unary, transitions, w.start + penalties.start, w.end + penalties.end, design.offsets)
+
+
+def no_penalties(n_labels: int) -> Penalties:
+    return Penalties(np.zeros(n_labels), np.zeros((n_labels, n_labels)), np.zeros(n_labels))
+
+
+def penalties_of(
+    start_ok: NDArray[np.bool_], pair_ok: NDArray[np.bool_], end_ok: NDArray[np.bool_]
+) -> Penalties:
+    return Penalties(*(np.where(ok, 0.0, -np.inf) for ok in (start_ok, pair_ok, end_ok)))
