@@ -351,6 +351,18 @@ def test_a_path_far_below_the_others_that_alone_survives() -> None:
     close(CHAIN.expected_loss(scores, np.ones((50, 2))).values, [50.0])
 
 
+def test_paths_at_the_edge_of_underflow_keep_their_ratio() -> None:
+    """The two paths that survive weigh exp(-740) of a dead one: a subnormal number, with few bits of its own."""
+    unary = [[0.0, -740.0, -741.0], [0.0, 0.0, 0.0]]
+    into_two = [[NOTHING] * 3, [NOTHING, NOTHING, 0.0], [NOTHING, NOTHING, 0.0]]
+    scores = ChainScores.of(unary, into_two)
+    every = Enumeration.of(scores)
+    close(CHAIN.marginals(scores).unary, every.marginals().unary)
+    close(CHAIN.entropy(scores), [every.entropy()])
+    cost = np.arange(6.0).reshape(2, 3)
+    close(CHAIN.expected_loss(scores, cost).gradient.unary, every.expected_loss(cost)[1].unary)
+
+
 def test_bad_arguments_are_named() -> None:
     scores = ChainScores.of(np.zeros((3, 2)), np.zeros((2, 2)), lengths=[1, 2])
     with pytest.raises(DataError, match=r"labels have shape \(2,\).*\(3,\)"):
