@@ -352,7 +352,7 @@ def test_a_path_far_below_the_others_that_alone_survives() -> None:
 
 
 def test_paths_at_the_edge_of_underflow_keep_their_ratio() -> None:
-    """The two paths that survive weigh exp(-740) of a dead one: a subnormal number, with few bits of its own."""
+    """The paths that survive weigh exp(-740) of a dead one: a subnormal number, with few bits of its own."""
     unary = [[0.0, -740.0, -741.0], [0.0, 0.0, 0.0]]
     into_two = [[NOTHING] * 3, [NOTHING, NOTHING, 0.0], [NOTHING, NOTHING, 0.0]]
     scores = ChainScores.of(unary, into_two)
