@@ -92,8 +92,8 @@ def parse_attributes(text: bytes, name: str, first_line: int = 1) -> AttributeDa
     is_attribute[first_field[:-1]] = False
     # a tab at the end of a line leaves an empty field, which names no attribute
     is_attribute &= ends > starts
-    label_codes, label_names = intern_fields(text, raw, starts[first_field[:-1]], ends[first_field[:-1]])
-    fields, distinct = intern_fields(text, raw, starts[is_attribute], ends[is_attribute])
+    label_codes, label_names = intern_fields(raw, starts[first_field[:-1]], ends[first_field[:-1]])
+    fields, distinct = intern_fields(raw, starts[is_attribute], ends[is_attribute])
     indptr = np.concatenate([[0], np.cumsum(is_attribute)])[first_field].astype(np.int64)
 
     table: dict[str, int] = {}

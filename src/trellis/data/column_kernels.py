@@ -1,7 +1,6 @@
-"""Tokenising and interning of text, straight from its bytes: no Python object per token.
+"""Tokenising of text, straight from its bytes: no Python object per token.
 
-A *field* is a span ``[start, end)`` of the text. Interning gives equal spans equal codes 0, 1, ... in order
-of first appearance; it compares bytes, so two different fields never share a code.
+A *field* is a span ``[start, end)`` of the text.
 """
 
 from __future__ import annotations
@@ -101,66 +100,3 @@ def field_spans(text: Any, counts: Any, mode: Any) -> Any:
             field += 1
         i += 1
     return starts, ends
-
-
-@kernel
-def _hash_span(text: Any, start: Any, end: Any) -> Any:
-    # FNV-1a over the bytes, then a multiply-shift so that the low bits are as good as the high ones
-    h = np.uint64(14695981039346656037)
-    for i in range(start, end):
-        h = (h ^ np.uint64(text[i])) * np.uint64(1099511628211)
-    return h ^ (h >> np.uint64(29))
-
-
-@kernel
-def intern_spans(text: Any, starts: Any, ends: Any) -> Any:
-    """Codes (n,) of the spans, and the index of the first span with each code."""
-    n = len(starts)
-    codes = np.empty(n, np.int32)
-    size = 1024
-    slots = np.full(size, -1, np.int32)
-    firsts = np.empty(size, np.int64)
-    hashes = np.empty(size, np.uint64)
-    used = 0
-    for i in range(n):
-        start = starts[i]
-        length = ends[i] - start
-        h = _hash_span(text, start, ends[i])
-        slot = np.int64(h & np.uint64(size - 1))
-        while True:
-            code = slots[slot]
-            if code < 0:
-                break
-            if hashes[code] == h:
-                other = starts[firsts[code]]
-                if ends[firsts[code]] - other == length:
-                    same = True
-                    for b in range(length):
-                        if text[start + b] != text[other + b]:
-                            same = False
-                            break
-                    if same:
-                        break
-            slot = (slot + 1) & (size - 1)
-        if code < 0:
-            code = np.int32(used)
-            slots[slot] = code
-            firsts[used] = i
-            hashes[used] = h
-            used += 1
-            if 2 * used >= size:  # keep the table at most half full: rehash into twice the room
-                size *= 2
-                slots = np.full(size, -1, np.int32)
-                grown_firsts = np.empty(size, np.int64)
-                grown_hashes = np.empty(size, np.uint64)
-                grown_firsts[:used] = firsts[:used]
-                grown_hashes[:used] = hashes[:used]
-                firsts = grown_firsts
-                hashes = grown_hashes
-                for c in range(used):
-                    slot = np.int64(hashes[c] & np.uint64(size - 1))
-                    while slots[slot] >= 0:
-                        slot = (slot + 1) & (size - 1)
-                    slots[slot] = np.int32(c)
-        codes[i] = code
-    return codes, firsts[:used].copy()

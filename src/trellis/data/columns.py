@@ -17,10 +17,11 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.column_kernels import TAB, WHITESPACE, count_fields, field_spans, intern_spans
+from trellis.data.column_kernels import TAB, WHITESPACE, count_fields, field_spans
 from trellis.data.labels import step_name
 from trellis.data.sequences import IntArray, offsets_from_lengths
 from trellis.data.streams import Source, iter_sequence_blocks, read_utf8, source_name
+from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError, UnsupportedError
 
 CONLLU_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -270,7 +271,7 @@ def parse_columns(
     codes = np.empty((expected, len(of_steps)), np.int32)
     vocabularies = []
     for j in range(expected):
-        codes[j], vocabulary = intern_fields(text, raw, starts[j::expected], ends[j::expected])
+        codes[j], vocabulary = intern_fields(raw, starts[j::expected], ends[j::expected])
         vocabularies.append(vocabulary)
     return ColumnData(codes, tuple(vocabularies), offsets, lines)
 
@@ -290,11 +291,7 @@ def split_lines(
     return counts, raw, offsets, SourceLines(text, line_of_step.astype(np.int64), name, first_line)
 
 
-def intern_fields(
-    text: bytes, raw: NDArray[np.uint8], starts: IntArray, ends: IntArray
-) -> tuple[Codes, list[str]]:
+def intern_fields(raw: NDArray[np.uint8], starts: IntArray, ends: IntArray) -> tuple[Codes, list[str]]:
     """Codes of the fields and their distinct strings, in order of first appearance."""
-    starts, ends = np.ascontiguousarray(starts), np.ascontiguousarray(ends)
-    codes, firsts = intern_spans(raw, starts, ends)
-    spans = zip(starts[firsts].tolist(), ends[firsts].tolist(), strict=True)
-    return codes, [text[a:b].decode() for a, b in spans]
+    vocabulary = Vocabulary()
+    return vocabulary.add_spans(raw, starts, ends), vocabulary.strings()

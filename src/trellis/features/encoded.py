@@ -6,9 +6,7 @@ Nothing to the right of this package knows where features came from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -120,16 +118,3 @@ def check_min_count(min_count: int) -> int:
     if isinstance(min_count, bool) or not isinstance(min_count, int | np.integer) or min_count < 1:
         raise DataError(f"min_count is {min_count!r}; it must be a whole number of at least 1")
     return int(min_count)
-
-
-def pack_strings(strings: Iterable[str]) -> tuple[NDArray[np.uint8], IntArray]:
-    """Strings as one array of UTF-8 bytes and offsets, which is how a model file holds them."""
-    encoded = [string.encode("utf-8", "surrogatepass") for string in strings]
-    lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
-    text = np.frombuffer(b"".join(encoded), np.uint8)
-    return text, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-
-
-def unpack_strings(text: NDArray[np.uint8], offsets: Sequence[int] | IntArray) -> list[str]:
-    raw = text.tobytes()
-    return [raw[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(np.asarray(offsets).tolist())]

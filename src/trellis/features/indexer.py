@@ -4,18 +4,17 @@ A feature dictionary is read as in sklearn-crfsuite: a string value makes the fe
 makes ``key``, ``False`` nothing, a number makes ``key`` with that value, a list or set of strings one
 ``key=item`` each, and a nested dictionary prefixes its features with ``key:``.
 
-Strings are turned into ids by C loops only (``chain``, ``map``, ``np.fromiter`` over a dictionary). Of
-dictionaries, each distinct (key, value) pair is spelled out once per call, however often it occurs. Ids fall
-with frequency.
+Strings are turned into ids many at a time, see :mod:`trellis.data.vocabulary`. Of dictionaries, each distinct
+(key, value) pair is spelled out once per call, however often it occurs. Ids fall with frequency.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, repeat
+from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -24,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from trellis.data.attributes import AttributeData
 from trellis.data.labels import step_name
 from trellis.data.sequences import IntArray, offsets_from_lengths
+from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError
 from trellis.features.encoded import (
     Encoded,
@@ -31,12 +31,10 @@ from trellis.features.encoded import (
     check_min_count,
     features_from_codes,
     ids_by_frequency,
-    pack_strings,
-    unpack_strings,
 )
 
-Lookup = Callable[[Iterable[str]], Iterator[int]]
 Codes = NDArray[np.int32]
+Lookup = Callable[[Sequence[Collection[str]]], Codes]
 Flat = tuple[Codes, NDArray[np.float64], IntArray, IntArray]  # codes, values, indptr, offsets
 
 _NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
@@ -44,8 +42,7 @@ _COLLECTIONS = (list, tuple, set, frozenset)
 
 
 class FeatureIndexer:
-    """Vocabulary of named features. See the module for the forms of ``X``; ``lengths`` cuts one flat list of
-    steps.
+    """Indexes named features. The module tells the forms of ``X``; ``lengths`` cuts one flat list of steps.
 
     ``min_count``: features seen fewer times in ``fit`` are dropped. ``transition_features``: ``True`` for all
     features, or the keys of those that also score transitions; key ``k`` stands for the features ``k``,
@@ -57,71 +54,64 @@ class FeatureIndexer:
     def __init__(self, min_count: int = 1, transition_features: bool | Iterable[str] = ()) -> None:
         self.min_count = check_min_count(min_count)
         self.transition_features = _check_keys(transition_features)
-        self._ids: dict[str, int] = {}
+        self._vocabulary = Vocabulary()
         self._edge_ids: Codes = np.empty(0, np.int32)
 
     @property
     def n_features(self) -> int:
-        return len(self._ids)
+        return len(self._vocabulary)
 
     @property
     def n_edge_features(self) -> int:
         return int(self._edge_ids.max(initial=-1)) + 1
 
     def fit(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
-        table: defaultdict[str, int] = defaultdict()
-        table.default_factory = table.__len__
-        flat = _flatten(X, lengths, lambda names: map(table.__getitem__, names))
-        names = list(table)
-        table.clear()  # its entries are not needed next to those of the vocabulary
-        for name in names:
-            if not isinstance(name, str):
-                raise DataError(
-                    f"feature {name!r} is of type {type(name).__name__}; features must be strings"
-                )
-        codes = flat[0]
-        # codes of -1 (features of value 0) count at index 0, which is cut off
-        counts = np.bincount(codes + np.int32(1), minlength=len(names) + 1)[1:]
+        seen = Vocabulary()
+        flat = _flatten(X, lengths, seen.add)
+        counts = _count(flat[0], len(seen))
         ids = ids_by_frequency(counts, self.min_count)
         by_id = np.empty(int(ids.max(initial=-1)) + 1, dtype=np.int64)
         by_id[ids[ids >= 0]] = np.flatnonzero(ids >= 0)
-        self._set_names([names[i] for i in by_id.tolist()])
+        self._set_vocabulary(seen.reordered(by_id))
         return self._encoded(flat, ids)
 
     def transform(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
-        flat = _flatten(X, lengths, lambda names: map(self._ids.get, names, repeat(-1)))
+        flat = _flatten(X, lengths, self._vocabulary.find)
         return self._encoded(flat, np.arange(self.n_features, dtype=np.int32))
 
     def feature_names(self) -> list[str]:
-        return list(self._ids)
+        return self._vocabulary.strings()
 
     def edge_feature_names(self) -> list[str]:
-        return [name for name, edge in zip(self._ids, self._edge_ids.tolist(), strict=True) if edge >= 0]
+        names = self.feature_names()
+        return [name for name, edge in zip(names, self._edge_ids.tolist(), strict=True) if edge >= 0]
 
     def to_state(self) -> State:
-        text, offsets = pack_strings(self._ids)
+        text, bounds = self._vocabulary.packed()
         keys = self.transition_features
         meta = {
             "kind": self.kind,
             "min_count": self.min_count,
             "transition_features": keys if isinstance(keys, bool) else list(keys),
         }
-        return meta, {"names": text, "name_offsets": offsets}
+        return meta, {"names": text, "name_bounds": bounds}
 
     @classmethod
     def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
         encoder = cls(meta["min_count"], meta["transition_features"])
-        encoder._set_names(unpack_strings(arrays["names"], arrays["name_offsets"]))
+        encoder._set_vocabulary(Vocabulary.from_packed(arrays["names"], arrays["name_bounds"]))
         return encoder
 
-    def _set_names(self, names: list[str]) -> None:
-        self._ids = dict(zip(names, range(len(names)), strict=True))
+    def _set_vocabulary(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
         keys = self.transition_features
         if isinstance(keys, bool):
-            chosen = np.full(len(names), keys)
+            chosen = np.full(len(vocabulary), keys)
+        elif not keys:
+            chosen = np.zeros(len(vocabulary), np.bool_)
         else:
             prefixes = tuple(f"{key}{mark}" for key in keys for mark in "=:")
-            exact = set(keys)
+            exact, names = set(keys), vocabulary.strings()
             chosen = np.fromiter((n in exact or n.startswith(prefixes) for n in names), np.bool_, len(names))
         self._edge_ids = np.where(chosen, np.cumsum(chosen) - 1, -1).astype(np.int32)
 
@@ -135,6 +125,14 @@ class FeatureIndexer:
             node_ids, nodes.values, nodes.indptr, self._edge_ids, self.n_edge_features, offsets
         )
         return Encoded(nodes, edges)
+
+
+def _count(codes: Codes, n: int) -> NDArray[np.int64]:
+    """How often each code 0..n-1 occurs; -1 (a feature of value 0) is not counted."""
+    counts = np.zeros(n + 1, np.int64)
+    for first in range(0, len(codes), 1 << 18):  # bincount makes an int64 copy, so not of all at once
+        counts += np.bincount(codes[first : first + (1 << 18)] + np.int32(1), minlength=n + 1)
+    return counts[1:]
 
 
 def _check_keys(keys: bool | Iterable[str]) -> bool | tuple[str, ...]:
@@ -152,20 +150,18 @@ def _check_keys(keys: bool | Iterable[str]) -> bool | tuple[str, ...]:
 def _flatten(X: Any, lengths: ArrayLike | None, lookup: Lookup) -> Flat:
     """Codes of all features end to end, by the one reader that fits the type of the steps."""
     if isinstance(X, AttributeData):
-        codes = np.fromiter(lookup(X.names), np.int32, len(X.names))[X.codes]
-        return codes, X.values, X.indptr, X.offsets
+        return lookup([X.names])[X.codes], X.values, X.indptr, X.offsets
     steps, offsets = flatten_steps(X, lengths)
     types = set(map(type, steps))
     if all(issubclass(t, str) for t in types):
-        codes = np.fromiter(lookup(steps), np.int32, len(steps))
-        return codes, np.ones(1), np.arange(len(steps) + 1, dtype=np.int64), offsets
+        return lookup([steps]), np.ones(1), np.arange(len(steps) + 1, dtype=np.int64), offsets
     if all(issubclass(t, _COLLECTIONS) for t in types):
         if any(issubclass(t, set | frozenset) for t in types):
             # the order of a set of strings differs from process to process; ids must not
             steps = [sorted(step, key=str) if isinstance(step, set | frozenset) else step for step in steps]
         indptr = offsets_from_lengths(np.fromiter(map(len, steps), np.int64, len(steps)))
         try:
-            codes = np.fromiter(lookup(chain.from_iterable(steps)), np.int32, int(indptr[-1]))
+            codes = lookup(steps)
         except TypeError:
             raise _no_string(steps, offsets) from None
         return codes, np.ones(1), indptr, offsets
@@ -232,7 +228,7 @@ def _flatten_dicts(steps: list[dict[str, Any]], offsets: IntArray, lookup: Looku
     used = values != 0.0
     codes_of_pairs = np.full(len(names), -1, np.int32)
     wanted = [name for name, use in zip(names, used.tolist(), strict=True) if use]
-    codes_of_pairs[used] = np.fromiter(lookup(wanted), np.int32, len(wanted))
+    codes_of_pairs[used] = lookup([wanted])
     flat_values = np.ones(1) if (values[used] == 1.0).all() else values[pair_codes]
     return codes_of_pairs[pair_codes], flat_values, indptr, offsets
 

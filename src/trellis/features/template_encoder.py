@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trellis.data.columns import ColumnData
 from trellis.data.sequences import IntArray
+from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError
 from trellis.features.encoded import (
     Encoded,
@@ -25,8 +26,6 @@ from trellis.features.encoded import (
     State,
     check_min_count,
     ids_by_frequency,
-    pack_strings,
-    unpack_strings,
 )
 from trellis.features.indexer import flatten_steps
 from trellis.features.template_kernels import (
@@ -96,7 +95,7 @@ class TemplateEncoder:
             layer.gram_of.append(self._add_gram(sources, tuple(m.row - macros[0].row for m in macros)))
             layer.row_of.append(macros[0].row)
             layer.group_of.append(layer.groups.setdefault((literals, sources), len(layer.groups)))
-        self._vocabularies: dict[StringSource, dict[str, int]] = {}
+        self._vocabularies: dict[StringSource, Vocabulary] = {}
         self._tables: dict[Sources, _Table] = {}
 
     @property
@@ -140,7 +139,7 @@ class TemplateEncoder:
         }
         arrays: dict[str, NDArray[Any]] = {"node_ids": self._nodes.ids, "edge_ids": self._edges.ids}
         for i, vocabulary in enumerate(self._vocabularies.values()):
-            arrays[f"strings{i}"], arrays[f"string_offsets{i}"] = pack_strings(vocabulary)
+            arrays[f"strings{i}"], arrays[f"string_bounds{i}"] = vocabulary.packed()
         for i, table in enumerate(self._tables.values()):
             arrays[f"pairs{i}"] = table.keys
         return meta, arrays
@@ -153,8 +152,9 @@ class TemplateEncoder:
         for sources, _ in encoder._grams:
             if len(sources) == 1:
                 i = len(encoder._vocabularies)
-                strings = unpack_strings(arrays[f"strings{i}"], arrays[f"string_offsets{i}"])
-                encoder._vocabularies[sources[0]] = dict(zip(strings, range(len(strings)), strict=True))
+                encoder._vocabularies[sources[0]] = Vocabulary.from_packed(
+                    arrays[f"strings{i}"], arrays[f"string_bounds{i}"]
+                )
             elif sources not in encoder._tables:
                 encoder._tables[sources] = _Table.of(arrays[f"pairs{len(encoder._tables)}"])
         return encoder
@@ -206,7 +206,8 @@ class TemplateEncoder:
         radius = self.template.radius
         before, after = np.full((2, radius), -1, np.int32)
         if source in (FIRST, LAST, ALWAYS):
-            self._vocabularies[source] = {"": 0}
+            self._vocabularies[source] = Vocabulary()
+            self._vocabularies[source].add([[""]])
             codes = np.full(data.n_steps, 0 if source == ALWAYS else -1, np.int32)
             starts, ends = data.offsets[:-1], data.offsets[1:]
             filled = ends > starts
@@ -216,17 +217,16 @@ class TemplateEncoder:
                 codes[ends[filled] - 1] = 0
             return np.asarray(padded_codes(codes, data.offsets, radius, before, after))
         strings = source.apply(data.vocabularies[source.column])
-        pads = [f"_B{sign}{r}" for sign in "-+" for r in range(1, radius + 1)]
         if learn:
-            seen = dict.fromkeys(string for string in strings if string is not None)
-            if self.template.border == "pad":
-                seen.update(dict.fromkeys(pads))
-            self._vocabularies[source] = dict(zip(seen, range(len(seen)), strict=True))
-        ids: dict[Any, int] = self._vocabularies[source]
-        code_of = np.fromiter(map(ids.get, strings, repeat(-1)), np.int32, len(strings))
+            self._vocabularies[source] = Vocabulary()
+        vocabulary = self._vocabularies[source]
+        codes_of = vocabulary.add if learn else vocabulary.find
+        code_of = np.full(len(strings), -1, np.int32)
+        has_value = np.array([string is not None for string in strings], np.bool_)
+        code_of[has_value] = codes_of([[string for string in strings if string is not None]])
         if self.template.border == "pad":
-            beyond = np.fromiter(map(ids.get, pads, repeat(-1)), np.int32, len(pads))
-            before, after = beyond[:radius], beyond[radius:]
+            before = codes_of([[f"_B-{r}" for r in range(1, radius + 1)]])
+            after = codes_of([[f"_B+{r}" for r in range(1, radius + 1)]])
         codes = code_of[data.codes[source.column]]
         return np.asarray(padded_codes(codes, data.offsets, radius, before, after))
 
@@ -264,7 +264,7 @@ class TemplateEncoder:
     def _strings(self, sources: Sources, codes: NDArray[Any]) -> list[list[str]]:
         """What the n-grams with these codes are made of: one list of strings for each source."""
         if len(sources) == 1:
-            vocabulary = list(self._vocabularies[sources[0]])
+            vocabulary = self._vocabularies[sources[0]].strings()
             return [[vocabulary[code] for code in codes.tolist()]]
         keys = self._tables[sources].keys[codes]
         prefix = (keys >> np.uint64(32)).astype(np.int64)

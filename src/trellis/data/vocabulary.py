@@ -1,0 +1,108 @@
+"""A two-way table of strings and codes 0, 1, ..., held as UTF-8 bytes and looked up many at a time by a
+kernel.
+
+A Python dictionary costs three cache misses for each of millions of lookups, and an object for each entry.
+Here a batch of strings is joined into one text and looked up from its bytes: exact, two to three times
+faster, a quarter of the memory, and its arrays go into a model file as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import chain, pairwise
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.data.sequences import IntArray
+from trellis.data.vocabulary_kernels import gather, look_up
+from trellis.errors import ModelFileError
+
+Codes = NDArray[np.int32]
+Bytes = NDArray[np.uint8]
+
+_GROUPS_AT_ONCE = 1 << 13  # keeps the joined text within the cache
+
+
+class Vocabulary:
+    """Strings in the order of their codes."""
+
+    def __init__(self) -> None:
+        self._pool: Bytes = np.zeros(1024, np.uint8)
+        self._bounds: IntArray = np.zeros(64, np.int64)
+        self._slots: NDArray[np.int64] = np.full(256, -1, np.int64)
+        self._used = 0
+
+    @classmethod
+    def from_packed(cls, pool: Bytes, bounds: IntArray) -> Self:
+        """The vocabulary whose string ``c`` is the UTF-8 text ``pool[bounds[c]:bounds[c + 1]]``."""
+        if bounds[0] != 0 or bounds[-1] != len(pool) or np.any(np.diff(bounds) < 0):
+            raise ModelFileError("the model file has a damaged list of strings")
+        vocabulary = cls()
+        text = np.frombuffer(pool.tobytes(), np.uint8)
+        vocabulary.add_spans(text, bounds[:-1].copy(), bounds[1:].copy())
+        if len(vocabulary) != len(bounds) - 1:
+            raise ModelFileError("the model file has a list of strings that are not all different")
+        return vocabulary
+
+    def packed(self) -> tuple[Bytes, IntArray]:
+        """What :meth:`from_packed` takes."""
+        bounds = self._bounds[: self._used + 1].copy()
+        return self._pool[: bounds[-1]].copy(), bounds
+
+    def __len__(self) -> int:
+        return self._used
+
+    def strings(self) -> list[str]:
+        bounds = self._bounds[: self._used + 1].tolist()
+        raw = self._pool[: bounds[-1]].tobytes()
+        return [raw[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(bounds)]
+
+    def reordered(self, chosen: IntArray) -> Self:
+        """A vocabulary of the strings with the chosen codes, in that order."""
+        return self.from_packed(*gather(self._pool, self._bounds, chosen))
+
+    def add(self, groups: Sequence[Collection[str]]) -> Codes:
+        """Codes of all strings of all groups, end to end; new ones are added.
+
+        A ``TypeError`` says that something is no string.
+        """
+        return self._in_parts(groups, add=True)
+
+    def find(self, groups: Sequence[Collection[str]]) -> Codes:
+        """Codes of all strings of all groups, end to end; -1 where the vocabulary does not hold them."""
+        return self._in_parts(groups, add=False)
+
+    def add_spans(self, text: Bytes, starts: IntArray, ends: IntArray) -> Codes:
+        """Codes of the strings ``text[starts[i]:ends[i]]`` (read-only bytes, UTF-8); new ones are added."""
+        return self._look_up(text, np.ascontiguousarray(starts), np.ascontiguousarray(ends), add=True)
+
+    def _in_parts(self, groups: Sequence[Collection[str]], add: bool) -> Codes:
+        codes = np.empty(sum(map(len, groups)), np.int32)
+        done = 0
+        for first in range(0, len(groups), _GROUPS_AT_ONCE):
+            part = self._look_up(*_spans(groups[first : first + _GROUPS_AT_ONCE]), add=add)
+            codes[done : done + len(part)] = part
+            done += len(part)
+        return codes
+
+    def _look_up(self, text: Bytes, starts: IntArray, ends: IntArray, *, add: bool) -> Codes:
+        codes, *table = look_up(text, starts, ends, add, self._pool, self._bounds, self._slots, self._used)
+        if add:
+            self._pool, self._bounds, self._slots, self._used = table
+        return np.asarray(codes)
+
+
+def _spans(groups: Sequence[Collection[str]]) -> tuple[Bytes, IntArray, IntArray]:
+    """The strings of the groups as spans of one text."""
+    count = sum(map(len, groups))
+    raw = "\n".join(chain.from_iterable(groups)).encode("utf-8", "surrogatepass")
+    text = np.frombuffer(raw, np.uint8)
+    ends = np.append(np.flatnonzero(text == 10), len(text)) if count else np.empty(0, np.int64)
+    if len(ends) == count:
+        return text, np.concatenate([[0], ends[:-1] + 1])[:count], ends
+    # some string holds a line end itself, so the lengths must be taken one by one
+    encoded = [string.encode("utf-8", "surrogatepass") for string in chain.from_iterable(groups)]
+    bounds = np.concatenate([[0], np.cumsum(np.fromiter(map(len, encoded), np.int64, count))])
+    return np.frombuffer(b"".join(encoded), np.uint8), bounds[:-1].copy(), bounds[1:].copy()
