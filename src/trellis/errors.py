@@ -30,5 +30,9 @@ class UnsupportedError(TrellisError):
     """
 
 
+class NumericalError(TrellisError):
+    """A computation lost its digits: names the step, and how to scale the problem."""
+
+
 class MissingExtraError(TrellisError, ImportError):
     """An optional dependency is not installed: names the extra to install."""

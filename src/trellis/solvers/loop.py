@@ -1,9 +1,11 @@
-"""One loop runs every solver: history, progress, early stopping on a hold-out, checkpoints, Ctrl-C, and an honest status.
+"""One loop runs every solver: history, progress, early stopping on a hold-out, checkpoints, Ctrl-C, and an
+honest status.
 
-A *solver* is a small frozen record of its options (``LBFGS(memory=10)``). ``solver.start(problem, weights, rng)`` gives a
-*run*, which the loop asks to ``step()`` until its ``status()`` is no longer ``None``. One step is one iteration of a batch
-solver or one pass over the data of an online one; it returns what it measured (``objective``, ``gap``, ``gradient_norm``,
-``mistakes``, ...), which goes into the history with the wall-clock time.
+A *solver* is a small frozen record of its options (``LBFGS(memory=10)``). ``solver.start(problem, weights,
+rng)`` gives a *run*, which the loop asks to ``step()`` until its ``status()`` is no longer ``None``. One
+step is one iteration of a batch solver or one pass over the data of an online one; it returns what it
+measured (``objective``, ``gap``, ``gradient_norm``, ``mistakes``, ...), which goes into the history with the
+wall-clock time.
 
 Running out of iterations is never "converged": :class:`Status` says what happened and what to do about it.
 """
@@ -68,7 +70,7 @@ class Solution:
 
 @dataclass(frozen=True)
 class EarlyStopping:
-    """Keep the weights with the smallest hold-out loss; stop when ``patience`` iterations brought none smaller."""
+    """Keep the weights with the smallest hold-out loss; stop after ``patience`` iterations without one."""
 
     loss: Callable[[FloatArray], float]
     patience: int = 5
@@ -87,8 +89,8 @@ def minimise(
 ) -> Solution:
     """Run ``solver`` on ``problem`` from ``weights`` for at most ``max_iter`` iterations.
 
-    ``on_iteration(iteration, measured, weights)`` is called after each one: progress bars and checkpoints hang there.
-    Ctrl-C stops the loop and returns the weights reached, with a status that says so.
+    ``on_iteration(iteration, measured, weights)`` is called after each one: progress bars and checkpoints
+    hang there. Ctrl-C stops the loop and returns the weights reached, with a status that says so.
     """
     run = solver.start(problem, np.array(weights, dtype=np.float64), rng)
     history: dict[str, list[float]] = {}

@@ -4,8 +4,9 @@ Every problem is
 
     min_w  sum_i c_i f_i(w) + (l2 / 2) ||w||^2 + l1 ||w||_1
 
-with one ``f_i`` per example and ``c_i`` its sample weight: **sums, not means**, so CRFsuite's ``c2`` is ``l2 / 2`` and the
-structural SVM's ``C`` is ``1 / l2``. The problem reports the data term alone; the solver adds the regulariser.
+with one ``f_i`` per example and ``c_i`` its sample weight: **sums, not means**, so CRFsuite's ``c2`` is
+``l2 / 2`` and the structural SVM's ``C`` is ``1 / l2``. The problem reports the data term alone; the solver
+adds the regulariser.
 """
 
 from __future__ import annotations
@@ -20,10 +21,15 @@ from trellis.scores.parts import FloatArray
 class Problem(Protocol):
     """The batch view: enough for quasi-Newton and 1-slack cutting planes."""
 
-    l1: float
-    l2: float
+    @property
+    def l1(self) -> float: ...
 
-    convex: bool  # whether every f_i is convex: certificates hold only then
+    @property
+    def l2(self) -> float: ...
+
+    @property
+    def convex(self) -> bool:
+        """Whether every f_i is convex: certificates hold only then."""
 
     @property
     def dimension(self) -> int: ...
@@ -36,7 +42,7 @@ class Problem(Protocol):
 
 
 class PlaneProblem(Problem, Protocol):
-    """A problem whose f_i are maxima of affine functions: n-slack cutting planes ask for one plane per example."""
+    """A problem whose f_i are maxima of affine functions: n-slack cutting planes ask for one each."""
 
     def example_planes(self, weights: FloatArray) -> tuple[FloatArray, csr_array]:
         """Values c_i f_i(w) (n,) and their subgradients, one sparse row per example (n, dimension).

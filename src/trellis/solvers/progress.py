@@ -1,0 +1,32 @@
+"""A progress bar for the solver loop: on a terminal, and silent otherwise."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from trellis.scores.parts import FloatArray
+
+OnIteration = Callable[[int, Mapping[str, float], FloatArray], None]
+SHOWN = ("objective", "pass_objective", "gap", "mistakes", "holdout_loss")
+
+
+@contextmanager
+def progress_bar(title: str, max_iter: int, show: bool | None) -> Iterator[OnIteration | None]:
+    """Yields a callback for the loop. ``show``: True, False, or None for "if standard error is a terminal"."""
+    if show is False or (show is None and not sys.stderr.isatty()):
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=show is None) as bar:
+        task = bar.add_task(title, total=max_iter)
+
+        def on_iteration(iteration: int, measured: Mapping[str, float], weights: FloatArray) -> None:
+            shown = "  ".join(f"{key} {measured[key]:.6g}" for key in SHOWN if key in measured)
+            bar.update(task, completed=iteration, description=f"{title}  {shown}")
+
+        yield on_iteration
