@@ -73,9 +73,8 @@ def iter_attribute_blocks(
     name = source_name(source)
     empty = True
     for text, first_line in iter_sequence_blocks(source, sequences_per_block, encoding):
-        if not text.isspace():
-            empty = False
-            yield parse_attributes(text, name, first_line)
+        empty = False
+        yield parse_attributes(text, name, first_line)
     if empty:
         raise DataError(f"{name}: the file holds no sequences")
 

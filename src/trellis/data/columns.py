@@ -176,9 +176,7 @@ def iter_column_blocks(
     """
     name = source_name(source)
     n_columns = 0
-    for text, first_line in iter_sequence_blocks(source, sequences_per_block, encoding):
-        if text.isspace():
-            continue
+    for text, first_line in iter_sequence_blocks(source, sequences_per_block, encoding, comments):
         data = parse_columns(
             text, name, separator=separator, comments=comments, first_line=first_line, n_columns=n_columns
         )
@@ -232,11 +230,14 @@ def write_columns(
         with open(target, "w", encoding="utf-8", newline="\n") as stream:
             write_columns(stream, sequences, separator)
         return
+    if separator not in {"\t", " "}:
+        raise DataError(f"separator is {separator!r}; it must be a tab or a blank")
+    breaking = set("\t\n\r" if separator == "\t" else " \t\n\r\v\f")
     for index, sequence in enumerate(sequences):
         for step, row in enumerate(sequence):
             # a field that breaks a line or a column would be read back as something else
             for value in row:
-                if not value or separator in value or "\n" in value or "\r" in value or value.isspace():
+                if not value.strip(" \v\f") or not breaking.isdisjoint(value):
                     raise DataError(
                         f"step {step} of sequence {index} holds {value!r}, which a column file cannot hold"
                     )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from trellis.data.labels import EncodedLabels, LabelSet, step_name
 from trellis.errors import DataError, UnsupportedError
 
-_SCHEMES = {"bio": "OBI", "bioes": "OBIES"}
+_SCHEMES = {"bio": ("O", "B", "I"), "bioes": ("O", "B", "I", "E", "S")}
 
 Constraints = str | Iterable[tuple[Hashable, Hashable]]
 
@@ -58,7 +58,7 @@ def _span_grammar(scheme: str, labels: Sequence[Any]) -> LegalTransitions:
     tags, kinds = [], []
     for label in labels:
         tag, kind = split_tag(label) if isinstance(label, str) else ("", "")
-        if tag not in _SCHEMES[scheme] or not tag or (tag == "O" and kind):
+        if tag not in _SCHEMES[scheme] or (tag == "O" and kind):
             expected = ", ".join("O" if t == "O" else f"{t}-type" for t in _SCHEMES[scheme])
             raise DataError(
                 f"label {label!r} does not fit constraints={scheme!r}, whose labels are {expected}"

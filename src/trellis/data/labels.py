@@ -33,6 +33,21 @@ class EncodedLabels:
     allowed: NDArray[np.bool_] | None
     offsets: IntArray
 
+    def take(self, sequences: IntArray) -> EncodedLabels:
+        """Some of the sequences, in the order asked for."""
+        lengths = np.diff(self.offsets)[sequences]
+        steps = np.concatenate(
+            [np.arange(self.offsets[i], self.offsets[i + 1]) for i in sequences] or [[]]
+        ).astype(int)
+        allowed = None if self.allowed is None else self.allowed[steps]
+        return EncodedLabels(self.codes[steps], allowed, offsets_from_lengths(lengths))
+
+    @property
+    def ambiguous(self) -> NDArray[np.bool_]:
+        """(S,) whether some label of the sequence is not known."""
+        unknown = np.concatenate([[0], np.cumsum(self.codes < 0)])
+        return np.asarray(unknown[self.offsets[1:]] > unknown[self.offsets[:-1]])
+
 
 class LabelSet:
     """The K labels of a task, in the order of their codes."""

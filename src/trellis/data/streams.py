@@ -41,9 +41,13 @@ def read_utf8(source: Source, encoding: str = "utf-8") -> bytes:
 
 
 def iter_sequence_blocks(
-    source: Source, sequences_per_block: int, encoding: str = "utf-8"
+    source: Source, sequences_per_block: int, encoding: str = "utf-8", comments: bool = False
 ) -> Iterator[tuple[bytes, int]]:
-    """Blocks of whole sequences as UTF-8 bytes, each with the number of its first line (from 1)."""
+    """Blocks of whole sequences as UTF-8 bytes, each with the number of its first line (from 1).
+
+    Blank lines (and comments, if these are told from data) go with the sequence they precede; what follows
+    the last sequence is left out.
+    """
     if sequences_per_block < 1:
         raise DataError(f"sequences_per_block is {sequences_per_block}; it must be at least 1")
     name = source_name(source)
@@ -54,7 +58,7 @@ def iter_sequence_blocks(
             line = data.encode() if isinstance(data, str) else data
             lines.append(line)
             if not line.isspace():
-                inside = True
+                inside = inside or not (comments and line.startswith(b"#"))
             elif inside:
                 inside = False
                 sequences += 1
@@ -62,7 +66,7 @@ def iter_sequence_blocks(
                     yield to_utf8(b"".join(lines), encoding, name, first_line), first_line
                     first_line, sequences = first_line + len(lines), 0
                     lines.clear()
-    if lines:
+    if inside or sequences:
         yield to_utf8(b"".join(lines), encoding, name, first_line), first_line
 
 

@@ -41,6 +41,13 @@ class Features:
     def n_steps(self) -> int:
         return len(self.indptr) - 1
 
+    def take(self, sequences: IntArray) -> Features:
+        """The features of some of the sequences, in the order asked for."""
+        steps, offsets = _runs(self.offsets, sequences)
+        entries, indptr = _runs(self.indptr, steps)
+        values = self.values if self.values.shape == (1,) else self.values[entries]
+        return Features(indptr, self.indices[entries], values, self.n_features, offsets)
+
     def to_csr(self) -> csr_array:
         """The same as a scipy matrix (steps, features)."""
         values = np.broadcast_to(self.values, self.indices.shape)
@@ -53,6 +60,19 @@ class Encoded:
 
     nodes: Features
     edges: Features | None = None
+
+    def take(self, sequences: IntArray) -> Encoded:
+        """Some of the sequences, in the order asked for."""
+        return Encoded(self.nodes.take(sequences), None if self.edges is None else self.edges.take(sequences))
+
+
+def _runs(offsets: IntArray, chosen: IntArray) -> tuple[IntArray, IntArray]:
+    """Indices of the members of the chosen runs, end to end, and the offsets of these runs."""
+    lengths = np.diff(offsets)[chosen]
+    ends = np.cumsum(lengths)
+    first = np.repeat(offsets[chosen] - (ends - lengths), lengths)
+    new = np.concatenate([[0], ends]).astype(np.int64)
+    return first + np.arange(len(first)), new
 
 
 class FeatureEncoder(Protocol):
