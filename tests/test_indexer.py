@@ -187,6 +187,17 @@ def test_arrays_and_sparse_matrices(X) -> None:
     assert encoder.edge_feature_names() == [f"x{stacked.shape[1] - 1}"]
 
 
+@given(matrices.filter(lambda X: sum(map(len, X))), st.data())
+def test_take_picks_sequences(X, data) -> None:
+    chosen = data.draw(st.lists(st.integers(0, len(X) - 1)))
+    taken = ArrayEncoder(transition_features=True).fit(X).take(np.array(chosen, np.int64))
+    expected = np.concatenate([np.empty((0, X[0].shape[1])), *(X[i] for i in chosen)])
+    assert np.array_equal(taken.nodes.to_csr().toarray(), expected)
+    assert taken.edges is not None
+    assert np.array_equal(taken.edges.to_csr().toarray(), expected)
+    assert np.diff(taken.nodes.offsets).tolist() == [len(X[i]) for i in chosen]
+
+
 def test_binary_arrays_store_no_values() -> None:
     encoded = ArrayEncoder().fit([np.eye(3)])
     assert encoded.nodes.values.tolist() == [1.0]

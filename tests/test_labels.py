@@ -54,6 +54,18 @@ def test_unknown_labels_and_sets() -> None:
     assert labels.encode([[{"a"}]]).allowed is None  # a set of one is known
 
 
+def test_take_and_ambiguous() -> None:
+    labels = LabelSet(["a", "b"])
+    encoded = labels.encode([["a", None], ["b"], [], [{"a", "b"}]])
+    assert encoded.ambiguous.tolist() == [True, False, False, True]
+    taken = encoded.take(np.array([1, 0, 2]))
+    assert taken.codes.tolist() == [1, 0, -1]
+    assert taken.offsets.tolist() == [0, 1, 3, 3]
+    assert taken.allowed is not None
+    assert taken.allowed.tolist() == [[False, True], [True, False], [True, True]]
+    assert encoded.take(np.empty(0, np.int64)).offsets.tolist() == [0]
+
+
 def test_frozensets_alone_are_looked_into() -> None:
     assert LabelSet.of([[frozenset({"x", "y"}), "z"]]).labels == ("x", "y", "z")
 

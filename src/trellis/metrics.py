@@ -2,7 +2,7 @@
 
 Spans are read from tags ``B- I- E- S- O`` by conlleval's rules, which also make sense of IOB1 and of illegal
 sequences: between two steps a span ends and another begins where the next tag is B or S, the last was E or S,
-the type changes, or one of them is O. (In IOB these are exactly conlleval's rules; its rules for E miss that B
+the type changes, or one of them is O. (In IOB these are exactly conlleval's rules; for E it misses that B
 after E begins a span, and it knows no S.)
 
     precision = correct / predicted,   recall = correct / gold,   F1 = 2 correct / (predicted + gold)

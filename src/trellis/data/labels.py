@@ -37,8 +37,8 @@ class EncodedLabels:
         """Some of the sequences, in the order asked for."""
         lengths = np.diff(self.offsets)[sequences]
         steps = np.concatenate(
-            [np.arange(self.offsets[i], self.offsets[i + 1]) for i in sequences] or [[]]
-        ).astype(int)
+            [np.arange(0), *(np.arange(self.offsets[i], self.offsets[i + 1]) for i in sequences)]
+        )
         allowed = None if self.allowed is None else self.allowed[steps]
         return EncodedLabels(self.codes[steps], allowed, offsets_from_lengths(lengths))
 
