@@ -32,7 +32,7 @@ from trellis.errors import DataError, ModelFileError
 
 FORMAT_VERSION = 1
 _KEY = "trellis"
-_DTYPES = frozenset(np.dtype(name) for name in ("<f8", "<f4", "<i8", "<i4", "<u4", "|u1", "|b1"))
+_DTYPES = frozenset(np.dtype(name) for name in ("<f8", "<f4", "<i8", "<i4", "<u4", "<u2", "|u1", "|b1"))
 _AGAIN = "copy it again or train it anew"
 
 PathLike = str | os.PathLike[str]

@@ -141,6 +141,18 @@ class LinearLayout:
             nodes.offsets, indptr, middle, indices[:kept], values, edges.indptr, edges.indices, edge_values
         )
 
+    def to_dense(self, flat: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Feature weights (n_features, K) in the encoder's order, and the rest of the vector."""
+        return self.feature_weights(flat), flat[self._n_rows_weights :]
+
+    def from_dense(self, features: FloatArray, rest: FloatArray) -> FloatArray:
+        """A flat vector from what :meth:`to_dense` gave, perhaps for another layout; what has no place is dropped."""
+        width = np.diff(self.rows.pointer.astype(np.int64))
+        rows = np.empty_like(features)
+        rows[self.row_of] = features
+        flat = np.concatenate([rows[np.repeat(np.arange(len(width)), width), self.rows.label], rest])
+        return flat * self.mask if len(self.mask) else flat
+
     def feature_weights(self, flat: FloatArray) -> FloatArray:
         """Dense (n_features, K) weights in the encoder's order of features; for inspection and conversion."""
         rows = np.zeros((len(self.row_of), self.n_labels))

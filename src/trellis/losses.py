@@ -1,0 +1,227 @@
+"""Task losses: what a wrong labelling costs, and which of them decompose.
+
+    Hamming            number of wrong steps
+    WeightedHamming    sum_t position_t class_weight[y*_t] costs[y*_t, y_t]
+    ZeroOne            1 if any step is wrong
+    SpanF1             1 - F1 of the spans of the sequence (conlleval's rules)
+    Custom             any Python function of (gold labels, predicted labels)
+
+The first two are sums over steps: a table of costs (N, K) that inference adds to the scores, exactly. The 0-1 loss is served exactly by the
+best labelling different from the gold one. The last two do not decompose: they re-rank candidate labellings (the k best or
+samples of the current model), and are marked approximate.
+
+Steps whose gold label is not known cost nothing; where a set of labels is known, leaving it costs what the cheapest member
+says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trellis.data.labels import EncodedLabels, LabelSet
+from trellis.data.sequences import IntArray
+from trellis.errors import DataError, UnsupportedError
+from trellis.metrics import packed_span_report
+
+FloatArray = NDArray[np.float64]
+Codes = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Loss:
+    """``kind``: "costs", "zero_one" or "candidates", how inference takes the loss into account."""
+
+    name: ClassVar[str]
+    kind: ClassVar[Literal["costs", "zero_one", "candidates"]]
+
+    def costs(self, gold: EncodedLabels, labels: LabelSet) -> FloatArray:
+        """The table of costs (N, K) of a loss that is a sum over steps."""
+        raise UnsupportedError(f"the loss {self.name!r} is not a sum over steps")
+
+    def per_sequence(self, gold: EncodedLabels, predicted: Codes, labels: LabelSet) -> FloatArray:
+        """L(y*, y) of each sequence (S,)."""
+        return sum_by_sequence(self.costs(gold, labels)[np.arange(len(predicted)), predicted], gold.offsets)
+
+    def __repr__(self) -> str:
+        return f"losses.{type(self).__name__}()"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Hamming(Loss):
+    """The number of wrong steps."""
+
+    name = "hamming"
+    kind = "costs"
+
+    def costs(self, gold: EncodedLabels, labels: LabelSet) -> FloatArray:
+        return _cost_table(gold, 1.0 - np.eye(len(labels)))
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedHamming(Loss):
+    """sum_t position_t * class_weight[y*_t] * costs[y*_t, y_t].
+
+    ``costs``: (K, K) in the order of the labels (rows: gold), or a dict ``{(gold, predicted): cost}`` (a pair that is not named costs 1,
+    a right label 0); default 1 for every wrong label. ``class_weight``: a dict ``{label: weight}`` (default 1) or ``"balanced"``, n / (K n_k). ``position_weight``:
+    one array per training sequence, or a function of the length that gives one.
+    """
+
+    matrix: ArrayLike | Mapping[tuple[Any, Any], float] | None = None
+    class_weight: Mapping[Any, float] | Literal["balanced"] | None = None
+    position_weight: Sequence[ArrayLike] | Callable[[int], ArrayLike] | None = None
+    name = "weighted_hamming"
+    kind = "costs"
+
+    def costs(self, gold: EncodedLabels, labels: LabelSet) -> FloatArray:
+        table = cost_matrix(self.matrix, labels) * class_weights(self.class_weight, gold, labels)[:, None]
+        costs = _cost_table(gold, table)
+        if self.position_weight is not None:
+            costs *= self._positions(gold.offsets)[:, None]
+        return costs
+
+    def _positions(self, offsets: IntArray) -> FloatArray:
+        lengths = np.diff(offsets)
+        given: Any = self.position_weight
+        if callable(given):
+            of_length = {int(n): np.asarray(given(int(n)), dtype=np.float64) for n in np.unique(lengths)}
+            given = [of_length[int(n)] for n in lengths]
+        if len(given) != len(lengths):
+            raise DataError(f"position_weight has {len(given)} sequences, the data have {len(lengths)}")
+        for i, (row, n) in enumerate(zip(given, lengths, strict=True)):
+            if np.shape(row) != (n,):
+                raise DataError(f"position_weight of sequence {i} has shape {np.shape(row)}; it must be ({n},)")
+        weights = np.concatenate([np.asarray(row, dtype=np.float64) for row in given]) if len(given) else np.zeros(0)
+        if not (weights >= 0).all():
+            raise DataError("position_weight must not be negative or NaN")
+        return weights
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ZeroOne(Loss):
+    """1 if any step of the sequence is wrong."""
+
+    name = "zero_one"
+    kind = "zero_one"
+
+    def per_sequence(self, gold: EncodedLabels, predicted: Codes, labels: LabelSet) -> FloatArray:
+        return (Hamming().per_sequence(gold, predicted, labels) > 0).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateLoss(Loss):
+    """A loss that is evaluated on ``n_candidates`` labellings of each sequence: the best ones, or samples."""
+
+    candidates: Literal["k_best", "samples"] = "k_best"
+    n_candidates: int = 16
+    kind = "candidates"
+
+    def __post_init__(self) -> None:
+        if self.candidates not in ("k_best", "samples") or self.n_candidates < 2:
+            raise UnsupportedError(
+                f"candidates={self.candidates!r}, n_candidates={self.n_candidates}: give 'k_best' or 'samples', and at least 2"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class SpanF1(CandidateLoss):
+    """1 - F1 of the spans of one sequence; 0 for a sequence without spans in which none is predicted."""
+
+    name = "span_f1"
+
+    def per_sequence(self, gold: EncodedLabels, predicted: Codes, labels: LabelSet) -> FloatArray:
+        report = packed_span_report(gold.codes, predicted, gold.offsets, labels.labels)
+        correct, guessed, true = report.counts.T
+        return 1.0 - np.where(guessed + true > 0, 2.0 * correct / np.maximum(guessed + true, 1), 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Custom(CandidateLoss):
+    """``function(gold, predicted) -> float`` of two lists of labels, not negative, 0 when they are equal."""
+
+    function: Callable[[list[Any], list[Any]], float] | None = None
+    name = "custom"
+
+    def per_sequence(self, gold: EncodedLabels, predicted: Codes, labels: LabelSet) -> FloatArray:
+        if self.function is None:
+            raise UnsupportedError(
+                "the loss of this model was a Python function, which model files do not store; set it again with "
+                "model.set_params(loss=...)"
+            )
+        true, guessed = labels.decode(gold.codes, gold.offsets), labels.decode(predicted, gold.offsets)
+        values = np.array([self.function(t, g) for t, g in zip(true, guessed, strict=True)], dtype=np.float64)
+        if not (np.isfinite(values).all() and (values >= 0).all()):
+            i = int(np.flatnonzero(~(np.isfinite(values) & (values >= 0)))[0])
+            raise DataError(f"the loss function gave {values[i]} for sequence {i}; losses must be finite and not negative")
+        return values
+
+
+LOSSES: dict[str, type[Loss]] = {c.name: c for c in (Hamming, WeightedHamming, ZeroOne, SpanF1)}
+
+
+def loss_of(loss: str | Loss | Callable[[list[Any], list[Any]], float]) -> Loss:
+    """A loss by name, as given, or from a Python function."""
+    if isinstance(loss, Loss):
+        return loss
+    if callable(loss):
+        return Custom(function=loss)
+    if loss not in LOSSES:
+        raise UnsupportedError(f"loss={loss!r} is not known; choose one of {', '.join(LOSSES)}, or give a function")
+    return LOSSES[loss]()
+
+
+def cost_matrix(matrix: ArrayLike | Mapping[tuple[Any, Any], float] | None, labels: LabelSet) -> FloatArray:
+    """(K, K) costs, rows by gold label, zero on the diagonal."""
+    k = len(labels)
+    costs = 1.0 - np.eye(k)
+    if isinstance(matrix, Mapping):
+        for (gold, predicted), cost in matrix.items():
+            costs[labels.code(gold), labels.code(predicted)] = cost
+    elif matrix is not None:
+        costs = np.array(matrix, dtype=np.float64)
+        if costs.shape != (k, k):
+            raise DataError(f"the cost matrix has shape {costs.shape}; for the {k} labels it must be ({k}, {k})")
+    if not (np.isfinite(costs).all() and (costs >= 0).all() and (np.diag(costs) == 0).all()):
+        raise DataError("costs must be finite, not negative, and 0 for the right label")
+    return costs
+
+
+def class_weights(
+    weight: Mapping[Any, float] | str | None, gold: EncodedLabels, labels: LabelSet
+) -> FloatArray:
+    """(K,) weights of the labels; "balanced" is n / (K n_k), as in scikit-learn."""
+    if weight is None:
+        return np.ones(len(labels))
+    if isinstance(weight, str):
+        if weight != "balanced":
+            raise UnsupportedError(f"class_weight={weight!r}: give 'balanced' or a dict of label to weight")
+        counts = np.bincount(gold.codes[gold.codes >= 0], minlength=len(labels))
+        balanced: FloatArray = counts.sum() / (len(labels) * np.maximum(counts, 1))
+        return balanced
+    weights = np.ones(len(labels))
+    for label, value in weight.items():
+        if not (np.isfinite(value) and value >= 0):
+            raise DataError(f"the class weight of {label!r} is {value}; it must be finite and not negative")
+        weights[labels.code(label)] = value
+    return weights
+
+
+def sum_by_sequence(values: NDArray[Any], offsets: IntArray) -> FloatArray:
+    """Sums of runs of ``values``; 0 for a sequence of no steps."""
+    total: FloatArray = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
+    return total[offsets[1:]] - total[offsets[:-1]]
+
+
+def _cost_table(gold: EncodedLabels, matrix: FloatArray) -> FloatArray:
+    """costs[t] = matrix[y*_t]; the minimum over the set where only a set is known."""
+    table: FloatArray = matrix[gold.codes]  # -1 picks the last row, replaced below
+    for t in np.flatnonzero(gold.codes < 0):
+        if gold.allowed is None:
+            table[t] = 0.0
+        else:
+            table[t] = matrix[gold.allowed[t]].min(axis=0)
+    return np.ascontiguousarray(table)
