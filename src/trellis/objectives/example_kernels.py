@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.inference.chain_kernels import exp_transitions, forward_backward, score_labels, viterbi
+from trellis.inference.outside_kernels import agrees, best_outside
 from trellis.inference.risk_kernels import expected_loss
 from trellis.inference.search_kernels import best_different
 from trellis.numerics import kernel
@@ -100,7 +101,7 @@ def new_work(n, K, per_step):
 
 @kernel
 def path_cost(loss_kind, cost, gold, path, n):
-    """L(y*, path) under a table of costs, or 0-1."""
+    """L(y*, path) under a table of costs, or 0-1 for a gold labelling that is known."""
     total = 0.0
     if loss_kind == COSTS:
         for t in range(n):
@@ -110,6 +111,17 @@ def path_cost(loss_kind, cost, gold, path, n):
             if path[t] != gold[t]:
                 return 1.0
     return total
+
+
+@kernel
+def _partial_cost(loss_kind, cost, gold, ambiguous, allowed, path, n):
+    """L(y*, path); the 0-1 loss of a partly known labelling is 1 where ``path`` contradicts what is known."""
+    if not ambiguous or loss_kind != ZERO_ONE:
+        return path_cost(loss_kind, cost, gold, path, n)
+    for t in range(n):
+        if not agrees(gold, allowed, t, path[t]):
+            return 1.0
+    return 0.0
 
 
 @kernel
@@ -124,8 +136,7 @@ def _restrict(u, gold, allowed, out):
     n, K = u.shape
     for t in range(n):
         for k in range(K):
-            ok = allowed[t, k] if gold[t] < 0 else k == gold[t]
-            out[t, k] = u[t, k] if ok else -np.inf
+            out[t, k] = u[t, k] if agrees(gold, allowed, t, k) else -np.inf
 
 
 @kernel
@@ -140,16 +151,26 @@ def gold_path(u, a, start, end, gold, ambiguous, allowed, work, path):
 
 
 @kernel
-def augmented_path(u, a, start, end, loss_kind, scale, gold, cost, work, path):
-    """argmax_y s(y) + scale L(y*, y) into ``path``; returns the maximum. Ties between y* and another go to y* for 0-1."""
-    n, K = u.shape
+def augmented_path(u, a, start, end, loss_kind, scale, gold, ambiguous, allowed, cost, work, path):
+    """argmax_y s(y) + scale L(y*, y) into ``path``; returns the maximum. For 0-1, ties between y* and another go to y*."""
+    n = u.shape[0]
     if loss_kind == ZERO_ONE:
-        best = score_labels(u, a, start, end, gold)
-        other = best_different(u, a, start, end, gold, work.v[:n], work.scale[:n], path)
+        best = gold_path(u, a, start, end, gold, ambiguous, allowed, work, work.other)
+        if ambiguous:
+            other = best_outside(u, a, start, end, gold, allowed, work.u2[:n], work.v[:n], path)
+        else:
+            other = best_different(u, a, start, end, gold, work.v[:n], work.scale[:n], path)
         if other + scale > best:
             return other + scale
-        _copy(gold, path, n)
+        _copy(work.other, path, n)
         return best
+    return _scaled_costs_path(u, a, start, end, scale, cost, work, path)
+
+
+@kernel
+def _scaled_costs_path(u, a, start, end, scale, cost, work, path):
+    """argmax_y s(y) + scale sum_t cost[t, y_t]."""
+    n, K = u.shape
     for t in range(n):
         for k in range(K):
             work.u2[t, k] = u[t, k] + scale * cost[t, k]
@@ -157,7 +178,7 @@ def augmented_path(u, a, start, end, loss_kind, scale, gold, cost, work, path):
 
 
 @kernel
-def slack_path(u, a, start, end, gold_score, gold, cost, work, path):
+def slack_path(u, a, start, end, gold_score, cost, work, path):
     """max_y L(y) (1 + s(y) - s(y*)) over the vertices of the upper hull of {(L(y), s(y))}; the labelling goes into ``path``.
 
     argmax s + lambda L walks along that hull: from its two ends, each query with the slope between two known vertices finds
@@ -168,16 +189,16 @@ def slack_path(u, a, start, end, gold_score, gold, cost, work, path):
     n = u.shape[0]
     stack = np.empty((SLACK_ORACLE_CALLS + 2, 4))
     best, bound = 0.0, 0.0
-    _copy(gold, path, n)
+    _copy(work.down, path, n)
     # Ends of the hull: the best score, and (for a very large lambda) the largest loss.
     s0 = viterbi(u, a, start, end, work.v[:n], work.other)
-    l0 = path_cost(COSTS, cost, gold, work.other, n)
+    l0 = path_cost(COSTS, cost, work.down, work.other, n)
     if l0 * (1.0 + s0 - gold_score) > best:
         best = l0 * (1.0 + s0 - gold_score)
         _copy(work.other, path, n)
     top = 1e6 * (1.0 + abs(s0) + abs(gold_score))
-    s1 = augmented_path(u, a, start, end, COSTS, top, gold, cost, work, work.other)
-    l1 = path_cost(COSTS, cost, gold, work.other, n)
+    _scaled_costs_path(u, a, start, end, top, cost, work, work.other)
+    l1 = path_cost(COSTS, cost, work.down, work.other, n)
     s1 = score_labels(u, a, start, end, work.other)
     if l1 * (1.0 + s1 - gold_score) > best:
         best = l1 * (1.0 + s1 - gold_score)
@@ -194,13 +215,13 @@ def slack_path(u, a, start, end, gold_score, gold, cost, work, path):
             # No call left: everything between the two lies below s0 and left of l1.
             bound = max(bound, l1 * (1.0 + s0 - gold_score))
             continue
-        value = augmented_path(u, a, start, end, COSTS, slope, gold, cost, work, work.other)
+        value = _scaled_costs_path(u, a, start, end, slope, cost, work, work.other)
         calls += 1
         # Points between the two satisfy s + slope L <= value: the best product on that line bounds them all.
         chord = _best_on_line(value - gold_score, slope, l0, l1)
         if chord <= best * (1.0 + 1e-12):
             continue
-        l2 = path_cost(COSTS, cost, gold, work.other, n)
+        l2 = path_cost(COSTS, cost, work.down, work.other, n)
         s2 = score_labels(u, a, start, end, work.other)
         if value <= s0 + slope * l0 + 1e-9 * (1.0 + abs(value)):
             bound = max(bound, chord)  # no vertex above the chord: only hidden points are left
@@ -233,26 +254,25 @@ def path_example(mode, loss_kind, epsilon, u, a, start, end, gold, ambiguous, al
     if mode == PERCEPTRON:
         best = viterbi(u, a, start, end, work.v[:n], up)
         return best - gold_path(u, a, start, end, gold, ambiguous, allowed, work, down), 1.0
-    if mode == MARGIN:
+    if mode == MARGIN or (mode == SLACK and loss_kind == ZERO_ONE):  # L is 0 or 1: the two are the same
         s = gold_path(u, a, start, end, gold, ambiguous, allowed, work, down)
-        return augmented_path(u, a, start, end, loss_kind, 1.0, gold, cost, work, up) - s, 1.0
+        return augmented_path(u, a, start, end, loss_kind, 1.0, gold, ambiguous, allowed, cost, work, up) - s, 1.0
     if mode == RAMP:
-        best = augmented_path(u, a, start, end, loss_kind, 1.0, gold, cost, work, up)
+        best = augmented_path(u, a, start, end, loss_kind, 1.0, gold, ambiguous, allowed, cost, work, up)
         return best - viterbi(u, a, start, end, work.v[:n], down), 1.0
     if mode == SLACK:
         s = gold_path(u, a, start, end, gold, ambiguous, allowed, work, down)
-        if loss_kind == ZERO_ONE:
-            best = augmented_path(u, a, start, end, loss_kind, 1.0, gold, cost, work, up)
-            return best - s, 1.0  # L is 0 or 1: slack and margin rescaling are the same
-        best = slack_path(u, a, start, end, s, gold, cost, work, up)
+        if s == -np.inf:
+            return np.inf, 0.0
+        best = slack_path(u, a, start, end, s, cost, work, up)
         return best, path_cost(COSTS, cost, gold, up, n)
-    if mode == DIRECT_BETTER:
-        viterbi(u, a, start, end, work.v[:n], up)
-        augmented_path(u, a, start, end, loss_kind, -epsilon, gold, cost, work, down)
-        return path_cost(loss_kind, cost, gold, up, n), 1.0 / epsilon
-    viterbi(u, a, start, end, work.v[:n], down)
-    augmented_path(u, a, start, end, loss_kind, epsilon, gold, cost, work, up)
-    return path_cost(loss_kind, cost, gold, down, n), 1.0 / epsilon
+    # The direct objectives: y_hat is pushed down (toward better) or raised (away from worse).
+    y_hat, y_direct = (up, down) if mode == DIRECT_BETTER else (down, up)
+    scale = -epsilon if mode == DIRECT_BETTER else epsilon
+    if viterbi(u, a, start, end, work.v[:n], y_hat) == -np.inf:
+        return np.nan, 0.0
+    augmented_path(u, a, start, end, loss_kind, scale, gold, ambiguous, allowed, cost, work, y_direct)
+    return _partial_cost(loss_kind, cost, gold, ambiguous, allowed, y_hat, n), 1.0 / epsilon
 
 
 @kernel
@@ -321,7 +341,7 @@ def dense_example(mode, loss_kind, u, a, start, end, gold, ambiguous, allowed, c
     p = math.exp(gold_sum - log_z)
     value, x, y = log_z - gold_sum, 1.0, 1.0
     if mode == RISK:  # 0-1: E L = 1 - p(y*)
-        value, x, y = 1.0 - p, p, p
+        value, x, y = -math.expm1(gold_sum - log_z), p, p
     elif mode == SOFTMAX_MARGIN and loss_kind == ZERO_ONE:
         # Z' = e Z - (e - 1) exp s(y*): every labelling but the gold one is worth e times as much
         z = math.e - (math.e - 1.0) * p
