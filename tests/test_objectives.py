@@ -1,6 +1,7 @@
-"""Every objective on part scores against brute force: values, gradients, ties, forbidden parts, partial labels.
+"""Every objective on part scores against brute force: values, gradients, ties, constraints, partial labels.
 
-The references here are written from the formulas, over all labellings of short chains; they share no code with the kernels.
+The references here are written from the formulas, over all labellings of short chains; they share no code
+with the kernels.
 """
 
 from __future__ import annotations
@@ -227,7 +228,7 @@ def inner(a: ChainParts, b: ChainParts) -> float:
 @pytest.mark.parametrize("loss", ["costs", "zero_one"])
 @pytest.mark.parametrize("objective", [o for o in ALL if o.name not in ("direct", "slack")], ids=name_of)
 def test_directional_derivatives(objective: Objective, loss: str, shared: bool, partial: bool) -> None:
-    """Central differences; for path objectives the scores are continuous, so the point has no ties and is linear nearby."""
+    """Central differences; scores are continuous, so path objectives are linear nearby."""
     seed = 0
     for forbidden in (0.0, 0.1):
         case = random_case(seed, loss=loss, shared=shared, partial=partial, forbidden=forbidden)
@@ -257,7 +258,7 @@ def test_subgradient_inequality(objective: Objective, case: Case, seed: int) -> 
 
 
 def attains(every: Enumeration, parts: ChainParts, score: np.ndarray, coefficient: float) -> bool:
-    """Whether ``parts`` is coefficient * (1[up] - 1[down]) for some up that maximises score[0], down that maximises score[1]."""
+    """``parts`` is coefficient * (1[up] - 1[down]) for maximisers up of score[0] and down of score[1]."""
     ups, downs = (np.flatnonzero(x >= x.max() - 1e-9) for x in score)
     for up in ups:
         for down in downs:
@@ -293,7 +294,7 @@ def test_path_gradients_point_at_maximisers(objective: Objective, case: Case) ->
 
 @given(case=cases(loss="costs"))
 def test_slack_is_certified(case: Case) -> None:
-    """Never above the true maximum, equal to it where the bound is 0, and value + bound is always an upper bound."""
+    """Never above the true maximum, equal to it where the bound is 0, and value + bound is never below it."""
     values, _ = case.ours(objective_of("slack"))
     cost = case.loss.costs(case.gold, case.labels)
     shared = case.scores.transitions.shape[0] == 1
@@ -309,8 +310,9 @@ def test_slack_is_certified(case: Case) -> None:
         s = case.scores
         allowed = np.ones((n, k), dtype=bool) if case.gold.allowed is None else case.gold.allowed[lo:hi]
         again, coefficient = kernels.path_example(
-            kernels.SLACK, kernels.COSTS, 1.0, s.unary[lo:hi], s.transitions if shared else s.transitions[lo:hi],
-            s.start, s.end, case.gold.codes[lo:hi], bool(case.gold.ambiguous[i]), allowed, cost[lo:hi], work,
+            kernels.SLACK, kernels.COSTS, 1.0, s.unary[lo:hi],
+            s.transitions if shared else s.transitions[lo:hi], s.start, s.end,
+            case.gold.codes[lo:hi], bool(case.gold.ambiguous[i]), allowed, cost[lo:hi], work,
         )  # fmt: skip
         assert again == pytest.approx(value, abs=slip)
         bound = work.bound[0]
@@ -336,7 +338,7 @@ def test_slack_is_mostly_exact() -> None:
 
 @given(case=cases(loss="costs", partial=False, scale=1.0), seed=st.integers(0, 2**32 - 1))
 def test_slack_plane_lies_below_the_true_maximum(case: Case, seed: int) -> None:
-    """Even where the search is not exact, its plane is that of one labelling: a lower bound of the objective."""
+    """Even where the search is not exact, its plane is that of one labelling: a lower bound."""
     values, gradient = case.ours(objective_of("slack"))
     by = random_parts(case.scores, np.random.default_rng(seed))
     there = case.with_scores(moved(case.scores, by, 0.5))
@@ -386,7 +388,7 @@ def test_forbidden_gold_is_named(name: str) -> None:
     scores = ChainScores.of(np.zeros((4, 2)), [[0, NOTHING], [0, 0]], lengths=[2, 2])
     for loss in (Hamming(), ZeroOne()):
         for y in ([["b", "a"], ["a", "b"]], [["b", None], [{"a"}, "b"]]):
-            with pytest.raises(InfeasibleError, match="sequence 1 .*gold labelling is not allowed"):
+            with pytest.raises(InfeasibleError, match=r"sequence 1 .*gold labelling is not allowed"):
                 value_and_gradient(name, scores, labels.encode(y), loss, labels)
 
 
@@ -402,7 +404,7 @@ def test_unusable_input_is_refused() -> None:
     labels = LabelSet("ab")
     scores = ChainScores.of(np.zeros((3, 2)), np.zeros((2, 2)))
     gold = labels.encode([["a", "b", "a"]])
-    with pytest.raises(UnsupportedError, match="not a sum over steps.*CandidateProblem"):
+    with pytest.raises(UnsupportedError, match=r"not a sum over steps.*CandidateProblem"):
         value_and_gradient("margin", scores, gold, SpanF1(), labels)
     value_and_gradient("log", scores, gold, SpanF1(), labels)  # looks at no loss
     with pytest.raises(UnsupportedError, match="schedule"):
@@ -414,6 +416,6 @@ def test_unusable_input_is_refused() -> None:
         value_and_gradient("log", scores, labels.encode([["a", "b"], ["a"]]), "hamming", labels)
     with pytest.raises(DataError, match="3 labels, but the scores have 2"):
         value_and_gradient("log", scores, gold, "hamming", LabelSet("abc"))
+    wrong = EncodedLabels(np.array([0, 2, 1], np.int32), None, gold.offsets)
     with pytest.raises(DataError, match="step 1 of sequence 0 has the code 2"):
-        wrong = EncodedLabels(np.array([0, 2, 1], np.int32), None, gold.offsets)
         value_and_gradient("log", scores, wrong, "hamming", labels)

@@ -1,8 +1,9 @@
 # mypy: allow-untyped-defs
-"""The best labelling of one chain that contradicts a partial labelling: what the 0-1 loss asks where gold labels are partly known.
+"""The best labelling of one chain that contradicts a partial labelling.
 
-With A the labellings that agree with what is known, the 0-1 loss is 1 outside A and 0 inside. For a fully known labelling A has one member
-and :func:`trellis.inference.search_kernels.best_different` answers faster.
+This is what the 0-1 loss asks where gold labels are partly known: with A the labellings that agree with what
+is known, the loss is 1 outside A and 0 inside. For a fully known labelling A has one member, and
+:func:`trellis.inference.search_kernels.best_different` answers faster.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ def agrees(gold, allowed, t, k):
 
 @max_kernel
 def best_outside(u, a, start, end, gold, allowed, inside, outside, path):
-    """Best labelling with at least one label that contradicts the known ones, into ``path``; returns its score.
+    """Best labelling with at least one label that contradicts the known ones, into ``path``; its score.
 
-    Returns ``-inf`` (and leaves ``path`` as it was) when there is none. Scratch: ``inside``, ``outside`` (n, K).
+    Returns ``-inf`` (and leaves ``path`` as it was) when there is none. Scratch (n, K): the best prefixes
+    without and with a contradiction,
 
-        inside[t, k]  = u[t, k] + max_j inside[t-1, j] + a[t, j, k]                               k agrees, else -inf
+        inside[t, k]  = u[t, k] + max_j inside[t-1, j] + a[t, j, k]      if k agrees, else -inf
         outside[t, k] = u[t, k] + max_j max(outside[t-1, j], inside[t-1, j] if k contradicts) + a[t, j, k]
     """
     n, K = u.shape

@@ -7,18 +7,19 @@ With s the score, L the loss against the gold labelling y*, and y_hat = argmax s
     MARGIN           max (s + L) - s(y*)                     1[y_aug] - 1[y*]
     SLACK            max L (1 + s - s(y*))                   L(y_s) (1[y_s] - 1[y*])
     RAMP             max (s + L) - max s                     1[y_aug] - 1[y_hat]
-    DIRECT_BETTER    L(y_hat)                                (1[y_hat] - 1[y_direct]) / eps,  y_direct = argmax s - eps L
-    DIRECT_WORSE     L(y_hat)                                (1[y_direct] - 1[y_hat]) / eps,  y_direct = argmax s + eps L
+    DIRECT_BETTER    L(y_hat)                                (1[y_hat] - 1[y_direct]) / eps
+    DIRECT_WORSE     L(y_hat)                                (1[y_direct] - 1[y_hat]) / eps
     LOG              log sum exp s - s(y*)                   marginals - 1[y*]
     SOFTMAX_MARGIN   log sum exp (s + L) - s(y*)             augmented marginals - 1[y*]
     RISK             E_p L                                   Cov(L, part)
 
-The first six are differences of two labellings ("paths"): ``coefficient * (1[up] - 1[down])``. The other three have dense gradients. Where the
-gold labelling is only partly known, s(y*) becomes the maximum (paths) or the log-sum-exp (dense) over the labellings that are
-allowed, and 1[y*] the maximiser or the marginals of that: the latent form.
+y_direct is argmax s - eps L (better) or argmax s + eps L (worse). The first six are differences of two
+labellings ("paths"): ``coefficient * (1[up] - 1[down])``. The other three have dense gradients. Where the
+gold labelling is only partly known, s(y*) becomes the maximum (paths) or the log-sum-exp (dense) over the
+labellings that are allowed, and 1[y*] the maximiser or the marginals of that: the latent form.
 
-A loss is a table of costs per step and label (``COSTS``), or the 0-1 loss of the whole labelling (``ZERO_ONE``), for which the best labelling
-different from the gold one is found exactly.
+A loss is a table of costs per step and label (``COSTS``), or the 0-1 loss of the whole labelling
+(``ZERO_ONE``), for which the best labelling different from the gold one is found exactly.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ def _restrict(u, gold, allowed, out):
 
 @kernel
 def gold_path(u, a, start, end, gold, ambiguous, allowed, work, path):
-    """y* into ``path`` and its score: the gold labelling, or the best of the allowed ones where it is partly known."""
+    """y* into ``path`` and its score: the gold labelling, or the best allowed one where that is partial."""
     n = u.shape[0]
     if not ambiguous:
         _copy(gold, path, n)
@@ -152,7 +153,7 @@ def gold_path(u, a, start, end, gold, ambiguous, allowed, work, path):
 
 @kernel
 def augmented_path(u, a, start, end, loss_kind, scale, gold, ambiguous, allowed, cost, work, path):
-    """argmax_y s(y) + scale L(y*, y) into ``path``; returns the maximum. For 0-1, ties between y* and another go to y*."""
+    """argmax_y s(y) + scale L(y*, y) into ``path``; returns the maximum. For 0-1, ties go to y*."""
     n = u.shape[0]
     if loss_kind == ZERO_ONE:
         best = gold_path(u, a, start, end, gold, ambiguous, allowed, work, work.other)
@@ -179,12 +180,13 @@ def _scaled_costs_path(u, a, start, end, scale, cost, work, path):
 
 @kernel
 def slack_path(u, a, start, end, gold_score, cost, work, path):
-    """max_y L(y) (1 + s(y) - s(y*)) over the vertices of the upper hull of {(L(y), s(y))}; the labelling goes into ``path``.
+    """max_y L(y) (1 + s(y) - s(y*)) over the vertices of the upper hull of {(L(y), s(y))}, into ``path``.
 
-    argmax s + lambda L walks along that hull: from its two ends, each query with the slope between two known vertices finds
-    the vertex furthest above their chord, or shows that there is none. A pair of neighbours is left aside when no
-    point below their two lines can beat the best product. What the hull hides (points below a chord) is bounded by the best product
-    on the chord: ``work.bound`` gets the largest such excess, and 0 certifies that the value is the exact maximum.
+    argmax s + lambda L walks along that hull: from its two ends, each query with the slope between two known
+    vertices finds the vertex furthest above their chord, or shows that there is none. A pair of neighbours is
+    left aside when no point below their two lines can beat the best product. What the hull hides (below
+    a chord) is bounded by the best product on the chord: ``work.bound`` gets the largest such excess, and 0
+    certifies that the value is the exact maximum. ``work.down`` holds y* already.
     """
     n = u.shape[0]
     stack = np.empty((SLACK_ORACLE_CALLS + 2, 4))
@@ -256,7 +258,8 @@ def path_example(mode, loss_kind, epsilon, u, a, start, end, gold, ambiguous, al
         return best - gold_path(u, a, start, end, gold, ambiguous, allowed, work, down), 1.0
     if mode == MARGIN or (mode == SLACK and loss_kind == ZERO_ONE):  # L is 0 or 1: the two are the same
         s = gold_path(u, a, start, end, gold, ambiguous, allowed, work, down)
-        return augmented_path(u, a, start, end, loss_kind, 1.0, gold, ambiguous, allowed, cost, work, up) - s, 1.0
+        best = augmented_path(u, a, start, end, loss_kind, 1.0, gold, ambiguous, allowed, cost, work, up)
+        return best - s, 1.0
     if mode == RAMP:
         best = augmented_path(u, a, start, end, loss_kind, 1.0, gold, ambiguous, allowed, cost, work, up)
         return best - viterbi(u, a, start, end, work.v[:n], down), 1.0
@@ -278,13 +281,14 @@ def path_example(mode, loss_kind, epsilon, u, a, start, end, gold, ambiguous, al
 @kernel
 def _sum_over_labellings(u, a, start, end, safe, work, d_unary, d_trans):
     """log Z, with the marginals written into ``d_unary`` and ``d_trans``."""
-    n, K = u.shape
+    K = u.shape[1]
     if a.shape[0] == 1:
         work.outer[:] = 0.0
         d_trans[0] = 0.0
     log_z = forward_backward(
-        u, a, start, end, safe, work.ea, work.ea_t, work.shift, work.alpha, work.e, work.scale, work.beta, d_unary, work.outer, d_trans
-    )
+        u, a, start, end, safe, work.ea, work.ea_t, work.shift, work.alpha, work.e, work.scale, work.beta,
+        d_unary, work.outer, d_trans,
+    )  # fmt: skip
     if a.shape[0] == 1:
         for j in range(K):
             for k in range(K):
@@ -317,26 +321,29 @@ def dense_example(mode, loss_kind, u, a, start, end, gold, ambiguous, allowed, c
         return 0.0
     m = 1 if a.shape[0] == 1 else n
     d_unary, d_trans = work.d_unary, work.d_trans
-    if mode == LOG and not ambiguous:
-        step = 0 if a.shape[0] == 1 else 1
-        log_z = _sum_over_labellings(u, a, start, end, safe, work, d_unary, d_trans)
-        for t in range(n):
-            d_unary[t, gold[t]] -= 1.0
-            if t > 0:
-                d_trans[t * step, gold[t - 1], gold[t]] -= 1.0
-        return log_z - score_labels(u, a, start, end, gold)
     if mode == RISK and loss_kind == COSTS:
         d_unary[:n] = 0.0
         d_trans[:m] = 0.0
         return expected_loss(u, a, start, end, cost, d_unary, d_trans[:m], work.beta, work.beta, 1.0)
-    gold_sum = _gold_sum(u, a, start, end, safe, gold, ambiguous, allowed, work, work.d_unary2, work.d_trans2)
+    gold_known = mode == LOG and not ambiguous
+    gold_sum = 0.0
+    if not gold_known:
+        gold_sum = _gold_sum(
+            u, a, start, end, safe, gold, ambiguous, allowed, work, work.d_unary2, work.d_trans2
+        )
+    scores = u
     if mode == SOFTMAX_MARGIN and loss_kind == COSTS:
+        scores = work.u2[:n]
         for t in range(n):
             for k in range(K):
-                work.u2[t, k] = u[t, k] + cost[t, k]
-        log_z = _sum_over_labellings(work.u2[:n], a, start, end, safe, work, d_unary, d_trans)
-    else:
-        log_z = _sum_over_labellings(u, a, start, end, safe, work, d_unary, d_trans)
+                scores[t, k] = u[t, k] + cost[t, k]
+    log_z = _sum_over_labellings(scores, a, start, end, safe, work, d_unary, d_trans)
+    if gold_known:  # the fast path of the CRF: no second table to subtract
+        for t in range(n):
+            d_unary[t, gold[t]] -= 1.0
+            if t > 0:
+                d_trans[t if m > 1 else 0, gold[t - 1], gold[t]] -= 1.0
+        return log_z - score_labels(u, a, start, end, gold)
     # gradient = x * marginals - y * gold marginals
     p = math.exp(gold_sum - log_z)
     value, x, y = log_z - gold_sum, 1.0, 1.0
@@ -359,9 +366,10 @@ def dense_example(mode, loss_kind, u, a, start, end, gold, ambiguous, allowed, c
 
 @kernel
 def score_gradient_batch(
-    mode, loss_kind, epsilon, unary, transitions, start, end, offsets, first, last, gold, ambiguous, allowed, cost, values, d_unary, d_trans, d_start, d_end
-):
-    """The objective on given part scores, for sequences first..last-1: values (S,), and gradients added to the ``d_`` arrays."""
+    mode, loss_kind, epsilon, unary, transitions, start, end, offsets, first, last,
+    gold, ambiguous, allowed, cost, values, d_unary, d_trans, d_start, d_end,
+):  # fmt: skip
+    """On part scores, for sequences first..last-1: values (S,); gradients added to the ``d_`` arrays."""
     K = unary.shape[1]
     shared = transitions.shape[0] == 1
     longest = 0

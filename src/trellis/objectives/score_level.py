@@ -2,8 +2,9 @@
 
     values_i = f_i(scores)          gradient = d(sum_i values_i) / d(part scores)
 
-A scorer pulls the gradient back into its own weights. Losses that are sums of costs and the 0-1 loss are exact here (slack rescaling as its
-docstring says); a loss that does not decompose needs candidates, see :mod:`trellis.objectives.candidates`.
+A scorer pulls the gradient back into its own weights. Losses that are sums of costs and the 0-1 loss are
+exact here (slack rescaling as its docstring says); a loss that does not decompose needs candidates, see
+:mod:`trellis.objectives.candidates`.
 """
 
 from __future__ import annotations
@@ -77,8 +78,8 @@ def loss_table(
     if loss.kind == "costs":
         return COSTS, loss.costs(gold, labels)
     raise UnsupportedError(
-        f"the loss {loss.name!r} is not a sum over steps, so part scores alone do not suffice; use 'hamming' or 'zero_one', "
-        "or trellis.objectives.candidates.CandidateProblem, which re-ranks candidate labellings"
+        f"the loss {loss.name!r} is not a sum over steps, so part scores alone do not suffice; use 'hamming' "
+        "or 'zero_one', or trellis.objectives.candidates.CandidateProblem, which re-ranks candidates"
     )
 
 
@@ -89,7 +90,7 @@ def fixed_epsilon(objective: Objective, epsilon: float | None) -> float:
     if epsilon is None:
         if isinstance(objective.epsilon, str):
             raise UnsupportedError(
-                f"epsilon={objective.epsilon!r} is a schedule of a solver; give epsilon= a positive number here"
+                f"epsilon={objective.epsilon!r} is a schedule of a solver; give a positive number here"
             )
         epsilon = objective.epsilon
     if not (np.isfinite(epsilon) and epsilon > 0):
@@ -104,8 +105,8 @@ def check_feasible(values: FloatArray) -> None:
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
         raise InfeasibleError(
-            f"sequence {bad[0]} has no allowed labelling, or its gold labelling is not allowed, under the constraints; "
-            "allow its labels and transitions, or drop the sequence"
+            f"sequence {bad[0]} has no allowed labelling, or its gold labelling is not allowed, under the "
+            "constraints; allow its labels and transitions, or drop the sequence"
         )
 
 
@@ -122,7 +123,8 @@ def _check_gold(scores: ChainScores, gold: EncodedLabels, n_labels: int) -> None
     if outside.size:
         t = int(outside[0])
         raise DataError(
-            f"the gold label of {step_name(gold.offsets, t)} has the code {gold.codes[t]}; codes run from 0 to {k - 1}"
+            f"the gold label of {step_name(gold.offsets, t)} has the code {gold.codes[t]}; codes run from 0 "
+            f"to {k - 1}"
         )
     if gold.allowed is not None and gold.allowed.shape != scores.unary.shape:
         raise DataError(f"allowed labels have shape {gold.allowed.shape}; it must be {scores.unary.shape}")
