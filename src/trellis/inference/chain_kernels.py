@@ -137,6 +137,18 @@ def score_labels(u, a, start, end, labels):
     return total
 
 
+@max_kernel
+def finite_range(x):
+    """The maximum, and the minimum over what is not -inf. SIMD, for scores are never NaN."""
+    top, low = -np.inf, np.inf
+    for k in range(x.shape[0]):
+        y = x[k]
+        top = y if y > top else top
+        z = y if y > -np.inf else np.inf
+        low = z if z < low else low
+    return top, low
+
+
 @kernel
 def exp_transitions(a, ea, ea_t, shift):
     """ea = exp(a - shift), and its transpose; returns whether scaled messages may use it.
@@ -208,11 +220,7 @@ def scaled_forward(u, start, end, ea_t, shift, alpha, e, scale):
                     x += end[k]
                 at[k] = x
             ut = at  # the messages are not there yet: use their row as scratch
-        top, low = -np.inf, np.inf
-        for k in range(K):
-            x = ut[k]
-            top = x if x > top else top
-            low = x if (x < low and x > -np.inf) else low
+        top, low = finite_range(ut)
         if top == -np.inf:
             return -np.inf
         if top - low > RANGE:

@@ -17,7 +17,8 @@ from scipy.sparse import csr_array
 from trellis.errors import InfeasibleError
 from trellis.inference.shards import over_shards
 from trellis.objectives.linear_kernels import Task, linear_gradient, linear_planes, linear_scores
-from trellis.objectives.modes import Objective
+from trellis.objectives.log_kernels import log_gradient
+from trellis.objectives.modes import Log, Objective
 from trellis.objectives.plane_kernels import planes_to_rows
 from trellis.scores.linear import LinearLayout
 from trellis.scores.linear_kernels import Design, Penalties
@@ -63,6 +64,12 @@ class LinearChainProblem:
 
         def shard(first: int, last: int) -> FloatArray:
             gradient = np.zeros(self.dimension)
+            g = self.layout.views(gradient)
+            if isinstance(self.objective, Log) and not self.layout.n_edge:
+                log_gradient(
+                    self.design, self.layout.rows, w, self.penalties, self.task, first, last, g, values
+                )
+                return gradient
             linear_gradient(
                 self.objective.kernel_mode,
                 self.loss_kind,
@@ -75,7 +82,7 @@ class LinearChainProblem:
                 self.task,
                 first,
                 last,
-                self.layout.views(gradient),
+                g,
                 values,
             )
             return gradient

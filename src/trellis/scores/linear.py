@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.features.encoded import Encoded, Features
-from trellis.scores.linear_kernels import Design, Rows, Weights, arrange, mark_observed
+from trellis.scores.linear_kernels import LABEL, LAST, Design, Rows, Weights, arrange, mark_observed
 from trellis.scores.parts import FloatArray
 
 FULL_FRACTION = 0.25
@@ -129,10 +129,10 @@ class LinearLayout:
         indices = np.empty(len(nodes.indices), np.uint32)
         given = _all_ones_or_long(nodes)
         values = given if len(given) == 1 else np.empty(len(given))
-        width = np.diff(self.rows.pointer)
         kept = arrange(
-            nodes.indptr, nodes.indices, given, self.row_of, self.n_hot, width, sort, indptr, middle, indices, values
-        )
+            nodes.indptr, nodes.indices, given, self.row_of, self.n_hot, self.rows.pointer, sort,
+            indptr, middle, indices, values,
+        )  # fmt: skip
         if edges is None:
             nothing = np.zeros(1, np.int64)
             edges = Features(nothing, np.zeros(0, np.uint32), np.ones(1), 0, nothing)
@@ -150,7 +150,7 @@ class LinearLayout:
         width = np.diff(self.rows.pointer.astype(np.int64))
         rows = np.empty_like(features)
         rows[self.row_of] = features
-        flat = np.concatenate([rows[np.repeat(np.arange(len(width)), width), self.rows.label], rest])
+        flat = np.concatenate([rows[np.repeat(np.arange(len(width)), width), self.rows.label & LABEL], rest])
         return flat * self.mask if len(self.mask) else flat
 
     def feature_weights(self, flat: FloatArray) -> FloatArray:
@@ -158,7 +158,7 @@ class LinearLayout:
         rows = np.zeros((len(self.row_of), self.n_labels))
         width = np.diff(self.rows.pointer.astype(np.int64))
         row = np.repeat(np.arange(len(width)), width)
-        rows[row, self.rows.label] = flat[: self._n_rows_weights]
+        rows[row, self.rows.label & LABEL] = flat[: self._n_rows_weights]
         return rows[self.row_of]
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -198,7 +198,10 @@ def _rows(
     width = np.where(np.arange(len(count)) < n_hot, n_labels, count)
     pointer = np.concatenate([[0], np.cumsum(width)]).astype(np.uint32)
     hot = np.tile(np.arange(n_labels, dtype=np.uint16), n_hot)
-    return Rows(pointer, np.concatenate([hot, tail_labels]))
+    label = np.concatenate([hot, tail_labels])
+    ends = pointer[n_hot + 1 :][width[n_hot:] > 0] - 1
+    label[ends] |= LAST
+    return Rows(pointer, label)
 
 
 def _observed_transitions(

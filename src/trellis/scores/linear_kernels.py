@@ -20,6 +20,10 @@ from trellis.numerics import kernel
 FloatArray = NDArray[np.float64]
 
 
+LAST = np.uint16(0x8000)
+LABEL = np.uint16(0x7FFF)
+
+
 class Design(NamedTuple):
     """Arranged features of a packed batch. ``values`` has one entry, 1.0, when every value is one."""
 
@@ -34,7 +38,10 @@ class Design(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Where the weights of a row are: ``flat[pointer[f]:pointer[f + 1]]``, for the labels ``label[...]``."""
+    """Where the weights of a row are: ``flat[pointer[f]:pointer[f + 1]]``, for the labels ``label[...]``.
+
+    The last label of a tail row carries the bit ``LAST``: a kernel that knows where a row begins needs nothing else.
+    """
 
     pointer: NDArray[np.uint32]
     label: NDArray[np.uint16]
@@ -64,7 +71,7 @@ def score_steps(design, rows, w, i, u):
     """u[t] = sum_f x[t, f] W[f] for the steps of sequence i."""
     K = u.shape[1]
     hot, flat, indices, values = w.hot, w.flat, design.indices, design.values
-    pointer, label = rows.pointer, rows.label
+    label = rows.label
     first = design.offsets[i]
     one = values.shape[0] == 1
     for t in range(first, design.offsets[i + 1]):
@@ -86,10 +93,14 @@ def score_steps(design, rows, w, i, u):
                 ut[k] += x * r0[k]
             p += 1
         for p in range(middle, design.indptr[t + 1]):
-            f = indices[p]
+            q = indices[p]
             x = 1.0 if one else values[p]
-            for q in range(pointer[f], pointer[f + np.uint32(1)]):
-                ut[label[q]] += x * flat[q]
+            k = label[q]
+            while k < LAST:
+                ut[k] += x * flat[q]
+                q += np.uint32(1)
+                k = label[q]
+            ut[k & LABEL] += x * flat[q]
 
 
 @kernel
@@ -119,22 +130,27 @@ def score_edges(design, w, penalties, i, a):
 
 @kernel
 def pull_back(design, rows, g, i, d_unary, d_trans, weight):
-    """g += weight * (score gradient of sequence i, pulled back through the features).
+    """g += weight * (score gradient of sequence i, pulled back through the features)."""
+    if weight != 1.0:
+        for t in range(d_unary.shape[0]):
+            for k in range(d_unary.shape[1]):
+                d_unary[t, k] *= weight
+    pull_back_steps(design, rows, g, i, d_unary)
+    pull_back_edges(design, g, i, d_trans, weight)
 
-    The gradients of start and end scores are the first and last rows of ``d_unary``.
-    """
+
+@kernel
+def pull_back_steps(design, rows, g, i, d_unary):
+    """The gradient of the unaries; its first and last rows are also those of the start and end scores."""
     first, last = design.offsets[i], design.offsets[i + 1]
     n, K = last - first, d_unary.shape[1]
     if n == 0:
         return
     hot, flat, indices, values = g.hot, g.flat, design.indices, design.values
-    pointer, label = rows.pointer, rows.label
+    label = rows.label
     one = values.shape[0] == 1
     for t in range(first, last):
         dt = d_unary[t - first]
-        if weight != 1.0:
-            for k in range(K):
-                dt[k] *= weight
         middle = design.middle[t]
         for p in range(design.indptr[t], middle):
             row = hot[indices[p]]
@@ -146,14 +162,17 @@ def pull_back(design, rows, g, i, d_unary, d_trans, weight):
                 for k in range(K):
                     row[k] += x * dt[k]
         for p in range(middle, design.indptr[t + 1]):
-            f = indices[p]
+            q = indices[p]
             x = 1.0 if one else values[p]
-            for q in range(pointer[f], pointer[f + np.uint32(1)]):
-                flat[q] += x * dt[label[q]]
+            k = label[q]
+            while k < LAST:
+                flat[q] += x * dt[k]
+                q += np.uint32(1)
+                k = label[q]
+            flat[q] += x * dt[k & LABEL]
     for k in range(K):
         g.start[k] += d_unary[0, k]
         g.end[k] += d_unary[n - 1, k]
-    pull_back_edges(design, g, i, d_trans, weight)
 
 
 @kernel
@@ -183,13 +202,17 @@ def pull_back_edges(design, g, i, d_trans, weight):
 
 @kernel
 def weight_position(rows, n_hot, K, f, k):
-    """Where the weight of (row f, label k) is in the flat vector; -1 if the row does not score that label."""
+    """Where the weight of label k is for the arranged index f; -1 if its row does not score that label."""
     if f < n_hot:
         return np.int64(f) * K + k
-    for q in range(rows.pointer[f], rows.pointer[f + np.uint32(1)]):
-        if rows.label[q] == k:
-            return np.int64(q)
-    return np.int64(-1)
+    q = np.int64(f)
+    while True:
+        here = rows.label[q]
+        if (here & LABEL) == k:
+            return q
+        if here >= LAST:
+            return np.int64(-1)
+        q += 1
 
 
 @kernel
@@ -241,10 +264,11 @@ def mark_observed(indptr, indices, gold, allowed, seen):
 
 
 @kernel
-def arrange(indptr, indices, values, row_of, n_hot, width, sort, new_indptr, middle, new_indices, new_values):
-    """Feature ids to row ids, hot rows first; features without a row (``width`` 0) are dropped. Returns the number kept.
+def arrange(indptr, indices, values, row_of, n_hot, pointer, sort, new_indptr, middle, new_indices, new_values):
+    """Feature ids to arranged indices: the row for hot features, which come first, the place where the row begins for the rest.
 
-    ``sort`` orders the tail of each step by row: rows of one width follow each other, which the branch predictor likes.
+    Features without weights are dropped. Returns the number kept. ``sort`` orders the tail of each step: rows of one width follow
+    each other then, which the branch predictor likes.
     """
     one = values.shape[0] == 1
     kept = 0
@@ -260,19 +284,18 @@ def arrange(indptr, indices, values, row_of, n_hot, width, sort, new_indptr, mid
         middle[t] = kept
         for p in range(indptr[t], indptr[t + 1]):
             row = row_of[indices[p]]
-            if row >= n_hot and width[row] > 0:
+            begin = pointer[row]
+            if row >= n_hot and begin < pointer[row + np.uint32(1)]:
                 q = kept
                 if sort:
-                    while q > middle[t] and new_indices[q - 1] > row:
+                    while q > middle[t] and new_indices[q - 1] > begin:
                         new_indices[q] = new_indices[q - 1]
                         if not one:
                             new_values[q] = new_values[q - 1]
                         q -= 1
-                new_indices[q] = row
+                new_indices[q] = begin
                 if not one:
                     new_values[q] = values[p]
                 kept += 1
     new_indptr[indptr.shape[0] - 1] = kept
     return kept
-
-

@@ -1,0 +1,73 @@
+# mypy: allow-untyped-defs
+"""The log objective of a chain with shared transitions, the one that batch solvers evaluate hundreds of times.
+
+The same numbers as :func:`linear_kernels.linear_gradient`, arranged for the cache: a block of sequences is scored, then
+asked, then pulled back, so that weights and gradient take turns in the cache in place of fighting for it; and the pairwise
+marginals of a whole shard are summed before they are multiplied by the transitions, once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trellis.inference.chain_kernels import exp_transitions, forward_backward, score_labels
+from trellis.numerics import kernel
+from trellis.objectives.example_kernels import LOG, NO_LOSS, dense_example, new_work
+from trellis.objectives.linear_kernels import longest_of, score_shared
+from trellis.scores.linear_kernels import pull_back_edges, pull_back_steps, score_steps
+
+BLOCK = 512  # steps whose scores and marginals stay in the cache together
+
+
+@kernel
+def log_gradient(design, rows, w, penalties, task, first, last, g, values):
+    """values[i] = log Z_i - s(y*_i), and g += sum_i weight_i grad, for sequences first..last-1."""
+    K = w.transitions.shape[0]
+    longest = longest_of(design.offsets, first, last)
+    work = new_work(longest, K, False)
+    score_shared(design, w, penalties, work)
+    safe = exp_transitions(work.a, work.ea, work.ea_t, work.shift)
+    room = max(longest, BLOCK)
+    u, d = np.empty((room, K)), np.empty((room, K))
+    outer, pairs = np.zeros((K, K)), np.zeros((1, K, K))
+    offsets, gold = design.offsets, task.gold
+    i = first
+    while i < last:
+        begin, j = offsets[i], i
+        while j < last and offsets[j + 1] - begin <= room:
+            score_steps(design, rows, w, j, u[offsets[j] - begin :])
+            j += 1
+        for s in range(i, j):
+            lo, hi = offsets[s] - begin, offsets[s + 1] - begin
+            y = gold[offsets[s] : offsets[s + 1]]
+            n = hi - lo
+            if n == 0:
+                values[s] = 0.0
+            elif task.ambiguous[s] != 0 or task.weight[s] != 1.0:
+                allowed = task.allowed
+                if task.ambiguous[s] != 0:
+                    allowed = task.allowed[offsets[s] : offsets[s + 1]]
+                values[s] = dense_example(
+                    LOG, NO_LOSS, u[lo:hi], work.a, work.start, work.end, y, task.ambiguous[s] != 0, allowed,
+                    task.cost, safe, work,
+                )  # fmt: skip
+                for t in range(n):
+                    for k in range(K):
+                        d[lo + t, k] = task.weight[s] * work.d_unary[t, k]
+                pull_back_edges(design, g, s, work.d_trans, task.weight[s])
+            else:
+                log_z = forward_backward(
+                    u[lo:hi], work.a, work.start, work.end, safe, work.ea, work.ea_t, work.shift, work.alpha,
+                    work.e, work.scale, work.beta, d[lo:hi], outer, pairs,
+                )  # fmt: skip
+                values[s] = log_z - score_labels(u[lo:hi], work.a, work.start, work.end, y)
+                for t in range(n):
+                    d[lo + t, y[t]] -= 1.0
+                for t in range(1, n):
+                    g.transitions[y[t - 1], y[t]] -= 1.0
+        for s in range(i, j):
+            pull_back_steps(design, rows, g, s, d[offsets[s] - begin : offsets[s + 1] - begin])
+        i = j
+    for a in range(K):
+        for b in range(K):
+            g.transitions[a, b] += outer[a, b] * work.ea[0, a, b] + pairs[0, a, b]
