@@ -121,6 +121,25 @@ def test_inverse_hessian_is_the_two_loop_recursion(seed: int, n: int, memory: in
     np.testing.assert_allclose(out, q, rtol=1e-6, atol=1e-9)
 
 
+@given(st.integers(0, 10**6), st.integers(1, 8), st.integers(1, 5))
+def test_inverse_hessian_within_free_coordinates_is_that_of_the_smaller_problem(
+    seed: int, n: int, memory: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    diagonal = rng.random(n) + 0.1  # positive curvature within any set of coordinates
+    free = np.flatnonzero(rng.random(n) < 0.5)
+    whole, part = InverseHessian(memory, n), InverseHessian(memory, len(free))
+    points = rng.normal(size=(memory + 2, n))
+    for new, old in zip(points[1:], points[:-1], strict=True):
+        whole.update(new, old, diagonal * new, diagonal * old)
+        part.update(new[free], old[free], (diagonal * new)[free], (diagonal * old)[free])
+    v, out, expected = rng.normal(size=n), np.empty(n), np.empty(len(free))
+    whole.times_within(free, v, out)
+    part.times(v[free], expected)
+    np.testing.assert_allclose(out[free], expected, rtol=1e-7, atol=1e-10)
+    assert not np.delete(out, free).any()
+
+
 def test_agrees_with_scipy_on_an_ill_conditioned_convex_function() -> None:
     A, b = quadratic(3, 60, 100.0)
 

@@ -11,6 +11,7 @@ those of the examples before it.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trellis.data.sequences import IntArray
 from trellis.numerics import kernel
@@ -26,7 +27,7 @@ def extend_gram(
     source: IntArray,
     old_gram: FloatArray,
     indptr: IntArray,
-    indices: IntArray,
+    indices: NDArray[np.int32],
     data: FloatArray,
     scratch: FloatArray,
 ) -> FloatArray:
@@ -74,7 +75,7 @@ def ascend(
     l2: float,
     starts: IntArray,
     indptr: IntArray,
-    indices: IntArray,
+    indices: NDArray[np.int32],
     data: FloatArray,
     offsets: FloatArray,
     gram: FloatArray,

@@ -33,6 +33,7 @@ from trellis.solvers.line_search import ROUNDING, SUFFICIENT_DECREASE, Trial, st
 from trellis.solvers.loop import Status
 from trellis.solvers.problem import Problem
 
+MOSTLY_FIXED = 0.7  # share of fixed zero weights above which OWL-QN takes H from the free ones alone
 STALL = 50  # iterations at the floating-point floor that lower nothing
 
 
@@ -233,12 +234,13 @@ class _OWLQNRun(_QuasiNewtonRun):
 
     gradient + l1 sign(w)  where w != 0,   gradient + l1 [-1, 1]  where w = 0.
 
-    The direction is -H p within the free coordinates (those with w != 0 or p != 0), without the components
-    that would move a zero weight uphill. A trial w + t d is projected on the orthant of sign(w) (of -p where
-    w = 0) and accepted when F(trial) <= F(w) + 1e-4 p.(trial - w), rounding of F apart.
+    The direction is -H p within the free coordinates (those with w != 0 or p != 0; H is made from these
+    alone once they are few), without the components that would move a zero weight uphill. A trial w + t d is
+    projected on the orthant of sign(w) (of -p where w = 0) and accepted when F(trial) <= F(w) + 1e-4
+    p.(trial - w), rounding of F apart.
 
     Andrew and Gao take H from all coordinates and drop *every* component that does not descend along -p. On
-    logistic regression of the digit images that needs up to twelve times as many evaluations: the dropped
+    logistic regression of the digit images that needs up to ten times as many evaluations: the dropped
     components are what makes a quasi-Newton direction better than the gradient, and only zero weights need
     them dropped.
     """
@@ -263,8 +265,12 @@ class _OWLQNRun(_QuasiNewtonRun):
     def _search(self) -> bool:
         p, d = self._pseudo_gradient, self._direction
         at_zero = self.weights == 0
-        free = np.flatnonzero((p != 0) | ~at_zero)
-        self._inverse_hessian.times_within(free, p, out=d)
+        fixed = at_zero & (p == 0)
+        if np.count_nonzero(fixed) > MOSTLY_FIXED * len(p):
+            self._inverse_hessian.times_within(np.flatnonzero(~fixed), p, out=d)
+        else:  # gathering the free coordinates would cost more than it saves iterations
+            self._inverse_hessian.times(p, out=d)
+            d[fixed] = 0.0
         d[at_zero & (d * p <= 0)] = 0.0
         if not float(d @ p) > 0:
             return False
