@@ -101,10 +101,6 @@ def linear_problem(
     kind = NO_LOSS
     if objective.uses_loss:
         kind = ZERO_ONE if loss.kind == "zero_one" else COSTS
-        if kind == ZERO_ONE and ambiguous.any():
-            raise UnsupportedError(
-                f"the 0-1 loss needs every label, but sequence {int(np.argmax(ambiguous))} has unknown ones; use loss='hamming'"
-            )
     task = Task(
         labels.codes,
         ambiguous.astype(np.uint8),

@@ -132,7 +132,7 @@ def _copy(source, target, n):
 
 
 @kernel
-def _restrict(u, gold, allowed, out):
+def restrict(u, gold, allowed, out):
     """Scores of the labellings that agree with what is known: -inf elsewhere."""
     n, K = u.shape
     for t in range(n):
@@ -147,7 +147,7 @@ def gold_path(u, a, start, end, gold, ambiguous, allowed, work, path):
     if not ambiguous:
         _copy(gold, path, n)
         return score_labels(u, a, start, end, gold)
-    _restrict(u, gold, allowed, work.u2[:n])
+    restrict(u, gold, allowed, work.u2[:n])
     return viterbi(work.u2[:n], a, start, end, work.v[:n], path)
 
 
@@ -302,7 +302,7 @@ def _gold_sum(u, a, start, end, safe, gold, ambiguous, allowed, work, d_unary, d
     n = u.shape[0]
     step = 0 if a.shape[0] == 1 else 1
     if ambiguous:
-        _restrict(u, gold, allowed, work.u2[:n])
+        restrict(u, gold, allowed, work.u2[:n])
         return _sum_over_labellings(work.u2[:n], a, start, end, safe, work, d_unary, d_trans)
     d_unary[:n] = 0.0
     d_trans[: 1 if step == 0 else n] = 0.0

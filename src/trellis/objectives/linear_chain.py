@@ -14,12 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from trellis.errors import InfeasibleError
 from trellis.inference.shards import over_shards
-from trellis.objectives.linear_kernels import Task, linear_gradient, linear_planes, linear_scores
+from trellis.objectives.linear_kernels import (
+    Task,
+    dense_gradient,
+    linear_planes,
+    linear_scores,
+    path_gradient,
+)
 from trellis.objectives.log_kernels import log_gradient
 from trellis.objectives.modes import Log, Objective
 from trellis.objectives.plane_kernels import planes_to_rows
+from trellis.objectives.score_level import check_feasible
 from trellis.scores.linear import LinearLayout
 from trellis.scores.linear_kernels import Design, Penalties
 from trellis.scores.parts import ChainScores, FloatArray
@@ -27,7 +33,7 @@ from trellis.scores.parts import ChainScores, FloatArray
 
 @dataclass(frozen=True, eq=False)
 class LinearChainProblem:
-    """``task.cost`` must be there if ``loss_kind`` is COSTS. ``epsilon`` concerns the direct objectives only."""
+    """``task.cost`` must be there if ``loss_kind`` is COSTS. ``epsilon`` concerns the direct objectives."""
 
     layout: LinearLayout
     design: Design
@@ -60,40 +66,42 @@ class LinearChainProblem:
     def values_and_gradient(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """f_i for each sequence (not weighted by c_i), and the gradient of the weighted sum."""
         values = np.empty(self.n_examples)
-        w = self.layout.views(weights)
-
-        def shard(first: int, last: int) -> FloatArray:
-            gradient = np.zeros(self.dimension)
-            g = self.layout.views(gradient)
-            if isinstance(self.objective, Log) and not self.layout.n_edge:
-                log_gradient(
-                    self.design, self.layout.rows, w, self.penalties, self.task, first, last, g, values
-                )
-                return gradient
-            linear_gradient(
-                self.objective.kernel_mode,
-                self.loss_kind,
-                self.epsilon,
-                self.design,
-                self.layout.rows,
-                w,
-                self.penalties,
-                self.layout.mask,
-                self.task,
-                first,
-                last,
-                g,
-                values,
-            )
-            return gradient
-
-        gradient, *others = over_shards(shard, self.design.offsets, self.n_jobs)
+        gradient, *others = over_shards(
+            lambda first, last: self._shard_gradient(weights, first, last, values),
+            self.design.offsets,
+            self.n_jobs,
+        )
         for other in others:
             gradient += other
         if len(self.layout.mask):
             gradient *= self.layout.mask
         self.check(values)
         return values, gradient
+
+    def run_value_and_gradient(self, weights: FloatArray, first: int, last: int) -> tuple[float, FloatArray]:
+        """sum c_i f_i over the sequences first..last-1, and its gradient: a mini-batch."""
+        values = np.zeros(self.n_examples)
+        gradient = self._shard_gradient(weights, first, last, values)
+        if len(self.layout.mask):
+            gradient *= self.layout.mask
+        self.check(values)
+        return float(values[first:last] @ self.task.weight[first:last]), gradient
+
+    def _shard_gradient(self, weights: FloatArray, first: int, last: int, values: FloatArray) -> FloatArray:
+        """The gradient of a run of sequences, not yet masked; f_i go into ``values`` (S,)."""
+        gradient = np.zeros(self.dimension)
+        w, g = self.layout.views(weights), self.layout.views(gradient)
+        rows, mode = self.layout.rows, self.objective.kernel_mode
+        run = (self.design, rows, w, self.penalties)
+        if self.objective.path:
+            path_gradient(
+                mode, self.loss_kind, self.epsilon, *run, self.layout.mask, self.task, first, last, g, values
+            )
+        elif isinstance(self.objective, Log) and not self.layout.n_edge:
+            log_gradient(*run, self.task, first, last, g, values)
+        else:
+            dense_gradient(mode, self.loss_kind, *run, self.task, first, last, g, values)
+        return gradient
 
     def example_planes(self, weights: FloatArray) -> tuple[FloatArray, csr_array]:
         n, steps = self.n_examples, int(self.design.offsets[-1])
@@ -126,11 +134,7 @@ class LinearChainProblem:
 
     def check(self, values: FloatArray) -> None:
         """Every labelling of a sequence forbidden, or a gold labelling that the constraints forbid."""
-        bad = np.flatnonzero(~np.isfinite(values))
-        if len(bad):
-            raise InfeasibleError(
-                f"sequence {bad[0]} has no allowed labelling, or its gold labelling is not allowed, under the constraints"
-            )
+        check_feasible(values)
 
     def with_(self, **changes: Any) -> LinearChainProblem:
         return replace(self, **changes)

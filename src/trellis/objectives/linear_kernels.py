@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from trellis.inference.chain_kernels import exp_transitions
 from trellis.numerics import kernel
-from trellis.objectives.example_kernels import FIRST_DENSE, dense_example, new_work, path_example
+from trellis.objectives.example_kernels import dense_example, new_work, path_example
 from trellis.scores.linear_kernels import add_path, pull_back, score_edges, score_steps
 
 
@@ -55,51 +55,71 @@ def score_shared(design, w, penalties, work):
 
 
 @kernel
-def objective_at(mode, loss_kind, epsilon, design, task, i, safe, work):
-    """(value, coefficient) at the scores in ``work``. For dense objectives the gradient is in ``work.d_*`` and coefficient is 1."""
+def path_at(mode, loss_kind, epsilon, design, task, i, work):
+    """(value, coefficient) of a path objective at the scores in ``work``; the labellings are in ``work.up`` and ``work.down``."""
     lo, hi = design.offsets[i], design.offsets[i + 1]
     n = hi - lo
     a = work.a if work.a.shape[0] == 1 else work.a[:n]
-    gold = task.gold[lo:hi]
-    ambiguous = task.ambiguous[i] != 0
     allowed = task.allowed[lo:hi] if task.allowed.shape[0] > 0 else task.allowed
     cost = task.cost[lo:hi] if task.cost.shape[0] > 0 else task.cost
-    if mode >= FIRST_DENSE:
-        if a.shape[0] > 1:
-            safe = exp_transitions(a, work.ea, work.ea_t, work.shift)
-        value = dense_example(
-            mode, loss_kind, work.u[:n], a, work.start, work.end, gold, ambiguous, allowed, cost, safe, work
-        )
-        return value, 1.0
+    ambiguous = task.ambiguous[i] != 0
     return path_example(
-        mode, loss_kind, epsilon, work.u[:n], a, work.start, work.end, gold, ambiguous, allowed, cost, work
+        mode, loss_kind, epsilon, work.u[:n], a, work.start, work.end, task.gold[lo:hi], ambiguous, allowed, cost, work
     )
 
 
 @kernel
-def linear_gradient(mode, loss_kind, epsilon, design, rows, w, penalties, mask, task, first, last, g, values):
-    """values[i] = f_i (not weighted) and g += sum_i weight_i grad f_i, for sequences first..last-1. Returns the slack oracle's excess."""
+def dense_at(mode, loss_kind, design, task, i, safe, work):
+    """The value of a dense objective at the scores in ``work``; its gradient is in ``work.d_unary`` and ``work.d_trans``."""
+    lo, hi = design.offsets[i], design.offsets[i + 1]
+    n = hi - lo
+    a = work.a if work.a.shape[0] == 1 else work.a[:n]
+    allowed = task.allowed[lo:hi] if task.allowed.shape[0] > 0 else task.allowed
+    cost = task.cost[lo:hi] if task.cost.shape[0] > 0 else task.cost
+    ambiguous = task.ambiguous[i] != 0
+    if a.shape[0] > 1:
+        safe = exp_transitions(a, work.ea, work.ea_t, work.shift)
+    return dense_example(
+        mode, loss_kind, work.u[:n], a, work.start, work.end, task.gold[lo:hi], ambiguous, allowed, cost, safe, work
+    )
+
+
+@kernel
+def path_gradient(mode, loss_kind, epsilon, design, rows, w, penalties, mask, task, first, last, g, values):
+    """values[i] = f_i (not weighted) and g += sum_i weight_i grad f_i of a path objective, for sequences first..last-1.
+
+    Returns the largest excess of the slack oracle's bound.
+    """
+    K = w.transitions.shape[0]
+    work = new_work(longest_of(design.offsets, first, last), K, w.edge.shape[0] > 0)
+    score_shared(design, w, penalties, work)
+    excess = 0.0
+    for i in range(first, last):
+        score_sequence(design, rows, w, penalties, i, work)
+        values[i], c = path_at(mode, loss_kind, epsilon, design, task, i, work)
+        excess = max(excess, work.bound[0])
+        if c != 0.0:
+            add_path(design, rows, g, mask, i, work.up, work.down, task.weight[i] * c)
+            add_path(design, rows, g, mask, i, work.down, work.up, -task.weight[i] * c)
+    return excess
+
+
+@kernel
+def dense_gradient(mode, loss_kind, design, rows, w, penalties, task, first, last, g, values):
+    """The same for a dense objective. What is masked in ``g`` is for the caller to clear."""
     K = w.transitions.shape[0]
     per_step = w.edge.shape[0] > 0
     work = new_work(longest_of(design.offsets, first, last), K, per_step)
     score_shared(design, w, penalties, work)
     safe = True
-    if not per_step and mode >= FIRST_DENSE:
+    if not per_step:
         safe = exp_transitions(work.a, work.ea, work.ea_t, work.shift)
-    excess = 0.0
     for i in range(first, last):
+        n = design.offsets[i + 1] - design.offsets[i]
         score_sequence(design, rows, w, penalties, i, work)
-        value, c = objective_at(mode, loss_kind, epsilon, design, task, i, safe, work)
-        values[i] = value
-        excess = max(excess, work.bound[0])
-        weight = task.weight[i]
-        if mode >= FIRST_DENSE:
-            n = design.offsets[i + 1] - design.offsets[i]
-            pull_back(design, rows, g, i, work.d_unary[:n], work.d_trans if work.d_trans.shape[0] == 1 else work.d_trans[:n], weight)
-        elif c != 0.0:
-            add_path(design, rows, g, mask, i, work.up, work.down, weight * c)
-            add_path(design, rows, g, mask, i, work.down, work.up, -weight * c)
-    return excess
+        values[i] = dense_at(mode, loss_kind, design, task, i, safe, work)
+        d_trans = work.d_trans[:n] if per_step else work.d_trans
+        pull_back(design, rows, g, i, work.d_unary[:n], d_trans, task.weight[i])
 
 
 @kernel
@@ -110,7 +130,7 @@ def linear_planes(mode, loss_kind, design, rows, w, penalties, task, first, last
     score_shared(design, w, penalties, work)
     for i in range(first, last):
         score_sequence(design, rows, w, penalties, i, work)
-        values[i], coefficients[i] = objective_at(mode, loss_kind, 1.0, design, task, i, True, work)
+        values[i], coefficients[i] = path_at(mode, loss_kind, 1.0, design, task, i, work)
         lo, hi = design.offsets[i], design.offsets[i + 1]
         for t in range(lo, hi):
             ups[t], downs[t] = work.up[t - lo], work.down[t - lo]

@@ -1,7 +1,7 @@
 # mypy: allow-untyped-defs
 """The log objective of a chain with shared transitions, the one that batch solvers evaluate hundreds of times.
 
-The same numbers as :func:`linear_kernels.linear_gradient`, arranged for the cache: a block of sequences is scored, then
+The same numbers as :func:`linear_kernels.dense_gradient`, arranged for the cache: a block of sequences is scored, then
 asked, then pulled back, so that weights and gradient take turns in the cache in place of fighting for it; and the pairwise
 marginals of a whole shard are summed before they are multiplied by the transitions, once.
 """
@@ -12,11 +12,49 @@ import numpy as np
 
 from trellis.inference.chain_kernels import exp_transitions, forward_backward, score_labels
 from trellis.numerics import kernel
-from trellis.objectives.example_kernels import LOG, NO_LOSS, dense_example, new_work
+from trellis.objectives.example_kernels import new_work, restrict
 from trellis.objectives.linear_kernels import longest_of, score_shared
-from trellis.scores.linear_kernels import pull_back_edges, pull_back_steps, score_steps
+from trellis.scores.linear_kernels import pull_back_steps, score_steps
 
 BLOCK = 512  # steps whose scores and marginals stay in the cache together
+
+
+@kernel
+def _log_example(u, safe, gold, task, s, begin, g_transitions, d, outer, pairs, work):
+    """log Z - s(y*) of one sequence; its gradient into ``d``, ``outer`` and ``pairs`` (still without their factors), ``g_transitions``."""
+    n, K = u.shape
+    weight = task.weight[s]
+    if weight == 1.0 and task.ambiguous[s] == 0:
+        log_z = forward_backward(
+            u, work.a, work.start, work.end, safe, work.ea, work.ea_t, work.shift, work.alpha, work.e, work.scale,
+            work.beta, d, outer, pairs,
+        )  # fmt: skip
+        for t in range(n):
+            d[t, gold[t]] -= 1.0
+        for t in range(1, n):
+            g_transitions[gold[t - 1], gold[t]] -= 1.0
+        return log_z - score_labels(u, work.a, work.start, work.end, gold)
+    # Weighted or partly known: all labellings with weight c, the allowed ones with weight -c.
+    value = 0.0
+    restrict(u, gold, task.allowed[begin : begin + n], work.u2[:n])
+    d[:] = 0.0
+    for sign in (1.0, -1.0):
+        work.outer[:] = 0.0
+        work.d_trans[:] = 0.0
+        scores = u if sign > 0.0 else work.u2[:n]
+        value += sign * forward_backward(
+            scores, work.a, work.start, work.end, safe, work.ea, work.ea_t, work.shift, work.alpha, work.e,
+            work.scale, work.beta, work.d_unary[:n], work.outer, work.d_trans,
+        )  # fmt: skip
+        c = sign * weight
+        for t in range(n):
+            for k in range(K):
+                d[t, k] += c * work.d_unary[t, k]
+        for j in range(K):
+            for k in range(K):
+                outer[j, k] += c * work.outer[j, k]
+                pairs[0, j, k] += c * work.d_trans[0, j, k]
+    return value
 
 
 @kernel
@@ -43,28 +81,8 @@ def log_gradient(design, rows, w, penalties, task, first, last, g, values):
             n = hi - lo
             if n == 0:
                 values[s] = 0.0
-            elif task.ambiguous[s] != 0 or task.weight[s] != 1.0:
-                allowed = task.allowed
-                if task.ambiguous[s] != 0:
-                    allowed = task.allowed[offsets[s] : offsets[s + 1]]
-                values[s] = dense_example(
-                    LOG, NO_LOSS, u[lo:hi], work.a, work.start, work.end, y, task.ambiguous[s] != 0, allowed,
-                    task.cost, safe, work,
-                )  # fmt: skip
-                for t in range(n):
-                    for k in range(K):
-                        d[lo + t, k] = task.weight[s] * work.d_unary[t, k]
-                pull_back_edges(design, g, s, work.d_trans, task.weight[s])
             else:
-                log_z = forward_backward(
-                    u[lo:hi], work.a, work.start, work.end, safe, work.ea, work.ea_t, work.shift, work.alpha,
-                    work.e, work.scale, work.beta, d[lo:hi], outer, pairs,
-                )  # fmt: skip
-                values[s] = log_z - score_labels(u[lo:hi], work.a, work.start, work.end, y)
-                for t in range(n):
-                    d[lo + t, y[t]] -= 1.0
-                for t in range(1, n):
-                    g.transitions[y[t - 1], y[t]] -= 1.0
+                values[s] = _log_example(u[lo:hi], safe, y, task, s, offsets[s], g.transitions, d[lo:hi], outer, pairs, work)
         for s in range(i, j):
             pull_back_steps(design, rows, g, s, d[offsets[s] - begin : offsets[s + 1] - begin])
         i = j
