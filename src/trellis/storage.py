@@ -32,7 +32,7 @@ from trellis.errors import DataError, ModelFileError
 
 FORMAT_VERSION = 1
 _KEY = "trellis"
-_DTYPES = frozenset(np.dtype(name) for name in ("<f8", "<f4", "<i8", "<i4", "<u4", "<u2", "|u1", "|b1"))
+_DTYPES = frozenset(np.dtype(name) for name in ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "<u2", "|u1", "|b1"))
 _AGAIN = "copy it again or train it anew"
 
 PathLike = str | os.PathLike[str]
@@ -49,7 +49,7 @@ def save(path: PathLike, kind: str, meta: Mapping[str, Any], arrays: Mapping[str
         "meta": dict(meta),
     }
     try:
-        head = json.loads(json.dumps(head, allow_nan=False))  # the checksum is of what a reader will see
+        head = json.loads(json.dumps(head))  # the checksum is of what a reader will see
     except (TypeError, ValueError) as error:
         raise DataError(
             f"this {kind} cannot be saved: its description is not plain JSON ({error})"

@@ -1,0 +1,190 @@
+"""The files that commands read: which format, which column is the label, which columns are features.
+
+``trellis train`` settles this once, from its options and the file; the answer (:class:`InputFormat`) is kept
+in the model, so that ``tag`` and ``evaluate`` read their files in the same way. A file to be tagged may have
+the label column or not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from trellis.cli.formats import FileFormat
+from trellis.data.attributes import AttributeData, iter_attribute_blocks, parse_attributes
+from trellis.data.columns import (
+    CONLLU_COLUMNS,
+    ColumnData,
+    conllu_words,
+    iter_column_blocks,
+    parse_columns,
+)
+from trellis.data.streams import Source, read_utf8, source_name
+from trellis.errors import DataError, ModelFileError, UnsupportedError
+
+_ATTRIBUTE = re.compile(rb"=|:[-+.\d][-+.\deE]*$")
+
+InputData = ColumnData | AttributeData
+
+
+@dataclass(frozen=True)
+class InputFormat:
+    """How a model's files are read; ``label`` and ``features`` count columns (from 0) of labelled files."""
+
+    format: FileFormat
+    separator: str | None = None
+    encoding: str = "utf-8"
+    n_columns: int = 0
+    label: int = 0
+    features: tuple[int, ...] = ()
+
+    def to_meta(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_meta(cls, meta: dict[str, Any], path: str) -> Self:
+        try:
+            values = {**meta, "format": FileFormat(meta["format"]), "features": tuple(meta["features"])}
+            return cls(**values)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(f"{path}: the model does not say how its input files are read") from error
+
+    def parse(self, text: bytes, name: str) -> InputData:
+        """All of a file's text."""
+        if self.format is FileFormat.crfsuite:
+            return parse_attributes(text, name)
+        return self._words(parse_columns(text, name, separator=self.separator, comments=self._comments))
+
+    def read(self, source: Source) -> InputData:
+        return self.parse(read_utf8(source, self.encoding), source_name(source))
+
+    def blocks(self, source: Source, sequences_per_block: int) -> Iterator[InputData]:
+        """A file block by block, in memory bounded by the block."""
+        if self.format is FileFormat.crfsuite:
+            yield from iter_attribute_blocks(source, sequences_per_block, self.encoding)
+            return
+        for block in iter_column_blocks(
+            source,
+            sequences_per_block,
+            separator=self.separator,
+            comments=self._comments,
+            encoding=self.encoding,
+        ):
+            yield self._words(block)
+
+    def inputs(self, data: InputData) -> InputData:
+        """What the model sees: the feature columns, whether or not the file has labels."""
+        if isinstance(data, AttributeData):
+            return data
+        if data.n_columns == self.n_columns:
+            return data.select(self.features)
+        if data.n_columns == self.n_columns - 1 and self.format is FileFormat.columns:
+            return data.select(j - (j > self.label) for j in self.features)
+        raise DataError(
+            f"{_name(data)} has {data.n_columns} columns, but the model was trained on {self.n_columns} "
+            f"(column {self.label}, from 0, is the label, which may be left out)"
+        )
+
+    def labels(self, data: InputData) -> list[list[str]]:
+        """The label column, a list for each sequence."""
+        if isinstance(data, AttributeData):
+            return data.labels()
+        if data.n_columns != self.n_columns:
+            raise DataError(
+                f"{_name(data)} has {data.n_columns} columns, but {self.n_columns} are needed: "
+                f"the label is column {self.label} (from 0)"
+            )
+        return data.sequences(self.label)
+
+    @property
+    def _comments(self) -> bool:
+        return self.format is FileFormat.conllu
+
+    def _words(self, data: ColumnData) -> ColumnData:
+        return conllu_words(data) if self.format is FileFormat.conllu else data
+
+
+def settle_format(
+    text: bytes,
+    name: str,
+    format: FileFormat | None,
+    *,
+    label_column: str | None = None,
+    feature_columns: str | None = None,
+    tabs: bool = False,
+    encoding: str = "utf-8",
+) -> InputFormat:
+    """The format of a training file, from the options and, where they are silent, from its first lines."""
+    format = format or detect_format(text, name)
+    if format is FileFormat.crfsuite:
+        if label_column is not None or feature_columns is not None:
+            raise UnsupportedError(
+                "CRFsuite files have the label in front and no columns to choose; drop the column options"
+            )
+        return InputFormat(format, encoding=encoding)
+    conllu = format is FileFormat.conllu
+    n_columns = len(CONLLU_COLUMNS) if conllu else _count_columns(text, name, tabs)
+    label = _column(label_column or ("upos" if conllu else "-1"), n_columns, conllu)
+    if feature_columns is not None:
+        features = tuple(_column(part.strip(), n_columns, conllu) for part in feature_columns.split(","))
+    elif conllu:
+        features = (CONLLU_COLUMNS.index("form"),)
+    else:
+        features = tuple(j for j in range(n_columns) if j != label)
+    if not features:
+        raise DataError(
+            f"{name}: the file has only one column; at least one more is needed to predict labels from"
+        )
+    if label in features:
+        raise UnsupportedError(
+            f"column {label} is both label and feature; choose --feature-columns without it"
+        )
+    return InputFormat(format, "\t" if conllu or tabs else None, encoding, n_columns, label, features)
+
+
+def detect_format(text: bytes, name: str) -> FileFormat:
+    """The format that the first lines show; column files are what is left when nothing speaks for another.
+
+    CoNLL-U: ten tab-separated columns and a whole number in front. CRFsuite: tab-separated, and the number of
+    fields differs from line to line (a column file's never does), or every field after the first is like
+    ``name=value`` or ``name:number``.
+    """
+    lines = [line for line in text[:100_000].split(b"\n")[:200] if line.strip()]
+    steps = [line.split(b"\t") for line in lines if not line.startswith(b"#")]
+    if not steps:
+        raise DataError(f"{name}: the file holds no sequences")
+    if all(len(fields) == len(CONLLU_COLUMNS) and fields[0][:1].isdigit() for fields in steps):
+        return FileFormat.conllu
+    tabbed = all(len(fields) > 1 for fields in steps)
+    ragged = len({len(fields) for fields in steps}) > 1
+    if tabbed and (ragged or all(_ATTRIBUTE.search(field) for fields in steps for field in fields[1:])):
+        return FileFormat.crfsuite
+    return FileFormat.columns
+
+
+def _count_columns(text: bytes, name: str, tabs: bool) -> int:
+    for line in text.split(b"\n"):
+        if line.strip():
+            return len(line.split(b"\t" if tabs else None))
+    raise DataError(f"{name}: the file holds no sequences")
+
+
+def _column(column: str, n_columns: int, conllu: bool) -> int:
+    if conllu and column in CONLLU_COLUMNS:
+        return CONLLU_COLUMNS.index(column)
+    try:
+        index = int(column)
+    except ValueError:
+        names = f" or one of {', '.join(CONLLU_COLUMNS)}" if conllu else ""
+        raise DataError(
+            f"column {column!r} is not a whole number (from 0, or -1 for the last){names}"
+        ) from None
+    if not -n_columns <= index < n_columns:
+        raise DataError(f"column {index} was asked for, but the file has {n_columns} columns (from 0)")
+    return index % n_columns
+
+
+def _name(data: ColumnData) -> str:
+    return "the data" if data.lines is None else data.lines.name

@@ -1,0 +1,107 @@
+"""``trellis inspect``: what a model has learned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from trellis.estimators.sequence_labeler import SequenceLabeler
+
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="Model file.", show_default=False)]
+Number = Annotated[
+    int, typer.Option("-n", "--number", metavar="N", min=0, help="How many features to show for each label.")
+]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option("--label", "-l", metavar="LABEL", help="Only this label (may be repeated)."),
+]
+Transitions = Annotated[
+    bool, typer.Option("--transitions/--no-transitions", help="Show the transition table.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
+
+
+def inspect(
+    model: Model,
+    number: Number = 10,
+    label: Labels = None,
+    transitions: Transitions = True,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a MODEL has learned, and how."""
+    from trellis.errors import DataError
+    from trellis.estimators.persistence import load
+
+    labeler = load(model)
+    names = [str(name) for name in labeler.classes_]
+    shown = names if label is None else label
+    for name in shown:
+        if name not in names:
+            raise DataError(f"{model}: label {name!r} is not known; the labels are {', '.join(names)}")
+    strongest = {
+        str(name): top for name, top in labeler.strongest_weights(number).items() if str(name) in shown
+    }
+    if as_json:
+        import json
+
+        weights = {name: [list(pair) for pair in top] for name, top in strongest.items()}
+        table = labeler.transition_table().tolist() if transitions else None
+        report = {**_facts(labeler), "labels": names, "strongest_weights": weights, "transitions": table}
+        typer.echo(json.dumps(report, indent=2, default=str))
+        return
+    for key, value in _facts(labeler).items():
+        typer.echo(f"{key:<10} {value}")
+    if number:
+        _print_weights(strongest)
+    if transitions:
+        _print_transitions(labeler, names, shown)
+
+
+def _facts(labeler: SequenceLabeler) -> dict[str, Any]:
+    parameters = labeler.get_params(deep=False)
+    changed = ("objective", "loss", "l2", "l1", "constraints", "class_weight", "min_count")
+    return {
+        "model": type(labeler).__name__,
+        "options": ", ".join(
+            f"{name}={parameters[name]}" for name in changed if parameters[name] is not None
+        ),
+        "solver": labeler.solver_,
+        "status": str(labeler.status_),
+        "size": f"{len(labeler.classes_)} labels, {labeler.encoder_.n_features} features, "
+        f"{len(labeler.weights_)} weights",
+    }
+
+
+def _print_weights(strongest: dict[str, list[tuple[str, float]]]) -> None:
+    for name, top in strongest.items():
+        typer.echo(f"\n{name}")
+        for feature, weight in top:
+            typer.echo(f"  {weight:+9.4f}  {feature}")
+
+
+def _print_transitions(labeler: SequenceLabeler, names: list[str], shown: list[str]) -> None:
+    """Rows lead to columns; a dot is a forbidden transition."""
+    import math
+
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title="transitions (row to column)", box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left"
+    )
+    table.add_column("")
+    for name in shown:
+        table.add_column(Text(name), justify="right", no_wrap=True)
+    scores = labeler.transition_table()
+    columns = [names.index(name) for name in shown]
+    for name in shown:
+        row = scores[names.index(name)]
+        cells = ["." if math.isinf(row[k]) else f"{row[k]:.2f}" for k in columns]
+        table.add_row(Text(name), *cells)
+    typer.echo()
+    # A table is for reading whole, also in a file: as wide as it needs to be.
+    Console(width=max(80, 12 * (len(shown) + 2)), highlight=False).print(table)

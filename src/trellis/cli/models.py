@@ -1,0 +1,26 @@
+"""Models as commands use them: the estimator together with how its input files are read."""
+
+from __future__ import annotations
+
+from trellis.cli.inputs import InputFormat
+from trellis.errors import ModelFileError
+from trellis.estimators.persistence import load, save
+from trellis.estimators.sequence_labeler import SequenceLabeler
+
+_KEY = "input"
+
+
+def save_model(labeler: SequenceLabeler, layout: InputFormat, path: str) -> None:
+    save(labeler, path, extra={_KEY: layout.to_meta()})
+
+
+def open_model(path: str, jobs: int | None) -> tuple[SequenceLabeler, InputFormat]:
+    """The model and the layout of its files. A model saved from Python has no layout, and reads no files."""
+    labeler = load(path)
+    labeler.set_params(n_jobs=-1 if jobs is None else jobs)
+    if _KEY not in labeler.extra_:
+        raise ModelFileError(
+            f"{path}: this model was saved from Python and does not say how to read files; "
+            "use it from Python, or train one with trellis train"
+        )
+    return labeler, InputFormat.from_meta(labeler.extra_[_KEY], path)

@@ -1,0 +1,124 @@
+"""``trellis tag``: label a file, block by block, in memory that does not grow with the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trellis.cli.console import binary_output
+from trellis.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from trellis.cli.inputs import InputData
+    from trellis.estimators.sequence_labeler import SequenceLabeler
+
+SEQUENCES_PER_BLOCK = 1000
+
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="Model file that trellis train wrote.", show_default=False)
+]
+File = Annotated[
+    str, typer.Argument(metavar="FILE", help="File to label, plain or gzip; - reads standard input.")
+]
+Output = Annotated[
+    str, typer.Option("-o", "--output", metavar="FILE", help="Where to write; - is standard output.")
+]
+LabelsOnly = Annotated[
+    bool, typer.Option("--labels-only", help="Write only the labels, not the input lines.")
+]
+Marginals = Annotated[
+    bool, typer.Option("--marginals", "-m", help="Write the probability of each label after it.")
+]
+KBest = Annotated[
+    int,
+    typer.Option(
+        "--k-best",
+        "-k",
+        metavar="K",
+        min=1,
+        help="Write the K best labellings of each sequence with their scores.",
+    ),
+]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", "-j", metavar="N", min=1, help="Threads; all cores if not given.")
+]
+
+
+def tag(
+    model: Model,
+    file: File = "-",
+    output: Output = "-",
+    labels_only: LabelsOnly = False,
+    marginals: Marginals = False,
+    k_best: KBest = 1,
+    jobs: Jobs = None,
+) -> None:
+    """Label FILE: each line with a new last column.
+
+    The file may have a label column or not. CRFsuite files are answered with labels only.
+    """
+    from trellis.cli.models import open_model
+
+    if marginals and k_best > 1:
+        raise UnsupportedError(
+            "--marginals belong to single labels and --k-best to whole labellings; give one of them"
+        )
+    labeler, layout = open_model(model, jobs)
+    first = 1
+    with binary_output(output) as stream:
+        for block in layout.blocks(file, SEQUENCES_PER_BLOCK):
+            inputs = layout.inputs(block)
+            if k_best > 1:
+                stream.writelines(_k_best(labeler, inputs, block, first, k_best, labels_only))
+            else:
+                stream.write(_tagged(labeler, inputs, block, marginals, labels_only))
+            stream.flush()  # whoever reads a pipe sees each block when it is done
+            first += len(block)
+
+
+def _tagged(
+    labeler: SequenceLabeler, inputs: InputData, block: InputData, marginals: bool, labels_only: bool
+) -> bytes:
+    import numpy as np
+
+    codes: Any = labeler.predict_codes(inputs)[0]
+    names: Sequence[Any] = labeler.classes_.tolist()
+    if marginals:
+        probability = np.concatenate(labeler.predict_marginals(inputs))[np.arange(len(codes)), codes]
+        between = "\t" if labels_only or block.lines is None else block.lines.separator
+        pairs = zip(codes.tolist(), probability.tolist(), strict=True)
+        names = [f"{names[code]}{between}{p:.6f}" for code, p in pairs]
+        codes = np.arange(len(codes))
+    return _labels(codes, names, block.offsets) if labels_only else block.tagged(codes, names)
+
+
+def _labels(codes: Any, names: Sequence[Any], offsets: Any) -> bytes:
+    """One label per line and a blank line after each sequence."""
+    import numpy as np
+
+    lines = np.array([f"{name}\n" for name in names], dtype=object)[codes]
+    return "".join("".join(part) + "\n" for part in np.split(lines, offsets[1:-1])).encode()
+
+
+def _k_best(
+    labeler: SequenceLabeler, inputs: InputData, block: InputData, first: int, k: int, labels_only: bool
+) -> Iterator[bytes]:
+    """Each labelling under a line ``# sequence rank score``, best first; sequences count from ``first``."""
+    from trellis.data.columns import ColumnData
+
+    echoed: list[bytes] = []
+    separator = ""
+    if isinstance(block, ColumnData) and block.lines is not None and not labels_only:
+        lines = block.lines.text.split(b"\n")
+        echoed = [lines[i] for i in block.lines.line_of_step.tolist()]
+        separator = block.lines.separator
+    offsets = block.offsets.tolist()
+    for i, ranked in enumerate(labeler.predict_k_best(inputs, k)):
+        for rank, (labels, score) in enumerate(ranked, start=1):
+            yield f"# {first + i} {rank} {score:.6f}\n".encode()
+            before = echoed[offsets[i] : offsets[i + 1]] or [b""] * len(labels)
+            for line, label in zip(before, labels, strict=True):
+                yield line + f"{separator}{label}\n".encode()
+            yield b"\n"

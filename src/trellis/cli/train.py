@@ -1,0 +1,178 @@
+"""``trellis train``: learn a model from a labelled file."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+from trellis.cli import train_options as opt
+from trellis.cli.console import note
+from trellis.errors import DataError, UnsupportedError
+
+if TYPE_CHECKING:
+    from trellis.cli.inputs import InputFormat
+
+
+def train(
+    file: opt.File,
+    output: opt.Output,
+    format: opt.Format = None,
+    label_column: opt.LabelColumn = None,
+    feature_columns: opt.FeatureColumns = None,
+    tabs: opt.Tabs = False,
+    encoding: opt.Encoding = "utf-8",
+    template: opt.TemplateFile = None,
+    border: opt.Border = "pad",
+    min_count: opt.MinCount = 1,
+    all_weights: opt.AllWeights = False,
+    objective: opt.Objective = "log",
+    loss: opt.Loss = "hamming",
+    solver: opt.SolverName = "auto",
+    l2: opt.L2 = 1.0,
+    l1: opt.L1 = 0.0,
+    epsilon: opt.Epsilon = None,
+    sign: opt.Sign = None,
+    average: opt.Average = True,
+    constraints: opt.ConstraintsOption = None,
+    class_weight: opt.ClassWeight = None,
+    seed: opt.Seed = 0,
+    jobs: opt.Jobs = None,
+    max_iter: opt.MaxIter = None,
+    tol: opt.Tol = None,
+    holdout: opt.Holdout = None,
+    dev: opt.DevFile = None,
+    patience: opt.Patience = 5,
+    quiet: opt.Quiet = False,
+) -> None:
+    """Learn a model from a labelled FILE and write it to one file."""
+    from trellis.cli.inputs import settle_format
+    from trellis.cli.models import save_model
+    from trellis.data.streams import read_utf8, source_name
+    from trellis.estimators.sequence_labeler import SequenceLabeler
+
+    began = time.perf_counter()
+    text, name = read_utf8(file, encoding), source_name(file)
+    columns = {"label_column": label_column, "feature_columns": feature_columns}
+    layout = settle_format(text, name, format, tabs=tabs, encoding=encoding, **columns)
+    data = layout.parse(text, name)
+    labeler = SequenceLabeler(
+        _objective(objective, epsilon, sign),
+        loss,
+        _solver(solver, average),
+        l2=l2,
+        l1=l1,
+        max_iter=max_iter,
+        tol=tol,
+        n_jobs=-1 if jobs is None else jobs,
+        random_state=seed,
+        constraints=_constraints(constraints),
+        template=_template(template, border, layout),
+        min_count=min_count,
+        weights="all" if all_weights else "observed",
+        class_weight=_class_weight(class_weight),
+        holdout=_held_out(holdout, dev, layout),
+        patience=patience,
+        verbose=False if quiet else None,
+    )
+    labeler.fit(layout.inputs(data), layout.labels(data))
+    save_model(labeler, layout, output)
+    if not quiet:
+        note(
+            f"{labeler.status_}\n"
+            f"{data.n_steps} tokens in {len(data)} sequences, {len(labeler.classes_)} labels, "
+            f"{len(labeler.weights_)} weights, {time.perf_counter() - began:.1f} s; the model is in {output}"
+        )
+
+
+def _objective(name: str, epsilon: str | None, sign: str | None) -> Any:
+    """The objective by name, or with its options where any are given."""
+    from trellis.objectives.modes import Direct
+
+    if epsilon is None and sign is None:
+        return name
+    if name != Direct.name:
+        raise UnsupportedError(f"--epsilon and --sign belong to --objective direct, not to {name}")
+    options: dict[str, Any] = {} if sign is None else {"sign": sign}
+    if epsilon is not None:
+        try:
+            options["epsilon"] = float(epsilon)
+        except ValueError:
+            options["epsilon"] = epsilon
+    return Direct(**options)
+
+
+def _solver(name: str, average: bool) -> Any:
+    """The solver by name; without averaging as a record that says so."""
+    if average:
+        return name
+    from dataclasses import fields, replace
+
+    from trellis.solvers import solver_of
+
+    solver: Any = None if name == "auto" else solver_of(name)
+    if solver is None or "average" not in {field.name for field in fields(solver)}:
+        raise UnsupportedError(f"--no-average needs a --solver that averages its weights, not {name}")
+    return replace(solver, average=False)
+
+
+def _constraints(constraints: str | None) -> str | list[tuple[str, str]] | None:
+    """The name of a grammar, or the pairs in a file."""
+    if constraints is None or constraints in {"bio", "bioes"} or not os.path.exists(constraints):
+        return constraints
+    from trellis.data.streams import read_utf8
+
+    pairs = []
+    for number, line in enumerate(read_utf8(constraints).decode().splitlines(), start=1):
+        fields = line.split()
+        if len(fields) == 2:
+            pairs.append((fields[0], fields[1]))
+        elif fields:
+            raise DataError(
+                f"{constraints}:{number}: {len(fields)} labels; a line names two, previous and next"
+            )
+    return pairs
+
+
+def _template(path: str | None, border: str, layout: InputFormat) -> Any:
+    """The template for column files; attribute files have their features ready."""
+    from trellis.cli.formats import FileFormat
+    from trellis.features.templates import Template
+
+    if layout.format is FileFormat.crfsuite:
+        if path is not None:
+            raise UnsupportedError(
+                "CRFsuite files hold features, to which no template applies; drop --template"
+            )
+        return None
+    if path is None:
+        return Template.builtin(len(layout.features))
+    return Template.read(path, border)
+
+
+def _class_weight(entries: list[str] | None) -> str | dict[str, float] | None:
+    if not entries:
+        return None
+    if entries == ["balanced"]:
+        return "balanced"
+    weights = {}
+    for entry in entries:
+        label, _, weight = entry.rpartition("=")
+        try:
+            weights[label] = float(weight)
+        except ValueError:
+            label = ""
+        if not label:
+            raise DataError(
+                f"--class-weight {entry!r} does not read like LABEL=2.5, nor is it balanced alone"
+            )
+    return weights
+
+
+def _held_out(fraction: float | None, dev: str | None, layout: InputFormat) -> Any:
+    if dev is None:
+        return "auto" if fraction is None else fraction
+    if fraction is not None:
+        raise UnsupportedError("--holdout and --dev both say what to hold out; give one of them")
+    data = layout.read(dev)
+    return layout.inputs(data), layout.labels(data)
