@@ -14,8 +14,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
-from hypothesis import given
-from hypothesis import strategies as st
 
 from trellis import storage
 from trellis.errors import DataError, ModelFileError
@@ -258,30 +256,3 @@ def test_killed_while_saving(model: Path, call: str) -> None:
     assert all(name.endswith(".partial") for name in left)
     storage.save(model, "newer", {}, {})  # what the dead process left does not stand in the way
     assert storage.read(model)[0] == "newer"
-
-
-@given(st.lists(st.text(st.characters(), max_size=8), max_size=20))
-def test_strings_round_trip(strings: list[str]) -> None:
-    assert storage.unpack_strings(*storage.pack_strings(strings)) == strings
-
-
-def test_many_strings_and_surrogates(tmp_path: Path) -> None:
-    vocabulary = [f"word[-1]={i:x}é" for i in range(100_000)] + [
-        "",
-        b"\xff".decode("utf-8", "surrogateescape"),
-    ]
-    data, offsets = storage.pack_strings(vocabulary)
-    storage.save(tmp_path / "m", "vocabulary", {}, {"data": data, "offsets": offsets})
-    arrays = storage.read(tmp_path / "m")[2]
-    assert storage.unpack_strings(arrays["data"], arrays["offsets"]) == vocabulary
-
-
-@pytest.mark.parametrize("offsets", [[], [0], [0, 3], [1, 2], [0, 2, 1, 2]])
-def test_damaged_strings(offsets: list[int]) -> None:
-    with pytest.raises(ModelFileError, match="packed strings are damaged"):
-        storage.unpack_strings(np.frombuffer(b"ab", dtype=np.uint8), np.array(offsets, dtype=np.int64))
-
-
-def test_strings_that_are_not_utf8() -> None:
-    with pytest.raises(ModelFileError, match="not UTF-8"):
-        storage.unpack_strings(np.array([0xFF], dtype=np.uint8), np.array([0, 1], dtype=np.int64))

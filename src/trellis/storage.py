@@ -17,8 +17,7 @@ import os
 import stat
 import tempfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,7 +31,9 @@ from trellis.errors import DataError, ModelFileError
 
 FORMAT_VERSION = 1
 _KEY = "trellis"
-_DTYPES = frozenset(np.dtype(name) for name in ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "<u2", "|u1", "|b1"))
+_DTYPES = frozenset(
+    np.dtype(name) for name in ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "<u2", "|u1", "|b1")
+)
 _AGAIN = "copy it again or train it anew"
 
 PathLike = str | os.PathLike[str]
@@ -82,26 +83,6 @@ def read(path: PathLike) -> tuple[str, dict[str, Any], dict[str, NDArray[Any]]]:
             f"{shown}: the file is damaged (its checksum does not fit its content); {_AGAIN}"
         )
     return head["kind"], head["meta"], arrays
-
-
-def pack_strings(strings: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Strings end to end as UTF-8 bytes, and the offset of each (one more offset than there are strings)."""
-    # "surrogatepass": lone surrogates come out of files read with surrogateescape, and must survive the trip.
-    encoded = [string.encode("utf-8", "surrogatepass") for string in strings]
-    offsets = np.zeros(len(encoded) + 1, dtype=np.int64)
-    np.cumsum(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)), out=offsets[1:])
-    return np.frombuffer(b"".join(encoded), dtype=np.uint8), offsets
-
-
-def unpack_strings(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> list[str]:
-    """The strings that :func:`pack_strings` packed."""
-    if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != len(data) or np.any(np.diff(offsets) < 0):
-        raise ModelFileError(f"packed strings are damaged: their offsets do not run from 0 to {len(data)}")
-    raw = data.tobytes()
-    try:
-        return [raw[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(offsets.tolist())]
-    except UnicodeDecodeError as error:
-        raise ModelFileError("packed strings are damaged: they are not UTF-8") from error
 
 
 @contextlib.contextmanager
