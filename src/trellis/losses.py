@@ -6,12 +6,12 @@
     SpanF1             1 - F1 of the spans of the sequence (conlleval's rules)
     Custom             any Python function of (gold labels, predicted labels)
 
-The first two are sums over steps: a table of costs (N, K) that inference adds to the scores, exactly. The 0-1 loss is served exactly by the
-best labelling different from the gold one. The last two do not decompose: they re-rank candidate labellings (the k best or
-samples of the current model), and are marked approximate.
+The first two are sums over steps: a table of costs (N, K) that inference adds to the scores, exactly. The 0-1
+loss is served exactly by the best labelling different from the gold one. The last two do not decompose: they
+re-rank candidate labellings (the k best or samples of the current model), and are marked approximate.
 
-Steps whose gold label is not known cost nothing; where a set of labels is known, leaving it costs what the cheapest member
-says.
+Steps whose gold label is not known cost nothing; where a set of labels is known, leaving it costs what the
+cheapest member says.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trellis.data.labels import EncodedLabels, LabelSet
+from trellis.data.labels import EncodedLabels, LabelSet, step_name
 from trellis.data.sequences import IntArray
 from trellis.errors import DataError, UnsupportedError
 from trellis.metrics import packed_span_report
@@ -66,9 +66,10 @@ class Hamming(Loss):
 class WeightedHamming(Loss):
     """sum_t position_t * class_weight[y*_t] * costs[y*_t, y_t].
 
-    ``costs``: (K, K) in the order of the labels (rows: gold), or a dict ``{(gold, predicted): cost}`` (a pair that is not named costs 1,
-    a right label 0); default 1 for every wrong label. ``class_weight``: a dict ``{label: weight}`` (default 1) or ``"balanced"``, n / (K n_k). ``position_weight``:
-    one array per training sequence, or a function of the length that gives one.
+    ``matrix``, the costs: (K, K) in the order of the labels (rows: gold), or a dict ``{(gold, predicted):
+    cost}`` (a pair that is not named costs 1, a right label 0); default 1 for every wrong label.
+    ``class_weight``: a dict ``{label: weight}`` (default 1) or ``"balanced"``, n / (K n_k).
+    ``position_weight``: one array per training sequence, or a function of the length that gives one.
     """
 
     matrix: ArrayLike | Mapping[tuple[Any, Any], float] | None = None
@@ -94,8 +95,14 @@ class WeightedHamming(Loss):
             raise DataError(f"position_weight has {len(given)} sequences, the data have {len(lengths)}")
         for i, (row, n) in enumerate(zip(given, lengths, strict=True)):
             if np.shape(row) != (n,):
-                raise DataError(f"position_weight of sequence {i} has shape {np.shape(row)}; it must be ({n},)")
-        weights = np.concatenate([np.asarray(row, dtype=np.float64) for row in given]) if len(given) else np.zeros(0)
+                raise DataError(
+                    f"position_weight of sequence {i} has shape {np.shape(row)}; it must be ({n},)"
+                )
+        weights = (
+            np.concatenate([np.asarray(row, dtype=np.float64) for row in given])
+            if len(given)
+            else np.zeros(0)
+        )
         if not (weights >= 0).all():
             raise DataError("position_weight must not be negative or NaN")
         return weights
@@ -112,7 +119,7 @@ class ZeroOne(Loss):
         return (Hamming().per_sequence(gold, predicted, labels) > 0).astype(np.float64)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class CandidateLoss(Loss):
     """A loss that is evaluated on ``n_candidates`` labellings of each sequence: the best ones, or samples."""
 
@@ -123,7 +130,17 @@ class CandidateLoss(Loss):
     def __post_init__(self) -> None:
         if self.candidates not in ("k_best", "samples") or self.n_candidates < 2:
             raise UnsupportedError(
-                f"candidates={self.candidates!r}, n_candidates={self.n_candidates}: give 'k_best' or 'samples', and at least 2"
+                f"candidates={self.candidates!r}, n_candidates={self.n_candidates}: give 'k_best' or "
+                "'samples', and at least 2"
+            )
+
+    def check_known(self, gold: EncodedLabels) -> None:
+        unknown = np.flatnonzero(gold.codes < 0)
+        if unknown.size:
+            step = step_name(gold.offsets, int(unknown[0]))
+            raise UnsupportedError(
+                f"the loss {self.name!r} needs every gold label, but that of {step} is not known; "
+                "use loss='hamming'"
             )
 
 
@@ -134,6 +151,7 @@ class SpanF1(CandidateLoss):
     name = "span_f1"
 
     def per_sequence(self, gold: EncodedLabels, predicted: Codes, labels: LabelSet) -> FloatArray:
+        self.check_known(gold)
         report = packed_span_report(gold.codes, predicted, gold.offsets, labels.labels)
         correct, guessed, true = report.counts.T
         return 1.0 - np.where(guessed + true > 0, 2.0 * correct / np.maximum(guessed + true, 1), 1.0)
@@ -149,14 +167,19 @@ class Custom(CandidateLoss):
     def per_sequence(self, gold: EncodedLabels, predicted: Codes, labels: LabelSet) -> FloatArray:
         if self.function is None:
             raise UnsupportedError(
-                "the loss of this model was a Python function, which model files do not store; set it again with "
-                "model.set_params(loss=...)"
+                "the loss of this model was a Python function, which model files do not store; "
+                "set it again with model.set_params(loss=...)"
             )
+        self.check_known(gold)
         true, guessed = labels.decode(gold.codes, gold.offsets), labels.decode(predicted, gold.offsets)
         values = np.array([self.function(t, g) for t, g in zip(true, guessed, strict=True)], dtype=np.float64)
-        if not (np.isfinite(values).all() and (values >= 0).all()):
-            i = int(np.flatnonzero(~(np.isfinite(values) & (values >= 0)))[0])
-            raise DataError(f"the loss function gave {values[i]} for sequence {i}; losses must be finite and not negative")
+        bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+        if bad.size:
+            i = int(bad[0])
+            raise DataError(
+                f"the loss function gave {values[i]} for the gold labels {true[i]} and the labels "
+                f"{guessed[i]}; losses must be finite and not negative"
+            )
         return values
 
 
@@ -170,7 +193,9 @@ def loss_of(loss: str | Loss | Callable[[list[Any], list[Any]], float]) -> Loss:
     if callable(loss):
         return Custom(function=loss)
     if loss not in LOSSES:
-        raise UnsupportedError(f"loss={loss!r} is not known; choose one of {', '.join(LOSSES)}, or give a function")
+        raise UnsupportedError(
+            f"loss={loss!r} is not known; choose one of {', '.join(LOSSES)}, or give a function"
+        )
     return LOSSES[loss]()
 
 
@@ -184,7 +209,9 @@ def cost_matrix(matrix: ArrayLike | Mapping[tuple[Any, Any], float] | None, labe
     elif matrix is not None:
         costs = np.array(matrix, dtype=np.float64)
         if costs.shape != (k, k):
-            raise DataError(f"the cost matrix has shape {costs.shape}; for the {k} labels it must be ({k}, {k})")
+            raise DataError(
+                f"the cost matrix has shape {costs.shape}; for the {k} labels it must be ({k}, {k})"
+            )
     if not (np.isfinite(costs).all() and (costs >= 0).all() and (np.diag(costs) == 0).all()):
         raise DataError("costs must be finite, not negative, and 0 for the right label")
     return costs
@@ -212,16 +239,22 @@ def class_weights(
 
 def sum_by_sequence(values: NDArray[Any], offsets: IntArray) -> FloatArray:
     """Sums of runs of ``values``; 0 for a sequence of no steps."""
-    total: FloatArray = np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
-    return total[offsets[1:]] - total[offsets[:-1]]
+    sums = np.zeros(len(offsets) - 1)
+    filled = np.diff(offsets) > 0
+    if filled.any():
+        sums[filled] = np.add.reduceat(values, offsets[:-1][filled], dtype=np.float64)
+    return sums
 
 
 def _cost_table(gold: EncodedLabels, matrix: FloatArray) -> FloatArray:
     """costs[t] = matrix[y*_t]; the minimum over the set where only a set is known."""
     table: FloatArray = matrix[gold.codes]  # -1 picks the last row, replaced below
-    for t in np.flatnonzero(gold.codes < 0):
+    unknown = gold.codes < 0
+    if unknown.any():
         if gold.allowed is None:
-            table[t] = 0.0
+            table[unknown] = 0.0
         else:
-            table[t] = matrix[gold.allowed[t]].min(axis=0)
+            sets, which = np.unique(gold.allowed[unknown], axis=0, return_inverse=True)
+            cheapest = np.stack([matrix[members].min(axis=0) for members in sets])
+            table[unknown] = cheapest[which.ravel()]
     return np.ascontiguousarray(table)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.errors import DataError, UnsupportedError
 from trellis.inference.chain import Chain
-from trellis.losses import CandidateLoss, sum_by_sequence
+from trellis.losses import CandidateLoss, Loss, sum_by_sequence
 from trellis.objectives.candidate_kernels import add_candidates
 from trellis.objectives.linear_chain import LinearChainProblem, linear_chain_scores
 from trellis.objectives.modes import Direct, Objective
@@ -68,9 +68,13 @@ class CandidateProblem:
 
     @classmethod
     def of(
-        cls, problem: LinearChainProblem, loss: CandidateLoss, gold: EncodedLabels, labels: LabelSet
+        cls, problem: LinearChainProblem, loss: Loss, gold: EncodedLabels, labels: LabelSet
     ) -> CandidateProblem:
         """Check that the gold labels are known and that the loss of a right labelling is 0."""
+        if not isinstance(loss, CandidateLoss):
+            raise UnsupportedError(
+                f"the loss {loss.name!r} is exact without candidates; use LinearChainProblem"
+            )
         if not problem.objective.uses_loss:
             raise UnsupportedError(f"the objective {problem.objective.name!r} does not look at the loss")
         unknown = np.flatnonzero(gold.ambiguous)
@@ -132,6 +136,8 @@ class CandidateProblem:
             candidates.labellings,
             coefficients * weight,
         )
+        if len(layout.mask):
+            gradient *= layout.mask
         return float(values @ weight), gradient
 
     def scores(self, weights: FloatArray) -> ChainScores:

@@ -131,6 +131,8 @@ def score_edges(design, w, penalties, i, a):
 @kernel
 def pull_back(design, rows, g, i, d_unary, d_trans, weight):
     """g += weight * (score gradient of sequence i, pulled back through the features)."""
+    if d_unary.shape[0] == 0:
+        return  # no steps: the transitions' scratch holds those of another sequence
     if weight != 1.0:
         for t in range(d_unary.shape[0]):
             for k in range(d_unary.shape[1]):
