@@ -22,7 +22,17 @@ _EXPORTS = {
     "solvers": "trellis.solvers",
 }
 
-__all__ = ["__version__", *_EXPORTS]
+__all__ = [
+    "ChainScores",
+    "SequenceLabeler",
+    "Sequences",
+    "__version__",
+    "load",
+    "losses",
+    "metrics",
+    "objectives",
+    "solvers",
+]
 
 if TYPE_CHECKING:
     from trellis import losses, metrics, objectives, solvers

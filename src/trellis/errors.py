@@ -1,7 +1,7 @@
 """The errors of Trellis: one clear sentence that says what is wrong, where, and what to do.
 
-All of them are ``ValueError``s, as scikit-learn users expect. The command line prints the sentence and exits with
-code 2; anything that is not a ``TrellisError`` is a defect of Trellis and shows its traceback.
+All of them are ``ValueError``s, as scikit-learn users expect. The command line prints the sentence and
+exits with code 2; anything that is not a ``TrellisError`` is a defect of Trellis and shows its traceback.
 """
 
 from __future__ import annotations

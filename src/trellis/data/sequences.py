@@ -1,13 +1,14 @@
 """Ragged data, packed: one array of values and the offsets of the sequences in it.
 
-Lists go in and lists come out at the border of the library; below it there is no Python loop over time steps or sequences.
-Sequence ``i`` is ``values[offsets[i]:offsets[i + 1]]``.
+Lists go in and lists come out at the border of the library; below it there is no Python loop over time
+steps or sequences. Sequence ``i`` is ``values[offsets[i]:offsets[i + 1]]``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,9 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """``values`` of all sequences end to end, and ``offsets`` (int64, one longer than the number of sequences)."""
+    """``values`` of all sequences end to end, and ``offsets`` (int64, one longer than the number of
+    sequences).
+    """
 
     values: NDArray[Any]
     offsets: IntArray
@@ -50,7 +53,9 @@ class Sequences:
         """One array and the length of each sequence in it (hmmlearn's habit)."""
         offsets = offsets_from_lengths(lengths)
         if offsets[-1] != len(values):
-            raise DataError(f"lengths add up to {offsets[-1]}, but there are {len(values)} rows; they must be equal")
+            raise DataError(
+                f"lengths add up to {offsets[-1]}, but there are {len(values)} rows; they must be equal"
+            )
         return cls(values, offsets)
 
     @property
@@ -88,7 +93,9 @@ def check_offsets(offsets: IntArray, n_values: int) -> None:
     if offsets.ndim != 1 or len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != n_values:
         raise DataError(f"offsets must run from 0 to the number of values ({n_values})")
     if np.any(np.diff(offsets) < 0):
-        raise DataError(f"offsets must not decrease; they do after sequence {int(np.argmin(np.diff(offsets)))}")
+        raise DataError(
+            f"offsets must not decrease; they do after sequence {int(np.argmin(np.diff(offsets)))}"
+        )
 
 
 def shard_bounds(offsets: IntArray, n_shards: int) -> list[tuple[int, int]]:
@@ -96,4 +103,4 @@ def shard_bounds(offsets: IntArray, n_shards: int) -> list[tuple[int, int]]:
     n = len(offsets) - 1
     targets = np.linspace(0, offsets[-1], min(n_shards, max(n, 1)) + 1)[1:-1]
     cuts = np.unique(np.concatenate([[0], np.searchsorted(offsets, targets), [n]]))
-    return [(int(a), int(b)) for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    return list(pairwise(cuts.tolist()))

@@ -1,13 +1,17 @@
-"""The two dynamic programmes of a chain, max-plus (Viterbi) and sum-product (forward-backward), for one sequence.
+# mypy: allow-untyped-defs, disable-error-code="call-arg"
+"""The two dynamic programmes of a chain, max-plus (Viterbi) and sum-product (forward-backward), for one
+sequence.
 
-``u``: (n, K) unaries of the sequence. ``a``: (1, K, K) shared transitions, or (n, K, K) where row t leads into step t. ``start``, ``end``:
-(K,). ``-inf`` forbids. All scratch comes from the caller, who reuses it from sequence to sequence.
+``u``: (n, K) unaries of the sequence. ``a``: (1, K, K) shared transitions, or (n, K, K) where row t leads
+into step t. ``start``, ``end``: (K,). ``-inf`` forbids. All scratch comes from the caller, who reuses it
+from sequence to sequence.
 
-Sum-product runs on *scaled probabilities*: exp of each unary row after its maximum is shifted out, exp of the transitions after
-theirs, and messages normalised at every step. That costs K exponentials a step in place of the K^2 of a log-space recursion. It is
-exact to rounding while no message that should be positive underflows. The kernel watches for that: with all factors above
-``TINY`` = 1e-100 a product of three of them cannot underflow, so a positive factor below it makes the kernel give up (NaN), and
-the caller takes the log-space path, which is slower and always right.
+Sum-product runs on *scaled probabilities*: exp of each unary row after its maximum is shifted out, exp of
+the transitions after theirs, and messages normalised at every step. That costs K exponentials a step in
+place of the K^2 of a log-space recursion. It is exact to rounding while no message that should be positive
+underflows. The kernel watches for that: with all factors above ``TINY`` = 1e-100 a product of three of them
+cannot underflow, so a positive factor below it makes the kernel give up (NaN), and the caller takes the
+log-space path, which is slower and always right.
 """
 
 from __future__ import annotations
@@ -29,23 +33,36 @@ RANGE = 230.0  # exp(-RANGE) is just above TINY
 _C2, _C3, _C4, _C5, _C6, _C7 = (1.0 / math.factorial(i) for i in range(2, 8))
 _C8, _C9, _C10, _C11, _C12 = (1.0 / math.factorial(i) for i in range(8, 13))
 _LOG2E, _LN2_HIGH, _LN2_LOW = 1.4426950408889634, 6.93147180369123816490e-01, 1.90821492927058770002e-10
-_ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it leaves the nearest integer in the low bits of the mantissa
+_ROUND = (
+    6755399441055744.0  # 1.5 * 2^52: adding it leaves the nearest integer in the low bits of the mantissa
+)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _bits(typingctx, x):  # type: ignore[no-untyped-def]
+@intrinsic
+def _bits(typingctx, x):
     """The 64 bits of a float, as an integer."""
-    return types.int64(types.float64), lambda context, builder, sig, args: builder.bitcast(args[0], ir.IntType(64))
+
+    def bitcast(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return types.int64(types.float64), bitcast
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _from_bits(typingctx, x):  # type: ignore[no-untyped-def]
-    return types.float64(types.int64), lambda context, builder, sig, args: builder.bitcast(args[0], ir.DoubleType())
+@intrinsic
+def _from_bits(typingctx, x):
+    """The float that has these 64 bits."""
+
+    def bitcast(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return types.float64(types.int64), bitcast
 
 
 @strict_kernel
 def exp_shifted(x, shift, out):
-    """out = exp(x - shift) for x <= shift, and 0 below exp(-708). A loop that LLVM turns into SIMD, unlike calls of libm."""
+    """out = exp(x - shift) for x <= shift, and 0 below exp(-708). A loop that LLVM turns into SIMD, unlike
+    calls of libm.
+    """
     for k in range(x.shape[0]):
         v = x[k] - shift
         small = v < -708.0
@@ -72,8 +89,9 @@ def exp_shifted(x, shift, out):
 def viterbi(u, a, start, end, v, path):
     """Best labelling into ``path`` (n,), its score returned (-inf if none is allowed). ``v``: (n, K) scratch.
 
-    v[t, k] = u[t, k] + max_j (v[t-1, j] + a[t, j, k]). No back pointers are kept: the backward walk asks again for the best
-    predecessor of the one label it is at. Ties go to the smallest label, from the last step backwards.
+    v[t, k] = u[t, k] + max_j (v[t-1, j] + a[t, j, k]). No back pointers are kept: the backward walk asks
+    again for the best predecessor of the one label it is at. Ties go to the smallest label, from the last
+    step backwards.
     """
     n, K = u.shape
     if n == 0:
@@ -153,7 +171,8 @@ def finite_range(x):
 def exp_transitions(a, ea, ea_t, shift):
     """ea = exp(a - shift), and its transpose; returns whether scaled messages may use it.
 
-    ``shift`` (1,) or (n,): the maximum of each matrix. A matrix whose finite scores span more than RANGE is not safe.
+    ``shift`` (1,) or (n,): the maximum of each matrix. A matrix whose finite scores span more than RANGE is
+    not safe.
     """
     m, K = a.shape[0], a.shape[1]
     safe = True
@@ -201,7 +220,8 @@ def _times(M, x, out):
 
 @kernel
 def scaled_forward(u, start, end, ea_t, shift, alpha, e, scale):
-    """Normalised forward messages; returns log Z, -inf if no labelling is allowed, NaN if scaling is not safe.
+    """Normalised forward messages; returns log Z, -inf if no labelling is allowed, NaN if scaling is not
+    safe.
 
     e[t] = exp(u[t] - max u[t]) (start and end scores added to the first and last row),
     alpha[t] = (alpha[t-1] ea) * e[t] / c_t,  scale[t] = 1 / c_t,  log Z = sum_t log c_t + max u[t] + shift.
@@ -257,9 +277,10 @@ def scaled_forward(u, start, end, ea_t, shift, alpha, e, scale):
 def scaled_backward(ea, alpha, e, scale, beta, marginals):
     """Backward messages, folded into what the marginals need.
 
-    w[t] = e[t] * beta[t] / c_t replaces e[t];  beta[t-1] = ea w[t];  P(y_t = k) = alpha[t, k] beta[t, k] into ``marginals``, and
-    P(y_{t-1} = j, y_t = k) = alpha[t-1, j] ea[j, k] w[t, k]. Labels that no forward message reaches are dropped from w: they
-    carry no probability, and their beta may be as large as it likes.
+    w[t] = e[t] * beta[t] / c_t replaces e[t];  beta[t-1] = ea w[t];  P(y_t = k) = alpha[t, k] beta[t, k]
+    into ``marginals``, and P(y_{t-1} = j, y_t = k) = alpha[t-1, j] ea[j, k] w[t, k]. Labels that no forward
+    message reaches are dropped from w: they carry no probability, and their beta may be as large as it
+    likes.
     """
     n, K = alpha.shape
     step = 0 if ea.shape[0] == 1 else 1
@@ -277,7 +298,9 @@ def scaled_backward(ea, alpha, e, scale, beta, marginals):
 
 @kernel
 def add_outer(alpha, w, outer):
-    """outer += sum_t alpha[t-1] w[t]^T, four steps at a time. Times ea, these are the summed pairwise marginals."""
+    """outer += sum_t alpha[t-1] w[t]^T, four steps at a time. Times ea, these are the summed pairwise
+    marginals.
+    """
     n, K = alpha.shape
     t = 1
     while t + 3 < n:
@@ -314,11 +337,13 @@ def pairwise_steps(ea, alpha, w, pairs):
 
 @kernel
 def forward_backward(u, a, start, end, safe, ea, ea_t, shift, alpha, e, scale, beta, marginals, outer, pairs):
-    """log Z and the marginals of one sequence, by scaled messages where they are safe and in log space where not.
+    """log Z and the marginals of one sequence, by scaled messages where they are safe and in log space
+    where not.
 
-    ``safe, ea, ea_t, shift``: from :func:`exp_transitions`. Pairwise marginals: for shared transitions ``outer`` (K, K) gets
-    the raw sum of alpha w^T, still to be multiplied by ``ea`` (once a shard is enough), and only the log-space path adds finished
-    ones to ``pairs`` (1, K, K); for per-step transitions ``pairs`` (n, K, K) is written. -inf: no labelling is allowed.
+    ``safe, ea, ea_t, shift``: from :func:`exp_transitions`. Pairwise marginals: for shared transitions
+    ``outer`` (K, K) gets the raw sum of alpha w^T, still to be multiplied by ``ea`` (once a shard is
+    enough), and only the log-space path adds finished ones to ``pairs`` (1, K, K); for per-step transitions
+    ``pairs`` (n, K, K) is written. -inf: no labelling is allowed.
     """
     n = u.shape[0]
     if n == 0:

@@ -1,7 +1,8 @@
 # mypy: allow-untyped-defs
 """An objective of a linear chain model, summed over a run of sequences: score, ask the oracle, pull back.
 
-The scores of a sequence live in scratch that stays in the cache; only the gradient of the weights is ever as large as the model.
+The scores of a sequence live in scratch that stays in the cache; only the gradient of the weights is ever
+as large as the model.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ def longest_of(offsets, first, last):
 
 @kernel
 def score_sequence(design, rows, w, penalties, i, work):
-    """Unaries of sequence i into ``work.u``, its transitions into ``work.a`` if they differ from step to step."""
+    """Unaries of sequence i into ``work.u``, its transitions into ``work.a`` if they differ from step to
+    step.
+    """
     n = design.offsets[i + 1] - design.offsets[i]
     score_steps(design, rows, w, i, work.u)
     if work.a.shape[0] > 1:
@@ -56,7 +59,9 @@ def score_shared(design, w, penalties, work):
 
 @kernel
 def path_at(mode, loss_kind, epsilon, design, task, i, work):
-    """(value, coefficient) of a path objective at the scores in ``work``; the labellings are in ``work.up`` and ``work.down``."""
+    """(value, coefficient) of a path objective at the scores in ``work``; the labellings are in ``work.up``
+    and ``work.down``.
+    """
     lo, hi = design.offsets[i], design.offsets[i + 1]
     n = hi - lo
     a = work.a if work.a.shape[0] == 1 else work.a[:n]
@@ -64,13 +69,26 @@ def path_at(mode, loss_kind, epsilon, design, task, i, work):
     cost = task.cost[lo:hi] if task.cost.shape[0] > 0 else task.cost
     ambiguous = task.ambiguous[i] != 0
     return path_example(
-        mode, loss_kind, epsilon, work.u[:n], a, work.start, work.end, task.gold[lo:hi], ambiguous, allowed, cost, work
+        mode,
+        loss_kind,
+        epsilon,
+        work.u[:n],
+        a,
+        work.start,
+        work.end,
+        task.gold[lo:hi],
+        ambiguous,
+        allowed,
+        cost,
+        work,
     )
 
 
 @kernel
 def dense_at(mode, loss_kind, design, task, i, safe, work):
-    """The value of a dense objective at the scores in ``work``; its gradient is in ``work.d_unary`` and ``work.d_trans``."""
+    """The value of a dense objective at the scores in ``work``; its gradient is in ``work.d_unary`` and
+    ``work.d_trans``.
+    """
     lo, hi = design.offsets[i], design.offsets[i + 1]
     n = hi - lo
     a = work.a if work.a.shape[0] == 1 else work.a[:n]
@@ -80,13 +98,25 @@ def dense_at(mode, loss_kind, design, task, i, safe, work):
     if a.shape[0] > 1:
         safe = exp_transitions(a, work.ea, work.ea_t, work.shift)
     return dense_example(
-        mode, loss_kind, work.u[:n], a, work.start, work.end, task.gold[lo:hi], ambiguous, allowed, cost, safe, work
+        mode,
+        loss_kind,
+        work.u[:n],
+        a,
+        work.start,
+        work.end,
+        task.gold[lo:hi],
+        ambiguous,
+        allowed,
+        cost,
+        safe,
+        work,
     )
 
 
 @kernel
 def path_gradient(mode, loss_kind, epsilon, design, rows, w, penalties, mask, task, first, last, g, values):
-    """values[i] = f_i (not weighted) and g += sum_i weight_i grad f_i of a path objective, for sequences first..last-1.
+    """values[i] = f_i (not weighted) and g += sum_i weight_i grad f_i of a path objective, for sequences
+    first..last-1.
 
     Returns the largest excess of the slack oracle's bound.
     """
@@ -123,7 +153,9 @@ def dense_gradient(mode, loss_kind, design, rows, w, penalties, task, first, las
 
 
 @kernel
-def linear_planes(mode, loss_kind, design, rows, w, penalties, task, first, last, ups, downs, coefficients, values):
+def linear_planes(
+    mode, loss_kind, design, rows, w, penalties, task, first, last, ups, downs, coefficients, values
+):
     """The maximising labellings of a path objective: ups, downs (N,), coefficients and values (S,)."""
     K = w.transitions.shape[0]
     work = new_work(longest_of(design.offsets, first, last), K, w.edge.shape[0] > 0)

@@ -1,9 +1,11 @@
 # mypy: allow-untyped-defs
-"""The log objective of a chain with shared transitions, the one that batch solvers evaluate hundreds of times.
+"""The log objective of a chain with shared transitions, the one that batch solvers evaluate hundreds of
+times.
 
-The same numbers as :func:`linear_kernels.dense_gradient`, arranged for the cache: a block of sequences is scored, then
-asked, then pulled back, so that weights and gradient take turns in the cache in place of fighting for it; and the pairwise
-marginals of a whole shard are summed before they are multiplied by the transitions, once.
+The same numbers as :func:`linear_kernels.dense_gradient`, arranged for the cache: a block of sequences is
+scored, then asked, then pulled back, so that weights and gradient take turns in the cache in place of
+fighting for it; and the pairwise marginals of a whole shard are summed before they are multiplied by the
+transitions, once.
 """
 
 from __future__ import annotations
@@ -21,13 +23,15 @@ BLOCK = 512  # steps whose scores and marginals stay in the cache together
 
 @kernel
 def _log_example(u, safe, gold, task, s, begin, g_transitions, d, outer, pairs, work):
-    """log Z - s(y*) of one sequence; its gradient into ``d``, ``outer`` and ``pairs`` (still without their factors), ``g_transitions``."""
+    """log Z - s(y*) of one sequence; its gradient into ``d``, ``outer`` and ``pairs`` (still without their
+    factors), ``g_transitions``.
+    """
     n, K = u.shape
     weight = task.weight[s]
     if weight == 1.0 and task.ambiguous[s] == 0:
         log_z = forward_backward(
-            u, work.a, work.start, work.end, safe, work.ea, work.ea_t, work.shift, work.alpha, work.e, work.scale,
-            work.beta, d, outer, pairs,
+            u, work.a, work.start, work.end, safe, work.ea, work.ea_t, work.shift, work.alpha, work.e,
+            work.scale, work.beta, d, outer, pairs,
         )  # fmt: skip
         for t in range(n):
             d[t, gold[t]] -= 1.0
@@ -82,7 +86,9 @@ def log_gradient(design, rows, w, penalties, task, first, last, g, values):
             if n == 0:
                 values[s] = 0.0
             else:
-                values[s] = _log_example(u[lo:hi], safe, y, task, s, offsets[s], g.transitions, d[lo:hi], outer, pairs, work)
+                values[s] = _log_example(
+                    u[lo:hi], safe, y, task, s, offsets[s], g.transitions, d[lo:hi], outer, pairs, work
+                )
         for s in range(i, j):
             pull_back_steps(design, rows, g, s, d[offsets[s] - begin : offsets[s + 1] - begin])
         i = j

@@ -1,7 +1,8 @@
 """The objectives by name, as small records of their options.
 
-Each docstring gives the value for one sequence; a problem sums them over sequences and adds ``(l2 / 2) ||w||^2 + l1 ||w||_1``
-(sums, not means). s is the score, L the loss against the gold labelling y*, y_hat = argmax s.
+Each docstring gives the value for one sequence; a problem sums them over sequences and adds ``(l2 / 2)
+||w||^2 + l1 ||w||_1`` (sums, not means). s is the score, L the loss against the gold labelling y*, y_hat =
+argmax s.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from trellis.objectives import example_kernels as modes
 class Objective:
     """What all objectives share.
 
-    ``convex``: in the weights. ``path``: a difference of two labellings, so piecewise linear where convex. ``uses_loss``: whether the task
-    loss enters the objective.
+    ``convex``: in the weights. ``path``: a difference of two labellings, so piecewise linear where convex.
+    ``uses_loss``: whether the task loss enters the objective.
     """
 
     name: ClassVar[str]
@@ -53,8 +54,9 @@ class Margin(Objective):
 class Slack(Objective):
     """max_y L(y) (1 + s(y) - s(y*)): the slack-rescaled hinge.
 
-    Exact for the 0-1 loss. For losses that are sums of costs the maximum is searched over the upper hull of {(L(y), s(y))} by
-    margin-type oracles; the history's ``oracle_excess`` bounds what points inside the hull could add (0: exact).
+    Exact for the 0-1 loss. For losses that are sums of costs the maximum is searched over the upper hull of
+    {(L(y), s(y))} by margin-type oracles; the history's ``oracle_excess`` bounds what points inside the
+    hull could add (0: exact).
     """
 
     name = "slack"
@@ -82,12 +84,14 @@ class SoftmaxMargin(Objective):
 
 @dataclass(frozen=True)
 class Direct(Objective):
-    """L(y_hat), descended along (1[y_hat] - 1[y_direct]) / eps with y_direct = argmax s - eps L (``sign="better"``), or along
-    (1[y_direct] - 1[y_hat]) / eps with y_direct = argmax s + eps L (``sign="worse"``).
+    """L(y_hat), descended along (1[y_hat] - 1[y_direct]) / eps with y_direct = argmax s - eps L
+    (``sign="better"``), or along (1[y_direct] - 1[y_hat]) / eps with y_direct = argmax s + eps L
+    (``sign="worse"``).
 
-    ``epsilon``: a number; ``"decay"`` for 1/sqrt(t) at the t-th example, with a learning rate that falls likewise; or ``"holdout"`` to choose
-    among ``candidates`` the one with the smallest hold-out loss. A penalty on the norm means nothing here (the loss does not change
-    when w is scaled), so l2 is not used: early stopping on a hold-out set is the regulariser.
+    ``epsilon``: a number; ``"decay"`` for 1/sqrt(t) at the t-th example, with a learning rate that falls
+    likewise; or ``"holdout"`` to choose among ``candidates`` the one with the smallest hold-out loss. A
+    penalty on the norm means nothing here (the loss does not change when w is scaled), so l2 is not used:
+    early stopping on a hold-out set is the regulariser.
     """
 
     epsilon: float | Literal["decay", "holdout"] = 1.0
@@ -100,7 +104,9 @@ class Direct(Objective):
     def __post_init__(self) -> None:
         if isinstance(self.epsilon, str):
             if self.epsilon not in ("decay", "holdout"):
-                raise UnsupportedError(f"epsilon={self.epsilon!r}: give a positive number, 'decay' or 'holdout'")
+                raise UnsupportedError(
+                    f"epsilon={self.epsilon!r}: give a positive number, 'decay' or 'holdout'"
+                )
         elif not self.epsilon > 0:
             raise UnsupportedError(f"epsilon={self.epsilon} must be positive; choose the direction by sign=")
         if self.sign not in ("better", "worse"):
@@ -147,5 +153,7 @@ def objective_of(objective: str | Objective) -> Objective:
 def options_of(objective: Objective) -> dict[str, Any]:
     """The options that differ from their defaults."""
     return {
-        f.name: getattr(objective, f.name) for f in fields(objective) if getattr(objective, f.name) != f.default
+        f.name: getattr(objective, f.name)
+        for f in fields(objective)
+        if getattr(objective, f.name) != f.default
     }

@@ -1,5 +1,7 @@
 # mypy: allow-untyped-defs
-"""Sparse vectors c (Phi(up) - Phi(down)) in weight space: the directions of cutting planes and of Frank-Wolfe steps."""
+"""Sparse vectors c (Phi(up) - Phi(down)) in weight space: the directions of cutting planes and of
+Frank-Wolfe steps.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from trellis.scores.linear_kernels import weight_position
 
 @kernel
 def collect(q, x, mask, scratch, touched, size):
-    """scratch[q] += x, remembering q the first time. Cancelled and refilled entries may be remembered twice: harmless."""
+    """scratch[q] += x, remembering q the first time. Cancelled and refilled entries may be remembered
+    twice: harmless.
+    """
     if q < 0 or (mask.shape[0] > 0 and mask[q] == 0):
         return size
     if scratch[q] == 0.0:
@@ -70,7 +74,9 @@ def collect_difference(design, rows, g, mask, i, up, down, up_weight, down_weigh
                 size = collect(at_start + K + down[s], -down_weight, mask, scratch, touched, size)
         if s > 0 and not (same and up[s - 1] == down[s - 1]):
             size = collect_edge(design, g, mask, t, up[s - 1], up[s], up_weight, scratch, touched, size)
-            size = collect_edge(design, g, mask, t, down[s - 1], down[s], -down_weight, scratch, touched, size)
+            size = collect_edge(
+                design, g, mask, t, down[s - 1], down[s], -down_weight, scratch, touched, size
+            )
     return size
 
 
@@ -92,7 +98,7 @@ def room_for(design, first, last):
 
 @kernel
 def planes_to_rows(design, rows, g, mask, ups, downs, coefficients):
-    """CSR rows c_i (Phi(up_i) - Phi(down_i)). ``g``: views of a zero vector, used as scratch and left zero."""
+    """CSR rows c_i (Phi(up_i) - Phi(down_i)). ``g``: views of a zero vector, left zero."""
     n = design.offsets.shape[0] - 1
     touched = np.empty(room_for(design, 0, n), dtype=np.int64)
     scratch = g.flat

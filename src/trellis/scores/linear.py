@@ -1,11 +1,12 @@
 """The linear scorer: where each weight lives in one flat vector, and how features are arranged to meet it.
 
-    w = [ hot rows (H x K) | tail rows (ragged) | edge rows (E x K x K) | transitions (K x K) | start (K) | end (K) ]
+    w = [ hot rows (H x K) | tail rows (ragged) | edge rows (E x K x K) | transitions (K x K) | start (K) |
+    end (K) ]
 
-``pairs="all"`` gives every feature a weight for every label. ``pairs="observed"`` gives a (feature, label) pair a weight only if it occurs in
-the training data, and a transition likewise: the choice of CRFsuite, and a much smaller model when features are many and
-rare. A row with at least a quarter of its labels observed is stored full all the same, for speed: its other weights are masked,
-which means that they stay zero.
+``pairs="all"`` gives every feature a weight for every label. ``pairs="observed"`` gives a (feature, label)
+pair a weight only if it occurs in the training data, and a transition likewise: the choice of CRFsuite, and
+a much smaller model when features are many and rare. A row with at least a quarter of its labels observed
+is stored full all the same, for speed: its other weights are masked, which means that they stay zero.
 """
 
 from __future__ import annotations
@@ -58,7 +59,15 @@ class LinearLayout:
         n = encoded.nodes.n_features
         width = np.full(n, n_labels, dtype=np.int64)
         rows = _rows(width, n, n_labels, np.zeros(0, dtype=np.uint16))
-        layout = cls(n_labels, n, _n_edge(encoded), np.arange(n, dtype=np.uint32), rows, np.zeros(0, np.uint8), boundaries)
+        layout = cls(
+            n_labels,
+            n,
+            _n_edge(encoded),
+            np.arange(n, dtype=np.uint32),
+            rows,
+            np.zeros(0, np.uint8),
+            boundaries,
+        )
         return layout if boundaries else layout._with_mask(np.ones(layout.dimension, dtype=np.uint8))
 
     @classmethod
@@ -98,6 +107,9 @@ class LinearLayout:
     def _n_rows_weights(self) -> int:
         return int(self.rows.pointer[-1])
 
+    def _widths(self) -> NDArray[np.int64]:
+        return self.rows.pointer[1:].astype(np.int64) - self.rows.pointer[:-1]
+
     @property
     def dimension(self) -> int:
         k = self.n_labels
@@ -122,7 +134,9 @@ class LinearLayout:
         )
 
     def design(self, encoded: Encoded, *, sort: bool) -> Design:
-        """Arrange encoded features for this layout. ``sort`` pays off when the same data are scored many times."""
+        """Arrange encoded features for this layout. ``sort`` pays off when the same data are scored many
+        times.
+        """
         nodes, edges = encoded.nodes, encoded.edges
         n = len(nodes.indptr) - 1
         indptr, middle = np.empty(n + 1, np.int64), np.empty(n, np.int64)
@@ -146,8 +160,10 @@ class LinearLayout:
         return self.feature_weights(flat), flat[self._n_rows_weights :]
 
     def from_dense(self, features: FloatArray, rest: FloatArray) -> FloatArray:
-        """A flat vector from what :meth:`to_dense` gave, perhaps for another layout; what has no place is dropped."""
-        width = np.diff(self.rows.pointer.astype(np.int64))
+        """A flat vector from what :meth:`to_dense` gave, perhaps for another layout; what has no place is
+        dropped.
+        """
+        width = self._widths()
         rows = np.empty_like(features)
         rows[self.row_of] = features
         flat = np.concatenate([rows[np.repeat(np.arange(len(width)), width), self.rows.label & LABEL], rest])
@@ -156,14 +172,19 @@ class LinearLayout:
     def feature_weights(self, flat: FloatArray) -> FloatArray:
         """Dense (n_features, K) weights in the encoder's order of features; for inspection and conversion."""
         rows = np.zeros((len(self.row_of), self.n_labels))
-        width = np.diff(self.rows.pointer.astype(np.int64))
+        width = self._widths()
         row = np.repeat(np.arange(len(width)), width)
         rows[row, self.rows.label & LABEL] = flat[: self._n_rows_weights]
         return rows[self.row_of]
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        meta = {"n_labels": self.n_labels, "n_hot": self.n_hot, "n_edge": self.n_edge, "boundaries": self.boundaries}
-        arrays = {
+        meta = {
+            "n_labels": self.n_labels,
+            "n_hot": self.n_hot,
+            "n_edge": self.n_edge,
+            "boundaries": self.boundaries,
+        }
+        arrays: dict[str, NDArray[Any]] = {
             "row_of": self.row_of,
             "row_pointer": self.rows.pointer,
             "row_label": self.rows.label[self.n_hot * self.n_labels :],
@@ -177,12 +198,20 @@ class LinearLayout:
         hot = np.tile(np.arange(n_labels, dtype=np.uint16), n_hot)
         rows = Rows(arrays["row_pointer"], np.concatenate([hot, arrays["row_label"]]))
         return cls(
-            n_labels, n_hot, int(meta["n_edge"]), arrays["row_of"], rows, arrays["mask"], bool(meta["boundaries"])
+            n_labels,
+            n_hot,
+            int(meta["n_edge"]),
+            arrays["row_of"],
+            rows,
+            arrays["mask"],
+            bool(meta["boundaries"]),
         )
 
 
 def _all_ones_or_long(features: Features) -> FloatArray:
-    """Values for the kernels, which read an array of one entry as "every value is 1": never a single other value."""
+    """Values for the kernels, which read an array of one entry as "every value is 1": never a single other
+    value.
+    """
     if len(features.values) == 1 and len(features.indices) == 1 and features.values[0] != 1.0:
         return np.append(features.values, 0.0)
     return features.values
@@ -192,9 +221,7 @@ def _n_edge(encoded: Encoded) -> int:
     return 0 if encoded.edges is None else encoded.edges.n_features
 
 
-def _rows(
-    count: NDArray[np.int64], n_hot: int, n_labels: int, tail_labels: NDArray[np.uint16]
-) -> Rows:
+def _rows(count: NDArray[np.int64], n_hot: int, n_labels: int, tail_labels: NDArray[np.uint16]) -> Rows:
     width = np.where(np.arange(len(count)) < n_hot, n_labels, count)
     pointer = np.concatenate([[0], np.cumsum(width)]).astype(np.uint32)
     hot = np.tile(np.arange(n_labels, dtype=np.uint16), n_hot)

@@ -1,11 +1,13 @@
 # mypy: allow-untyped-defs
-"""Linear scores of one sequence from sparse features, and the way back: score gradients into weight gradients.
+"""Linear scores of one sequence from sparse features, and the way back: score gradients into weight
+gradients.
 
     u[t, k] = sum_f x[t, f] W[f, k]          a[t, j, k] = A[j, k] + sum_f z[t, f] B[f, j, k]
 
-The weights of one feature are a *row*. Frequent features have full rows of K weights ("hot", contiguous, SIMD); the many rare ones
-keep only the labels they may score ("tail": labels and weights side by side). Features are arranged so that, within each step,
-hot rows come first (up to ``middle``): both loops then run without a branch per feature.
+The weights of one feature are a *row*. Frequent features have full rows of K weights ("hot", contiguous,
+SIMD); the many rare ones keep only the labels they may score ("tail": labels and weights side by side).
+Features are arranged so that, within each step, hot rows come first (up to ``middle``): both loops then run
+without a branch per feature.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ class Design(NamedTuple):
 class Rows(NamedTuple):
     """Where the weights of a row are: ``flat[pointer[f]:pointer[f + 1]]``, for the labels ``label[...]``.
 
-    The last label of a tail row carries the bit ``LAST``: a kernel that knows where a row begins needs nothing else.
+    The last label of a tail row carries the bit ``LAST``: a kernel that knows where a row begins needs
+    nothing else.
     """
 
     pointer: NDArray[np.uint32]
@@ -48,7 +51,7 @@ class Rows(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """Views of one flat weight (or gradient) vector: hot rows, tail rows, edge rows, transitions, start, end."""
+    """Views of one flat weight (or gradient) vector; the tail rows lie between hot and edge rows."""
 
     flat: FloatArray
     hot: FloatArray
@@ -105,7 +108,9 @@ def score_steps(design, rows, w, i, u):
 
 @kernel
 def score_edges(design, w, penalties, i, a):
-    """a = transitions + penalties, shared (1, K, K); or with the edge features of each step of sequence i, (n, K, K)."""
+    """a = transitions + penalties, shared (1, K, K); or with the edge features of each step of sequence i,
+    (n, K, K).
+    """
     K = w.transitions.shape[0]
     if a.shape[0] == 1:
         for j in range(K):
@@ -221,8 +226,8 @@ def weight_position(rows, n_hot, K, f, k):
 def add_path(design, rows, g, mask, i, path, other, weight):
     """g += weight * Phi(path), but only the parts in which ``path`` differs from ``other``.
 
-    Called twice, for (up, down, +c) and (down, up, -c), it adds c * (Phi(up) - Phi(down)) and touches only what changes. ``mask`` (flat,
-    uint8) says which weights exist; an empty mask means all.
+    Called twice, for (up, down, +c) and (down, up, -c), it adds c * (Phi(up) - Phi(down)) and touches only
+    what changes. ``mask`` (flat, uint8) says which weights exist; an empty mask means all.
     """
     first, last = design.offsets[i], design.offsets[i + 1]
     n_hot, K = g.hot.shape
@@ -266,11 +271,14 @@ def mark_observed(indptr, indices, gold, allowed, seen):
 
 
 @kernel
-def arrange(indptr, indices, values, row_of, n_hot, pointer, sort, new_indptr, middle, new_indices, new_values):
-    """Feature ids to arranged indices: the row for hot features, which come first, the place where the row begins for the rest.
+def arrange(
+    indptr, indices, values, row_of, n_hot, pointer, sort, new_indptr, middle, new_indices, new_values
+):
+    """Feature ids to arranged indices: the row for hot features, which come first, the place where the row
+    begins for the rest.
 
-    Features without weights are dropped. Returns the number kept. ``sort`` orders the tail of each step: rows of one width follow
-    each other then, which the branch predictor likes.
+    Features without weights are dropped. Returns the number kept. ``sort`` orders the tail of each step:
+    rows of one width follow each other then, which the branch predictor likes.
     """
     one = values.shape[0] == 1
     kept = 0

@@ -4,9 +4,10 @@ A chain of ``n`` steps and ``K`` labels scores a labelling ``y`` as
 
     score(y) = start[y_1] + sum_t unary[t, y_t] + sum_{t>1} transitions[t, y_{t-1}, y_t] + end[y_n]
 
-``-inf`` forbids a label, a transition, a start or an end. A set of allowed labels per step (a partial labelling) is
-nothing more than ``-inf`` in the other unaries, see :meth:`ChainScores.restricted`. Gradients with respect to the scores,
-part indicators and part marginals have the same shape as the scores they belong to, and are :class:`ChainParts`.
+``-inf`` forbids a label, a transition, a start or an end. A set of allowed labels per step (a partial
+labelling) is nothing more than ``-inf`` in the other unaries, see :meth:`ChainScores.restricted`. Gradients
+with respect to the scores, part indicators and part marginals have the same shape as the scores they belong
+to, and are :class:`ChainParts`.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ FloatArray = NDArray[np.float64]
 class ChainScores:
     """Scores of a packed batch of chains.
 
-    ``unary``: (N, K), N steps in all. ``transitions``: (1, K, K), shared by all steps, or (N, K, K), where row ``t`` leads
-    *into* step ``t`` (the row at the first step of each sequence is not used). ``start``, ``end``: (K,).
-    ``offsets``: (S + 1,). Build it with :meth:`of`, which checks and converts.
+    ``unary``: (N, K), N steps in all. ``transitions``: (1, K, K), shared by all steps, or (N, K, K), where
+    row ``t`` leads *into* step ``t`` (the row at the first step of each sequence is not used). ``start``,
+    ``end``: (K,). ``offsets``: (S + 1,). Build it with :meth:`of`, which checks and converts.
     """
 
     unary: FloatArray
@@ -73,7 +74,7 @@ class ChainScores:
 
     @property
     def n_labels(self) -> int:
-        return self.unary.shape[1]
+        return int(self.unary.shape[1])
 
     @property
     def n_sequences(self) -> int:
@@ -82,7 +83,9 @@ class ChainScores:
     def restricted(self, allowed: NDArray[np.bool_]) -> ChainScores:
         """The same scores with every label outside ``allowed`` (N, K) forbidden."""
         if allowed.shape != self.unary.shape:
-            raise DataError(f"allowed labels have shape {allowed.shape}; they must have shape {self.unary.shape}")
+            raise DataError(
+                f"allowed labels have shape {allowed.shape}; they must have shape {self.unary.shape}"
+            )
         return replace(self, unary=np.where(allowed, self.unary, -np.inf))
 
     def with_unary(self, unary: FloatArray) -> ChainScores:
@@ -93,8 +96,9 @@ class ChainScores:
 class ChainParts:
     """One number for each part of a batch of chains: indicators, marginals, or a gradient.
 
-    The shapes are those of :class:`ChainScores`; what is shared there (``transitions`` when shared, ``start``, ``end``) is
-    summed over the batch here, so that ``scores . parts`` is the sum of the parts' scores.
+    The shapes are those of :class:`ChainScores`; what is shared there (``transitions`` when shared,
+    ``start``, ``end``) is summed over the batch here, so that ``scores . parts`` is the sum of the parts'
+    scores.
     """
 
     unary: FloatArray
@@ -128,5 +132,7 @@ def _floats(name: str, values: Any, ndim: int | None) -> FloatArray:
     bad = ~(array < np.inf)  # NaN or +inf
     if bad.any():
         where = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise DataError(f"{name} scores contain {array[where]} at {where}; scores must be finite or -inf (forbidden)")
+        raise DataError(
+            f"{name} scores contain {array[where]} at {where}; scores must be finite or -inf (forbidden)"
+        )
     return array

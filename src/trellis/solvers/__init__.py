@@ -71,7 +71,9 @@ def solver_of(solver: str | Solver, tol: float | None = None) -> Solver:
     """A solver by name, or as given; ``tol`` replaces its tolerance."""
     if isinstance(solver, str):
         if solver not in _SOLVERS:
-            raise UnsupportedError(f"solver={solver!r} is not known; choose one of auto, {', '.join(SOLVERS)}")
+            raise UnsupportedError(
+                f"solver={solver!r} is not known; choose one of auto, {', '.join(SOLVERS)}"
+            )
         class_name, module, _ = _SOLVERS[solver]
         solver = getattr(import_module(f"trellis.solvers.{module}"), class_name)()
     record: Any = solver

@@ -14,7 +14,7 @@ SHOWN = ("objective", "pass_objective", "gap", "mistakes", "holdout_loss")
 
 @contextmanager
 def progress_bar(title: str, max_iter: int, show: bool | None) -> Iterator[OnIteration | None]:
-    """Yields a callback for the loop. ``show``: True, False, or None for "if standard error is a terminal"."""
+    """Yields a callback for the loop. ``show``: True, False, or None for "on a terminal"."""
     if show is False or (show is None and not sys.stderr.isatty()):
         yield None
         return
