@@ -1,9 +1,13 @@
-"""Models to and from one file: parameters and names as JSON, everything large as arrays, nothing that executes."""
+"""Models to and from one file: parameters and names as JSON, all that is large as arrays, no code.
+
+Reading trusts nothing: kernels index without bounds checks, so every array that they index with is checked
+against the sizes it must fit before the model is given out.
+"""
 
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -11,13 +15,15 @@ from numpy.typing import NDArray
 
 from trellis import storage
 from trellis.data.labels import LabelSet
-from trellis.errors import ModelFileError
+from trellis.errors import ModelFileError, TrellisError
+from trellis.estimators.parameters import parameters_from_json, parameters_to_json
 from trellis.estimators.sequence_labeler import SequenceLabeler
+from trellis.features.encoded import FeatureEncoder
 from trellis.features.encoders import encoder_from_state
-from trellis.losses import LOSSES, Custom, Loss
-from trellis.objectives.modes import OBJECTIVES, Objective
+from trellis.features.template_encoder import TemplateEncoder
 from trellis.scores.linear import LinearLayout
-from trellis.scores.linear_kernels import Penalties
+from trellis.scores.linear_kernels import LABEL, LAST, Penalties
+from trellis.scores.parts import FloatArray
 from trellis.solvers.loop import Status
 
 KIND = "SequenceLabeler"
@@ -27,17 +33,19 @@ def save(model: SequenceLabeler, path: str | os.PathLike[str], extra: dict[str, 
     """Write a fitted model; ``extra`` (JSON values) is kept beside it, in ``extra_`` of the loaded model."""
     encoder_meta, encoder_arrays = model.encoder_.to_state()
     layout_meta, layout_arrays = model.layout_.to_state()
+    epsilon_losses = model.epsilon_losses_
     meta = {
-        "parameters": _parameters(model),
+        "parameters": parameters_to_json(model.get_params(deep=False)),
         "labels": model.labels_.to_state(),
         "encoder": encoder_meta,
         "layout": layout_meta,
-        "status": {"converged": model.status_.converged, "reason": model.status_.reason, "n_iter": model.status_.n_iter},
+        "status": asdict(model.status_),
         "solver": model.solver_,
         "epsilon": model.epsilon_,
+        "epsilon_losses": None if epsilon_losses is None else list(epsilon_losses.items()),
         "history": model.history_,
         "one_symbol": model.one_symbol_,
-        "extra": extra or {},
+        "extra": getattr(model, "extra_", {}) if extra is None else extra,
     }
     arrays: dict[str, NDArray[Any]] = {
         "weights": model.weights_,
@@ -52,24 +60,36 @@ def load(path: str | os.PathLike[str]) -> SequenceLabeler:
     """Read a model that ``save`` wrote. Reading executes nothing that the file contains."""
     kind, meta, arrays = storage.read(path)
     if kind != KIND:
-        raise ModelFileError(f"{os.fspath(path)}: holds a model of kind {kind!r}, which this version cannot load")
-    try:
-        model = SequenceLabeler(**_from_json(meta["parameters"]))
-        model._keep(
-            encoder_from_state(meta["encoder"], _under("encoder.", arrays)),
-            LabelSet.from_state(meta["labels"]),
-            LinearLayout.from_state(meta["layout"], _under("layout.", arrays)),
-            Penalties(**_under("penalties.", arrays)),
-            arrays["weights"],
+        raise ModelFileError(
+            f"{os.fspath(path)}: holds a model of kind {kind!r}, which cannot be loaded here; update trellis"
         )
-        model.status_ = Status(**meta["status"])
-        model.solver_, model.epsilon_, model.epsilon_losses_ = meta["solver"], meta["epsilon"], None
-        model.history_, model.n_iter_ = meta["history"], model.status_.n_iter
-        model.one_symbol_, model.extra_ = meta["one_symbol"], meta["extra"]
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, ModelFileError):
-            raise
-        raise ModelFileError(f"{os.fspath(path)}: the model file is damaged or incomplete ({error})") from error
+    try:
+        return _model(meta, arrays)
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+        reason = str(error) if isinstance(error, TrellisError) else f"{type(error).__name__}: {error}"
+        raise ModelFileError(
+            f"{os.fspath(path)}: the model file is damaged or incomplete ({reason}); train it anew"
+        ) from error
+
+
+def _model(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> SequenceLabeler:
+    model = SequenceLabeler(**parameters_from_json(meta["parameters"]))
+    encoder = encoder_from_state(meta["encoder"], _under("encoder.", arrays))
+    if isinstance(encoder, TemplateEncoder):
+        model.template = encoder.template
+    names = LabelSet.from_state(meta["labels"])
+    layout = LinearLayout.from_state(meta["layout"], _under("layout.", arrays))
+    penalties = Penalties(**_under("penalties.", arrays))
+    weights = arrays["weights"]
+    _check_layout(layout, encoder, len(names))
+    _check_scores(layout, penalties, weights)
+    model._keep(encoder, names, layout, penalties, weights)
+    model.status_ = Status(**meta["status"])
+    model.history_, model.n_iter_ = meta["history"], model.status_.n_iter
+    model.solver_, model.epsilon_ = meta["solver"], meta["epsilon"]
+    losses = meta["epsilon_losses"]
+    model.epsilon_losses_ = None if losses is None else dict(map(tuple, losses))
+    model.one_symbol_, model.extra_ = bool(meta["one_symbol"]), meta["extra"]
     return model
 
 
@@ -77,52 +97,51 @@ def _under(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[An
     return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
 
 
-def _parameters(model: SequenceLabeler) -> dict[str, Any]:
-    parameters = model.get_params(deep=False)
-    if isinstance(parameters["holdout"], tuple):
-        parameters["holdout"] = "auto"  # data are not part of a model
-    if parameters["template"] is not None:
-        parameters["template"] = None  # the encoder holds it
-    return {name: _to_json(value) for name, value in parameters.items()}
+def _check_layout(layout: LinearLayout, encoder: FeatureEncoder, n_labels: int) -> None:
+    """Rows, labels and pointers stay inside the weights, and every feature has exactly one row."""
+    k, n_hot, row_of = layout.n_labels, layout.n_hot, layout.row_of
+    pointer, label = layout.rows.pointer, layout.rows.label
+    n = len(row_of)
+    types = [array.dtype.name for array in (row_of, pointer, label, layout.mask)]
+    sizes_fit = (
+        types == ["uint32", "uint32", "uint16", "uint8"]
+        and k == n_labels
+        and n == encoder.n_features
+        and layout.n_edge == encoder.n_edge_features
+        and 0 <= n_hot <= n
+        and pointer.shape == (n + 1,)
+    )
+    if not sizes_fit:
+        raise ModelFileError("its weights do not fit its features and labels")
+    bounds = pointer.astype(np.int64)
+    width = np.diff(bounds)
+    tail = label[n_hot * k :] if bounds[n_hot] == n_hot * k else label[:0]
+    ends = bounds[n_hot + 1 :][width[n_hot:] > 0] - 1 - n_hot * k
+    inside = (
+        bounds[0] == 0
+        and bool((width >= 0).all() and (width[:n_hot] == k).all())
+        and label.shape == (bounds[-1],)
+        and bool(((label & LABEL) < k).all())
+        and np.array_equal(np.flatnonzero(tail & LAST), ends)
+        and np.array_equal(np.sort(row_of), np.arange(n))
+    )
+    if not inside:
+        raise ModelFileError("its rows of weights are not in order")
 
 
-def _to_json(value: Any) -> Any:
-    """JSON values; options objects become {"@": what, "name": ..., **options}."""
-    if isinstance(value, Objective):
-        return {"@": "objective", "name": value.name, **{k: _to_json(v) for k, v in asdict(value).items()}}
-    if isinstance(value, Loss):
-        options = {k: _to_json(v) for k, v in vars(value).items() if not callable(v)}
-        return {"@": "loss", "name": value.name, **options}
-    if is_dataclass(value) and hasattr(value, "name") and not isinstance(value, type):
-        return value.name  # a solver: its options do not matter to the trained model
-    if callable(value):
-        return {"@": "loss", "name": "custom"}
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, dict):
-        return {"@": "dict", "items": [[_to_json(k), _to_json(v)] for k, v in value.items()]}
-    if isinstance(value, tuple | list | set | frozenset):
-        return {"@": "tuple", "items": [_to_json(v) for v in value]}
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    return None  # a generator or random state: not part of a model
-
-
-def _from_json(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    kind = value.get("@")
-    if kind is None:
-        return {k: _from_json(v) for k, v in value.items()}
-    if kind == "dict":
-        return {_from_json(k): _from_json(v) for k, v in value["items"]}
-    if kind == "tuple":
-        return tuple(_from_json(v) for v in value["items"])
-    options = {k: _from_json(v) for k, v in value.items() if k not in ("@", "name")}
-    if kind == "objective":
-        return OBJECTIVES[value["name"]](**options)
-    if kind == "loss":
-        return Custom(**options) if value["name"] == Custom.name else LOSSES[value["name"]](**options)
-    raise ModelFileError(f"the model file has a parameter of the unknown kind {kind!r}")
+def _check_scores(layout: LinearLayout, penalties: Penalties, weights: FloatArray) -> None:
+    k = layout.n_labels
+    for array, shape in (
+        (weights, (layout.dimension,)),
+        (penalties.start, (k,)),
+        (penalties.transitions, (k, k)),
+        (penalties.end, (k,)),
+    ):
+        if array.dtype != np.float64 or array.shape != shape:
+            raise ModelFileError(f"an array of shape {array.shape} should be float64 of shape {shape}")
+    if not np.isfinite(weights).all():
+        raise ModelFileError("some of its weights are not finite")
+    if not all(np.isin(part, (0.0, -np.inf)).all() for part in penalties):
+        raise ModelFileError("its constraints are neither 0 nor -inf")
+    if layout.mask.shape not in ((0,), weights.shape):
+        raise ModelFileError("its mask does not fit its weights")

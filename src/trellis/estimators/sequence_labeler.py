@@ -1,11 +1,12 @@
 """``SequenceLabeler``: label the steps of sequences with a linear chain, trained for any objective.
 
-    score(x, y) = start[y_1] + sum_t <W[y_t], x_t> + sum_{t>1} (A[y_{t-1}, y_t] + <B[y_{t-1}, y_t], z_t>) + end[y_n]
+    score(x, y) = start[y_1] + sum_t <W[y_t], x_t> + sum_{t>1} (A[y_{t-1}, y_t] + <B[y_{t-1}, y_t], z_t>)
+                  + end[y_n]
 
     min_w  sum_i c_i f(x_i, y_i; w) + (l2 / 2) ||w||^2 + l1 ||w||_1
 
-Sums, not means: CRFsuite's c2 is l2 / 2 and its c1 is l1; the structural SVM's C is 1 / l2. ``f`` is the objective
-(:mod:`trellis.objectives`), which may contain the task loss (:mod:`trellis.losses`).
+Sums, not means: CRFsuite's c2 is l2 / 2 and its c1 is l1; the structural SVM's C is 1 / l2. ``f`` is the
+objective (:mod:`trellis.objectives`), which may contain the task loss (:mod:`trellis.losses`).
 """
 
 from __future__ import annotations
@@ -19,37 +20,36 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from trellis.data.constraints import check_legal, legal_transitions
-from trellis.data.labels import LabelSet
+from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.sequences import IntArray
 from trellis.errors import DataError, UnsupportedError
 from trellis.estimators import inspection
+from trellis.estimators.options import automatic_solver, checked_options, seed_of
 from trellis.estimators.training import (
     Examples,
+    WeightedExamples,
+    checked_weights,
+    hold_out,
     holdout_loss,
     linear_problem,
-    sequence_weights,
-    split,
     train,
+    weighted_examples,
     weighted_loss,
 )
+from trellis.estimators.warm_start import carried_over
 from trellis.features.arrays import ArrayEncoder
-from trellis.features.encoded import Encoded, FeatureEncoder
+from trellis.features.encoded import FeatureEncoder
 from trellis.features.encoders import encoder_for
 from trellis.features.template_encoder import TemplateEncoder
 from trellis.inference.chain import Chain
 from trellis.inference.shards import n_threads
-from trellis.losses import Loss, loss_of
+from trellis.losses import Loss
 from trellis.objectives.linear_chain import linear_chain_scores, no_penalties, penalties_of
-from trellis.objectives.modes import Direct, Objective, objective_of
+from trellis.objectives.modes import Direct, Objective
 from trellis.scores.linear import LinearLayout
+from trellis.scores.linear_kernels import Penalties
 from trellis.scores.parts import ChainScores, FloatArray
-from trellis.solvers import Solver, Status, default_iterations, solver_of
-
-
-def one_symbol_per_step(inputs: Encoded) -> bool:
-    """Whether every step has exactly one feature, of value 1: what an HMM with categorical emissions needs."""
-    nodes = inputs.nodes
-    return inputs.edges is None and bool((nodes.values == 1.0).all() and (np.diff(nodes.indptr) == 1).all())
+from trellis.solvers import Solver, Status, default_iterations
 
 
 class SequenceLabeler(BaseEstimator):  # type: ignore[misc]
@@ -57,11 +57,13 @@ class SequenceLabeler(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    objective : "log" (CRF), "perceptron", "margin" (structural SVM), "slack", "softmax_margin", "direct", "ramp", "risk", or an object
-        of :mod:`trellis.objectives` where options are needed, such as ``Direct(epsilon=1.1)``.
-    loss : "hamming", "zero_one", "span_f1", an object of :mod:`trellis.losses`, or a function of two lists of labels.
+    objective : "log" (CRF), "perceptron", "margin" (structural SVM), "slack", "softmax_margin", "direct",
+        "ramp", "risk", or an object of :mod:`trellis.objectives` where options are needed, such as
+        ``Direct(epsilon=1.1)``.
+    loss : "hamming", "zero_one", "span_f1", an object of :mod:`trellis.losses`, or a function of two lists of
+        labels.
     solver : "auto", a name in :data:`trellis.solvers.SOLVERS`, or a solver object.
-    l2, l1 : weights of the regulariser, see the formula above.
+    l2, l1 : weights of the regulariser, see the formula above. The direct objective does not use ``l2``.
     max_iter, tol : iterations (passes, for online solvers) and tolerance; ``None`` leaves the solver's own.
     n_jobs : threads; ``None`` is 1, -1 all cores. Results agree to rounding for any number.
     random_state : the seed of everything that is random.
@@ -69,20 +71,23 @@ class SequenceLabeler(BaseEstimator):  # type: ignore[misc]
     template : a CRF++ template (path or ``Template``) for inputs made of columns of strings.
     transition_features : names of features (columns of arrays) that also score transitions; ``True`` for all.
     min_count : features that occur less often are dropped.
-    weights : "observed" gives weights to the (feature, label) pairs that occur, "all" to every pair; "auto" takes "all" for arrays.
+    weights : "observed" gives weights to the (feature, label) pairs that occur, "all" to every pair; "auto"
+        takes "all" for arrays.
     boundaries : whether the first and the last label have scores of their own.
-    class_weight : "balanced" or {label: weight}. Multiplies the costs of the loss; for objectives without a loss ("log", "perceptron") each
-        sequence counts by the mean weight of its labels.
-    holdout : a fraction of the sequences, or ``(X, y)``, for early stopping; "auto" holds out a tenth for the direct objective only, whose
-        regulariser it is.
+    class_weight : "balanced" or {label: weight}. Multiplies the costs of the loss; for objectives without a
+        loss ("log", "perceptron") each sequence counts by the mean weight of its labels.
+    holdout : a fraction of the sequences, or ``(X, y)``, for early stopping; "auto" holds out a tenth for the
+        direct objective only, whose regulariser it is.
     patience : iterations without a smaller hold-out loss before stopping.
-    warm_start : start from the weights of the last ``fit`` on the same features and labels.
+    warm_start : start from the weights of the last ``fit``, carried over by the names of features and labels.
     verbose : progress bar; ``None`` shows it on a terminal.
 
     Attributes
     ----------
     classes_ : the labels, in the order of the columns of ``predict_marginals``.
-    status_ : why training stopped, in a sentence. history_ : what was measured at each iteration. n_iter_ : their number.
+    status_ : why training stopped, in a sentence.
+    history_ : what was measured at each iteration. n_iter_ : their number.
+    epsilon_, epsilon_losses_ : the epsilon of the direct objective, and the hold-out loss of each candidate.
     """
 
     def __init__(
@@ -130,60 +135,52 @@ class SequenceLabeler(BaseEstimator):  # type: ignore[misc]
         self.warm_start = warm_start
         self.verbose = verbose
 
-    # -- learning ----------------------------------------------------------------------------------------------------
+    # -- learning ---------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, *, lengths: ArrayLike | None = None, sample_weight: Any = None) -> Self:
         """Learn from sequences ``X`` and their labels ``y``.
 
-        ``X``: a list of sequences of feature dicts, lists of strings, strings, or arrays; or one array (or CSR matrix) with ``lengths``.
-        ``y``: a list of label sequences; ``None`` is an unknown label, a set means "one of these".
+        ``X``: a list of sequences of feature dicts, lists of strings, strings, or arrays; or one array (or
+        CSR matrix) with ``lengths``. ``y``: a list of label sequences; ``None`` is an unknown label, a set
+        means "one of these".
         """
-        objective, loss = self._checked_options()
+        options = checked_options(self)
+        objective = options.objective
         encoder = self._new_encoder(X, lengths)
         inputs = encoder.fit(X, lengths)
         names = LabelSet.of(y, lengths)
         labels = names.encode(y, lengths, like=inputs.nodes.offsets)
-        penalties = no_penalties(len(names))
-        if self.constraints is not None:
-            legal = legal_transitions(self.constraints, names)
-            check_legal(labels, legal, names)
-            penalties = penalties_of(*legal)
-
-        loss = weighted_loss(loss, self.class_weight) if objective.uses_loss else loss
-        everything = Examples(inputs, labels)
-        if len(everything) == 0 or len(labels.codes) == 0:
-            raise DataError("there is nothing to learn from: no sequence has a step")
-        weight = sequence_weights(len(everything), sample_weight, self.class_weight, objective, labels, names)
-        cost = loss.costs(labels, names) if objective.uses_loss and loss.kind == "costs" else None
-        seed = self._seed()
-        held, kept = self._hold_out(everything, objective, encoder, names, seed)
-        if kept is not None:
-            if cost is not None:
-                steps = np.repeat(np.isin(np.arange(len(everything)), kept), np.diff(labels.offsets))
-                cost = np.ascontiguousarray(cost[steps])
-            everything, weight = everything.take(kept), weight[kept]
-
-        layout = self._layout(everything, encoder, len(names))
-        n_jobs = n_threads(self.n_jobs or 1)
-        options = {"l2": self.l2, "l1": self.l1, "n_jobs": n_jobs}
-        if isinstance(objective, Direct):
-            options["l2"] = 0.0
-        problem = linear_problem(
-            everything, layout, penalties, names, objective, loss, weight, cost, **options
+        penalties = self._penalties(names, labels)
+        loss = options.loss
+        if objective.uses_loss:
+            loss = weighted_loss(loss, self.class_weight, labels, names)
+        data = weighted_examples(
+            Examples(inputs, labels), names, objective, loss, sample_weight, self.class_weight
         )
-        solver = self._solver(objective, loss, problem)
+        seed = seed_of(self.random_state)
+        data, held = hold_out(self.holdout, data, objective, encoder, names, seed)
+
+        layout = self._layout(data.examples, encoder, len(names))
+        problem = self._problem(data, layout, penalties, names, objective, loss, self.l2)
+        solver = options.solver or automatic_solver(objective, loss, problem, self.tol)
+        start = np.zeros(layout.dimension)
+        if self.warm_start and hasattr(self, "weights_"):
+            start = carried_over(self, layout, names, encoder)
+        evaluate = None
+        if held is not None:
+            evaluate = holdout_loss(held, layout, penalties, names, loss, self._threads())
         trained = train(
             problem,
             solver,
-            self._start(layout, names, encoder),
+            start,
             max_iter=default_iterations(solver) if self.max_iter is None else self.max_iter,
             seed=seed,
-            held_out=None if held is None else holdout_loss(held, layout, penalties, names, loss, n_jobs),
+            held_out=evaluate,
             patience=self.patience,
             show=self.verbose,
         )
         self._keep(encoder, names, layout, penalties, trained.solution.weights)
-        self.one_symbol_ = one_symbol_per_step(inputs)
+        self.one_symbol_ = inspection.one_symbol_per_step(inputs)
         self.status_: Status = trained.solution.status
         self.history_ = trained.solution.history
         self.n_iter_ = trained.solution.n_iter
@@ -191,28 +188,40 @@ class SequenceLabeler(BaseEstimator):  # type: ignore[misc]
         self.epsilon_, self.epsilon_losses_ = trained.epsilon, trained.epsilon_losses
         return self
 
-    def _checked_options(self) -> tuple[Objective, Loss]:
-        for name in ("l2", "l1"):
-            value = getattr(self, name)
-            if not (np.isfinite(value) and value >= 0):
-                raise UnsupportedError(f"{name}={value} must be finite and not negative")
-        if self.max_iter is not None and self.max_iter < 1:
-            raise UnsupportedError(f"max_iter={self.max_iter} must be at least 1")
-        if self.weights not in ("auto", "observed", "all"):
-            raise UnsupportedError(f"weights={self.weights!r}: give 'observed', 'all' or 'auto'")
-        return objective_of(self.objective), loss_of(self.loss)
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: Any = None,
+        *,
+        lengths: ArrayLike | None = None,
+        sample_weight: Any = None,
+    ) -> Self:
+        """One pass of an online solver over (more) data, see :mod:`trellis.estimators.online`.
 
-    def _seed(self) -> int:
-        if self.random_state is None:
-            return int(np.random.SeedSequence().generate_state(1)[0])
-        if isinstance(self.random_state, np.random.RandomState):
-            return int(self.random_state.randint(2**31))
-        return int(self.random_state)
+        The first call fixes the features and the labels (``classes``, or those in ``y``): later features that
+        were not there are ignored, and later labels that were not there are an error.
+        """
+        from trellis.estimators.online import continue_training
+
+        continue_training(self, X, y, classes, lengths, sample_weight)
+        return self
 
     def _new_encoder(self, X: Any, lengths: ArrayLike | None) -> FeatureEncoder:
-        if self.template is not None:
-            return TemplateEncoder(self.template, self.min_count)
-        return encoder_for(X, self.min_count, self.transition_features, flat=lengths is not None)
+        if self.template is None:
+            return encoder_for(X, self.min_count, self.transition_features, flat=lengths is not None)
+        if self.transition_features is True or self.transition_features:
+            raise UnsupportedError(
+                "transition_features do not apply to a template; write B lines like B01:%x[0,0] in it"
+            )
+        return TemplateEncoder(self.template, self.min_count)
+
+    def _penalties(self, names: LabelSet, labels: EncodedLabels) -> Penalties:
+        if self.constraints is None:
+            return no_penalties(len(names))
+        legal = legal_transitions(self.constraints, names)
+        check_legal(labels, legal, names)
+        return penalties_of(*legal)
 
     def _layout(self, examples: Examples, encoder: FeatureEncoder, n_labels: int) -> LinearLayout:
         if self.weights == "all" or (self.weights == "auto" and isinstance(encoder, ArrayEncoder)):
@@ -222,87 +231,63 @@ class SequenceLabeler(BaseEstimator):  # type: ignore[misc]
             examples.inputs, labels.codes, labels.allowed, n_labels, boundaries=self.boundaries
         )
 
-    def _hold_out(
-        self, examples: Examples, objective: Objective, encoder: FeatureEncoder, names: LabelSet, seed: int
-    ) -> tuple[Examples | None, NDArray[np.int64] | None]:
-        """The hold-out set, and the sequences left to learn from (``None``: all)."""
-        holdout = self.holdout
-        if isinstance(holdout, str):
-            if holdout != "auto":
-                raise UnsupportedError(f"holdout={holdout!r}: give a fraction, (X, y), None or 'auto'")
-            holdout = 0.1 if isinstance(objective, Direct) and len(examples) >= 10 else None
-        if holdout is None:
-            return None, None
-        if isinstance(holdout, tuple):
-            inputs = encoder.transform(holdout[0])
-            return Examples(inputs, names.encode(holdout[1], like=inputs.nodes.offsets)), None
-        kept, held = split(examples, float(holdout), np.random.default_rng(seed))
-        return examples.take(held), kept
-
-    def _solver(self, objective: Objective, loss: Loss, problem: Any) -> Solver:
-        name = self.solver
-        if name == "auto":
-            name = {"perceptron": "perceptron", "direct": "sgd", "ramp": "subgradient"}.get(objective.name, "lbfgs")
-            if objective.name in ("margin", "slack"):
-                name = "frank_wolfe" if problem.convex and self.l2 > 0 else "subgradient"
-            if name == "lbfgs" and self.l1 > 0:
-                name = "owlqn"
-            if objective.uses_loss and loss.kind == "candidates":
-                name = "minibatch"
-        return solver_of(name, self.tol)
-
-    def _start(self, layout: LinearLayout, names: LabelSet, encoder: FeatureEncoder) -> FloatArray:
-        """Zeros; or, with ``warm_start``, the last weights, carried over by feature name and label."""
-        if not (self.warm_start and hasattr(self, "weights_")):
-            return np.zeros(layout.dimension)
-        if self.labels_.labels != names.labels or self.encoder_.feature_names() != encoder.feature_names():
-            raise DataError(
-                "warm_start needs the features and labels of the last fit, in the same data; they differ (set warm_start=False)"
-            )
-        return layout.from_dense(*self.layout_.to_dense(self.weights_))
+    def _problem(
+        self,
+        data: WeightedExamples,
+        layout: LinearLayout,
+        penalties: Penalties,
+        names: LabelSet,
+        objective: Objective,
+        loss: Loss,
+        l2: float,
+    ) -> Any:
+        l2 = 0.0 if isinstance(objective, Direct) else l2  # the loss does not change when w is scaled
+        return linear_problem(
+            data.examples,
+            layout,
+            penalties,
+            names,
+            objective,
+            loss,
+            data.weight,
+            data.cost,
+            l2=l2,
+            l1=self.l1,
+            n_jobs=self._threads(),
+        )
 
     def _keep(
-        self, encoder: FeatureEncoder, names: LabelSet, layout: LinearLayout, penalties: Any, weights: FloatArray
+        self,
+        encoder: FeatureEncoder,
+        names: LabelSet,
+        layout: LinearLayout,
+        penalties: Penalties,
+        weights: FloatArray,
     ) -> None:
         self.encoder_ = encoder
         self.labels_ = names
         self.layout_ = layout
         self.penalties_ = penalties
         self.weights_ = weights
+        self.online_: Any = None  # what partial_fit goes on from
         self.classes_ = np.empty(len(names), dtype=object)
         self.classes_[:] = names.labels
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None, *, lengths: ArrayLike | None = None) -> Self:
-        """One pass of an online solver over (more) data.
-
-        The first call fixes the features and the labels (``classes``, or those in ``y``): later features that were not there are ignored, and
-        later labels that were not there are an error. Every pair of feature and label gets a weight.
-        """
-        from trellis.estimators.online import continue_training
-
-        continue_training(self, X, y, classes, lengths)
-        return self
-
-    # -- prediction --------------------------------------------------------------------------------------------------
+    # -- prediction -------------------------------------------------------------------------------------
 
     def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> ChainScores:
         """The part scores of new sequences: what the oracles of :class:`trellis.inference.Chain` take."""
         check_is_fitted(self, "weights_")
-        encoded = self._encode(X, lengths)
-        design = self.layout_.design(encoded, sort=False)
+        design = self.layout_.design(self.encoder_.transform(X, lengths), sort=False)
         return linear_chain_scores(self.layout_, design, self.penalties_, self.weights_, self._threads())
 
-    def _encode(self, X: Any, lengths: ArrayLike | None) -> Encoded:
-        encoded: Encoded = self.encoder_.transform(X, lengths)
-        return encoded
-
     def _threads(self) -> int:
-        return n_threads(self.n_jobs or 1)
+        return n_threads(1 if self.n_jobs is None else self.n_jobs)
 
-    def predict(
-        self, X: Any, *, lengths: ArrayLike | None = None, decoding: str = "best"
-    ) -> list[list[Any]]:
-        """Labels of each sequence: the best labelling, or with ``decoding="minimum_risk"`` the most probable label of each step."""
+    def predict(self, X: Any, *, lengths: ArrayLike | None = None, decoding: str = "best") -> list[list[Any]]:
+        """Labels of each sequence: the best labelling, or with ``decoding="minimum_risk"`` the most probable
+        label of each step.
+        """
         codes, offsets = self.predict_codes(X, lengths=lengths, decoding=decoding)
         return self.labels_.decode(codes, offsets)
 
@@ -310,59 +295,63 @@ class SequenceLabeler(BaseEstimator):  # type: ignore[misc]
         self, X: Any, *, lengths: ArrayLike | None = None, decoding: str = "best"
     ) -> tuple[NDArray[np.int32], IntArray]:
         """The same as indices into ``classes_``, packed, with the offsets of the sequences."""
+        if decoding not in ("best", "minimum_risk"):
+            raise UnsupportedError(f"decoding={decoding!r}: give 'best' or 'minimum_risk'")
         scores = self.scores(X, lengths=lengths)
         chain = Chain(self._threads())
         if decoding == "best":
             return chain.best(scores).labels, scores.offsets
-        if decoding == "minimum_risk":
-            return chain.minimum_risk(scores), scores.offsets
-        raise UnsupportedError(f"decoding={decoding!r}: give 'best' or 'minimum_risk'")
+        return chain.minimum_risk(scores), scores.offsets
 
     def predict_marginals(self, X: Any, *, lengths: ArrayLike | None = None) -> list[FloatArray]:
-        """P(y_t = k | x) under the log-linear model of the scores: one (length, n_labels) array per sequence."""
+        """P(y_t = k | x) under the log-linear model of the scores: a (length, n_labels) array for each
+        sequence.
+        """
         scores = self.scores(X, lengths=lengths)
         return np.split(Chain(self._threads()).marginals(scores).unary, scores.offsets[1:-1])
 
     def predict_k_best(
         self, X: Any, k: int, *, lengths: ArrayLike | None = None
     ) -> list[list[tuple[list[Any], float]]]:
-        """For each sequence its k best labellings with their scores, best first (fewer where fewer are allowed)."""
+        """For each sequence its k best labellings with their scores, best first (fewer where fewer are
+        allowed).
+        """
         scores = self.scores(X, lengths=lengths)
         ranked = Chain(self._threads()).k_best(scores, k)
-        counts = ranked.counts
         found: list[list[tuple[list[Any], float]]] = [[] for _ in range(scores.n_sequences)]
         for rank in range(k):
-            some = np.flatnonzero(counts > rank)
             decoded = self.labels_.decode(np.maximum(ranked.labels[rank], 0), scores.offsets)
-            for i in some:
+            for i in np.flatnonzero(ranked.counts > rank):
                 found[i].append((decoded[i], float(ranked.scores[i, rank])))
         return found
 
     def predict_log_proba(self, X: Any, y: Any = None, *, lengths: ArrayLike | None = None) -> FloatArray:
-        """log p(y | x) of whole labellings, (n_sequences,): of the given ones, or of the predicted ones."""
+        """log p(y | x) of whole labellings, (n_sequences,): of the given ones, or of the predicted ones.
+
+        Where ``y`` holds None or sets: of all labellings that agree with it.
+        """
         scores = self.scores(X, lengths=lengths)
         chain = Chain(self._threads())
         if y is None:
             return chain.best(scores).scores - chain.log_partition(scores)
         labels = self.labels_.encode(y, lengths, like=scores.offsets)
         if labels.allowed is not None:
-            allowed = chain.log_partition(scores.restricted(labels.allowed))
-            return np.asarray(allowed - chain.log_partition(scores))
+            return chain.log_partition(scores.restricted(labels.allowed)) - chain.log_partition(scores)
         return chain.score(scores, labels.codes) - chain.log_partition(scores)
 
     def score(self, X: Any, y: Any, *, lengths: ArrayLike | None = None, sample_weight: Any = None) -> float:
-        """The fraction of steps with the right label (sequences weighted by ``sample_weight``)."""
+        """The fraction of right labels among the steps whose label is known (sequences weighted by
+        ``sample_weight``).
+        """
         codes, offsets = self.predict_codes(X, lengths=lengths)
         gold = self.labels_.encode(y, lengths, like=offsets)
-        weight = np.ones(len(offsets) - 1) if sample_weight is None else np.asarray(sample_weight, float)
-        if len(weight) != len(offsets) - 1:
-            raise DataError(f"sample_weight has {len(weight)} entries; there are {len(offsets) - 1} sequences")
+        weight = checked_weights(sample_weight, len(offsets) - 1)
         steps = np.repeat(weight, np.diff(offsets)) * (gold.codes >= 0)
         if steps.sum() == 0:
-            raise DataError("there is no step with a known label to score")
+            raise DataError("there is no step with a known label (and a weight above 0) to score")
         return float((steps * (gold.codes == codes)).sum() / steps.sum())
 
-    # -- inspection and storage --------------------------------------------------------------------------------------
+    # -- inspection and storage -------------------------------------------------------------------------
 
     def strongest_weights(self, n: int = 10) -> dict[Any, list[tuple[str, float]]]:
         """For each label the ``n`` features with the largest weights in absolute value."""
@@ -376,7 +365,7 @@ class SequenceLabeler(BaseEstimator):  # type: ignore[misc]
         return table
 
     def to_hmm(self, length: int | None = None) -> inspection.HMMProbabilities:
-        """The hidden Markov model with the same distribution over labellings, see :func:`inspection.to_hmm`."""
+        """The hidden Markov model with the same distribution, see :func:`inspection.to_hmm`."""
         check_is_fitted(self, "weights_")
         return inspection.to_hmm(self, length)
 

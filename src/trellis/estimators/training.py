@@ -1,4 +1,4 @@
-"""From data and options to trained weights: what ``SequenceLabeler.fit`` does between encoding and keeping the result."""
+"""From data and options to trained weights: what ``SequenceLabeler.fit`` does once the data are encoded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.errors import DataError, UnsupportedError
-from trellis.features.encoded import Encoded
+from trellis.features.encoded import Encoded, FeatureEncoder
 from trellis.inference.chain import Chain
 from trellis.losses import Hamming, Loss, WeightedHamming, class_weights, sum_by_sequence
 from trellis.objectives.example_kernels import COSTS, NO_LOSS, ZERO_ONE
@@ -39,48 +39,104 @@ class Examples:
         return len(self.labels.offsets) - 1
 
 
-def split(examples: Examples, fraction: float, rng: np.random.Generator) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Indices of the sequences to learn from and to hold out."""
-    n = len(examples)
-    n_held = round(fraction * n)
-    if not 0 < fraction < 1 or not 0 < n_held < n:
-        raise DataError(
-            f"holdout={fraction} of {n} sequences leaves {n - n_held} to learn from and {n_held} to hold out; "
-            "both must be at least 1"
-        )
-    order = rng.permutation(n)
-    return np.sort(order[n_held:]), np.sort(order[:n_held])
+@dataclass(frozen=True, eq=False)
+class WeightedExamples:
+    """Examples, c_i of each sequence (S,), and the costs (N, K) of a loss that is a sum over steps."""
+
+    examples: Examples
+    weight: FloatArray
+    cost: FloatArray | None
+
+    def take(self, sequences: NDArray[np.int64]) -> WeightedExamples:
+        """Some of the sequences; ``sequences`` must rise."""
+        cost = self.cost
+        if cost is not None:
+            chosen = np.zeros(len(self.examples), dtype=np.bool_)
+            chosen[sequences] = True
+            cost = np.ascontiguousarray(cost[np.repeat(chosen, np.diff(self.examples.labels.offsets))])
+        return WeightedExamples(self.examples.take(sequences), self.weight[sequences], cost)
 
 
-def weighted_loss(loss: Loss, class_weight: Any) -> Loss:
-    """Class weights multiply the costs of a Hamming loss."""
+def weighted_loss(loss: Loss, class_weight: Any, labels: EncodedLabels, names: LabelSet) -> Loss:
+    """Class weights multiply the costs of a Hamming loss; "balanced" means these labels from here on."""
     if class_weight is None:
         return loss
+    by_label = dict(zip(names.labels, class_weights(class_weight, labels, names).tolist(), strict=True))
     if isinstance(loss, Hamming):
-        return WeightedHamming(class_weight=class_weight)
+        return WeightedHamming(class_weight=by_label)
     if isinstance(loss, WeightedHamming) and loss.class_weight is None:
-        return replace(loss, class_weight=class_weight)
+        return replace(loss, class_weight=by_label)
     raise UnsupportedError(
-        f"class_weight cannot be combined with the loss {loss.name!r}; use loss='hamming' or WeightedHamming"
+        f"class_weight cannot be combined with the loss {loss.name!r}; use loss='hamming' or a "
+        "WeightedHamming without class weights of its own"
     )
 
 
-def sequence_weights(
-    n: int, sample_weight: Any, class_weight: Any, objective: Objective, labels: EncodedLabels, names: LabelSet
-) -> FloatArray:
-    """c_i: the sample weights; where the objective does not look at the loss, times the mean class weight of the sequence."""
-    weights = np.ones(n)
-    if sample_weight is not None:
-        weights = np.array(sample_weight, dtype=np.float64)
-        if weights.shape != (n,):
-            raise DataError(f"sample_weight has shape {weights.shape}; there are {n} sequences, one weight for each")
-        if not (np.isfinite(weights).all() and (weights >= 0).all()):
-            raise DataError("sample_weight must be finite and not negative")
+def weighted_examples(
+    examples: Examples,
+    names: LabelSet,
+    objective: Objective,
+    loss: Loss,
+    sample_weight: Any,
+    class_weight: Any,
+) -> WeightedExamples:
+    """c_i is the sample weight, times the mean class weight if the objective does not look at the loss."""
+    labels, n = examples.labels, len(examples)
+    weight = checked_weights(sample_weight, n)
     if class_weight is not None and not objective.uses_loss:
-        by_label = np.append(class_weights(class_weight, labels, names), 1.0)  # an unknown label (-1) counts 1
+        # an unknown label has the code -1, so the last entry, and counts 1
+        by_label = np.append(class_weights(class_weight, labels, names), 1.0)
         lengths = np.maximum(np.diff(labels.offsets), 1)
-        weights = weights * sum_by_sequence(by_label[labels.codes], labels.offsets) / lengths
+        weight = weight * sum_by_sequence(by_label[labels.codes], labels.offsets) / lengths
+    cost = loss.costs(labels, names) if objective.uses_loss and loss.kind == "costs" else None
+    return WeightedExamples(examples, weight, cost)
+
+
+def checked_weights(sample_weight: Any, n: int) -> FloatArray:
+    """One finite weight, not negative, for each of n sequences; ones if none are given."""
+    if sample_weight is None:
+        return np.ones(n)
+    weights = np.array(sample_weight, dtype=np.float64)
+    if weights.shape != (n,):
+        raise DataError(
+            f"sample_weight has shape {weights.shape}; there are {n} sequences, one weight for each"
+        )
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if bad.size:
+        raise DataError(f"sample_weight[{bad[0]}] is {weights[bad[0]]}; it must be finite and not negative")
     return weights
+
+
+def hold_out(
+    holdout: Any,
+    data: WeightedExamples,
+    objective: Objective,
+    encoder: FeatureEncoder,
+    names: LabelSet,
+    seed: int,
+) -> tuple[WeightedExamples, WeightedExamples | None]:
+    """What to learn from, and the hold-out set, if there is one."""
+    n = len(data.examples)
+    if isinstance(holdout, str) and holdout == "auto":
+        holdout = 0.1 if isinstance(objective, Direct) and n >= 10 else None
+    if holdout is None:
+        return data, None
+    if isinstance(holdout, tuple) and len(holdout) == 2:
+        inputs = encoder.transform(holdout[0])
+        held = Examples(inputs, names.encode(holdout[1], like=inputs.nodes.offsets))
+        return data, WeightedExamples(held, np.ones(len(held)), None)
+    if not isinstance(holdout, float | np.floating) or not 0 < holdout < 1:
+        raise UnsupportedError(
+            f"holdout={holdout!r}: give a fraction between 0 and 1, a pair (X, y), None or 'auto'"
+        )
+    n_held = round(float(holdout) * n)
+    if not 0 < n_held < n:
+        raise DataError(
+            f"holdout={holdout} of {n} sequences leaves {n - n_held} to learn from and {n_held} to hold out; "
+            "both must be at least 1"
+        )
+    order = np.random.default_rng(seed).permutation(n)
+    return data.take(np.sort(order[n_held:])), data.take(np.sort(order[:n_held]))
 
 
 def linear_problem(
@@ -97,13 +153,12 @@ def linear_problem(
     """The problem for solvers: with candidate labellings where the loss does not decompose."""
     labels = examples.labels
     k = len(names)
-    ambiguous = labels.ambiguous
     kind = NO_LOSS
     if objective.uses_loss:
         kind = ZERO_ONE if loss.kind == "zero_one" else COSTS
     task = Task(
         labels.codes,
-        ambiguous.astype(np.uint8),
+        labels.ambiguous.astype(np.uint8),
         np.zeros((0, k), dtype=bool) if labels.allowed is None else labels.allowed,
         np.zeros((0, k)) if cost is None else cost,
         weight,
@@ -118,15 +173,30 @@ def linear_problem(
 
 
 def holdout_loss(
-    examples: Examples, layout: LinearLayout, penalties: Penalties, names: LabelSet, loss: Loss, n_jobs: int
+    held: WeightedExamples,
+    layout: LinearLayout,
+    penalties: Penalties,
+    names: LabelSet,
+    loss: Loss,
+    n_jobs: int,
 ) -> Callable[[FloatArray], float]:
-    """The mean loss of a sequence, as a function of the weights."""
-    design = layout.design(examples.inputs, sort=True)
+    """The mean loss of a sequence, weighted by c_i, as a function of the weights."""
+    labels = held.examples.labels
+    design = layout.design(held.examples.inputs, sort=True)
     chain = Chain(n_jobs)
+    cost = held.cost
+    if cost is None and loss.kind == "costs":
+        cost = loss.costs(labels, names)
+    if not held.weight.sum() > 0:
+        raise DataError("every held-out sequence has the weight 0; give them weights, or another holdout")
 
     def evaluate(weights: FloatArray) -> float:
-        scores = linear_chain_scores(layout, design, penalties, weights, n_jobs)
-        return float(loss.per_sequence(examples.labels, chain.best(scores).labels, names).mean())
+        found = chain.best(linear_chain_scores(layout, design, penalties, weights, n_jobs)).labels
+        if cost is None:
+            losses = loss.per_sequence(labels, found, names)
+        else:
+            losses = sum_by_sequence(cost[np.arange(len(found)), found], labels.offsets)
+        return float(np.average(losses, weights=held.weight))
 
     return evaluate
 
@@ -151,7 +221,9 @@ def train(
     patience: int,
     show: bool | None,
 ) -> Trained:
-    """Run the solver; for ``Direct(epsilon="holdout")`` once for each candidate epsilon, keeping the best on the hold-out set."""
+    """Run the solver; for ``Direct(epsilon="holdout")`` once for each candidate epsilon, keeping the one with
+    the smallest hold-out loss.
+    """
     early = None if held_out is None else EarlyStopping(held_out, patience)
 
     def run(one: Any, title: str) -> Solution:
@@ -168,9 +240,7 @@ def train(
 
     objective = problem.objective
     title = f"{objective.name} by {solver.name}"
-    if not isinstance(objective, Direct):
-        return Trained(run(problem, title))
-    if objective.epsilon == "decay":
+    if not isinstance(objective, Direct) or objective.epsilon == "decay":
         return Trained(run(problem, title))
     if objective.epsilon != "holdout":
         return Trained(run(problem.with_(epsilon=objective.epsilon), title), objective.epsilon)

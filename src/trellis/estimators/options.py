@@ -1,0 +1,63 @@
+"""The parameters of an estimator, checked before any work is done, and the objects that they name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from trellis.errors import UnsupportedError
+from trellis.losses import Loss, loss_of
+from trellis.objectives.modes import Objective, objective_of
+from trellis.solvers import Solver, solver_of
+
+if TYPE_CHECKING:
+    from trellis.estimators.sequence_labeler import SequenceLabeler
+
+
+@dataclass(frozen=True, eq=False)
+class Options:
+    """What to minimise and how; ``solver`` is ``None`` where it is left to :func:`automatic_solver`."""
+
+    objective: Objective
+    loss: Loss
+    solver: Solver | None
+
+
+def checked_options(model: SequenceLabeler) -> Options:
+    """The objects behind the names; a value that cannot be used is an error that names its parameter."""
+    for name in ("l2", "l1"):
+        value = getattr(model, name)
+        if not isinstance(value, Real) or not 0 <= float(value) < np.inf:
+            raise UnsupportedError(f"{name}={value!r} must be a finite number that is not negative")
+    for name, unset in (("max_iter", None), ("patience", 1)):
+        value = getattr(model, name)
+        if value != unset and (not isinstance(value, Integral) or value < 1):
+            raise UnsupportedError(f"{name}={value!r} must be a whole number of at least 1")
+    if model.weights not in ("auto", "observed", "all"):
+        raise UnsupportedError(f"weights={model.weights!r}: give 'observed', 'all' or 'auto'")
+    automatic = isinstance(model.solver, str) and model.solver == "auto"
+    if not isinstance(model.solver, str) and not hasattr(model.solver, "start"):
+        raise UnsupportedError(f"solver={model.solver!r}: give a name or an object of trellis.solvers")
+    solver = None if automatic else solver_of(model.solver, model.tol)
+    return Options(objective_of(model.objective), loss_of(model.loss), solver)
+
+
+def automatic_solver(objective: Objective, loss: Loss, problem: Any, tol: float | None) -> Solver:
+    """The solver that suits the problem: one with a certificate where there is one."""
+    name = {"perceptron": "perceptron", "direct": "sgd", "ramp": "subgradient"}.get(objective.name, "lbfgs")
+    if objective.uses_loss and loss.kind == "candidates":
+        name = "minibatch"
+    elif objective.name in ("margin", "slack"):
+        name = "frank_wolfe" if problem.convex and problem.l2 > 0 else "subgradient"
+    elif name == "lbfgs" and problem.l1 > 0:
+        name = "owlqn"
+    return solver_of(name, tol)
+
+
+def seed_of(random_state: Any) -> int:
+    """One seed for all that is random in a fit, from scikit-learn's kinds of ``random_state``."""
+    return int(check_random_state(random_state).randint(2**31 - 1))
