@@ -1,0 +1,138 @@
+# mypy: allow-untyped-defs
+"""The direction Phi(up) - Phi(down) between two labellings of a sequence: as a sparse list, and multiplied
+with a vector.
+
+Only parts in which the labellings differ are visited. Both kernels take their arrays out of the named
+tuples once and call nothing in their loops: a reference count per feature would cost more than the feature.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trellis.numerics import kernel
+from trellis.scores.linear_kernels import weight_position
+
+
+@kernel
+def room_for_difference(design):
+    """The longest list that :func:`list_difference` can write."""
+    room = 0
+    for i in range(design.offsets.shape[0] - 1):
+        lo, hi = design.offsets[i], design.offsets[i + 1]
+        size = design.indptr[hi] - design.indptr[lo] + hi - lo + 2
+        if design.edge_indptr.shape[0] > 1:
+            size += design.edge_indptr[hi] - design.edge_indptr[lo]
+        room = max(room, size)
+    return 2 * room
+
+
+@kernel
+def _list_edges(design, w, t, pair, sign, position, value, size):
+    """Transition ``pair`` = j K + k into step t, with its edge features."""
+    K = w.start.shape[0]
+    at = w.flat.shape[0] - 2 * K - K * K
+    position[size], value[size] = at + pair, sign
+    size += 1
+    n_edge = w.edge.shape[0]
+    if n_edge > 0:
+        indices, values = design.edge_indices, design.edge_values
+        one = values.shape[0] == 1
+        at -= n_edge * K * K
+        for p in range(design.edge_indptr[t], design.edge_indptr[t + 1]):
+            position[size] = at + np.int64(indices[p]) * K * K + pair
+            value[size] = sign * (1.0 if one else values[p])
+            size += 1
+    return size
+
+
+@kernel
+def list_difference(design, rows, w, mask, i, up, down, position, value):
+    """Entries of Phi(up) - Phi(down) into ``position`` and ``value``; returns their number. A position may
+    come more than once.
+
+    ``mask`` (flat) leaves out weights that do not exist; empty: all exist.
+    """
+    indptr, indices, values = design.indptr, design.indices, design.values
+    first, last = design.offsets[i], design.offsets[i + 1]
+    n_hot, K = w.hot.shape
+    at_start = w.flat.shape[0] - 2 * K
+    one = values.shape[0] == 1
+    size = 0
+    for t in range(first, last):
+        s = t - first
+        same = up[s] == down[s]
+        if not same:
+            for side in range(2):
+                k = up[s] if side == 0 else down[s]
+                sign = 1.0 if side == 0 else -1.0
+                for p in range(indptr[t], indptr[t + 1]):
+                    q = weight_position(rows, n_hot, K, indices[p], k)
+                    if q >= 0:
+                        position[size], value[size] = q, sign * (1.0 if one else values[p])
+                        size += 1
+                if s == 0:
+                    position[size], value[size] = at_start + k, sign
+                    size += 1
+                if t == last - 1:
+                    position[size], value[size] = at_start + K + k, sign
+                    size += 1
+        if s > 0 and not (same and up[s - 1] == down[s - 1]):
+            size = _list_edges(design, w, t, up[s - 1] * K + up[s], 1.0, position, value, size)
+            size = _list_edges(design, w, t, down[s - 1] * K + down[s], -1.0, position, value, size)
+    if mask.shape[0] == 0:
+        return size
+    kept = 0
+    for p in range(size):
+        if mask[position[p]] != 0:
+            position[kept], value[kept] = position[p], value[p]
+            kept += 1
+    return kept
+
+
+@kernel
+def _dot_edge(design, w, t, j, k):
+    """w . (transition j -> k into step t, with its edge features)."""
+    total = w.transitions[j, k]
+    if w.edge.shape[0] > 0:
+        one = design.edge_values.shape[0] == 1
+        for p in range(design.edge_indptr[t], design.edge_indptr[t + 1]):
+            total += w.edge[design.edge_indices[p], j, k] * (1.0 if one else design.edge_values[p])
+    return total
+
+
+@kernel
+def dot_difference(design, rows, w, i, up, down):
+    """w . (Phi(up) - Phi(down)); weights that do not exist must be zero in w."""
+    indptr, indices, values = design.indptr, design.indices, design.values
+    flat, hot = w.flat, w.hot
+    transitions, edges = w.transitions, w.edge.shape[0] > 0
+    first, last = design.offsets[i], design.offsets[i + 1]
+    n_hot, K = hot.shape
+    one = values.shape[0] == 1
+    total = 0.0
+    for t in range(first, last):
+        s = t - first
+        k, l = up[s], down[s]  # noqa: E741
+        if k != l:
+            for p in range(indptr[t], indptr[t + 1]):
+                f = indices[p]
+                x = 0.0
+                if f < n_hot:
+                    x = hot[f, k] - hot[f, l]
+                else:
+                    q = weight_position(rows, n_hot, K, f, k)
+                    x += flat[q] if q >= 0 else 0.0
+                    q = weight_position(rows, n_hot, K, f, l)
+                    x -= flat[q] if q >= 0 else 0.0
+                total += x * (1.0 if one else values[p])
+            if s == 0:
+                total += w.start[k] - w.start[l]
+            if t == last - 1:
+                total += w.end[k] - w.end[l]
+        if s > 0 and (k != l or up[s - 1] != down[s - 1]):
+            if edges:
+                total += _dot_edge(design, w, t, up[s - 1], k) - _dot_edge(design, w, t, down[s - 1], l)
+            else:
+                total += transitions[up[s - 1], k] - transitions[down[s - 1], l]
+    return total
