@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.inference.chain_kernels import exp_transitions, forward_backward, score_labels, viterbi
+from trellis.inference.chain_kernels import forward_backward, score_labels, viterbi
 from trellis.inference.outside_kernels import agrees, best_outside
 from trellis.inference.risk_kernels import expected_loss
 from trellis.inference.search_kernels import best_different
@@ -362,64 +362,3 @@ def dense_example(mode, loss_kind, u, a, start, end, gold, ambiguous, allowed, c
             for k in range(K):
                 d_trans[t, j, k] = x * d_trans[t, j, k] - y * work.d_trans2[t, j, k]
     return value
-
-
-@kernel
-def score_gradient_batch(
-    mode, loss_kind, epsilon, unary, transitions, start, end, offsets, first, last,
-    gold, ambiguous, allowed, cost, values, d_unary, d_trans, d_start, d_end,
-):  # fmt: skip
-    """On part scores, for sequences first..last-1: values (S,); gradients added to the ``d_`` arrays."""
-    K = unary.shape[1]
-    shared = transitions.shape[0] == 1
-    longest = 0
-    for i in range(first, last):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    work = new_work(longest, K, not shared)
-    safe = True
-    if shared:
-        safe = exp_transitions(transitions, work.ea, work.ea_t, work.shift)
-    for i in range(first, last):
-        lo, hi = offsets[i], offsets[i + 1]
-        n = hi - lo
-        if n == 0:
-            values[i] = 0.0
-            continue
-        a = transitions if shared else transitions[lo:hi]
-        al = allowed[lo:hi] if allowed.shape[0] > 0 else allowed
-        co = cost[lo:hi] if cost.shape[0] > 0 else cost
-        if mode >= FIRST_DENSE:
-            if not shared:
-                safe = exp_transitions(a, work.ea, work.ea_t, work.shift)
-            values[i] = dense_example(
-                mode, loss_kind, unary[lo:hi], a, start, end, gold[lo:hi], ambiguous[i], al, co, safe, work
-            )
-        else:
-            values[i], c = path_example(
-                mode, loss_kind, epsilon, unary[lo:hi], a, start, end, gold[lo:hi], ambiguous[i], al, co, work
-            )
-            _paths_to_dense(c, work, n, shared)
-        for t in range(n):
-            for k in range(K):
-                d_unary[lo + t, k] += work.d_unary[t, k]
-        for k in range(K):
-            d_start[k] += work.d_unary[0, k]
-            d_end[k] += work.d_unary[n - 1, k]
-        for t in range(1 if shared else n):
-            for j in range(K):
-                for k in range(K):
-                    d_trans[0 if shared else lo + t, j, k] += work.d_trans[t, j, k]
-
-
-@kernel
-def _paths_to_dense(coefficient, work, n, shared):
-    """coefficient * (1[up] - 1[down]) into ``work.d_unary`` and ``work.d_trans``."""
-    work.d_unary[:n] = 0.0
-    work.d_trans[: 1 if shared else n] = 0.0
-    for t in range(n):
-        work.d_unary[t, work.up[t]] += coefficient
-        work.d_unary[t, work.down[t]] -= coefficient
-        if t > 0:
-            s = 0 if shared else t
-            work.d_trans[s, work.up[t - 1], work.up[t]] += coefficient
-            work.d_trans[s, work.down[t - 1], work.down[t]] -= coefficient

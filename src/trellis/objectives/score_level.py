@@ -15,8 +15,9 @@ from trellis.data.labels import EncodedLabels, LabelSet, step_name
 from trellis.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.inference.shards import over_shards
 from trellis.losses import Loss, loss_of
-from trellis.objectives.example_kernels import COSTS, NO_LOSS, ZERO_ONE, score_gradient_batch
+from trellis.objectives.example_kernels import COSTS, NO_LOSS, ZERO_ONE
 from trellis.objectives.modes import Direct, Objective, objective_of
+from trellis.objectives.score_kernels import dense_scores, path_scores
 from trellis.scores.parts import ChainParts, ChainScores, FloatArray
 
 
@@ -50,11 +51,12 @@ def value_and_gradient(
             np.zeros((1, k, k)) if shared else pairs
         )  # rows of per-step transitions belong to one shard each
         d_start, d_end = np.zeros(k), np.zeros(k)
-        score_gradient_batch(
-            objective.kernel_mode, kind, step, scores.unary, scores.transitions, scores.start, scores.end,
-            scores.offsets, first, last, gold.codes, ambiguous, allowed, cost, values,
-            d_unary, d_trans, d_start, d_end,
-        )  # fmt: skip
+        data = scores.unary, scores.transitions, scores.start, scores.end, scores.offsets, first, last
+        task = gold.codes, ambiguous, allowed, cost, values, d_unary, d_trans, d_start, d_end
+        if objective.path:
+            path_scores(objective.kernel_mode, kind, step, *data, *task)
+        else:
+            dense_scores(objective.kernel_mode, kind, *data, *task)
         return d_trans, d_start, d_end
 
     start, end = np.zeros(k), np.zeros(k)
