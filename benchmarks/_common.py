@@ -131,14 +131,16 @@ class Figures:
 
     def ratio(self, name: str, ours: str, peer: str, ratio: float, at_least: float | None) -> None:
         target = "" if at_least is None else f"\u2265 {at_least:g}x"
-        self._row(name, ours, peer, f"{ratio:.2f}x", target, None if at_least is None else ratio >= at_least)
+        self.row(
+            name, ours, peer, f"{ratio:.2f}x", target, met=None if at_least is None else ratio >= at_least
+        )
 
     def value(self, name: str, ours: str, peer: str = "", target: str = "", met: bool | None = None) -> None:
-        self._row(name, ours, peer, "", target, met)
+        self.row(name, ours, peer, "", target, met=met)
 
-    def _row(self, name: str, ours: str, peer: str, ratio: str, target: str, met: bool | None) -> None:
-        word = "" if met is None else "[green]yes[/]" if met else "[red]no[/]"
-        self._table.add_row(name, ours, peer, ratio, target, word)
+    def row(self, *cells: str, met: bool | None) -> None:
+        """Any cells; ``met`` goes into the last column."""
+        self._table.add_row(*cells, "" if met is None else "[green]yes[/]" if met else "[red]no[/]")
 
     def print(self) -> None:
         Console(width=120).print(self._table)
