@@ -1,9 +1,9 @@
 """``partial_fit``: an online solver goes on where its last pass ended, over data that come in pieces.
 
 The first call fixes the encoder, the labels and the layout, with a weight for every pair of feature and
-label; on a fitted (or loaded) model these are the model's own. Each call is one pass over its data. The state of the
-solver's run (step count, averages, accumulators) is kept between calls. The regulariser stands for all data
-seen so far,
+label; on a fitted (or loaded) model these are the model's own. Each call is one pass over its data. The state
+of the solver's run (step count, averages, accumulators) is kept between calls. The regulariser stands for all
+data seen so far,
 
     sum_i c_i f_i(w) + (l2 / 2) ||w||^2,      i over the sequences of this call and of all before it,
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,20 +22,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trellis.data.labels import LabelSet
-from trellis.errors import DataError, UnsupportedError
+from trellis.errors import DataError, NumericalError, UnsupportedError
 from trellis.estimators.inspection import one_symbol_per_step
-from trellis.estimators.options import Options, checked_options, seed_of
+from trellis.estimators.options import Options, automatic_solver, checked_options, seed_of
 from trellis.estimators.training import Examples, weighted_examples, weighted_loss
 from trellis.features.encoded import Encoded, FeatureEncoder
-from trellis.objectives.modes import Direct, Objective
+from trellis.objectives.modes import Direct, Objective, Ramp
 from trellis.scores.linear import LinearLayout
 from trellis.scores.parts import FloatArray
-from trellis.solvers import Solver, Status, solver_of
+from trellis.solvers import Solver, Status
 
 if TYPE_CHECKING:
     from trellis.estimators.sequence_labeler import SequenceLabeler
-
-_AUTOMATIC = {"perceptron": "perceptron", "direct": "sgd", "log": "adagrad", "softmax_margin": "adagrad"}
 
 
 @dataclass
@@ -87,12 +86,18 @@ def continue_training(
     if isinstance(objective, Direct) and not isinstance(objective.epsilon, str):
         epsilon = objective.epsilon
         problem = problem.with_(epsilon=epsilon)
-    run = solver.start(problem, known.weights.copy(), online.rng, state=online.state)
+    rng, state = deepcopy((online.rng, online.state))  # a pass changes them, also one that fails
+    run = solver.start(problem, known.weights.copy(), rng, state=state)
     measured = run.step()
+    if not np.isfinite(run.weights).all():
+        raise NumericalError(
+            f"the weights are no longer finite after this pass of {solver.name!r}; lower its learning rate "
+            "or scale the features"
+        )
 
     history = model.history_ if online.n_seen else {}
     model._keep(known.encoder, names, known.layout, penalties, run.weights.copy())
-    model.online_ = OnlineTraining(solver.name, online.rng, n_seen, run.state)
+    model.online_ = OnlineTraining(solver.name, rng, n_seen, run.state)
     model.one_symbol_ = known.one_symbol
     model.solver_, model.epsilon_, model.epsilon_losses_ = solver.name, epsilon, None
     _record(model, history, measured)
@@ -112,8 +117,8 @@ def _known(
         return _Known(encoder, names, layout, start, one_symbol_per_step(inputs)), inputs
     if given is not None and set(given.labels) != set(model.labels_.labels):
         raise DataError(
-            f"classes are {list(given.labels)}, but the model knows {list(model.labels_.labels)}; leave classes "
-            "out after the first call"
+            f"classes are {list(given.labels)}, but the model knows {list(model.labels_.labels)}; leave "
+            "classes out after the first call"
         )
     known = _Known(model.encoder_, model.labels_, model.layout_, model.weights_, model.one_symbol_)
     return known, model.encoder_.transform(X, lengths)
@@ -126,8 +131,8 @@ def _online(model: SequenceLabeler, solver: Solver) -> OnlineTraining:
         return OnlineTraining(solver.name, np.random.default_rng(seed_of(model.random_state)))
     if online.solver != solver.name:
         raise UnsupportedError(
-            f"the last partial_fit was by solver {online.solver!r}, this one asks for {solver.name!r}; keep to "
-            "one, or begin anew with a clone of the model"
+            f"the last partial_fit was by solver {online.solver!r}, this one asks for {solver.name!r}; keep "
+            "to one, or begin anew with a clone of the model"
         )
     return online
 
@@ -136,11 +141,11 @@ def _online_solver(model: SequenceLabeler, options: Options) -> Any:
     """The solver asked for, or one that suits; it must be able to take up the state of an earlier run."""
     solver = options.solver
     if solver is None:
-        solver = solver_of(_AUTOMATIC.get(options.objective.name, "subgradient"), model.tol)
+        solver = automatic_solver(options, model.l2, model.l1, model.tol, convex=False, online=True)
     if "state" not in inspect.signature(solver.start).parameters:
         raise UnsupportedError(
-            f"solver {solver.name!r} needs all data at once; for partial_fit use 'perceptron', 'subgradient', "
-            "'sgd', 'adagrad' or 'adam'"
+            f"solver {solver.name!r} needs all data at once; for partial_fit use 'perceptron', "
+            "'subgradient', 'sgd', 'adagrad' or 'adam'"
         )
     return solver
 
@@ -148,12 +153,17 @@ def _online_solver(model: SequenceLabeler, options: Options) -> Any:
 def _refuse_what_needs_all_data(model: SequenceLabeler, objective: Objective) -> None:
     if isinstance(model.class_weight, str):
         raise UnsupportedError(
-            f"class_weight={model.class_weight!r} needs all data at once; for partial_fit give a dict of label "
-            "to weight"
+            f"class_weight={model.class_weight!r} needs all data at once; for partial_fit give a dict of "
+            "label to weight"
         )
     if not isinstance(model.holdout, str) and model.holdout is not None:
         raise UnsupportedError(
             "partial_fit does not stop early, so it takes no holdout; set holdout=None and watch score(X, y)"
+        )
+    if isinstance(objective, Ramp) and not hasattr(model, "weights_"):
+        raise UnsupportedError(
+            "the ramp objective is flat around w = 0; begin with partial_fit or fit of objective='margin', "
+            "then set_params(objective='ramp')"
         )
     if isinstance(objective, Direct) and objective.epsilon == "holdout":
         raise UnsupportedError(

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from trellis.estimators.sequence_labeler import SequenceLabeler
 
 
+_TO_THE_MINIMUM = ("cutting_plane", "frank_wolfe")
+
+
 @dataclass(frozen=True, eq=False)
 class Options:
     """What to minimise and how; ``solver`` is ``None`` where it is left to :func:`automatic_solver`."""
@@ -43,18 +46,32 @@ def checked_options(model: SequenceLabeler) -> Options:
     if not isinstance(model.solver, str) and not hasattr(model.solver, "start"):
         raise UnsupportedError(f"solver={model.solver!r}: give a name or an object of trellis.solvers")
     solver = None if automatic else solver_of(model.solver, model.tol)
-    return Options(objective_of(model.objective), loss_of(model.loss), solver)
+    objective = objective_of(model.objective)
+    if objective.name == "perceptron" and solver is not None and solver.name in _TO_THE_MINIMUM:
+        raise UnsupportedError(
+            f"the perceptron objective with an L2 norm has its minimum at w = 0, which is where "
+            f"{solver.name!r} would end; use solver='perceptron'"
+        )
+    return Options(objective, loss_of(model.loss), solver)
 
 
-def automatic_solver(objective: Objective, loss: Loss, problem: Any, tol: float | None) -> Solver:
-    """The solver that suits the problem: one with a certificate where there is one."""
-    name = {"perceptron": "perceptron", "direct": "sgd", "ramp": "subgradient"}.get(objective.name, "lbfgs")
-    if objective.uses_loss and loss.kind == "candidates":
+def automatic_solver(
+    options: Options, l2: float, l1: float, tol: float | None, *, convex: bool, online: bool = False
+) -> Solver:
+    """The solver that suits the problem, one with a certificate where there is one; ``online`` asks for one
+    that takes its data in pieces.
+    """
+    objective = options.objective
+    if objective.uses_loss and options.loss.kind == "candidates":
         name = "minibatch"
-    elif objective.name in ("margin", "slack"):
-        name = "frank_wolfe" if problem.convex and problem.l2 > 0 else "subgradient"
-    elif name == "lbfgs" and problem.l1 > 0:
-        name = "owlqn"
+    elif objective.name in ("perceptron", "direct"):
+        name = {"perceptron": "perceptron", "direct": "sgd"}[objective.name]
+    elif not objective.path:  # smooth
+        name = "adagrad" if online else "owlqn" if l1 > 0 else "lbfgs"
+    elif l2 > 0:
+        name = "frank_wolfe" if convex and not online else "subgradient"
+    else:
+        name = "sgd"
     return solver_of(name, tol)
 
 

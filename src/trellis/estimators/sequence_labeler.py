@@ -162,7 +162,9 @@ class SequenceLabeler(BaseEstimator):  # type: ignore[misc]
 
         layout = self._layout(data.examples, encoder, len(names))
         problem = self._problem(data, layout, penalties, names, objective, loss, self.l2)
-        solver = options.solver or automatic_solver(objective, loss, problem, self.tol)
+        solver = options.solver or automatic_solver(
+            options, self.l2, self.l1, self.tol, convex=problem.convex
+        )
         start = np.zeros(layout.dimension)
         if self.warm_start and hasattr(self, "weights_"):
             start = carried_over(self, layout, names, encoder)

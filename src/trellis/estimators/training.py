@@ -17,7 +17,7 @@ from trellis.losses import Hamming, Loss, WeightedHamming, class_weights, sum_by
 from trellis.objectives.example_kernels import COSTS, NO_LOSS, ZERO_ONE
 from trellis.objectives.linear_chain import LinearChainProblem, linear_chain_scores
 from trellis.objectives.linear_kernels import Task
-from trellis.objectives.modes import Direct, Objective
+from trellis.objectives.modes import Direct, Margin, Objective, Ramp
 from trellis.scores.linear import LinearLayout
 from trellis.scores.linear_kernels import Penalties
 from trellis.scores.parts import FloatArray
@@ -223,15 +223,18 @@ def train(
 ) -> Trained:
     """Run the solver; for ``Direct(epsilon="holdout")`` once for each candidate epsilon, keeping the one with
     the smallest hold-out loss.
+
+    The ramp objective is not convex, and flat around w = 0, where all labellings tie: from there the solver
+    first goes to the margin objective, its convex bound.
     """
     early = None if held_out is None else EarlyStopping(held_out, patience)
 
-    def run(one: Any, title: str) -> Solution:
+    def run(one: Any, title: str, start: FloatArray = weights) -> Solution:
         with progress_bar(title, max_iter, show) as on_iteration:
             return minimise(
                 solver,
                 one,
-                weights,
+                start,
                 max_iter=max_iter,
                 rng=np.random.default_rng(seed),
                 early_stopping=early,
@@ -240,6 +243,9 @@ def train(
 
     objective = problem.objective
     title = f"{objective.name} by {solver.name}"
+    if isinstance(objective, Ramp) and not weights.any():
+        margin = run(problem.with_(objective=Margin()), f"margin by {solver.name}, where ramp begins")
+        return Trained(run(problem, title, margin.weights))
     if not isinstance(objective, Direct) or objective.epsilon == "decay":
         return Trained(run(problem, title))
     if objective.epsilon != "holdout":
