@@ -19,8 +19,5 @@ kernel: Any = njit(
 )
 
 # For max-plus recursions: scores are never NaN there (-inf plus -inf is -inf), which lets LLVM use SIMD
-# maxima.
+# maxima. Sums keep their order.
 max_kernel: Any = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz", "nnan"})
-
-# For code that relies on the exact order of its floating-point operations.
-strict_kernel: Any = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "nsz"})

@@ -14,6 +14,7 @@ import numpy as np
 from trellis.inference.chain_kernels import (
     exp_transitions,
     forward_backward,
+    lanes,
     scaled_forward,
     score_labels,
     viterbi,
@@ -81,8 +82,9 @@ def log_partition_batch(unary, transitions, start, end, offsets, first, last, lo
     K = unary.shape[1]
     longest = _longest(offsets, first, last)
     rows = min(longest, transitions.shape[0])
-    ea, ea_t, shift = np.empty((rows, K, K)), np.empty((rows, K, K)), np.empty(rows)
-    alpha, e, scale = np.empty((longest, K)), np.empty((longest, K)), np.empty(longest)
+    size = lanes(K)
+    ea, ea_t, shift = np.zeros((rows, size, size)), np.zeros((rows, size, size)), np.empty(rows)
+    alpha, e, scale = np.empty((longest, size)), np.zeros((longest, size)), np.empty(longest)
     shared = transitions.shape[0] == 1
     safe = shared and longest > 0 and exp_transitions(transitions, ea, ea_t, shift)
     for i in range(first, last):
@@ -96,7 +98,7 @@ def log_partition_batch(unary, transitions, start, end, offsets, first, last, lo
             safe = exp_transitions(a, ea[:m], ea_t[:m], shift)
         log_z[i] = scaled_forward(u, start, end, ea_t[:m], shift, alpha, e, scale) if safe else np.nan
         if np.isnan(log_z[i]):
-            log_z[i] = filter_log_partition(u, a, start, end, alpha)
+            log_z[i] = filter_log_partition(u, a, start, end, np.empty((hi - lo, K)))
 
 
 @kernel
@@ -105,9 +107,10 @@ def marginals_batch(unary, transitions, start, end, offsets, first, last, log_z,
     K = unary.shape[1]
     longest = _longest(offsets, first, last)
     rows = min(longest, transitions.shape[0])
-    ea, ea_t, shift = np.empty((rows, K, K)), np.empty((rows, K, K)), np.empty(rows)
-    alpha, e, scale = np.empty((longest, K)), np.empty((longest, K)), np.empty(longest)
-    beta, outer = np.empty(K), np.zeros((K, K))
+    size = lanes(K)
+    ea, ea_t, shift = np.zeros((rows, size, size)), np.zeros((rows, size, size)), np.empty(rows)
+    alpha, e, scale = np.empty((longest, size)), np.zeros((longest, size)), np.empty(longest)
+    beta, outer = np.empty(size), np.zeros((size, size))
     shared = transitions.shape[0] == 1
     safe = shared and longest > 0 and exp_transitions(transitions, ea, ea_t, shift)
     for i in range(first, last):

@@ -24,7 +24,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from trellis.inference.filter_kernels import filter_marginals
-from trellis.numerics import kernel, max_kernel, strict_kernel
+from trellis.numerics import kernel, max_kernel
 
 TINY = 1e-100
 RANGE = 230.0  # exp(-RANGE) is just above TINY
@@ -58,10 +58,17 @@ def _from_bits(typingctx, x):
     return types.float64(types.int64), bitcast
 
 
-@strict_kernel
+@kernel
+def lanes(K):
+    """K rounded up to whole SIMD registers. Messages have that many entries; those beyond K are always 0."""
+    return (K + 3) // 4 * 4
+
+
+@max_kernel
 def exp_shifted(x, shift, out):
-    """out = exp(x - shift) for x <= shift, and 0 below exp(-708). A loop that LLVM turns into SIMD, unlike
-    calls of libm.
+    """out = exp(x - shift) for x <= shift; below exp(-708) it is 0.
+
+    A loop that LLVM turns into SIMD, unlike calls of libm.
     """
     for k in range(x.shape[0]):
         v = x[k] - shift
@@ -156,15 +163,35 @@ def score_labels(u, a, start, end, labels):
 
 
 @max_kernel
-def finite_range(x):
-    """The maximum, and the minimum over what is not -inf. SIMD, for scores are never NaN."""
-    top, low = -np.inf, np.inf
+def highest(x):
+    """The maximum: SIMD, for scores are never NaN."""
+    top = -np.inf
     for k in range(x.shape[0]):
-        y = x[k]
-        top = y if y > top else top
-        z = y if y > -np.inf else np.inf
-        low = z if z < low else low
-    return top, low
+        top = x[k] if x[k] > top else top
+    return top
+
+
+@max_kernel
+def lowest(x):
+    low = np.inf
+    for k in range(x.shape[0]):
+        low = x[k] if x[k] < low else low
+    return low
+
+
+@kernel
+def _spread(x):
+    """Largest less smallest: inf where anything is forbidden."""
+    return highest(x) - lowest(x)
+
+
+@kernel
+def _lost(x, e):
+    """Whether a score that is not -inf has become a probability below TINY."""
+    for k in range(x.shape[0]):
+        if e[k] < TINY and x[k] > -np.inf:
+            return True
+    return False
 
 
 @kernel
@@ -172,24 +199,21 @@ def exp_transitions(a, ea, ea_t, shift):
     """ea = exp(a - shift), and its transpose; returns whether scaled messages may use it.
 
     ``shift`` (1,) or (n,): the maximum of each matrix. A matrix whose finite scores span more than RANGE is
-    not safe.
+    not safe. ``ea`` and ``ea_t`` have ``lanes(K)`` rows and columns and come with zeros beyond K.
     """
     m, K = a.shape[0], a.shape[1]
     safe = True
     for t in range(m):
-        top, low = -np.inf, np.inf
+        top = -np.inf
         for j in range(K):
-            for k in range(K):
-                x = a[t, j, k]
-                top = x if x > top else top
-                low = x if (x < low and x > -np.inf) else low
+            top = max(top, highest(a[t, j]))
         if top == -np.inf:
-            top, low = 0.0, 0.0
+            top = 0.0
         shift[t] = top
-        if top - low > RANGE:
-            safe = False
         for j in range(K):
             exp_shifted(a[t, j], top, ea[t, j])
+            if _lost(a[t, j], ea[t, j]):
+                safe = False
             for k in range(K):
                 ea_t[t, k, j] = ea[t, j, k]
     return safe
@@ -198,24 +222,16 @@ def exp_transitions(a, ea, ea_t, shift):
 @kernel
 def _times(M, x, out):
     """out = M x, four rows at a time so that x is loaded once for four dot products."""
-    K = out.shape[0]
-    j = 0
-    while j + 3 < K:
+    size = out.shape[0]
+    for j in range(0, size, 4):
         s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-        for k in range(K):
+        for k in range(size):
             y = x[k]
             s0 += y * M[j, k]
             s1 += y * M[j + 1, k]
             s2 += y * M[j + 2, k]
             s3 += y * M[j + 3, k]
         out[j], out[j + 1], out[j + 2], out[j + 3] = s0, s1, s2, s3
-        j += 4
-    while j < K:
-        s0 = 0.0
-        for k in range(K):
-            s0 += x[k] * M[j, k]
-        out[j] = s0
-        j += 1
 
 
 @kernel
@@ -227,34 +243,38 @@ def scaled_forward(u, start, end, ea_t, shift, alpha, e, scale):
     alpha[t] = (alpha[t-1] ea) * e[t] / c_t,  scale[t] = 1 / c_t,  log Z = sum_t log c_t + max u[t] + shift.
     """
     n, K = u.shape
+    size = e.shape[1]
     step = 0 if ea_t.shape[0] == 1 else 1
     log_z = 0.0
+    # One look at all scores spares a look at every step, unless they spread widely or something is forbidden.
+    watch = not _spread(u.reshape(-1)) + _spread(start) + _spread(end) < RANGE
     for t in range(n):
         ut, et, at = u[t], e[t], alpha[t]
         if t == 0 or t == n - 1:
+            ut = at[:K]  # the message is not there yet: use its row as scratch
             for k in range(K):
-                x = ut[k]
-                if t == 0:
-                    x += start[k]
-                if t == n - 1:
-                    x += end[k]
-                at[k] = x
-            ut = at  # the messages are not there yet: use their row as scratch
-        top, low = finite_range(ut)
+                ut[k] = u[t, k]
+            if t == 0:
+                for k in range(K):
+                    ut[k] += start[k]
+            if t == n - 1:
+                for k in range(K):
+                    ut[k] += end[k]
+        top = highest(ut)
         if top == -np.inf:
             return -np.inf
-        if top - low > RANGE:
-            return np.nan
         exp_shifted(ut, top, et)
+        if watch and _lost(ut, et):
+            return np.nan
         log_z += top
         c = 0.0
         if t == 0:
-            for k in range(K):
+            for k in range(size):
                 at[k] = et[k]
                 c += et[k]
         else:
             _times(ea_t[t * step], alpha[t - 1], at)
-            for k in range(K):
+            for k in range(size):
                 at[k] *= et[k]
                 c += at[k]
             log_z += shift[t * step]
@@ -264,7 +284,7 @@ def scaled_forward(u, start, end, ea_t, shift, alpha, e, scale):
         scale[t] = r
         log_z += math.log(c)
         lost = 0.0
-        for k in range(K):
+        for k in range(size):
             x = at[k] * r
             at[k] = x
             lost += 1.0 if (x < TINY and x > 0.0) else 0.0
@@ -282,16 +302,18 @@ def scaled_backward(ea, alpha, e, scale, beta, marginals):
     message reaches are dropped from w: they carry no probability, and their beta may be as large as it
     likes.
     """
-    n, K = alpha.shape
+    n, size = alpha.shape
     step = 0 if ea.shape[0] == 1 else 1
-    for k in range(K):
+    for k in range(size):
         beta[k] = 1.0
     for t in range(n - 1, -1, -1):
         at, et, mt, r = alpha[t], e[t], marginals[t], scale[t]
-        for k in range(K):
+        for k in range(size):
             b = beta[k] if at[k] > 0.0 else 0.0
-            mt[k] = at[k] * b
+            beta[k] = b
             et[k] *= b * r
+        for k in range(mt.shape[0]):
+            mt[k] = at[k] * beta[k]
         if t > 0:
             _times(ea[t * step], et, beta)
 
@@ -325,7 +347,7 @@ def add_outer(alpha, w, outer):
 @kernel
 def pairwise_steps(ea, alpha, w, pairs):
     """pairs[t, j, k] = P(y_{t-1} = j, y_t = k) for t >= 1; row 0 is zero."""
-    n, K = alpha.shape
+    n, K = alpha.shape[0], pairs.shape[1]
     step = 0 if ea.shape[0] == 1 else 1
     pairs[0] = 0.0
     for t in range(1, n):
@@ -341,11 +363,11 @@ def forward_backward(u, a, start, end, safe, ea, ea_t, shift, alpha, e, scale, b
     where not.
 
     ``safe, ea, ea_t, shift``: from :func:`exp_transitions`. Pairwise marginals: for shared transitions
-    ``outer`` (K, K) gets the raw sum of alpha w^T, still to be multiplied by ``ea`` (once a shard is
+    ``outer`` (lanes(K) twice) gets the raw sum of alpha w^T, still to be multiplied by ``ea`` (once a shard is
     enough), and only the log-space path adds finished ones to ``pairs`` (1, K, K); for per-step transitions
     ``pairs`` (n, K, K) is written. -inf: no labelling is allowed.
     """
-    n = u.shape[0]
+    n, K = u.shape
     if n == 0:
         return 0.0
     per_step = a.shape[0] > 1 or pairs.shape[0] > 1
@@ -358,4 +380,4 @@ def forward_backward(u, a, start, end, safe, ea, ea_t, shift, alpha, e, scale, b
             else:
                 add_outer(alpha[:n], e, outer)
         return log_z
-    return filter_marginals(u, a, start, end, alpha, marginals, pairs, per_step)
+    return filter_marginals(u, a, start, end, np.empty((n, K)), marginals, pairs, per_step)

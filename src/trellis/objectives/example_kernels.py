@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.inference.chain_kernels import forward_backward, score_labels, viterbi
+from trellis.inference.chain_kernels import forward_backward, lanes, score_labels, viterbi
 from trellis.inference.outside_kernels import agrees, best_outside
 from trellis.inference.risk_kernels import expected_loss
 from trellis.inference.search_kernels import best_different
@@ -49,14 +49,14 @@ class Work(NamedTuple):
     a: NDArray[np.float64]  # (m, K, K)
     u2: NDArray[np.float64]  # (n, K) augmented or restricted scores
     v: NDArray[np.float64]  # (n, K)
-    alpha: NDArray[np.float64]  # (n, K)
-    e: NDArray[np.float64]  # (n, K)
+    alpha: NDArray[np.float64]  # (n, lanes(K)), as the messages below
+    e: NDArray[np.float64]  # (n, lanes(K))
     scale: NDArray[np.float64]  # (n,)
-    beta: NDArray[np.float64]  # (K,)
+    beta: NDArray[np.float64]  # (lanes(K),)
     ea: NDArray[np.float64]  # (m, K, K)
     ea_t: NDArray[np.float64]  # (m, K, K)
     shift: NDArray[np.float64]  # (m,)
-    outer: NDArray[np.float64]  # (K, K)
+    outer: NDArray[np.float64]  # (lanes(K), lanes(K))
     d_unary: NDArray[np.float64]  # (n, K) dense gradient
     d_trans: NDArray[np.float64]  # (m, K, K)
     d_unary2: NDArray[np.float64]  # (n, K)
@@ -74,19 +74,20 @@ def new_work(n, K, per_step):
     """Scratch for sequences of up to n steps."""
     n = max(n, 1)
     m = n if per_step else 1
+    size = lanes(K)
     return Work(
         np.empty((n, K)),
         np.zeros((m, K, K)),
         np.empty((n, K)),
         np.empty((n, K)),
-        np.empty((n, K)),
-        np.empty((n, K)),
+        np.empty((n, size)),
+        np.zeros((n, size)),
         np.empty(n),
-        np.empty(K),
-        np.zeros((m, K, K)),
-        np.zeros((m, K, K)),
+        np.empty(size),
+        np.zeros((m, size, size)),
+        np.zeros((m, size, size)),
         np.zeros(m),
-        np.zeros((K, K)),
+        np.zeros((size, size)),
         np.zeros((n, K)),
         np.zeros((m, K, K)),
         np.zeros((n, K)),

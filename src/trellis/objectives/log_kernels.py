@@ -71,7 +71,7 @@ def log_gradient(design, rows, w, penalties, task, first, last, g, values):
     safe = exp_transitions(work.a, work.ea, work.ea_t, work.shift)
     room = max(longest, BLOCK)
     u, d = np.empty((room, K)), np.empty((room, K))
-    outer, pairs = np.zeros((K, K)), np.zeros((1, K, K))
+    outer, pairs = np.zeros_like(work.outer), np.zeros((1, K, K))
     offsets, gold = design.offsets, task.gold
     i = first
     while i < last:
