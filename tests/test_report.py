@@ -1,0 +1,86 @@
+"""Reports: figures that can be opened, evaluations that agree with counting by hand."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from trellis.errors import DataError, MissingExtraError
+from trellis.report.evaluation import evaluate_labels
+from trellis.report.figures import new_figure
+from trellis.report.image_strings import ReadString, draw_strings
+
+
+def _strings(n: int) -> list[ReadString]:
+    rng = np.random.default_rng(0)
+    return [
+        ReadString(
+            rng.random((t, 8, 8)),
+            ["a"] * t,
+            {"one": ["a"] * t, "two": ["b"] * t},
+            rng.dirichlet(np.ones(2), size=t),
+        )
+        for t in range(1, n + 1)
+    ]
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_picture_is_drawn(tmp_path: Path, n: int) -> None:
+    draw_strings(tmp_path / "p.png", _strings(n), ["a", "b"], title="t", marginals_of="one")
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+    draw_strings(tmp_path / "p.svg", _strings(n), ["a", "b"], title="t", marginals_of="one")
+    assert b"<svg" in (tmp_path / "p.svg").read_bytes()
+
+
+def test_no_strings_no_picture(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no strings to draw"):
+        draw_strings(tmp_path / "p.png", [], ["a"], title="t", marginals_of="one")
+
+
+def test_matplotlib_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtraError, match=r"trellis-learn\[plot\]"):
+        new_figure(1, 1)
+
+
+def test_spans_are_scored_as_spans() -> None:
+    gold = [["B-X", "I-X", "O"], ["B-Y", "O"], ["O"]]
+    predicted = [["B-X", "I-X", "O"], ["B-X", "O"], ["O"]]
+    found = evaluate_labels(gold, predicted)
+    assert found.f1 == pytest.approx(1 / 2)  # one of two gold spans, one of two predicted
+    assert found.tokens_right == pytest.approx(5 / 6)
+    assert found.sequences_right == pytest.approx(2 / 3)
+    assert found.by_type["X"].precision == pytest.approx(1 / 2)
+    assert found.by_type["Y"].recall == 0
+    assert found.f1_interval is not None
+    assert 0 <= found.f1_interval[0] <= found.f1 <= found.f1_interval[1] <= 1
+    assert (found.n_sequences, found.n_tokens) == (3, 6)
+    assert found.headline().startswith("span F1  50.00  (95% interval ")
+
+
+def test_other_labels_are_scored_by_token() -> None:
+    found = evaluate_labels([["N", "V"], ["N"], ["B"]], [["N", "N"], ["N"], ["B"]])
+    assert found.f1 is None
+    assert found.tokens_right == pytest.approx(3 / 4)
+    assert found.by_type["N"].precision == pytest.approx(2 / 3)
+    assert found.by_type["N"].recall == 1
+    assert found.headline().startswith("tokens right  75.00  (95% interval ")
+
+
+def test_only_outside_labels_are_no_spans() -> None:
+    assert evaluate_labels([["O", "O"]], [["O", "O"]]).f1 is None
+
+
+def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
+    # sequences of 5 tokens, each right with probability 0.8: about 5 of 100 intervals should miss 0.8
+    rng = np.random.default_rng(0)
+    missed = 0
+    for _ in range(40):
+        right = rng.random((60, 5)) < 0.8
+        predicted = np.where(right, "a", "b").tolist()
+        low, high = evaluate_labels([["a"] * 5] * 60, predicted).tokens_interval
+        missed += not low <= 0.8 <= high
+    assert missed <= 8
