@@ -126,8 +126,9 @@ def hold_out(
         held = Examples(inputs, names.encode(holdout[1], like=inputs.nodes.offsets))
         return data, WeightedExamples(held, np.ones(len(held)), None)
     if not isinstance(holdout, float | np.floating) or not 0 < holdout < 1:
+        shown = holdout if isinstance(holdout, str | int | float) else f"a {type(holdout).__name__}"
         raise UnsupportedError(
-            f"holdout={holdout!r}: give a fraction between 0 and 1, a pair (X, y), None or 'auto'"
+            f"holdout is {shown}; give a fraction between 0 and 1, a pair (X, y), None or 'auto'"
         )
     n_held = round(float(holdout) * n)
     if not 0 < n_held < n:
