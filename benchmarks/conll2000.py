@@ -149,7 +149,7 @@ def training(corpus: Corpus, model: Path) -> Figures:
     reached = history[-1]["objective"]
     figures.value("objective reached", f"{reached:.2f}", f"{goal:.2f}", "not above", reached <= goal)
 
-    labeler = SequenceLabeler(template=Template.crfsuite_chunking(), n_jobs=2, tol=1e-5, **OPTIONS)
+    labeler = SequenceLabeler(template=Template.crfsuite_chunking(), n_jobs=2, tol=1e-3, **OPTIONS)
     labeler.fit(columns.without(-1), y)
     best = labeler.history_["objective"][-1]
     known = abs(best - KNOWN_OPTIMUM) < 0.5
