@@ -88,12 +88,11 @@ def continue_training(
         problem = problem.with_(epsilon=epsilon)
     rng, state = deepcopy((online.rng, online.state))  # a pass changes them, also one that fails
     run = solver.start(problem, known.weights.copy(), rng, state=state)
-    measured = run.step()
-    if not np.isfinite(run.weights).all():
-        raise NumericalError(
-            f"the weights are no longer finite after this pass of {solver.name!r}; lower its learning rate "
-            "or scale the features"
-        )
+    with np.errstate(over="ignore", invalid="ignore"):  # the status tells of weights without bounds
+        measured = run.step()
+    status = run.status()
+    if status is not None and not status.converged:
+        raise NumericalError(f"this pass of solver {solver.name!r} failed: {status.reason}")
 
     history = model.history_ if online.n_seen else {}
     model._keep(known.encoder, names, known.layout, penalties, run.weights.copy())
