@@ -13,9 +13,9 @@ from sklearn.svm import LinearSVC
 from small_chains import gold_of, labellings, loss_of_path, phi, primal, run, small_problem
 from trellis.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.objectives.linear_chain import LinearChainProblem, penalties_of
+from trellis.objectives.plane_kernels import dot_difference, list_difference, room_for_difference
 from trellis.solvers.cutting_plane import CuttingPlane
 from trellis.solvers.frank_wolfe import FrankWolfe
-from trellis.solvers.path_kernels import dot_difference, list_difference, room_for_difference
 
 VARIANTS = [
     {},

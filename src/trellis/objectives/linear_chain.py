@@ -120,13 +120,14 @@ class LinearChainProblem:
         indptr, indices, data = planes_to_rows(
             self.design,
             self.layout.rows,
-            self.layout.views(np.zeros(self.dimension)),
+            w,
             self.layout.mask,
             ups,
             downs,
             coefficients * self.task.weight,
         )
         rows = csr_array((data, indices, indptr), shape=(n, self.dimension))
+        rows.sum_duplicates()
         return values * self.task.weight, rows
 
     def scores(self, weights: FloatArray) -> ChainScores:

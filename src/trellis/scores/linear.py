@@ -140,19 +140,27 @@ class LinearLayout:
         nodes, edges = encoded.nodes, encoded.edges
         n = len(nodes.indptr) - 1
         indptr, middle = np.empty(n + 1, np.int64), np.empty(n, np.int64)
-        indices = np.empty(len(nodes.indices), np.uint32)
+        indices, places = np.empty(len(nodes.indices), np.uint32), np.empty(len(nodes.indices), np.uint32)
         given = _all_ones_or_long(nodes)
         values = given if len(given) == 1 else np.empty(len(given))
         kept = arrange(
             nodes.indptr, nodes.indices, given, self.row_of, self.n_hot, self.rows.pointer, sort,
-            indptr, middle, indices, values,
+            indptr, middle, indices, places, values,
         )  # fmt: skip
         if edges is None:
             nothing = np.zeros(1, np.int64)
             edges = Features(nothing, np.zeros(0, np.uint32), np.ones(1), 0, nothing)
         edge_values = _all_ones_or_long(edges)
         return Design(
-            nodes.offsets, indptr, middle, indices[:kept], values, edges.indptr, edges.indices, edge_values
+            nodes.offsets,
+            indptr,
+            middle,
+            indices[:kept],
+            places[:kept],
+            values,
+            edges.indptr,
+            edges.indices,
+            edge_values,
         )
 
     def to_dense(self, flat: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -27,12 +27,17 @@ LABEL = np.uint16(0x7FFF)
 
 
 class Design(NamedTuple):
-    """Arranged features of a packed batch. ``values`` has one entry, 1.0, when every value is one."""
+    """Arranged features of a packed batch. ``values`` has one entry, 1.0, when every value is one.
+
+    ``indices`` are rows. ``places`` say where a row is without a look at its pointer: the row itself if it
+    is hot, else where it begins in the flat vector.
+    """
 
     offsets: NDArray[np.int64]
     indptr: NDArray[np.int64]
     middle: NDArray[np.int64]
     indices: NDArray[np.uint32]
+    places: NDArray[np.uint32]
     values: FloatArray
     edge_indptr: NDArray[np.int64]
     edge_indices: NDArray[np.uint32]
@@ -73,7 +78,7 @@ class Penalties(NamedTuple):
 def score_steps(design, rows, w, i, u):
     """u[t] = sum_f x[t, f] W[f] for the steps of sequence i."""
     K = u.shape[1]
-    hot, flat, indices, values = w.hot, w.flat, design.indices, design.values
+    hot, flat, places, values = w.hot, w.flat, design.places, design.values
     label = rows.label
     first = design.offsets[i]
     one = values.shape[0] == 1
@@ -84,19 +89,19 @@ def score_steps(design, rows, w, i, u):
         p, middle = design.indptr[t], design.middle[t]
         if one:
             while p + 3 < middle:
-                r0, r1 = hot[indices[p]], hot[indices[p + 1]]
-                r2, r3 = hot[indices[p + 2]], hot[indices[p + 3]]
+                r0, r1 = hot[places[p]], hot[places[p + 1]]
+                r2, r3 = hot[places[p + 2]], hot[places[p + 3]]
                 for k in range(K):
                     ut[k] += (r0[k] + r1[k]) + (r2[k] + r3[k])
                 p += 4
         while p < middle:
-            r0 = hot[indices[p]]
+            r0 = hot[places[p]]
             x = 1.0 if one else values[p]
             for k in range(K):
                 ut[k] += x * r0[k]
             p += 1
         for p in range(middle, design.indptr[t + 1]):
-            q = indices[p]
+            q = places[p]
             x = 1.0 if one else values[p]
             k = label[q]
             while k < LAST:
@@ -153,14 +158,14 @@ def pull_back_steps(design, rows, g, i, d_unary):
     n, K = last - first, d_unary.shape[1]
     if n == 0:
         return
-    hot, flat, indices, values = g.hot, g.flat, design.indices, design.values
+    hot, flat, places, values = g.hot, g.flat, design.places, design.values
     label = rows.label
     one = values.shape[0] == 1
     for t in range(first, last):
         dt = d_unary[t - first]
         middle = design.middle[t]
         for p in range(design.indptr[t], middle):
-            row = hot[indices[p]]
+            row = hot[places[p]]
             if one:
                 for k in range(K):
                     row[k] += dt[k]
@@ -169,7 +174,7 @@ def pull_back_steps(design, rows, g, i, d_unary):
                 for k in range(K):
                     row[k] += x * dt[k]
         for p in range(middle, design.indptr[t + 1]):
-            q = indices[p]
+            q = places[p]
             x = 1.0 if one else values[p]
             k = label[q]
             while k < LAST:
@@ -209,17 +214,13 @@ def pull_back_edges(design, g, i, d_trans, weight):
 
 @kernel
 def weight_position(rows, n_hot, K, f, k):
-    """Where the weight of label k is for the arranged index f; -1 if its row does not score that label."""
+    """Where the weight of (row f, label k) is in the flat vector; -1 if the row does not score that label."""
     if f < n_hot:
         return np.int64(f) * K + k
-    q = np.int64(f)
-    while True:
-        here = rows.label[q]
-        if (here & LABEL) == k:
-            return q
-        if here >= LAST:
-            return np.int64(-1)
-        q += 1
+    for q in range(rows.pointer[f], rows.pointer[f + np.uint32(1)]):
+        if (rows.label[q] & LABEL) == k:
+            return np.int64(q)
+    return np.int64(-1)
 
 
 @kernel
@@ -272,13 +273,13 @@ def mark_observed(indptr, indices, gold, allowed, seen):
 
 @kernel
 def arrange(
-    indptr, indices, values, row_of, n_hot, pointer, sort, new_indptr, middle, new_indices, new_values
+    indptr, indices, values, row_of, n_hot, pointer, sort, new_indptr, middle, new_indices, places, new_values
 ):
-    """Feature ids to arranged indices: the row for hot features, which come first, the place where the row
-    begins for the rest.
+    """Feature ids to rows and places, hot rows first; features without weights are dropped. Returns the
+    number kept.
 
-    Features without weights are dropped. Returns the number kept. ``sort`` orders the tail of each step:
-    rows of one width follow each other then, which the branch predictor likes.
+    ``sort`` orders the tail of each step: rows of one width follow each other then, which the branch
+    predictor likes.
     """
     one = values.shape[0] == 1
     kept = 0
@@ -288,24 +289,26 @@ def arrange(
             row = row_of[indices[p]]
             if row < n_hot:
                 new_indices[kept] = row
+                places[kept] = row
                 if not one:
                     new_values[kept] = values[p]
                 kept += 1
         middle[t] = kept
         for p in range(indptr[t], indptr[t + 1]):
             row = row_of[indices[p]]
-            begin = pointer[row]
-            if row >= n_hot and begin < pointer[row + np.uint32(1)]:
+            if row >= n_hot and pointer[row] < pointer[row + np.uint32(1)]:
                 q = kept
                 if sort:
-                    while q > middle[t] and new_indices[q - 1] > begin:
+                    while q > middle[t] and new_indices[q - 1] > row:
                         new_indices[q] = new_indices[q - 1]
                         if not one:
                             new_values[q] = new_values[q - 1]
                         q -= 1
-                new_indices[q] = begin
+                new_indices[q] = row
                 if not one:
                     new_values[q] = values[p]
                 kept += 1
+        for q in range(middle[t], kept):
+            places[q] = pointer[new_indices[q]]
     new_indptr[indptr.shape[0] - 1] = kept
     return kept

@@ -10,7 +10,7 @@ from trellis.inference.chain_kernels import score_labels
 from trellis.numerics import kernel
 from trellis.objectives.example_kernels import PERCEPTRON, new_work, path_cost
 from trellis.objectives.linear_kernels import longest_of, path_at, score_sequence, score_shared
-from trellis.solvers.path_kernels import room_for_difference
+from trellis.objectives.plane_kernels import room_for_difference
 from trellis.solvers.plane_cache_kernels import (
     block_change,
     insert_plane,

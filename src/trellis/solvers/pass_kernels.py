@@ -27,8 +27,8 @@ from trellis.objectives.example_kernels import (
     new_work,
 )
 from trellis.objectives.linear_kernels import dense_at, longest_of, path_at, score_sequence, score_shared
+from trellis.objectives.plane_kernels import list_difference, room_for_difference
 from trellis.scores.linear_kernels import Weights, pull_back
-from trellis.solvers.path_kernels import list_difference, room_for_difference
 from trellis.solvers.update_kernels import (
     DESCENT,
     SCALE,

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.numerics import kernel
+from trellis.objectives.plane_kernels import dot_difference, list_difference
 from trellis.scores.linear_kernels import weight_position
-from trellis.solvers.path_kernels import dot_difference, list_difference
 
 
 class PlaneCache(NamedTuple):
