@@ -20,7 +20,7 @@ help:  ## list the targets
 
 test: $(VENV)/.test  ## check style, types and imports, then run the tests
 	@lint=0; $(MAKE) --no-print-directory lint || lint=1; \
-	$(BIN)/python -m pytest && { [ $$lint = 0 ] || { echo 'make lint failed, see above' >&2; exit 1; }; }
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile && { [ $$lint = 0 ] || { echo 'make lint failed, see above' >&2; exit 1; }; }
 
 demo: $(VENV)/.plot  ## read strings of handwritten digits with every objective; picture in demo_output/
 	@$(BIN)/python examples/digit_strings.py
