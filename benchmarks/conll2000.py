@@ -193,20 +193,31 @@ def perceptron(corpus: Corpus, folder: Path) -> Figures:
         lambda: cpu.extend(fastest(run.step, repeats=1)),
         max_iterations=10,
     )
-    design = problem.layout.design(
-        corpus.encoder.transform(read_columns(corpus.test_file).without(-1)), sort=False
-    )
-    scores = linear_chain_scores(problem.layout, design, problem.penalties, run.weights)
-    predicted = corpus.names.decode(Chain().best(scores).labels, scores.offsets)
-    f1 = 100 * span_report(corpus.y_test, predicted).overall.f1
+    columns = read_columns(corpus.test_file).without(-1)
+    design = problem.layout.design(corpus.encoder.transform(columns), sort=False)
+
+    def f1_of(seed: int) -> float:
+        run = PerceptronSolver().start(problem, np.zeros(problem.dimension), np.random.default_rng(seed))
+        for _ in range(10):
+            run.step()
+        scores = linear_chain_scores(problem.layout, design, problem.penalties, run.weights)
+        predicted = corpus.names.decode(Chain().best(scores).labels, scores.offsets)
+        return 100 * span_report(corpus.y_test, predicted).overall.f1
+
+    f1s = [f1_of(seed) for seed in range(5)]  # one order of the sentences says little: F1 varies by 0.3
     tagger = pycrfsuite.Tagger()
     tagger.open(str(folder / "ap.crf"))
     theirs = 100 * span_report(corpus.y_test, [tagger.tag(x) for x in corpus.X_test]).overall.f1
     figures = Figures("Averaged perceptron")
     figures.times("averaged perceptron, one pass", min(cpu), min(trainer.cpu), 3)
     figures.times("averaged perceptron, passes 2 to 10", sum(cpu[1:]), sum(trainer.cpu))
+    spread = f"{min(f1s):.2f} to {max(f1s):.2f}"
     figures.value(
-        f"test chunk F1 after {len(cpu)} passes", f"{f1:.2f}", f"{theirs:.2f}", "\u2265 93.4", f1 >= 93.4
+        f"test chunk F1 after 10 passes, mean of seeds 0 to 4 ({spread})",
+        f"{np.mean(f1s):.2f}",
+        f"{theirs:.2f}",
+        "\u2265 93.4",
+        float(np.mean(f1s)) >= 93.4,
     )
     return figures
 
