@@ -169,7 +169,7 @@ def training(corpus: Corpus, model: Path) -> Figures:
 
     at_theirs = objective_at(problem, exported_weights(tagger, encoder, corpus.names, problem.layout))
     check(
-        abs(at_theirs - goal) < 1e-3 * goal / 100,
+        abs(at_theirs - goal) < 1e-6 * goal,
         f"objective at CRFsuite's weights {at_theirs}, it says {goal}",
     )
     figures.value("our objective at CRFsuite's weights", f"{at_theirs:.4f}", f"{goal:.4f}", "equal", True)
