@@ -12,6 +12,7 @@ from scipy.sparse import csr_array, csr_matrix
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import (
     check_no_attributes_set_in_init,
     check_parameters_default_constructible,
@@ -199,6 +200,17 @@ def test_length_one_is_logistic_regression() -> None:
     peer = LogisticRegression(C=0.5, fit_intercept=False, tol=1e-10, max_iter=1000).fit(X, y)
     ours = np.concatenate(model.predict_marginals(X, lengths=np.ones(60, int)))
     assert_allclose(ours, peer.predict_proba(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["frank_wolfe", "cutting_plane"])
+def test_length_one_is_the_multiclass_svm(solver: str) -> None:
+    rng = np.random.default_rng(1)
+    X, y, ones = rng.normal(size=(60, 4)), rng.integers(3, size=60), np.ones(60, int)
+    model = SequenceLabeler("margin", solver=solver, l2=2.0, boundaries=False, tol=1e-7, max_iter=5000)
+    model.fit(X, y, lengths=ones)
+    peer = LinearSVC(C=0.5, multi_class="crammer_singer", fit_intercept=False, tol=1e-9, max_iter=100_000)
+    peer.fit(X, y)
+    assert_allclose(model.scores(X, lengths=ones).unary, peer.decision_function(X), atol=1e-3)
 
 
 def test_sample_weight_two_is_the_example_twice() -> None:
@@ -450,7 +462,7 @@ PATHS = ("perceptron", "margin", "slack", "direct", "ramp")
 WAYS = [
     *product((*SMOOTH, *PATHS), ["auto"]),
     *product(SMOOTH, ["lbfgs", "sgd", "adagrad", "adam", "minibatch"]),
-    *product(SMOOTH[:2], ["owlqn"]),
+    *product(SMOOTH[:2], ["owlqn", "sag"]),
     *product(PATHS, ["sgd", "adagrad", "adam"]),
     *product(["perceptron", "margin", "slack", "ramp"], ["minibatch"]),
     *product(["perceptron", "margin", "slack", "ramp"], ["subgradient"]),
