@@ -364,8 +364,8 @@ def forward_backward(u, a, start, end, safe, ea, ea_t, shift, alpha, e, scale, b
 
     ``safe, ea, ea_t, shift``: from :func:`exp_transitions`. Pairwise marginals: for shared transitions
     ``outer`` (lanes(K) twice) gets the raw sum of alpha w^T, still to be multiplied by ``ea`` (once a shard
-    is enough), and only the log-space path adds finished ones to ``pairs`` (1, K, K); for per-step transitions
-    ``pairs`` (n, K, K) is written. -inf: no labelling is allowed.
+    is enough), and only the log-space path adds finished ones to ``pairs`` (1, K, K); for per-step
+    transitions ``pairs`` (n, K, K) is written. -inf: no labelling is allowed.
     """
     n, K = u.shape
     if n == 0:
