@@ -317,6 +317,31 @@ def test_options_that_cannot_be_used(folder: Path, tmp_path: Path, options: list
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("name", ["perceptron", "subgradient", "sgd", "adagrad", "adam"])
+def test_averaging_can_be_switched_off(name: str) -> None:
+    from trellis.cli.train import _solver
+
+    assert _solver(name, average=True) == name
+    assert not _solver(name, average=False).average
+
+
+def test_the_direct_objective_by_options(folder: Path, tmp_path: Path) -> None:
+    options = [
+        "--objective",
+        "direct",
+        "--epsilon",
+        2.5,
+        "--sign",
+        "worse",
+        "--max-iter",
+        2,
+        "--holdout",
+        0.25,
+    ]
+    run("train", folder / "train.txt", "-o", tmp_path / "m", "-q", *options)
+    assert "Direct(epsilon=2.5, sign='worse'" in run("inspect", tmp_path / "m")
+
+
 def test_files_that_do_not_fit_the_model(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="has 1 columns, but the model was trained on 3"):
         run("tag", folder / "model", stdin="the\ncat\n")

@@ -113,7 +113,8 @@ def _solver(name: str, average: bool) -> Any:
     solver: Any = None if name == "auto" else solver_of(name)
     if solver is None or "average" not in {field.name for field in fields(solver)}:
         raise UnsupportedError(f"--no-average needs a --solver that averages its weights, not {name}")
-    return replace(solver, average=False)
+    # where there are several ways to average, "not at all" is None
+    return replace(solver, average=None if isinstance(solver.average, str) else False)
 
 
 def _constraints(constraints: str | None) -> str | list[tuple[str, str]] | None:
