@@ -112,7 +112,7 @@ def test_adagrad_and_adam_are_the_plain_iterations(objective: str, options: dict
     problem = small_problem(objective, 3, **options)
     touch = np.array([rows_of(problem, i) for i in range(problem.n_examples)])
     share = problem.l2 / np.maximum(touch.sum(axis=0), 1)
-    for solver, name in ((AdaGrad(0.3), "adagrad"), (Adam(0.05), "adam")):
+    for solver, name in ((AdaGrad(0.3), "adagrad"), (Adam(0.05, average=False), "adam")):
         squares, moments = np.zeros(problem.dimension), np.zeros(problem.dimension)
 
         def update(w: np.ndarray, i: int, t: int, name=name, squares=squares, moments=moments) -> np.ndarray:

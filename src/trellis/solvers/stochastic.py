@@ -20,7 +20,11 @@ sqrt(t) and SGD's rate falls likewise, eta_t = learning_rate / sqrt(t), whatever
 mean of all w_t. Each pass measures ``pass_objective``: the sum as seen during the pass, each f_i at the
 weights of its visit, plus (l2 / 2) ||w||^2 at the end of it; and for path objectives ``mistakes``
 (predictions that differ from the gold labelling) or ``violations`` (of the margin). These solvers run for
-as many passes as they are given."""
+as many passes as they are given.
+
+The default rates are those that came nearest to the optimum of the log objective on OCR letters (704 words)
+in ten passes: 4% above it for SGD, 8% for Adam, 18% for AdaGrad, and more at a third or thrice the rate.
+"""
 
 from __future__ import annotations
 
@@ -133,7 +137,7 @@ class SGD:
 class AdaGrad:
     """Stochastic gradient descent with a rate per weight that falls with the gradients it has seen."""
 
-    learning_rate: float = 0.1
+    learning_rate: float = 0.3
     average: bool = False
 
     name = "adagrad"
@@ -154,7 +158,7 @@ class Adam:
     """Lazy Adam: moments with decay rates 0.9 and 0.999, updated only where a sequence touches them."""
 
     learning_rate: float = 0.01
-    average: bool = False
+    average: bool = True
 
     name = "adam"
 
