@@ -9,10 +9,11 @@ planes' inner products at hand this costs next to nothing, and it nearly solves 
 *exact* pass of such visits in random order, followed by ``cached_passes`` passes without the oracle. Each
 is one call of a kernel.
 
-Measured on OCR letters (704 words, 26 labels) to a relative gap of 1e-3, without cached passes: more than 200
-passes with one inner step, about 120 with ten. Cached passes, on a shared machine: 141 steps and 1.7 s of CPU
-with none, 68 and 1.1 s with one, 50 and 1.2 s with two. The average of the iterates (``average``: sum_t t w_t
-/ sum_t t over visits) has the smaller primal for about the first twenty steps only, so it is off by default.
+Measured on OCR letters (704 words, 26 labels) to a relative gap of 1e-3: without cached passes more than
+200 steps with one inner step, 113 with ten. With one cached pass 64 steps, with two 44, at about the same
+CPU time (1.5, 1.3 and 1.3 s on a shared machine; a cached pass saves more when labels are many). The
+average of the iterates (``average``: sum_t t w_t / sum_t t over visits) has the smaller primal for about
+the first twenty steps only, so it is off by default.
 
 Bounds: the dual is known after every pass. The primal F(w) takes a sweep of the oracle at fixed weights; it
 is computed in every fifth pass, and when the sum of block gaps seen during the pass says that ``tol`` may
