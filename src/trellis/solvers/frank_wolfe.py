@@ -11,7 +11,7 @@ is one call of a kernel.
 
 Measured on OCR letters (704 words, 26 labels) to a relative gap of 1e-3: without cached passes more than
 200 steps with one inner step, 113 with ten. With one cached pass 64 steps, with two 44, at about the same
-CPU time (1.5, 1.3 and 1.3 s on a shared machine; a cached pass saves more when labels are many). The
+CPU time (1.5, 1.3 and 1.3 s on a shared machine; a cached pass spares the oracle's K^2). The
 average of the iterates (``average``: sum_t t w_t / sum_t t over visits) has the smaller primal for about
 the first twenty steps only, so it is off by default.
 
