@@ -76,6 +76,7 @@ class ClockedTrainer(pycrfsuite.Trainer):
         self._last: tuple[float, float] | None = None
         self.cpu: list[float] = []  # of passes, or of iterations that evaluated the objective once
         self.wall: list[float] = []
+        self.total_cpu = 0.0  # of all iterations but the first
         self.losses: list[float] = []
 
     def message(self, message: str) -> None:
@@ -87,6 +88,8 @@ class ClockedTrainer(pycrfsuite.Trainer):
         elif found := re.match(r"Line search trials: (\d+)", message):
             self._trials = int(found[1])
         elif message.startswith("Seconds required for this iteration"):
+            if self._last is not None:
+                self.total_cpu += self._now[0] - self._last[0]
             if self._last is not None and self._trials == 1:
                 self.cpu.append(self._now[0] - self._last[0])
                 self.wall.append(self._now[1] - self._last[1])
