@@ -64,8 +64,10 @@ def automatic_solver(
     objective = options.objective
     if objective.uses_loss and options.loss.kind == "candidates":
         name = "minibatch"
-    elif objective.name in ("perceptron", "direct"):
-        name = {"perceptron": "perceptron", "direct": "sgd"}[objective.name]
+    elif objective.name == "perceptron":
+        name = "perceptron"
+    elif objective.path and not objective.convex:  # direct, ramp: Pegasos' first steps would undo where they begin
+        name = "sgd"
     elif not objective.path:  # smooth
         name = "adagrad" if online else "owlqn" if l1 > 0 else "lbfgs"
     elif l2 > 0:

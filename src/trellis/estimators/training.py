@@ -211,6 +211,19 @@ class Trained:
     epsilon_losses: dict[float, float] | None = None
 
 
+def beginning_of(objective: Objective) -> Objective | None:
+    """The objective to begin with at w = 0, where all labellings tie and some objectives know no direction.
+
+    Ramp is flat there: it begins at margin, its convex bound. Moving away from worse labellings has no
+    better one to move to: it begins where moving toward better ones ends.
+    """
+    if isinstance(objective, Ramp):
+        return Margin()
+    if isinstance(objective, Direct) and objective.sign == "worse":
+        return replace(objective, sign="better")
+    return None
+
+
 def train(
     problem: Any,
     solver: Solver,
@@ -225,12 +238,16 @@ def train(
     """Run the solver; for ``Direct(epsilon="holdout")`` once for each candidate epsilon, keeping the one with
     the smallest hold-out loss.
 
-    The ramp objective is not convex, and flat around w = 0, where all labellings tie: from there the solver
-    first goes to the margin objective, its convex bound.
+    Where an objective has nothing to hold on to at w = 0, the solver first goes somewhere else, see
+    :func:`beginning_of`.
     """
     early = None if held_out is None else EarlyStopping(held_out, patience)
 
-    def run(one: Any, title: str, start: FloatArray = weights) -> Solution:
+    def run(one: Any, title: str) -> Solution:
+        begin = beginning_of(one.objective)
+        start = weights
+        if begin is not None and not weights.any():
+            start = run(one.with_(objective=begin), f"{title}, where it begins").weights
         with progress_bar(title, max_iter, show) as on_iteration:
             return minimise(
                 solver,
@@ -244,9 +261,6 @@ def train(
 
     objective = problem.objective
     title = f"{objective.name} by {solver.name}"
-    if isinstance(objective, Ramp) and not weights.any():
-        margin = run(problem.with_(objective=Margin()), f"margin by {solver.name}, where ramp begins")
-        return Trained(run(problem, title, margin.weights))
     if not isinstance(objective, Direct) or objective.epsilon == "decay":
         return Trained(run(problem, title))
     if objective.epsilon != "holdout":

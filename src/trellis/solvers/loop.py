@@ -95,6 +95,8 @@ def minimise(
     run = solver.start(problem, np.array(weights, dtype=np.float64), rng)
     history: dict[str, list[float]] = {}
     best_loss, best_weights, since_best = np.inf, run.weights, 0
+    if early_stopping is not None and weights.any():
+        best_loss, best_weights = early_stopping.loss(weights), np.array(weights)
     status = None
     iteration = 0
     began = time.perf_counter()
@@ -136,5 +138,5 @@ def _ran_out(history: dict[str, list[float]], max_iter: int) -> str:
     elif "gradient_norm" in last:
         still = f" with a gradient norm of {last['gradient_norm']:.3g}"
     else:
-        still = ""
+        return f"max_iter={max_iter} was reached; raise max_iter for more passes"
     return f"max_iter={max_iter} was reached{still}; raise max_iter or tol"

@@ -104,16 +104,22 @@ class Subgradient:
 
 @dataclass(frozen=True)
 class SGD:
-    """Stochastic gradient descent with L2 shrinkage."""
+    """Stochastic gradient descent with L2 shrinkage.
 
-    learning_rate: float = 0.1
+    ``learning_rate=None`` is 0.1, and 0.1 / m for the direct objectives, with m the mean squared length of
+    a step's features: there one update must move a score by less than epsilon, or y_direct and y_hat soon
+    agree everywhere.
+    """
+
+    learning_rate: float | None = None
     schedule: Literal["constant", "sqrt", "inverse"] = "inverse"
     average: bool = True
 
     name = "sgd"
 
     def __post_init__(self) -> None:
-        check_rate(self.learning_rate)
+        if self.learning_rate is not None:
+            check_rate(self.learning_rate)
         if self.schedule not in SCHEDULES:
             raise DataError(f"schedule={self.schedule!r} is unknown; use one of {', '.join(SCHEDULES)}")
 
@@ -124,10 +130,11 @@ class SGD:
         schedule = SCHEDULES[self.schedule]
         if isinstance(problem.objective, Direct) and problem.objective.epsilon == "decay":
             schedule = rules.SQRT
-        rule = new_rule(problem, rules.DESCENT, schedule, self.learning_rate, 2 * self.average)
+        rate = _own_rate(problem) if self.learning_rate is None else self.learning_rate
+        rule = new_rule(problem, rules.DESCENT, schedule, rate, 2 * self.average)
         if schedule != rules.INVERSE and rule.rate * rule.decay >= 1.0:
             raise UnsupportedError(
-                f"learning_rate={self.learning_rate} times l2 / n = {rule.decay:.3g} is not below 1, so the "
+                f"learning_rate={rate} times l2 / n = {rule.decay:.3g} is not below 1, so the "
                 "weights would change sign as they shrink; lower learning_rate, or use schedule='inverse'"
             )
         return OnlineRun(problem, weights, rng, rule, state)
@@ -171,6 +178,14 @@ class Adam:
         problem = linear_chain_problem(problem, self.name)
         rule = new_rule(problem, rules.ADAM, rules.CONSTANT, self.learning_rate, 2 * self.average)
         return OnlineRun(problem, weights, rng, rule, state)
+
+
+def _own_rate(problem: LinearChainProblem) -> float:
+    if not isinstance(problem.objective, Direct):
+        return 0.1
+    values, size = problem.design.values, len(problem.design.indices)
+    squares = float(size) if len(values) == 1 else float(values[:size] @ values[:size])
+    return 0.1 * len(problem.task.gold) / squares if squares > 0 else 0.1
 
 
 def check_rate(rate: float) -> None:
