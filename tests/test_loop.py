@@ -70,7 +70,7 @@ def test_finishing_in_the_last_iteration_is_convergence() -> None:
 @pytest.mark.parametrize(
     ("measured", "says"),
     [
-        ({"objective": 1.0}, "max_iter=3 was reached; raise max_iter or tol"),
+        ({"objective": 1.0}, "max_iter=3 was reached; raise max_iter for more passes"),
         (
             {"gradient_norm": 0.25},
             "max_iter=3 was reached with a gradient norm of 0.25; raise max_iter or tol",

@@ -66,7 +66,7 @@ def automatic_solver(
         name = "minibatch"
     elif objective.name == "perceptron":
         name = "perceptron"
-    elif objective.path and not objective.convex:  # direct, ramp: Pegasos' first steps would undo where they begin
+    elif objective.path and not objective.convex:  # Pegasos would undo where these begin
         name = "sgd"
     elif not objective.path:  # smooth
         name = "adagrad" if online else "owlqn" if l1 > 0 else "lbfgs"
