@@ -249,7 +249,7 @@ def train(
         if begin is not None and not weights.any():
             start = run(one.with_(objective=begin), f"{title}, where it begins").weights
         with progress_bar(title, max_iter, show) as on_iteration:
-            return minimise(
+            solution: Solution = minimise(
                 solver,
                 one,
                 start,
@@ -258,6 +258,7 @@ def train(
                 early_stopping=early,
                 on_iteration=on_iteration,
             )
+            return solution
 
     objective = problem.objective
     title = f"{objective.name} by {solver.name}"

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from trellis.scores.parts import FloatArray
 
@@ -77,6 +78,9 @@ class EarlyStopping:
     min_improvement: float = 0.0
 
 
+# Solvers' vector work is bound by memory: a second BLAS thread gains nothing, and spins on a core that a
+# shard needs.
+@threadpool_limits.wrap(limits=1, user_api="blas")
 def minimise(
     solver: Solver,
     problem: Any,
