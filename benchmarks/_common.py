@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from threadpoolctl import ThreadpoolController
 
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.estimators.training import Examples, linear_problem
@@ -160,11 +161,16 @@ def check(right: bool, what: str) -> None:
 
 
 def run_until(run: Any, key: str, goal: float, max_steps: int) -> list[dict[str, float]]:
-    """Step a solver's run until ``key`` is at most ``goal``; what it measured, with CPU and wall seconds."""
+    """Step a solver's run until ``key`` is at most ``goal``; what it measured, with CPU and wall seconds.
+
+    One BLAS thread, as in :func:`trellis.solvers.minimise`.
+    """
     history: list[dict[str, float]] = []
+    blas = ThreadpoolController()
     cpu, wall = time.process_time(), time.perf_counter()
     for _ in range(max_steps):
-        measured = dict(run.step())
+        with blas.limit(limits=1, user_api="blas"):
+            measured = dict(run.step())
         measured["cpu"], measured["wall"] = time.process_time() - cpu, time.perf_counter() - wall
         history.append(measured)
         if measured[key] <= goal or run.status() is not None:

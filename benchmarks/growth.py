@@ -3,8 +3,9 @@
 Each piece of work is timed (one thread, CPU, compiled, least of several repeats) over a wide range of one
 size with the others fixed. The exponent is the slope of log time over log size by least squares; it should be
 at most 1.05 for length and number, and at most 2.1 for K. The slope over the last three doublings is shown
-too: fixed costs no longer flatter it. On the way up there is one jump by a factor of 1.5 to 2, where scratch
-of tens of megabytes comes fresh from the operating system at each call; time is linear before it and after.
+too: fixed costs no longer flatter it. On the way up in length there is one jump, by a factor of 1.5 to 2.5,
+where the scratch of a single long sequence grows to tens of megabytes and comes fresh from the operating
+system at each call (page faults); it counts in the exponents as it is.
 
     python benchmarks/growth.py [--quick] [--picture growth.png]
 """

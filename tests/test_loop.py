@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info
 
 from trellis.solvers.loop import EarlyStopping, Solution, Status, minimise
 
@@ -186,3 +187,22 @@ def test_the_caller_s_weights_are_not_touched() -> None:
     weights = np.zeros(2)
     minimise(Script(), None, weights, max_iter=3, rng=np.random.default_rng(0))
     assert not weights.any()
+
+
+def test_a_step_has_one_blas_thread_and_the_caller_s_number_comes_back() -> None:
+    class Watching(Script):
+        def start(self, problem: object, weights: np.ndarray, rng: np.random.Generator) -> ScriptRun:
+            step = (watched := super().start(problem, weights, rng)).step
+            watched.step = lambda: inside.append(blas_threads()) or step()  # type: ignore[func-returns-value,method-assign]
+            return watched
+
+    inside: list[set[int]] = []
+    before = blas_threads()
+    run(Watching(finish_at=2))
+    assert all(threads <= {1} for threads in inside)
+    assert len(inside) == 2
+    assert blas_threads() == before
+
+
+def blas_threads() -> set[int]:
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
