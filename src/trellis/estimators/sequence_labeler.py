@@ -375,5 +375,18 @@ class SequenceLabeler(BaseEstimator):  # type: ignore[misc]
         """Write the model to one file; :func:`trellis.load` reads it. No code is stored in it."""
         from trellis.estimators.persistence import save
 
-        check_is_fitted(self, "weights_")
         save(self, path)
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The fitted model as JSON values and arrays."""
+        from trellis.estimators.labeler_state import labeler_to_state
+
+        check_is_fitted(self, "weights_")
+        return labeler_to_state(self)
+
+    @classmethod
+    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> SequenceLabeler:
+        """The model that :meth:`to_state` described."""
+        from trellis.estimators.labeler_state import labeler_from_state
+
+        return labeler_from_state(meta, arrays)
