@@ -28,8 +28,17 @@ _SOLVERS = {
 }
 SOLVERS = tuple(_SOLVERS)
 
+# differences of convex functions: other problems, another loop
+_DC = {
+    "ArrayDC": "dc",
+    "DCProblem": "dc",
+    "DCSolution": "dc",
+    "minimise_dc": "dc",
+}
+
 if TYPE_CHECKING:
     from trellis.solvers.cutting_plane import CuttingPlane
+    from trellis.solvers.dc import ArrayDC, DCProblem, DCSolution, minimise_dc
     from trellis.solvers.frank_wolfe import FrankWolfe
     from trellis.solvers.minibatch import MiniBatch
     from trellis.solvers.perceptron import Perceptron
@@ -45,7 +54,10 @@ __all__ = [
     "SOLVERS",
     "AdaGrad",
     "Adam",
+    "ArrayDC",
     "CuttingPlane",
+    "DCProblem",
+    "DCSolution",
     "EarlyStopping",
     "FrankWolfe",
     "MiniBatch",
@@ -56,11 +68,14 @@ __all__ = [
     "Subgradient",
     "default_iterations",
     "minimise",
+    "minimise_dc",
     "solver_of",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _DC:
+        return getattr(import_module(f"trellis.solvers.{_DC[name]}"), name)
     for class_name, module, _ in _SOLVERS.values():
         if name == class_name:
             return getattr(import_module(f"trellis.solvers.{module}"), name)
