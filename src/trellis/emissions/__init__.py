@@ -1,7 +1,25 @@
-"""Emissions: what the states of a hidden Markov model emit."""
+"""Emissions: what the states of a hidden Markov model emit, each with its own M-step.
+
+``Categorical``, ``Poisson``, ``Gaussian``, ``GaussianMixture``, ``Product`` of several, and ``Emission``, the
+interface for your own (:func:`register` makes models that use it loadable).
+"""
 
 from __future__ import annotations
 
-from trellis.emissions.emission import Emission
+from trellis.emissions.categorical import Categorical
+from trellis.emissions.emission import Emission, Statistics
+from trellis.emissions.poisson import Poisson
+from trellis.emissions.registry import emission_from_state, emission_to_state, register
 
-__all__ = ["Emission"]
+__all__ = [
+    "Categorical",
+    "Emission",
+    "Poisson",
+    "Statistics",
+    "emission_from_state",
+    "emission_to_state",
+    "register",
+]
+
+for _kind in (Categorical, Poisson):
+    register(_kind)
