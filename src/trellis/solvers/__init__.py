@@ -34,6 +34,7 @@ _DC = {
     "DCProblem": "dc",
     "DCSolution": "dc",
     "minimise_dc": "dc",
+    "truncated_least_squares": "robust_regression",
 }
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from trellis.solvers.minibatch import MiniBatch
     from trellis.solvers.perceptron import Perceptron
     from trellis.solvers.quasi_newton import LBFGS, OWLQN
+    from trellis.solvers.robust_regression import truncated_least_squares
     from trellis.solvers.sag import SAG
     from trellis.solvers.stochastic import SGD, AdaGrad, Adam, Subgradient
 
@@ -70,6 +72,7 @@ __all__ = [
     "minimise",
     "minimise_dc",
     "solver_of",
+    "truncated_least_squares",
 ]
 
 

@@ -87,6 +87,12 @@ class DCSolution(Generic[U]):
     status: Status
     history: dict[str, list[float]] = field(default_factory=dict)
     n_iter: int = 0
+    interrupted: bool = False  # from the keyboard: whoever runs several starts should end with this one
+
+    @property
+    def objective(self) -> float:
+        """The primal at ``point``; infinite if the run was interrupted before it was known."""
+        return self.history["primal"][-1] if self.history["primal"] else np.inf
 
 
 def minimise_dc(
@@ -110,7 +116,7 @@ def minimise_dc(
     if not tol >= 0:
         raise DataError(f"tol is {tol}; give the least fall of the objective worth another iteration, or 0")
     run = _Run(problem, u, rounding)
-    status = None
+    status, interrupted = None, False
     began = time.perf_counter()
     try:
         run.begin()
@@ -122,10 +128,12 @@ def minimise_dc(
             if on_iteration is not None:
                 on_iteration(run.n_iter, {key: values[-1] for key, values in run.history.items()}, run.point)
     except KeyboardInterrupt:
+        interrupted = True
         status = Status(False, "interrupted from the keyboard; the point reached so far is kept")
     if status is None:
         status = Status(False, _ran_out(run.history["primal"], max_iter, tol))
-    return DCSolution(run.point, Status(status.converged, status.reason, run.n_iter), run.history, run.n_iter)
+    status = Status(status.converged, status.reason, run.n_iter)
+    return DCSolution(run.point, status, run.history, run.n_iter, interrupted)
 
 
 class _Run(Generic[U, V]):
