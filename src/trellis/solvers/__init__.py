@@ -33,6 +33,7 @@ _DC = {
     "ArrayDC": "dc",
     "DCProblem": "dc",
     "DCSolution": "dc",
+    "fit_mixture": "mixture",
     "minimise_dc": "dc",
     "truncated_least_squares": "robust_regression",
 }
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from trellis.solvers.dc import ArrayDC, DCProblem, DCSolution, minimise_dc
     from trellis.solvers.frank_wolfe import FrankWolfe
     from trellis.solvers.minibatch import MiniBatch
+    from trellis.solvers.mixture import fit_mixture
     from trellis.solvers.perceptron import Perceptron
     from trellis.solvers.quasi_newton import LBFGS, OWLQN
     from trellis.solvers.robust_regression import truncated_least_squares
@@ -69,6 +71,7 @@ __all__ = [
     "Status",
     "Subgradient",
     "default_iterations",
+    "fit_mixture",
     "minimise",
     "minimise_dc",
     "solver_of",
