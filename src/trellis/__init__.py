@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 # public name -> module that defines it (a module stands for itself)
 _EXPORTS = {
+    "MEMM": "trellis.estimators.memm",
     "SequenceLabeler": "trellis.estimators.sequence_labeler",
     "load": "trellis.estimators.persistence",
     "ChainScores": "trellis.scores.parts",
@@ -23,6 +24,7 @@ _EXPORTS = {
 }
 
 __all__ = [
+    "MEMM",
     "ChainScores",
     "SequenceLabeler",
     "Sequences",
@@ -37,6 +39,7 @@ __all__ = [
 if TYPE_CHECKING:
     from trellis import losses, metrics, objectives, solvers
     from trellis.data.sequences import Sequences
+    from trellis.estimators.memm import MEMM
     from trellis.estimators.persistence import load
     from trellis.estimators.sequence_labeler import SequenceLabeler
     from trellis.scores.parts import ChainScores

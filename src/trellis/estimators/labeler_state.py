@@ -1,4 +1,4 @@
-"""The state of a ``SequenceLabeler``: parameters and names as JSON, all that is large as arrays.
+"""The state of labellers of chains: parameters and names as JSON, all that is large as arrays.
 
 Reading trusts nothing: kernels index without bounds checks, so every array that they index with is checked
 against the sizes it must fit before the model is given out.
@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from trellis.data.labels import LabelSet
 from trellis.errors import ModelFileError
+from trellis.estimators.chain_labeler import ChainLabeler
 from trellis.estimators.parameters import parameters_from_json, parameters_to_json
 from trellis.estimators.sequence_labeler import SequenceLabeler
-from trellis.features.encoded import FeatureEncoder
+from trellis.features.encoded import FeatureEncoder, State
 from trellis.features.encoders import encoder_from_state
 from trellis.features.template_encoder import TemplateEncoder
 from trellis.scores.linear import LinearLayout
@@ -25,22 +26,41 @@ from trellis.scores.parts import FloatArray
 from trellis.solvers.loop import Status
 
 
-def labeler_to_state(model: SequenceLabeler) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def labeler_to_state(model: SequenceLabeler) -> State:
     """What :func:`labeler_from_state` reads."""
+    epsilon_losses = model.epsilon_losses_
+    meta, arrays = chain_to_state(model)
+    meta |= {
+        "solver": model.solver_,
+        "epsilon": model.epsilon_,
+        "epsilon_losses": None if epsilon_losses is None else list(epsilon_losses.items()),
+        "one_symbol": model.one_symbol_,
+    }
+    return meta, arrays
+
+
+def labeler_from_state(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> SequenceLabeler:
+    """The model, once everything about it is checked."""
+    model = SequenceLabeler(**parameters_from_json(meta["parameters"]))
+    restore_chain(model, meta, arrays)
+    model.solver_, model.epsilon_ = meta["solver"], meta["epsilon"]
+    losses = meta["epsilon_losses"]
+    model.epsilon_losses_ = None if losses is None else dict(map(tuple, losses))
+    model.one_symbol_ = bool(meta["one_symbol"])
+    return model
+
+
+def chain_to_state(model: ChainLabeler) -> State:
+    """What :func:`restore_chain` reads: all that labellers of chains have in common."""
     encoder_meta, encoder_arrays = model.encoder_.to_state()
     layout_meta, layout_arrays = model.layout_.to_state()
-    epsilon_losses = model.epsilon_losses_
     meta = {
         "parameters": parameters_to_json(model.get_params(deep=False)),
         "labels": model.labels_.to_state(),
         "encoder": encoder_meta,
         "layout": layout_meta,
         "status": asdict(model.status_),
-        "solver": model.solver_,
-        "epsilon": model.epsilon_,
-        "epsilon_losses": None if epsilon_losses is None else list(epsilon_losses.items()),
         "history": model.history_,
-        "one_symbol": model.one_symbol_,
     }
     arrays: dict[str, NDArray[Any]] = {
         "weights": model.weights_,
@@ -51,9 +71,8 @@ def labeler_to_state(model: SequenceLabeler) -> tuple[dict[str, Any], dict[str, 
     return meta, arrays
 
 
-def labeler_from_state(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> SequenceLabeler:
-    """The model, once everything about it is checked."""
-    model = SequenceLabeler(**parameters_from_json(meta["parameters"]))
+def restore_chain(model: ChainLabeler, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Give a new model what was learned, once everything about it is checked."""
     encoder = encoder_from_state(meta["encoder"], _under("encoder.", arrays))
     if isinstance(encoder, TemplateEncoder):
         model.template = encoder.template
@@ -66,11 +85,6 @@ def labeler_from_state(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) ->
     model._keep(encoder, names, layout, penalties, weights)
     model.status_ = Status(**meta["status"])
     model.history_, model.n_iter_ = meta["history"], model.status_.n_iter
-    model.solver_, model.epsilon_ = meta["solver"], meta["epsilon"]
-    losses = meta["epsilon_losses"]
-    model.epsilon_losses_ = None if losses is None else dict(map(tuple, losses))
-    model.one_symbol_ = bool(meta["one_symbol"])
-    return model
 
 
 def _under(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -18,6 +18,7 @@ from trellis.errors import ModelFileError, TrellisError, UnsupportedError
 
 # kind, which is the name of the class -> the module that defines it
 _KINDS = {
+    "MEMM": "trellis.estimators.memm",
     "SequenceLabeler": "trellis.estimators.sequence_labeler",
 }
 
