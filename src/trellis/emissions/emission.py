@@ -162,10 +162,11 @@ class Emission(ABC):
 def _shown(emission: Any) -> list[str]:
     if not dataclasses.is_dataclass(emission):
         return [f"n_states={emission.n_states}"]
+    defaults = {f.name: f.default for f in dataclasses.fields(emission)}
     return [
         f"{name}={'x'.join(map(str, v.shape))} array" if isinstance(v, np.ndarray) else f"{name}={v!r}"
         for name, v in _fields(emission).items()
-        if v is not None
+        if isinstance(v, np.ndarray) or v != defaults[name]
     ]
 
 
