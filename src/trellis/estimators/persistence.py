@@ -20,6 +20,7 @@ from trellis.errors import ModelFileError, TrellisError, UnsupportedError
 _KINDS = {
     "MEMM": "trellis.estimators.memm",
     "SequenceLabeler": "trellis.estimators.sequence_labeler",
+    "SpectralHMM": "trellis.estimators.spectral",
 }
 
 
