@@ -143,7 +143,7 @@ def incomplete_moments(values, rows, posterior, means, covariances, weight, firs
                     c = 0.0
                     for h in range(observed, j + 1):
                         c += L[i, h] * L[j, h]
-                    S[max(order[i], order[j]), min(order[i], order[j])] += total * c
+                    S[order[i], order[j]] += total * c  # missing columns are in ascending order
             entropy += total * of_one
         start = end
     return entropy
