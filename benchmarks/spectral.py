@@ -106,7 +106,7 @@ def draw(path: Path, sizes: np.ndarray, errors: np.ndarray, matrix_errors: np.nd
     axis.loglog(sizes, matrix_errors, marker="s", label="recovered matrices, largest error")
     axis.loglog(sizes, errors[-1] * np.sqrt(sizes[-1] / sizes), "k:", label="slope -1/2")
     axis.set(xlabel="sequences of 10 symbols", ylabel="error")
-    axis.legend(fontsize="small")
+    axis.legend(fontsize="small", loc="upper right")
     figure.savefig(path, dpi=100, bbox_inches="tight")
     print(f"picture written to {path}")
 
