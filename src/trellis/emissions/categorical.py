@@ -93,7 +93,7 @@ class Categorical(Emission):
                 f"row {row} has the symbol {array[row]}; symbols are 0 to {self.n_symbols - 1}, and -1 or "
                 "NaN where one is missing"
             )
-        return np.ascontiguousarray(array, np.int64)
+        return np.require(array, np.int64, ["C", "W"])
 
     def _symbols(self, values: NDArray[Any]) -> IntArray:
         """Kernels index with these: what :meth:`check` returned passes by two looks, all else goes through

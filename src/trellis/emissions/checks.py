@@ -17,7 +17,8 @@ NO_WEIGHT = 1e-290
 
 
 def check_rows(values: ArrayLike, n_columns: int | None = None) -> FloatArray:
-    """A C-contiguous float64 (N, D) array; (N,) becomes one column. NaN and masked entries are missing."""
+    """A C-contiguous, writeable float64 (N, D) array; (N,) becomes one column. NaN and masked entries are
+    missing. (Writeable, because to Numba a read-only array is another type, and another compilation.)"""
     if isinstance(values, np.ma.MaskedArray):
         values = np.ma.filled(values.astype(np.float64), np.nan)
     try:
@@ -38,7 +39,7 @@ def check_rows(values: ArrayLike, n_columns: int | None = None) -> FloatArray:
         raise DataError(
             f"row {row}, column {column} of the observations is infinite; write NaN where a value is missing"
         )
-    return np.ascontiguousarray(rows)
+    return np.require(rows, requirements=["C", "W"])
 
 
 def check_order(order: ArrayLike, n_states: int | None) -> NDArray[np.int64]:

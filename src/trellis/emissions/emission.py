@@ -20,9 +20,9 @@ that for the parameters that took the statistics
 
 and for any others the left side is at least the right.
 
-To write an emission of your own, implement ``log_likelihood``, ``statistics``, ``maximise`` and ``sample``,
-and set ``n_states`` once the parameters are known. A frozen dataclass is renumbered, saved and loaded without
-further code.
+To write an emission of your own, implement ``log_likelihood``, ``statistics``, ``maximise``, ``sample`` and,
+for EM, ``expected_log_likelihood``; set ``n_states`` once the parameters are known. A frozen dataclass is
+renumbered, saved and loaded without further code.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def incomplete_likelihood(values, rows, means, covariances, out):
         observed = _order_columns(values[rows[start]], order)
         for k in range(K):
             _factorise(covariances[k], order, observed, L)
-            constant = -0.5 * observed * LOG_2PI
+            constant = -0.5 * observed * LOG_2PI if observed > 0 else 0.0
             for i in range(observed):
                 constant -= math.log(L[i, i])
             for r in range(start, end):
