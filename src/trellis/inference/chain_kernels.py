@@ -145,7 +145,7 @@ def exp_transitions(a, ea, ea_t, shift):
 
 
 @kernel
-def times(M, x, out):
+def _times(M, x, out):
     """out = M x, four rows at a time so that x is loaded once for four dot products."""
     size = out.shape[0]
     for j in range(0, size, 4):
@@ -198,7 +198,7 @@ def scaled_forward(u, start, end, ea_t, shift, alpha, e, scale):
                 at[k] = et[k]
                 c += et[k]
         else:
-            times(ea_t[t * step], alpha[t - 1], at)
+            _times(ea_t[t * step], alpha[t - 1], at)
             for k in range(size):
                 at[k] *= et[k]
                 c += at[k]
@@ -240,7 +240,7 @@ def scaled_backward(ea, alpha, e, scale, beta, marginals):
         for k in range(mt.shape[0]):
             mt[k] = at[k] * beta[k]
         if t > 0:
-            times(ea[t * step], et, beta)
+            _times(ea[t * step], et, beta)
 
 
 @kernel
