@@ -269,7 +269,8 @@ def stream_step(y, drift, A, Q_root, C, R_root, constant_matrices, mean, L, S, K
     if state[3] == 0.0 or not same:
         if state[0] > 0.0:
             predict_root(A, Q_root, S, M, pivots, fresh)
-            state[3] = float(constant_matrices and same and close(fresh, L, STEADY))
+            steady = constant_matrices and same and close(fresh, L, STEADY)
+            state[3] = 1.0 if steady else 0.0
             for i in range(n):
                 for j in range(n):
                     L[i, j] = fresh[i, j]

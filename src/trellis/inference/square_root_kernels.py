@@ -27,6 +27,8 @@ from trellis.numerics import kernel
 
 DEPENDENT = 4e-15  # a row whose new part is smaller than this, relative to the row, depends on those above
 TINY = 1e-290  # squares below are zero
+ZERO_PIVOT = 1e-14  # of a correlation matrix
+NOT_A_COVARIANCE = 1e-9  # what may be left of a correlation matrix after its last pivot
 
 
 @kernel
@@ -131,30 +133,42 @@ def close(L, K, tol):
 
 
 @kernel
-def roots_of(P, tol):
+def roots_of(P):
     """Lower triangular roots (k, n, n) of covariances (k, n, n), which may be singular; and a verdict.
 
-    The verdict is the index of the first matrix that is not positive semidefinite, or -1. A pivot within
-    ``tol`` of zero, relative to its variance, is zero, and so must be the column below it.
+    The verdict is the index of the first matrix that is not positive semidefinite, or -1. Cholesky with the
+    largest correlation left as the next pivot: without that order a small pivot would blow up rounding errors
+    in the pivots after it.
     """
     n = P.shape[1]
     L = np.zeros(P.shape)
+    left, scale, pivots = np.empty((n, n)), np.empty(n), np.empty(n, np.int64)
     for t in range(P.shape[0]):
-        for j in range(n):
-            pivot = P[t, j, j]
-            for k in range(j):
-                pivot -= L[t, j, k] * L[t, j, k]
-            if pivot < -tol * abs(P[t, j, j]) or P[t, j, j] < 0.0:
-                return L, t
-            positive = pivot > tol * P[t, j, j]
-            root = math.sqrt(pivot) if positive else 0.0
-            L[t, j, j] = root
-            for i in range(j + 1, n):
-                rest = P[t, i, j]
-                for k in range(j):
-                    rest -= L[t, i, k] * L[t, j, k]
-                if positive:
-                    L[t, i, j] = rest / root
-                elif rest * rest > tol * P[t, j, j] * P[t, i, i]:
+        for i in range(n):
+            scale[i] = math.sqrt(max(P[t, i, i], 0.0))
+        for i in range(n):
+            for j in range(n):
+                product = scale[i] * scale[j]
+                if product == 0.0 and P[t, i, j] != 0.0:
                     return L, t
+                left[i, j] = P[t, i, j] / product if product > 0.0 else 0.0
+        for k in range(n):
+            p = 0
+            for i in range(n):
+                if left[i, i] > left[p, p]:
+                    p = i
+            if left[p, p] <= ZERO_PIVOT:
+                break
+            root = math.sqrt(left[p, p])
+            for i in range(n):
+                L[t, i, k] = left[i, p] / root
+            for i in range(n):
+                for j in range(n):
+                    left[i, j] -= L[t, i, k] * L[t, j, k]
+        for i in range(n):
+            for j in range(n):
+                if abs(left[i, j]) > NOT_A_COVARIANCE:
+                    return L, t
+                L[t, i, j] *= scale[i]
+        triangularise(L[t], n, n, n, pivots)
     return L, -1

@@ -38,7 +38,6 @@ SHAPES: dict[str, tuple[str, str]] = {
 }
 COVARIANCES = ("transition_noise", "observation_noise", "initial_covariance")
 _CONSTANT = ("initial_mean", "initial_covariance")
-_SINGULAR = 1e-13  # a pivot of a covariance this small, relative to its variance, is zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +161,7 @@ def _leading(array: FloatArray, ndim: int) -> FloatArray:
 
 def _root(name: str, covariance: FloatArray) -> FloatArray:
     root: FloatArray
-    root, bad = roots_of(_leading(covariance, 3), _SINGULAR)
+    root, bad = roots_of(_leading(covariance, 3))
     if bad >= 0:
         where = f" at step {bad}" if covariance.ndim == 3 else ""
         least = np.linalg.eigvalsh(_leading(covariance, 3)[bad])[0]

@@ -35,7 +35,9 @@ class Series:
         values[at] = self.data.values
         controls = np.zeros((longer[-1], self.data.controls.shape[1]))
         controls[at] = self.data.controls
-        controls[(longer[1:, None] - steps + np.arange(steps)).ravel()] = future.reshape(-1, future.shape[-1])
+        controls[(longer[1:, None] - steps + np.arange(steps)).ravel()] = future.reshape(
+            future.shape[0] * steps, future.shape[2]
+        )
         return Observations(values, controls, longer)
 
 
