@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", ROOT / "docs" / "guide.md"]
+PAGES = [
+    ROOT / "README.md",
+    *(ROOT / "docs" / name for name in ("guide.md", "label-bias.md", "emissions.md")),
+]
 PROMISE = re.compile(r"^print\(.*\)  +# (\[\[.*\]\])$", re.MULTILINE)  # the printed value as a comment
 
 

@@ -12,10 +12,13 @@ __version__ = "0.1.0"
 
 # public name -> module that defines it (a module stands for itself)
 _EXPORTS = {
+    "MEMM": "trellis.estimators.memm",
     "SequenceLabeler": "trellis.estimators.sequence_labeler",
+    "SpectralHMM": "trellis.estimators.spectral",
     "load": "trellis.estimators.persistence",
     "ChainScores": "trellis.scores.parts",
     "Sequences": "trellis.data.sequences",
+    "emissions": "trellis.emissions",
     "losses": "trellis.losses",
     "metrics": "trellis.metrics",
     "objectives": "trellis.objectives",
@@ -23,10 +26,13 @@ _EXPORTS = {
 }
 
 __all__ = [
+    "MEMM",
     "ChainScores",
     "SequenceLabeler",
     "Sequences",
+    "SpectralHMM",
     "__version__",
+    "emissions",
     "load",
     "losses",
     "metrics",
@@ -35,10 +41,12 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from trellis import losses, metrics, objectives, solvers
+    from trellis import emissions, losses, metrics, objectives, solvers
     from trellis.data.sequences import Sequences
+    from trellis.estimators.memm import MEMM
     from trellis.estimators.persistence import load
     from trellis.estimators.sequence_labeler import SequenceLabeler
+    from trellis.estimators.spectral import SpectralHMM
     from trellis.scores.parts import ChainScores
 
 

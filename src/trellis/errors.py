@@ -34,5 +34,9 @@ class NumericalError(TrellisError):
     """A computation lost its digits: names the step, and how to scale the problem."""
 
 
+class CertificateError(NumericalError):
+    """A bound that must not rise has risen beyond rounding: names the iteration and what must be wrong."""
+
+
 class MissingExtraError(TrellisError, ImportError):
     """An optional dependency is not installed: names the extra to install."""

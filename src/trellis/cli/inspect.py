@@ -31,10 +31,10 @@ def inspect(
     as_json: AsJson = False,
 ) -> None:
     """Show what a MODEL has learned, and how."""
+    from trellis.cli.models import open_labeler
     from trellis.errors import DataError
-    from trellis.estimators.persistence import load
 
-    labeler = load(model)
+    labeler = open_labeler(model)
     names = [str(name) for name in labeler.classes_]
     shown = names if label is None else label
     for name in shown:

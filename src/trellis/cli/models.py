@@ -16,7 +16,7 @@ def save_model(labeler: SequenceLabeler, layout: InputFormat, path: str) -> None
 
 def open_model(path: str, jobs: int | None) -> tuple[SequenceLabeler, InputFormat]:
     """The model and the layout of its files. A model saved from Python has no layout, and reads no files."""
-    labeler = load(path)
+    labeler = open_labeler(path)
     labeler.set_params(n_jobs=-1 if jobs is None else jobs)
     if _KEY not in labeler.extra_:
         raise ModelFileError(
@@ -24,3 +24,14 @@ def open_model(path: str, jobs: int | None) -> tuple[SequenceLabeler, InputForma
             "use it from Python, or train one with trellis train"
         )
     return labeler, InputFormat.from_meta(labeler.extra_[_KEY], path)
+
+
+def open_labeler(path: str) -> SequenceLabeler:
+    """The commands are about labellers; other models are for Python."""
+    model = load(path)
+    if not isinstance(model, SequenceLabeler):
+        raise ModelFileError(
+            f"{path}: holds a {type(model).__name__}, and the commands work on a SequenceLabeler; "
+            "open it in Python with trellis.load"
+        )
+    return model

@@ -12,12 +12,13 @@ from trellis.features.encoded import Encoded
 from trellis.scores.parts import FloatArray
 
 if TYPE_CHECKING:
+    from trellis.estimators.chain_labeler import ChainLabeler
     from trellis.estimators.sequence_labeler import SequenceLabeler
 
 _SQUARINGS = 50  # the limit of long sequences is read off at 2^50 steps
 
 
-def strongest_weights(model: SequenceLabeler, n: int) -> dict[Any, list[tuple[str, float]]]:
+def strongest_weights(model: ChainLabeler, n: int) -> dict[Any, list[tuple[str, float]]]:
     """For each label the n features with the largest weights in absolute value, strongest first."""
     if n < 1:
         raise UnsupportedError(f"n={n} must be at least 1")

@@ -30,18 +30,23 @@ class Options:
     solver: Solver | None
 
 
-def checked_options(model: SequenceLabeler) -> Options:
-    """The objects behind the names; a value that cannot be used is an error that names its parameter."""
+def check_numbers(model: Any, counts: dict[str, Any]) -> None:
+    """The parameters that labellers share; ``counts``: whole numbers of at least 1, and their unset value."""
     for name in ("l2", "l1"):
         value = getattr(model, name)
         if not isinstance(value, Real) or not 0 <= float(value) < np.inf:
             raise UnsupportedError(f"{name}={value!r} must be a finite number that is not negative")
-    for name, unset in (("max_iter", None), ("patience", 1)):
+    for name, unset in counts.items():
         value = getattr(model, name)
         if value != unset and (not isinstance(value, Integral) or value < 1):
             raise UnsupportedError(f"{name}={value!r} must be a whole number of at least 1")
     if model.weights not in ("auto", "observed", "all"):
         raise UnsupportedError(f"weights={model.weights!r}: give 'observed', 'all' or 'auto'")
+
+
+def checked_options(model: SequenceLabeler) -> Options:
+    """The objects behind the names; a value that cannot be used is an error that names its parameter."""
+    check_numbers(model, {"max_iter": None, "patience": 1})
     automatic = isinstance(model.solver, str) and model.solver == "auto"
     if not isinstance(model.solver, str) and not hasattr(model.solver, "start"):
         raise UnsupportedError(f"solver={model.solver!r}: give a name or an object of trellis.solvers")

@@ -38,9 +38,9 @@ def parameters_to_json(parameters: dict[str, Any]) -> dict[str, Any]:
     """What :func:`parameters_from_json` reads."""
     kept = dict(parameters)
     kept["template"] = None
-    if isinstance(kept["holdout"], tuple):
+    if isinstance(kept.get("holdout"), tuple):
         kept["holdout"] = "auto"
-    if not isinstance(kept["random_state"], int | np.integer):
+    if not isinstance(kept.get("random_state", 0), int | np.integer):
         kept["random_state"] = None  # a stream of random numbers has no beginning to go back to
     return {name: _to_json(value, name) for name, value in kept.items()}
 

@@ -1,147 +1,59 @@
 """Models to and from one file: parameters and names as JSON, all that is large as arrays, no code.
 
-Reading trusts nothing: kernels index without bounds checks, so every array that they index with is checked
-against the sizes it must fit before the model is given out.
+A model class offers ``to_state() -> (meta, arrays)`` and a class method ``from_state(meta, arrays)``, which
+trusts nothing that it reads. The name of the class is the ``kind`` of the file. Which kinds there are, and
+where, stands here: a file can name one of them, and cannot name anything else.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
-from typing import Any
+from importlib import import_module
+from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from trellis import storage
-from trellis.data.labels import LabelSet
-from trellis.errors import ModelFileError, TrellisError
-from trellis.estimators.parameters import parameters_from_json, parameters_to_json
-from trellis.estimators.sequence_labeler import SequenceLabeler
-from trellis.features.encoded import FeatureEncoder
-from trellis.features.encoders import encoder_from_state
-from trellis.features.template_encoder import TemplateEncoder
-from trellis.scores.linear import LinearLayout
-from trellis.scores.linear_kernels import LABEL, LAST, Penalties
-from trellis.scores.parts import FloatArray
-from trellis.solvers.loop import Status
+from trellis.errors import ModelFileError, TrellisError, UnsupportedError
 
-KIND = "SequenceLabeler"
+# kind, which is the name of the class -> the module that defines it
+_KINDS = {
+    "MEMM": "trellis.estimators.memm",
+    "SequenceLabeler": "trellis.estimators.sequence_labeler",
+    "SpectralHMM": "trellis.estimators.spectral",
+}
 
 
-def save(model: SequenceLabeler, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> None:
+class SavedModel(Protocol):
+    """What a model needs for a place in ``_KINDS``, besides the class method ``from_state``."""
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]: ...
+
+
+def save(model: SavedModel, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> None:
     """Write a fitted model; ``extra`` (JSON values) is kept beside it, in ``extra_`` of the loaded model."""
-    encoder_meta, encoder_arrays = model.encoder_.to_state()
-    layout_meta, layout_arrays = model.layout_.to_state()
-    epsilon_losses = model.epsilon_losses_
-    meta = {
-        "parameters": parameters_to_json(model.get_params(deep=False)),
-        "labels": model.labels_.to_state(),
-        "encoder": encoder_meta,
-        "layout": layout_meta,
-        "status": asdict(model.status_),
-        "solver": model.solver_,
-        "epsilon": model.epsilon_,
-        "epsilon_losses": None if epsilon_losses is None else list(epsilon_losses.items()),
-        "history": model.history_,
-        "one_symbol": model.one_symbol_,
-        "extra": getattr(model, "extra_", {}) if extra is None else extra,
-    }
-    arrays: dict[str, NDArray[Any]] = {
-        "weights": model.weights_,
-        **{f"encoder.{name}": a for name, a in encoder_arrays.items()},
-        **{f"layout.{name}": a for name, a in layout_arrays.items()},
-        **{f"penalties.{name}": np.asarray(a) for name, a in model.penalties_._asdict().items()},
-    }
-    storage.save(path, KIND, meta, arrays)
+    meta, arrays = model.to_state()
+    kept = getattr(model, "extra_", {}) if extra is None else extra
+    kind = next((c.__name__ for c in type(model).__mro__ if c.__name__ in _KINDS), None)
+    if kind is None:
+        raise UnsupportedError(f"a {type(model).__name__} is none of the models that are saved: {[*_KINDS]}")
+    storage.save(path, kind, {**meta, "extra": kept}, arrays)
 
 
-def load(path: str | os.PathLike[str]) -> SequenceLabeler:
+def load(path: str | os.PathLike[str]) -> Any:
     """Read a model that ``save`` wrote. Reading executes nothing that the file contains."""
     kind, meta, arrays = storage.read(path)
-    if kind != KIND:
+    if kind not in _KINDS:
         raise ModelFileError(
             f"{os.fspath(path)}: holds a model of kind {kind!r}, which cannot be loaded here; update trellis"
         )
+    model_class = getattr(import_module(_KINDS[kind]), kind)
     try:
-        return _model(meta, arrays)
+        model = model_class.from_state(meta, arrays)
+        model.extra_ = meta["extra"]
     except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
         reason = str(error) if isinstance(error, TrellisError) else f"{type(error).__name__}: {error}"
         raise ModelFileError(
             f"{os.fspath(path)}: the model file is damaged or incomplete ({reason}); train it anew"
         ) from error
-
-
-def _model(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> SequenceLabeler:
-    model = SequenceLabeler(**parameters_from_json(meta["parameters"]))
-    encoder = encoder_from_state(meta["encoder"], _under("encoder.", arrays))
-    if isinstance(encoder, TemplateEncoder):
-        model.template = encoder.template
-    names = LabelSet.from_state(meta["labels"])
-    layout = LinearLayout.from_state(meta["layout"], _under("layout.", arrays))
-    penalties = Penalties(**_under("penalties.", arrays))
-    weights = arrays["weights"]
-    _check_layout(layout, encoder, len(names))
-    _check_scores(layout, penalties, weights)
-    model._keep(encoder, names, layout, penalties, weights)
-    model.status_ = Status(**meta["status"])
-    model.history_, model.n_iter_ = meta["history"], model.status_.n_iter
-    model.solver_, model.epsilon_ = meta["solver"], meta["epsilon"]
-    losses = meta["epsilon_losses"]
-    model.epsilon_losses_ = None if losses is None else dict(map(tuple, losses))
-    model.one_symbol_, model.extra_ = bool(meta["one_symbol"]), meta["extra"]
     return model
-
-
-def _under(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}
-
-
-def _check_layout(layout: LinearLayout, encoder: FeatureEncoder, n_labels: int) -> None:
-    """Rows, labels and pointers stay inside the weights, and every feature has exactly one row."""
-    k, n_hot, row_of = layout.n_labels, layout.n_hot, layout.row_of
-    pointer, label = layout.rows.pointer, layout.rows.label
-    n = len(row_of)
-    types = [array.dtype.name for array in (row_of, pointer, label, layout.mask)]
-    sizes_fit = (
-        types == ["uint32", "uint32", "uint16", "uint8"]
-        and k == n_labels
-        and n == encoder.n_features
-        and layout.n_edge == encoder.n_edge_features
-        and 0 <= n_hot <= n
-        and pointer.shape == (n + 1,)
-    )
-    if not sizes_fit:
-        raise ModelFileError("its weights do not fit its features and labels")
-    bounds = pointer.astype(np.int64)
-    width = np.diff(bounds)
-    tail = label[n_hot * k :] if bounds[n_hot] == n_hot * k else label[:0]
-    ends = bounds[n_hot + 1 :][width[n_hot:] > 0] - 1 - n_hot * k
-    inside = (
-        bounds[0] == 0
-        and bool((width >= 0).all() and (width[:n_hot] == k).all())
-        and label.shape == (bounds[-1],)
-        and bool(((label & LABEL) < k).all())
-        and np.array_equal(np.flatnonzero(tail & LAST), ends)
-        and np.array_equal(np.sort(row_of), np.arange(n))
-    )
-    if not inside:
-        raise ModelFileError("its rows of weights are not in order")
-
-
-def _check_scores(layout: LinearLayout, penalties: Penalties, weights: FloatArray) -> None:
-    k = layout.n_labels
-    for array, shape in (
-        (weights, (layout.dimension,)),
-        (penalties.start, (k,)),
-        (penalties.transitions, (k, k)),
-        (penalties.end, (k,)),
-    ):
-        if array.dtype != np.float64 or array.shape != shape:
-            raise ModelFileError(f"an array of shape {array.shape} should be float64 of shape {shape}")
-    if not np.isfinite(weights).all():
-        raise ModelFileError("some of its weights are not finite")
-    if not all(np.isin(part, (0.0, -np.inf)).all() for part in penalties):
-        raise ModelFileError("its constraints are neither 0 nor -inf")
-    if layout.mask.shape not in ((0,), weights.shape):
-        raise ModelFileError("its mask does not fit its weights")

@@ -11,24 +11,19 @@ objective (:mod:`trellis.objectives`), which may contain the task loss (:mod:`tr
 
 from __future__ import annotations
 
-import os
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from trellis.data.constraints import check_legal, legal_transitions
-from trellis.data.labels import EncodedLabels, LabelSet
-from trellis.data.sequences import IntArray
-from trellis.errors import DataError, UnsupportedError
+from trellis.data.labels import LabelSet
 from trellis.estimators import inspection
+from trellis.estimators.chain_labeler import ChainLabeler
 from trellis.estimators.options import automatic_solver, checked_options, seed_of
 from trellis.estimators.training import (
     Examples,
     WeightedExamples,
-    checked_weights,
     hold_out,
     holdout_loss,
     linear_problem,
@@ -37,22 +32,17 @@ from trellis.estimators.training import (
     weighted_loss,
 )
 from trellis.estimators.warm_start import carried_over
-from trellis.features.arrays import ArrayEncoder
 from trellis.features.encoded import FeatureEncoder
-from trellis.features.encoders import encoder_for
-from trellis.features.template_encoder import TemplateEncoder
-from trellis.inference.chain import Chain
-from trellis.inference.shards import n_threads
 from trellis.losses import Loss
-from trellis.objectives.linear_chain import linear_chain_scores, no_penalties, penalties_of
+from trellis.objectives.linear_chain import linear_chain_scores
 from trellis.objectives.modes import Direct, Objective
 from trellis.scores.linear import LinearLayout
 from trellis.scores.linear_kernels import Penalties
 from trellis.scores.parts import ChainScores, FloatArray
-from trellis.solvers import Solver, Status, default_iterations
+from trellis.solvers import Solver, default_iterations
 
 
-class SequenceLabeler(BaseEstimator):  # type: ignore[misc]
+class SequenceLabeler(ChainLabeler):
     """Label the steps of sequences.
 
     Parameters
@@ -135,8 +125,6 @@ class SequenceLabeler(BaseEstimator):  # type: ignore[misc]
         self.warm_start = warm_start
         self.verbose = verbose
 
-    # -- learning ---------------------------------------------------------------------------------------
-
     def fit(self, X: Any, y: Any, *, lengths: ArrayLike | None = None, sample_weight: Any = None) -> Self:
         """Learn from sequences ``X`` and their labels ``y``.
 
@@ -183,7 +171,7 @@ class SequenceLabeler(BaseEstimator):  # type: ignore[misc]
         )
         self._keep(encoder, names, layout, penalties, trained.solution.weights)
         self.one_symbol_ = inspection.one_symbol_per_step(inputs)
-        self.status_: Status = trained.solution.status
+        self.status_ = trained.solution.status
         self.history_ = trained.solution.history
         self.n_iter_ = trained.solution.n_iter
         self.solver_ = solver.name
@@ -208,30 +196,6 @@ class SequenceLabeler(BaseEstimator):  # type: ignore[misc]
 
         continue_training(self, X, y, classes, lengths, sample_weight)
         return self
-
-    def _new_encoder(self, X: Any, lengths: ArrayLike | None) -> FeatureEncoder:
-        if self.template is None:
-            return encoder_for(X, self.min_count, self.transition_features, flat=lengths is not None)
-        if self.transition_features is True or self.transition_features:
-            raise UnsupportedError(
-                "transition_features do not apply to a template; write B lines like B01:%x[0,0] in it"
-            )
-        return TemplateEncoder(self.template, self.min_count)
-
-    def _penalties(self, names: LabelSet, labels: EncodedLabels) -> Penalties:
-        if self.constraints is None:
-            return no_penalties(len(names))
-        legal = legal_transitions(self.constraints, names)
-        check_legal(labels, legal, names)
-        return penalties_of(*legal)
-
-    def _layout(self, examples: Examples, encoder: FeatureEncoder, n_labels: int) -> LinearLayout:
-        if self.weights == "all" or (self.weights == "auto" and isinstance(encoder, ArrayEncoder)):
-            return LinearLayout.all_pairs(examples.inputs, n_labels, boundaries=self.boundaries)
-        labels = examples.labels
-        return LinearLayout.observed(
-            examples.inputs, labels.codes, labels.allowed, n_labels, boundaries=self.boundaries
-        )
 
     def _problem(
         self,
@@ -266,16 +230,8 @@ class SequenceLabeler(BaseEstimator):  # type: ignore[misc]
         penalties: Penalties,
         weights: FloatArray,
     ) -> None:
-        self.encoder_ = encoder
-        self.labels_ = names
-        self.layout_ = layout
-        self.penalties_ = penalties
-        self.weights_ = weights
+        super()._keep(encoder, names, layout, penalties, weights)
         self.online_: Any = None  # what partial_fit goes on from
-        self.classes_ = np.empty(len(names), dtype=object)
-        self.classes_[:] = names.labels
-
-    # -- prediction -------------------------------------------------------------------------------------
 
     def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> ChainScores:
         """The part scores of new sequences: what the oracles of :class:`trellis.inference.Chain` take."""
@@ -283,97 +239,21 @@ class SequenceLabeler(BaseEstimator):  # type: ignore[misc]
         design = self.layout_.design(self.encoder_.transform(X, lengths), sort=False)
         return linear_chain_scores(self.layout_, design, self.penalties_, self.weights_, self._threads())
 
-    def _threads(self) -> int:
-        return n_threads(1 if self.n_jobs is None else self.n_jobs)
-
-    def predict(self, X: Any, *, lengths: ArrayLike | None = None, decoding: str = "best") -> list[list[Any]]:
-        """Labels of each sequence: the best labelling, or with ``decoding="minimum_risk"`` the most probable
-        label of each step.
-        """
-        codes, offsets = self.predict_codes(X, lengths=lengths, decoding=decoding)
-        return self.labels_.decode(codes, offsets)
-
-    def predict_codes(
-        self, X: Any, *, lengths: ArrayLike | None = None, decoding: str = "best"
-    ) -> tuple[NDArray[np.int32], IntArray]:
-        """The same as indices into ``classes_``, packed, with the offsets of the sequences."""
-        if decoding not in ("best", "minimum_risk"):
-            raise UnsupportedError(f"decoding={decoding!r}: give 'best' or 'minimum_risk'")
-        scores = self.scores(X, lengths=lengths)
-        chain = Chain(self._threads())
-        if decoding == "best":
-            return chain.best(scores).labels, scores.offsets
-        return chain.minimum_risk(scores), scores.offsets
-
-    def predict_marginals(self, X: Any, *, lengths: ArrayLike | None = None) -> list[FloatArray]:
-        """P(y_t = k | x) under the log-linear model of the scores: a (length, n_labels) array for each
-        sequence.
-        """
-        scores = self.scores(X, lengths=lengths)
-        return np.split(Chain(self._threads()).marginals(scores).unary, scores.offsets[1:-1])
-
-    def predict_k_best(
-        self, X: Any, k: int, *, lengths: ArrayLike | None = None
-    ) -> list[list[tuple[list[Any], float]]]:
-        """For each sequence its k best labellings with their scores, best first (fewer where fewer are
-        allowed).
-        """
-        scores = self.scores(X, lengths=lengths)
-        ranked = Chain(self._threads()).k_best(scores, k)
-        found: list[list[tuple[list[Any], float]]] = [[] for _ in range(scores.n_sequences)]
-        for rank in range(k):
-            decoded = self.labels_.decode(np.maximum(ranked.labels[rank], 0), scores.offsets)
-            for i in np.flatnonzero(ranked.counts > rank):
-                found[i].append((decoded[i], float(ranked.scores[i, rank])))
-        return found
-
-    def predict_log_proba(self, X: Any, y: Any = None, *, lengths: ArrayLike | None = None) -> FloatArray:
-        """log p(y | x) of whole labellings, (n_sequences,): of the given ones, or of the predicted ones.
-
-        Where ``y`` holds None or sets: of all labellings that agree with it.
-        """
-        scores = self.scores(X, lengths=lengths)
-        chain = Chain(self._threads())
-        if y is None:
-            return chain.best(scores).scores - chain.log_partition(scores)
-        labels = self.labels_.encode(y, lengths, like=scores.offsets)
-        if labels.allowed is not None:
-            return chain.log_partition(scores.restricted(labels.allowed)) - chain.log_partition(scores)
-        return chain.score(scores, labels.codes) - chain.log_partition(scores)
-
-    def score(self, X: Any, y: Any, *, lengths: ArrayLike | None = None, sample_weight: Any = None) -> float:
-        """The fraction of right labels among the steps whose label is known (sequences weighted by
-        ``sample_weight``).
-        """
-        codes, offsets = self.predict_codes(X, lengths=lengths)
-        gold = self.labels_.encode(y, lengths, like=offsets)
-        weight = checked_weights(sample_weight, len(offsets) - 1)
-        steps = np.repeat(weight, np.diff(offsets)) * (gold.codes >= 0)
-        if steps.sum() == 0:
-            raise DataError("there is no step with a known label (and a weight above 0) to score")
-        return float((steps * (gold.codes == codes)).sum() / steps.sum())
-
-    # -- inspection and storage -------------------------------------------------------------------------
-
-    def strongest_weights(self, n: int = 10) -> dict[Any, list[tuple[str, float]]]:
-        """For each label the ``n`` features with the largest weights in absolute value."""
-        check_is_fitted(self, "weights_")
-        return inspection.strongest_weights(self, n)
-
-    def transition_table(self) -> FloatArray:
-        """Scores of moving from label j (row) to label k (column); -inf where the constraints forbid it."""
-        check_is_fitted(self, "weights_")
-        table: FloatArray = self.layout_.views(self.weights_).transitions + self.penalties_.transitions
-        return table
-
     def to_hmm(self, length: int | None = None) -> inspection.HMMProbabilities:
         """The hidden Markov model with the same distribution, see :func:`inspection.to_hmm`."""
         check_is_fitted(self, "weights_")
         return inspection.to_hmm(self, length)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file; :func:`trellis.load` reads it. No code is stored in it."""
-        from trellis.estimators.persistence import save
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The fitted model as JSON values and arrays."""
+        from trellis.estimators.labeler_state import labeler_to_state
 
         check_is_fitted(self, "weights_")
-        save(self, path)
+        return labeler_to_state(self)
+
+    @classmethod
+    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> SequenceLabeler:
+        """The model that :meth:`to_state` described."""
+        from trellis.estimators.labeler_state import labeler_from_state
+
+        return labeler_from_state(meta, arrays)

@@ -28,12 +28,25 @@ _SOLVERS = {
 }
 SOLVERS = tuple(_SOLVERS)
 
+# differences of convex functions: other problems, another loop
+_DC = {
+    "ArrayDC": "dc",
+    "DCProblem": "dc",
+    "DCSolution": "dc",
+    "fit_mixture": "mixture",
+    "minimise_dc": "dc",
+    "truncated_least_squares": "robust_regression",
+}
+
 if TYPE_CHECKING:
     from trellis.solvers.cutting_plane import CuttingPlane
+    from trellis.solvers.dc import ArrayDC, DCProblem, DCSolution, minimise_dc
     from trellis.solvers.frank_wolfe import FrankWolfe
     from trellis.solvers.minibatch import MiniBatch
+    from trellis.solvers.mixture import fit_mixture
     from trellis.solvers.perceptron import Perceptron
     from trellis.solvers.quasi_newton import LBFGS, OWLQN
+    from trellis.solvers.robust_regression import truncated_least_squares
     from trellis.solvers.sag import SAG
     from trellis.solvers.stochastic import SGD, AdaGrad, Adam, Subgradient
 
@@ -45,7 +58,10 @@ __all__ = [
     "SOLVERS",
     "AdaGrad",
     "Adam",
+    "ArrayDC",
     "CuttingPlane",
+    "DCProblem",
+    "DCSolution",
     "EarlyStopping",
     "FrankWolfe",
     "MiniBatch",
@@ -55,12 +71,17 @@ __all__ = [
     "Status",
     "Subgradient",
     "default_iterations",
+    "fit_mixture",
     "minimise",
+    "minimise_dc",
     "solver_of",
+    "truncated_least_squares",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name in _DC:
+        return getattr(import_module(f"trellis.solvers.{_DC[name]}"), name)
     for class_name, module, _ in _SOLVERS.values():
         if name == class_name:
             return getattr(import_module(f"trellis.solvers.{module}"), name)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
-from trellis.scores.parts import FloatArray
-
-OnIteration = Callable[[int, Mapping[str, float], FloatArray], None]
-SHOWN = ("objective", "pass_objective", "gap", "mistakes", "holdout_loss")
+# the third argument is the point reached: weights, or a record of parameters
+OnIteration = Callable[[int, Mapping[str, float], Any], None]
+SHOWN = ("objective", "primal", "pass_objective", "gap", "mistakes", "holdout_loss")
 
 
 @contextmanager
@@ -25,7 +25,7 @@ def progress_bar(title: str, max_iter: int, show: bool | None) -> Iterator[OnIte
     with Progress(*columns, console=Console(stderr=True), transient=show is None) as bar:
         task = bar.add_task(title, total=max_iter)
 
-        def on_iteration(iteration: int, measured: Mapping[str, float], weights: FloatArray) -> None:
+        def on_iteration(iteration: int, measured: Mapping[str, float], point: Any) -> None:
             shown = "  ".join(f"{key} {measured[key]:.6g}" for key in SHOWN if key in measured)
             bar.update(task, completed=iteration, description=f"{title}  {shown}")
 

@@ -1,0 +1,138 @@
+"""Sequences of observations at the border of a hidden Markov model: packed on the way in, unpacked on the way
+out.
+
+A list of arrays goes in and a list comes out. One array is one sequence, or with ``lengths`` several end to
+end, and one array comes out. Known states are whole numbers, -1 (or None) where a state is not known.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trellis.data.sequences import IntArray, Sequences, offsets_from_lengths
+from trellis.emissions import Emission
+from trellis.errors import DataError
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """``values`` as the emission takes them; ``known`` (N,) states, or None where none is known."""
+
+    values: NDArray[Any]
+    offsets: IntArray
+    as_list: bool
+    known: IntArray | None = None
+
+    @property
+    def n_steps(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def n_sequences(self) -> int:
+        return len(self.offsets) - 1
+
+    def unpacked(self, steps: NDArray[Any]) -> Any:
+        """One array per sequence, or one in all: the form in which the observations came."""
+        return np.split(steps, self.offsets[1:-1]) if self.as_list else steps
+
+    def place(self, row: int) -> tuple[int, int]:
+        """The sequence and the step of a packed row."""
+        sequence = int(np.searchsorted(self.offsets, row, side="right")) - 1
+        return sequence, int(row - self.offsets[sequence])
+
+
+def packed(X: Any, lengths: ArrayLike | None, emission: Emission) -> Observations:
+    """Check and pack ``X``; an error names the sequence."""
+    as_list = not isinstance(X, np.ndarray)
+    if as_list:
+        if lengths is not None:
+            raise DataError("lengths go with one array of all sequences; a list says its lengths by itself")
+        if isinstance(X, list | tuple) and X and np.ndim(X[0]) == 0:
+            raise DataError(
+                "X is a list of single values; give a list of sequences, or one sequence as an array"
+            )
+        values, offsets = _concatenated(X)
+    else:
+        if X.ndim == 0:
+            raise DataError(f"X is the single value {X}; give an array of shape (length, ...)")
+        values = X
+        offsets = offsets_from_lengths([len(X)] if lengths is None else lengths)
+        if offsets[-1] != len(X):
+            raise DataError(f"lengths add up to {offsets[-1]}, but X has {len(X)} rows; they must be equal")
+    try:
+        checked = emission.check(values)
+    except DataError as error:
+        raise _located(error, values, offsets, emission) from error
+    return Observations(checked, offsets, as_list)
+
+
+def _concatenated(X: Any) -> tuple[NDArray[Any], IntArray]:
+    if any(isinstance(sequence, np.ma.MaskedArray) for sequence in X):
+        masked = np.ma.concatenate([np.ma.asarray(sequence) for sequence in X])  # type: ignore[no-untyped-call]
+        return masked, offsets_from_lengths([len(sequence) for sequence in X])
+    sequences = Sequences.from_list(X)
+    return sequences.values, sequences.offsets
+
+
+def _located(error: DataError, values: Any, offsets: IntArray, emission: Emission) -> DataError:
+    """The same error about the first sequence that has it, where rows are counted from its beginning."""
+    if len(offsets) > 2:
+        for i, (lo, hi) in enumerate(pairwise(offsets)):
+            try:
+                emission.check(values[lo:hi])
+            except DataError as found:
+                return DataError(f"sequence {i}: {found}")
+    return error
+
+
+def with_states(observations: Observations, states: Any, n_states: int) -> Observations:
+    """The observations with what is known of their states."""
+    if states is None:
+        return observations
+    if observations.as_list:
+        codes = _codes_of_list(states, observations)
+    else:
+        codes = _codes(states)
+        if codes.shape != (observations.n_steps,):
+            raise DataError(
+                f"states have shape {codes.shape}; X has {observations.n_steps} steps, so they must have "
+                f"shape ({observations.n_steps},)"
+            )
+    outside = np.flatnonzero((codes < UNKNOWN) | (codes >= n_states))
+    if outside.size:
+        sequence, step = observations.place(int(outside[0]))
+        raise DataError(
+            f"state {codes[outside[0]]} at step {step} of sequence {sequence}; states are 0 to "
+            f"{n_states - 1}, and -1 where one is not known"
+        )
+    known = None if (codes == UNKNOWN).all() else codes
+    return Observations(observations.values, observations.offsets, observations.as_list, known)
+
+
+def _codes_of_list(states: Any, observations: Observations) -> IntArray:
+    lengths = np.diff(observations.offsets)
+    if len(states) != len(lengths):
+        raise DataError(f"there are {len(states)} sequences of states for {len(lengths)} of observations")
+    parts = []
+    for i, (own, length) in enumerate(zip(states, lengths, strict=True)):
+        codes = np.full(length, UNKNOWN) if own is None else _codes(own)
+        if codes.shape != (length,):
+            raise DataError(f"the states of sequence {i} have shape {codes.shape}; it has {length} steps")
+        parts.append(codes)
+    return np.concatenate(parts).astype(np.int64)
+
+
+def _codes(states: Any) -> IntArray:
+    array = np.asarray(states)
+    if array.dtype == object:
+        array = np.asarray([UNKNOWN if s is None else s for s in array.ravel()]).reshape(array.shape)
+    if array.size and not np.issubdtype(array.dtype, np.integer):
+        raise DataError(f"states must be whole numbers, -1 or None where one is not known, got {array.dtype}")
+    return array.astype(np.int64)

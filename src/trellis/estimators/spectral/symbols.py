@@ -1,0 +1,60 @@
+"""Sequences of symbols at the border: checked, packed, and -1 (missing) coded as one symbol more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from trellis.data.sequences import IntArray, Sequences
+from trellis.emissions import Categorical
+from trellis.errors import DataError
+from trellis.scores.parts import FloatArray
+
+
+def pack_symbols(X: Any, lengths: ArrayLike | None, n_symbols: int | None) -> tuple[Sequences, int]:
+    """A list of sequences, or one array (of one sequence, or cut by ``lengths``), as int64 with -1 where one
+    is missing; and the number of symbols, which is the largest plus 1 if it is not known."""
+    if isinstance(X, Sequences):
+        packed = X
+    elif lengths is not None:
+        packed = Sequences.from_lengths(np.asarray(X), lengths)
+    elif isinstance(X, np.ndarray) and X.dtype != object:
+        packed = Sequences.from_list([X])
+    else:
+        packed = Sequences.from_list(X)
+    if n_symbols is None:
+        known = (
+            packed.values[np.isfinite(packed.values)] if packed.values.dtype.kind == "f" else packed.values
+        )
+        n_symbols = int(known.max(initial=0)) + 1 if known.dtype.kind in "iufb" else 1
+    symbols = Categorical(n_symbols).check(packed.values)
+    return Sequences(symbols, packed.offsets), n_symbols
+
+
+def missing_as_last(symbols: IntArray, n_symbols: int) -> IntArray:
+    """-1 becomes ``n_symbols``: the operator there is the sum of all others."""
+    return np.where(symbols < 0, n_symbols, symbols)
+
+
+def sequence_weights(sample_weight: ArrayLike | None, n_sequences: int) -> FloatArray:
+    if sample_weight is None:
+        return np.ones(n_sequences)
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (n_sequences,) or not (np.isfinite(weight) & (weight >= 0)).all():
+        raise DataError(
+            f"sample_weight of shape {weight.shape} must have one finite weight, not negative, for each of "
+            f"the {n_sequences} sequences"
+        )
+    return weight
+
+
+def sums(values: FloatArray, offsets: IntArray) -> FloatArray:
+    """The sum over each sequence; 0 for an empty one."""
+    # reduceat would give an empty sequence its successor's first value
+    total = np.zeros(len(offsets) - 1)
+    filled = np.diff(offsets) > 0
+    if filled.any():
+        total[filled] = np.add.reduceat(values, offsets[:-1][filled])
+    return total
