@@ -242,64 +242,63 @@ def _lost_message(alpha, scale):
 def scaled_backward(ea, alpha, e, scale, beta, marginals):
     """Backward messages, folded into what the marginals need.
 
-    w[t] = e[t] * beta[t] / c_t replaces e[t];  beta[t-1] = ea w[t];  P(y_t = k) = alpha[t, k] beta[t, k] /
-    c_t into ``marginals``, and P(y_{t-1} = j, y_t = k) = alpha[t-1, j] / c_{t-1} ea[j, k] w[t, k]. Labels
-    that no forward message reaches are dropped from w: they carry no probability, and their beta may be as
-    large as it likes.
+    beta[n-1] = 1 / c_{n-1};  w[t] = e[t] * beta[t] / c_{t-1} replaces e[t];  beta[t-1] = ea w[t];
+    P(y_t = k) = alpha[t, k] beta[t, k] into ``marginals``, and P(y_{t-1} = j, y_t = k) = alpha[t-1, j]
+    ea[j, k] w[t, k]. Labels that no forward message reaches are dropped from w: they carry no probability,
+    and their beta may be as large as it likes.
     """
     n, size = alpha.shape
     step = 0 if ea.shape[0] == 1 else 1
-    last, wn, r = alpha[n - 1], e[n - 1], scale[n - 1]
+    last, w, before = alpha[n - 1], e[n - 1], scale[n - 2] if n > 1 else 1.0
     for k in range(size):
-        beta[k] = r if last[k] > 0.0 else 0.0
-        wn[k] *= beta[k]
+        beta[k] = scale[n - 1] if last[k] > 0.0 else 0.0
+        w[k] *= beta[k] * before
     for k in range(marginals.shape[1]):
         marginals[n - 1, k] = last[k] * beta[k]
     for t in range(n - 2, -1, -1):
-        at, et, after, mt, r = alpha[t], e[t], e[t + 1], marginals[t], scale[t]
-        M = ea[(t + 1) * step]
+        at, et, w, mt, M = alpha[t], e[t], e[t + 1], marginals[t], ea[(t + 1) * step]
+        before = scale[t - 1] if t > 0 else 1.0
         for j in range(0, size, 4):
             s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
             for k in range(size):
-                x = after[k]
+                x = w[k]
                 s0 += x * M[j, k]
                 s1 += x * M[j + 1, k]
                 s2 += x * M[j + 2, k]
                 s3 += x * M[j + 3, k]
-            s0 = s0 * r if at[j] > 0.0 else 0.0
-            s1 = s1 * r if at[j + 1] > 0.0 else 0.0
-            s2 = s2 * r if at[j + 2] > 0.0 else 0.0
-            s3 = s3 * r if at[j + 3] > 0.0 else 0.0
+            s0 = s0 if at[j] > 0.0 else 0.0
+            s1 = s1 if at[j + 1] > 0.0 else 0.0
+            s2 = s2 if at[j + 2] > 0.0 else 0.0
+            s3 = s3 if at[j + 3] > 0.0 else 0.0
             beta[j], beta[j + 1], beta[j + 2], beta[j + 3] = s0, s1, s2, s3
-            et[j] *= s0
-            et[j + 1] *= s1
-            et[j + 2] *= s2
-            et[j + 3] *= s3
+            et[j] *= s0 * before
+            et[j + 1] *= s1 * before
+            et[j + 2] *= s2 * before
+            et[j + 3] *= s3 * before
         for k in range(mt.shape[0]):
             mt[k] = at[k] * beta[k]
 
 
 @kernel
-def add_outer(alpha, scale, w, outer):
-    """outer += sum_t alpha[t-1] / c_{t-1} w[t]^T, four steps at a time. Times ea, these are the summed
-    pairwise marginals.
+def add_outer(alpha, w, outer):
+    """outer += sum_t alpha[t-1] w[t]^T, four steps at a time. Times ea, these are the summed pairwise
+    marginals.
     """
     n, K = alpha.shape
     t = 1
     while t + 3 < n:
         a0, a1, a2, a3 = alpha[t - 1], alpha[t], alpha[t + 1], alpha[t + 2]
-        r0, r1, r2, r3 = scale[t - 1], scale[t], scale[t + 1], scale[t + 2]
         w0, w1, w2, w3 = w[t], w[t + 1], w[t + 2], w[t + 3]
         for j in range(K):
-            x0, x1, x2, x3 = a0[j] * r0, a1[j] * r1, a2[j] * r2, a3[j] * r3
+            x0, x1, x2, x3 = a0[j], a1[j], a2[j], a3[j]
             row = outer[j]
             for k in range(K):
                 row[k] += (x0 * w0[k] + x1 * w1[k]) + (x2 * w2[k] + x3 * w3[k])
         t += 4
     while t < n:
-        a0, w0, r0 = alpha[t - 1], w[t], scale[t - 1]
+        a0, w0 = alpha[t - 1], w[t]
         for j in range(K):
-            x0 = a0[j] * r0
+            x0 = a0[j]
             row = outer[j]
             for k in range(K):
                 row[k] += x0 * w0[k]
@@ -307,7 +306,7 @@ def add_outer(alpha, scale, w, outer):
 
 
 @kernel
-def pairwise_steps(ea, alpha, scale, w, pairs):
+def pairwise_steps(ea, alpha, w, pairs):
     """pairs[t, j, k] = P(y_{t-1} = j, y_t = k) for t >= 1; row 0 is zero."""
     n, K = alpha.shape[0], pairs.shape[1]
     step = 0 if ea.shape[0] == 1 else 1
@@ -316,7 +315,7 @@ def pairwise_steps(ea, alpha, scale, w, pairs):
         m = ea[t * step]
         for j in range(K):
             for k in range(K):
-                pairs[t, j, k] = alpha[t - 1, j] * scale[t - 1] * m[j, k] * w[t, k]
+                pairs[t, j, k] = alpha[t - 1, j] * m[j, k] * w[t, k]
 
 
 @kernel
@@ -342,8 +341,8 @@ def forward_backward(
         if log_z > -np.inf:
             scaled_backward(ea, alpha[:n], e, scale, beta, marginals)
             if per_step:
-                pairwise_steps(ea, alpha[:n], scale, e, pairs)
+                pairwise_steps(ea, alpha[:n], e, pairs)
             else:
-                add_outer(alpha[:n], scale, e, outer)
+                add_outer(alpha[:n], e, outer)
         return log_z
     return filter_marginals(u[:, :K], a, start, end, np.empty((n, K)), marginals[:, :K], pairs, per_step)
