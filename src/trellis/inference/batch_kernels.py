@@ -86,7 +86,7 @@ def log_partition_batch(unary, transitions, start, end, offsets, first, last, lo
     ea, ea_t, shift = np.zeros((rows, size, size)), np.zeros((rows, size, size)), np.empty(rows)
     alpha, e, scale = np.empty((longest, size)), np.zeros((longest, size)), np.empty(longest)
     shared = transitions.shape[0] == 1
-    safe = shared and longest > 0 and exp_transitions(transitions, ea, ea_t, shift)
+    floor = exp_transitions(transitions, ea, ea_t, shift) if shared and longest > 0 else -1.0
     for i in range(first, last):
         lo, hi = offsets[i], offsets[i + 1]
         log_z[i] = 0.0
@@ -95,8 +95,10 @@ def log_partition_batch(unary, transitions, start, end, offsets, first, last, lo
         u, a = unary[lo:hi], _steps(transitions, lo, hi)
         m = len(a)
         if not shared:
-            safe = exp_transitions(a, ea[:m], ea_t[:m], shift)
-        log_z[i] = scaled_forward(u, start, end, ea_t[:m], shift, alpha, e, scale) if safe else np.nan
+            floor = exp_transitions(a, ea[:m], ea_t[:m], shift)
+        log_z[i] = np.nan
+        if floor >= 0.0:
+            log_z[i] = scaled_forward(u, start, end, ea_t[:m], shift, floor, alpha, e, scale)
         if np.isnan(log_z[i]):
             log_z[i] = filter_log_partition(u, a, start, end, np.empty((hi - lo, K)))
 
@@ -112,7 +114,7 @@ def marginals_batch(unary, transitions, start, end, offsets, first, last, log_z,
     alpha, e, scale = np.empty((longest, size)), np.zeros((longest, size)), np.empty(longest)
     beta, outer = np.empty(size), np.zeros((size, size))
     shared = transitions.shape[0] == 1
-    safe = shared and longest > 0 and exp_transitions(transitions, ea, ea_t, shift)
+    floor = exp_transitions(transitions, ea, ea_t, shift) if shared and longest > 0 else -1.0
     for i in range(first, last):
         lo, hi = offsets[i], offsets[i + 1]
         log_z[i] = 0.0
@@ -121,13 +123,13 @@ def marginals_batch(unary, transitions, start, end, offsets, first, last, log_z,
         u, a, block = unary[lo:hi], _steps(transitions, lo, hi), _steps(pairs, lo, hi)
         m = len(a)
         if not shared:
-            safe = exp_transitions(a, ea[:m], ea_t[:m], shift)
+            floor = exp_transitions(a, ea[:m], ea_t[:m], shift)
         log_z[i] = forward_backward(
             u,
             a,
             start,
             end,
-            safe,
+            floor,
             ea[:m],
             ea_t[:m],
             shift,
@@ -139,7 +141,7 @@ def marginals_batch(unary, transitions, start, end, offsets, first, last, log_z,
             outer,
             block,
         )
-    if safe and pairs.shape[0] == 1:
+    if floor >= 0.0 and pairs.shape[0] == 1:
         for j in range(K):
             for k in range(K):
                 pairs[0, j, k] += outer[j, k] * ea[0, j, k]

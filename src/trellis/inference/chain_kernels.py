@@ -105,12 +105,6 @@ def score_labels(u, a, start, end, labels):
 
 
 @kernel
-def _spread(x):
-    """Largest less smallest: inf where anything is forbidden."""
-    return highest(x) - lowest(x)
-
-
-@kernel
 def _lost(x, e):
     """Whether a score that is not -inf has become a probability below TINY."""
     for k in range(x.shape[0]):
@@ -121,13 +115,14 @@ def _lost(x, e):
 
 @kernel
 def exp_transitions(a, ea, ea_t, shift):
-    """ea = exp(a - shift), and its transpose; returns whether scaled messages may use it.
+    """ea = exp(a - shift), and its transpose; returns the smallest entry of ``ea`` ("floor").
 
-    ``shift`` (1,) or (n,): the maximum of each matrix. A matrix whose finite scores span more than RANGE is
-    not safe. ``ea`` and ``ea_t`` have ``lanes(K)`` rows and columns and come with zeros beyond K.
+    ``shift`` (1,) or (n,): the maximum of each matrix. A floor of 0 says that something is forbidden; -1,
+    that scaled messages must not use ``ea``, for the finite scores span more than RANGE. ``ea`` and ``ea_t``
+    have ``lanes(K)`` rows and columns and come with zeros beyond K.
     """
     m, K = a.shape[0], a.shape[1]
-    safe = True
+    floor, safe = 1.0, True
     for t in range(m):
         top = -np.inf
         for j in range(K):
@@ -141,43 +136,26 @@ def exp_transitions(a, ea, ea_t, shift):
                 safe = False
             for k in range(K):
                 ea_t[t, k, j] = ea[t, j, k]
-    return safe
+            floor = min(floor, lowest(ea[t, j, :K]))
+    return floor if safe else -1.0
 
 
 @kernel
-def _times(M, x, out):
-    """out = M x, four rows at a time so that x is loaded once for four dot products."""
-    size = out.shape[0]
-    for j in range(0, size, 4):
-        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-        for k in range(size):
-            y = x[k]
-            s0 += y * M[j, k]
-            s1 += y * M[j + 1, k]
-            s2 += y * M[j + 2, k]
-            s3 += y * M[j + 3, k]
-        out[j], out[j + 1], out[j + 2], out[j + 3] = s0, s1, s2, s3
+def _exp_unaries(u, start, end, alpha, e):
+    """e[t] = exp(u[t] - max u[t]), start and end scores added to the first and last row. Rows of ``u`` may
+    be K or lanes(K) long, -inf beyond K.
 
-
-@kernel
-def scaled_forward(u, start, end, ea_t, shift, alpha, e, scale):
-    """Normalised forward messages; returns log Z, -inf if no labelling is allowed, NaN if scaling is not
-    safe.
-
-    e[t] = exp(u[t] - max u[t]) (start and end scores added to the first and last row),
-    alpha[t] = (alpha[t-1] ea) * e[t] / c_t,  scale[t] = 1 / c_t,  log Z = sum_t log c_t + max u[t] + shift.
+    Returns the sum of the maxima (-inf: a step has no allowed label; NaN: a probability was lost) and the
+    largest spread within a row, inf where something is forbidden.
     """
-    n, K = u.shape
-    size = e.shape[1]
-    step = 0 if ea_t.shape[0] == 1 else 1
-    log_z = 0.0
-    # One look at all scores spares a look at every step, unless they spread widely or something is forbidden.
-    watch = not _spread(u.reshape(-1)) + _spread(start) + _spread(end) < RANGE
+    n, width = u.shape
+    K = start.shape[0]
+    total, spread = 0.0, 0.0
     for t in range(n):
-        ut, et, at = u[t], e[t], alpha[t]
+        ut, et = u[t], e[t]
         if t == 0 or t == n - 1:
-            ut = at[:K]  # the message is not there yet: use its row as scratch
-            for k in range(K):
+            ut = alpha[t, :width]  # the message is not there yet: use its row as scratch
+            for k in range(width):
                 ut[k] = u[t, k]
             if t == 0:
                 for k in range(K):
@@ -187,60 +165,118 @@ def scaled_forward(u, start, end, ea_t, shift, alpha, e, scale):
                     ut[k] += end[k]
         top = highest(ut)
         if top == -np.inf:
-            return -np.inf
+            return -np.inf, spread
+        across = top - lowest(ut[:K])
+        spread = max(spread, across)
         exp_shifted(ut, top, et)
-        if watch and _lost(ut, et):
-            return np.nan
-        log_z += top
+        if not across < RANGE and _lost(ut, et):
+            return np.nan, spread
+        total += top
+    return total, spread
+
+
+@kernel
+def scaled_forward(u, start, end, ea_t, shift, floor, alpha, e, scale):
+    """Forward messages; returns log Z, -inf if no labelling is allowed, NaN if scaling is not safe.
+
+    e[t] = exp(u[t] - max u[t]), with start and end scores;  alpha[t] = (alpha[t-1] ea) * e[t] / c_{t-1};
+    c_t = sum alpha[t], scale[t] = 1 / c_t;  log Z = sum_t log c_t + max u[t] + shift.
+
+    The normalised message is alpha[t] * scale[t]: dividing by the sum of the step *before* keeps the
+    division out of the chain of steps that wait for each other.
+    """
+    n, size = u.shape[0], e.shape[1]
+    step = 0 if ea_t.shape[0] == 1 else 1
+    log_z, spread = _exp_unaries(u, start, end, alpha, e)
+    if not log_z > -np.inf:
+        return log_z
+    a0, e0, c = alpha[0], e[0], 0.0
+    for k in range(size):
+        a0[k] = e0[k]
+        c += e0[k]
+    r = 1.0 / c
+    scale[0] = r
+    for t in range(1, n):
+        before, at, et, M = alpha[t - 1], alpha[t], e[t], ea_t[t * step]
         c = 0.0
-        if t == 0:
+        for j in range(0, size, 4):
+            s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
             for k in range(size):
-                at[k] = et[k]
-                c += et[k]
-        else:
-            _times(ea_t[t * step], alpha[t - 1], at)
-            for k in range(size):
-                at[k] *= et[k]
-                c += at[k]
-            log_z += shift[t * step]
-        if c == 0.0:
-            return -np.inf
+                x = before[k]
+                s0 += x * M[j, k]
+                s1 += x * M[j + 1, k]
+                s2 += x * M[j + 2, k]
+                s3 += x * M[j + 3, k]
+            s0 *= et[j] * r
+            s1 *= et[j + 1] * r
+            s2 *= et[j + 2] * r
+            s3 *= et[j + 3] * r
+            at[j], at[j + 1], at[j + 2], at[j + 3] = s0, s1, s2, s3
+            c += (s0 + s1) + (s2 + s3)
+        if c < TINY:
+            return -np.inf if c == 0.0 else np.nan
         r = 1.0 / c
         scale[t] = r
-        log_z += math.log(c)
+        log_z += shift[t * step]
+    for t in range(n):
+        log_z -= math.log(scale[t])
+    # A message is at least floor * exp(-spread): where that is above TINY none can have been lost.
+    if not floor * math.exp(-spread) > TINY and _lost_message(alpha[:n], scale):
+        return np.nan
+    return log_z
+
+
+@kernel
+def _lost_message(alpha, scale):
+    for t in range(alpha.shape[0]):
         lost = 0.0
-        for k in range(size):
-            x = at[k] * r
-            at[k] = x
+        for k in range(alpha.shape[1]):
+            x = alpha[t, k] * scale[t]
             lost += 1.0 if (x < TINY and x > 0.0) else 0.0
         if lost > 0.0:
-            return np.nan
-    return log_z
+            return True
+    return False
 
 
 @kernel
 def scaled_backward(ea, alpha, e, scale, beta, marginals):
     """Backward messages, folded into what the marginals need.
 
-    w[t] = e[t] * beta[t] / c_t replaces e[t];  beta[t-1] = ea w[t];  P(y_t = k) = alpha[t, k] beta[t, k]
-    into ``marginals``, and P(y_{t-1} = j, y_t = k) = alpha[t-1, j] ea[j, k] w[t, k]. Labels that no forward
-    message reaches are dropped from w: they carry no probability, and their beta may be as large as it
-    likes.
+    beta[n-1] = 1 / c_{n-1};  w[t] = e[t] * beta[t] / c_{t-1} replaces e[t];  beta[t-1] = ea w[t];
+    P(y_t = k) = alpha[t, k] beta[t, k] into ``marginals``, and P(y_{t-1} = j, y_t = k) = alpha[t-1, j]
+    ea[j, k] w[t, k]. Labels that no forward message reaches are dropped from w: they carry no probability,
+    and their beta may be as large as it likes.
     """
     n, size = alpha.shape
     step = 0 if ea.shape[0] == 1 else 1
+    last, w, before = alpha[n - 1], e[n - 1], scale[n - 2] if n > 1 else 1.0
     for k in range(size):
-        beta[k] = 1.0
-    for t in range(n - 1, -1, -1):
-        at, et, mt, r = alpha[t], e[t], marginals[t], scale[t]
-        for k in range(size):
-            b = beta[k] if at[k] > 0.0 else 0.0
-            beta[k] = b
-            et[k] *= b * r
+        beta[k] = scale[n - 1] if last[k] > 0.0 else 0.0
+        w[k] *= beta[k] * before
+    for k in range(marginals.shape[1]):
+        marginals[n - 1, k] = last[k] * beta[k]
+    for t in range(n - 2, -1, -1):
+        at, et, w, mt, M = alpha[t], e[t], e[t + 1], marginals[t], ea[(t + 1) * step]
+        before = scale[t - 1] if t > 0 else 1.0
+        for j in range(0, size, 4):
+            s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+            for k in range(size):
+                x = w[k]
+                s0 += x * M[j, k]
+                s1 += x * M[j + 1, k]
+                s2 += x * M[j + 2, k]
+                s3 += x * M[j + 3, k]
+            s0 = s0 if at[j] > 0.0 else 0.0
+            s1 = s1 if at[j + 1] > 0.0 else 0.0
+            s2 = s2 if at[j + 2] > 0.0 else 0.0
+            s3 = s3 if at[j + 3] > 0.0 else 0.0
+            beta[j], beta[j + 1], beta[j + 2], beta[j + 3] = s0, s1, s2, s3
+            et[j] *= s0 * before
+            et[j + 1] *= s1 * before
+            et[j + 2] *= s2 * before
+            et[j + 3] *= s3 * before
         for k in range(mt.shape[0]):
             mt[k] = at[k] * beta[k]
-        if t > 0:
-            _times(ea[t * step], et, beta)
 
 
 @kernel
@@ -283,20 +319,24 @@ def pairwise_steps(ea, alpha, w, pairs):
 
 
 @kernel
-def forward_backward(u, a, start, end, safe, ea, ea_t, shift, alpha, e, scale, beta, marginals, outer, pairs):
+def forward_backward(
+    u, a, start, end, floor, ea, ea_t, shift, alpha, e, scale, beta, marginals, outer, pairs
+):
     """log Z and the marginals of one sequence, by scaled messages where they are safe and in log space
     where not.
 
-    ``safe, ea, ea_t, shift``: from :func:`exp_transitions`. Pairwise marginals: for shared transitions
+    ``floor, ea, ea_t, shift``: from :func:`exp_transitions`. Pairwise marginals: for shared transitions
     ``outer`` (lanes(K) twice) gets the raw sum of alpha w^T, still to be multiplied by ``ea`` (once a shard
     is enough), and only the log-space path adds finished ones to ``pairs`` (1, K, K); for per-step
     transitions ``pairs`` (n, K, K) is written. -inf: no labelling is allowed.
     """
-    n, K = u.shape
+    n, K = u.shape[0], start.shape[0]
     if n == 0:
         return 0.0
     per_step = a.shape[0] > 1 or pairs.shape[0] > 1
-    log_z = scaled_forward(u, start, end, ea_t, shift, alpha, e, scale) if safe else np.nan
+    log_z = np.nan
+    if floor >= 0.0:
+        log_z = scaled_forward(u, start, end, ea_t, shift, floor, alpha, e, scale)
     if log_z == log_z:
         if log_z > -np.inf:
             scaled_backward(ea, alpha[:n], e, scale, beta, marginals)
@@ -305,4 +345,4 @@ def forward_backward(u, a, start, end, safe, ea, ea_t, shift, alpha, e, scale, b
             else:
                 add_outer(alpha[:n], e, outer)
         return log_z
-    return filter_marginals(u, a, start, end, np.empty((n, K)), marginals, pairs, per_step)
+    return filter_marginals(u[:, :K], a, start, end, np.empty((n, K)), marginals[:, :K], pairs, per_step)

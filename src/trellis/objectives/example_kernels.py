@@ -134,11 +134,11 @@ def _copy(source, target, n):
 
 @kernel
 def restrict(u, gold, allowed, out):
-    """Scores of the labellings that agree with what is known: -inf elsewhere."""
+    """Scores of the labellings that agree with what is known: -inf elsewhere, and where ``u`` already is."""
     n, K = u.shape
     for t in range(n):
         for k in range(K):
-            out[t, k] = u[t, k] if agrees(gold, allowed, t, k) else -np.inf
+            out[t, k] = u[t, k] if u[t, k] > -np.inf and agrees(gold, allowed, t, k) else -np.inf
 
 
 @kernel
@@ -280,14 +280,14 @@ def path_example(mode, loss_kind, epsilon, u, a, start, end, gold, ambiguous, al
 
 
 @kernel
-def _sum_over_labellings(u, a, start, end, safe, work, d_unary, d_trans):
+def _sum_over_labellings(u, a, start, end, floor, work, d_unary, d_trans):
     """log Z, with the marginals written into ``d_unary`` and ``d_trans``."""
     K = u.shape[1]
     if a.shape[0] == 1:
         work.outer[:] = 0.0
         d_trans[0] = 0.0
     log_z = forward_backward(
-        u, a, start, end, safe, work.ea, work.ea_t, work.shift, work.alpha, work.e, work.scale, work.beta,
+        u, a, start, end, floor, work.ea, work.ea_t, work.shift, work.alpha, work.e, work.scale, work.beta,
         d_unary, work.outer, d_trans,
     )  # fmt: skip
     if a.shape[0] == 1:
@@ -298,13 +298,13 @@ def _sum_over_labellings(u, a, start, end, safe, work, d_unary, d_trans):
 
 
 @kernel
-def _gold_sum(u, a, start, end, safe, gold, ambiguous, allowed, work, d_unary, d_trans):
+def _gold_sum(u, a, start, end, floor, gold, ambiguous, allowed, work, d_unary, d_trans):
     """log sum exp of the allowed labellings (the gold score, if all is known), with its marginals."""
     n = u.shape[0]
     step = 0 if a.shape[0] == 1 else 1
     if ambiguous:
         restrict(u, gold, allowed, work.u2[:n])
-        return _sum_over_labellings(work.u2[:n], a, start, end, safe, work, d_unary, d_trans)
+        return _sum_over_labellings(work.u2[:n], a, start, end, floor, work, d_unary, d_trans)
     d_unary[:n] = 0.0
     d_trans[: 1 if step == 0 else n] = 0.0
     for t in range(n):
@@ -315,7 +315,7 @@ def _gold_sum(u, a, start, end, safe, gold, ambiguous, allowed, work, d_unary, d
 
 
 @kernel
-def dense_example(mode, loss_kind, u, a, start, end, gold, ambiguous, allowed, cost, safe, work):
+def dense_example(mode, loss_kind, u, a, start, end, gold, ambiguous, allowed, cost, floor, work):
     """The value of a dense objective; its gradient goes into ``work.d_unary`` and ``work.d_trans``."""
     n, K = u.shape
     if n == 0:
@@ -330,7 +330,7 @@ def dense_example(mode, loss_kind, u, a, start, end, gold, ambiguous, allowed, c
     gold_sum = 0.0
     if not gold_known:
         gold_sum = _gold_sum(
-            u, a, start, end, safe, gold, ambiguous, allowed, work, work.d_unary2, work.d_trans2
+            u, a, start, end, floor, gold, ambiguous, allowed, work, work.d_unary2, work.d_trans2
         )
     scores = u
     if mode == SOFTMAX_MARGIN and loss_kind == COSTS:
@@ -338,7 +338,7 @@ def dense_example(mode, loss_kind, u, a, start, end, gold, ambiguous, allowed, c
         for t in range(n):
             for k in range(K):
                 scores[t, k] = u[t, k] + cost[t, k]
-    log_z = _sum_over_labellings(scores, a, start, end, safe, work, d_unary, d_trans)
+    log_z = _sum_over_labellings(scores, a, start, end, floor, work, d_unary, d_trans)
     if gold_known:  # the fast path of the CRF: no second table to subtract
         for t in range(n):
             d_unary[t, gold[t]] -= 1.0

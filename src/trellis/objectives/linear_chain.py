@@ -8,13 +8,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from trellis.inference.chain_kernels import lanes
 from trellis.inference.shards import over_shards
+from trellis.objectives.example_kernels import Work, new_work
 from trellis.objectives.linear_kernels import (
     Task,
     dense_gradient,
@@ -22,10 +25,12 @@ from trellis.objectives.linear_kernels import (
     linear_scores,
     path_gradient,
 )
-from trellis.objectives.log_kernels import log_gradient
+from trellis.objectives.log_kernels import LogWork, log_gradient, log_work
 from trellis.objectives.modes import Log, Objective
 from trellis.objectives.plane_kernels import planes_to_rows
 from trellis.objectives.score_level import check_feasible
+from trellis.scores.compact import compact
+from trellis.scores.compact_kernels import Compact, empty_table, fill_table
 from trellis.scores.linear import LinearLayout
 from trellis.scores.linear_kernels import Design, Penalties
 from trellis.scores.parts import ChainScores, FloatArray
@@ -66,28 +71,36 @@ class LinearChainProblem:
     def values_and_gradient(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """f_i for each sequence (not weighted by c_i), and the gradient of the weighted sum."""
         values = np.empty(self.n_examples)
-        gradient, *others = over_shards(
-            lambda first, last: self._shard_gradient(weights, first, last, values),
-            self.design.offsets,
-            self.n_jobs,
-        )
-        for other in others:
-            gradient += other
-        if len(self.layout.mask):
-            gradient *= self.layout.mask
-        self.check(values)
-        return values, gradient
+        if isinstance(self.objective, Log) and not self.layout.n_edge:
+            gradient = self._log_gradient(weights, values)
+        else:
+            gradient, *others = over_shards(
+                lambda first, last: self._shard_gradient(
+                    weights, first, last, values, self._kept_work(first, last)
+                ),
+                self.design.offsets,
+                self.n_jobs,
+            )
+            for other in others:
+                gradient += other
+        return values, self._checked(gradient, values)
 
     def run_value_and_gradient(self, weights: FloatArray, first: int, last: int) -> tuple[float, FloatArray]:
         """sum c_i f_i over the sequences first..last-1, and its gradient: a mini-batch."""
         values = np.zeros(self.n_examples)
-        gradient = self._shard_gradient(weights, first, last, values)
-        if len(self.layout.mask):
-            gradient *= self.layout.mask
-        self.check(values)
+        gradient = self._shard_gradient(weights, first, last, values, self._work(first, last))
+        gradient = self._checked(gradient, values)
         return float(values[first:last] @ self.task.weight[first:last]), gradient
 
-    def _shard_gradient(self, weights: FloatArray, first: int, last: int, values: FloatArray) -> FloatArray:
+    def _checked(self, gradient: FloatArray, values: FloatArray) -> FloatArray:
+        self.check(values)
+        if len(self.layout.mask):
+            gradient *= self.layout.mask
+        return gradient
+
+    def _shard_gradient(
+        self, weights: FloatArray, first: int, last: int, values: FloatArray, work: Work
+    ) -> FloatArray:
         """The gradient of a run of sequences, not yet masked; f_i go into ``values`` (S,)."""
         gradient = np.zeros(self.dimension)
         w, g = self.layout.views(weights), self.layout.views(gradient)
@@ -95,13 +108,58 @@ class LinearChainProblem:
         run = (self.design, rows, w, self.penalties)
         if self.objective.path:
             path_gradient(
-                mode, self.loss_kind, self.epsilon, *run, self.layout.mask, self.task, first, last, g, values
-            )
-        elif isinstance(self.objective, Log) and not self.layout.n_edge:
-            log_gradient(*run, self.task, first, last, g, values)
+                mode, self.loss_kind, self.epsilon, *run, self.layout.mask, self.task, first, last, work, g,
+                values,
+            )  # fmt: skip
         else:
-            dense_gradient(mode, self.loss_kind, *run, self.task, first, last, g, values)
+            dense_gradient(mode, self.loss_kind, *run, self.task, first, last, work, g, values)
         return gradient
+
+    def _log_gradient(self, weights: FloatArray, values: FloatArray) -> FloatArray:
+        """The log objective on compact features; the rows of their table are filled and emptied once."""
+        data, rows, w = self._compact, self.layout.rows, self.layout.views(weights)
+        table = np.empty((len(data.bounds) - 1, int(lanes(self.layout.n_labels))))
+        fill_table(data.bounds, data.members, rows, w, table)
+
+        def shard(first: int, last: int) -> tuple[FloatArray, FloatArray]:
+            gradient, table_g = np.zeros(self.dimension), np.zeros_like(table)
+            g, work = self.layout.views(gradient), self._kept_log_work(first, last)
+            log_gradient(data, table, w, self.penalties, self.task, first, last, work, table_g, g, values)
+            return gradient, table_g
+
+        (gradient, table_g), *others = over_shards(shard, self.design.offsets, self.n_jobs)
+        for other, other_table in others:
+            gradient += other
+            table_g += other_table
+        empty_table(data.bounds, data.members, rows, table_g, self.layout.views(gradient))
+        return gradient
+
+    @cached_property
+    def _compact(self) -> Compact:
+        return compact(self.layout, self.design)
+
+    def _work(self, first: int, last: int) -> Work:
+        longest = int(np.diff(self.design.offsets[first : last + 1]).max(initial=0))
+        return cast(Work, new_work(longest, self.layout.n_labels, self.layout.n_edge > 0))
+
+    @cached_property
+    def _scratch(self) -> dict[tuple[int, int], Any]:
+        """Scratch of each shard, kept from call to call: fresh memory of a long sequence costs as much as
+        the work on it.
+        """
+        return {}
+
+    def _kept_work(self, first: int, last: int) -> Work:
+        if (first, last) not in self._scratch:
+            self._scratch[first, last] = self._work(first, last)
+        return cast(Work, self._scratch[first, last])
+
+    def _kept_log_work(self, first: int, last: int) -> LogWork:
+        if (first, last) not in self._scratch:
+            longest = int(np.diff(self.design.offsets[first : last + 1]).max(initial=0))
+            plain = not self.task.ambiguous.any() and bool((self.task.weight == 1.0).all())
+            self._scratch[first, last] = log_work(longest, self.layout.n_labels, not plain)
+        return cast(LogWork, self._scratch[first, last])
 
     def example_planes(self, weights: FloatArray) -> tuple[FloatArray, csr_array]:
         n, steps = self.n_examples, int(self.design.offsets[-1])

@@ -85,7 +85,7 @@ def path_at(mode, loss_kind, epsilon, design, task, i, work):
 
 
 @kernel
-def dense_at(mode, loss_kind, design, task, i, safe, work):
+def dense_at(mode, loss_kind, design, task, i, floor, work):
     """The value of a dense objective at the scores in ``work``; its gradient is in ``work.d_unary`` and
     ``work.d_trans``.
     """
@@ -96,7 +96,7 @@ def dense_at(mode, loss_kind, design, task, i, safe, work):
     cost = task.cost[lo:hi] if task.cost.shape[0] > 0 else task.cost
     ambiguous = task.ambiguous[i] != 0
     if a.shape[0] > 1:
-        safe = exp_transitions(a, work.ea, work.ea_t, work.shift)
+        floor = exp_transitions(a, work.ea, work.ea_t, work.shift)
     return dense_example(
         mode,
         loss_kind,
@@ -108,20 +108,20 @@ def dense_at(mode, loss_kind, design, task, i, safe, work):
         ambiguous,
         allowed,
         cost,
-        safe,
+        floor,
         work,
     )
 
 
 @kernel
-def path_gradient(mode, loss_kind, epsilon, design, rows, w, penalties, mask, task, first, last, g, values):
+def path_gradient(
+    mode, loss_kind, epsilon, design, rows, w, penalties, mask, task, first, last, work, g, values
+):
     """values[i] = f_i (not weighted) and g += sum_i weight_i grad f_i of a path objective, for sequences
     first..last-1.
 
     Returns the largest excess of the slack oracle's bound.
     """
-    K = w.transitions.shape[0]
-    work = new_work(longest_of(design.offsets, first, last), K, w.edge.shape[0] > 0)
     score_shared(design, w, penalties, work)
     excess = 0.0
     for i in range(first, last):
@@ -135,19 +135,17 @@ def path_gradient(mode, loss_kind, epsilon, design, rows, w, penalties, mask, ta
 
 
 @kernel
-def dense_gradient(mode, loss_kind, design, rows, w, penalties, task, first, last, g, values):
+def dense_gradient(mode, loss_kind, design, rows, w, penalties, task, first, last, work, g, values):
     """The same for a dense objective. What is masked in ``g`` is for the caller to clear."""
-    K = w.transitions.shape[0]
     per_step = w.edge.shape[0] > 0
-    work = new_work(longest_of(design.offsets, first, last), K, per_step)
     score_shared(design, w, penalties, work)
-    safe = True
+    floor = -1.0
     if not per_step:
-        safe = exp_transitions(work.a, work.ea, work.ea_t, work.shift)
+        floor = exp_transitions(work.a, work.ea, work.ea_t, work.shift)
     for i in range(first, last):
         n = design.offsets[i + 1] - design.offsets[i]
         score_sequence(design, rows, w, penalties, i, work)
-        values[i] = dense_at(mode, loss_kind, design, task, i, safe, work)
+        values[i] = dense_at(mode, loss_kind, design, task, i, floor, work)
         d_trans = work.d_trans[:n] if per_step else work.d_trans
         pull_back(design, rows, g, i, work.d_unary[:n], d_trans, task.weight[i])
 

@@ -2,96 +2,113 @@
 """The log objective of a chain with shared transitions, the one that batch solvers evaluate hundreds of
 times.
 
-The same numbers as :func:`linear_kernels.dense_gradient`, arranged for the cache: a block of sequences is
-scored, then asked, then pulled back, so that weights and gradient take turns in the cache in place of
-fighting for it; and the pairwise marginals of a whole shard are summed before they are multiplied by the
-transitions, once.
+The same numbers as :func:`linear_kernels.dense_gradient`, arranged for the cache: features come as a compact
+design; a block of sequences is scored, then asked, then pulled back, so that weights and gradient take turns
+in the cache in place of fighting for it; and the pairwise marginals of a whole shard are summed before they
+are multiplied by the transitions, once.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
-from trellis.inference.chain_kernels import exp_transitions, forward_backward, score_labels
+from trellis.inference.chain_kernels import exp_transitions, forward_backward, lanes, score_labels
 from trellis.numerics import kernel
-from trellis.objectives.example_kernels import new_work, restrict
-from trellis.objectives.linear_kernels import longest_of, score_shared
-from trellis.scores.linear_kernels import pull_back_steps, score_steps
+from trellis.objectives.example_kernels import restrict
+from trellis.scores.compact_kernels import pull_back_compact, score_compact
 
-BLOCK = 512  # steps whose scores and marginals stay in the cache together
+BLOCK = 1024  # steps whose scores and marginals stay in the cache together
 
 
-@kernel
-def _log_example(u, safe, gold, task, s, begin, g_transitions, d, outer, pairs, work):
-    """log Z - s(y*) of one sequence; its gradient into ``d``, ``outer`` and ``pairs`` (still without their
-    factors), ``g_transitions``.
+class LogWork(NamedTuple):
+    """Scratch of one shard, kept from call to call: fresh memory of a long sequence costs as much as the
+    work on it.
     """
-    n, K = u.shape
-    weight = task.weight[s]
-    if weight == 1.0 and task.ambiguous[s] == 0:
-        log_z = forward_backward(
-            u, work.a, work.start, work.end, safe, work.ea, work.ea_t, work.shift, work.alpha, work.e,
-            work.scale, work.beta, d, outer, pairs,
-        )  # fmt: skip
-        for t in range(n):
-            d[t, gold[t]] -= 1.0
-        for t in range(1, n):
-            g_transitions[gold[t - 1], gold[t]] -= 1.0
-        return log_z - score_labels(u, work.a, work.start, work.end, gold)
-    # Weighted or partly known: all labellings with weight c, the allowed ones with weight -c.
-    value = 0.0
-    restrict(u, gold, task.allowed[begin : begin + n], work.u2[:n])
-    d[:] = 0.0
-    for sign in (1.0, -1.0):
-        work.outer[:] = 0.0
-        work.d_trans[:] = 0.0
-        scores = u if sign > 0.0 else work.u2[:n]
-        value += sign * forward_backward(
-            scores, work.a, work.start, work.end, safe, work.ea, work.ea_t, work.shift, work.alpha, work.e,
-            work.scale, work.beta, work.d_unary[:n], work.outer, work.d_trans,
-        )  # fmt: skip
-        c = sign * weight
-        for t in range(n):
-            for k in range(K):
-                d[t, k] += c * work.d_unary[t, k]
-        for j in range(K):
-            for k in range(K):
-                outer[j, k] += c * work.outer[j, k]
-                pairs[0, j, k] += c * work.d_trans[0, j, k]
-    return value
+
+    u: NDArray[np.float64]  # (steps of a block, lanes(K)) scores
+    d: NDArray[np.float64]  # the same shape: their gradient
+    u2: NDArray[np.float64]  # (longest, lanes(K)): of weighted or partly known sequences
+    d2: NDArray[np.float64]
+    alpha: NDArray[np.float64]  # (longest, lanes(K))
+    e: NDArray[np.float64]
+    scale: NDArray[np.float64]  # (longest,)
+
+
+def log_work(longest: int, n_labels: int, ambiguous: bool) -> LogWork:
+    size = int(lanes(n_labels))
+    block, longest = max(longest, BLOCK), max(longest, 1)
+    second = longest if ambiguous else 0
+    u, d = np.zeros((block, size)), np.zeros((block, size))
+    u2, d2 = np.zeros((second, size)), np.zeros((second, size))
+    alpha, e = np.zeros((longest, size)), np.zeros((longest, size))
+    return LogWork(u, d, u2, d2, alpha, e, np.zeros(longest))
 
 
 @kernel
-def log_gradient(design, rows, w, penalties, task, first, last, g, values):
-    """values[i] = log Z_i - s(y*_i), and g += sum_i weight_i grad, for sequences first..last-1."""
+def log_gradient(compact, table, w, penalties, task, first, last, work, table_g, g, values):
+    """values[i] = log Z_i - s(y*_i), and g += sum_i weight_i grad, for sequences first..last-1; what goes
+    to the table's rows is added to ``table_g``.
+    """
     K = w.transitions.shape[0]
-    longest = longest_of(design.offsets, first, last)
-    work = new_work(longest, K, False)
-    score_shared(design, w, penalties, work)
-    safe = exp_transitions(work.a, work.ea, work.ea_t, work.shift)
-    room = max(longest, BLOCK)
-    u, d = np.empty((room, K)), np.empty((room, K))
-    outer, pairs = np.zeros_like(work.outer), np.zeros((1, K, K))
-    offsets, gold = design.offsets, task.gold
+    size = lanes(K)
+    u, d, u2, d2, alpha, e, scale = work
+    start, end = w.start + penalties.start, w.end + penalties.end
+    a = np.empty((1, K, K))
+    a[0] = w.transitions + penalties.transitions
+    ea, ea_t, shift = np.zeros((1, size, size)), np.zeros((1, size, size)), np.zeros(1)
+    floor = exp_transitions(a, ea, ea_t, shift)
+    beta, outer, pairs = np.empty(size), np.zeros((size, size)), np.zeros((1, K, K))
+    once, once_pairs = np.zeros((size, size)), np.zeros((1, K, K))
+    offsets, g_start, g_end, g_transitions = compact.offsets, g.start, g.end, g.transitions
+    weights, ambiguous, labels, allowed = task.weight, task.ambiguous, task.gold, task.allowed
     i = first
     while i < last:
         begin, j = offsets[i], i
-        while j < last and offsets[j + 1] - begin <= room:
-            score_steps(design, rows, w, j, u[offsets[j] - begin :])
+        while j < last and offsets[j + 1] - begin <= u.shape[0]:
             j += 1
+        score_compact(compact, table, w, begin, offsets[j], u)
         for s in range(i, j):
             lo, hi = offsets[s] - begin, offsets[s + 1] - begin
-            y = gold[offsets[s] : offsets[s + 1]]
-            n = hi - lo
+            gold, n = labels[offsets[s] : offsets[s + 1]], hi - lo
+            values[s] = 0.0
             if n == 0:
-                values[s] = 0.0
-            else:
-                values[s] = _log_example(
-                    u[lo:hi], safe, y, task, s, offsets[s], g.transitions, d[lo:hi], outer, pairs, work
+                continue
+            us, ds = u[lo:hi], d[lo:hi]
+            if weights[s] == 1.0 and ambiguous[s] == 0:
+                log_z = forward_backward(
+                    us, a, start, end, floor, ea, ea_t, shift, alpha, e, scale, beta, ds, outer, pairs
                 )
-        for s in range(i, j):
-            pull_back_steps(design, rows, g, s, d[offsets[s] - begin : offsets[s + 1] - begin])
+                values[s] = log_z - score_labels(us, a, start, end, gold)
+                for t in range(n):
+                    ds[t, gold[t]] -= 1.0
+                for t in range(1, n):
+                    g_transitions[gold[t - 1], gold[t]] -= 1.0
+            else:
+                # Weighted or partly known: all labellings with weight c, the allowed ones with weight -c.
+                restrict(us, gold, allowed[offsets[s] : offsets[s + 1]], u2[:n])
+                ds[:] = 0.0
+                for sign in (1.0, -1.0):
+                    once[:] = 0.0
+                    once_pairs[:] = 0.0
+                    scores = us if sign > 0.0 else u2[:n]
+                    values[s] += sign * forward_backward(
+                        scores, a, start, end, floor, ea, ea_t, shift, alpha, e, scale, beta, d2[:n], once,
+                        once_pairs,
+                    )  # fmt: skip
+                    c = sign * weights[s]
+                    for t in range(n):
+                        for k in range(size):
+                            ds[t, k] += c * d2[t, k]
+                    outer += c * once
+                    pairs += c * once_pairs
+            for k in range(K):
+                g_start[k] += ds[0, k]
+                g_end[k] += ds[n - 1, k]
+        pull_back_compact(compact, table_g, g, begin, offsets[j], d)
         i = j
-    for a in range(K):
-        for b in range(K):
-            g.transitions[a, b] += outer[a, b] * work.ea[0, a, b] + pairs[0, a, b]
+    for j in range(K):
+        for k in range(K):
+            g_transitions[j, k] += outer[j, k] * ea[0, j, k] + pairs[0, j, k]

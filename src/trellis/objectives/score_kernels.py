@@ -42,9 +42,9 @@ def dense_scores(
     K = unary.shape[1]
     shared = transitions.shape[0] == 1
     work = new_work(longest_of(offsets, first, last), K, not shared)
-    safe = True
+    floor = -1.0
     if shared:
-        safe = exp_transitions(transitions, work.ea, work.ea_t, work.shift)
+        floor = exp_transitions(transitions, work.ea, work.ea_t, work.shift)
     for i in range(first, last):
         lo, hi = offsets[i], offsets[i + 1]
         n = hi - lo
@@ -55,9 +55,9 @@ def dense_scores(
         al = allowed[lo:hi] if allowed.shape[0] > 0 else allowed
         co = cost[lo:hi] if cost.shape[0] > 0 else cost
         if not shared:
-            safe = exp_transitions(a, work.ea, work.ea_t, work.shift)
+            floor = exp_transitions(a, work.ea, work.ea_t, work.shift)
         values[i] = dense_example(
-            mode, loss_kind, unary[lo:hi], a, start, end, gold[lo:hi], ambiguous[i], al, co, safe, work
+            mode, loss_kind, unary[lo:hi], a, start, end, gold[lo:hi], ambiguous[i], al, co, floor, work
         )
         for k in range(K):
             for t in range(n):

@@ -202,10 +202,10 @@ def dense_pass(mode, loss_kind, design, rows, penalties, mask, task, order, rule
         clock_scale = clock[SCALE] / (1.0 - eta * rule.decay)
         if n > 0:
             _score(design, rows, state, penalties, i, work)
-            safe = True
+            floor = -1.0
             if not per_step:
-                safe = exp_transitions(work.a, work.ea, work.ea_t, work.shift)
-            f = dense_at(mode, loss_kind, design, task, i, safe, work)
+                floor = exp_transitions(work.a, work.ea, work.ea_t, work.shift)
+            f = dense_at(mode, loss_kind, design, task, i, floor, work)
             if not np.isfinite(f):
                 return total, 0, i
             total += task.weight[i] * f

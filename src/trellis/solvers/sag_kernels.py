@@ -161,8 +161,8 @@ def _search(mode, loss_kind, design, task, i, value, square, L, work, step, tria
             trial.end[k] = work.end[k] - x * step.end[k]
             for j in range(K):
                 trial.a[0, j, k] = work.a[0, j, k] - x * step.a[0, j, k]
-        safe = exp_transitions(trial.a, trial.ea, trial.ea_t, trial.shift)
-        there = dense_at(mode, loss_kind, design, task, i, safe, trial)
+        floor = exp_transitions(trial.a, trial.ea, trial.ea_t, trial.shift)
+        there = dense_at(mode, loss_kind, design, task, i, floor, trial)
         if weight * there <= weight * value - 0.5 * x * square + 1e-12 * abs(weight * value):
             break
         L *= 2.0
@@ -228,8 +228,8 @@ def sag_pass(mode, loss_kind, design, rows, penalties, mask, task, order, decay,
             continue
         _catch_up(design, rows, mask, i, memory)
         _score(design, rows, penalties, i, memory, work)
-        safe = exp_transitions(work.a, work.ea, work.ea_t, work.shift)
-        value = dense_at(mode, loss_kind, design, task, i, safe, work)
+        floor = exp_transitions(work.a, work.ea, work.ea_t, work.shift)
+        value = dense_at(mode, loss_kind, design, task, i, floor, work)
         if not np.isfinite(value):
             return i
         before = curvature[i]
