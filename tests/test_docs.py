@@ -11,7 +11,10 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
     ROOT / "README.md",
-    *(ROOT / "docs" / name for name in ("guide.md", "label-bias.md", "emissions.md")),
+    *(
+        ROOT / "docs" / name
+        for name in ("guide.md", "label-bias.md", "emissions.md", "em-as-dca.md", "spectral.md")
+    ),
 ]
 PROMISE = re.compile(r"^print\(.*\)  +# (\[\[.*\]\])$", re.MULTILINE)  # the printed value as a comment
 

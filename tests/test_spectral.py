@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trellis import SpectralHMM, load, storage
+from trellis import HMM, SpectralHMM, load, storage
+from trellis.emissions import Categorical
 from trellis.errors import DataError, ModelFileError, NumericalError, UnsupportedError
 from trellis.estimators.spectral import SpectralWarning
 from trellis.estimators.spectral.moments import pairs_of, sampling_noise, spectrum_of, triples_of
@@ -137,6 +138,17 @@ def test_the_matrices_come_back_up_to_the_names_of_the_states() -> None:
     np.testing.assert_allclose(found.initial, TRUTH.initial[at], atol=1e-8)
     assert found.correction < 1e-8
     assert found.separation > 0.1
+
+
+def test_em_goes_on_from_the_recovered_matrices() -> None:
+    X = list(TRUTH.sample(2_000, 10, np.random.default_rng(2)))
+    spectral = SpectralHMM(3, random_state=0).fit(X)
+    hmm = spectral.to_hmm(max_iter=20).fit(X)
+    found = spectral.recover()
+    np.testing.assert_allclose(hmm.emission_.probabilities, found.emissions, atol=0.1)
+    np.testing.assert_allclose(hmm.emission_.probabilities.sum(axis=1), 1.0)
+    truth = HMM(3, Categorical(4, probabilities=TRUTH.B), initial=TRUTH.initial, transitions=TRUTH.A)
+    assert np.sum(hmm.log_likelihood(X)) > np.sum(truth.log_likelihood(X))
 
 
 def error_of(model: SpectralHMM, truth: Truth, length: int = 3) -> float:
@@ -380,7 +392,7 @@ def test_what_cannot_be_learned_is_said() -> None:
         ({"n_states": 2, "initial": "last"}, "initial"),
         ({"n_states": 2, "negative": "hide"}, "negative"),
         ({"n_states": 2, "floor": 0.0}, "floor"),
-        ({"n_states": 2, "n_symbols": 2}, "row 2 has the symbol 2"),
+        ({"n_states": 2, "n_symbols": 2}, "sequence 0: row 2 has the symbol 2"),
     ]:
         with pytest.raises(DataError, match=words):
             SpectralHMM(**options).fit(X)

@@ -13,25 +13,24 @@ from __future__ import annotations
 
 import os
 import warnings
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from dataclasses import replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from trellis.data.sequences import IntArray, Sequences
 from trellis.emissions import Categorical
 from trellis.errors import DataError, NumericalError
+from trellis.estimators.hmm.model import HMM
+from trellis.estimators.hmm.observations import Observations
 from trellis.estimators.spectral import moments
 from trellis.estimators.spectral.negative import NegativeProbabilities, SpectralWarning, check_policy, settle
 from trellis.estimators.spectral.recovery import RecoveredHMM, recover
 from trellis.estimators.spectral.symbols import missing_as_last, pack_symbols, sequence_weights, sums
 from trellis.inference.spectral_kernels import read, scan_negative
 from trellis.scores.parts import FloatArray
-
-if TYPE_CHECKING:
-    from trellis.estimators.hmm import HMM
 
 
 class _Reading(NamedTuple):
@@ -40,11 +39,11 @@ class _Reading(NamedTuple):
     observed: FloatArray
     mass: FloatArray
     final: FloatArray
-    offsets: IntArray
+    data: Observations
 
     def place(self, at: tuple[int, ...]) -> str:
-        sequence = int(np.searchsorted(self.offsets, at[0], side="right")) - 1
-        return f"sequence {sequence}, step {at[0] - self.offsets[sequence]}"
+        sequence, step = self.data.place(at[0])
+        return f"sequence {sequence}, step {step}"
 
 
 class SpectralHMM(BaseEstimator):  # type: ignore[misc]
@@ -103,7 +102,7 @@ class SpectralHMM(BaseEstimator):  # type: ignore[misc]
         """
         self._check_parameters()
         data, n_symbols = pack_symbols(X, lengths, self.n_symbols)
-        weight = sequence_weights(sample_weight, len(data))
+        weight = sequence_weights(sample_weight, data.n_sequences)
         triples = moments.triples_of(data.values, data.offsets, weight, self.triples == "first")
         pairs = moments.pairs_of(triples, n_symbols)
         first = moments.distribution_of(triples.first, triples.weight, n_symbols)
@@ -163,9 +162,7 @@ class SpectralHMM(BaseEstimator):  # type: ignore[misc]
         """
         reading = self._read(X, lengths)
         conditional = settle(reading.observed / reading.mass, self.negative, self.floor, reading.place)
-        if lengths is not None or isinstance(X, np.ndarray):
-            return conditional
-        return Sequences(conditional, reading.offsets).to_list()
+        return reading.data.unpacked(conditional)
 
     def predict_next(self, X: Any, lengths: ArrayLike | None = None, *, steps: int = 1) -> FloatArray:
         """The distribution of the symbol ``steps`` steps after the end of each sequence: (n_sequences, M)."""
@@ -186,7 +183,7 @@ class SpectralHMM(BaseEstimator):  # type: ignore[misc]
         """A report of all p(x | x_1 .. x_{t-1}) along the sequences: how many are negative, and where."""
         data, o = self._data(X, lengths), self.operators_
         found = scan_negative(data.values, data.offsets, o.start, o.average, o.readout, o.steps)
-        return NegativeProbabilities(len(data.values) * len(o.basis), *found)
+        return NegativeProbabilities(data.n_steps * len(o.basis), *found)
 
     # The model behind the operators
 
@@ -207,8 +204,6 @@ class SpectralHMM(BaseEstimator):  # type: ignore[misc]
         Probabilities below ``floor`` are raised to it (and rows scaled), because EM never leaves an exact 0.
         ``options`` go to :class:`trellis.HMM`.
         """
-        from trellis.estimators.hmm import HMM
-
         found = self.recover()
         initial, transitions, emissions = (
             np.maximum(part, floor) / np.maximum(part, floor).sum(axis=-1, keepdims=True)
@@ -301,10 +296,10 @@ class SpectralHMM(BaseEstimator):  # type: ignore[misc]
             f"(singular values {values}{against}); take n_states={max(self.rank_, 1)} or more data"
         )
 
-    def _data(self, X: Any, lengths: ArrayLike | None) -> Sequences:
+    def _data(self, X: Any, lengths: ArrayLike | None) -> Observations:
         check_is_fitted(self, "operators_")
         data, n_symbols = pack_symbols(X, lengths, len(self.operators_.basis))
-        return Sequences(missing_as_last(data.values, n_symbols), data.offsets)
+        return replace(data, values=missing_as_last(data.values, n_symbols))
 
     def _read(self, X: Any, lengths: ArrayLike | None) -> _Reading:
         """Run the operators along the sequences.
@@ -313,8 +308,8 @@ class SpectralHMM(BaseEstimator):  # type: ignore[misc]
         raised: the state behind it means nothing.
         """
         data, o = self._data(X, lengths), self.operators_
-        n, final = len(data.values), np.empty((len(data), self.n_states))
-        reading = _Reading(np.empty(n), np.empty(n), final, data.offsets)
+        n, final = data.n_steps, np.empty((data.n_sequences, self.n_states))
+        reading = _Reading(np.empty(n), np.empty(n), final, data)
         lowest = self.floor if self.negative == "clip" else -np.inf
         read(
             data.values, data.offsets, o.start, o.average, o.readout, o.steps, lowest, reading.observed,
@@ -328,5 +323,6 @@ class SpectralHMM(BaseEstimator):  # type: ignore[misc]
         values = settle(reading.observed, self.negative, self.floor, reading.place)
         with np.errstate(divide="ignore"):
             logs = np.log(np.abs(values))
-        n_negative = sums((values < 0).astype(np.float64), reading.offsets)
-        return 1.0 - 2.0 * (n_negative % 2), np.log(self.operators_.start_mass) + sums(logs, reading.offsets)
+        n_negative = sums((values < 0).astype(np.float64), reading.data.offsets)
+        size = np.log(self.operators_.start_mass) + sums(logs, reading.data.offsets)
+        return 1.0 - 2.0 * (n_negative % 2), size

@@ -7,30 +7,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trellis.data.sequences import IntArray, Sequences
+from trellis.data.sequences import IntArray
 from trellis.emissions import Categorical
 from trellis.errors import DataError
+from trellis.estimators.hmm.observations import Observations, packed
 from trellis.scores.parts import FloatArray
 
 
-def pack_symbols(X: Any, lengths: ArrayLike | None, n_symbols: int | None) -> tuple[Sequences, int]:
-    """A list of sequences, or one array (of one sequence, or cut by ``lengths``), as int64 with -1 where one
-    is missing; and the number of symbols, which is the largest plus 1 if it is not known."""
-    if isinstance(X, Sequences):
-        packed = X
-    elif lengths is not None:
-        packed = Sequences.from_lengths(np.asarray(X), lengths)
-    elif isinstance(X, np.ndarray) and X.dtype != object:
-        packed = Sequences.from_list([X])
-    else:
-        packed = Sequences.from_list(X)
-    if n_symbols is None:
-        known = (
-            packed.values[np.isfinite(packed.values)] if packed.values.dtype.kind == "f" else packed.values
-        )
-        n_symbols = int(known.max(initial=0)) + 1 if known.dtype.kind in "iufb" else 1
-    symbols = Categorical(n_symbols).check(packed.values)
-    return Sequences(symbols, packed.offsets), n_symbols
+def pack_symbols(X: Any, lengths: ArrayLike | None, n_symbols: int | None) -> tuple[Observations, int]:
+    """The sequences packed, -1 where a symbol is missing; and the number of symbols, which is the largest
+    plus 1 if it is not known."""
+    if n_symbols is not None:
+        return packed(X, lengths, Categorical(n_symbols)), n_symbols
+    data = packed(X, lengths, Categorical(np.iinfo(np.int64).max))
+    return data, int(data.values.max(initial=0)) + 1
 
 
 def missing_as_last(symbols: IntArray, n_symbols: int) -> IntArray:
