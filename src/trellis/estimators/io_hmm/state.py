@@ -1,0 +1,66 @@
+"""The state of an ``IOHMM``: options as JSON, parameters as arrays, all of it checked when read."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.errors import ModelFileError
+from trellis.estimators.io_hmm.conditional import State
+from trellis.estimators.io_hmm.io_hmm import EMISSIONS, IOHMM
+from trellis.estimators.io_hmm.model import Parameters, checked_parameters
+from trellis.solvers.loop import Status
+
+
+def model_to_state(model: IOHMM) -> State:
+    """What :func:`model_from_state` reads."""
+    options = {
+        name: value.item() if isinstance(value, np.generic) else value
+        for name, value in model.get_params(deep=False).items()
+        if name != "emission"
+    }
+    if not isinstance(options["random_state"], int):
+        options["random_state"] = None  # a stream of random numbers has no beginning to go back to
+    emission_meta, emission_arrays = model.emission_.to_state()
+    kind = next(name for name, known in EMISSIONS.items() if type(model.emission_) is known)
+    meta = {
+        "options": options,
+        "emission": {"kind": kind, "by_name": isinstance(model.emission, str), **emission_meta},
+        "status": asdict(model.status_) if hasattr(model, "status_") else None,
+        "history": getattr(model, "history_", {}),
+        "log_posteriors": getattr(model, "log_posteriors_", []),
+    }
+    p = model.parameters_
+    arrays: dict[str, NDArray[Any]] = {
+        "centre": p.centre,
+        "initial": p.initial,
+        "transitions": p.transitions,
+        **{f"emission.{name}": array for name, array in emission_arrays.items()},
+    }
+    return meta, arrays
+
+
+def model_from_state(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> IOHMM:
+    """The model, once everything about it is checked."""
+    kind = meta["emission"]["kind"]
+    if kind not in EMISSIONS:
+        raise ModelFileError(f"it has an emission of the unknown kind {kind!r}")
+    own = {
+        name.removeprefix("emission."): array
+        for name, array in arrays.items()
+        if name.startswith("emission.")
+    }
+    emission = EMISSIONS[kind].from_state(meta["emission"], own)
+    model = IOHMM(
+        emission=kind if meta["emission"]["by_name"] else emission.without_parameters(), **meta["options"]
+    )
+    model._keep(
+        checked_parameters(Parameters(arrays["centre"], arrays["initial"], arrays["transitions"], emission))
+    )
+    if meta["status"] is not None:
+        model.status_, model.history_ = Status(**meta["status"]), meta["history"]
+        model.n_iter_, model.log_posteriors_ = model.status_.n_iter, meta["log_posteriors"]
+    return model
