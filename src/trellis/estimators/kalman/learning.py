@@ -123,8 +123,10 @@ def maximise(
 def check_learnable(model: StateSpace, learn: frozenset[str], min_variance: float) -> None:
     """EM can move what it is asked to move."""
     varying = model.varying()
-    for name in varying:
-        if name in learn:
+    for name in sorted(learn):
+        if getattr(model, name).size == 0:
+            raise UnsupportedError(f"{name} cannot be learned without controls; pass controls= to fit")
+        if name in varying:
             raise UnsupportedError(f"{name} varies with time and cannot be learned; leave it out of learn")
     for term in TERMS:
         moved = sorted(learn & {*term.coefficients})
@@ -149,21 +151,22 @@ def check_learnable(model: StateSpace, learn: frozenset[str], min_variance: floa
             )
 
 
-def what_to_learn(learn: object, model: StateSpace) -> frozenset[str]:
-    """The names behind ``learn``. "all": whatever is constant (controls only if there are any)."""
+def named_parameters(learn: object) -> frozenset[str]:
+    """The names behind ``learn``; for "all" those of all parameters."""
     if isinstance(learn, str):
-        if learn == "all":
-            left_out = {*model.varying()}
-            if model.n_controls == 0:
-                left_out |= {"transition_control", "observation_control"}
-            return frozenset(SHAPES) - left_out
-        learn = (learn,)
+        learn = tuple(SHAPES) if learn == "all" else (learn,)
     if not isinstance(learn, tuple | list | set | frozenset):
         raise UnsupportedError(f'learn={learn!r}: give "all" or a tuple of names of parameters')
     unknown = [name for name in learn if name not in SHAPES]
     if unknown:
         raise UnsupportedError(f"learn names {unknown[0]!r}; it must be one of {', '.join(SHAPES)}")
     return frozenset(learn)
+
+
+def learnable(model: StateSpace) -> frozenset[str]:
+    """What "all" means for a model: whatever is constant and there."""
+    absent = {name for name, array in model.arrays().items() if array.size == 0}
+    return frozenset(SHAPES) - {*model.varying()} - absent
 
 
 def floor_covariances(model: StateSpace, names: frozenset[str], min_variance: float) -> StateSpace:

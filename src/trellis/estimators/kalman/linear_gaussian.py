@@ -16,7 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from trellis.errors import DataError, UnsupportedError
-from trellis.estimators.kalman.learning import EM, check_learnable, floor_covariances, what_to_learn
+from trellis.estimators.kalman.learning import (
+    EM,
+    check_learnable,
+    floor_covariances,
+    learnable,
+    named_parameters,
+)
 from trellis.estimators.kalman.series import Series, read_future, read_series, steps_of
 from trellis.estimators.kalman.start import starting_point
 from trellis.estimators.kalman.stream import FilterStream
@@ -137,15 +143,15 @@ class LinearGaussian(BaseEstimator):  # type: ignore[misc]
         self._check_options()
         given = self._given()
         series = read_series(X, lengths, controls, self._size("m", given), self._size("p", given))
-        named = {self.learn} if isinstance(self.learn, str) else {*self.learn}
+        named = named_parameters(self.learn)
         start = starting_point(
             given,
             series.data,
             self.n_states,
-            bool(named & {"all", "observation_offset"}),
+            "observation_offset" in named,
             np.random.default_rng(self.random_state),
         )
-        learn = what_to_learn(self.learn, start)
+        learn = learnable(start) if isinstance(self.learn, str) and self.learn == "all" else named
         guessed = frozenset(name for name in COVARIANCES if given[name] is None) & learn
         start = floor_covariances(start, guessed, self.min_variance)
         check_learnable(start, learn, self.min_variance)

@@ -1,0 +1,188 @@
+"""The estimator at its border: forms of input and output, samples, streams, saving, clear errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import trellis
+from small_state_spaces import random_parameters
+from trellis import LinearGaussian
+from trellis.errors import DataError, ModelFileError, UnsupportedError
+from trellis.storage import read, save
+
+
+@pytest.fixture
+def model() -> LinearGaussian:
+    return LinearGaussian(2, **random_parameters(np.random.default_rng(0), 2, 3))
+
+
+def test_lists_in_lists_out_and_arrays_in_arrays_out(model: LinearGaussian) -> None:
+    X, states = model.sample(20, 3, random_state=1)
+    assert [x.shape for x in X] == [(20, 3)] * 3
+    assert [z.shape for z in states] == [(20, 2)] * 3
+    X[1] = X[1][:7]
+    listed = model.smooth(X, lagged=True)
+    packed = model.smooth(np.concatenate(X), lengths=[20, 7, 20], lagged=True)
+    single = model.smooth(X[1], lagged=True)
+    for in_list, flat, alone in zip(listed, packed, single, strict=True):
+        np.testing.assert_array_equal(np.concatenate(in_list), flat)
+        np.testing.assert_allclose(in_list[1], alone, atol=1e-14)
+    assert model.smooth(X).lagged is None
+    assert model.log_likelihood(X).shape == (3,)
+    assert model.forecast(X, 4).observations.shape == (3, 4, 3)
+    assert model.forecast(np.concatenate(X), 4, lengths=[20, 7, 20]).states.shape == (3, 4, 2)
+    assert model.forecast(X[0], 4).observation_covariances.shape == (4, 3, 3)
+    assert model.impute(X[0]).shape == (20, 3)
+
+
+def test_one_number_a_step_needs_no_second_axis() -> None:
+    one = LinearGaussian(1, **random_parameters(np.random.default_rng(0), 1, 1))
+    x = np.arange(5.0)
+    np.testing.assert_array_equal(one.filter(x).means, one.filter(x[:, None]).means)
+    np.testing.assert_array_equal(one.filter([x, x[:2]]).means[1], one.filter(x[:2, None]).means)
+    hidden = np.ma.masked_array(x, mask=x == 2)
+    np.testing.assert_array_equal(one.filter(hidden).means, one.filter(np.where(x == 2, np.nan, x)).means)
+
+
+def test_samples_have_the_moments_of_the_model() -> None:
+    rng = np.random.default_rng(3)
+    model = LinearGaussian(2, **random_parameters(rng, 2, 1, 1, rank=1))
+    u = rng.normal(size=(3, 1))
+    X, states = model.sample(3, 40_000, controls=u, random_state=4)
+    nothing = model.smooth(np.full((3, 1), np.nan), controls=u, lagged=True)
+    Z = np.array(states)
+    np.testing.assert_allclose(Z.mean(axis=0), nothing.means, atol=0.04)
+    for t in range(3):
+        np.testing.assert_allclose(np.cov(Z[:, t].T), nothing.covariances[t], atol=0.05)
+    mixed = np.cov(Z[:, 0].T, Z[:, 1].T)[:2, 2:]
+    np.testing.assert_allclose(mixed, nothing.lagged[0], atol=0.05)
+    filled, spread = model.impute(np.full((3, 1), np.nan), controls=u, return_covariances=True)
+    np.testing.assert_allclose(np.array(X).mean(axis=0), filled, atol=0.05)
+    np.testing.assert_allclose(np.array(X).var(axis=0), spread[..., 0], rtol=0.05)
+    again, _ = model.sample(3, controls=u, random_state=4)
+    np.testing.assert_array_equal(again, model.sample(3, controls=u, random_state=4)[0])
+
+
+def test_saved_models_answer_the_same(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    X = [rng.normal(size=(30, 2)) for _ in range(3)]
+    U = [rng.normal(size=(30, 1)) for _ in range(3)]
+    fitted = LinearGaussian(2, max_iter=3, learn=("transition", "observation_noise"), random_state=0)
+    fitted.fit(X, controls=U)
+    fitted.save(tmp_path / "fitted.trellis")
+    again = trellis.load(tmp_path / "fitted.trellis")
+    assert isinstance(again, LinearGaussian)
+    np.testing.assert_array_equal(again.log_likelihood(X, controls=U), fitted.log_likelihood(X, controls=U))
+    assert again.history_ == fitted.history_
+    assert str(again.status_) == str(fitted.status_)
+    assert set(again.learn) == set(fitted.learn)
+    again.fit(X, controls=U)  # its options came along
+    np.testing.assert_array_equal(again.transition_, fitted.transition_)
+    given = LinearGaussian(3, **random_parameters(rng, 3, 2, steps=9))
+    given.save(tmp_path / "given.trellis")
+    x = rng.normal(size=(9, 2))
+    loaded = trellis.load(tmp_path / "given.trellis")
+    np.testing.assert_array_equal(loaded.smooth(x).means, given.smooth(x).means)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("fitted.transition", np.full((2, 2), np.nan)),
+        ("fitted.observation_noise", -np.eye(2)),
+        ("fitted.observation", np.zeros((2, 3))),
+    ],
+)
+def test_damaged_files_are_refused(tmp_path: Path, name: str, damage: np.ndarray) -> None:
+    path = tmp_path / "model.trellis"
+    LinearGaussian(2, max_iter=1).fit(np.random.default_rng(0).normal(size=(20, 2))).save(path)
+    kind, meta, arrays = read(path)
+    save(path, kind, meta, {**arrays, name: damage})
+    with pytest.raises(ModelFileError, match=name.removeprefix("fitted.")):
+        trellis.load(path)
+
+
+def test_scikit_learn_can_clone_it(model: LinearGaussian) -> None:
+    copied = clone(model)
+    np.testing.assert_array_equal(copied.transition, model.transition)
+    assert not hasattr(copied, "parameters_")
+
+
+X0 = np.zeros((4, 3))
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda m: m.filter(np.zeros((4, 2))), "X has 2 columns, but n_observations is 3"),
+        (lambda m: m.filter([X0, np.full((2, 3), np.inf)]), "sequence 1, step 0, column 0 is infinite"),
+        (lambda m: m.filter([["a", "b", "c"]]), "sequence 0 of X must be an array of numbers"),
+        (lambda m: m.filter(np.zeros((2, 2, 3))), "X has shape"),
+        (lambda m: m.filter([]), "no sequences were given"),
+        (lambda m: m.filter(X0, lengths=[3]), "lengths add up to 3"),
+        (lambda m: m.filter(X0, controls=X0), "made without controls"),
+        (lambda m: m.forecast(X0, 0), "ask for at least one step"),
+        (lambda m: m.sample(-1), "neither may be negative"),
+        (lambda m: m.stream().update([1.0]), "step 0: the observation has 1 values, the model 3"),
+        (lambda m: m.stream().update([1.0, 2.0, np.inf]), "step 0: the observation is infinite"),
+        (lambda m: m.stream().update([1.0, 2.0, 3.0], [1.0]), "step 0: give control with 0 finite values"),
+        (lambda m: m.score(np.zeros((0, 3))), "there is no step to score"),
+    ],
+)
+def test_bad_data_are_named(model: LinearGaussian, ask: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        ask(model)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"transition": np.eye(3)}, r"transition \(A\) has shape \(3, 3\); it must be \(n, n\) = \(2, 2\)"),
+        ({"initial_mean": np.zeros((4, 2))}, r"initial_mean \(m0\) has shape"),
+        ({"observation": "C"}, r"observation \(C\) must be an array of numbers"),
+        ({"observation": np.full((3, 2), np.nan)}, r"observation \(C\) has values that are not finite"),
+        ({"transition_noise": [[1.0, 2.0], [2.0, 1.0]]}, "not a covariance: its smallest eigenvalue is -1"),
+        ({"transition_noise": [[1.0, 0.5], [0.0, 1.0]]}, "transition_noise is not symmetric"),
+        ({"observation_noise": np.stack([np.eye(3)] * 4 + [-np.eye(3)])}, "_noise at step 4 is not"),
+        ({"transition_noise": [[0.0, 1.0], [1.0, 1.0]]}, "not a covariance"),
+        ({"transition": np.zeros((2, 2, 2))}, "for 2 steps, but sequence 0 has 4; give at least 3"),
+    ],
+)
+def test_bad_parameters_are_named(model: LinearGaussian, changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        model.set_params(**changed).filter(X0)
+
+
+def test_controls_must_match() -> None:
+    model = LinearGaussian(2, **random_parameters(np.random.default_rng(0), 2, 3, 1))
+    u = np.zeros((4, 1))
+    for ask, message in (
+        (lambda: model.filter(X0), "the model has 1 controls; pass controls="),
+        (lambda: model.filter([X0, X0], controls=[u]), "there are 2 sequences but controls for 1"),
+        (lambda: model.filter([X0, X0], controls=[u, u[:2]]), "sequence 1 has 4 steps, but 2 rows"),
+        (lambda: model.filter(X0, controls=u * np.nan), "sequence 0, step 0, column 0 is not finite"),
+        (lambda: model.forecast(X0, 2, controls=u), "pass future_controls= of shape"),
+        (lambda: model.forecast(X0, 2, controls=u, future_controls=u), "future_controls has shape"),
+        (lambda: model.sample(3), "pass controls= of shape"),
+    ):
+        with pytest.raises(DataError, match=message):
+            ask()
+
+
+def test_unknown_parameters_ask_for_fit() -> None:
+    with pytest.raises(UnsupportedError, match="transition is not known; call fit first, or give it"):
+        LinearGaussian(2).filter(X0)
+
+
+def test_varying_parameters_end(model: LinearGaussian) -> None:
+    model.set_params(observation_offset=np.zeros((2, 3)))
+    stream = model.stream()
+    stream.update(None)
+    stream.update([1.0, np.nan, 2.0])
+    with pytest.raises(DataError, match="step 2: observation_offset is given for 2 steps only"):
+        stream.update(None)
