@@ -12,9 +12,12 @@ __version__ = "0.1.0"
 
 # public name -> module that defines it (a module stands for itself)
 _EXPORTS = {
+    "HMM": "trellis.estimators.hmm",
+    "IOHMM": "trellis.estimators.io_hmm",
     "MEMM": "trellis.estimators.memm",
     "SequenceLabeler": "trellis.estimators.sequence_labeler",
     "SpectralHMM": "trellis.estimators.spectral",
+    "LinearGaussian": "trellis.estimators.kalman",
     "load": "trellis.estimators.persistence",
     "ChainScores": "trellis.scores.parts",
     "Sequences": "trellis.data.sequences",
@@ -26,8 +29,11 @@ _EXPORTS = {
 }
 
 __all__ = [
+    "HMM",
+    "IOHMM",
     "MEMM",
     "ChainScores",
+    "LinearGaussian",
     "SequenceLabeler",
     "Sequences",
     "SpectralHMM",
@@ -43,6 +49,9 @@ __all__ = [
 if TYPE_CHECKING:
     from trellis import emissions, losses, metrics, objectives, solvers
     from trellis.data.sequences import Sequences
+    from trellis.estimators.hmm import HMM
+    from trellis.estimators.io_hmm import IOHMM
+    from trellis.estimators.kalman import LinearGaussian
     from trellis.estimators.memm import MEMM
     from trellis.estimators.persistence import load
     from trellis.estimators.sequence_labeler import SequenceLabeler

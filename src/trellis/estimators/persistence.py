@@ -18,6 +18,9 @@ from trellis.errors import ModelFileError, TrellisError, UnsupportedError
 
 # kind, which is the name of the class -> the module that defines it
 _KINDS = {
+    "HMM": "trellis.estimators.hmm",
+    "LinearGaussian": "trellis.estimators.kalman",
+    "IOHMM": "trellis.estimators.io_hmm",
     "MEMM": "trellis.estimators.memm",
     "SequenceLabeler": "trellis.estimators.sequence_labeler",
     "SpectralHMM": "trellis.estimators.spectral",
