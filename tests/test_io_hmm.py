@@ -265,9 +265,9 @@ def test_what_was_sampled_is_recovered() -> None:
     np.testing.assert_allclose(found, truth.transition_matrix(at), atol=0.06)
     named = np.concatenate(model.predict(X, inputs))
     assert (order[np.concatenate(states)] == named).mean() > 0.85
-    risk = np.concatenate(model.decode(X, inputs, decoding="minimum_risk"))
+    risk = np.concatenate(model.decode(X, inputs, "max_marginal"))
     assert (order[np.concatenate(states)] == risk).mean() > 0.85
-    assert max(model.log_posteriors_) == pytest.approx(-model.history_["primal"][-1])
+    assert max(model.objectives_) == pytest.approx(-model.history_["primal"][-1])
     # maximum likelihood beats the truth on the data it is made from
     assert model.log_likelihood(X, inputs).sum() > truth.log_likelihood(X, inputs).sum()
 
@@ -315,7 +315,7 @@ def test_save_and_load(tmp_path: Path, kind: str) -> None:
     loaded = load(tmp_path / "m.trellis")
     np.testing.assert_array_equal(loaded.log_likelihood(X, inputs), model.log_likelihood(X, inputs))
     assert (loaded.status_, loaded.history_) == (model.status_, model.history_)
-    assert loaded.log_posteriors_ == model.log_posteriors_
+    assert loaded.objectives_ == model.objectives_
     refitted = loaded.fit(X, inputs)
     np.testing.assert_array_equal(refitted.parameters_.transitions, model.parameters_.transitions)
     known = random_model(kind, 2)
@@ -369,7 +369,7 @@ def test_questions_that_do_not_fit_are_said() -> None:
         model.smooth([np.zeros((3, 5))], inputs)
     with pytest.raises(DataError, match="future inputs for 2"):
         model.predict_next(X, inputs, [np.zeros((1, 2))] * 2)
-    with pytest.raises(UnsupportedError, match="decoding"):
-        model.decode(X, inputs, decoding="viterbi")
+    with pytest.raises(UnsupportedError, match="method"):
+        model.decode(X, inputs, "best")
     with pytest.raises(DataError, match="transitions has shape"):
         IOHMM.from_parameters(np.zeros((2, 3)), np.zeros((2, 3, 3)), model.emission_)

@@ -64,7 +64,7 @@ class IOHMM(BaseEstimator):  # type: ignore[misc]
     history_ : "primal", minus the log-posterior after 0, 1, ... iterations, and "dual", minus the lower bound
         that each iteration raised: primal[t] >= dual[t] >= primal[t + 1].
     status_, n_iter_ : why EM stopped.
-    log_posteriors_ : what each of the starts reached.
+    objectives_ : the log-posterior that each start reached.
 
     Sequences are a list of arrays, or one array with ``lengths`` (without: one sequence); answers have the
     form of ``inputs``. Observations are (length, D), or whole numbers (length,); NaN (or the symbol -1) is
@@ -137,7 +137,7 @@ class IOHMM(BaseEstimator):  # type: ignore[misc]
 
     def _best_of(self, problem: EMProblem, starts: list[Parameters]) -> DCSolution[Parameters]:
         best: DCSolution[Parameters] | None = None
-        self.log_posteriors_: list[float] = []
+        self.objectives_: list[float] = []
         for start in starts:
             with progress_bar("EM", self.max_iter, self.verbose) as on_iteration:
                 found = minimise_dc(
@@ -147,7 +147,7 @@ class IOHMM(BaseEstimator):  # type: ignore[misc]
                     tol=self.tol * len(problem.features),
                     on_iteration=on_iteration,
                 )
-            self.log_posteriors_.append(-found.objective)
+            self.objectives_.append(-found.objective)
             if best is None or found.objective < best.objective:
                 best = found
             if found.interrupted:
@@ -213,15 +213,17 @@ class IOHMM(BaseEstimator):  # type: ignore[misc]
         scores, given = self._scores(X, inputs, lengths)
         return given.answer(self._filtered(scores))
 
-    def decode(self, X: Any, inputs: Any, *, lengths: ArrayLike | None = None, decoding: str = "best") -> Any:
-        """The most probable path of states, or with ``decoding="minimum_risk"`` the most probable state of
+    def decode(
+        self, X: Any, inputs: Any, method: str = "viterbi", *, lengths: ArrayLike | None = None
+    ) -> Any:
+        """The most probable path of states, or with ``method="max_marginal"`` the most probable state of
         each step.
         """
-        if decoding not in ("best", "minimum_risk"):
-            raise UnsupportedError(f"decoding={decoding!r}: give 'best' or 'minimum_risk'")
+        if method not in ("viterbi", "max_marginal"):
+            raise UnsupportedError(f"method={method!r}: give 'viterbi' or 'max_marginal'")
         scores, given = self._scores(X, inputs, lengths)
         chain = Chain(self._threads())
-        return given.answer(chain.best(scores).labels if decoding == "best" else chain.minimum_risk(scores))
+        return given.answer(chain.best(scores).labels if method == "viterbi" else chain.minimum_risk(scores))
 
     def predict(self, X: Any, inputs: Any, *, lengths: ArrayLike | None = None) -> Any:
         """The same as :meth:`decode`."""

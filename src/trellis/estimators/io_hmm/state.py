@@ -31,7 +31,7 @@ def model_to_state(model: IOHMM) -> State:
         "emission": {"kind": kind, "by_name": isinstance(model.emission, str), **emission_meta},
         "status": asdict(model.status_) if hasattr(model, "status_") else None,
         "history": getattr(model, "history_", {}),
-        "log_posteriors": getattr(model, "log_posteriors_", []),
+        "objectives": getattr(model, "objectives_", []),
     }
     p = model.parameters_
     arrays: dict[str, NDArray[Any]] = {
@@ -62,5 +62,5 @@ def model_from_state(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> I
     )
     if meta["status"] is not None:
         model.status_, model.history_ = Status(**meta["status"]), meta["history"]
-        model.n_iter_, model.log_posteriors_ = model.status_.n_iter, meta["log_posteriors"]
+        model.n_iter_, model.objectives_ = model.status_.n_iter, meta["objectives"]
     return model
