@@ -42,7 +42,7 @@ def some_data(
     model: IOHMM, lengths: list[int], seed: int, missing: float = 0.0
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
     rng = np.random.default_rng(seed)
-    width = len(model.parameters_.centre)
+    width = model.parameters_.n_inputs
     inputs = [rng.normal(size=(n, width)) for n in lengths]
     X, _ = model.sample(inputs, random_state=seed)
     if missing:
@@ -126,7 +126,7 @@ def test_forecasts_of_observations(kind: str) -> None:
     p = forecast.states
     np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
     states = np.array([np.random.default_rng(2).choice(2, size=40_000, p=row) for row in p])
-    features = model.parameters_.features(future)
+    features = np.hstack([future, np.ones((3, 1))])
     for h in range(3):
         rows = np.repeat(features[h : h + 1], 40_000, axis=0)
         drawn = model.emission_.sample(states[h], rows, np.random.default_rng(10 + h))
@@ -206,6 +206,7 @@ def test_one_state_is_logistic_or_linear_regression() -> None:
     linear = IOHMM(1, GaussianRegression("full"), random_state=0).fit(values, inputs)
     line = LinearRegression().fit(u, np.concatenate(values))
     np.testing.assert_allclose(linear.emission_.table[0, :, :3], line.coef_, atol=1e-8)
+    np.testing.assert_allclose(linear.emission_.table[0, :, 3], line.intercept_, rtol=1e-9)
     away = np.concatenate(values) - line.predict(u)
     np.testing.assert_allclose(linear.emission_.spread[0], away.T @ away / len(u), rtol=1e-7)
 
@@ -225,7 +226,10 @@ def test_neither_certificate_rises_and_em_ends_where_the_gradient_vanishes(kind:
 
     p, u = model.parameters_, np.concatenate(inputs)
     problem = EMProblem(
-        p.emission.check(np.concatenate(X)), p.features(u), np.cumsum([0, *map(len, X)]), l2=0.1
+        p.emission.check(np.concatenate(X)),
+        np.hstack([u, np.ones((len(u), 1))]),
+        np.cumsum([0, *map(len, X)]),
+        l2=0.1,
     )
 
     def objective(parameters: Any) -> float:

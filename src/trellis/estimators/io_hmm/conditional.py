@@ -1,7 +1,7 @@
 """What the states of an input-output HMM emit: p(x_t | z_t, u_t), with its own weighted M-step.
 
-The features of a step are its inputs, centred, and a 1 (the last column), so that the last weight of every
-regression is its intercept.
+The features of a step are its inputs and a 1 (the last column), so that the last weight of every regression
+is its intercept.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ class ConditionalEmission(Protocol):
 
     @property
     def weights(self) -> FloatArray | None: ...
+
+    def with_weights(self, weights: FloatArray) -> Self: ...
 
     def without_parameters(self) -> Self:
         """The options alone."""

@@ -84,7 +84,7 @@ class EMProblem:
             self.n_jobs,
         )
         emission = old.emission.maximise(self._weighted(v), self.n_jobs)
-        return Parameters(old.centre, initial, np.stack(transitions), emission)
+        return Parameters(initial, np.stack(transitions), emission)
 
     def _weighted(self, v: Posterior) -> Weighted[Any]:
         return Weighted(self.values, self.features, v.unary, v.at.emission)

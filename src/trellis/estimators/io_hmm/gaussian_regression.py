@@ -82,6 +82,9 @@ class GaussianRegression:
             raise DataError("this emission has no covariances yet; give them, or fit a model that uses it")
         return self.covariances
 
+    def with_weights(self, weights: FloatArray) -> GaussianRegression:
+        return replace(self, weights=weights)
+
     def without_parameters(self) -> GaussianRegression:
         return replace(self, weights=None, covariances=None)
 

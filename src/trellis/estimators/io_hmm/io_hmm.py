@@ -31,7 +31,7 @@ from trellis.estimators.io_hmm.data import (
 from trellis.estimators.io_hmm.em import EMProblem
 from trellis.estimators.io_hmm.filter_kernels import filter_batch
 from trellis.estimators.io_hmm.gaussian_regression import GaussianRegression
-from trellis.estimators.io_hmm.model import Parameters, checked_parameters, random_starts
+from trellis.estimators.io_hmm.model import Parameters, checked_parameters, features_of, random_starts
 from trellis.estimators.io_hmm.softmax_emission import SoftmaxEmission
 from trellis.estimators.options import seed_of
 from trellis.inference.chain import Chain
@@ -104,9 +104,8 @@ class IOHMM(BaseEstimator):  # type: ignore[misc]
         intercept last, and an emission with weights.
         """
         first, moves = np.array(initial, np.float64), np.array(transitions, np.float64)
-        centre = np.zeros(max(first.shape[-1] - 1, 0) if first.ndim else 0)
         model = cls(len(first) if first.ndim else 0, emission.without_parameters(), **options)
-        model._keep(checked_parameters(Parameters(centre, first, moves, emission)))
+        model._keep(checked_parameters(Parameters(first, moves, emission)))
         return model
 
     # -- learning ---------------------------------------------------------------------------------------
@@ -115,23 +114,24 @@ class IOHMM(BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, inputs: Any, *, lengths: ArrayLike | None = None) -> Self:
         """Learn from observations ``X`` and the inputs they came with."""
         self._check_options()
-        emission = self._emission()
-        known = len(self.parameters_.centre) if self.warm_start and hasattr(self, "parameters_") else None
-        given = packed_inputs(inputs, lengths, known)
+        emission, warm = self._emission(), self.warm_start and hasattr(self, "parameters_")
+        given = packed_inputs(inputs, lengths, self.parameters_.n_inputs if warm else None)
         observed = packed(X, lengths)
         check_same_lengths(observed.offsets, given.offsets)
         values = emission.check(observed.values)
         if not len(values):
             raise DataError("there are no steps to learn from; give sequences that are not empty")
-        if self.warm_start and hasattr(self, "parameters_"):
-            starts = [self.parameters_]
+        centre = given.values.mean(axis=0)
+        features = features_of(given.values - centre)
+        if warm:
+            starts = [self.parameters_.moved(centre)]
         else:
             starts = random_starts(
-                self.n_states, self.n_init, seed_of(self.random_state), values, given.values, emission
+                self.n_states, self.n_init, seed_of(self.random_state), values, features, emission
             )
-        problem = EMProblem(values, starts[0].features(given.values), given.offsets, self.l2, self._threads())
+        problem = EMProblem(values, features, given.offsets, self.l2, self._threads())
         best = self._best_of(problem, starts)
-        self._keep(best.point)
+        self._keep(best.point.moved(-centre))
         self.status_, self.history_, self.n_iter_ = best.status, best.history, best.n_iter
         return self
 
@@ -237,14 +237,14 @@ class IOHMM(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self, "parameters_")
         values, past = self._packed(X, inputs, None)
-        future = packed_inputs(future_inputs, None, len(self.parameters_.centre))
+        future = packed_inputs(future_inputs, None, self.parameters_.n_inputs)
         if len(future.offsets) != len(past.offsets):
             raise DataError(
                 f"there are {len(past.offsets) - 1} sequences, but future inputs for "
                 f"{len(future.offsets) - 1}; they must be equal"
             )
         order, is_future, offsets = followed_by(past.offsets, future.offsets)
-        features = self.parameters_.features(np.concatenate([past.values, future.values])[order])
+        features = features_of(np.concatenate([past.values, future.values])[order])
         joined = np.concatenate([values, self.emission_.missing(len(future.values))])[order]
         states = self._filtered(self.parameters_.scores(joined, features, offsets))[is_future]
         made = self.emission_.forecast(states, features[is_future])
@@ -262,23 +262,23 @@ class IOHMM(BaseEstimator):  # type: ignore[misc]
     ) -> tuple[Any, Any]:
         """Observations and states under the given inputs."""
         check_is_fitted(self, "parameters_")
-        given = packed_inputs(inputs, lengths, len(self.parameters_.centre))
+        given = packed_inputs(inputs, lengths, self.parameters_.n_inputs)
         rng = np.random.default_rng(seed_of(random_state))
-        features = self.parameters_.features(given.values)
+        features = features_of(given.values)
         states = Chain().sample(self.parameters_.prior_scores(features, given.offsets), 1, rng)[0]
         return given.answer(self.emission_.sample(states, features, rng)), given.answer(states)
 
     def initial_distribution(self, inputs: ArrayLike) -> FloatArray:
         """p(z_1 | u_1) for each row of ``inputs`` (N, n_inputs): (N, K)."""
         check_is_fitted(self, "parameters_")
-        rows = packed_inputs(np.asarray(inputs), None, len(self.parameters_.centre)).values
-        return np.exp(self.parameters_.log_initial(self.parameters_.features(rows)))
+        rows = packed_inputs(np.asarray(inputs), None, self.parameters_.n_inputs).values
+        return np.exp(self.parameters_.log_initial(features_of(rows)))
 
     def transition_matrix(self, inputs: ArrayLike) -> FloatArray:
         """p(z_t | z_{t-1}, u_t) for each row of ``inputs`` (N, n_inputs): (N, K, K)."""
         check_is_fitted(self, "parameters_")
-        rows = packed_inputs(np.asarray(inputs), None, len(self.parameters_.centre)).values
-        return np.exp(self.parameters_.log_transitions(self.parameters_.features(rows))).transpose(2, 0, 1)
+        rows = packed_inputs(np.asarray(inputs), None, self.parameters_.n_inputs).values
+        return np.exp(self.parameters_.log_transitions(features_of(rows))).transpose(2, 0, 1)
 
     @property
     def n_parameters(self) -> int:
@@ -287,7 +287,7 @@ class IOHMM(BaseEstimator):  # type: ignore[misc]
         return self.parameters_.n_parameters
 
     def _packed(self, X: Any, inputs: Any, lengths: ArrayLike | None) -> tuple[NDArray[Any], Packed]:
-        given = packed_inputs(inputs, lengths, len(self.parameters_.centre))
+        given = packed_inputs(inputs, lengths, self.parameters_.n_inputs)
         observed = packed(X, lengths)
         check_same_lengths(observed.offsets, given.offsets)
         return self.emission_.check(observed.values), given
@@ -295,7 +295,7 @@ class IOHMM(BaseEstimator):  # type: ignore[misc]
     def _scores(self, X: Any, inputs: Any, lengths: ArrayLike | None) -> tuple[ChainScores, Packed]:
         check_is_fitted(self, "parameters_")
         values, given = self._packed(X, inputs, lengths)
-        return self.parameters_.scores(values, self.parameters_.features(given.values), given.offsets), given
+        return self.parameters_.scores(values, features_of(given.values), given.offsets), given
 
     def _filtered(self, scores: ChainScores) -> FloatArray:
         filtered, log_sums = np.empty_like(scores.unary), np.empty(scores.n_sequences)

@@ -1,17 +1,17 @@
 """The parameters of an input-output HMM: the chain that they make of data, and where learning begins.
 
-With f_t = [u_t - centre, 1] the features of step t,
+With f_t = [u_t, 1] the features of step t,
 
     p(z_1 = k | u_1) = softmax_k <A[k], f_1>
     p(z_t = k | z_{t-1} = j, u_t) = softmax_k <B[j, k], f_t>
 
-and p(x_t | z_t, u_t) the emission. Centring changes no probability: it moves the intercepts, which no prior
-looks at.
+and p(x_t | z_t, u_t) the emission. Learning centres the inputs first. That changes no probability: it moves
+the intercepts, which no prior looks at.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,9 +28,8 @@ STAY = 1.0  # the log-odds of staying in a state, where learning begins
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """``centre``: (n_inputs,). ``initial``: (K, n_inputs + 1). ``transitions``: (K, K, n_inputs + 1)."""
+    """``initial``: A, (K, n_inputs + 1). ``transitions``: B, (K, K, n_inputs + 1). Intercepts come last."""
 
-    centre: FloatArray
     initial: FloatArray
     transitions: FloatArray
     emission: ConditionalEmission
@@ -39,8 +38,14 @@ class Parameters:
     def n_states(self) -> int:
         return len(self.initial)
 
-    def features(self, inputs: FloatArray) -> FloatArray:
-        return np.hstack([inputs - self.centre, np.ones((len(inputs), 1))])
+    @property
+    def n_inputs(self) -> int:
+        return int(self.initial.shape[1]) - 1
+
+    def moved(self, by: FloatArray) -> Parameters:
+        """The same model for inputs less ``by``."""
+        emission = self.emission.with_weights(_moved(self.emission.weights, by))
+        return Parameters(_moved(self.initial, by), _moved(self.transitions, by), emission)
 
     def log_initial(self, features: FloatArray) -> FloatArray:
         """(N, K)"""
@@ -73,8 +78,21 @@ class Parameters:
 
     @property
     def n_parameters(self) -> int:
-        k, width = self.n_states, len(self.centre) + 1
+        k, width = self.n_states, self.n_inputs + 1
         return (k - 1) * width * (k + 1) + self.emission.n_parameters
+
+
+def features_of(inputs: FloatArray) -> FloatArray:
+    """Inputs with a column of ones, (N, n_inputs + 1)."""
+    return np.hstack([inputs, np.ones((len(inputs), 1))])
+
+
+def _moved(weights: FloatArray | None, by: FloatArray) -> FloatArray:
+    if weights is None:
+        raise DataError("the emission has no weights yet; fit the model first")
+    moved = weights.copy()
+    moved[..., -1] += weights[..., :-1] @ by
+    return moved
 
 
 def first_steps(offsets: IntArray) -> IntArray:
@@ -87,11 +105,11 @@ def random_starts(
     n_starts: int,
     seed: int,
     values: NDArray[Any],
-    inputs: FloatArray,
+    features: FloatArray,
     emission: ConditionalEmission,
 ) -> list[Parameters]:
     """Moves that depend little on the inputs, and emissions around the best single one."""
-    spread = np.append(inputs.std(axis=0), 1.0)
+    spread = features.std(axis=0)
     spread[spread == 0] = 1.0
     own, starts = np.arange(n_states), []
     for sequence in np.random.SeedSequence(seed).spawn(n_starts):
@@ -99,17 +117,16 @@ def random_starts(
         initial = 0.5 * rng.normal(size=(n_states, len(spread))) / spread
         transitions = 0.5 * rng.normal(size=(n_states, n_states, len(spread))) / spread
         transitions[own, own, -1] += STAY
-        start = Parameters(inputs.mean(axis=0), initial, transitions, emission)
-        emitted = emission.initialise(values, start.features(inputs), n_states, rng)
-        starts.append(replace(start, emission=emitted))
+        emitted = emission.initialise(values, features, n_states, rng)
+        starts.append(Parameters(initial, transitions, emitted))
     return starts
 
 
 def checked_parameters(parameters: Parameters) -> Parameters:
     """Parameters whose shapes fit each other, all finite."""
     p, weights = parameters, parameters.emission.weights
-    k, width = len(p.initial), len(p.centre) + 1
-    shapes = {"centre": (width - 1,), "initial": (k, width), "transitions": (k, k, width)}
+    k, width = len(p.initial), p.initial.shape[-1] if p.initial.ndim else 0
+    shapes = {"initial": (k, width), "transitions": (k, k, width)}
     for name, shape in shapes.items():
         array = getattr(p, name)
         if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():

@@ -45,6 +45,9 @@ class SoftmaxEmission:
             raise DataError("this emission has no weights yet; give them, or fit a model that uses it")
         return self.weights
 
+    def with_weights(self, weights: FloatArray) -> SoftmaxEmission:
+        return replace(self, weights=weights)
+
     def without_parameters(self) -> SoftmaxEmission:
         return replace(self, weights=None)
 

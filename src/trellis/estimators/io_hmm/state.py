@@ -35,7 +35,6 @@ def model_to_state(model: IOHMM) -> State:
     }
     p = model.parameters_
     arrays: dict[str, NDArray[Any]] = {
-        "centre": p.centre,
         "initial": p.initial,
         "transitions": p.transitions,
         **{f"emission.{name}": array for name, array in emission_arrays.items()},
@@ -57,9 +56,7 @@ def model_from_state(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> I
     model = IOHMM(
         emission=kind if meta["emission"]["by_name"] else emission.without_parameters(), **meta["options"]
     )
-    model._keep(
-        checked_parameters(Parameters(arrays["centre"], arrays["initial"], arrays["transitions"], emission))
-    )
+    model._keep(checked_parameters(Parameters(arrays["initial"], arrays["transitions"], emission)))
     if meta["status"] is not None:
         model.status_, model.history_ = Status(**meta["status"]), meta["history"]
         model.n_iter_, model.objectives_ = model.status_.n_iter, meta["objectives"]
