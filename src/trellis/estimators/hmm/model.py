@@ -74,6 +74,8 @@ class HMM(BaseEstimator):  # type: ignore[misc]
     objectives_ : the objective that each start reached.
     """
 
+    online_: OnlineState | None  # what partial_fit goes on from
+
     def __init__(
         self,
         n_states: int,
@@ -170,7 +172,9 @@ class HMM(BaseEstimator):  # type: ignore[misc]
         before = next(self._starts(observations, structure, 1))
         statistics = counted(before, observations, states, structure)
         after = maximised(statistics, structure)
-        if "entropy" in statistics.emission:  # the emission hides something of its own: EM goes on for it
+        if statistics.emission.get(
+            "entropy", np.zeros(())
+        ).any():  # the emission hides something of its own: EM goes on for it
             return self._run_em(observations, structure, [after], 1)
         value = statistics.expected_log_likelihood(after)
         primal = BaumWelch(observations, structure).g(after) - value
@@ -195,7 +199,7 @@ class HMM(BaseEstimator):  # type: ignore[misc]
         self.initial_, self.transitions_ = parameters.initial, parameters.transitions
         self.emission_ = parameters.emission
         self.status_, self.n_iter_, self.history_ = status, status.n_iter, history
-        self.online_: OnlineState | None = None  # what partial_fit goes on from
+        self.online_ = None
 
     def _learnable(self, X: Any, states: Any, lengths: ArrayLike | None) -> Observations:
         observations = with_states(packed(X, lengths, self.emission), states, self.n_states)
