@@ -3,9 +3,9 @@
 Each piece of work is timed (one thread, CPU, compiled, least of several repeats) over a wide range of one
 size with the others fixed. The exponent is the slope of log time over log size by least squares; it should be
 at most 1.05 for length and number, and at most 2.1 for K. The slope over the last three doublings is shown
-too: fixed costs no longer flatter it. On the way up in length there is one jump, by a factor of 1.5 to 2.5,
-where the scratch of a single long sequence grows to tens of megabytes and comes fresh from the operating
-system at each call (page faults); it counts in the exponents as it is.
+too: fixed costs no longer flatter it. Where the results or the scratch of a single long sequence grow to tens
+of megabytes, they come fresh from the operating system (page faults), which shows as one jump on the way up;
+problems keep their scratch from call to call, the chain's questions do not.
 
     python benchmarks/growth.py [--quick] [--picture growth.png]
 """
