@@ -18,11 +18,12 @@ from trellis.errors import NumericalError
 from trellis.inference.kalman_kernels import Slots, System, filter_shard, filtered_covariances
 from trellis.inference.kalman_missing_kernels import fill_missing
 from trellis.inference.kalman_moments_kernels import Moments, moments_shard
-from trellis.inference.kalman_smoother_kernels import LAGGED, MEANS, NOISE, Gains, Smoothed, smooth_shard
+from trellis.inference.kalman_smoother_kernels import LAGGED, NOISE, STATES, Gains, Smoothed, smooth_shard
 from trellis.inference.shards import over_shards
 from trellis.inference.state_space import FloatArray, StateSpace
 
 BLOCK = 1 << 15
+_NOTHING = np.empty((0, 0, 0))
 Work = tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray, FloatArray, FloatArray]
 
 
@@ -108,10 +109,9 @@ class Kalman:
         )
 
         def keep(block: _Block) -> None:
-            lag = np.empty((0, n, n)) if states.lagged is None else states.lagged[block.rows]
-            smoothed, stage_of, _ = self._smooth(block, LAGGED if lagged else MEANS, lag)
+            lag = _NOTHING if states.lagged is None else states.lagged[block.rows]
+            self._smooth(block, LAGGED if lagged else STATES, states.covariances[block.rows], lag)
             states.means[block.rows] = block.means
-            np.take(smoothed.state, stage_of, axis=0, out=states.covariances[block.rows])
 
         self._each_block(np.empty(len(self._data.offsets) - 1), keep)
         return states
@@ -144,7 +144,7 @@ class Kalman:
         log_densities = np.zeros(len(self._data.offsets) - 1)
 
         def add(block: _Block) -> tuple[Moments, ...]:
-            smoothed, stage_of, noises = self._smooth(block, NOISE, np.empty((0, n, n)))
+            smoothed, stage_of, noises = self._smooth(block, NOISE, _NOTHING, _NOTHING)
             terms = _no_moments(n, 1), _no_moments(n, n + q + 1), _no_moments(m, n + q + 1)
             moments_shard(
                 block.y, self._data.controls[block.rows], block.offsets, self._system, smoothed, stage_of,
@@ -181,7 +181,13 @@ class Kalman:
         longest = int(np.diff(offsets).max(initial=0))
         y = self._y[rows]
         drift = self._drift if len(self._drift) == 1 else self._drift[rows]
-        slots = new_slots(longest + len(y), n, m)
+        slots = Slots(
+            np.empty((longest + len(y), n, n)),  # pages that are never written cost nothing
+            np.empty((longest + 1, n, m)),
+            np.empty((longest + 1, m, m)),
+            np.empty(longest + 1),
+            np.zeros(2, np.int64),
+        )
         means, slot_of, failed = np.empty((len(y), n)), np.empty(len(y), np.int64), np.full(2, -1)
         filter_shard(
             y, drift, offsets, self._system, longest, slots, new_work(n, m), means, slot_of, log_densities,
@@ -189,30 +195,21 @@ class Kalman:
         )  # fmt: skip
         return _Block(rows, offsets, y, drift, longest, slots, slot_of, means), failed
 
-    def _smooth(self, block: _Block, mode: int, lagged: FloatArray) -> tuple[Smoothed, IntArray, FloatArray]:
+    def _smooth(
+        self, block: _Block, mode: int, covariances: FloatArray, lagged: FloatArray
+    ) -> tuple[Smoothed, IntArray, FloatArray]:
         """Turns ``block.means`` into smoothed ones."""
-        n, rows = self._model.n_states, len(block.y)
-        with_noise = rows if mode == NOISE else 1
+        n = self._model.n_states
+        rows = len(block.y) if mode == NOISE else 0
         shape = block.longest + 1, 2 * n if mode == NOISE else n, n
         gains = Gains(np.empty(shape), np.empty(shape), np.zeros(block.longest, np.uint8))
-        smoothed = Smoothed(*(np.empty((k, n, n)) for k in (rows, rows, with_noise, with_noise)))
-        stage_of, noises = np.empty(rows, np.int64), np.zeros((rows if mode == NOISE else 0, n))
+        smoothed = Smoothed(*(np.empty((rows or 2, n, n)) for _ in range(4)))
+        stage_of, noises = np.empty(rows, np.int64), np.zeros((rows, n))
         smooth_shard(
             block.drift, block.offsets, self._system, block.slots.roots, block.slot_of, gains, mode, smoothed,
-            block.means, stage_of, noises, lagged,
+            block.means, stage_of, noises, covariances, lagged,
         )  # fmt: skip
         return smoothed, stage_of, noises
-
-
-def new_slots(size: int, n: int, m: int) -> Slots:
-    """Room for ``size`` slots. Pages that are never written cost nothing."""
-    return Slots(
-        np.empty((size, n, n)),
-        np.empty((size, n, m)),
-        np.empty((size, m, m)),
-        np.empty(size),
-        np.zeros(2, np.int64),
-    )
 
 
 def new_work(n: int, m: int) -> Work:

@@ -50,7 +50,8 @@ class System(NamedTuple):
 
 
 class Slots(NamedTuple):
-    """What the filter computes once per slot, and what it knows about the path.
+    """What the filter computes once per slot, and what it knows about the path. Gains are kept for the path,
+    with one place behind them for whatever slot is at work.
 
     ``roots`` S (., n, n), ``gains`` K (., n, m), ``innovations`` F (., m, m) with its diagonal inverted,
     ``constants`` log det F + (m_o / 2) log 2 pi (.,), ``path`` [its length, whether its end is steady].
@@ -222,15 +223,17 @@ def filter_shard(y, drift, offsets, system, longest, slots, work, means, slot_of
                 else:
                     slot = own
                     own += 1
-                constants[slot] = observe(
+                gain = min(slot, longest)
+                constants[gain] = observe(
                     C[t * c_step], R_root[t * r_step], L, observed, count, M, pivots,
-                    roots[slot], gains[slot], innovations[slot],
+                    roots[slot], gains[gain], innovations[gain],
                 )  # fmt: skip
-                if np.isnan(constants[slot]):
+                if np.isnan(constants[gain]):
                     failed[0], failed[1] = s, t
                     return
-            half = correct(y[now], C[t * c_step], observed, count, gains[slot], innovations[slot], e, m)
-            log_density -= half + constants[slot]
+            gain = min(slot, longest)
+            half = correct(y[now], C[t * c_step], observed, count, gains[gain], innovations[gain], e, m)
+            log_density -= half + constants[gain]
             slot_of[now] = slot
             for i in range(n):
                 means[now, i] = m[i]

@@ -28,7 +28,7 @@ from trellis.inference.kalman_kernels import STEADY, advance
 from trellis.inference.square_root_kernels import close, multiply, outer, regression, triangularise
 from trellis.numerics import kernel
 
-MEANS, NOISE, LAGGED = 0, 1, 2  # modes: what is wanted besides means and covariances
+STATES, LAGGED, NOISE = 0, 1, 2  # modes of smooth_shard
 
 
 class Gains(NamedTuple):
@@ -103,13 +103,27 @@ def smooth_root(J, rest, later, M, pivots, root, state, noise, cross):
 
 
 @kernel
-def smooth_shard(
-    drift, offsets, system, roots_filtered, slot_of, gains, mode, smoothed, means, stage_of, noises, lagged
-):
-    """Turn the filtered ``means`` (N, n) into smoothed ones, in place, with the stage of each step (N,).
+def keep_stage(stage, now, keep_all, state, stage_of, covariances):
+    """Note the stage of a step, or write its covariance out."""
+    if keep_all:
+        stage_of[now] = stage
+        return
+    n = state.shape[1]
+    for i in range(n):
+        for j in range(n):
+            covariances[now, i, j] = state[stage, i, j]
 
-    ``mode`` NOISE: E[w_t] in ``noises`` (N, n), zero at the last step of a sequence, and covariances with it.
-    ``mode`` LAGGED: Cov(z_t, z_{t+1}) in ``lagged`` (N, n, n), zero at the last step of a sequence.
+
+@kernel
+def smooth_shard(
+    drift, offsets, system, roots_filtered, slot_of, gains, mode, smoothed, means, stage_of, noises,
+    covariances, lagged,
+):  # fmt: skip
+    """Turn the filtered ``means`` (N, n) into smoothed ones, in place.
+
+    ``mode`` STATES: their ``covariances`` (N, n, n); LAGGED: also Cov(z_t, z_{t+1}) in ``lagged`` (N, n, n).
+    Two stages are enough then, in turns. NOISE: instead the stage of each step (N,), and E[w_t] in ``noises``
+    (N, n). What belongs to a step and the next is left as it is at the last step of a sequence.
     """
     A, Q_root = system.A, system.Q_root
     J_all, rest_all, known = gains.J, gains.rest, gains.known
@@ -117,8 +131,8 @@ def smooth_shard(
     n = A.shape[1]
     a_step, q_step, d_step = int(A.shape[0] > 1), int(Q_root.shape[0] > 1), int(drift.shape[0] > 1)
     M, pivots, shift = np.empty((3 * n, 2 * n)), np.empty(2 * n, np.int64), np.empty(n)
-    longest, w_step = len(known), int(mode == NOISE)
-    stage = -1
+    longest, keep_all = len(known), mode == NOISE
+    stage = -1 if keep_all else 0
     for s in range(len(offsets) - 1):
         start, last = offsets[s], offsets[s + 1] - 1
         steady, before = False, -1
@@ -126,12 +140,12 @@ def smooth_shard(
             now = start + t
             slot = slot_of[now]
             if now == last:
-                stage += 1
+                stage = stage + 1 if keep_all else 1 - stage
                 for i in range(n):
                     for j in range(n):
                         roots[stage, i, j] = roots_filtered[slot, i, j]
                 outer(roots[stage], n, n, state[stage])
-                stage_of[now] = stage
+                keep_stage(stage, now, keep_all, state, stage_of, covariances)
                 continue
             gain = min(slot, longest)
             J = J_all[gain]
@@ -144,15 +158,16 @@ def smooth_shard(
                     known[gain] = 1
                 steady, before = False, slot
             if mode == LAGGED:
-                multiply(J[:n], state[stage], lagged[now])
+                multiply(J, state[stage], lagged[now])
             if not steady:
-                stage += 1
+                later = stage
+                stage = stage + 1 if keep_all else 1 - stage
                 smooth_root(
-                    J, rest_all[gain], roots[stage - 1], M, pivots,
-                    roots[stage], state[stage], noise[stage * w_step], cross[stage * w_step],
+                    J, rest_all[gain], roots[later], M, pivots,
+                    roots[stage], state[stage], noise[stage], cross[stage],
                 )  # fmt: skip
-                steady = slot == slot_of[now + 1] and close(roots[stage], roots[stage - 1], STEADY)
-            stage_of[now] = stage
+                steady = slot == slot_of[now + 1] and close(roots[stage], roots[later], STEADY)
+            keep_stage(stage, now, keep_all, state, stage_of, covariances)
             advance(A[t * a_step], drift[now * d_step], means[now], shift)
             for i in range(n):
                 shift[i] = means[now + 1, i] - shift[i]

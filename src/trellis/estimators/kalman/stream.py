@@ -36,6 +36,8 @@ class FilterStream:
         self.log_likelihood = 0.0
         self._model, self._system = model, model.system()
         self._constant = all(len(a) == 1 for a in self._system[:4])
+        self._moved = model.n_controls > 0 or any("offset" in name for name in model.varying())
+        self._shift, self._drift_after = self._moves(np.zeros((1, model.n_controls)), 0)
         self._mean = self._system.mean.copy()
         self._predicted = self._system.root.copy()
         self._root, self._gain, self._innovation = np.empty((n, n)), np.empty((n, m)), np.empty((m, m))
@@ -51,12 +53,13 @@ class FilterStream:
     def update(self, observation: ArrayLike | None, control: ArrayLike | None = None) -> StateLaw:
         """One step. NaN is a missing value; ``None`` in place of the observation: all are."""
         t = self.n_steps
-        model, system = self._model, self._system
+        system = self._system
         y = self._observation(observation)
         u = self._control(control)
         self._check_time(t)
-        step = np.array([t])
-        y -= model.shift(u, step)[0]
+        if self._moved:
+            self._shift, self._drift_after = self._moves(u, t)
+        y -= self._shift
         before = max(t - 1, 0)
         gained = stream_step(
             y, self._drift, _at(system.A, before), _at(system.Q_root, before), _at(system.C, t),
@@ -68,7 +71,7 @@ class FilterStream:
                 f"step {t}: the observation has no density (no noise and a certain value), or the states "
                 "grow beyond double precision; give observation_noise a positive variance"
             )
-        self._drift = model.drift(u, step)[0]
+        self._drift = self._drift_after
         self.n_steps += 1
         self.log_likelihood += float(gained)
         return self.law()
@@ -77,6 +80,11 @@ class FilterStream:
         """Mean and covariance of the state after the last update (before the first: of the first state)."""
         root = self._root if self.n_steps else self._predicted
         return StateLaw(self._mean.copy(), root @ root.T)
+
+    def _moves(self, u: FloatArray, t: int) -> tuple[FloatArray, FloatArray]:
+        """D u_t + d and B u_t + b."""
+        step = np.array([t])
+        return self._model.shift(u, step)[0], self._model.drift(u, step)[0]
 
     def _observation(self, observation: ArrayLike | None) -> FloatArray:
         m = self._model.n_observations
