@@ -13,7 +13,15 @@ PAGES = [
     ROOT / "README.md",
     *(
         ROOT / "docs" / name
-        for name in ("guide.md", "label-bias.md", "emissions.md", "em-as-dca.md", "spectral.md", "io-hmm.md")
+        for name in (
+            "guide.md",
+            "kalman.md",
+            "label-bias.md",
+            "emissions.md",
+            "em-as-dca.md",
+            "spectral.md",
+            "io-hmm.md",
+        )
     ),
 ]
 PROMISE = re.compile(r"^print\(.*\)  +# (\[\[.*\]\])$", re.MULTILINE)  # the printed value as a comment
