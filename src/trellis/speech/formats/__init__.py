@@ -1,0 +1,63 @@
+"""File formats of alignments, one reader and one writer each, found by name or by suffix."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from trellis.errors import DataError
+from trellis.speech.alignment import Alignment
+from trellis.speech.formats import lines, native, textgrid
+from trellis.storage import PathLike
+
+
+@dataclass(frozen=True)
+class Format:
+    """``suffixes``: the first is used for new files, all of them are recognised, in any case."""
+
+    name: str
+    suffixes: tuple[str, ...]
+    read: Callable[..., Alignment]
+    write: Callable[..., None]
+
+
+FORMATS = {
+    entry.name: entry
+    for entry in (
+        Format("textgrid", (".TextGrid",), textgrid.read_textgrid, textgrid.write_textgrid),
+        Format("json", (".json",), native.read_json, native.write_json),
+        Format("csv", (".csv",), native.read_csv, native.write_csv),
+        Format("ctm", (".ctm",), lines.read_ctm, lines.write_ctm),
+        Format("lab", (".lab",), lines.read_lab, lines.write_lab),
+        Format("phn", (".phn", ".wrd"), lines.read_phn, lines.write_phn),
+        Format("audacity", (".txt",), lines.read_audacity, lines.write_audacity),
+    )
+}
+
+
+def format_of(path: PathLike, name: str | None = None) -> Format:
+    """The format called ``name``, or the one that the suffix of ``path`` stands for."""
+    if name is not None:
+        if name not in FORMATS:
+            raise DataError(f"no format {name!r}; choose one of {', '.join(FORMATS)}")
+        return FORMATS[name]
+    suffix = os.path.splitext(os.fspath(path))[1].lower()
+    for entry in FORMATS.values():
+        if suffix in map(str.lower, entry.suffixes):
+            return entry
+    known = ", ".join(s for entry in FORMATS.values() for s in entry.suffixes)
+    raise DataError(
+        f"{os.fspath(path)}: no format has the suffix {suffix!r}; name the format, or use {known}"
+    )
+
+
+def read_alignment(path: PathLike, format: str | None = None, **options: Any) -> Alignment:
+    """Read an alignment; ``options`` are those of the reader of its format."""
+    return format_of(path, format).read(path, **options)
+
+
+def write_alignment(alignment: Alignment, path: PathLike, format: str | None = None, **options: Any) -> None:
+    """Write an alignment; ``options`` are those of the writer of its format."""
+    format_of(path, format).write(alignment, path, **options)

@@ -1,0 +1,220 @@
+r"""Praat TextGrids: long and short text form, UTF-8 or UTF-16.
+
+Praat itself reads both forms by one rule, and so does this reader: quoted strings (a quote inside is
+doubled), numbers and flags such as ``<exists>`` that stand free of other text count, and everything else
+(``xmin =``, ``intervals [3]:``, comments from ``!`` to the end of the line) is decoration.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from trellis.errors import DataError
+from trellis.speech.alignment import Alignment
+from trellis.speech.formats.text import read_text, write_text
+from trellis.speech.intervals import Interval, Tier, checked, fill, tidy
+from trellis.storage import PathLike
+
+PHONE_TIERS = (
+    "phones",
+    "phone",
+    "phonemes",
+    "phoneme",
+    "segments",
+    "segment",
+    "phonetic",
+    "mau",
+    "phon",
+    "ipa",
+)
+WORD_TIERS = ("words", "word", "ort-mau", "ort", "orthography")
+_TOKEN = re.compile(
+    r'"(?P<string>(?:[^"]|"")*)"'
+    r"|(?<!\S)(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?!\S)"
+    r"|(?<!\S)<(?P<flag>exists|absent)>(?!\S)"
+    r"|(?P<comment>![^\n]*)"
+    r"|(?P<other>[^\s\"]+)"
+)
+
+
+@dataclass(frozen=True)
+class TextGrid:
+    """Interval tiers by name, in order; point tiers are passed over. ``duration`` is xmax - xmin."""
+
+    tiers: dict[str, Tier]
+    duration: float
+
+
+class _Tokens:
+    """Free-standing strings, numbers and flags of a TextGrid, with errors that name the line."""
+
+    def __init__(self, text: str, shown: str) -> None:
+        self._text, self._shown = text, shown
+        self._found = self._scan()
+        self._at = 0
+
+    def _scan(self) -> Iterator[re.Match[str]]:
+        for match in _TOKEN.finditer(self._text):
+            if match.lastgroup == "other" and match["other"].startswith('"'):
+                break
+            if match.lastgroup in ("string", "number", "flag"):
+                yield match
+
+    def _next(self, kind: str, what: str) -> str:
+        match = next(self._found, None)
+        self._at = len(self._text) if match is None else match.start()
+        if match is None:
+            raise self.error(f"the file ends where {what} should be; it was cut off")
+        if match.lastgroup != kind:
+            raise self.error(f"{match[0]!r} where {what} should be")
+        return match[kind]
+
+    def string(self, what: str) -> str:
+        return self._next("string", what).replace('""', '"')
+
+    def number(self, what: str) -> float:
+        return float(self._next("number", what))
+
+    def count(self, what: str) -> int:
+        return int(self.number(what))
+
+    def flag(self) -> str:
+        return self._next("flag", "<exists>")
+
+    def error(self, sentence: str) -> DataError:
+        line = self._text.count("\n", 0, self._at) + 1
+        return DataError(f"{self._shown}:{line}: {sentence}; open it in Praat and save it again")
+
+
+def read_textgrid_tiers(path: PathLike, encoding: str | None = None) -> TextGrid:
+    """All interval tiers of a TextGrid, times counted from its beginning."""
+    shown = os.fspath(path)
+    text = read_text(path, encoding)
+    head = text[:200]
+    if "ooBinaryFile" in head:
+        raise DataError(f"{shown}: a binary TextGrid; open it in Praat and save it as a text file")
+    if "TextGrid" not in head:
+        raise DataError(f"{shown}: this is not a TextGrid; its head does not say so")
+    tokens = _Tokens(text, shown)
+    if "ooTextFile" in head:
+        tokens.string("the file type")
+    tokens.string("the object class")
+    begin, end = tokens.number("xmin"), tokens.number("xmax")
+    tiers: dict[str, Tier] = {}
+    n_tiers = tokens.count("the number of tiers") if tokens.flag() == "exists" else 0
+    for _ in range(n_tiers):
+        kind, name = tokens.string("the class of a tier"), tokens.string("the name of a tier")
+        tokens.number("xmin"), tokens.number("xmax")
+        size = tokens.count("the size of a tier")
+        if kind == "TextTier":
+            for _ in range(size):
+                tokens.number("a time"), tokens.string("a mark")
+            continue
+        if kind != "IntervalTier":
+            raise tokens.error(f"the tier {name!r} is of the unknown class {kind!r}")
+        if name in tiers:
+            raise tokens.error(f"two tiers are called {name!r}")
+        intervals = [
+            Interval(tokens.number("xmin") - begin, tokens.number("xmax") - begin, tokens.string("a label"))
+            for _ in range(size)
+        ]
+        tiers[name] = checked(tidy(intervals), f"tier {name!r}, interval", shown)
+    return TextGrid(tiers, end - begin)
+
+
+def read_textgrid(
+    path: PathLike,
+    phones: str | None = None,
+    words: str | None = None,
+    encoding: str | None = None,
+    duration: float | None = None,
+) -> Alignment:
+    """Phones and words of a TextGrid; every interval is kept, empty ones too.
+
+    ``phones`` and ``words`` name the tiers. Without a name the usual ones are looked for, in any case; a file
+    with a single interval tier gives that as the phones. Words may be missing, phones may not.
+    """
+    shown = os.fspath(path)
+    grid = read_textgrid_tiers(path, encoding)
+    there = ", ".join(map(repr, grid.tiers)) or "none"
+    names = [_find(grid.tiers, phones, PHONE_TIERS), _find(grid.tiers, words, WORD_TIERS)]
+    for asked, found, what in zip((phones, words), names, ("phones", "words"), strict=True):
+        if asked is not None and found is None:
+            raise DataError(f"{shown}: no tier {asked!r} for the {what}; interval tiers there: {there}")
+    if names[0] is None and len(grid.tiers) == 1 and names[1] is None:
+        names[0] = next(iter(grid.tiers))
+    if names[0] is None:
+        raise DataError(f"{shown}: which tier holds the phones? name it; interval tiers there: {there}")
+    return Alignment(
+        phones=grid.tiers[names[0]],
+        words=grid.tiers[names[1]] if names[1] is not None else (),
+        duration=grid.duration if duration is None else duration,
+        source=shown,
+    )
+
+
+def _find(tiers: Sequence[str] | dict[str, Tier], asked: str | None, usual: Sequence[str]) -> str | None:
+    if asked is not None:
+        return asked if asked in tiers else None
+    by_case = {name.strip().lower(): name for name in reversed(list(tiers))}
+    for name in usual:
+        if name in by_case:
+            return by_case[name]
+    # The Montreal aligner writes "speaker - phones" where a file has several speakers.
+    ends = [name for name in tiers for u in usual[:2] if name.lower().endswith(f"- {u}")]
+    return ends[0] if len(ends) == 1 else None
+
+
+def write_textgrid(
+    alignment: Alignment,
+    path: PathLike,
+    phones: str = "phones",
+    words: str = "words",
+    short: bool = False,
+    encoding: str = "utf-8",
+) -> None:
+    """The tiers words (if there are any) and phones; gaps become empty intervals, as Praat wants it."""
+    length = float(alignment.duration or 0.0)
+    if length <= 0:
+        raise DataError(f"{os.fspath(path)}: a TextGrid cannot have the length 0; align a recording first")
+    tiers = [(words, alignment.words)] if alignment.words else []
+    tiers.append((phones, alignment.phones))
+    lines = ['File type = "ooTextFile"', 'Object class = "TextGrid"', ""]
+    write = _short_form if short else _long_form
+    lines += write([(name, fill(tier, length)) for name, tier in tiers], length)
+    write_text(path, "\n".join(lines) + "\n", encoding)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _short_form(tiers: list[tuple[str, Tier]], length: float) -> list[str]:
+    lines = ["0", f"{length!r}", "<exists>", f"{len(tiers)}"]
+    for name, tier in tiers:
+        lines += ['"IntervalTier"', _quoted(name), "0", f"{length!r}", f"{len(tier)}"]
+        for interval in tier:
+            lines += [f"{interval.start!r}", f"{interval.end!r}", _quoted(interval.label)]
+    return lines
+
+
+def _long_form(tiers: list[tuple[str, Tier]], length: float) -> list[str]:
+    lines = ["xmin = 0 ", f"xmax = {length!r} ", "tiers? <exists> ", f"size = {len(tiers)} ", "item []: "]
+    for t, (name, tier) in enumerate(tiers, 1):
+        lines += [f"    item [{t}]:", '        class = "IntervalTier" ', f"        name = {_quoted(name)} "]
+        lines += [
+            "        xmin = 0 ",
+            f"        xmax = {length!r} ",
+            f"        intervals: size = {len(tier)} ",
+        ]
+        for i, interval in enumerate(tier, 1):
+            lines += [
+                f"        intervals [{i}]:",
+                f"            xmin = {interval.start!r} ",
+                f"            xmax = {interval.end!r} ",
+                f"            text = {_quoted(interval.label)} ",
+            ]
+    return lines
