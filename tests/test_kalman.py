@@ -14,7 +14,6 @@ from small_state_spaces import Dense, random_parameters
 from trellis import LinearGaussian
 from trellis.errors import NumericalError
 from trellis.inference import kalman as kalman_module
-from trellis.inference import kalman_kernels
 
 CLOSE: dict[str, Any] = {"rtol": 1e-8, "atol": 1e-9}
 
@@ -137,6 +136,26 @@ def test_the_steady_state_changes_nothing(n: int, pattern: str) -> None:
     for a, b in zip([*ours, *fast.filter(X)[:2]], [*theirs, *slow.filter(X)[:2]], strict=True):
         for one, other in zip(a, b, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("noise", [1.0, 1e-4, 1e-8])
+def test_a_slow_steady_state_is_not_taken_too_early(noise: float) -> None:
+    """A drifting trend whose covariance settles only after thousands of steps."""
+    parameters: dict[str, Any] = {
+        "transition": np.array([[1.0, 0.1], [0.0, 1.0]]),
+        "observation": np.array([[1.0, 0.0]]),
+        "transition_noise": noise * np.eye(2),
+        "observation_noise": np.eye(1),
+    }
+    T, first = 10_000, {"initial_covariance": 1e4 * np.eye(2)}
+    fast = LinearGaussian(2, **parameters, **first)
+    slow = LinearGaussian(2, **{name: np.repeat(a[None], T, 0) for name, a in parameters.items()}, **first)
+    x, _ = fast.sample(T, random_state=0)
+    ours, theirs = fast.smooth(x), slow.smooth(x)
+    deviation = np.sqrt(np.einsum("tii->ti", theirs.covariances))
+    gap = np.abs(ours.covariances - theirs.covariances)
+    assert (gap / (deviation[:, :, None] * deviation[:, None, :])).max() < 1e-10
+    assert (np.abs(ours.means - theirs.means) / deviation).max() < 1e-8
 
 
 def test_the_steady_state_is_reached() -> None:
@@ -335,7 +354,3 @@ def test_the_stream_is_the_filter(varying: bool) -> None:
         np.testing.assert_allclose(law.covariance, filtered.covariances[t], rtol=1e-9, atol=1e-11)
     assert stream.n_steps == T
     assert stream.log_likelihood == pytest.approx(model.log_likelihood(x, controls=u)[0])
-
-
-def test_steady_is_a_matter_of_rounding() -> None:
-    assert 10 * np.finfo(float).eps > kalman_kernels.STEADY
