@@ -6,7 +6,7 @@ show before anything is learnt) and the sound later, when it is asked for. A ref
 * covers the whole recording: gaps are silence, and so is what follows the last label; gaps under 20 ms go to
   the phone before them, because nothing that short can be aligned;
 * writes every silence as ``sil`` and has no two silences in a row (:mod:`trellis.speech.silence`);
-* is as long as its recording; labels that end more than 0.1 s later belong to another one: an error.
+* is as long as its recording; phones that end more than 0.1 s later belong to another one: an error.
 
 A file that cannot be used stops the reading with a sentence, unless ``skip_bad`` is set: then it is left out
 and its sentence is kept in :attr:`Corpus.skipped`.
@@ -85,7 +85,7 @@ class Corpus(Sequence[Utterance]):
 
     @classmethod
     def read(cls, root: PathLike, layout: str | None = None, **options: Any) -> Corpus:
-        """A corpus in one layout (``timit``, ``textgrids``, ``labs``, ``ctm``, ``json``), or in the one found."""
+        """A corpus in one layout (``timit``, ``textgrids``, ``labs``, ``ctm``, ``json``), or as found."""
         layouts: dict[str, Callable[..., Corpus]] = {
             "timit": cls.timit,
             "textgrids": cls.textgrids,

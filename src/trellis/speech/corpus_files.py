@@ -79,8 +79,8 @@ class AudioFinder:
             return found[0]
         if not found:
             raise DataError(
-                f"{self._folder}: no recording called {name} ({', '.join(AUDIO_SUFFIXES[:4])} ...) for the labels "
-                "of that name; say where the recordings are, or leave these labels out"
+                f"{self._folder}: no recording called {name} ({', '.join(AUDIO_SUFFIXES[:4])} ...) for the "
+                "labels of that name; say where the recordings are, or leave these labels out"
             )
         raise DataError(
             f"{self._folder}: several recordings for the labels {name} "

@@ -12,7 +12,7 @@ from trellis.speech.alignment import Alignment
 from trellis.speech.audio import audio_info
 from trellis.speech.corpus_files import AudioFinder, labelled_files, timit_audio
 from trellis.speech.formats.lines import read_ctm_file, read_phn
-from trellis.speech.silence import SILENCE
+from trellis.speech.silence import SILENCE, is_silence
 from trellis.speech.utterance import Utterance
 from trellis.storage import PathLike
 
@@ -62,7 +62,7 @@ def read_ctm_corpus(path: PathLike, audio: PathLike | None, words: PathLike | No
 
 
 def read_timit(root: PathLike, files: Sequence[Path], rules: Rules) -> Read:
-    """The ``.PHN`` files ``files`` below ``root``, with ``.WAV`` and, if there is one, ``.WRD`` beside them."""
+    """The ``.PHN`` files ``files`` below ``root``, with ``.WAV`` and, if there, ``.WRD`` beside them."""
 
     def entry(path: Path) -> Entry:
         spoken = next((p for p in map(path.with_suffix, (".WRD", ".wrd")) if p.is_file()), None)
@@ -97,12 +97,12 @@ def _gathered(sources: Iterable[tuple[Path, str]], entry: Callable[[Path], Entry
 def _whole(labels: Alignment, sound: Path, silences: Collection[str]) -> Alignment:
     """The labels as a reference: as long as the recording, without gaps, silence written one way."""
     duration = audio_info(sound).duration
-    last = labels.phones[-1].end if labels.phones else 0.0
+    last = max((p.end for p in labels.phones if not is_silence(p.label, silences)), default=0.0)
     if not labels.phones:
         raise DataError(f"{labels.source}: no phones; label the recording or leave it out")
     if last > duration + _LATEST:
         raise DataError(
-            f"{labels.source}: the labels end at {last:.3f} s but {sound} at {duration:.3f} s; "
+            f"{labels.source}: the last phone ends at {last:.3f} s but {sound} at {duration:.3f} s; "
             "pair them with the right recording"
         )
     return labels.fitted(duration).filled(SILENCE, _SHORTEST_GAP).with_silence(silences)

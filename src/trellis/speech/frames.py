@@ -33,7 +33,7 @@ _FULL_SCALE = 32768.0
 
 @dataclass(frozen=True)
 class FrameOptions:
-    """How frames are made. ``normalise`` is ``"mean"``, ``"mean_variance"`` or ``"none"``; ``deltas`` 0 to 2."""
+    """How frames are made. ``normalise`` is ``mean``, ``mean_variance`` or ``none``; ``deltas`` 0, 1 or 2."""
 
     step_ms: float = 10.0
     window_ms: float = 25.0
