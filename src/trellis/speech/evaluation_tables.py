@@ -29,9 +29,9 @@ def tolerance_table(evaluation: AlignmentEvaluation) -> Table:
 
 
 def class_table(parts: Mapping[str, AlignmentEvaluation], heading: str = "class") -> Table:
-    """One row per class of boundary: how many, the percentages within each tolerance (ms), and times in ms."""
+    """One row per class of boundary: how many, percentages within each tolerance (ms), and times in ms."""
     tolerances = next((part.tolerances_ms for part in parts.values()), ())
-    table = _table(heading, "n", *(f"≤ {ms:g}" for ms in tolerances), *_TIMES)
+    table = _table(heading, "n", *(f"≤{ms:g}" for ms in tolerances), *_TIMES)
     for name, part in parts.items():
         shares = [f"{100 * e.value:.1f}" for e in part.within.values()]
         times = [f"{part.estimates[t].value:{'+' if t == 'bias' else ''}.1f}" for t in _TIMES]
