@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from trellis.errors import DataError
 from trellis.speech.alignment import Alignment
 from trellis.speech.formats.text import read_text, write_text
@@ -58,8 +60,6 @@ class _Tokens:
 
     def _scan(self) -> Iterator[re.Match[str]]:
         for match in _TOKEN.finditer(self._text):
-            if match.lastgroup == "other" and match["other"].startswith('"'):
-                break
             if match.lastgroup in ("string", "number", "flag"):
                 yield match
 
@@ -188,33 +188,44 @@ def write_textgrid(
     write_text(path, "\n".join(lines) + "\n", encoding)
 
 
+def _shown(seconds: float) -> str:
+    """Every digit, but no exponent, which some readers of TextGrids do not know."""
+    return np.format_float_positional(seconds, trim="0")
+
+
 def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
 def _short_form(tiers: list[tuple[str, Tier]], length: float) -> list[str]:
-    lines = ["0", f"{length!r}", "<exists>", f"{len(tiers)}"]
+    lines = ["0", _shown(length), "<exists>", f"{len(tiers)}"]
     for name, tier in tiers:
-        lines += ['"IntervalTier"', _quoted(name), "0", f"{length!r}", f"{len(tier)}"]
+        lines += ['"IntervalTier"', _quoted(name), "0", _shown(length), f"{len(tier)}"]
         for interval in tier:
-            lines += [f"{interval.start!r}", f"{interval.end!r}", _quoted(interval.label)]
+            lines += [_shown(interval.start), _shown(interval.end), _quoted(interval.label)]
     return lines
 
 
 def _long_form(tiers: list[tuple[str, Tier]], length: float) -> list[str]:
-    lines = ["xmin = 0 ", f"xmax = {length!r} ", "tiers? <exists> ", f"size = {len(tiers)} ", "item []: "]
+    lines = [
+        "xmin = 0 ",
+        f"xmax = {_shown(length)} ",
+        "tiers? <exists> ",
+        f"size = {len(tiers)} ",
+        "item []: ",
+    ]
     for t, (name, tier) in enumerate(tiers, 1):
         lines += [f"    item [{t}]:", '        class = "IntervalTier" ', f"        name = {_quoted(name)} "]
         lines += [
             "        xmin = 0 ",
-            f"        xmax = {length!r} ",
+            f"        xmax = {_shown(length)} ",
             f"        intervals: size = {len(tier)} ",
         ]
         for i, interval in enumerate(tier, 1):
             lines += [
                 f"        intervals [{i}]:",
-                f"            xmin = {interval.start!r} ",
-                f"            xmax = {interval.end!r} ",
+                f"            xmin = {_shown(interval.start)} ",
+                f"            xmax = {_shown(interval.end)} ",
                 f"            text = {_quoted(interval.label)} ",
             ]
     return lines
