@@ -94,6 +94,22 @@ def test_a_hopeless_state_may_be_the_only_one_that_survives() -> None:
         assert_allclose(np.diag(pairs), 2 * np.exp(paths - total), atol=1e-9)
 
 
+@pytest.mark.parametrize("steps", [2, 5, 70])
+@pytest.mark.parametrize("against", [-np.inf, -1e6, -60.0])
+def test_a_state_may_be_hopeless_for_long(steps: int, against: float) -> None:
+    """Each step is against state 1, until one step, or many small ones, are as much against state 0."""
+    for each in (-50.0, -300.0, -1000.0):
+        n = 1 if against < -1000.0 else int(1.01 * steps * each / against) + 1
+        logs = np.array([[0.0, each]] * steps + [[against, 0.0]] * n)
+        for stay in (1.0, 0.5):
+            chain = HMMChain(np.array([0.5, 0.5]), np.array([[1.0, 0.0], [1.0 - stay, stay]]))
+            total, posterior, filtered = in_log_space(chain, logs)
+            found, forward, _, log_p = answers(chain, logs)
+            assert_allclose(log_p, total, rtol=1e-12)
+            assert_allclose(found, posterior, atol=1e-9)
+            assert_allclose(forward, filtered, atol=1e-9)
+
+
 def gaussian_chain(structure: str) -> HMM:
     rng = np.random.default_rng(0)
     k = 4

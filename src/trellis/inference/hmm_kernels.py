@@ -16,7 +16,7 @@ The factor q_t is 1 until the sum of alpha falls below ``RESCALE``, so neither a
 stands in the way of the next step; beta is normalised again every ``CHUNK`` steps, which keeps all digits
 however long the sequence is.
 
-Underflow. Two kinds of transition matrices need two kinds of care, see :func:`kind_of`:
+Underflow. Two kinds of transition matrices need two kinds of care:
 
 * DENSE, every transition at least 1e-50. One step spreads what is there over all states, so what is lost at
   one step (below 1e-307, of a message whose sum is above 1e-70) stays below 1e-180 of every later message.
@@ -67,7 +67,7 @@ def floored_exp(u, e, shift):
 
 @kernel
 def _times(M, x, s, y, t):
-    """y[t] = x[s] M, for a matrix laid out by :func:`matrix_for`.
+    """y[t] = x[s] M, for a matrix laid out by ``hmm_chain.matrix_for``.
 
     Small matrices are (size / 4, size, 4), four columns in a block: four sums that LLVM keeps in one
     register. Large ones are (1, size, size), transposed: four dot products, each of them in SIMD. Indices and
@@ -98,14 +98,20 @@ def _times(M, x, s, y, t):
 
 
 @kernel
-def _lift(x, t):
-    """Positive entries of x[t] below FLOOR become FLOOR; returns whether there were any."""
-    lifted = 0.0
-    for k in range(x.shape[1]):
-        low = x[t, k] > 0.0 and x[t, k] < FLOOR
-        x[t, k] = FLOOR if low else x[t, k]
+def _lifted(e, row, alpha, t):
+    """alpha[t] *= e[row], but not below FLOOR where both are positive; the sum, and whether any was lifted.
+
+    Positive factors are at least 1e-300, so zeros are true; their product may underflow.
+    """
+    c, lifted = 0.0, 0.0
+    for k in range(e.shape[1]):
+        x = alpha[t, k] * e[row, k]
+        low = x < FLOOR and alpha[t, k] > 0.0 and e[row, k] > 0.0
+        x = FLOOR if low else x
+        alpha[t, k] = x
+        c += x
         lifted += 1.0 if low else 0.0
-    return lifted > 0.0
+    return c, lifted > 0.0
 
 
 @kernel
@@ -123,10 +129,14 @@ def _forward(e, lo, n, initial, A, sparse, alpha, q):
                 alpha[0, k] = initial[k]
         else:
             _times(A, alpha, t - 1, alpha, t)
-        for k in range(K):
-            x = alpha[t, k] * e[lo + t, k]
-            alpha[t, k] = x
-            c += x
+        if sparse:
+            c, low = _lifted(e, lo + t, alpha, t)
+            lifted = lifted or low
+        else:
+            for k in range(K):
+                x = alpha[t, k] * e[lo + t, k]
+                alpha[t, k] = x
+                c += x
         q[t] = 1.0
         if c < RESCALE:
             if c < LEAST:
@@ -136,8 +146,6 @@ def _forward(e, lo, n, initial, A, sparse, alpha, q):
             q[t] = c
             for k in range(K):
                 alpha[t, k] *= c
-        if sparse:
-            lifted = _lift(alpha, t) or lifted
     return log_p + math.log(_row_sum(alpha, n - 1)), lifted
 
 
