@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
 from trellis.emissions.checks import NO_WEIGHT, check_posterior, fixed_array, known
 from trellis.emissions.emission import Emission, FloatArray, Statistics
@@ -153,6 +154,33 @@ class Categorical(Emission):
     def points(self, values: NDArray[Any]) -> FloatArray:
         """Nothing: symbols have no distances."""
         return np.empty((len(values), 0))
+
+    def natural_features(self, values: NDArray[Any]) -> csr_array:
+        """One column for each symbol. The reference is the average of the rows of B."""
+        symbols = self._symbols(values)
+        there = symbols >= 0
+        indptr = np.concatenate([[0], np.cumsum(there)])
+        ones = np.ones(int(indptr[-1]))
+        return csr_array((ones, symbols[there], indptr), shape=(len(symbols), self.n_symbols))
+
+    def natural_weights(self) -> FloatArray:
+        """w[m, k] = log B[k, m] - log average[m]; 0 for symbols that no state emits."""
+        reference = self._log_average[:, None]
+        possible = np.isfinite(reference)
+        return np.where(possible, self.log_table[:-1] - np.where(possible, reference, 0.0), 0.0)
+
+    def from_natural(self, weights: FloatArray) -> tuple[Categorical, FloatArray]:
+        """B[k, m] is proportional to average[m] exp(w[m, k]); what no state emitted stays impossible."""
+        logs = weights + self._log_average[:, None]
+        normalisers: FloatArray = np.logaddexp.reduce(logs, axis=0)
+        table = np.exp(logs - normalisers).T
+        return replace(self, probabilities=table / table.sum(axis=1, keepdims=True)), normalisers
+
+    @cached_property
+    def _log_average(self) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            logs: FloatArray = np.log(known(self, self.probabilities).mean(axis=0))
+        return logs
 
     def sample(self, states: NDArray[np.integer[Any]], rng: np.random.Generator) -> IntArray:
         cumulative = np.cumsum(known(self, self.probabilities), axis=1)

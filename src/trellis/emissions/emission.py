@@ -34,6 +34,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
 from trellis.emissions.checks import check_order, check_rows
 from trellis.emissions.row_kernels import scale_rows
@@ -117,6 +118,32 @@ class Emission(ABC):
         about its own means. Statistics from one record, whatever the shard, need no recentring.
         """
         return dict(statistics)
+
+    def natural_features(self, values: NDArray[Any]) -> csr_array:
+        """T(x) of each row, (N, F), where log p(x | k) = T(x) . w[:, k] - a[k] + c(x); a row that is missing
+        has none. See :mod:`trellis.emissions.natural`."""
+        raise self._no_natural_parameters()
+
+    def natural_weights(self) -> FloatArray:
+        """The w (F, K) of this record, for which a = 0; ``-inf`` where something is impossible."""
+        raise self._no_natural_parameters()
+
+    def from_natural(self, weights: FloatArray) -> tuple[Emission, FloatArray]:
+        """The record with the weights w (F, K) on the features of this one, and its log normalisers a
+        (K,)."""
+        raise self._no_natural_parameters()
+
+    def natural_shift(self, weights: FloatArray) -> FloatArray:
+        """A vector (F,) that makes w proper when it is added to the weights of every state, which changes no
+        p(states | x); zeros where every w is."""
+        return np.zeros(len(weights))
+
+    def _no_natural_parameters(self) -> UnsupportedError:
+        return UnsupportedError(
+            f"{type(self).__name__} has no natural parameters, which discriminative training needs; use "
+            "Categorical, Poisson, Gaussian or a Product of them, or implement natural_features, "
+            "natural_weights and from_natural"
+        )
 
     def points(self, values: NDArray[Any]) -> FloatArray:
         """What k-means should cluster, (N, D), missing entries filled by column means; D = 0 says that there

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
 from trellis.emissions.checks import NO_WEIGHT, check_posterior, check_rows, fixed_array, known
 from trellis.emissions.covariance import (
@@ -44,6 +45,7 @@ from trellis.emissions.gaussian_kernels import (
     full_likelihood,
     full_moments,
 )
+from trellis.emissions.gaussian_natural import NaturalGaussian
 from trellis.emissions.incomplete_kernels import incomplete_likelihood, incomplete_moments
 from trellis.emissions.row_kernels import scale_rows
 from trellis.errors import DataError
@@ -236,6 +238,29 @@ class Gaussian(Emission):
         )
 
     # The rest
+
+    def natural_features(self, values: NDArray[Any]) -> csr_array:
+        return self._natural.features(self._rows(values))
+
+    def natural_weights(self) -> FloatArray:
+        return self._natural.weights(self._means, self._matrices)
+
+    def from_natural(self, weights: FloatArray) -> tuple[Gaussian, FloatArray]:
+        """A "tied" covariance stays as it is; a precision that is not positive definite is an error."""
+        means, matrices, normalisers = self._natural.moments(weights)
+        if self.covariance == "tied":
+            return replace(self, means=means), normalisers
+        covariances = matrices if self.covariance == "full" else np.diagonal(matrices, axis1=1, axis2=2)
+        if self.covariance == "spherical":
+            covariances = covariances.mean(axis=1)
+        return replace(self, means=means, covariances=covariances), normalisers
+
+    def natural_shift(self, weights: FloatArray) -> FloatArray:
+        return self._natural.shift(weights, self._matrices)
+
+    @cached_property
+    def _natural(self) -> NaturalGaussian:
+        return NaturalGaussian.of(self.covariance, self._means, self._matrices)
 
     def sample(self, states: NDArray[np.integer[Any]], rng: np.random.Generator) -> FloatArray:
         means = self._means

@@ -18,11 +18,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 from scipy.special import gammaln
 
 from trellis.emissions.checks import NO_WEIGHT, check_posterior, check_rows, fixed_array, known
 from trellis.emissions.emission import Emission, FloatArray, Statistics
-from trellis.errors import DataError
+from trellis.emissions.natural import complete_rows, feature_rows
+from trellis.errors import DataError, NumericalError
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,6 +108,30 @@ class Poisson(Emission):
         rates = known(self, self.rates)
         return float((self.prior_shape - 1.0) * self._log_rates.sum() - self.prior_rate * rates.sum())
 
+    def natural_features(self, values: NDArray[Any]) -> csr_array:
+        """(x_d - r_d) / sqrt r_d, and 1. The reference has the average rates r of the states."""
+        there = complete_rows(values)
+        reference = known(self, self.rates).mean(axis=0)
+        return feature_rows(there, (values[there] - reference) / np.sqrt(reference))
+
+    def natural_weights(self) -> FloatArray:
+        rates = known(self, self.rates)
+        reference = rates.mean(axis=0)
+        slopes = np.log(rates / reference) * np.sqrt(reference)
+        return np.hstack([slopes, _constants(rates, reference)[:, None]]).T
+
+    def from_natural(self, weights: FloatArray) -> tuple[Poisson, FloatArray]:
+        reference = known(self, self.rates).mean(axis=0)
+        with np.errstate(over="ignore"):
+            rates = reference * np.exp(weights[:-1].T / np.sqrt(reference))
+        wrong = ~(np.isfinite(rates) & (rates > 0)).all(axis=1)
+        if wrong.any():
+            raise NumericalError(
+                f"a rate learned for state {int(np.argmax(wrong))} is beyond all numbers; use more l2, or "
+                "another objective"
+            )
+        return replace(self, rates=rates), weights[-1] - _constants(rates, reference)
+
     def sample(self, states: NDArray[np.integer[Any]], rng: np.random.Generator) -> FloatArray:
         counts: FloatArray = rng.poisson(known(self, self.rates)[states]).astype(np.float64)
         return counts
@@ -125,6 +151,12 @@ def _filled(values: NDArray[Any]) -> tuple[FloatArray, FloatArray | None]:
     if not missing.any():
         return values, None
     return np.where(missing, 0.0, values), (~missing).astype(np.float64)
+
+
+def _constants(rates: FloatArray, reference: FloatArray) -> FloatArray:
+    """sum_d r_d log(rates[k, d] / r_d) - rates[k, d] + r_d, (K,): the weight of the feature 1."""
+    constants: FloatArray = (reference * np.log(rates / reference) - rates + reference).sum(axis=1)
+    return constants
 
 
 def _log_factorials(counts: FloatArray) -> FloatArray:

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array, hstack
 
 from trellis.emissions.checks import check_order, check_rows
 from trellis.emissions.emission import Emission, FloatArray, Statistics
@@ -105,6 +106,32 @@ class Product(Emission):
 
     def log_prior(self) -> float:
         return sum(part.log_prior() for _, part in self._parts)
+
+    def natural_features(self, values: NDArray[Any]) -> csr_array:
+        """Those of the parts, side by side; a part may be missing."""
+        return csr_array(
+            hstack(
+                [part.natural_features(_take(part, values, columns)) for columns, part in self._parts],
+                format="csr",
+            )
+        )
+
+    def natural_weights(self) -> FloatArray:
+        return np.vstack([part.natural_weights() for _, part in self._parts])
+
+    def from_natural(self, weights: FloatArray) -> tuple[Product, FloatArray]:
+        found = [part.from_natural(own) for part, own in self._natural_parts(weights)]
+        normalisers = np.sum([a for _, a in found], axis=0)
+        return self._each(lambda i, _columns, _part: found[i][0]), normalisers
+
+    def natural_shift(self, weights: FloatArray) -> FloatArray:
+        return np.concatenate([part.natural_shift(own) for part, own in self._natural_parts(weights)])
+
+    def _natural_parts(self, weights: FloatArray) -> list[tuple[Emission, FloatArray]]:
+        """The parts with their own rows of the weights."""
+        sizes = [len(part.natural_weights()) for _, part in self._parts]
+        own = np.split(weights, np.cumsum(sizes)[:-1])
+        return [(part, rows) for (_, part), rows in zip(self._parts, own, strict=True)]
 
     def points(self, values: NDArray[Any]) -> FloatArray:
         return np.hstack([part.points(_take(part, values, columns)) for columns, part in self._parts])

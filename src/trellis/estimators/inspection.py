@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trellis.errors import UnsupportedError
+from trellis.estimators.normalisation import normalised_chain
 from trellis.features.encoded import Encoded
 from trellis.scores.parts import FloatArray
 
 if TYPE_CHECKING:
     from trellis.estimators.chain_labeler import ChainLabeler
     from trellis.estimators.sequence_labeler import SequenceLabeler
-
-_SQUARINGS = 50  # the limit of long sequences is read off at 2^50 steps
 
 
 def strongest_weights(model: ChainLabeler, n: int) -> dict[Any, list[tuple[str, float]]]:
@@ -57,15 +56,9 @@ def to_hmm(model: SequenceLabeler, length: int | None = None) -> HMMProbabilitie
     """Proper probabilities from the scores of a chain with one symbol per step.
 
     The chain defines p(x, s) = exp<Phi(x, s), w> / Z over inputs and labellings. Summing the inputs out of
-    the step gives M[j, k] = exp(A[j, k]) sum_x exp(W[k, x]); the backward messages b_n = exp(end),
-    b_{t-1} = M b_t then give
-
-        P(x | k) = exp(W[k, x]) / sum_x' exp(W[k, x'])
-        P(s_t = k | s_{t-1} = j) = M[j, k] b_t[k] / b_{t-1}[j].
-
-    For a given ``length`` this is the same distribution, with transitions that change from step to step. With
-    ``length=None`` it is the limit for long sequences, in which b has become an eigenvector of M and the
-    transitions stay the same.
+    the step gives M[j, k] = exp(A[j, k]) sum_x exp(W[k, x]), and P(x | k) = exp(W[k, x]) / sum_x' exp(W[k,
+    x']); the backward pass of :mod:`trellis.estimators.normalisation` gives the rest, for a given ``length``
+    exactly, and with ``length=None`` in the limit of long sequences.
     """
     if model.layout_.n_edge:
         raise UnsupportedError(
@@ -80,51 +73,7 @@ def to_hmm(model: SequenceLabeler, length: int | None = None) -> HMMProbabilitie
     emission_sum = np.logaddexp.reduce(scores, axis=1)
     start = w.start + p.start + emission_sum
     step = w.transitions + p.transitions + emission_sum[None, :]
-    backward = w.end + p.end
-    if length is None:
-        backward = _long_run(step, backward)
-        transitions = _normalised(step + backward)
-    elif length < 1:
-        raise UnsupportedError(f"length={length} must be at least 1")
-    else:
-        k = len(start)
-        transitions = np.empty((length - 1, k, k))
-        for t in reversed(range(length - 1)):
-            transitions[t] = _normalised(step + backward)
-            backward = np.logaddexp.reduce(step + backward, axis=1)
-    initial = _normalised((start + backward)[None, :])[0]
+    initial, transitions = normalised_chain(start, step, w.end + p.end, length)
     emissions = np.exp(scores - emission_sum[:, None])
     symbols = model.encoder_.feature_names()
     return HMMProbabilities(list(model.labels_.labels), symbols, initial, transitions, emissions)
-
-
-def _long_run(step: FloatArray, end: FloatArray) -> FloatArray:
-    """log M^n exp(end) up to a constant, for n without bound: by repeated squaring, in logarithms, so that
-    small entries keep their digits.
-    """
-    power = step
-    for _ in range(_SQUARINGS):
-        power = np.logaddexp.reduce(power[:, :, None] + power[None, :, :], axis=1)
-        top = power.max()
-        if top == -np.inf:
-            raise UnsupportedError(
-                "the constraints allow no long labelling, so there is no limit; give a length"
-            )
-        power = power - top
-    backward: FloatArray = np.logaddexp.reduce(power + end, axis=1)
-    after = np.logaddexp.reduce(step + backward, axis=1)
-    alive = np.isfinite(backward)
-    growth = after[alive] - backward[alive]
-    if not alive.any() or not np.allclose(growth, growth[0], rtol=0.0, atol=1e-6):
-        raise UnsupportedError(
-            "the labels alternate for ever under the constraints, so there is no limit; give a length"
-        )
-    shifted: FloatArray = backward - backward.max()
-    return shifted
-
-
-def _normalised(log_rows: FloatArray) -> FloatArray:
-    """Rows of probabilities; a row that nothing leaves is all zero."""
-    top = np.logaddexp.reduce(log_rows, axis=-1, keepdims=True)
-    rows: FloatArray = np.exp(log_rows - np.where(np.isfinite(top), top, 0.0))
-    return rows

@@ -136,7 +136,7 @@ class SequenceLabeler(ChainLabeler):
         objective = options.objective
         encoder = self._new_encoder(X, lengths)
         inputs = encoder.fit(X, lengths)
-        names = LabelSet.of(y, lengths)
+        names = self._label_set(y, lengths)
         labels = names.encode(y, lengths, like=inputs.nodes.offsets)
         penalties = self._penalties(names, labels)
         loss = options.loss
@@ -153,16 +153,13 @@ class SequenceLabeler(ChainLabeler):
         solver = options.solver or automatic_solver(
             options, self.l2, self.l1, self.tol, convex=problem.convex
         )
-        start = np.zeros(layout.dimension)
-        if self.warm_start and hasattr(self, "weights_"):
-            start = carried_over(self, layout, names, encoder)
         evaluate = None
         if held is not None:
             evaluate = holdout_loss(held, layout, penalties, names, loss, self._threads())
         trained = train(
             problem,
             solver,
-            start,
+            self._start(layout, names, encoder),
             max_iter=default_iterations(solver) if self.max_iter is None else self.max_iter,
             seed=seed,
             held_out=evaluate,
@@ -196,6 +193,14 @@ class SequenceLabeler(ChainLabeler):
 
         continue_training(self, X, y, classes, lengths, sample_weight)
         return self
+
+    def _label_set(self, y: Any, lengths: ArrayLike | None) -> LabelSet:
+        return LabelSet.of(y, lengths)
+
+    def _start(self, layout: LinearLayout, names: LabelSet, encoder: FeatureEncoder) -> FloatArray:
+        if self.warm_start and hasattr(self, "weights_"):
+            return carried_over(self, layout, names, encoder)
+        return np.zeros(layout.dimension)
 
     def _problem(
         self,

@@ -34,8 +34,9 @@ from trellis.estimators.hmm.streaming import StreamingFilter
 from trellis.estimators.hmm.structure import Structure, checked_probabilities
 from trellis.estimators.options import seed_of
 from trellis.inference.shards import n_threads
+from trellis.objectives.modes import Objective
 from trellis.scores.parts import FloatArray
-from trellis.solvers.loop import Status
+from trellis.solvers.loop import Solver, Status
 
 
 class HMM(BaseEstimator):  # type: ignore[misc]
@@ -74,6 +75,7 @@ class HMM(BaseEstimator):  # type: ignore[misc]
     objectives_ : the objective that each start reached.
     """
 
+    objectives_: list[float]
     online_: OnlineState | None  # what partial_fit goes on from
 
     def __init__(
@@ -151,6 +153,52 @@ class HMM(BaseEstimator):  # type: ignore[misc]
         status = Status(False, "online EM has no last batch; go on, or call fit", online.n_batches)
         self._keep(after, status, history)
         self.online_ = online
+        return self
+
+    def fit_discriminative(
+        self,
+        X: Any,
+        states: Any,
+        *,
+        lengths: ArrayLike | None = None,
+        objective: str | Objective = "log",
+        loss: Any = "hamming",
+        solver: str | Solver = "auto",
+        l2: float = 1.0,
+        max_iter: int | None = None,
+        tol: float | None = None,
+        holdout: Any = "auto",
+        length: int | None = None,
+    ) -> Self:
+        """Learn to tell states from observations: fit by maximum likelihood, then train p(states | X), or
+        the best states, with any objective of chains, and come back to probabilities.
+
+        ``objective``, ``loss``, ``solver``, ``l2``, ``max_iter``, ``tol`` and ``holdout`` are those of
+        :class:`~trellis.SequenceLabeler`; ``l2`` pulls the states towards each other. Fixed zeros stay zero,
+        priors concern the start only. ``length``: None for the transitions of long sequences, a number for
+        sequences of that many steps. See :mod:`trellis.estimators.hmm.discriminative`; ``status_`` and
+        ``history_`` are the solver's.
+        """
+        from trellis.estimators.hmm.discriminative import train_discriminatively
+
+        source = copy.copy(self).fit(X, states, lengths=lengths)
+        chain = train_discriminatively(
+            source.parameters(),
+            self._structure(),
+            self._learnable(X, states, lengths),
+            objective=objective,
+            loss=loss,
+            solver=solver,
+            l2=l2,
+            max_iter=max_iter,
+            tol=tol,
+            holdout=holdout,
+            n_jobs=self.n_jobs,
+            random_state=self.random_state,
+            verbose=self.verbose,
+        )
+        self._keep(chain.to_parameters(length), chain.status_, chain.history_)
+        self.objectives_ = []
         return self
 
     def _run_em(self, observations: Observations, structure: Structure, first: Any, n_init: int) -> Self:

@@ -7,6 +7,7 @@ end, and one array comes out. Known states are whole numbers, -1 (or None) where
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trellis.data.sequences import IntArray, Sequences, offsets_from_lengths
 from trellis.emissions import Emission
-from trellis.errors import DataError
+from trellis.errors import DataError, TrellisError
 
 UNKNOWN = -1
 
@@ -69,7 +70,7 @@ def packed(X: Any, lengths: ArrayLike | None, emission: Emission) -> Observation
     try:
         checked = emission.check(values)
     except DataError as error:
-        raise _located(error, values, offsets, emission) from error
+        raise located(error, values, offsets, emission.check) from error
     return Observations(checked, offsets, as_list)
 
 
@@ -81,14 +82,15 @@ def _concatenated(X: Any) -> tuple[NDArray[Any], IntArray]:
     return sequences.values, sequences.offsets
 
 
-def _located(error: DataError, values: Any, offsets: IntArray, emission: Emission) -> DataError:
-    """The same error about the first sequence that has it, where rows are counted from its beginning."""
+def located(error: TrellisError, values: Any, offsets: IntArray, read: Callable[[Any], Any]) -> TrellisError:
+    """The same error about the first sequence that cannot be read, where rows are counted from its
+    beginning."""
     if len(offsets) > 2:
         for i, (lo, hi) in enumerate(pairwise(offsets)):
             try:
-                emission.check(values[lo:hi])
-            except DataError as found:
-                return DataError(f"sequence {i}: {found}")
+                read(values[lo:hi])
+            except TrellisError as found:
+                return type(found)(f"sequence {i}: {found}")
     return error
 
 
