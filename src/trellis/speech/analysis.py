@@ -1,0 +1,189 @@
+"""From a recording and what may be said in it to an alignment that is judged: times, words, confidences, flags.
+
+Flags are sentences about what looks wrong; nothing implausible passes in silence:
+
+* what the sound itself shows (silent, clipped);
+* a phone that is longer than any of its class in training, or longer than ``MANY_SECONDS``;
+* a score more than ``FAR_BELOW`` standard deviations below that of utterances that the classifiers had not seen: the transcript may be wrong;
+* a recording so long for its phones that their longest lengths had to be stretched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trellis.errors import InfeasibleError
+from trellis.inference.segments import Segmentation
+from trellis.scores.parts import FloatArray
+from trellis.scores.segments import BEGIN, SegmentPath, SegmentScores
+from trellis.speech.alignment import Alignment, Interval
+from trellis.speech.confidence import confidences, refined, sharpened
+from trellis.speech.durations import SLACK
+from trellis.speech.front_end import FramedRecording
+from trellis.speech.lattice import Lattice
+from trellis.speech.model import AlignmentModel
+from trellis.speech.silence import is_silence
+from trellis.speech.windows import Rows
+
+MANY_SECONDS = 1.0
+FAR_BELOW = 5.0
+LONG = 60.0  # seconds: longer recordings are cut at anchors first
+LARGEST_GAP = 50.0  # nats
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """``score``: of the best path, per phone. ``gaps``: (n,) nats, or None if not asked for."""
+
+    alignment: Alignment
+    score: float
+    gaps: FloatArray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """A stretch of a recording, aligned: nodes of the lattice, ``starts`` in frames (maybe between them) and what is known of each."""
+
+    nodes: tuple[int, ...]
+    starts: FloatArray
+    confidence: FloatArray
+    gaps: FloatArray
+    score: float
+    stretched: bool
+
+
+def analyse(
+    model: AlignmentModel,
+    recording: FramedRecording,
+    lattice: Lattice,
+    *,
+    source: str = "",
+    refine: bool = True,
+    confidence: bool = True,
+    gaps: bool = False,
+) -> Analysis:
+    """The best alignment of a recording to a lattice."""
+    frames = model.acoustics.standardised(recording.features)
+    model.acoustics.phones.encode(lattice.labels, source)  # unknown phones, before any work
+    check_length(model, lattice, len(frames), recording.duration, source)
+    if recording.duration > LONG:
+        from trellis.speech.long import align_long
+
+        found = align_long(model, frames, lattice, source, refine, confidence, gaps)
+    else:
+        found = align_frames(model, frames, lattice, source, refine, confidence, gaps)
+    flags = (*recording.flags, *_flags(model, found, lattice, len(frames)))
+    alignment = _alignment(model, found, lattice, recording.duration, source, flags, confidence)
+    return Analysis(alignment, found.score, found.gaps if gaps else None)
+
+
+def align_frames(
+    model: AlignmentModel,
+    frames: Rows,
+    lattice: Lattice,
+    source: str = "",
+    refine: bool = True,
+    confidence: bool = True,
+    gaps: bool = False,
+    confidences_of_frames: Rows | None = None,
+) -> Segments:
+    """Exact inference on frames that fit into memory at once."""
+    stretch = _stretch(model, lattice, len(frames))
+    features = model.acoustics.features(
+        frames, lattice, where=source, confidences=confidences_of_frames, stretch=stretch
+    )
+    scores = features.scores(model.weights)
+    path = Segmentation().best(scores)
+    sharp = sharpened(scores, model.beta * lattice.fewest())
+    tolerance = model.tolerance / model.acoustics.step
+    unknown = np.full(len(path.nodes), np.nan)
+    return Segments(
+        tuple(path.nodes.tolist()),
+        refined(scores, path) if refine else path.starts.astype(np.float64),
+        confidences(sharp, path, tolerance) if confidence else unknown,
+        _gaps(sharp, path, tolerance) if gaps else unknown,
+        path.score,
+        stretch > 1.0,
+    )
+
+
+def check_length(
+    model: AlignmentModel, lattice: Lattice, n_frames: int, duration: float, source: str
+) -> None:
+    """Raise ``InfeasibleError`` if the recording is too short for its transcript."""
+    acoustics = model.acoustics
+    each = max(1, round(acoustics.shortest / acoustics.step))
+    n_phones = lattice.fewest()
+    if n_phones * each > n_frames:
+        raise InfeasibleError(
+            f"{source + ': ' if source else ''}{duration:.3f} s are too short for {n_phones} phones, which take at least "
+            f"{n_phones * each * acoustics.step:.3f} s; check the transcript against the recording"
+        )
+
+
+def _stretch(model: AlignmentModel, lattice: Lattice, n_frames: int) -> float:
+    """By how much longest lengths must grow for the phones to fill the recording; 1 if they do."""
+    acoustics = model.acoustics
+    encoded = acoustics.phones.encode(lattice.labels)
+    _, high = acoustics.durations.limits(encoded.kinds, acoustics.step, n_frames, acoustics.shortest)
+    longest = np.zeros(lattice.n_nodes, dtype=np.int64)
+    for i, before in enumerate(lattice.predecessors):
+        longest[i] = high[i] + max(0 if p == BEGIN else longest[p] for p in before)
+    most = int(longest[lattice.final].max())
+    return 1.0 if most >= n_frames else 2.0 * n_frames / most
+
+
+def _gaps(sharp: SegmentScores, path: SegmentPath, tolerance: float) -> FloatArray:
+    return Segmentation().gaps(sharp, path, int(tolerance + 1e-9), LARGEST_GAP)
+
+
+def _flags(model: AlignmentModel, found: Segments, lattice: Lattice, n_frames: int) -> list[str]:
+    acoustics = model.acoustics
+    labels = [lattice.labels[i] for i in found.nodes]
+    seconds = np.diff(found.starts, append=float(n_frames)) * acoustics.step
+    kinds = acoustics.phones.encode(labels).kinds
+    longest = acoustics.durations.longest[kinds] / SLACK
+    flags = []
+    if found.stretched:
+        flags.append(
+            "the recording is very long for its phones; it may hold speech or silence that the transcript lacks"
+        )
+    for k in np.flatnonzero((seconds > longest) | (seconds > MANY_SECONDS)):
+        if not is_silence(labels[k]):
+            flags.append(
+                f"phone {k + 1} ({labels[k]!r} at {found.starts[k] * acoustics.step:.2f} s) is {seconds[k]:.2f} s long; "
+                f"the longest in training was at most {longest[k]:.2f} s"
+            )
+    below = (model.score_mean - found.score) / max(model.score_deviation, 1e-12)
+    if below > FAR_BELOW:
+        flags.append(
+            f"the score {found.score:.3g} is {below:.0f} standard deviations below the usual {model.score_mean:.3g}; the "
+            "transcript or the recording may be a wrong one"
+        )
+    return flags
+
+
+def _alignment(
+    model: AlignmentModel,
+    found: Segments,
+    lattice: Lattice,
+    duration: float,
+    source: str,
+    flags: tuple[str, ...],
+    confidence: bool,
+) -> Alignment:
+    times = [*(found.starts * model.acoustics.step).tolist(), duration]
+    phones = tuple(Interval(times[k], times[k + 1], lattice.labels[i]) for k, i in enumerate(found.nodes))
+    words: list[Interval] = []
+    previous = -1
+    for phone, i in zip(phones, found.nodes, strict=True):
+        number = lattice.word_of[i]
+        if number >= 0 and number == previous:
+            words[-1] = Interval(words[-1].start, phone.end, words[-1].label)
+        elif number >= 0:
+            words.append(Interval(phone.start, phone.end, lattice.words[number]))
+        previous = number
+    sure = tuple(found.confidence.tolist()) if confidence else None
+    return Alignment(phones, tuple(words), duration, sure, flags, source)

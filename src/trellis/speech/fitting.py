@@ -1,0 +1,242 @@
+"""From a corpus to an :class:`AlignmentModel`: frames, three parts, classifiers, weights, and how to judge confidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from trellis.alignment_losses import AlignmentLoss, alignment_loss_of
+from trellis.errors import DataError
+from trellis.inference.segments import Segmentation
+from trellis.inference.shards import n_threads
+from trellis.objectives.modes import Objective
+from trellis.objectives.segment_problem import SegmentExample
+from trellis.scores.parts import FloatArray
+from trellis.speech.acoustics import Acoustics, TrainingUtterance, fit_acoustics
+from trellis.speech.boundaries import BoundaryOptions
+from trellis.speech.classifiers import ClassifierOptions
+from trellis.speech.confidence import fit_beta
+from trellis.speech.durations import DurationModel
+from trellis.speech.features import JITTER_MS, scale_of
+from trellis.speech.frames import FrameOptions
+from trellis.speech.front_end import FramedRecording
+from trellis.speech.model import AlignmentModel
+from trellis.speech.phone_set import Fold, PhoneSet
+from trellis.speech.splits import Split, folds, split_corpus
+from trellis.speech.training import WeightOptions, learn_weights
+from trellis.speech.utterance import Utterance
+
+CONFIDENCE_MS = 20.0
+SCALE_UTTERANCES = 200  # as many are enough for the scale of the features, and for the range of scores
+BETA_UTTERANCES = 60
+
+Progress = Callable[[str, float], None]
+Item, Result = TypeVar("Item"), TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """The parameters of an aligner, checked."""
+
+    frames: FrameOptions
+    objective: Objective
+    loss: str | AlignmentLoss
+    tau_ms: float
+    classifier: ClassifierOptions
+    boundaries: BoundaryOptions
+    names: tuple[str, ...]
+    fold: Fold
+    shortest: float
+    solver: str
+    passes: int
+    l2: float
+    average: bool
+    split: Split
+    cross_fit: int
+    n_jobs: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Fitted:
+    model: AlignmentModel
+    history: dict[str, list[float]]
+
+
+def fit_model(
+    utterances: Sequence[Utterance],
+    framed: Callable[[Utterance], FramedRecording],
+    options: FitOptions,
+    progress: Progress | None = None,
+) -> Fitted:
+    """Everything that :meth:`Aligner.fit` does."""
+    tell = progress or (lambda stage, share: None)
+    rng = np.random.default_rng(options.seed)
+    ids = [u.id for u in utterances]
+    if len(set(ids)) < len(ids):
+        raise DataError("two utterances of the corpus have the same id; give each its own")
+    parts = split_corpus(ids, [u.group for u in utterances], options.split, rng)
+    used = [utterances[i] for i in sorted({*parts.classifier, *parts.weights, *parts.holdout})]
+    raw = _mapped(lambda u: framed(u).features.astype(np.float32), used, options.n_jobs, tell, "reading")
+    frames = dict(zip((u.id for u in used), raw, strict=True))
+    base = _base(used, [frames[ids[i]] for i in (*parts.classifier, *parts.weights)], options)
+
+    def prepared(index: Sequence[int]) -> list[TrainingUtterance]:
+        chosen = [utterances[i] for i in index]
+        return [_training(u, base.standardised(frames[u.id]), base.step) for u in chosen]
+
+    classify, weigh, hold = (prepared(p) for p in (parts.classifier, parts.weights, parts.holdout))
+    tell("classifiers", 0.0)
+    acoustics, train = _examples(classify, weigh, [utterances[i].group for i in (*parts.classifier, *parts.weights)], base, options, tell)  # fmt: skip
+    holdout = _mapped(lambda u: _example(acoustics, u), hold, options.n_jobs)
+    tell("weights", 0.0)
+    loss = alignment_loss_of(options.loss, options.tau_ms / (1000.0 * base.step))
+    learnt = learn_weights(
+        train,
+        holdout,
+        WeightOptions(
+            options.objective,
+            loss,
+            options.solver,
+            options.passes,
+            options.l2,
+            options.average,
+            options.n_jobs,
+            options.seed,
+        ),
+        _on_pass(tell, options.passes),
+    )
+    tell("confidence", 0.0)
+    weights = learnt.solution.weights
+    judged = _judged([*holdout, *train][:SCALE_UTTERANCES], holdout, weights, base.step)
+    model = AlignmentModel(
+        acoustics,
+        weights,
+        learnt.solution.status,
+        *judged,
+        learnt.epsilon,
+        learnt.epsilon_losses,
+    )
+    tell("done", 1.0)
+    return Fitted(model, learnt.solution.history)
+
+
+def _base(used: Sequence[Utterance], frames: Sequence[Any], options: FitOptions) -> Acoustics:
+    """The acoustics before anything is trained: phones, and mean and deviation of each column of the frames."""
+    labels = [label for u in used for label in (u.reference.labels if u.reference else ())]
+    phones = PhoneSet.of(labels, options.fold)
+    together = np.concatenate(frames)
+    centre, spread = together.mean(axis=0, dtype=np.float64), together.std(axis=0, dtype=np.float64)
+    nothing = np.ones(phones.n_kinds)
+    return Acoustics(
+        options=options.frames,
+        phones=phones,
+        centre=centre.astype(np.float32),
+        spread=np.where(spread > 1e-6, spread, 1.0).astype(np.float32),
+        classifier=None,
+        boundaries=None,
+        durations=DurationModel(nothing, nothing, nothing, nothing, nothing),
+        names=options.names,
+        scale=np.ones(len(options.names)),
+        shortest=options.shortest,
+    )
+
+
+def _training(utterance: Utterance, frames: Any, step: float) -> TrainingUtterance:
+    if utterance.reference is None:
+        raise DataError(f"{utterance.id}: the utterance has no reference")
+    return TrainingUtterance.of(utterance.id, frames, utterance.reference, step)
+
+
+def _examples(
+    classify: Sequence[TrainingUtterance],
+    weigh: Sequence[TrainingUtterance],
+    groups: Sequence[str],
+    base: Acoustics,
+    options: FitOptions,
+    tell: Progress,
+) -> tuple[Acoustics, list[SegmentExample]]:
+    """The acoustics of the result, and examples for the weights from acoustics that have not seen them."""
+
+    def fitted(own: Sequence[TrainingUtterance], more: Sequence[TrainingUtterance], seed: int) -> Acoustics:
+        return fit_acoustics(own, more, base, options.classifier, options.boundaries, seed, options.n_jobs)
+
+    def examples(acoustics: Acoustics, chosen: Sequence[TrainingUtterance]) -> list[SegmentExample]:
+        return _mapped(lambda u: _example(acoustics, u), chosen, options.n_jobs)
+
+    if not options.cross_fit:
+        acoustics = fitted(classify, weigh, options.seed)
+        tell("features", 0.0)
+        scale = _scale(acoustics, weigh, options)
+        acoustics = replace(acoustics, scale=scale)
+        return acoustics, examples(acoustics, weigh)
+    both = [*classify, *weigh]
+    rng = np.random.default_rng(options.seed + 1)
+    parts = folds(groups, options.cross_fit, rng)
+    found: list[SegmentExample] = []
+    scale: FloatArray | None = None
+    for number, part in enumerate(parts):
+        seen = [u for i, u in enumerate(both) if i not in set(part)]
+        own = fitted(seen, [both[i] for i in part], options.seed)
+        if scale is None:
+            scale = _scale(own, [both[i] for i in part], options)
+        found += examples(replace(own, scale=scale), [both[i] for i in part])
+        tell("classifiers", (number + 1.0) / (options.cross_fit + 1.0))
+    whole = replace(fitted(both, [], options.seed), scale=scale if scale is not None else base.scale)
+    return whole, found
+
+
+def _example(acoustics: Acoustics, utterance: TrainingUtterance) -> SegmentExample:
+    features, gold = acoustics.example(utterance)
+    return SegmentExample(features, gold, utterance.starts, utterance.id)
+
+
+def _scale(acoustics: Acoustics, utterances: Sequence[TrainingUtterance], options: FitOptions) -> FloatArray:
+    some = _mapped(acoustics.example, utterances[:SCALE_UTTERANCES], options.n_jobs)
+    jitter = max(1, round(JITTER_MS / (1000.0 * acoustics.step)))
+    return scale_of([f for f, _ in some], [gold for _, gold in some], jitter, options.seed)
+
+
+def _judged(
+    examples: Sequence[SegmentExample], holdout: Sequence[SegmentExample], weights: FloatArray, step: float
+) -> tuple[float, float, float, float]:
+    """beta, the tolerance of confidences in seconds, and mean and deviation of the scores of best alignments."""
+    oracle = Segmentation()
+    found = np.array([oracle.best(e.features.scores(weights)).score for e in examples])
+    some = holdout[:BETA_UTTERANCES]
+    scores = [e.features.scores(weights) for e in some]
+    tolerance = CONFIDENCE_MS / 1000.0
+    beta = fit_beta(
+        scores,
+        [oracle.best(s) for s in scores],
+        [np.asarray(e.reference) for e in some],
+        [float(len(e.gold.nodes)) for e in some],
+        tolerance / step,
+    )
+    return beta, tolerance, float(found.mean()), float(found.std())
+
+
+def _on_pass(tell: Progress, passes: int) -> Callable[[int, Mapping[str, float], Any], None]:
+    return lambda iteration, measured, weights: tell("weights", min(1.0, iteration / passes))
+
+
+def _mapped(
+    function: Callable[[Item], Result],
+    items: Sequence[Item],
+    n_jobs: int,
+    tell: Progress | None = None,
+    stage: str = "",
+) -> list[Result]:
+    """``[function(item), ...]`` on threads, with BLAS on one thread each, in order."""
+    with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(n_threads(n_jobs)) as pool:
+        results = []
+        for number, result in enumerate(pool.map(function, items)):
+            results.append(result)
+            if tell is not None:
+                tell(stage, (number + 1.0) / len(items))
+        return results

@@ -1,0 +1,142 @@
+"""What may be said, as a graph of phones: a sequence, or words with their pronunciations and optional silences.
+
+Nodes stand in topological order. A word's pronunciations are parallel branches; between words, and at both ends, an
+optional silence is a node that a path may leave out. The boundary classifier looks at the phone on the left, which must
+therefore be the same on every path into a node: a node whose predecessors differ is split into one copy per kind of
+predecessor (only the phone after a join; the phones behind it share their nodes again).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.errors import DataError
+from trellis.scores.segments import BEGIN
+from trellis.speech.silence import SILENCE, is_silence
+
+if TYPE_CHECKING:
+    from trellis.speech.dictionary import Dictionary
+
+
+@dataclass(frozen=True, eq=False)
+class Lattice:
+    """``labels[i]``: the phone of node i. ``predecessors[i]``: nodes before it, -1 for the beginning.
+    ``word_of[i]``: the index into ``words``, -1 for none.
+    """
+
+    labels: tuple[str, ...]
+    predecessors: tuple[tuple[int, ...], ...]
+    final: NDArray[np.bool_]
+    word_of: tuple[int, ...]
+    words: tuple[str, ...] = ()
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.labels)
+
+    @property
+    def left(self) -> tuple[int, ...]:
+        """One predecessor of each node (they all have the same label), -1 for none."""
+        return tuple(before[-1] for before in self.predecessors)
+
+    def fewest(self) -> int:
+        """The number of phones on the shortest path."""
+        count = np.zeros(self.n_nodes, dtype=np.int64)
+        for i, before in enumerate(self.predecessors):
+            count[i] = 1 + min((0 if p == BEGIN else count[p]) for p in before)
+        return int(count[self.final].min())
+
+    def slice(self, first: int, last: int) -> Lattice:
+        """The nodes first..last - 1. Arcs from before become the beginning; every node with an arc out may end."""
+        kept = range(first, last)
+        befores = tuple(
+            tuple(sorted({p - first if p >= first else BEGIN for p in self.predecessors[i]})) for i in kept
+        )
+        ends = self.final[first:last].copy()
+        for i in range(last, self.n_nodes):
+            for p in self.predecessors[i]:
+                if first <= p < last:
+                    ends[p - first] = True
+        return Lattice(self.labels[first:last], befores, ends, self.word_of[first:last], self.words)
+
+
+@dataclass
+class _Builder:
+    labels: list[str] = field(default_factory=list)
+    predecessors: list[tuple[int, ...]] = field(default_factory=list)
+    word_of: list[int] = field(default_factory=list)
+
+    def add(self, label: str, before: Sequence[int], word: int) -> list[int]:
+        """Nodes for ``label`` after the nodes ``before``: one per label among them."""
+        groups: dict[str | None, list[int]] = {}
+        for p in before:
+            groups.setdefault(None if p == BEGIN else self.labels[p], []).append(p)
+        added = []
+        for group in groups.values():
+            added.append(len(self.labels))
+            self.labels.append(label)
+            self.predecessors.append(tuple(sorted(group)))
+            self.word_of.append(word)
+        return added
+
+    def done(self, ends: Sequence[int], words: tuple[str, ...]) -> Lattice:
+        final = np.zeros(len(self.labels), dtype=np.bool_)
+        final[[i for i in ends if i != BEGIN]] = True
+        return Lattice(tuple(self.labels), tuple(self.predecessors), final, tuple(self.word_of), words)
+
+
+def phone_lattice(phones: Sequence[str], optional_silence: bool = False) -> Lattice:
+    """A sequence of phones; with ``optional_silence``, also a silence at each end that has none."""
+    if not phones:
+        raise DataError("the transcript has no phones; give at least one")
+    builder = _Builder()
+    ends = [BEGIN]
+    if optional_silence and not is_silence(phones[0]):
+        ends += builder.add(SILENCE, ends, -1)
+    for phone in phones:
+        ends = builder.add(phone, ends, -1)
+    if optional_silence and not is_silence(phones[-1]):
+        ends = [*ends, *builder.add(SILENCE, ends, -1)]
+    return builder.done(ends, ())
+
+
+def word_lattice(
+    words: Sequence[str], dictionary: Dictionary | Mapping[str, Sequence[Sequence[str]]], silence: bool = True
+) -> Lattice:
+    """Words with all their pronunciations; ``silence``: optional ones at the ends and between words.
+
+    Unknown words are named all at once, before anything else happens.
+    """
+    if isinstance(words, str):
+        raise DataError("words must be a list of words, not one string; split the text first")
+    if not words:
+        raise DataError("the transcript has no words; give at least one")
+    ways = _pronunciations(words, dictionary)
+    builder = _Builder()
+    ends = [BEGIN]
+    for number, word in enumerate(words):
+        before = [*ends, *builder.add(SILENCE, ends, -1)] if silence else ends
+        ends = []
+        for phones in ways[word]:
+            branch: Sequence[int] = before
+            for phone in phones:
+                branch = builder.add(phone, branch, number)
+            ends += branch
+    if silence:
+        ends = [*ends, *builder.add(SILENCE, ends, -1)]
+    return builder.done(ends, tuple(words))
+
+
+def _pronunciations(
+    words: Sequence[str], dictionary: Dictionary | Mapping[str, Sequence[Sequence[str]]]
+) -> dict[str, list[tuple[str, ...]]]:
+    from trellis.speech.dictionary import Dictionary
+
+    known = dictionary if isinstance(dictionary, Dictionary) else Dictionary(dictionary)
+    known.require(words)
+    return {word: list(dict.fromkeys(way.phones for way in known[word])) for word in dict.fromkeys(words)}

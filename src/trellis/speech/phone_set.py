@@ -1,0 +1,140 @@
+"""The phones as a model sees them: a class for each label, its descriptor, and the kind whose durations it shares.
+
+A *fold* turns labels into classes: a name of :data:`trellis.speech.phones.FOLDINGS` or a dict from label to class. Frame
+classifiers tell classes apart. The *descriptor* of a phone is its class as a one-hot vector and, where the fold knows about
+articulation, its articulatory features: the boundary classifier sees more than the class. Durations are kept per class, apart for phones
+marked as long, and apart for silences (TIMIT's 39 classes put closures and silence into one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.data.sequences import IntArray
+from trellis.errors import DataError, ModelFileError
+from trellis.speech.phones import FEATURE_NAMES, Folding, articulatory_features, guess_alphabet
+from trellis.speech.silence import SILENCE, is_silence
+from trellis.speech.windows import Rows
+
+Fold = str | Mapping[str, str]
+ARTICULATED = ("broad", "voiced", "detailed")  # folds of phones whose articulation is known
+_LONG = FEATURE_NAMES.index("long")
+_KINDS = 3  # of durations per class: plain, long, silent
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedPhones:
+    """``codes``: (K,) classes. ``kinds``: (K,), of durations. ``descriptors``: (K, V)."""
+
+    codes: IntArray
+    kinds: IntArray
+    descriptors: Rows
+
+
+@dataclass(frozen=True, eq=False)
+class PhoneSet:
+    """``classes`` in the order of their codes; ``alphabet`` in which the labels are written."""
+
+    fold: Fold
+    classes: tuple[str, ...]
+    alphabet: str = "ipa"
+
+    @classmethod
+    def of(cls, labels: Iterable[str], fold: Fold) -> PhoneSet:
+        """The classes that the labels of a corpus have."""
+        found = list(dict.fromkeys(labels))
+        alphabet = guess_alphabet(found)
+        class_of = _folding(fold, alphabet)
+        return cls(fold, tuple(sorted({class_of(label) for label in found})), alphabet)
+
+    @property
+    def has_silence(self) -> bool:
+        return SILENCE in self.classes or "silence" in self.classes
+
+    @property
+    def articulated(self) -> bool:
+        return self.fold in ARTICULATED if isinstance(self.fold, str) else False
+
+    @property
+    def n_descriptors(self) -> int:
+        return len(self.classes) + (len(FEATURE_NAMES) if self.articulated else 0)
+
+    @property
+    def n_kinds(self) -> int:
+        return _KINDS * len(self.classes)
+
+    @property
+    def silent_kinds(self) -> NDArray[np.bool_]:
+        return np.arange(self.n_kinds) % _KINDS == _KINDS - 1
+
+    def encode(self, labels: Sequence[str], where: str = "") -> EncodedPhones:
+        """Codes and descriptors of a sequence of labels; all unknown ones are named at once."""
+        class_of = _folding(self.fold, self.alphabet)
+        code_of = {name: i for i, name in enumerate(self.classes)}
+        n_classes = len(self.classes)
+        rows: dict[str, tuple[int, int, Rows]] = {}
+        unknown: list[str] = []
+        for label in dict.fromkeys(labels):
+            try:
+                code = code_of[class_of(label)]
+            except (DataError, KeyError):
+                unknown.append(label)
+                continue
+            descriptor = np.zeros(self.n_descriptors, dtype=np.float32)
+            descriptor[code] = 1.0
+            kind = 0
+            if self.articulated:
+                descriptor[n_classes:] = articulatory_features(label, self.alphabet)
+                kind = int(descriptor[n_classes + _LONG])
+            rows[label] = code, _KINDS * code + (_KINDS - 1 if is_silence(label) else kind), descriptor
+        if unknown:
+            raise DataError(self._unknown(unknown, where))
+        return EncodedPhones(
+            np.array([rows[label][0] for label in labels], dtype=np.int64),
+            np.array([rows[label][1] for label in labels], dtype=np.int64),
+            np.array([rows[label][2] for label in labels], dtype=np.float32),
+        )
+
+    def _unknown(self, labels: Sequence[str], where: str) -> str:
+        place, plural = f"{where}: " if where else "", "s" * (len(labels) > 1)
+        return (
+            f"{place}the model does not know the phone{plural} {' '.join(map(repr, labels))}; "
+            f"its {len(self.classes)} classes are {', '.join(self.classes)} (fold={_name(self.fold)})"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        fold = self.fold if isinstance(self.fold, str) else dict(self.fold)
+        return {"fold": fold, "classes": list(self.classes), "alphabet": self.alphabet}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> PhoneSet:
+        classes = tuple(stored["classes"])
+        if not classes or len(set(classes)) < len(classes) or not all(isinstance(n, str) for n in classes):
+            raise ModelFileError("the phone classes of the model are not different names")
+        phones = cls(stored["fold"], classes, stored["alphabet"])
+        _folding(phones.fold, phones.alphabet)
+        return phones
+
+
+def _folding(fold: Fold, alphabet: str) -> Callable[[str], str]:
+    if isinstance(fold, str):
+        return Folding(fold, alphabet)
+    table = dict(fold)
+
+    def look_up(label: str) -> str:
+        if label in table:
+            return str(table[label])
+        if is_silence(label):
+            return SILENCE
+        raise DataError(f"the fold has no class for the phone {label!r}; add it to the dict")
+
+    return look_up
+
+
+def _name(fold: Fold) -> str:
+    return repr(fold) if isinstance(fold, str) else "a dict"

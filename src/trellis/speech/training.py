@@ -1,0 +1,141 @@
+"""Learning the weights of the feature map, once the classifiers are there.
+
+Objectives are those of :mod:`trellis.objectives.modes`. Which solver goes with which:
+
+    perceptron           one utterance at a time:  w <- w + Phi(y*) - Phi(y_hat)
+    direct               the same with w <- w + eta (Phi(y_direct) - Phi(y_hat)), eta = 1, y_direct = argmax w . Phi - eps L
+    margin               passive-aggressive steps; or "frank_wolfe", "cutting_plane" (both with a duality gap)
+    log, softmax_margin  L-BFGS
+
+For solvers that go through utterances one by one, the hold-out loss is measured after every pass; the weights of the smallest one are kept, and
+``PATIENCE`` passes without a smaller one end the training. Batch solvers minimise a convex objective with its l2 to the end. Where eps is "holdout", each candidate trains for itself and the smallest hold-out loss wins (the smaller eps among equals).
+Only the direction of w matters to the answer; it is returned as learnt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from trellis.alignment_losses import AlignmentLoss
+from trellis.errors import DataError
+from trellis.objectives.modes import Direct, Objective
+from trellis.objectives.segment_problem import SegmentExample, SegmentProblem
+from trellis.solvers import EarlyStopping, Solution, Solver, minimise, solver_of
+
+PATIENCE = 3
+ETA = 1.0
+ONLINE = ("minibatch", "passive_aggressive")
+BATCH_ITERATIONS = 200
+_SOLVER_OF = {
+    "perceptron": "minibatch",
+    "direct": "minibatch",
+    "ramp": "minibatch",
+    "margin": "passive_aggressive",
+    "log": "lbfgs",
+    "softmax_margin": "lbfgs",
+    "risk": "lbfgs",
+}
+
+OnPass = Callable[[int, Mapping[str, float], Any], None]
+
+
+@dataclass(frozen=True)
+class WeightOptions:
+    """How weights are learnt; ``l2`` as in :mod:`trellis.solvers.problem` (sums, not means)."""
+
+    objective: Objective
+    loss: AlignmentLoss
+    solver: str = "auto"
+    passes: int = 10
+    l2: float = 1e-3
+    average: bool = True
+    n_jobs: int = 1
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """``epsilon_losses``: the hold-out loss of each candidate, where eps was searched."""
+
+    solution: Solution
+    epsilon: float | None
+    epsilon_losses: dict[float, float] | None
+
+
+def learn_weights(
+    train: Sequence[SegmentExample],
+    holdout: Sequence[SegmentExample],
+    options: WeightOptions,
+    on_pass: OnPass | None = None,
+) -> Learnt:
+    """Weights from the examples ``train``, judged on ``holdout``."""
+    objective = options.objective
+    if not isinstance(objective, Direct):
+        return Learnt(_learn(train, holdout, options, 1.0, on_pass), None, None)
+    if objective.epsilon != "holdout":
+        fixed = 1.0 if objective.epsilon == "decay" else float(objective.epsilon)
+        return Learnt(_learn(train, holdout, options, fixed, on_pass), fixed, None)
+    found = {eps: _learn(train, holdout, options, eps, on_pass) for eps in sorted(objective.candidates)}
+    losses = {eps: min(s.history["holdout_loss"]) for eps, s in found.items()}
+    best = min(losses, key=lambda eps: (losses[eps], eps))
+    return Learnt(found[best], best, losses)
+
+
+def solver_name(objective: Objective, solver: str) -> str:
+    if solver != "auto":
+        return solver
+    if objective.name not in _SOLVER_OF:
+        raise DataError(
+            f"objective={objective.name!r} has no solver for alignments; choose one of {', '.join(_SOLVER_OF)}"
+        )
+    return _SOLVER_OF[objective.name]
+
+
+def _learn(
+    train: Sequence[SegmentExample],
+    holdout: Sequence[SegmentExample],
+    options: WeightOptions,
+    epsilon: float,
+    on_pass: OnPass | None,
+) -> Solution:
+    objective = options.objective
+    if isinstance(objective, Direct) and objective.epsilon != "decay":
+        objective = replace(objective, epsilon=epsilon)
+    name = solver_name(objective, options.solver)
+    problem = SegmentProblem(
+        train, objective, options.loss, l2=options.l2, epsilon=epsilon, n_jobs=options.n_jobs
+    )
+    judge = SegmentProblem(holdout, objective, options.loss, n_jobs=options.n_jobs)
+    online = name in ONLINE
+    stopping = EarlyStopping(lambda w: float(np.mean(judge.task_losses(w))), PATIENCE)
+    return minimise(
+        _configured(name, objective, epsilon, options.average),
+        problem,
+        np.zeros(problem.dimension),
+        max_iter=options.passes if online else max(options.passes, BATCH_ITERATIONS),
+        rng=np.random.default_rng(options.seed),
+        early_stopping=stopping if online else None,
+        on_iteration=on_pass,
+    )
+
+
+def _configured(name: str, objective: Objective, epsilon: float, average: bool) -> Solver:
+    record: Any = solver_of(name)
+    if name == "passive_aggressive":
+        return replace(record, average=average)
+    if name != "minibatch":
+        return record
+    direct = isinstance(objective, Direct)
+    decaying = direct and objective.epsilon == "decay"
+    return replace(
+        record,
+        # The direct gradient is divided by eps: the rate eta eps makes the step eta (Phi(y_direct) - Phi(y_hat)).
+        learning_rate=ETA * epsilon if direct else ETA,
+        batch_size=1,
+        average=average,
+        schedule="inverse_sqrt" if decaying else "constant",
+    )
