@@ -1,0 +1,129 @@
+"""``FactorGraph``: non-negative factors over discrete variables, and their product.
+
+    p(x) = (1 / Z) prod_f values_f[x of the variables of f],      Z = sum_x prod_f values_f[...]
+
+Markov networks are factor graphs; so is a Bayesian network, with Z = 1. Factors are
+:class:`~trellis.inference.factors.Table` objects, or pairs ``(variables, values)`` with names or numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trellis.bayesnet.variables import IntArray, Variables, numbered_states
+from trellis.errors import DataError
+from trellis.inference.factors import Table
+
+if TYPE_CHECKING:
+    from trellis.bayesnet.network import BayesianNetwork
+
+
+class FactorGraph:
+    """Arbitrary factors over discrete variables.
+
+    Parameters
+    ----------
+    cardinalities : the number of states of each variable.
+    factors : pairs ``(variables, values)``: names or numbers of variables, and an array with one axis for each.
+    names : names of the variables; ``x0``, ``x1``, ... if left out.
+    states : names of the states of each variable; ``0``, ``1``, ... if left out.
+    """
+
+    extra_: dict[str, Any]  # what was saved beside the graph
+
+    def __init__(
+        self,
+        cardinalities: Sequence[int] | IntArray,
+        factors: Iterable[Table | tuple[Any, Any]],
+        names: Sequence[str] | None = None,
+        states: Sequence[Sequence[Any]] | None = None,
+    ) -> None:
+        sizes = [_size(i, size) for i, size in enumerate(cardinalities)]
+        names = [f"x{i}" for i in range(len(sizes))] if names is None else list(names)
+        states = [numbered_states(size) for size in sizes] if states is None else list(states)
+        if len(names) != len(sizes) or [len(values) for values in states] != sizes:
+            raise DataError(
+                f"there are {len(sizes)} cardinalities, {len(names)} names and {len(states)} lists of states; "
+                "give one of each for every variable, with as many states as its cardinality"
+            )
+        self.variables = Variables(names, states)
+        self._factors = tuple(
+            _checked(self.variables, number, factor) for number, factor in enumerate(factors)
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the variables."""
+        return self.variables.names
+
+    @property
+    def states(self) -> tuple[tuple[str, ...], ...]:
+        """The names of the states of each variable."""
+        return self.variables.states
+
+    @property
+    def cardinalities(self) -> IntArray:
+        """The number of states of each variable."""
+        return self.variables.cardinalities
+
+    def index(self, name: str) -> int:
+        """The number of a variable."""
+        return self.variables.index(name)
+
+    def factors(self) -> list[Table]:
+        """The factors, in the order given."""
+        return list(self._factors)
+
+    @classmethod
+    def from_network(cls, network: BayesianNetwork) -> FactorGraph:
+        """The factor graph whose factors are the tables of a Bayesian network; its Z is 1."""
+        return cls(network.cardinalities, network.factors(), network.names, network.states)
+
+    def __repr__(self) -> str:
+        return f"FactorGraph({len(self.names)} variables, {len(self._factors)} factors)"
+
+    def __eq__(self, other: object) -> bool:
+        """Same variables, states and factors in the same order, bit for bit."""
+        if not isinstance(other, FactorGraph):
+            return NotImplemented
+        return (
+            self.variables == other.variables
+            and len(self._factors) == len(other._factors)
+            and all(
+                a.variables == b.variables and np.array_equal(a.values, b.values)
+                for a, b in zip(self._factors, other._factors, strict=True)
+            )
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _size(variable: int, size: Any) -> int:
+    if int(size) != size or size < 1:
+        raise DataError(f"variable {variable} has cardinality {size}; give a whole number of at least 1")
+    return int(size)
+
+
+def _checked(variables: Variables, number: int, factor: Table | tuple[Any, Any]) -> Table:
+    """The factor with its variables as numbers and its values as an array that cannot be written to."""
+    scope, values = (factor.variables, factor.values) if isinstance(factor, Table) else factor
+    listed = [scope] if isinstance(scope, str | int) else list(scope)
+    indices = tuple(variables.index(v) if isinstance(v, str) else int(v) for v in listed)
+    outside = [i for i in indices if not 0 <= i < len(variables)]
+    if outside:
+        raise DataError(
+            f"factor {number} names variable {outside[0]}, and the variables are 0 to {len(variables) - 1}"
+        )
+    if len(set(indices)) != len(indices):
+        raise DataError(f"factor {number} has the same variable on two axes; name each once")
+    array = np.array(values, dtype=np.float64)
+    shape = tuple(len(variables.states[i]) for i in indices)
+    if array.shape != shape:
+        raise DataError(f"factor {number} has shape {array.shape} and needs {shape}, as its variables say")
+    if not (array >= 0).all() or np.isinf(array).any():
+        raise DataError(f"factor {number} has values that are negative or not finite; factors are weights")
+    array.setflags(write=False)
+    return Table(indices, array)

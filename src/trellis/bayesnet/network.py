@@ -1,0 +1,273 @@
+"""``BayesianNetwork``: named variables, arrows, and one conditional probability table for each variable.
+
+    p(x) = prod_i tables[i][x[parents of i], x_i]
+
+A network never changes: what learns or edits gives a new one. Below names, variables and states are whole
+numbers in the order of ``names`` and ``states``; ``parents(i)`` and ``tables[i]`` speak in these numbers.
+Each question to a network is answered by a module of its own, to which the methods here lead.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.bayesnet.graph import DirectedGraph, directed_graph, find_cycle, topological_order
+from trellis.bayesnet.tables import TOLERANCE, FloatArray, NetworkError, checked_table, uniform_table
+from trellis.bayesnet.variables import IntArray, States, Variables
+from trellis.errors import DataError
+
+if TYPE_CHECKING:
+    from trellis.bayesnet.factor_graph import FactorGraph
+    from trellis.bayesnet.separation import Separation
+    from trellis.inference.factors import Table
+
+PathLike = str | os.PathLike[str]
+
+
+class BayesianNetwork:
+    """A Bayesian network over discrete variables.
+
+    Parameters
+    ----------
+    states : the names of the states of each variable; its order is the order of the variables.
+    parents : the parents of each variable; a variable that is left out has none.
+    tables : the table of each variable, an array of shape (states of parent 1, ..., states of the variable) or a
+        dictionary from the states of the parents to rows (:mod:`trellis.bayesnet.tables`); "uniform" makes all
+        rows uniform, as a start for learning.
+    tolerance : by how much the sum of a row may miss 1 before it is an error; rows are then normalised.
+
+    :class:`~trellis.bayesnet.Network` is a way to write a network one variable at a time.
+    """
+
+    extra_: dict[str, Any]  # what was saved beside the network
+
+    def __init__(
+        self,
+        states: States,
+        parents: Mapping[str, Sequence[str]] | None = None,
+        tables: Mapping[str, Any] | Literal["uniform"] = "uniform",
+        *,
+        tolerance: float = TOLERANCE,
+    ) -> None:
+        variables = Variables(list(states), list(states.values()))
+        indices = _parent_indices(variables, parents or {})
+        if isinstance(tables, str):
+            if tables != "uniform":
+                raise DataError(f"tables must be a dictionary or 'uniform', got {tables!r}")
+            arrays: list[Any] = [uniform_table(variables, i, above) for i, above in enumerate(indices)]
+        else:
+            for name in tables:
+                variables.index(name)
+            for i, name in enumerate(variables.names):
+                if name not in tables:
+                    raise NetworkError(f"the variable {name!r} has no table; give it one", i)
+            arrays = [tables[name] for name in variables.names]
+        self._set(variables, indices, arrays, tolerance)
+
+    @classmethod
+    def assemble(
+        cls,
+        variables: Variables,
+        parents: Sequence[Sequence[int]],
+        tables: Sequence[Any],
+        *,
+        tolerance: float = TOLERANCE,
+    ) -> Self:
+        """A network from numbered parts: the parents and the table of each variable, in order."""
+        network = cls.__new__(cls)
+        network._set(variables, parents, tables, tolerance)
+        return network
+
+    def _set(
+        self,
+        variables: Variables,
+        parents: Sequence[Sequence[int]],
+        tables: Sequence[Any],
+        tolerance: float,
+    ) -> None:
+        self.variables = variables
+        self._parents: tuple[tuple[int, ...], ...] = tuple(tuple(int(p) for p in above) for above in parents)
+        self.graph: DirectedGraph = directed_graph(self._parents)
+        order = topological_order(self.graph)
+        if order is None:
+            cycle = find_cycle(self.graph)
+            path = " -> ".join(variables.names[i] for i in [*cycle, cycle[0]])
+            raise NetworkError(f"the arrows form a cycle, {path}; remove one of them", cycle[0])
+        self.order: tuple[int, ...] = tuple(order)
+        self.tables: tuple[FloatArray, ...] = tuple(
+            checked_table(variables, i, self._parents[i], table, tolerance) for i, table in enumerate(tables)
+        )
+
+    # -- what it is made of -----------------------------------------------------------------------------
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the variables."""
+        return self.variables.names
+
+    @property
+    def states(self) -> tuple[tuple[str, ...], ...]:
+        """The names of the states of each variable."""
+        return self.variables.states
+
+    @property
+    def cardinalities(self) -> IntArray:
+        """The number of states of each variable."""
+        return self.variables.cardinalities
+
+    def index(self, name: str) -> int:
+        """The number of a variable."""
+        return self.variables.index(name)
+
+    def parents(self, variable: int) -> tuple[int, ...]:
+        """The parents of variable number ``variable``, in the order of the axes of its table."""
+        return self._parents[variable]
+
+    def children(self, variable: int) -> tuple[int, ...]:
+        return tuple(self.graph.children_of(variable).tolist())
+
+    def parents_of(self, name: str) -> list[str]:
+        return [self.names[i] for i in self._parents[self.index(name)]]
+
+    def children_of(self, name: str) -> list[str]:
+        return [self.names[i] for i in self.children(self.index(name))]
+
+    def table_of(self, name: str) -> FloatArray:
+        """P(variable | parents), with the variable on the last axis."""
+        return self.tables[self.index(name)]
+
+    @property
+    def n_parameters(self) -> int:
+        """How many probabilities can be chosen freely: the last of each row follows from the others."""
+        return sum(table.size - table[..., 0].size for table in self.tables)
+
+    @cached_property
+    def factorisation(self) -> str:
+        """The joint distribution as a product, as in ``P(A) P(B | A)``."""
+        terms = []
+        for i in self.order:
+            above = ", ".join(self.names[p] for p in self._parents[i])
+            terms.append(f"P({self.names[i]} | {above})" if above else f"P({self.names[i]})")
+        return " ".join(terms)
+
+    def factors(self) -> list[Table]:
+        """One factor for each variable: its table, over the parents and the variable."""
+        from trellis.inference.factors import Table
+
+        return [Table((*self._parents[i], i), table) for i, table in enumerate(self.tables)]
+
+    def with_tables(self, tables: Sequence[Any]) -> Self:
+        """The same variables and arrows with other tables, in the order of the variables."""
+        return self.assemble(self.variables, self._parents, tables)
+
+    # -- questions: independence ------------------------------------------------------------------------
+
+    def d_separated(
+        self, x: str | Iterable[str], y: str | Iterable[str], given: str | Iterable[str] = ()
+    ) -> bool:
+        """Whether the arrows alone make ``x`` and ``y`` independent given ``given``; names or lists of names."""
+        from trellis.bayesnet.separation import d_separated
+
+        return d_separated(self, x, y, given)
+
+    def explain_separation(
+        self,
+        x: str | Iterable[str],
+        y: str | Iterable[str],
+        given: str | Iterable[str] = (),
+        *,
+        max_paths: int = 20,
+    ) -> Separation:
+        """Each path between ``x`` and ``y`` with the node that blocks it, or what opens its nodes."""
+        from trellis.bayesnet.separation import explain_separation
+
+        return explain_separation(self, x, y, given, max_paths=max_paths)
+
+    # -- questions: probabilities -----------------------------------------------------------------------
+
+    def query(
+        self,
+        targets: str | Sequence[str],
+        evidence: Mapping[str, Any] | None = None,
+        *,
+        method: str = "auto",
+        **options: Any,
+    ) -> Any:
+        """P(targets | evidence): see :func:`trellis.bayesnet.query.query`."""
+        from trellis.bayesnet.query import query
+
+        return query(self, targets, evidence, method=method, **options)
+
+    def mpe(self, evidence: Mapping[str, Any] | None = None, **options: Any) -> Any:
+        """The most probable assignment given the evidence: see :func:`trellis.bayesnet.query.mpe`."""
+        from trellis.bayesnet.query import mpe
+
+        return mpe(self, evidence, **options)
+
+    def predict(self, frame: Any, targets: str | Sequence[str] | None = None, **options: Any) -> Any:
+        """The most probable state of each target for each row of evidence: see :mod:`.frames`."""
+        from trellis.bayesnet.frames import predict
+
+        return predict(self, frame, targets, **options)
+
+    def predict_proba(self, frame: Any, targets: str | Sequence[str] | None = None, **options: Any) -> Any:
+        """P(target | row) for each row of evidence: see :mod:`trellis.bayesnet.frames`."""
+        from trellis.bayesnet.frames import predict_proba
+
+        return predict_proba(self, frame, targets, **options)
+
+    # -- data -------------------------------------------------------------------------------------------
+
+    def fit(self, frame: Any, **options: Any) -> Any:
+        """A network with the same arrows and tables learned from data: see :mod:`trellis.bayesnet.learning`."""
+        from trellis.bayesnet.learning import fit
+
+        return fit(self, frame, **options)
+
+    def sample(self, n: int, **options: Any) -> Any:
+        """``n`` rows of data drawn from the network: see :mod:`trellis.bayesnet.learning`."""
+        from trellis.bayesnet.learning import sample
+
+        return sample(self, n, **options)
+
+    def log_likelihood(self, frame: Any, **options: Any) -> Any:
+        """The log-likelihood of data under the network: see :mod:`trellis.bayesnet.learning`."""
+        from trellis.bayesnet.learning import log_likelihood
+
+        return log_likelihood(self, frame, **options)
+
+    def __repr__(self) -> str:
+        return (
+            f"BayesianNetwork({len(self.names)} variables, {self.graph.n_arrows} arrows, "
+            f"{self.n_parameters} free parameters)"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Same variables, states, parents (in order) and tables, bit for bit."""
+        if not isinstance(other, BayesianNetwork):
+            return NotImplemented
+        return (
+            self.variables == other.variables
+            and self._parents == other._parents
+            and all(np.array_equal(a, b) for a, b in zip(self.tables, other.tables, strict=True))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _parent_indices(variables: Variables, parents: Mapping[str, Sequence[str]]) -> list[tuple[int, ...]]:
+    indices: list[tuple[int, ...]] = [()] * len(variables)
+    for name, above in parents.items():
+        child = variables.index(name)
+        listed = [above] if isinstance(above, str) else list(above)
+        indices[child] = tuple(variables.index(parent) for parent in listed)
+        if len(set(indices[child])) != len(listed):
+            twice = next(parent for i, parent in enumerate(listed) if parent in listed[:i])
+            raise NetworkError(f"the variable {name!r} has the parent {twice!r} twice; name it once", child)
+    return indices

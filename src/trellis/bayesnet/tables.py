@@ -1,0 +1,153 @@
+"""Conditional probability tables: from what users write to one array per variable, and its checks.
+
+The table of a variable has the shape ``(states of parent 1, ..., states of parent m, states of the variable)``:
+each row along the last axis is a distribution. Users may write the array, or a dictionary from the states of
+the parents (a tuple, or one state if there is one parent) to rows; a row is a list in the order of the
+states, or a dictionary from state to probability, where states that are left out have probability zero.
+
+A row may miss a sum of 1 by at most a tolerance, and is then divided by its sum. A row that is off by no
+more than rounding (1e-12) stays as it is, bit for bit, so that writing and reading change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.bayesnet.variables import Variables
+from trellis.errors import DataError
+
+FloatArray = NDArray[np.float64]
+ROUNDING = 1e-12
+TOLERANCE = 1e-6
+
+
+class NetworkError(DataError):
+    """Something is wrong with one variable of a network; readers of files add the line that defines it."""
+
+    def __init__(self, message: str, variable: int) -> None:
+        super().__init__(message)
+        self.variable = variable
+
+
+def checked_table(
+    variables: Variables, variable: int, parents: Sequence[int], values: Any, tolerance: float = TOLERANCE
+) -> FloatArray:
+    """The table of a variable as an array of its own that cannot be written to."""
+    name = variables.names[variable]
+    shape = tuple(len(variables.states[i]) for i in (*parents, variable))
+    if isinstance(values, Mapping):
+        table = _from_mapping(variables, variable, parents, values, shape)
+    else:
+        try:
+            table = np.array(values, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise NetworkError(
+                f"the table of {name!r} is not an array of numbers ({error})", variable
+            ) from None
+    if table.shape != shape:
+        raise NetworkError(
+            f"the table of {name!r} has shape {table.shape} and needs {shape}: "
+            f"{_axes(variables, variable, parents)}",
+            variable,
+        )
+    sums = table.sum(axis=-1)
+    off = np.abs(sums - 1.0)
+    # The first comparison is False for NaN too, and negative numbers make no sum of 1 right.
+    if not (off <= tolerance).all() or (table < 0).any():
+        raise _bad_row(variables, variable, parents, table, tolerance)
+    if (off > ROUNDING).any():
+        table = np.where((off > ROUNDING)[..., None], table / sums[..., None], table)
+    table.setflags(write=False)
+    return table
+
+
+def uniform_table(variables: Variables, variable: int, parents: Sequence[int]) -> FloatArray:
+    size = len(variables.states[variable])
+    return np.full([len(variables.states[i]) for i in (*parents, variable)], 1.0 / size)
+
+
+def configuration(variables: Variables, parents: Sequence[int], states: Sequence[int]) -> str:
+    """Parents with their states, as in ``Rain=yes, Wind=no``."""
+    pairs = zip(parents, states, strict=True)
+    return ", ".join(f"{variables.names[i]}={variables.states[i][code]}" for i, code in pairs)
+
+
+def _from_mapping(
+    variables: Variables,
+    variable: int,
+    parents: Sequence[int],
+    rows: Mapping[Any, Any],
+    shape: tuple[int, ...],
+) -> FloatArray:
+    if not parents:
+        return _row(variables, variable, "", rows)
+    name = variables.names[variable]
+    table = np.full(shape, np.nan)
+    for key, row in rows.items():
+        states = key if isinstance(key, tuple) else (key,)
+        if len(states) != len(parents):
+            raise NetworkError(
+                f"the table of {name!r} has a row for {key!r}, and its parents are "
+                f"{', '.join(variables.names[i] for i in parents)}; give one state of each",
+                variable,
+            )
+        place = tuple(variables.code(i, state) for i, state in zip(parents, states, strict=True))
+        where = f" given {configuration(variables, parents, place)}"
+        if not np.isnan(table[place]).all():
+            raise NetworkError(f"the table of {name!r} has two rows{where}; keep one", variable)
+        table[place] = _row(variables, variable, where, row)
+    missing = np.isnan(table).all(axis=-1)
+    if missing.any():
+        where = configuration(variables, parents, np.argwhere(missing)[0].tolist())
+        raise NetworkError(f"the table of {name!r} has no row given {where}; add it", variable)
+    return table
+
+
+def _row(variables: Variables, variable: int, where: str, row: Any) -> FloatArray:
+    size = len(variables.states[variable])
+    values = np.zeros(size)
+    try:
+        if isinstance(row, Mapping):
+            for state, probability in row.items():
+                values[variables.code(variable, state)] = probability
+            return values
+        given = np.array(row, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, DataError):
+            raise
+        message = f"the row of {variables.names[variable]!r}{where} is not a list of numbers ({error})"
+        raise NetworkError(message, variable) from None
+    if given.shape != (size,):
+        raise NetworkError(
+            f"the row of {variables.names[variable]!r}{where} has {given.size} numbers and needs {size}, one "
+            f"for each of its states: {', '.join(variables.states[variable])}",
+            variable,
+        )
+    return given
+
+
+def _axes(variables: Variables, variable: int, parents: Sequence[int]) -> str:
+    if not parents:
+        return "one number for each state"
+    above = ", ".join(f"{variables.names[i]} ({len(variables.states[i])})" for i in parents)
+    return f"one axis for each parent, {above}, and the last one for its own states"
+
+
+def _bad_row(
+    variables: Variables, variable: int, parents: Sequence[int], table: FloatArray, tolerance: float
+) -> NetworkError:
+    sums = table.sum(axis=-1)
+    negative = ~(table >= 0).all(axis=-1)
+    bad = negative | ~(np.abs(sums - 1.0) <= tolerance)
+    place = tuple(np.argwhere(bad)[0].tolist())
+    where = f" given {configuration(variables, parents, place)}" if parents else ""
+    row = f"the row of {variables.names[variable]!r}{where}"
+    if np.isnan(table[place]).any():
+        return NetworkError(f"{row} holds NaN; give it probabilities", variable)
+    if negative[place]:
+        return NetworkError(f"{row} holds {table[place].min():g}; probabilities are not negative", variable)
+    return NetworkError(f"{row} sums to {sums[place]:.9g} instead of 1; correct its probabilities", variable)
