@@ -178,10 +178,10 @@ def _flags(samples: NDArray[np.float64]) -> tuple[str, ...]:
         return ("the recording is silent (no sample above -60 dB of full scale)",)
     if peak < 0.98:
         return ()
-    high = np.concatenate(([False], size >= peak * (1 - 1e-3), [False]))
+    high = np.concatenate(([False], size >= peak - 2.0**-15, [False]))
     edges = np.flatnonzero(high[1:] != high[:-1])
     runs = edges[1::2] - edges[::2]
     runs = runs[runs >= _CLIP_RUN]
     if len(runs) < _CLIP_RUNS:
         return ()
-    return (f"the recording is clipped ({int(runs.sum())} samples at full scale)",)
+    return ("the recording is clipped (samples in a row at full scale)",)

@@ -5,6 +5,7 @@ show before anything is learnt) and the sound later, when it is asked for. A ref
 
 * covers the whole recording: gaps are silence, and so is what follows the last label; gaps under 20 ms go to
   the phone before them, because nothing that short can be aligned;
+* has no silences among its words, only gaps between them;
 * writes every silence as ``sil`` and has no two silences in a row (:mod:`trellis.speech.silence`);
 * is as long as its recording; phones that end more than 0.1 s later belong to another one: an error.
 

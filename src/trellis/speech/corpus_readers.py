@@ -105,4 +105,7 @@ def _whole(labels: Alignment, sound: Path, silences: Collection[str]) -> Alignme
             f"{labels.source}: the last phone ends at {last:.3f} s but {sound} at {duration:.3f} s; "
             "pair them with the right recording"
         )
-    return labels.fitted(duration).filled(SILENCE, _SHORTEST_GAP).with_silence(silences)
+    fitted = labels.fitted(duration)
+    words = tuple(word for word in fitted.words if not is_silence(word.label, silences))
+    whole = replace(fitted, words=()).filled(SILENCE, _SHORTEST_GAP).with_silence(silences)
+    return replace(whole, words=words)

@@ -102,10 +102,9 @@ def _letters(label: str) -> tuple[list[tuple[str, list[str]]], bool]:
             letters.append((character, []))
         elif character in PRENASAL and not letters:
             before = True
-        elif character in MODIFIERS and letters:
-            letters[-1][1].append(MODIFIERS[character])
-        elif character in MODIFIERS and character in "ʰʱˀʼʷ":
-            continue  # written before the letter: pre-aspiration and the like
+        elif character in MODIFIERS:
+            if letters:  # before the letter stand pre-aspiration and the like, which change no class
+                letters[-1][1].append(MODIFIERS[character])
         elif character not in PROSODY and character not in TIES:
             name = unicodedata.name(character, "unnamed")
             raise DataError(

@@ -26,7 +26,7 @@ from trellis.errors import DataError
 from trellis.speech.arpabet import ARPABET_TO_IPA, CLOSURES, arpabet_symbol, is_arpabet
 from trellis.speech.ipa import BROAD_CLASSES, Articulation, ipa_articulation
 from trellis.speech.silence import SILENCE, SILENCES, is_silence
-from trellis.speech.timit_phones import TIMIT_61, TIMIT_TO_39, TIMIT_TO_48
+from trellis.speech.timit_phones import FROM_48_TO_39, TIMIT_61, TIMIT_TO_39, TIMIT_TO_48
 
 __all__ = [
     "BROAD_CLASSES",
@@ -211,7 +211,7 @@ def _detailed(fold: Folding, label: str) -> str:
 FOLDINGS: dict[str, Callable[[Folding, str], str]] = {
     "none": _as_is,
     "timit48": _by_table(TIMIT_TO_48),
-    "timit39": _by_table(TIMIT_TO_39),
+    "timit39": _by_table({**TIMIT_TO_39, **FROM_48_TO_39}),
     "broad": _broad,
     "voiced": _voiced,
     "detailed": _detailed,

@@ -20,10 +20,10 @@ _TO_48 = {
     "pcl": "cl", "tcl": "cl", "kcl": "cl", "q": "cl", "bcl": "vcl", "dcl": "vcl", "gcl": "vcl",
     "h#": "sil", "pau": "sil",
 }
-_48_TO_39 = {
+FROM_48_TO_39 = {
     "ao": "aa", "ax": "ah", "ix": "ih", "el": "l", "en": "n", "zh": "sh",
     "cl": "sil", "vcl": "sil", "epi": "sil",
 }
 # fmt: on
 TIMIT_TO_48 = MappingProxyType({phone: _TO_48.get(phone, phone) for phone in TIMIT_61})
-TIMIT_TO_39 = MappingProxyType({p: _48_TO_39.get(folded, folded) for p, folded in TIMIT_TO_48.items()})
+TIMIT_TO_39 = MappingProxyType({p: FROM_48_TO_39.get(folded, folded) for p, folded in TIMIT_TO_48.items()})

@@ -1,0 +1,203 @@
+"""TIMIT's foldings, the IPA taken apart, ARPABET by way of the IPA."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trellis.errors import DataError
+from trellis.speech.arpabet import ARPABET_TO_IPA
+from trellis.speech.ipa_tables import CONSONANTS, MODIFIERS, PROSODY, VOWELS
+from trellis.speech.phones import (
+    BROAD_CLASSES,
+    FEATURE_NAMES,
+    TIMIT_61,
+    TIMIT_TO_39,
+    TIMIT_TO_48,
+    Folding,
+    articulation,
+    articulatory_features,
+    broad_class,
+    folding,
+    guess_alphabet,
+)
+
+
+def test_timit_folds_61_to_48_to_39() -> None:
+    assert len(TIMIT_61) == len(set(TIMIT_61)) == 61
+    assert set(TIMIT_TO_48) == set(TIMIT_TO_39) == set(TIMIT_61)
+    assert len(set(TIMIT_TO_48.values())) == 48
+    assert len(set(TIMIT_TO_39.values())) == 39
+    for one, other in zip(TIMIT_61, TIMIT_61[1:] + TIMIT_61[:1], strict=True):  # 39 is coarser than 48
+        if TIMIT_TO_48[one] == TIMIT_TO_48[other]:
+            assert TIMIT_TO_39[one] == TIMIT_TO_39[other]
+    merged = Counter(TIMIT_TO_39.values())
+    assert {p: n for p, n in merged.items() if n > 1} == {
+        "aa": 2, "ah": 3, "er": 2, "hh": 2, "ih": 2, "l": 2, "m": 2, "n": 3, "ng": 2, "sh": 2, "uw": 2,
+        "sil": 10,  # h# pau epi, six closures, and q
+    }  # fmt: skip
+
+
+def test_timit_foldings_by_name() -> None:
+    fold = folding("timit39", ["ax-h", "sh"])
+    assert fold.all(["ax-h", "AX-H", "zh", "bcl", "h#", "sil", "AH0", "ux"]) == (
+        "ah", "ah", "sh", "sil", "sil", "sil", "ah", "uw",
+    )  # fmt: skip
+    assert folding("timit48")("bcl") == "vcl"
+    assert folding("timit39")("vcl") == "sil"
+    with pytest.raises(DataError, match="'xx' is not one of the 61 of TIMIT"):
+        fold("xx")
+    assert Folding("timit39", unknown="other")("xx") == "other"
+    with pytest.raises(DataError, match="no folding 'timit40'; choose one of none, timit48"):
+        folding("timit40")
+    assert folding("none").all(["a", "<p:>", ""]) == ("a", "sil", "sil")
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        ("p", ("stop", "bilabial", False)),
+        ("g", ("stop", "velar", True)),  # the ASCII letter
+        ("ɡ͡b", ("stop", "labial-velar", True)),
+        ("t̪", ("stop", "dental", False)),
+        ("d̠ˤ", ("stop", "postalveolar", True)),
+        ("ʔ", ("stop", "glottal", False)),
+        ("ɓ", ("stop", "bilabial", True)),
+        ("k'ʷː", ("stop", "velar", False)),
+        ("ⁿd", ("stop", "alveolar", True)),
+        ("nd", ("stop", "alveolar", True)),
+        ("t͡ʃʰ", ("affricate", "postalveolar", False)),
+        ("dʒ", ("affricate", "postalveolar", True)),
+        ("ʦ", ("affricate", "alveolar", False)),
+        ("tˢ", ("affricate", "alveolar", False)),
+        ("t͡ɬ'", ("affricate", "alveolar", False)),
+        ("ç", ("fricative", "palatal", False)),
+        (unicodedata.normalize("NFD", "ç"), ("fricative", "palatal", False)),
+        ("z̥", ("fricative", "alveolar", False)),
+        ("ɹ̝", ("fricative", "alveolar", True)),
+        ("β̞", ("approximant", "bilabial", True)),
+        ("ʍ", ("fricative", "labial-velar", False)),
+        ("h͡w", ("approximant", "labial-velar", False)),
+        ("m̩", ("nasal", "bilabial", True)),
+        ("n̥", ("nasal", "alveolar", False)),
+        ("h̩͡ŋ", ("nasal", "velar", False)),
+        ("ʎ̥", ("lateral", "palatal", False)),
+        ("r̝", ("tap_trill", "alveolar", True)),
+        ("ɽ", ("tap_trill", "retroflex", True)),
+        ("j̃", ("approximant", "palatal", True)),
+        ("ǃ", ("click", "alveolar", False)),
+        ("ɡ͡ǀ", ("click", "dental", False)),
+    ],
+)
+def test_consonants(label: str, expected: tuple[str, str, bool]) -> None:
+    made = articulation(label)
+    assert (made.broad, made.place, made.voiced) == expected
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        ("i", ("close", "front", False, True)),
+        ("yː", ("close", "front", True, True)),
+        ("ã", ("open", "front", False, True)),
+        ("ɒ", ("open", "back", True, True)),
+        ("ə̥", ("mid", "central", False, False)),
+        ("ɚ", ("mid", "central", False, True)),
+        ("aɪ̯", ("open", "front", False, True)),
+        ("u˥˩", ("close", "back", True, True)),
+        ("ˈo", ("close-mid", "back", True, True)),
+        ("e3", ("close-mid", "front", False, True)),
+    ],
+)
+def test_vowels(label: str, expected: tuple[str, str, bool, bool]) -> None:
+    made = articulation(label)
+    assert made.broad == "vowel"
+    assert (made.height, made.backness, made.rounded, made.voiced) == expected
+
+
+@given(
+    st.sampled_from(sorted(CONSONANTS | VOWELS)), st.lists(st.sampled_from(sorted({*MODIFIERS, *PROSODY})))
+)
+def test_any_letter_with_any_marks_has_a_class_whatever_its_normal_form(
+    letter: str, marks: list[str]
+) -> None:
+    label = letter + "".join(marks)
+    found = {broad_class(unicodedata.normalize(form, label)) for form in ("NFC", "NFD")}
+    assert len(found) == 1
+    assert found <= set(BROAD_CLASSES)
+    features = articulatory_features(label)
+    assert features.shape == (len(FEATURE_NAMES),)
+    assert features[: len(BROAD_CLASSES) - 1].sum() == 1
+
+
+def test_the_tables_do_not_contradict_each_other() -> None:
+    assert not set(CONSONANTS) & set(VOWELS)
+    assert not (set(CONSONANTS) | set(VOWELS)) & (set(MODIFIERS) | PROSODY)
+    assert len(CONSONANTS) > 75
+    assert len(VOWELS) == 28
+    assert len(set(FEATURE_NAMES)) == len(FEATURE_NAMES)
+
+
+def test_unknown_symbols() -> None:
+    with pytest.raises(DataError, match=r"the phone 'a§' holds '§' \(U\+00A7 SECTION SIGN\)"):
+        broad_class("a§")
+    assert broad_class("a§", unknown="other") == "other"
+    assert articulatory_features("a§", unknown="other").sum() == 0
+    with pytest.raises(DataError, match="has no letter"):
+        broad_class("ː")
+    with pytest.raises(DataError, match="a vowel and a consonant in one"):
+        broad_class("an")
+    with pytest.raises(DataError, match="no alphabet 'sampa'"):
+        broad_class("a", "sampa")
+    with pytest.raises(DataError, match="choose error or other"):
+        broad_class("a", unknown="ignore")
+
+
+def test_features_of_some_phones() -> None:
+    def true(label: str, alphabet: str = "ipa") -> set[str]:
+        values = articulatory_features(label, alphabet)
+        return {name for name, value in zip(FEATURE_NAMES, values, strict=True) if value}
+
+    assert true("sil") == {"silence"}
+    assert true("tʰ") == {"stop", "coronal", "aspirated"}
+    assert true("ʃʷ") == {"fricative", "postalveolar", "sibilant", "labialised"}
+    assert true("ɬ") == {"fricative", "coronal", "lateral_release"}
+    assert true("õː") == {"vowel", "voiced", "mid", "back", "rounded", "nasalised", "long"}
+    assert true("ᵐɓ") == {"stop", "voiced", "labial", "implosive", "prenasalised"}
+    assert true("OY1", "arpabet") == {"vowel", "voiced", "mid", "back", "rounded", "diphthong"}
+    assert true("bcl", "arpabet") == {"closure", "voiced"}
+    assert np.array_equal(articulatory_features("g"), articulatory_features("ɡ"))
+
+
+def test_arpabet_covers_timit_and_is_guessed() -> None:
+    assert guess_alphabet(TIMIT_61) == "arpabet"
+    assert guess_alphabet(["HH", "AH0", "L", "OW1", "sil"]) == "arpabet"
+    assert guess_alphabet(["p", "a", "t"]) == "ipa"
+    assert guess_alphabet(["sh", "ʃ"]) == "ipa"
+    classes = {p: broad_class(p, "arpabet") for p in TIMIT_61}
+    assert Counter(classes.values()) == {
+        "vowel": 20, "stop": 7, "closure": 6, "affricate": 2, "fricative": 10, "nasal": 6,
+        "approximant": 3, "lateral": 2, "tap_trill": 2, "silence": 3,
+    }  # fmt: skip
+    assert set(ARPABET_TO_IPA) > set(TIMIT_61) - {"h#", "pau", "epi"} - {f"{c}cl" for c in "ptkbdg"}
+    with pytest.raises(DataError, match="'ʃ' is not in ARPABET"):
+        broad_class("ʃ", "arpabet")
+
+
+def test_articulatory_foldings_nest() -> None:
+    labels = ["a", "ã", "i", "ɪ̥", "p", "pʰ", "k'", "b", "m", "ʔ", "h", "ʃ", "z", "l", "ɾ", "w", "", "ǃ"]
+    folds = [folding(name, labels) for name in ("detailed", "voiced", "broad")]
+    for fine, coarse in pairwise(folds):
+        parent: dict[str, str] = {}
+        for label in labels:
+            assert parent.setdefault(fine(label), coarse(label)) == coarse(label)
+    assert folds[0]("pʰ") == "aspirated labial voiceless stop"
+    assert folds[0]("ã") == "nasalised front open vowel"
+    assert folds[1]("i") == "close vowel"
+    assert folds[2]("") == "silence"
