@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from trellis import __version__
+from trellis.cli.align import align
 from trellis.cli.evaluate import evaluate
 from trellis.cli.inspect import inspect
 from trellis.cli.tag import tag
@@ -41,3 +42,4 @@ app.command()(train)
 app.command()(tag)
 app.command()(evaluate)
 app.command()(inspect)
+app.add_typer(align, name="align")

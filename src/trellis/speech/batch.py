@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -86,20 +87,29 @@ class Work:
     silence: Any = "auto"
 
 
+@dataclass(frozen=True)
+class Plan:
+    """``problems``: what cannot be aligned; ``unknown``: words without an entry, and in how many recordings."""
+
+    jobs: tuple[Job, ...]
+    problems: tuple[Outcome, ...]
+    unknown: dict[str, int]
+
+
 def plan_jobs(
     recordings: Sequence[PathLike],
     output: PathLike,
     transcript: Transcript | None = None,
     transcripts: PathLike | None = None,
     dictionary: Dictionary | None = None,
-) -> tuple[list[Job], list[Outcome]]:
-    """The jobs for files and folders of recordings, and the recordings that cannot be aligned.
+) -> Plan:
+    """What is to be done for files and folders of recordings, before anything is done.
 
     Results go to ``output``, in the same places as in the folders given. ``transcript`` holds for every
     recording; else each has its own beside it, or in the same place under ``transcripts``.
     """
-    jobs: list[Job] = []
-    problems: list[Outcome] = []
+    jobs, problems = [], []
+    unknown: Counter[str] = Counter()
     taken: dict[Path, Path] = {}
     for audio, place in _recordings(recordings):
         target = Path(output, place)
@@ -110,18 +120,19 @@ def plan_jobs(
         taken[target] = audio
         base = audio.with_suffix("") if transcripts is None else Path(transcripts, place)
         try:
-            found = transcript or find_transcript(base, dictionary is not None)
-            if found.words is not None and dictionary is not None:
-                dictionary.require(found.words)
+            said = transcript or find_transcript(base, dictionary is not None)
+            if said.words is not None and dictionary is not None:
+                unknown.update(dictionary.missing(said.words))
+                dictionary.require(said.words)
         except DataError as error:
             problems.append(Outcome(audio, str(error)))
-            continue
-        jobs.append(Job(audio, target, found))
+        else:
+            jobs.append(Job(audio, target, said))
     if not taken:
         raise DataError(
-            f"{', '.join(map(str, recordings))}: no recordings here ({', '.join(AUDIO_SUFFIXES)})"
+            f"{', '.join(str(path) for path in recordings)}: no recordings here ({' '.join(AUDIO_SUFFIXES)})"
         )
-    return jobs, problems
+    return Plan(tuple(jobs), tuple(problems), dict(unknown.most_common()))
 
 
 def _recordings(paths: Sequence[PathLike]) -> Iterator[tuple[Path, Path]]:

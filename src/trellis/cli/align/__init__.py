@@ -1,0 +1,16 @@
+"""``trellis align train | run | evaluate``: forced alignment, one file per command."""
+
+from __future__ import annotations
+
+import typer
+
+from trellis.cli.align.evaluate import evaluate
+from trellis.cli.align.run import run
+from trellis.cli.align.train import train
+
+align = typer.Typer(
+    help="Find where each phone of a recording starts.", no_args_is_help=True, rich_markup_mode=None
+)
+align.command()(train)
+align.command()(run)
+align.command()(evaluate)

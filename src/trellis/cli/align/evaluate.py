@@ -1,0 +1,142 @@
+"""``trellis align evaluate``: how far boundaries lie from those of a reference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trellis.cli.align.choices import AlignmentFormat, ClassSide, Folding
+from trellis.cli.console import note
+from trellis.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from trellis.speech.evaluation import AlignmentComparison, AlignmentEvaluation
+
+_LISTED = 20  # files left out that are named; JSON names all
+
+Reference = Annotated[
+    str, typer.Argument(metavar="REF", help="Reference: a file or a folder of files.", show_default=False)
+]
+Hypothesis = Annotated[
+    str, typer.Argument(metavar="HYP", help="Alignments to be judged, of the same names.", show_default=False)
+]
+Against = Annotated[
+    str | None,
+    typer.Option(
+        "--against", metavar="HYP2", help="A second system, to be compared with HYP on shared files."
+    ),
+]
+ByClass = Annotated[bool, typer.Option("--by-class", help="Also for each class of phones.")]
+Fold = Annotated[Folding, typer.Option("--classes", help="The classes of --by-class.")]
+Side = Annotated[
+    ClassSide,
+    typer.Option("--side", help="Class of the phone that starts (right), that ends (left), or both."),
+]
+ReferenceFormat = Annotated[
+    AlignmentFormat | None,
+    typer.Option("--reference-format", help="Format of REF, if the suffixes do not tell."),
+]
+Format = Annotated[
+    AlignmentFormat | None, typer.Option("--format", help="Format of HYP, if the suffixes do not tell.")
+]
+ReferenceTier = Annotated[
+    str | None,
+    typer.Option("--reference-tier", metavar="NAME", help="Tier of the phones in REF's TextGrids."),
+]
+Tier = Annotated[
+    str | None, typer.Option("--tier", metavar="NAME", help="Tier of the phones in HYP's TextGrids.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print the figures as CSV.")]
+
+
+def evaluate(
+    reference: Reference,
+    hypothesis: Hypothesis,
+    against: Against = None,
+    by_class: ByClass = False,
+    classes: Fold = Folding.broad,
+    side: Side = ClassSide.right,
+    reference_format: ReferenceFormat = None,
+    format: Format = None,
+    reference_tier: ReferenceTier = None,
+    tier: Tier = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+) -> None:
+    """Compare the boundaries of HYP with those of REF.
+
+    The share within 10 to 100 ms in true milliseconds and, beside it, in whole 10 ms frames as papers count;
+    mean, median and bias; all with 95% bootstrap intervals over recordings. The beginning and the end of a
+    recording do not count. Recordings with other numbers of phones are left out and listed.
+    """
+    from trellis.speech.alignment_files import evaluate_files, find_alignments
+    from trellis.speech.evaluation import compare
+
+    if as_json and as_csv:
+        raise UnsupportedError("--json and --csv are both given; give one of them")
+    references = find_alignments(reference, reference_format, reference_tier)
+    found = evaluate_files(references, find_alignments(hypothesis, format, tier))
+    parts = _parts(found, classes, side) if by_class else {}
+    comparison = None
+    if against is not None:
+        comparison = compare(found, evaluate_files(references, find_alignments(against, format, tier)))
+    if as_json:
+        _print_json(found, parts, comparison)
+    elif as_csv:
+        from trellis.speech.evaluation_tables import to_csv
+
+        typer.echo(to_csv({"all": found, **parts}), nl=False)
+    else:
+        _print_tables(found, parts, comparison, side)
+
+
+def _parts(found: AlignmentEvaluation, classes: Folding, side: ClassSide) -> dict[str, AlignmentEvaluation]:
+    from trellis.speech.phones import folding
+
+    labels = {label for u in found.utterances for label in (*u.left, *u.right)}
+    return found.by_class(folding(classes.value, labels, unknown="other"), side.value)
+
+
+def _print_json(
+    found: AlignmentEvaluation, parts: dict[str, AlignmentEvaluation], comparison: AlignmentComparison | None
+) -> None:
+    import json
+
+    content: dict[str, Any] = found.to_json()
+    if parts:
+        content["by_class"] = {name: part.to_json() for name, part in parts.items()}
+    if comparison is not None:
+        content["difference"] = comparison.to_json()
+    typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+
+
+def _print_tables(
+    found: AlignmentEvaluation,
+    parts: dict[str, AlignmentEvaluation],
+    comparison: AlignmentComparison | None,
+    side: ClassSide,
+) -> None:
+    from rich.console import Console
+
+    from trellis.speech.evaluation_tables import class_table, comparison_table
+
+    console = Console(highlight=False)
+    typer.echo(f"{found.n_boundaries} boundaries in {len(found.utterances)} recordings")
+    console.print(found.table())
+    if parts:
+        console.print(class_table(parts, f"{side} class" if side is not ClassSide.pair else "classes"))
+    if comparison is not None:
+        shared = f"{comparison.a.n_boundaries} boundaries in {len(comparison.a.utterances)} recordings"
+        typer.echo(f"compared on {shared}; * where the interval leaves out 0")
+        console.print(comparison_table(comparison, "HYP", "HYP2"))
+    renamed = sum(u.renamed for u in found.utterances)
+    if renamed:
+        note(f"{renamed} phones have other labels in the reference; they are compared all the same")
+    if found.left_out:
+        note(f"{len(found.left_out)} recordings are left out:")
+        for name, reason in found.left_out[:_LISTED]:
+            note(f"  {name}: {reason}")
+        if len(found.left_out) > _LISTED:
+            note(f"  and {len(found.left_out) - _LISTED} more, which --json lists")

@@ -1,0 +1,64 @@
+"""What ``trellis align run`` writes for each recording: alignments in the formats asked for, and a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from trellis.errors import UnsupportedError
+from trellis.speech.alignment import Alignment
+from trellis.speech.batch import Job
+from trellis.speech.formats import FORMATS
+
+_READ_AS_TRANSCRIPT = ("lab", "audacity")  # .lab and .txt beside a recording
+
+
+@dataclass(frozen=True)
+class Results:
+    """Called with a job and its alignment; sent to other processes, therefore a record and not a closure."""
+
+    formats: tuple[str, ...]
+    page: bool = False
+    references: Mapping[str, Callable[[], Alignment]] | None = None
+    channel: int | None = None
+
+    def paths(self, job: Job) -> list[Path]:
+        """The files of a job: one per format, the words of TIMIT's beside its phones, and the page."""
+        suffixes = [FORMATS[name].suffixes[0] for name in self.formats]
+        if "phn" in self.formats and job.transcript.words is not None:
+            suffixes.append(".wrd")
+        if self.page:
+            suffixes.append(".html")
+        return [job.target.with_name(job.target.name + suffix) for suffix in suffixes]
+
+    def check(self, job: Job) -> None:
+        """Refuse formats whose files would be taken for the transcript, or take its place."""
+        said = job.transcript.path
+        beside = {job.audio.with_suffix("").resolve(), *([said.with_suffix("").resolve()] if said else [])}
+        clash = [name for name in self.formats if name in _READ_AS_TRANSCRIPT]
+        if clash and job.target.resolve() in beside:
+            raise UnsupportedError(
+                f"{job.audio}: {clash[0]} files in this folder would be read as transcripts; choose another one"
+            )
+
+    def __call__(self, job: Job, alignment: Alignment) -> None:
+        for path in self.paths(job):
+            if path.suffix != ".html":
+                alignment.write(path)
+                continue
+            from trellis.report.alignment_page import write_alignment_page
+
+            title = job.audio.name
+            write_alignment_page(
+                path, job.audio, alignment, self._reference(job), title=title, channel=self.channel
+            )
+
+    def _reference(self, job: Job) -> Alignment | None:
+        """The reference at the same place, or with the same name."""
+        if self.references is None:
+            return None
+        for key, read in self.references.items():
+            if job.target.as_posix().endswith(f"/{key}") or key.rpartition("/")[2] == job.target.name:
+                return read()
+        return None

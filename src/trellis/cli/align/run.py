@@ -1,0 +1,236 @@
+"""``trellis align run``: align recordings to what is said in them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trellis.cli.align.choices import AlignmentFormat, Silence
+from trellis.cli.console import note
+from trellis.errors import DataError, ModelFileError, UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trellis.cli.align.results import Results
+    from trellis.speech.aligner import Aligner
+    from trellis.speech.batch import Job, Outcome, Plan, Work
+    from trellis.speech.dictionary import Dictionary
+
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="Model that trellis align train wrote.", show_default=False)
+]
+Audio = Annotated[
+    list[str],
+    typer.Argument(metavar="AUDIO...", help="Recordings, or folders of them.", show_default=False),
+]
+Output = Annotated[str, typer.Option("-o", "--output", metavar="DIR", help="Folder for the results.")]
+Phones = Annotated[
+    str | None,
+    typer.Option(
+        "--phones", metavar="PHONES|FILE", help="Phones that every recording holds, or a file of them."
+    ),
+]
+Words = Annotated[
+    str | None,
+    typer.Option(
+        "--words", metavar="WORDS|FILE", help="Words that every recording holds, or a file of them."
+    ),
+]
+Transcripts = Annotated[
+    str | None,
+    typer.Option(
+        "--transcripts", metavar="DIR", help="Folder of transcripts, if they are not beside the recordings."
+    ),
+]
+DictionaryFile = Annotated[
+    str | None,
+    typer.Option(
+        "-d", "--dictionary", metavar="FILE", help="Pronunciations of words, in CMU's or MFA's format."
+    ),
+]
+StripStress = Annotated[
+    bool, typer.Option("--strip-stress", help="Take the digits off the dictionary's phones (AH0 to AH).")
+]
+SilenceOption = Annotated[
+    Silence,
+    typer.Option("--silence", help="Where pauses may be: auto, between words; none, only where written."),
+]
+To = Annotated[
+    str,
+    typer.Option(
+        "--to", metavar="FORMATS", help="textgrid, json, csv, ctm, lab, phn, audacity; split by commas."
+    ),
+]
+Page = Annotated[bool, typer.Option("--page", help="Also write an HTML page to look at and listen to.")]
+ReferenceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--reference", metavar="DIR", help="Alignments of the same names, to be shown on the pages."
+    ),
+]
+Channel = Annotated[
+    int | None, typer.Option("--channel", metavar="N", min=0, help="Channel to use, from 0, of several.")
+]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, help="Processes.")]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Leave out recordings whose results are there and newer.")
+]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but problems.")]
+
+
+def run(
+    model: Model,
+    audio: Audio,
+    output: Output,
+    phones: Phones = None,
+    words: Words = None,
+    transcripts: Transcripts = None,
+    dictionary: DictionaryFile = None,
+    strip_stress: StripStress = False,
+    silence: SilenceOption = Silence.auto,
+    to: To = "textgrid",
+    page: Page = False,
+    reference: ReferenceOption = None,
+    channel: Channel = None,
+    jobs: Jobs = 1,
+    resume: Resume = False,
+    quiet: Quiet = False,
+) -> None:
+    """Align recordings to what is said in them.
+
+    The transcript of talk.wav is talk.phones, talk.txt or talk.lab (words) beside it, unless given. A
+    recording that cannot be aligned does not stop the rest: it is listed at the end, and the exit code is 1.
+    """
+    from trellis.cli.align.results import Results
+    from trellis.speech.batch import Work, plan_jobs
+    from trellis.speech.transcripts import given_transcript
+
+    transcript = given_transcript(phones, words)
+    if words is not None and dictionary is None:
+        raise UnsupportedError("--words need a --dictionary to look them up in")
+    if reference is not None and not page:
+        raise UnsupportedError("--reference is for the pages; give --page too")
+    if os.path.exists(output) and not os.path.isdir(output):
+        raise DataError(f"{output}: this is a file; give a folder for the results")
+    formats = _formats(to)
+    open_model = partial(open_aligner, model, dictionary, strip_stress)
+    pronunciations = open_model()[1]  # also finds out whether the model can be used at all
+    plan = plan_jobs(audio, output, transcript, transcripts, pronunciations)
+    results = Results(formats, page, _references(reference), channel)
+    for job in plan.jobs:
+        results.check(job)
+    _tell_unknown(plan, dictionary)
+    if not plan.jobs:
+        raise DataError(_first(plan.problems))
+    work = Work(open_model, results, channel, silence.value)
+    _align_all(plan, work, results, model, jobs, resume, quiet)
+
+
+def open_aligner(
+    model: str, dictionary: str | None, strip_stress: bool = False
+) -> tuple[Aligner, Dictionary | None]:
+    """The aligner in a file, and the dictionary; a function of this module, so that processes can find it."""
+    from trellis.estimators.persistence import load
+    from trellis.speech.aligner import Aligner
+    from trellis.speech.dictionary import Dictionary
+    from trellis.speech.extras import soundfile
+
+    soundfile()
+    aligner = load(model)
+    if not isinstance(aligner, Aligner):
+        raise ModelFileError(
+            f"{model}: holds a {type(aligner).__name__}, not an aligner; train one with trellis align train"
+        )
+    return aligner, None if dictionary is None else Dictionary.read(dictionary, strip_stress)
+
+
+def _formats(names: str) -> tuple[str, ...]:
+    chosen = tuple(dict.fromkeys(name.strip().lower() for name in names.split(",") if name.strip()))
+    known = [f.value for f in AlignmentFormat]
+    for name in chosen or ("",):
+        if name not in known:
+            raise UnsupportedError(f"--to {names}: no format {name!r}; choose from {', '.join(known)}")
+    return chosen
+
+
+def _references(path: str | None) -> Any:
+    if path is None:
+        return None
+    from trellis.speech.alignment_files import find_alignments
+
+    return find_alignments(path)
+
+
+def _tell_unknown(plan: Plan, dictionary: str | None) -> None:
+    """Before anything is aligned, so that the dictionary can be completed first."""
+    if plan.unknown:
+        n = sum(1 for _ in plan.problems)
+        note(
+            f"{len(plan.unknown)} words are not in {dictionary}; recordings that hold them are left out "
+            f"({n} of {n + len(plan.jobs)}): {' '.join(plan.unknown)}"
+        )
+
+
+def _first(problems: tuple[Outcome, ...]) -> str:
+    more = f" (and {len(problems) - 1} more recordings that cannot be aligned)" if len(problems) > 1 else ""
+    return f"{problems[0].problem}{more}"
+
+
+def _align_all(
+    plan: Plan, work: Work, results: Results, model: str, processes: int, resume: bool, quiet: bool
+) -> None:
+    from trellis.speech.batch import align_jobs
+
+    began = time.perf_counter()
+    jobs: list[Job] = list(plan.jobs)
+    if resume:
+        jobs = [job for job in jobs if not job.is_done(results.paths(job), model)]
+    problems, flagged, seconds = list(plan.problems), [], 0.0
+    try:
+        for outcome in _with_progress(align_jobs(work, jobs, processes), len(jobs), quiet):
+            seconds += outcome.seconds
+            if outcome.problem is not None:
+                problems.append(outcome)
+            elif outcome.flags:
+                flagged.append(outcome)
+    except KeyboardInterrupt:
+        note("interrupted; what is written is complete, and --resume goes on from here")
+        raise typer.Exit(130) from None
+    if not quiet:
+        _summarise(len(jobs) - len(problems) + len(plan.problems), len(plan.jobs) - len(jobs), seconds, began)
+    for outcome in sorted(flagged, key=lambda o: o.audio):
+        note(f"look at {outcome.audio}: {'; '.join(outcome.flags)}")
+    for outcome in sorted(problems, key=lambda o: o.audio):
+        note(f"failed {outcome.audio}: {_without_name(outcome)}")
+    if problems:
+        raise typer.Exit(1)
+
+
+def _summarise(aligned: int, skipped: int, seconds: float, began: float) -> None:
+    took = time.perf_counter() - began
+    before = f", {skipped} were there already" if skipped else ""
+    speed = f", {seconds / took:.0f} times faster than real time" if seconds > took else ""
+    note(f"aligned {aligned} recordings ({seconds:.1f} s of sound) in {took:.1f} s{speed}{before}")
+
+
+def _without_name(outcome: Outcome) -> str:
+    return str(outcome.problem).removeprefix(f"{outcome.audio}: ")
+
+
+def _with_progress(outcomes: Iterator[Outcome], total: int, quiet: bool) -> Iterator[Outcome]:
+    """The same, with a bar on a terminal."""
+    if quiet or not sys.stderr.isatty():
+        yield from outcomes
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("aligning"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        yield from progress.track(outcomes, total=total)
