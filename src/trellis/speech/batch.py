@@ -89,7 +89,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Plan:
-    """``problems``: what cannot be aligned; ``unknown``: words without an entry, and in how many recordings."""
+    """``problems``: what cannot be aligned; ``unknown``: words without an entry, and how many hold them."""
 
     jobs: tuple[Job, ...]
     problems: tuple[Outcome, ...]

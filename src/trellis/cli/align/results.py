@@ -39,7 +39,7 @@ class Results:
         clash = [name for name in self.formats if name in _READ_AS_TRANSCRIPT]
         if clash and job.target.resolve() in beside:
             raise UnsupportedError(
-                f"{job.audio}: {clash[0]} files in this folder would be read as transcripts; choose another one"
+                f"{job.audio}: {clash[0]} files here would be read as transcripts; choose another folder"
             )
 
     def __call__(self, job: Job, alignment: Alignment) -> None:
