@@ -123,6 +123,8 @@ def _print_tables(
     from trellis.speech.evaluation_tables import class_table, comparison_table
 
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 120  # nothing is cut off in a file
     typer.echo(f"{found.n_boundaries} boundaries in {len(found.utterances)} recordings")
     console.print(found.table())
     if parts:

@@ -74,9 +74,15 @@ Features = Annotated[
     ),
 ]
 Step = Annotated[float, typer.Option("--step", metavar="MS", min=1.0, help="From frame to frame, in ms.")]
-Fold = Annotated[
-    Folding | None,
-    typer.Option("--fold", help="Classes of phones that share a model; the phones if not given."),
+Fold = Annotated[Folding, typer.Option("--fold", help="Classes of phones that share a model.")]
+CrossFit = Annotated[
+    int,
+    typer.Option(
+        "--cross-fit",
+        metavar="N",
+        min=0,
+        help="Folds, so that every recording serves classifier and weights.",
+    ),
 ]
 Solver = Annotated[
     str,
@@ -111,7 +117,8 @@ def train(
     classifier: Classifier = "mlp",
     features: Features = "all",
     step: Step = 10.0,
-    fold: Fold = None,
+    fold: Fold = Folding.none,
+    cross_fit: CrossFit = 0,
     solver: Solver = "auto",
     passes: Passes = 10,
     l2: L2 = 1e-3,
@@ -132,7 +139,8 @@ def train(
         classifier=classifier,
         features=features if "," not in features else [name.strip() for name in features.split(",")],
         step_ms=step,
-        fold=None if fold is None else fold.value,
+        fold=fold.value,
+        cross_fit=cross_fit,
         solver=solver,
         epsilon=_number_or_name(epsilon),
         passes=passes,
@@ -151,7 +159,7 @@ def train(
     if not quiet:
         minutes = sum(float(u.reference.duration or 0.0) for u in found if u.reference) / 60
         note(
-            f"{len(found)} recordings, {minutes:.1f} minutes, {time.perf_counter() - began:.1f} s; "
+            f"{aligner.status_}\n{len(found)} recordings, {minutes:.1f} minutes, {time.perf_counter() - began:.1f} s; "
             f"the model is in {output}"
         )
 
