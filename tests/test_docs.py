@@ -21,6 +21,7 @@ PAGES = [
             "em-as-dca.md",
             "spectral.md",
             "io-hmm.md",
+            "speech-formats.md",
             "hmm.md",
         )
     ),

@@ -27,7 +27,9 @@ from numpy.typing import NDArray
 from trellis.errors import DataError
 
 Array = NDArray[np.float64]
-_BLOCK = 256  # frames at a time: their spectra fit the second-level cache
+# Frames at a time: their spectra fit the cache, and their products are so small that BLAS keeps to one
+# thread, whose companions would cost more than they bring.
+_BLOCK = 64
 _FULL_SCALE = 32768.0
 
 
