@@ -151,16 +151,16 @@ def align_jobs(work: Work, jobs: Sequence[Job], n_jobs: int = 1) -> Iterator[Out
     """Align and write every job; outcomes come as they are ready, in no particular order."""
     waiting = iter(jobs)
     processes = max(1, min(n_jobs, len(jobs)))
-    lost: list[Job] = []
     while True:
-        yield from _run(work, waiting, processes, lost)
-        if not lost:
+        suspects: list[Job] = []
+        yield from _run(work, waiting, processes, suspects)
+        if not suspects:
             return
-        suspects, lost = lost, []
         for job in suspects:
-            yield from _run(work, iter([job]), 1, lost, alone=True)
-        yield from (Outcome(job.audio, _DIED) for job in lost)
-        lost = []
+            deadly: list[Job] = []
+            yield from _run(work, iter([job]), 1, deadly, alone=True)
+            if deadly:
+                yield Outcome(job.audio, _DIED)
 
 
 def _run(

@@ -159,8 +159,8 @@ def train(
     if not quiet:
         minutes = sum(float(u.reference.duration or 0.0) for u in found if u.reference) / 60
         note(
-            f"{aligner.status_}\n{len(found)} recordings, {minutes:.1f} minutes, {time.perf_counter() - began:.1f} s; "
-            f"the model is in {output}"
+            f"{aligner.status_}\n{len(found)} recordings, {minutes:.1f} minutes of sound, "
+            f"{time.perf_counter() - began:.1f} s; the model is in {output}"
         )
 
 
