@@ -12,15 +12,13 @@ import typer
 
 from trellis.cli.align.choices import AlignmentFormat, Silence
 from trellis.cli.console import note
-from trellis.errors import DataError, ModelFileError, UnsupportedError
+from trellis.errors import DataError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from trellis.cli.align.results import Results
-    from trellis.speech.aligner import Aligner
     from trellis.speech.batch import Job, Outcome, Plan, Work
-    from trellis.speech.dictionary import Dictionary
 
 Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="Model that trellis align train wrote.", show_default=False)
@@ -107,6 +105,7 @@ def run(
     The transcript of talk.wav is talk.phones, talk.txt or talk.lab (words) beside it, unless given. A
     recording that cannot be aligned does not stop the rest: it is listed at the end, and the exit code is 1.
     """
+    from trellis.cli.align import models
     from trellis.cli.align.results import Results
     from trellis.speech.batch import Work, plan_jobs
     from trellis.speech.transcripts import given_transcript
@@ -119,7 +118,7 @@ def run(
     if os.path.exists(output) and not os.path.isdir(output):
         raise DataError(f"{output}: this is a file; give a folder for the results")
     formats = _formats(to)
-    open_model = partial(open_aligner, model, dictionary, strip_stress)
+    open_model = partial(models.open_aligner, model, dictionary, strip_stress)
     pronunciations = open_model()[1]  # also finds out whether the model can be used at all
     plan = plan_jobs(audio, output, transcript, transcripts, pronunciations)
     results = Results(formats, page, _references(reference), channel)
@@ -130,24 +129,6 @@ def run(
         raise DataError(_first(plan.problems))
     work = Work(open_model, results, channel, silence.value)
     _align_all(plan, work, results, model, jobs, resume, quiet)
-
-
-def open_aligner(
-    model: str, dictionary: str | None, strip_stress: bool = False
-) -> tuple[Aligner, Dictionary | None]:
-    """The aligner in a file, and the dictionary; a function of this module, so that processes can find it."""
-    from trellis.estimators.persistence import load
-    from trellis.speech.aligner import Aligner
-    from trellis.speech.dictionary import Dictionary
-    from trellis.speech.extras import soundfile
-
-    soundfile()
-    aligner = load(model)
-    if not isinstance(aligner, Aligner):
-        raise ModelFileError(
-            f"{model}: holds a {type(aligner).__name__}, not an aligner; train one with trellis align train"
-        )
-    return aligner, None if dictionary is None else Dictionary.read(dictionary, strip_stress)
 
 
 def _formats(names: str) -> tuple[str, ...]:

@@ -279,8 +279,9 @@ function show(from, to) {
   view.to = view.from + span;
   if (!scheduled) { scheduled = true; requestAnimationFrame(draw); }
 }
-function zoom(factor, around) {
-  const at = around === undefined ? (view.from + view.to) / 2 : around;
+function zoom(factor, around) {  // by default around the start that was picked, if it is in sight
+  const seen = picked && view.from <= picked[0] && picked[0] <= view.to;
+  const at = around !== undefined ? around : seen ? picked[0] : (view.from + view.to) / 2;
   show(at - (at - view.from) * factor, at + (view.to - at) * factor);
 }
 function move(share) {
@@ -312,7 +313,7 @@ const keys = {
 document.addEventListener("keydown", event => {
   const act = keys[event.key] || keys[event.key.toLowerCase()];
   if (!act || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.key === " " && event.target.matches("button, summary")) return;  // it presses what has the focus
+  if (event.key === " " && event.target instanceof Element && event.target.matches("button, summary")) return;  // it presses what has the focus
   event.preventDefault();
   act();
 });

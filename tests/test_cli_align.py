@@ -1,0 +1,306 @@
+"""The alignment commands from the outside, with an aligner that makes all phones equally long."""
+
+from __future__ import annotations
+
+import csv
+import inspect
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from small_speech import open_even, write_wav
+from trellis.cli.align.choices import LAYOUTS, AlignmentFormat, CorpusFormat, Folding
+from trellis.cli.app import app
+from trellis.errors import DataError, ModelFileError, TrellisError, UnsupportedError
+from trellis.speech.alignment import Alignment
+
+TRELLIS = [sys.executable, "-c", "from trellis.cli import main; main()"]
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["align", *map(str, arguments)], catch_exceptions=False)
+
+
+def run(*arguments: object) -> str:
+    """What a command that must succeed writes to stdout."""
+    result = invoke(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+@pytest.fixture
+def recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("trellis.cli.align.models.open_aligner", open_even)
+    monkeypatch.chdir(tmp_path)
+    Path("model").write_bytes(b"")
+    folder = tmp_path / "recordings"
+    (folder / "deep").mkdir(parents=True)
+    for name in ("one", "deep/two"):
+        write_wav(folder / f"{name}.wav", 0.4)
+        (folder / f"{name}.phones").write_text("h ow")
+    return folder
+
+
+def test_every_option_has_a_sentence() -> None:
+    import typer
+
+    group: Any = typer.main.get_command(app).commands["align"]  # type: ignore[attr-defined]
+    assert set(group.commands) == {"train", "run", "evaluate"}
+    for name, command in group.commands.items():
+        for parameter in command.params:
+            assert (parameter.help or "").endswith("."), f"{name} {parameter.name}"
+
+
+def test_choices_are_those_of_the_library() -> None:
+    from trellis.speech.corpus import Corpus
+    from trellis.speech.formats import FORMATS
+    from trellis.speech.phones import FOLDINGS
+
+    assert {f.value for f in AlignmentFormat} == set(FORMATS)
+    assert {f.value for f in Folding} == set(FOLDINGS)
+    assert set(LAYOUTS) == set(CorpusFormat)
+    assert all(callable(getattr(Corpus, layout)) for layout in LAYOUTS.values())
+
+
+def test_help_loads_no_numbers() -> None:
+    heavy = "numpy", "soundfile"
+    code = f"import sys, trellis.cli.app; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_run_writes_every_format_in_place(recordings: Path) -> None:
+    formats = ",".join(f.value for f in AlignmentFormat)
+    result = invoke("run", "model", recordings, "-o", "out", "--to", formats, "--page")
+    assert result.exit_code == 0
+    assert result.stdout == ""
+    assert re.search(r"aligned 2 recordings \(0\.8 s of sound\) in \d+\.\d s", result.stderr)
+    suffixes = {".TextGrid", ".json", ".csv", ".ctm", ".lab", ".phn", ".txt", ".html"}
+    assert {p.suffix for p in Path("out/deep").iterdir()} == suffixes
+    for suffix in suffixes - {".html"}:
+        made = Alignment.read(f"out/deep/two{suffix}")
+        assert made.labels == ("h", "ow")
+        assert made.starts.tolist() == pytest.approx([0, 0.2])
+    assert "<title>two.wav</title>" in Path("out/deep/two.html").read_text("utf-8")
+
+
+def test_run_from_words(recordings: Path) -> None:
+    (recordings / "one.txt").write_text("Hello, you.")
+    (recordings / "deep" / "two.lab").write_text("hello stranger")
+    result = invoke("run", "model", recordings, "-o", "out", "--dictionary", "d", "--to", "phn,textgrid")
+    assert result.exit_code == 1  # one of two could not be aligned
+    lines = result.stderr.splitlines()
+    assert lines[0] == (
+        "1 words are not in d; recordings that hold them are left out (1 of 2): stranger"
+    )  # before anything is aligned
+    assert lines[1].startswith("aligned 1 recordings")
+    assert lines[2] == f"failed {recordings}/deep/two.wav: 1 word is not in the dictionary; add: stranger"
+    assert sorted(p.name for p in Path("out").iterdir()) == ["one.TextGrid", "one.phn", "one.wrd"]
+    assert [w.label for w in Alignment.read("out/one.TextGrid").words if w.label] == ["Hello", "you"]
+    assert Alignment.read("out/one.wrd").words[1].label == "you"
+
+
+def test_one_transcript_for_all(recordings: Path) -> None:
+    run("run", "model", recordings / "one.wav", "-o", "a", "--phones", "a b c", "-q")
+    assert Alignment.read("a/one.TextGrid").labels == ("a", "b", "c")
+    Path("prompt.txt").write_text("you you")
+    run("run", "model", recordings, "-o", "b", "--words", "prompt.txt", "-d", "d", "-q")
+    assert Alignment.read("b/deep/two.TextGrid").labels == ("y", "uw", "y", "uw")
+    os.rename(recordings / "one.phones", "one.phones")
+    run("run", "model", recordings / "one.wav", "-o", "c", "--transcripts", ".", "-q")
+    assert Alignment.read("c/one.TextGrid").labels == ("h", "ow")
+
+
+def test_flags_and_failures_are_listed_at_the_end(recordings: Path) -> None:
+    (recordings / "one.phones").write_text("odd ow")
+    (recordings / "bad.wav").write_bytes(b"RIFF")
+    (recordings / "bad.phones").write_text("h")
+    write_wav(recordings / "mute.wav", 0.2)
+    result = invoke("run", "model", recordings, "-o", "out")
+    assert result.exit_code == 1
+    lines = result.stderr.splitlines()
+    assert lines[0].startswith("aligned 2 recordings")
+    assert lines[1] == f"look at {recordings}/one.wav: phone 1 is odd"
+    assert lines[2].startswith(f"failed {recordings}/bad.wav: ")
+    assert lines[3].startswith(f"failed {recordings}/mute.wav: ")
+    assert "no transcript of this name" in lines[3]
+    assert len(lines) == 4
+
+
+def test_resume_does_only_what_is_left(recordings: Path) -> None:
+    options = ("run", "model", recordings, "-o", "out", "--to", "json,csv", "--resume")
+    run(*options)
+    first = Path("out/one.json").stat().st_mtime_ns
+    assert "aligned 0 recordings" in invoke(*options).stderr
+    Path("out/deep/two.csv").unlink()
+    assert re.search(r"aligned 1 recordings .* 1 were there already", invoke(*options).stderr)
+    assert Path("out/one.json").stat().st_mtime_ns == first
+    later = Path("out/one.json").stat().st_mtime + 10
+    os.utime("model", (later, later))
+    assert "aligned 2 recordings" in invoke(*options).stderr
+
+
+def test_several_processes_write_the_same(recordings: Path) -> None:
+    for i in range(3):
+        write_wav(recordings / f"{i}.wav", 0.2 + 0.1 * i)
+        (recordings / f"{i}.phones").write_text("h ow " * (i + 1))
+    run("run", "model", recordings, "-o", "a", "--to", "json", "-q")
+    run("run", "model", recordings, "-o", "b", "--to", "json", "-q", "--jobs", 2)
+    names = sorted(p.relative_to("a") for p in Path("a").rglob("*.json"))
+    assert len(names) == 5
+    for name in names:
+        assert Path("a", name).read_bytes() == Path("b", name).read_bytes()
+
+
+def test_pages_show_a_reference(recordings: Path) -> None:
+    for name in ("one", "deep/two"):
+        (Path("ref") / name).parent.mkdir(parents=True, exist_ok=True)
+        Alignment.from_starts([0.0, 0.15], ["h", "ow"], 0.4).to_textgrid(f"ref/{name}.TextGrid")
+    run("run", "model", recordings, "-o", "out", "--page", "--reference", "ref", "-q")
+    assert '"errors":[[0.2,0.2,50]]' in Path("out/deep/two.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--to", "textgrid,praat"], "no format 'praat'; choose from textgrid, json"),
+        (["--to", ","], "no format ''"),
+        (["--phones", "a", "--words", "b"], "give one of them"),
+        (["--words", "b"], "--words need a --dictionary"),
+        (["--reference", "ref"], "--reference is for the pages"),
+        (["--transcripts", "nowhere"], "no transcript of this name"),
+        (["-o", "model"], "this is a file; give a folder"),
+        (["-o", "recordings", "--to", "json,lab"], "lab files here would be read as transcripts"),
+    ],
+)
+def test_options_that_cannot_be_used(recordings: Path, options: list[str], message: str) -> None:
+    before = sorted(recordings.rglob("*"))
+    with pytest.raises(TrellisError, match=re.escape(message)):
+        invoke("run", "model", "recordings", "-o", "out", *options)
+    assert not Path("out").exists()
+    assert sorted(recordings.rglob("*")) == before
+
+
+def test_other_models_are_no_aligners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ModelFileError, match="no such file"):
+        invoke("run", tmp_path / "absent", tmp_path, "-o", tmp_path / "out")
+    monkeypatch.setattr("trellis.estimators.persistence.load", lambda path: [])
+    with pytest.raises(ModelFileError, match="m: holds a list, not an aligner"):
+        invoke("run", tmp_path / "m", tmp_path, "-o", tmp_path / "out")
+
+
+def test_errors_are_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*TRELLIS, "align", "evaluate", str(tmp_path), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("trellis: error: ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> Path:
+    for i in range(4):
+        reference = Alignment.from_starts([0.0, 0.1, 0.3, 0.6], ["sil", "t", "a", "sil"], 1.0)
+        for name, shift in (("ref", 0.0), ("hyp", 0.012), ("other", 0.003 * i)):
+            (tmp_path / name).mkdir(exist_ok=True)
+            starts = reference.starts + shift * (reference.starts > 0)
+            made = Alignment.from_starts(starts, reference.labels, 1.0)
+            made.write(tmp_path / name / f"u{i}.{'TextGrid' if name == 'ref' else 'json'}")
+    return tmp_path
+
+
+def test_evaluate(judged: Path) -> None:
+    text = run("evaluate", judged / "ref", judged / "hyp")
+    assert text.startswith("12 boundaries in 4 recordings\n")
+    rows = [line.split() for line in text.splitlines()]
+    assert ["10", "ms", "0.0", "%", "0.0", "to", "0.0", "100.0", "%", "100.0", "to", "100.0"] in rows
+    assert ["bias", "+12.0", "ms", "+12.0", "to", "+12.0"] in rows
+    again = json.loads(run("evaluate", judged / "ref", judged / "hyp", "--json"))
+    assert again["within_ms"]["10"]["value"] == 0
+    assert again["within_ms"]["20"]["value"] == 1
+    assert again["bias_ms"]["value"] == pytest.approx(12)
+
+
+def test_evaluate_by_class(judged: Path) -> None:
+    text = run("evaluate", judged / "ref", judged / "hyp", "--by-class", "--side", "pair")
+    assert re.search(r"vowel\|silence +4 +0\.0 +100\.0", text)
+    figures = json.loads(run("evaluate", judged / "ref", judged / "hyp", "--by-class", "--json"))
+    assert set(figures["by_class"]) == {"vowel", "stop", "silence"}
+    rows = list(csv.DictReader(io.StringIO(run("evaluate", judged / "ref", judged / "hyp", "--csv"))))
+    assert next(r["value"] for r in rows if r["figure"] == "within_20_ms") == "1.0"
+    with pytest.raises(UnsupportedError, match="give one of them"):
+        invoke("evaluate", judged / "ref", judged / "hyp", "--csv", "--json")
+
+
+def test_evaluate_two_systems(judged: Path) -> None:
+    text = run("evaluate", judged / "ref", judged / "hyp", "--against", judged / "other")
+    assert "compared on 12 boundaries in 4 recordings" in text
+    assert re.search(r"mean +12\.0 ms +4\.5 ms +\+7\.5 ms +\+\d\.\d to \+\d+\.\d +\*", text)
+
+
+def test_evaluate_lists_what_it_leaves_out(judged: Path) -> None:
+    Alignment.from_starts([0.0], ["t"], 1.0).to_json(judged / "hyp" / "u3.json")
+    result = invoke("evaluate", judged / "ref", judged / "hyp")
+    assert result.exit_code == 0
+    assert "u3: 2 phones in the reference, 1 in the hypothesis" in result.stderr
+    assert result.stdout.startswith("9 boundaries in 3 recordings")
+
+
+def test_training_options_are_those_of_the_aligner(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from trellis.speech import aligner
+
+    seen: dict[str, Any] = {}
+
+    class Recorder:
+        status_ = "converged"
+
+        def __init__(self, *values: Any, **options: Any) -> None:
+            bound = inspect.signature(real.__init__).bind(self, *values, **options)
+            seen.update(bound.arguments)
+
+        def fit(self, corpus: Any, progress: Any) -> None:
+            seen["ids"] = [u.id for u in corpus]
+
+        def save(self, path: str) -> None:
+            Path(path).write_text("model")
+
+    real = aligner.Aligner
+    monkeypatch.setattr(aligner, "Aligner", Recorder)
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for name in ("a", "b"):
+        write_wav(folder / f"{name}.wav", 1.0)
+        Alignment.from_starts([0.0, 0.5], ["t", "a"], 1.0).to_textgrid(folder / f"{name}.TextGrid")
+    options = ["--loss", "tau_insensitive", "--tau", 15, "--epsilon", 1.1, "--fold", "broad", "--seed", 3]
+    options += ["--features", "classifier, duration", "--step", 5, "--no-refine", "--phone-tier", "phones"]
+    result = invoke("train", folder, "-o", tmp_path / "m", *options)
+    assert result.exit_code == 0, result.output
+    assert "converged\n2 recordings, 0.0 minutes of sound" in result.stderr
+    assert seen["ids"] == ["a", "b"]
+    assert (seen["loss"], seen["tau_ms"], seen["epsilon"]) == ("tau_insensitive", 15, 1.1)
+    assert (seen["fold"], seen["random_state"], seen["step_ms"]) == ("broad", 3, 5)
+    assert (seen["features"], seen["refine"]) == (["classifier", "duration"], False)
+    (folder / "b.wav").unlink()
+    with pytest.raises(DataError, match="no recording called b"):
+        invoke("train", folder, "-o", tmp_path / "n")
+    assert not (tmp_path / "n").exists()
+    result = invoke("train", folder, "-o", tmp_path / "n", "--skip-bad", "--format", "textgrid")
+    assert "left out" in result.stderr
+    assert seen["ids"] == ["a"]
+    with pytest.raises(UnsupportedError, match="--split means nothing to a corpus of textgrids"):
+        invoke("train", folder, "-o", tmp_path / "n", "--split", "train")
+    with pytest.raises(DataError, match="does not exist; give the path of a file"):
+        invoke("train", folder, "-o", tmp_path / "no" / "m")
