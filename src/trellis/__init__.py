@@ -12,6 +12,8 @@ __version__ = "0.1.0"
 
 # public name -> module that defines it (a module stands for itself)
 _EXPORTS = {
+    "BayesianNetwork": "trellis.bayesnet.network",
+    "FactorGraph": "trellis.bayesnet.factor_graph",
     "HMM": "trellis.estimators.hmm",
     "IOHMM": "trellis.estimators.io_hmm",
     "MEMM": "trellis.estimators.memm",
@@ -32,7 +34,9 @@ __all__ = [
     "HMM",
     "IOHMM",
     "MEMM",
+    "BayesianNetwork",
     "ChainScores",
+    "FactorGraph",
     "LinearGaussian",
     "SequenceLabeler",
     "Sequences",
@@ -48,6 +52,8 @@ __all__ = [
 
 if TYPE_CHECKING:
     from trellis import emissions, losses, metrics, objectives, solvers
+    from trellis.bayesnet.factor_graph import FactorGraph
+    from trellis.bayesnet.network import BayesianNetwork
     from trellis.data.sequences import Sequences
     from trellis.estimators.hmm import HMM
     from trellis.estimators.io_hmm import IOHMM

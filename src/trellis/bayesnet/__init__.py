@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from trellis.bayesnet.builders import Network
+from trellis.bayesnet.factor_graph import FactorGraph
 from trellis.bayesnet.network import BayesianNetwork
 
-__all__ = ["BayesianNetwork"]
+__all__ = ["BayesianNetwork", "FactorGraph", "Network"]

@@ -12,13 +12,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trellis.bayesnet.variables import IntArray, Variables, numbered_states
 from trellis.errors import DataError
 from trellis.inference.factors import Table
+from trellis.storage import PathLike
 
 if TYPE_CHECKING:
     from trellis.bayesnet.network import BayesianNetwork
+
+State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
 
 class FactorGraph:
@@ -27,7 +31,8 @@ class FactorGraph:
     Parameters
     ----------
     cardinalities : the number of states of each variable.
-    factors : pairs ``(variables, values)``: names or numbers of variables, and an array with one axis for each.
+    factors : pairs ``(variables, values)``: names or numbers of variables, and an array with one axis for
+        each.
     names : names of the variables; ``x0``, ``x1``, ... if left out.
     states : names of the states of each variable; ``0``, ``1``, ... if left out.
     """
@@ -46,8 +51,8 @@ class FactorGraph:
         states = [numbered_states(size) for size in sizes] if states is None else list(states)
         if len(names) != len(sizes) or [len(values) for values in states] != sizes:
             raise DataError(
-                f"there are {len(sizes)} cardinalities, {len(names)} names and {len(states)} lists of states; "
-                "give one of each for every variable, with as many states as its cardinality"
+                f"there are {len(sizes)} cardinalities, {len(names)} names and {len(states)} lists of "
+                "states; give one of each for every variable, with as many states as its cardinality"
             )
         self.variables = Variables(names, states)
         self._factors = tuple(
@@ -82,6 +87,56 @@ class FactorGraph:
         """The factor graph whose factors are the tables of a Bayesian network; its Z is 1."""
         return cls(network.cardinalities, network.factors(), network.names, network.states)
 
+    def to_network(self) -> BayesianNetwork:
+        """A Bayesian network with the same distribution: see :mod:`trellis.bayesnet.conversions`."""
+        from trellis.bayesnet.conversions import network_from_graph
+
+        return network_from_graph(self)
+
+    def to_networkx(self) -> Any:
+        """The bipartite ``networkx.Graph`` of variables and factors."""
+        from trellis.bayesnet.networkx_form import graph_to_networkx
+
+        return graph_to_networkx(self)
+
+    def draw(self, path: PathLike) -> None:
+        """A picture (``.png``, ``.svg``, ``.pdf``) or its Graphviz text (``.dot``)."""
+        from trellis.bayesnet.drawing import draw_graph
+
+        draw_graph(self, path)
+
+    # -- files ------------------------------------------------------------------------------------------
+
+    @classmethod
+    def read(cls, path: PathLike, *, encoding: str = "utf-8") -> FactorGraph:
+        """Read a ``.uai``, ``.fg`` (libDAI) or ``.bif`` file, which may be gzipped."""
+        from trellis.bayesnet.formats import read_graph
+
+        return read_graph(path, encoding=encoding)
+
+    def write(self, path: PathLike) -> None:
+        """Write a ``.uai`` file of the kind MARKOV; the format has no names."""
+        from trellis.bayesnet.formats import write_graph
+
+        write_graph(self, path)
+
+    def save(self, path: PathLike) -> None:
+        """Write a Trellis file, which :func:`trellis.load` reads."""
+        from trellis.estimators.persistence import save
+
+        save(self, path)
+
+    def to_state(self) -> State:
+        from trellis.bayesnet.state import graph_to_state
+
+        return graph_to_state(self)
+
+    @classmethod
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FactorGraph:
+        from trellis.bayesnet.state import graph_from_state
+
+        return graph_from_state(meta, arrays)
+
     def __repr__(self) -> str:
         return f"FactorGraph({len(self.names)} variables, {len(self._factors)} factors)"
 
@@ -109,7 +164,7 @@ def _size(variable: int, size: Any) -> int:
 
 def _checked(variables: Variables, number: int, factor: Table | tuple[Any, Any]) -> Table:
     """The factor with its variables as numbers and its values as an array that cannot be written to."""
-    scope, values = (factor.variables, factor.values) if isinstance(factor, Table) else factor
+    scope, values = factor
     listed = [scope] if isinstance(scope, str | int) else list(scope)
     indices = tuple(variables.index(v) if isinstance(v, str) else int(v) for v in listed)
     outside = [i for i in indices if not 0 <= i < len(variables)]
@@ -123,7 +178,7 @@ def _checked(variables: Variables, number: int, factor: Table | tuple[Any, Any])
     shape = tuple(len(variables.states[i]) for i in indices)
     if array.shape != shape:
         raise DataError(f"factor {number} has shape {array.shape} and needs {shape}, as its variables say")
-    if not (array >= 0).all() or np.isinf(array).any():
+    if array.size and not (array.min() >= 0 and array.max() < np.inf):  # also False for NaN
         raise DataError(f"factor {number} has values that are negative or not finite; factors are weights")
     array.setflags(write=False)
     return Table(indices, array)

@@ -9,7 +9,6 @@ Each question to a network is answered by a module of its own, to which the meth
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -18,16 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.bayesnet.graph import DirectedGraph, directed_graph, find_cycle, topological_order
-from trellis.bayesnet.tables import TOLERANCE, FloatArray, NetworkError, checked_table, uniform_table
+from trellis.bayesnet.tables import (
+    FILE_TOLERANCE,
+    TOLERANCE,
+    FloatArray,
+    NetworkError,
+    checked_table,
+    uniform_table,
+)
 from trellis.bayesnet.variables import IntArray, States, Variables
 from trellis.errors import DataError
+from trellis.storage import PathLike
 
 if TYPE_CHECKING:
     from trellis.bayesnet.factor_graph import FactorGraph
-    from trellis.bayesnet.separation import Separation
+    from trellis.bayesnet.separation import Independence
+    from trellis.bayesnet.separation_paths import Separation
     from trellis.inference.factors import Table
 
-PathLike = str | os.PathLike[str]
+State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
 
 class BayesianNetwork:
@@ -37,9 +45,9 @@ class BayesianNetwork:
     ----------
     states : the names of the states of each variable; its order is the order of the variables.
     parents : the parents of each variable; a variable that is left out has none.
-    tables : the table of each variable, an array of shape (states of parent 1, ..., states of the variable) or a
-        dictionary from the states of the parents to rows (:mod:`trellis.bayesnet.tables`); "uniform" makes all
-        rows uniform, as a start for learning.
+    tables : the table of each variable, an array of shape (states of parent 1, ..., its own states) or a
+        dictionary from the states of the parents to rows (:mod:`trellis.bayesnet.tables`); "uniform" makes
+        all rows uniform, as a start for learning.
     tolerance : by how much the sum of a row may miss 1 before it is an error; rows are then normalised.
 
     :class:`~trellis.bayesnet.Network` is a way to write a network one variable at a time.
@@ -166,12 +174,71 @@ class BayesianNetwork:
         """The same variables and arrows with other tables, in the order of the variables."""
         return self.assemble(self.variables, self._parents, tables)
 
+    # -- files and other forms --------------------------------------------------------------------------
+
+    @classmethod
+    def read(
+        cls, path: PathLike, *, tolerance: float = FILE_TOLERANCE, encoding: str = "utf-8"
+    ) -> BayesianNetwork:
+        """Read a ``.bif`` or ``.uai`` file, which may be gzipped; its rows are normalised."""
+        from trellis.bayesnet.formats import read_network
+
+        return read_network(path, tolerance=tolerance, encoding=encoding)
+
+    def write(self, path: PathLike) -> None:
+        """Write a ``.bif`` or ``.uai`` file; the latter has no names."""
+        from trellis.bayesnet.formats import write_network
+
+        write_network(self, path)
+
+    def save(self, path: PathLike) -> None:
+        """Write a Trellis file, which :func:`trellis.load` reads."""
+        from trellis.estimators.persistence import save
+
+        save(self, path)
+
+    def to_state(self) -> State:
+        from trellis.bayesnet.state import network_to_state
+
+        return network_to_state(self)
+
+    @classmethod
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> BayesianNetwork:
+        from trellis.bayesnet.state import network_from_state
+
+        return network_from_state(meta, arrays)
+
+    @classmethod
+    def from_networkx(cls, graph: Any) -> BayesianNetwork:
+        """A network from a ``networkx.DiGraph``: see :mod:`trellis.bayesnet.networkx_form`."""
+        from trellis.bayesnet.networkx_form import network_from_networkx
+
+        return network_from_networkx(graph)
+
+    def to_networkx(self) -> Any:
+        """A ``networkx.DiGraph`` with states, parents and tables as attributes."""
+        from trellis.bayesnet.networkx_form import network_to_networkx
+
+        return network_to_networkx(self)
+
+    def to_factor_graph(self) -> FactorGraph:
+        """The factor graph whose factors are the tables."""
+        from trellis.bayesnet.factor_graph import FactorGraph
+
+        return FactorGraph.from_network(self)
+
+    def draw(self, path: PathLike, *, observed: str | Iterable[str] = ()) -> None:
+        """A picture (``.png``, ``.svg``, ``.pdf``) or its Graphviz text (``.dot``)."""
+        from trellis.bayesnet.drawing import draw_network
+
+        draw_network(self, path, observed=observed)
+
     # -- questions: independence ------------------------------------------------------------------------
 
     def d_separated(
         self, x: str | Iterable[str], y: str | Iterable[str], given: str | Iterable[str] = ()
     ) -> bool:
-        """Whether the arrows alone make ``x`` and ``y`` independent given ``given``; names or lists of names."""
+        """Whether the arrows alone make ``x`` and ``y`` independent given ``given``; names or lists."""
         from trellis.bayesnet.separation import d_separated
 
         return d_separated(self, x, y, given)
@@ -185,9 +252,40 @@ class BayesianNetwork:
         max_paths: int = 20,
     ) -> Separation:
         """Each path between ``x`` and ``y`` with the node that blocks it, or what opens its nodes."""
-        from trellis.bayesnet.separation import explain_separation
+        from trellis.bayesnet.separation_paths import explain_separation
 
         return explain_separation(self, x, y, given, max_paths=max_paths)
+
+    def markov_blanket(self, name: str) -> list[str]:
+        """Parents, children and the children's other parents."""
+        from trellis.bayesnet.separation import markov_blanket
+
+        return markov_blanket(self, name)
+
+    def minimal_separator(
+        self,
+        x: str | Iterable[str],
+        y: str | Iterable[str],
+        *,
+        include: str | Iterable[str] = (),
+        within: str | Iterable[str] | None = None,
+    ) -> list[str] | None:
+        """A set that d-separates ``x`` and ``y`` with no member to spare; None if nothing separates them."""
+        from trellis.bayesnet.separation import minimal_separator
+
+        return minimal_separator(self, x, y, include=include, within=within)
+
+    def independencies(self, *, max_given: int | None = None) -> list[Independence]:
+        """All pairs with all sets of variables that d-separate them, in small networks."""
+        from trellis.bayesnet.separation import independencies
+
+        return independencies(self, max_given=max_given)
+
+    def moral_graph(self) -> dict[str, list[str]]:
+        """The neighbours of each variable once parents are joined and arrows lose their heads."""
+        from trellis.bayesnet.separation import moral_graph
+
+        return moral_graph(self)
 
     # -- questions: probabilities -----------------------------------------------------------------------
 
@@ -225,7 +323,7 @@ class BayesianNetwork:
     # -- data -------------------------------------------------------------------------------------------
 
     def fit(self, frame: Any, **options: Any) -> Any:
-        """A network with the same arrows and tables learned from data: see :mod:`trellis.bayesnet.learning`."""
+        """A network with the same arrows, its tables learned: see :mod:`trellis.bayesnet.learning`."""
         from trellis.bayesnet.learning import fit
 
         return fit(self, frame, **options)

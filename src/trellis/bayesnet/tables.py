@@ -1,9 +1,9 @@
 """Conditional probability tables: from what users write to one array per variable, and its checks.
 
-The table of a variable has the shape ``(states of parent 1, ..., states of parent m, states of the variable)``:
-each row along the last axis is a distribution. Users may write the array, or a dictionary from the states of
-the parents (a tuple, or one state if there is one parent) to rows; a row is a list in the order of the
-states, or a dictionary from state to probability, where states that are left out have probability zero.
+The table of a variable has the shape ``(states of parent 1, ..., states of parent m, its own states)``: each
+row along the last axis is a distribution. Users may write the array, or a dictionary from the states of the
+parents (a tuple, or one state if there is one parent) to rows; a row is a list in the order of the states,
+or a dictionary from state to probability, where states that are left out have probability zero.
 
 A row may miss a sum of 1 by at most a tolerance, and is then divided by its sum. A row that is off by no
 more than rounding (1e-12) stays as it is, bit for bit, so that writing and reading change nothing.
@@ -23,14 +23,19 @@ from trellis.errors import DataError
 FloatArray = NDArray[np.float64]
 ROUNDING = 1e-12
 TOLERANCE = 1e-6
+FILE_TOLERANCE = 1e-3 + 1e-9  # files round their numbers: three times 0.333 is a row of theirs
 
 
 class NetworkError(DataError):
-    """Something is wrong with one variable of a network; readers of files add the line that defines it."""
+    """Something is wrong with one variable of a network, perhaps with one row of its table.
 
-    def __init__(self, message: str, variable: int) -> None:
+    Readers of files add the line. ``row`` counts the rows of the table, the last parent changing fastest; -1
+    is no row in particular.
+    """
+
+    def __init__(self, message: str, variable: int, row: int = -1) -> None:
         super().__init__(message)
-        self.variable = variable
+        self.variable, self.row = variable, row
 
 
 def checked_table(
@@ -141,13 +146,15 @@ def _bad_row(
     variables: Variables, variable: int, parents: Sequence[int], table: FloatArray, tolerance: float
 ) -> NetworkError:
     sums = table.sum(axis=-1)
-    negative = ~(table >= 0).all(axis=-1)
-    bad = negative | ~(np.abs(sums - 1.0) <= tolerance)
-    place = tuple(np.argwhere(bad)[0].tolist())
-    where = f" given {configuration(variables, parents, place)}" if parents else ""
-    row = f"the row of {variables.names[variable]!r}{where}"
+    negative = np.asarray(~(table >= 0).all(axis=-1))
+    bad = np.asarray(negative | ~(np.abs(sums - 1.0) <= tolerance))
+    number = int(np.argmax(bad))
+    place = np.unravel_index(number, bad.shape)
+    where = f" given {configuration(variables, parents, [int(code) for code in place])}" if parents else ""
     if np.isnan(table[place]).any():
-        return NetworkError(f"{row} holds NaN; give it probabilities", variable)
-    if negative[place]:
-        return NetworkError(f"{row} holds {table[place].min():g}; probabilities are not negative", variable)
-    return NetworkError(f"{row} sums to {sums[place]:.9g} instead of 1; correct its probabilities", variable)
+        wrong = "holds NaN; give it probabilities"
+    elif negative[place]:
+        wrong = f"holds {table[place].min():g}; probabilities are not negative"
+    else:
+        wrong = f"sums to {sums[place]:.9g} instead of 1; correct its probabilities"
+    return NetworkError(f"the row of {variables.names[variable]!r}{where} {wrong}", variable, number)

@@ -115,7 +115,7 @@ def state_name(state: Any) -> str:
     if isinstance(state, Integral):
         return str(int(state))
     if isinstance(state, Real) and float(state).is_integer():
-        return str(int(state))
+        return str(int(float(state)))
     return str(state)
 
 

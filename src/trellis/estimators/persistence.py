@@ -18,6 +18,8 @@ from trellis.errors import ModelFileError, TrellisError, UnsupportedError
 
 # kind, which is the name of the class -> the module that defines it
 _KINDS = {
+    "BayesianNetwork": "trellis.bayesnet.network",
+    "FactorGraph": "trellis.bayesnet.factor_graph",
     "HMM": "trellis.estimators.hmm",
     "LinearGaussian": "trellis.estimators.kalman",
     "IOHMM": "trellis.estimators.io_hmm",

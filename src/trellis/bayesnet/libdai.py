@@ -1,0 +1,60 @@
+"""The factor graph format of libDAI (``.fg``), read only.
+
+    2                       factors; comments begin with #
+                            each factor:
+    2                       how many variables
+    0 4                     their labels
+    2 2                     their cardinalities
+    4                       how many values follow; all others are zero
+    0 1.5                   place and value, the *first* variable changing fastest
+
+Variables are sorted by their labels and called ``x`` and the label.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+
+from trellis.bayesnet.factor_graph import FactorGraph
+from trellis.bayesnet.word_reader import WordReader
+from trellis.data.streams import Source, read_utf8, source_name
+
+_COMMENT = re.compile(r"#[^\n]*")
+_MOST_VALUES = 2**27  # of one factor: it is stored whole, and a short file can ask for any size
+
+
+def read_fg(source: Source, *, encoding: str = "utf-8") -> FactorGraph:
+    """The factor graph in a file of libDAI."""
+    text = _COMMENT.sub("", read_utf8(source, encoding).decode())
+    reader = WordReader(source_name(source), text)
+    sizes: dict[int, int] = {}
+    factors = []
+    for _ in range(reader.count("the number of factors")):
+        start = reader.at
+        width = reader.count("the number of variables of a factor")
+        labels = [reader.count("the label of a variable") for _ in range(width)]
+        shape = [reader.count("the number of states of a variable") for _ in range(width)]
+        for label, size in zip(labels, shape, strict=True):
+            if sizes.setdefault(label, size) != size or size < 1:
+                raise reader.tokens.error(
+                    start,
+                    f"variable {label} has {size} states here and {sizes[label]} before, or none at all",
+                )
+        total = math.prod(shape)
+        if len(set(labels)) != width or total > _MOST_VALUES:
+            raise reader.tokens.error(start, f"this factor names a variable twice, or has {total:,} values")
+        values = np.zeros(total)
+        for _ in range(reader.count("the number of values of a factor")):
+            place = reader.count("the place of a value", below=total)
+            values[place] = reader.numbers(1)[0]
+        factors.append((labels, values.reshape(shape, order="F")))
+    reader.end()
+    order = {label: i for i, label in enumerate(sorted(sizes))}
+    return FactorGraph(
+        [sizes[label] for label in order],
+        [([order[label] for label in labels], values) for labels, values in factors],
+        names=[f"x{label}" for label in order],
+    )

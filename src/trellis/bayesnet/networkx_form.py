@@ -1,0 +1,73 @@
+"""Networks and factor graphs as networkx graphs, and networks back from them (extra ``graph``).
+
+A network becomes a ``DiGraph`` whose nodes have the attributes ``states``, ``parents`` (in the order of the
+axes of the table) and ``table``. A factor graph becomes a bipartite ``Graph`` of variables and of factors
+``("factor", number)`` with ``values`` and ``variables``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trellis.bayesnet.factor_graph import FactorGraph
+from trellis.bayesnet.network import BayesianNetwork
+from trellis.errors import DataError, MissingExtraError
+
+
+def network_to_networkx(network: BayesianNetwork) -> Any:
+    """A ``DiGraph`` with everything that the network has."""
+    graph = _networkx().DiGraph()
+    for i, name in enumerate(network.names):
+        graph.add_node(
+            name,
+            states=network.states[i],
+            parents=tuple(network.parents_of(name)),
+            table=network.tables[i],
+        )
+    graph.add_edges_from((parent, name) for name in network.names for parent in network.parents_of(name))
+    return graph
+
+
+def network_from_networkx(graph: Any) -> BayesianNetwork:
+    """A network from a ``DiGraph``; where no node has a table, all tables are uniform.
+
+    Nodes without ``states`` have the states "no" and "yes". ``parents`` only orders the axes of the table, as
+    the order in which arrows were added does where it is missing.
+    """
+    if not graph.is_directed() or graph.is_multigraph():
+        raise DataError("expected a networkx.DiGraph: arrows with a direction, at most one between two nodes")
+    states, parents, tables = {}, {}, {}
+    for node, attributes in graph.nodes(data=True):
+        name = str(node)
+        if name in states:
+            raise DataError(f"two nodes are written as {name!r}; give them different names")
+        states[name] = attributes.get("states", ("no", "yes"))
+        above = [str(parent) for parent in graph.predecessors(node)]
+        parents[name] = [str(parent) for parent in attributes.get("parents", above)]
+        if sorted(parents[name]) != sorted(above):
+            raise DataError(f"the attribute 'parents' of {name!r} and the arrows into it do not agree")
+        if "table" in attributes:
+            tables[name] = attributes["table"]
+    return BayesianNetwork(states, parents, tables or "uniform")
+
+
+def graph_to_networkx(graph: FactorGraph) -> Any:
+    """The bipartite graph of variables and factors."""
+    result = _networkx().Graph()
+    for name, states in zip(graph.names, graph.states, strict=True):
+        result.add_node(name, bipartite=0, states=states)
+    for number, factor in enumerate(graph.factors()):
+        scope = tuple(graph.names[v] for v in factor.variables)
+        result.add_node(("factor", number), bipartite=1, variables=scope, values=factor.values)
+        result.add_edges_from((("factor", number), name) for name in scope)
+    return result
+
+
+def _networkx() -> Any:
+    try:
+        import networkx
+    except ImportError as error:
+        raise MissingExtraError(
+            "this needs networkx, which is not installed; run: pip install 'trellis-learn[graph]'"
+        ) from error
+    return networkx

@@ -1,0 +1,108 @@
+"""A layered graph painted by matplotlib, as bytes of a picture."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from trellis.bayesnet.layout import Point, layered
+from trellis.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from trellis.bayesnet.drawing import Line, Mark
+
+_HEIGHT = 0.42  # of an ellipse; layers are 1 apart
+_SQUARE = 0.16
+_INCHES = 0.85  # per unit
+
+
+def painted(marks: Sequence[Mark], lines: Sequence[Line], kind: str) -> bytes:
+    """The picture as ``kind`` ("png", "svg" or "pdf")."""
+    try:
+        from matplotlib import rc_context
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError(
+            "pictures need Graphviz (the program dot) or matplotlib, and neither is installed; "
+            "run: pip install 'trellis-learn[plot]'"
+        ) from error
+    widths = [_SQUARE if mark.square else max(0.55, 0.3 + 0.115 * len(mark.label)) for mark in marks]
+    layout = layered(widths, [(line.tail, line.head) for line in lines])
+    across = [x for x, _ in layout.places] or [0.0]
+    rows = [y for _, y in layout.places] or [0.0]
+    left, right = min(across) - max(widths, default=1.0), max(across) + max(widths, default=1.0)
+    bottom, top = min(rows) - 0.5, max(rows) + 0.5
+    figure = Figure(figsize=(_INCHES * (right - left), _INCHES * (top - bottom)))
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
+    axes.axis("off")
+    for line, route in zip(lines, layout.routes, strict=True):
+        ends = (_size(marks[line.tail], widths[line.tail]), _size(marks[line.head], widths[line.head]))
+        _paint_line(axes, line, route, ends)
+    for mark, place, width in zip(marks, layout.places, widths, strict=True):
+        _paint_mark(axes, mark, place, width)
+    content = io.BytesIO()
+    # a fixed salt and no date: the same network gives the same bytes
+    with rc_context({"svg.hashsalt": "trellis"}):
+        figure.savefig(content, format=kind, dpi=160, metadata={} if kind == "png" else _no_date(kind))
+    return content.getvalue()
+
+
+def _paint_mark(axes: Any, mark: Mark, place: Point, width: float) -> None:
+    from matplotlib.patches import Ellipse, Rectangle
+
+    style: dict[str, Any] = {"facecolor": mark.fill, "edgecolor": mark.line, "linewidth": 1.4, "zorder": 2}
+    if mark.square:
+        corner = (place[0] - _SQUARE / 2, place[1] - _SQUARE / 2)
+        axes.add_patch(Rectangle(corner, _SQUARE, _SQUARE, **style))
+    else:
+        axes.add_patch(Ellipse(place, width, _HEIGHT, **style))
+        axes.text(*place, mark.label, ha="center", va="center", fontsize=9, color="#30343b", zorder=3)
+
+
+def _paint_line(axes: Any, line: Line, route: list[Point], ends: tuple[Point, Point]) -> None:
+    """A smooth line from the rim of one node to the rim of another: vertical where it crosses a layer."""
+    from matplotlib.patches import FancyArrowPatch
+    from matplotlib.path import Path
+
+    points = [_rim(route[0], route[1], ends[0]), *route[1:-1], _rim(route[-1], route[-2], ends[1])]
+    vertices, codes = [points[0]], [Path.MOVETO]
+    if len(points) == 2:
+        vertices.append(points[1])
+        codes.append(Path.LINETO)
+    else:
+        for (x0, y0), (x1, y1) in pairwise(points):
+            middle = (y0 + y1) / 2
+            vertices += [(x0, middle), (x1, middle), (x1, y1)]
+            codes += [Path.CURVE4] * 3
+    axes.add_patch(
+        FancyArrowPatch(
+            path=Path(vertices, codes),
+            arrowstyle="-|>" if line.arrow else "-",
+            mutation_scale=10,
+            linewidth=line.width,
+            color=line.colour,
+            fill=line.arrow,
+            zorder=1,
+        )
+    )
+
+
+def _size(mark: Mark, width: float) -> Point:
+    return (_SQUARE, _SQUARE) if mark.square else (width, _HEIGHT)
+
+
+def _rim(centre: Point, towards: Point, size: Point) -> Point:
+    """Where the line from the centre of an ellipse to a point leaves it."""
+    dx, dy = towards[0] - centre[0], towards[1] - centre[1]
+    radius = math.hypot(2 * dx / size[0], 2 * dy / size[1]) or 1.0
+    return centre[0] + dx / radius, centre[1] + dy / radius
+
+
+def _no_date(kind: str) -> dict[str, None]:
+    return {"Date": None} if kind == "svg" else {"CreationDate": None}
