@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from trellis.bayesnet.builders import Network
+from trellis.bayesnet.builders import Network, from_hmm, full_bayes, markov_chain, naive_bayes
 from trellis.bayesnet.factor_graph import FactorGraph
 from trellis.bayesnet.network import BayesianNetwork
+from trellis.bayesnet.uai import read_evidence, write_evidence
 
-__all__ = ["BayesianNetwork", "FactorGraph", "Network"]
+__all__ = [
+    "BayesianNetwork",
+    "FactorGraph",
+    "Network",
+    "from_hmm",
+    "full_bayes",
+    "markov_chain",
+    "naive_bayes",
+    "read_evidence",
+    "write_evidence",
+]

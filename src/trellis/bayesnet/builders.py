@@ -11,7 +11,7 @@ Tables that are not given are uniform, as a start for learning.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,9 +19,10 @@ from numpy.typing import ArrayLike, NDArray
 from trellis.bayesnet.network import BayesianNetwork
 from trellis.bayesnet.tables import TOLERANCE
 from trellis.bayesnet.variables import Variables, numbered_states
-from trellis.emissions import Categorical
 from trellis.errors import DataError, UnsupportedError
-from trellis.estimators.hmm import HMM
+
+if TYPE_CHECKING:
+    from trellis.estimators.hmm import HMM
 
 FloatArray = NDArray[np.float64]
 
@@ -141,6 +142,8 @@ def from_hmm(
 
     ``y`` are the hidden states and ``x`` the symbols; their states are numbers unless names are given.
     """
+    from trellis.emissions import Categorical
+
     parameters = hmm.parameters()
     emission = parameters.emission
     if not isinstance(emission, Categorical) or emission.probabilities is None:

@@ -1,8 +1,8 @@
 """Pictures of networks: by Graphviz if its ``dot`` is there, otherwise by our own layout and matplotlib.
 
 The end of the file name says which kind of picture: ``.png``, ``.svg``, ``.pdf``, or ``.dot`` for the text
-that Graphviz reads. Observed variables are filled. In the picture of a separation, what is open is green and what
-is blocked is red.
+that Graphviz reads. Observed variables are filled. In the picture of a separation, what is open is green and
+what is blocked is red.
 """
 
 from __future__ import annotations

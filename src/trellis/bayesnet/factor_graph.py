@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.bayesnet.questions import Questions
 from trellis.bayesnet.variables import IntArray, Variables, numbered_states
 from trellis.errors import DataError
 from trellis.inference.factors import Table
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
 
-class FactorGraph:
+class FactorGraph(Questions):
     """Arbitrary factors over discrete variables.
 
     Parameters

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.bayesnet.graph import DirectedGraph, directed_graph, find_cycle, topological_order
+from trellis.bayesnet.questions import Questions
 from trellis.bayesnet.tables import (
     FILE_TOLERANCE,
     TOLERANCE,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
 
-class BayesianNetwork:
+class BayesianNetwork(Questions):
     """A Bayesian network over discrete variables.
 
     Parameters
@@ -286,39 +287,6 @@ class BayesianNetwork:
         from trellis.bayesnet.separation import moral_graph
 
         return moral_graph(self)
-
-    # -- questions: probabilities -----------------------------------------------------------------------
-
-    def query(
-        self,
-        targets: str | Sequence[str],
-        evidence: Mapping[str, Any] | None = None,
-        *,
-        method: str = "auto",
-        **options: Any,
-    ) -> Any:
-        """P(targets | evidence): see :func:`trellis.bayesnet.query.query`."""
-        from trellis.bayesnet.query import query
-
-        return query(self, targets, evidence, method=method, **options)
-
-    def mpe(self, evidence: Mapping[str, Any] | None = None, **options: Any) -> Any:
-        """The most probable assignment given the evidence: see :func:`trellis.bayesnet.query.mpe`."""
-        from trellis.bayesnet.query import mpe
-
-        return mpe(self, evidence, **options)
-
-    def predict(self, frame: Any, targets: str | Sequence[str] | None = None, **options: Any) -> Any:
-        """The most probable state of each target for each row of evidence: see :mod:`.frames`."""
-        from trellis.bayesnet.frames import predict
-
-        return predict(self, frame, targets, **options)
-
-    def predict_proba(self, frame: Any, targets: str | Sequence[str] | None = None, **options: Any) -> Any:
-        """P(target | row) for each row of evidence: see :mod:`trellis.bayesnet.frames`."""
-        from trellis.bayesnet.frames import predict_proba
-
-        return predict_proba(self, frame, targets, **options)
 
     # -- data -------------------------------------------------------------------------------------------
 

@@ -140,9 +140,12 @@ def write_uai(model: BayesianNetwork | FactorGraph, path: PathLike) -> None:
     _write(path, lines)
 
 
-def read_evidence(source: Source, variables: Variables, *, encoding: str = "utf-8") -> dict[str, str]:
+def read_evidence(
+    source: Source, model: BayesianNetwork | FactorGraph, *, encoding: str = "utf-8"
+) -> dict[str, str]:
     """The observed variables and their states in an ``.evid`` file, as ``query`` takes them."""
     reader = WordReader(source_name(source), read_utf8(source, encoding).decode())
+    variables = model.variables
     n_words = len(reader.words) - 1
     observed = reader.count("the number of observed variables")
     if observed == 1 and n_words != 3:  # one pair makes three words, so this is the number of samples
@@ -157,9 +160,9 @@ def read_evidence(source: Source, variables: Variables, *, encoding: str = "utf-
     return variables.decode(evidence)
 
 
-def write_evidence(path: PathLike, variables: Variables, evidence: Mapping[str, Any]) -> None:
-    """Write evidence for the ``.uai`` file of the same variables."""
-    coded = variables.encode(evidence)
+def write_evidence(path: PathLike, model: BayesianNetwork | FactorGraph, evidence: Mapping[str, Any]) -> None:
+    """Write evidence for the ``.uai`` file of the same model."""
+    coded = model.variables.encode(evidence)
     _write(path, [" ".join(map(str, (len(coded), *(number for pair in coded.items() for number in pair))))])
 
 
