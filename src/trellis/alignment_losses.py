@@ -5,10 +5,10 @@ With reference starts y_k of K nodes and predicted starts y'_k, all in frames:
     TauAlignment     (1/K) |{k : |y_k - y'_k| > tau}|
     TauInsensitive   (1/K) sum_k max(|y_k - y'_k| - tau, 0)
 
-``tau`` is any number of frames that is not negative, and the reference may lie between frames: seconds divided
-by the frame step, unrounded. The first boundary of a chain is fixed and costs the same on every path, and K
-counts it. In a graph with optional nodes the reference is NaN where a node has none: such nodes cost nothing
-and do not count in K, and a node that a path leaves out costs nothing either.
+``tau`` is any number of frames that is not negative, and the reference may lie between frames: seconds
+divided by the frame step, unrounded. The first boundary of a chain is fixed and costs the same on every
+path, and K counts it. In a graph with optional nodes the reference is NaN where a node has none: such nodes
+cost nothing and do not count in K, and a node that a path leaves out costs nothing either.
 """
 
 from __future__ import annotations

@@ -1,19 +1,20 @@
 # mypy: allow-untyped-defs
 """Segmentations without the rate term, in O(P T L): forward, backward, trace, expected parts.
 
-(+) is the maximum or log-sum-exp, by ``mode``; p < i runs over the predecessors of node i. ``into`` is the total
-of all that comes before a segment of node i that starts at s, with its boundary score; ``until`` of all that
-ends with node i before frame e; ``onward`` of all that starts with node i at s, without its boundary score;
-``after`` of all that comes after node i has ended before e.
+(+) is the maximum or log-sum-exp, by ``mode``; p < i runs over the predecessors of node i. ``into`` is the
+total of all that comes before a segment of node i that starts at s, with its boundary score; ``until`` of
+all that ends with node i before frame e; ``onward`` of all that starts with node i at s, without its
+boundary score; ``after`` of all that comes after node i has ended before e.
 
     into[i, s]   = boundary[i, s] + (+)_p until[p, s]            0 for the beginning, at s = 0 only
     until[i, e]  = prefix[i, e] + (+)_l  into[i, e - l] - prefix[i, e - l] + duration[i, l]
     onward[i, s] = -prefix[i, s] + (+)_l  duration[i, l] + prefix[i, s + l] + after[i, s + l]
     after[i, e]  = (+)_{q: i before q} boundary[q, e] + onward[q, e]      (+) 0 if i is final and e = T
 
-Each sum over l is a convolution, computed for one l and all s at a time: such loops are SIMD. Everything stays
-inside the windows: node i starts at first[i]..last[i] and is shortest[i]..longest[i] frames long; first windows
-leave out what no allowed lengths before and after can reach, later ones what cannot score enough.
+Each sum over l is a convolution, computed for one l and all s at a time: such loops are SIMD. Everything
+stays inside the windows: node i starts at first[i]..last[i] and is shortest[i]..longest[i] frames long;
+first windows leave out what no allowed lengths before and after can reach, later ones what cannot score
+enough.
 """
 
 from __future__ import annotations
@@ -91,16 +92,17 @@ def feasible_windows(pred_indptr, pred, final, low, high, n_frames):
 
 
 @max_kernel
-def convolve(mode, forward, x, weight, first, last, shortest, longest, out):
-    """out[s + l] = (+)_l x[s] + weight[l] (forward), or out[s] = (+)_l x[s + l] + weight[l]; s = first..last.
+def convolve(mode, before, after, x, weight, first, last, shortest, longest, out):
+    """out[s + after l] = (+)_l x[s + before l] + weight[l] for s = first..last: with (before, after) = (0, 1)
+    from starts to ends, with (1, 0) from ends to starts.
 
     ``out`` is -inf beforehand. Log-sum-exp shifts by the maximum, so it takes two rounds."""
     size = out.shape[0]
     for length in range(shortest, longest + 1):
         stop = min(last + 1, size - length)
         if stop > first and weight[length] > -np.inf:
-            source = x[first:stop] if forward else x[first + length : stop + length]
-            target = out[first + length : stop + length] if forward else out[first:stop]
+            a, b = before * length, after * length
+            source, target = x[first + a : stop + a], out[first + b : stop + b]
             for k in range(source.shape[0]):
                 v = source[k] + weight[length]
                 target[k] = v if v > target[k] else target[k]
@@ -113,7 +115,7 @@ def convolve(mode, forward, x, weight, first, last, shortest, longest, out):
     for length in range(shortest, longest + 1):
         stop = min(last + 1, size - length)
         if stop > first and weight[length] > -np.inf:
-            a, b = (0, length) if forward else (length, 0)
+            a, b = before * length, after * length
             source, top = x[first + a : stop + a], shift[first + b : stop + b]
             exponent, terms = row[: stop - first], row_exp[: stop - first]
             sums = total[first + b : stop + b]
@@ -158,7 +160,7 @@ def plain_forward(mode, lattice, windows, into, until):
             into[i, s] += lattice.boundary[i, s]
             x[s] = into[i, s] - lattice.prefix[i, s]
         convolve(
-            mode, True, x, lattice.duration[i], first, last, windows.shortest[i], windows.longest[i], until[i]
+            mode, 0, 1, x, lattice.duration[i], first, last, windows.shortest[i], windows.longest[i], until[i]
         )
         for e in range(size):
             until[i, e] += lattice.prefix[i, e]
@@ -183,7 +185,8 @@ def plain_backward(mode, lattice, windows, onward, after):
             x[e] = after[i, e] + lattice.prefix[i, e]
         convolve(
             mode,
-            False,
+            1,
+            0,
             x,
             lattice.duration[i],
             first,
@@ -203,7 +206,7 @@ def plain_backward(mode, lattice, windows, onward, after):
 
 @kernel
 def plain_trace(lattice, windows, into, until, nodes, starts):
-    """The best path, last segment first: repeats the maxima along it; ties go to the first. Returns its size."""
+    """The best path, last segment first, from the maxima along it; ties go to the first. Returns its size."""
     n, size = into.shape
     e, node, size_of_path = size - 1, -1, 0
     best = -np.inf
@@ -272,7 +275,8 @@ def add_mass(p, length, mass, moments):
 def plain_rate(lattice, windows, until, onward, total, starts, ends, start_moments, end_moments):
     """Expected sum of (a l - b l')^2: given a boundary, the lengths on its two sides are independent.
 
-    sum over edges p -> i and s of  P(p, i, s) (a^2 E[l^2 | i, s] - 2 a b E[l | i, s] E[l' | p, s] + b^2 E[l'^2 | p, s])
+    sum over edges p -> i and frames s of
+        P(p, i, s) (a^2 E[l^2 | i, s] - 2 a b E[l | i, s] E[l' | p, s] + b^2 E[l'^2 | p, s])
     """
     n = until.shape[0]
     expected = 0.0

@@ -1,20 +1,13 @@
 # mypy: allow-untyped-defs
 """Segmentations with the rate term: tables over (end, length) of every node.
 
-    M[i, s, l]     = (+)_{p, l'} ended[p, s, l'] - r (a l - b l')^2         a = 1 / mean[i],  b = 1 / mean[p]
+    M[i, s, l]     = (+)_{p, l'} ended[p, s, l'] - r (a l - b l')^2        a = 1 / mean[i],  b = 1 / mean[p]
     ended[i, e, l] = M[i, e - l, l] + boundary[i, e - l] + prefix[i, e] - prefix[i, e - l] + duration[i, l]
 
-and ``rest`` likewise from behind. Expanding the square,
+and ``rest`` likewise from behind. The maximum or log-sum-exp over l' is :mod:`segment_pair_kernels`'.
 
-    max_l' v(l') - r (x - b l')^2  =  -r x^2 + max_l' (2 r b l') x + (v(l') - r b^2 l'^2),      x = a l,
-
-is the upper envelope of lines whose slopes are in order, for r of either sign: built and read in O(L), so the
-maximum takes O(P T L). Log-sum-exp takes O(P T L^2), as one matrix product per edge with the kernel
-exp(-r (a l - b l')^2 - c_l), c_l its largest exponent in the column; where a product nears underflow the entry
-is computed again in log space.
-
-The table of node i holds rows e = first + shortest .. last + longest and columns l = shortest .. longest of its
-window, end to end in one array; -inf where e - l is no start.
+The table of node i holds rows e = first + shortest .. last + longest and columns l = shortest .. longest of
+its window, end to end in one array; -inf where e - l is no start.
 """
 
 from __future__ import annotations
@@ -24,10 +17,9 @@ import math
 import numpy as np
 
 from trellis.inference.segment_kernels import BEGIN, MAX, SUM, either
+from trellis.inference.segment_pair_kernels import pair_max, pair_sum
 from trellis.numerics import kernel
 from trellis.numerics_kernels import exp_shifted, highest
-
-TINY = 1e-200  # a product below it may have lost terms to underflow
 
 
 @kernel
@@ -65,95 +57,6 @@ def shared_rows(windows, p, i):
     if windows.last[p] < windows.first[p]:
         return begin, begin
     return begin, max(begin, stop)
-
-
-@kernel
-def pair_max(v, from_length, b, to_length, a, r, out):
-    """out[k, y] = max_x v[k, x] - r (a (to_length + y) - b (from_length + x))^2, row by row.
-
-    Lines x < x' meet at position  b (l + l') / 2 + (v[x] - v[x']) / (2 r b (x' - x))."""
-    n, m = v.shape
-    # the envelope from left to right, entries 1..size: from where on it counts, its value, b l, and x
-    since, height, middle, line = np.empty(m + 1), np.empty(m + 1), np.empty(m + 1), np.empty(m + 1, np.int64)
-    inverse = np.empty(m)
-    for x in range(1, m):
-        inverse[x] = 1.0 / (2.0 * abs(r) * b * x)
-    for k in range(n):
-        row, size = v[k], 0
-        for q in range(m):
-            x = q if r >= 0.0 else m - 1 - q  # slopes 2 r b l' must rise
-            if row[x] == -np.inf:
-                continue
-            u, start = b * (from_length + x), -np.inf
-            while size > 0:
-                start = 0.5 * (u + middle[size]) + (height[size] - row[x]) * inverse[abs(x - line[size])]
-                if start > since[size]:
-                    break
-                size -= 1  # the last line is nowhere above both of its neighbours
-                start = -np.inf
-            size += 1
-            since[size], height[size], middle[size], line[size] = start, row[x], u, x
-        at = 1
-        for y in range(out.shape[1]):
-            position = a * (to_length + y)
-            while at < size and since[at + 1] <= position:
-                at += 1
-            d = position - middle[at]
-            out[k, y] = height[at] - r * d * d if size > 0 else -np.inf
-
-
-@kernel
-def pair_sum(v, from_length, b, to_length, a, r, out, squares):
-    """out[k, y] = log sum_x exp(v[k, x] - r d^2), d = a (to_length + y) - b (from_length + x); and the mean of
-    d^2 under these terms, unless ``squares`` is empty."""
-    n, m = v.shape
-    columns = out.shape[1]
-    square, weight, shift = np.empty((m, columns)), np.empty((m, columns)), np.full(columns, -np.inf)
-    for x in range(m):
-        for y in range(columns):
-            d = a * (to_length + y) - b * (from_length + x)
-            square[x, y] = d * d
-            shift[y] = max(shift[y], -r * d * d)
-    for x in range(m):
-        for y in range(columns):
-            weight[x, y] = math.exp(-r * square[x, y] - shift[y])
-    terms, top = np.empty((n, m)), np.empty(n)
-    for k in range(n):
-        top[k] = highest(v[k])
-        exp_shifted(v[k], top[k] if top[k] > -np.inf else 0.0, terms[k])
-    sums = np.dot(terms, weight)
-    with_squares = squares.shape[0] > 0
-    products = np.dot(terms, weight * square) if with_squares else sums
-    for k in range(n):
-        for y in range(columns):
-            if top[k] == -np.inf:
-                out[k, y] = -np.inf
-                if with_squares:
-                    squares[k, y] = 0.0
-            elif sums[k, y] > TINY:
-                out[k, y] = top[k] + shift[y] + math.log(sums[k, y])
-                if with_squares:
-                    squares[k, y] = products[k, y] / sums[k, y]
-            else:
-                out[k, y], mean = log_space(v[k], square[:, y], r)
-                if with_squares:
-                    squares[k, y] = mean
-
-
-@kernel
-def log_space(v, square, r):
-    """log sum_x exp(v - r square), and the mean of square."""
-    top = -np.inf
-    for x in range(v.shape[0]):
-        top = max(top, v[x] - r * square[x])
-    if top == -np.inf:
-        return top, 0.0
-    total, weighted = 0.0, 0.0
-    for x in range(v.shape[0]):
-        p = math.exp(v[x] - r * square[x] - top)
-        total += p
-        weighted += p * square[x]
-    return top + math.log(total), weighted / total
 
 
 @kernel
@@ -296,7 +199,7 @@ def rate_backward(mode, lattice, windows, offsets, ended, rest, best_of_edge):
 
 @kernel
 def rate_trace(lattice, windows, offsets, ended, nodes, starts):
-    """The best path, last segment first: repeats the maxima along it; ties go to the first. Returns its size."""
+    """The best path, last segment first, from the maxima along it; ties go to the first. Returns its size."""
     n, size = lattice.prefix.shape
     node, length, best, e = BEGIN, 0, -np.inf, size - 1
     for i in range(n):
@@ -332,7 +235,8 @@ def rate_trace(lattice, windows, offsets, ended, nodes, starts):
 
 @kernel
 def rate_parts(windows, offsets, ended, rest, squares, total, starts, ends, lengths):
-    """Expected parts; returns the expected sum of (a l - b l')^2.      p(i, e, l) = exp(ended + rest - total)"""
+    """Expected parts, with p(i, e, l) = exp(ended + rest - total); returns the expected sum of
+    (a l - b l')^2."""
     expected = 0.0
     for i in range(starts.shape[0]):
         first, low = windows.first[i], windows.shortest[i]
@@ -357,7 +261,7 @@ def rate_parts(windows, offsets, ended, rest, squares, total, starts, ends, leng
 def best_by_start(windows, offsets, ended, rest, best):
     """best[i, s] = max_l ended + rest: the best path on which node i starts at s."""
     for i in range(best.shape[0]):
-        first, low = windows.first[i], windows.shortest[i]
+        first = windows.first[i]
         u, v = table_of(ended, offsets, windows, i), table_of(rest, offsets, windows, i)
         for y in range(u.shape[0]):
             for x in range(u.shape[1]):

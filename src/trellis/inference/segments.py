@@ -1,13 +1,13 @@
 """The oracle of segmentations: best path, log-partition and expected parts, gaps to the best alternatives.
 
-Without the rate term every question takes O(P T L) (:mod:`trellis.inference.segment_kernels`). With it, the best
-path still takes O(P T L) and sums take O(P T L^2) (:mod:`trellis.inference.segment_rate_kernels`), and a first
-round without the term narrows the windows of the second. For r >= 0 the term only lowers scores, so
+Without the rate term every question takes O(P T L) (:mod:`trellis.inference.segment_kernels`). With it, the
+best path still takes O(P T L) and sums take O(P T L^2) (:mod:`trellis.inference.segment_rate_kernels`), and
+a first round without the term narrows the windows of the second. For r >= 0 the term only lowers scores, so
 
-    best      a segment whose best path *without* the term scores less than some path *with* it is on no best path
-              (the score of that path is guessed first, see ``best``);
-    sums      log Z_r >= log Z_0 - r E_0[sum d^2] (Jensen), and a segment's mass without the term bounds its mass
-              with it; what is left out adds up to less than 2^-52 of the whole.
+    best      a segment whose best path *without* the term scores less than some path *with* it is on no
+              best path (the score of that path is guessed first, see ``best``);
+    sums      log Z_r >= log Z_0 - r E_0[sum d^2] (Jensen), and a segment's mass without the term bounds its
+              mass with it; what is left out adds up to less than 2^-52 of the whole.
 
 Both keep the answer exact to rounding. For r < 0 the windows are those that lengths allow.
 """
@@ -33,7 +33,8 @@ NEGLIGIBLE = 36.05  # nats: exp of minus this is 2^-52
 
 @dataclass(frozen=True, eq=False)
 class SegmentMarginals:
-    """log sum over paths of exp(score), and the expected parts: ``parts.starts[i, t]`` = P(node i starts at t)."""
+    """log sum over paths of exp(score), and the expected parts: ``parts.starts[i, t]`` is the probability
+    that node i starts at t."""
 
     log_partition: float
     parts: SegmentParts
@@ -41,7 +42,8 @@ class SegmentMarginals:
 
 @dataclass(frozen=True, eq=False)
 class _Alternatives:
-    """The best path that has node i start at s (P, T + 1); along each entry of ``pred``; that ends in node i."""
+    """The best score of paths on which node i starts at s (P, T + 1); that go along each entry of ``pred``;
+    that end in node i (P,)."""
 
     starts: FloatArray
     edges: FloatArray
@@ -62,7 +64,8 @@ class Segmentation:
             return path
         if scores.rate_weight < 0.0:
             return _rated_path(scores, lattice, windows)
-        # A first guess at the best score, between its bounds. If a path reaches it, no better one was left out;
+        # A first guess at the best score, between its bounds. If a path reaches it, no better one was left
+        # out;
         # if not, what was found is a bound that is reached.
         backward = _backward(MAX, lattice, windows)
         guess = total - GUESS * (total - path.score)
@@ -114,7 +117,8 @@ class Segmentation:
         elsewhere = np.abs(frames - path.starts[:, None]) > apart
         best = np.max(alternatives.starts[path.nodes], axis=1, where=elsewhere, initial=-np.inf)
         best = np.maximum(best, _best_without(scores, alternatives, path.nodes))
-        return np.minimum(score - best, largest)
+        gaps: FloatArray = np.minimum(score - best, largest)
+        return gaps
 
 
 def _lattice(scores: SegmentScores) -> Lattice:
@@ -152,8 +156,8 @@ def _windows(scores: SegmentScores) -> Windows:
 def _check_total(scores: SegmentScores, total: float) -> None:
     if total == -np.inf:
         raise InfeasibleError(
-            f"no segmentation of {scores.n_frames} frames into these {scores.graph.n_nodes} phones is allowed: "
-            "their lengths cannot add up to it, or scores of -inf forbid every path"
+            f"no segmentation of {scores.n_frames} frames into these {scores.graph.n_nodes} phones is "
+            "allowed: their lengths cannot add up to it, or scores of -inf forbid every path"
         )
 
 
@@ -274,7 +278,8 @@ def _alternatives(scores: SegmentScores, threshold: float) -> _Alternatives:
 
 
 def _best_without(scores: SegmentScores, alternatives: _Alternatives, nodes: IntArray) -> FloatArray:
-    """The best path that leaves out each of ``nodes``: nodes are in topological order, so it steps over the node
+    """The best path that leaves out each of ``nodes``: nodes are in topological order, so it steps over the
+    node
     along one edge p < node < q, begins beyond it, or ends before it."""
     graph = scores.graph
     owner = np.repeat(np.arange(graph.n_nodes), np.diff(graph.pred_indptr))
@@ -282,4 +287,5 @@ def _best_without(scores: SegmentScores, alternatives: _Alternatives, nodes: Int
     best = np.max(np.broadcast_to(alternatives.edges, over.shape), axis=1, where=over, initial=-np.inf)
     before = np.arange(graph.n_nodes) < nodes[:, None]
     ended = np.broadcast_to(alternatives.finals, before.shape)
-    return np.maximum(best, np.max(ended, axis=1, where=before, initial=-np.inf))
+    result: FloatArray = np.maximum(best, np.max(ended, axis=1, where=before, initial=-np.inf))
+    return result

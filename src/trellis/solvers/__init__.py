@@ -28,8 +28,10 @@ _SOLVERS = {
 }
 SOLVERS = tuple(_SOLVERS)
 
-# differences of convex functions: other problems, another loop
-_DC = {
+# solvers of problems that no command line option chooses
+_OTHERS = {
+    "PassiveAggressive": "passive_aggressive",
+    # differences of convex functions: another loop
     "ArrayDC": "dc",
     "DCProblem": "dc",
     "DCSolution": "dc",
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from trellis.solvers.frank_wolfe import FrankWolfe
     from trellis.solvers.minibatch import MiniBatch
     from trellis.solvers.mixture import fit_mixture
+    from trellis.solvers.passive_aggressive import PassiveAggressive
     from trellis.solvers.perceptron import Perceptron
     from trellis.solvers.quasi_newton import LBFGS, OWLQN
     from trellis.solvers.robust_regression import truncated_least_squares
@@ -65,6 +68,7 @@ __all__ = [
     "EarlyStopping",
     "FrankWolfe",
     "MiniBatch",
+    "PassiveAggressive",
     "Perceptron",
     "Solution",
     "Solver",
@@ -80,8 +84,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _DC:
-        return getattr(import_module(f"trellis.solvers.{_DC[name]}"), name)
+    if name in _OTHERS:
+        return getattr(import_module(f"trellis.solvers.{_OTHERS[name]}"), name)
     for class_name, module, _ in _SOLVERS.values():
         if name == class_name:
             return getattr(import_module(f"trellis.solvers.{module}"), name)

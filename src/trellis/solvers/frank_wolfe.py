@@ -20,7 +20,10 @@ is computed in every fifth pass, and when the sum of block gaps seen during the 
 have been reached. In the history, ``objective`` is the smallest primal so far (that of the returned
 weights), ``dual`` the largest dual value, ``gap`` their difference, and ``estimated_gap`` the sum over the
 pass. Where slack rescaling's oracle is not exact, its upper bound takes the place of f_i, so the gap stays
-a certificate; ``oracle_excess`` is the part of the primal due to that."""
+a certificate; ``oracle_excess`` is the part of the primal due to that.
+
+Problems other than chains that give the plane of one example run in
+:mod:`trellis.solvers.plane_frank_wolfe`."""
 
 from __future__ import annotations
 
@@ -38,8 +41,10 @@ from trellis.scores.parts import FloatArray
 from trellis.solvers.certificate import Certificate
 from trellis.solvers.frank_wolfe_kernels import block_pass, upper_values
 from trellis.solvers.linear_problem import linear_chain_problem
-from trellis.solvers.loop import Status
+from trellis.solvers.loop import Run, Status
 from trellis.solvers.plane_cache_kernels import PlaneCache, copy_cache, gold_planes
+from trellis.solvers.plane_frank_wolfe import PlaneFrankWolfeRun
+from trellis.solvers.problem import example_plane_problem
 
 INNER_STEPS = 10
 EVALUATE_EVERY = 5
@@ -70,12 +75,13 @@ class FrankWolfe:
         if self.cached_passes < 0:
             raise DataError(f"cached_passes must not be negative, got {self.cached_passes}")
 
-    def start(self, problem: Any, weights: FloatArray, rng: np.random.Generator) -> FrankWolfeRun:
+    def start(self, problem: Any, weights: FloatArray, rng: np.random.Generator) -> Run:
+        if hasattr(problem, "example_plane"):
+            planes = example_plane_problem(problem, self.name)
+            _check_l2(planes.l2, "minibatch")
+            return PlaneFrankWolfeRun(planes, weights, rng, self)
         problem = linear_chain_problem(problem, self.name)
-        if not problem.l2 > 0:
-            raise UnsupportedError(
-                "Frank-Wolfe needs l2 > 0, by which its dual divides; set l2 or use solver='sgd'"
-            )
+        _check_l2(problem.l2, "sgd")
         if problem.task.ambiguous.any():
             raise UnsupportedError(
                 "Frank-Wolfe needs fully known labels (partly known ones are not convex); "
@@ -88,6 +94,13 @@ class FrankWolfe:
                 f"{problem.objective.name!r}; use solver={remedy!r}"
             )
         return FrankWolfeRun(problem, weights, rng, self)
+
+
+def _check_l2(l2: float, remedy: str) -> None:
+    if not l2 > 0:
+        raise UnsupportedError(
+            f"Frank-Wolfe needs l2 > 0, by which its dual divides; set l2 or use solver={remedy!r}"
+        )
 
 
 class FrankWolfeRun:

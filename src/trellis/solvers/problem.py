@@ -11,10 +11,12 @@ adds the regulariser.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from scipy.sparse import csr_array
 
+from trellis.errors import UnsupportedError
+from trellis.objectives.modes import Objective
 from trellis.scores.parts import FloatArray
 
 
@@ -49,3 +51,32 @@ class PlaneProblem(Problem, Protocol):
 
         The plane of example i is  w' -> values[i] + rows[i] . (w' - w), a lower bound on c_i f_i.
         """
+
+
+class ExamplePlaneProblem(Problem, Protocol):
+    """A problem whose f_i are visited one by one: an oracle call each."""
+
+    @property
+    def objective(self) -> Objective: ...
+
+    def example_plane(self, index: int, weights: FloatArray) -> tuple[float, FloatArray]:
+        """c_i f_i(w) and its subgradient g (dimension,): w' -> value + g . (w' - w) bounds c_i f_i below."""
+
+
+def example_plane_problem(problem: Any, solver: str) -> ExamplePlaneProblem:
+    """The problem as given, if it has planes of single examples, is convex and has no L1 norm."""
+    if not hasattr(problem, "example_plane"):
+        raise UnsupportedError(
+            f"solver {solver!r} needs a problem that gives the plane of one example, as segmentations do; "
+            "use solver='minibatch' for this one"
+        )
+    if problem.l1 > 0:
+        raise UnsupportedError(f"solver {solver!r} cannot handle an L1 norm (l1 > 0); use solver='owlqn'")
+    if not (problem.objective.path and problem.convex):
+        remedy = "lbfgs" if problem.convex else "minibatch"
+        raise UnsupportedError(
+            f"solver {solver!r} needs a convex objective made of planes such as 'margin', not "
+            f"{problem.objective.name!r}; use solver={remedy!r}"
+        )
+    result: ExamplePlaneProblem = problem
+    return result
