@@ -6,8 +6,8 @@ A :class:`Table` has one axis for each of its variables, in the order of ``varia
     marginalise   f(x) = sum_y f(x, y)            maximise: f(x) = max_y f(x, y)
     reduce        f(x) = f(x, y = evidence)
 
-Inputs are never changed; ``reduce`` may return a view. These few NumPy lines serve what is shown, small or done
-once (``explain_elimination``, the tables of a network before they are compiled); all marginals of a
+Inputs are never changed; ``reduce`` may return a view. These few NumPy lines serve what is shown, small or
+done once (``explain_elimination``, the tables of a network before they are compiled); all marginals of a
 large network run in :mod:`trellis.inference.junction_tree`.
 """
 
@@ -41,7 +41,7 @@ def product(first: Table, *others: Table) -> Table:
 
 
 def aligned(table: Table, variables: Sequence[int]) -> FloatArray:
-    """The values with one axis for each of ``variables`` (which include the table's own), length 1 where absent."""
+    """The values with an axis for each of ``variables``, which include its own; others have length 1."""
     kept = [v for v in variables if v in table.variables]
     values = table.values.transpose([table.variables.index(v) for v in kept])
     sizes = iter(values.shape)

@@ -1,0 +1,136 @@
+"""Elimination orders: in which order variables are summed out, and what that will cost.
+
+Summing out v multiplies all tables that hold v: a cluster over v and its neighbours, whose size is the
+product of their cardinalities. The best order is NP-hard to find; greedy ones are good:
+
+* ``"min_fill"``: least number of new edges; ``"weighted_min_fill"``: new edges weighted by cardinalities;
+* ``"min_weight"``: smallest cluster;
+* ``"best"``: all three, then more tries with other tie-breaks from a fixed seed, for as long as the search
+  has cost little against the work that it plans (counted in steps, not in seconds, so that the same input gives
+  the same order).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.errors import DataError, UnsupportedError
+from trellis.inference.elimination_order_kernels import FILL, WEIGHT, greedy_order
+
+HEURISTICS = ("min_fill", "weighted_min_fill", "min_weight")
+MAX_TRIES = 40
+SEARCH_SHARE = 0.25  # steps of the search for each multiplication that it plans
+
+IntArray = NDArray[np.int64]
+
+
+class EliminationOrder(NamedTuple):
+    """Variables in the order of elimination, and the log sizes of the clusters that they make."""
+
+    variables: tuple[int, ...]
+    log_sizes: NDArray[np.float64]
+    heuristic: str
+
+    @property
+    def total(self) -> float:
+        """The sum of the sizes of all clusters: multiplications of one pass."""
+        return float(np.exp(self.log_sizes).sum())
+
+
+def elimination_order(
+    cardinalities: Sequence[int] | IntArray,
+    scopes: Iterable[Sequence[int]],
+    heuristic: str = "best",
+    *,
+    keep: Iterable[int] = (),
+    seed: int = 0,
+) -> EliminationOrder:
+    """An order of the variables in ``scopes`` (those of each table), without the variables in ``keep``."""
+    if heuristic != "best" and heuristic not in HEURISTICS:
+        raise UnsupportedError(
+            f"there is no elimination heuristic {heuristic!r}; use one of {', '.join(HEURISTICS)} or 'best', "
+            "or give the order as a list of variables"
+        )
+    graph = _Graph(np.asarray(cardinalities), [tuple(scope) for scope in scopes], set(keep))
+    if heuristic != "best":
+        return graph.try_(heuristic, None, np.inf)[0]
+    rng = np.random.default_rng(seed)
+    tries = sorted((graph.try_(name, None, np.inf) for name in HEURISTICS), key=lambda found: found[1])
+    best, bound, _ = tries[0]
+    spent = sum(work for _, _, work in tries)
+    names = [
+        found.heuristic for found, total, _ in tries if total < 4 * bound
+    ]  # ties do not make up for more
+    for attempt in range(MAX_TRIES):
+        if spent > SEARCH_SHARE * bound:
+            break
+        found, total, work = graph.try_(names[attempt % len(names)], rng, bound)
+        spent += work
+        if total < bound:
+            best, bound = found, total
+    return best
+
+
+def given_order(
+    cardinalities: Sequence[int] | IntArray,
+    scopes: Iterable[Sequence[int]],
+    order: Sequence[int],
+    keep: Iterable[int] = (),
+) -> EliminationOrder:
+    """The user's order with its costs; it must name each variable that is not kept exactly once."""
+    live = {frozenset(scope) for scope in scopes}
+    expected = set().union(*live) - set(keep)
+    if len(set(order)) != len(order) or set(order) != expected:
+        missing, extra = sorted(expected - set(order)), sorted(set(order) - expected)
+        raise DataError(
+            "an elimination order names each variable to be summed out once: "
+            + (f"variable {missing[0]} is missing" if missing else "")
+            + (" and " if missing and extra else "")
+            + (f"variable {extra[0]} is not to be summed out" if extra else "")
+            + ("" if missing or extra else "one is named twice")
+        )
+    sizes = []
+    for v in order:
+        touched = [scope for scope in live if v in scope]
+        cluster = frozenset().union({v}, *touched)
+        live.difference_update(touched)
+        live.add(cluster - {v})
+        sizes.append(float(sum(np.log(float(cardinalities[u])) for u in cluster)))
+    return EliminationOrder(tuple(int(v) for v in order), np.array(sizes), "given")
+
+
+class _Graph:
+    """Who shares a table with whom, in CSR, among the variables that occur at all."""
+
+    def __init__(self, cardinalities: IntArray, scopes: list[tuple[int, ...]], keep: set[int]) -> None:
+        self.variables = np.array(sorted({v for scope in scopes for v in scope}), dtype=np.int64)
+        n = len(self.variables)
+        number = np.full(len(cardinalities) + 1, -1, dtype=np.int64)
+        number[self.variables] = np.arange(n)
+        pairs: set[int] = set()
+        for scope in set(scopes):
+            local = number[list(scope)].tolist()
+            pairs.update(u * n + w for u in local for w in local if u != w)
+        codes = np.array(sorted(pairs), dtype=np.int64)
+        heads = codes // max(n, 1)
+        self.starts = np.searchsorted(heads, np.arange(n + 1)).astype(np.int64)
+        self.neighbours = (codes - heads * n).astype(np.int32)
+        self.sizes = np.asarray(cardinalities, dtype=np.float64)[self.variables]
+        self.kept = np.array([int(v) in keep for v in self.variables], dtype=np.bool_)
+
+    def try_(
+        self, heuristic: str, rng: np.random.Generator | None, bound: float
+    ) -> tuple[EliminationOrder, float, int]:
+        n = len(self.variables)
+        weights = self.sizes if heuristic == "weighted_min_fill" else np.ones(n)
+        keys = np.arange(n, dtype=np.float64) if rng is None else rng.random(n)
+        mode = WEIGHT if heuristic == "min_weight" else FILL
+        order, clusters, total, work = greedy_order(
+            self.starts, self.neighbours, np.log(self.sizes), weights, keys, self.kept, mode, bound
+        )
+        found = EliminationOrder(tuple(self.variables[order].tolist()), clusters, heuristic)
+        return found, float(total), int(work)
