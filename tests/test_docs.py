@@ -15,6 +15,7 @@ PAGES = [
         ROOT / "docs" / name
         for name in (
             "guide.md",
+            "align-command.md",
             "kalman.md",
             "label-bias.md",
             "emissions.md",
