@@ -95,7 +95,9 @@ def _encode_column(variables: Variables, variable: int, column: Any) -> NDArray[
     else:
         array = column if isinstance(column, np.ndarray) else np.array(column, dtype=object)
         if isinstance(array, np.ma.MaskedArray):
-            array = np.where(np.ma.getmaskarray(array), None, array.data.astype(object))
+            hidden = np.ma.getmaskarray(array)
+            array = np.asarray(array.data, dtype=object)
+            array[hidden] = None
         if array.ndim != 1:
             raise DataError(f"the column {variables.names[variable]!r} must have one dimension")
         if array.dtype == object:
