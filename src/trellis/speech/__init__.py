@@ -19,6 +19,7 @@ _EXPORTS = {
     "FrameOptions": "trellis.speech.frames",
     "mfcc": "trellis.speech.frames",
     "read_audio": "trellis.speech.audio",
+    "synthetic_corpus": "trellis.speech.synthetic",
 }
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "Utterance",
     "mfcc",
     "read_audio",
+    "synthetic_corpus",
 ]
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from trellis.speech.corpus import Corpus, Utterance
     from trellis.speech.dictionary import Dictionary
     from trellis.speech.frames import FrameOptions, mfcc
+    from trellis.speech.synthetic import synthetic_corpus
 
 
 def __getattr__(name: str) -> Any:
