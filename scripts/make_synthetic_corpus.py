@@ -4,9 +4,9 @@
 
 Line k of ``synthetic_sentences.txt`` is spoken by voice k mod 4, so no two voices say the same sentence: a
 model that is tried on one voice has heard neither the voice nor its sentences. flite (Debian package
-``flite``, version 2.2) prints every phone with the time at which it ends; the last pause is cut to the length of
-the file. Which phones belong to which word is found by aligning the phones of the sentence with those that flite
-gives each word alone, with the fewest edits: it reduces some vowels in running speech.
+``flite``, version 2.2) prints every phone with the time at which it ends; the last pause is cut to the
+length of the file. Which phones belong to which word is found by aligning the phones of the sentence with
+those that flite gives each word alone, with the fewest edits: it reduces some vowels in running speech.
 """
 
 from __future__ import annotations

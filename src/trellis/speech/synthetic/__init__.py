@@ -1,7 +1,8 @@
 """Synthetic speech with exact boundaries, to try things out on: 22 sentences by each of four voices of flite.
 
-It is machine speech, made once by ``scripts/make_synthetic_corpus.py``, and much easier to align than people:
-figures on it say that things work, not how well they would. Phones are ARPABET in lower case, silences ``sil``.
+It is machine speech, made once by ``scripts/make_synthetic_corpus.py``, and much easier to align than
+people: figures on it say that things work, not how well they would. Phones are ARPABET in lower case,
+silences ``sil``.
 """
 
 from __future__ import annotations
