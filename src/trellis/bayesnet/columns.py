@@ -44,12 +44,11 @@ def decode_frame(variables: Variables, codes: NDArray[Any], output: Output = "co
     """Codes (rows, variables) as a dictionary of columns of names, a frame, or as they are."""
     if output == "codes":
         return codes
-    columns = {
-        name: np.array(states)[codes[:, i]]
-        for i, (name, states) in enumerate(zip(variables.names, variables.states, strict=True))
-    }
-    if output == "columns":
-        return columns
+    columns = dict(zip(variables.names, zip(codes.T, variables.states, strict=True), strict=True))
+    if output != "pandas":
+        named = {name: np.array(states)[column] for name, (column, states) in columns.items()}
+        if output == "columns":
+            return named
     if output not in ("pandas", "polars"):
         raise DataError(f"output must be 'columns', 'codes', 'pandas' or 'polars', got {output!r}")
     try:
@@ -58,7 +57,11 @@ def decode_frame(variables: Variables, codes: NDArray[Any], output: Output = "co
         raise MissingExtraError(
             f"output={output!r} needs {output}; install it, or leave output out"
         ) from None
-    return library.DataFrame(columns)
+    if output == "polars":
+        return library.DataFrame(named)
+    # categories: numbers below, names above, and the states that no row has are known too
+    kind = library.Categorical.from_codes
+    return library.DataFrame({name: kind(column, states) for name, (column, states) in columns.items()})
 
 
 def _columns(variables: Variables, frame: Any) -> dict[int, Any]:
@@ -100,7 +103,7 @@ def _encode_column(variables: Variables, variable: int, column: Any) -> NDArray[
             array[hidden] = None
         if array.ndim != 1:
             raise DataError(f"the column {variables.names[variable]!r} must have one dimension")
-        if array.dtype == object:
+        if array.dtype.kind in "OU":  # hashing strings is faster than sorting them
             inverse, distinct = _distinct(array.tolist())
         else:
             distinct, inverse = np.unique(array, return_inverse=True)

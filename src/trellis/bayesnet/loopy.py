@@ -150,8 +150,8 @@ def _settle(
             return Status(True, reason, len(residuals)), residuals
         order = order[::-1].copy()
     reason = (
-        f"messages still change by {residuals[-1]:.2g} (tolerance {tol:.2g}), and the answer is not to be trusted"
-        f"; raise damping (now {damping:g}) or max_iter, or use an exact method"
+        f"messages still change by {residuals[-1]:.2g} (tolerance {tol:.2g}), so do not trust the answer; "
+        f"raise damping (now {damping:g}) or max_iter, or use an exact method"
     )
     return Status(False, reason, len(residuals)), residuals
 

@@ -1,8 +1,8 @@
 # mypy: allow-untyped-defs
 """Sum-product messages on a factor graph, one variable after another.
 
-    to_variable[f -> v](x_v) = sum over x without x_v of f(x) prod over u in f, u != v of to_factor[u -> f](x_u)
-    to_factor[v -> f](x_v)   = prod over factors g with v, g != f of to_variable[g -> v](x_v)
+    to_variable[f -> v](x_v) = sum over x without x_v of f(x) prod_{u in f, u != v} to_factor[u -> f](x_u)
+    to_factor[v -> f](x_v)   = prod_{g with v, g != f} to_variable[g -> v](x_v)
 
 Messages sum to one. Products that leave one factor out come from running products of both sides, not from
 division, so zeros need no care. A message lives at the place e of its variable in the scope of its factor:
