@@ -1,8 +1,8 @@
 """Pictures of networks: by Graphviz if its ``dot`` is there, otherwise by our own layout and matplotlib.
 
 The end of the file name says which kind of picture: ``.png``, ``.svg``, ``.pdf``, or ``.dot`` for the text
-that Graphviz reads. Observed variables are filled. In the picture of a separation, what is open is green and
-what is blocked is red.
+that Graphviz reads. Observed variables are grey. In the picture of a separation the variables in question are
+yellow, what is open is green and what is blocked is red.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from trellis.bayesnet.separation_paths import Separation
 
 KINDS = (".png", ".svg", ".pdf", ".dot")
-INK, OBSERVED, OPEN, BLOCKED, QUIET = "#30343b", "#d5d9e0", "#1a7f4b", "#c0392b", "#b5bac3"
+INK, QUIET, OPEN, BLOCKED = "#30343b", "#b5bac3", "#1a7f4b", "#c0392b"
+OBSERVED, END = "#d5d9e0", "#fdeeb8"
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,9 @@ def draw_separation(separation: Separation, path: PathLike) -> None:
             colours[frozenset(pair)] = OPEN if route.open else BLOCKED
     marks = [
         Mark(
-            f"{name}" if name not in ends else f"[{name}]",
+            name,
             nodes.get(name, QUIET),
-            OBSERVED if name in known else "#ffffff",
+            END if name in ends else OBSERVED if name in known else "#ffffff",
         )
         for name in network.names
     ]

@@ -86,14 +86,15 @@ def _ordered(levels: list[list[int]], up: list[list[int]], down: list[list[int]]
     best, fewest = levels, _crossings(levels, down)
     for sweep in range(_SWEEPS):
         downwards = sweep % 2 == 0
+        turn = 1.0 if sweep % 4 < 2 else -1.0  # equal means change places in every other pair of sweeps
         levels = [list(level) for level in levels]
         near = up if downwards else down
         steps = list(pairwise(range(len(levels))))
         for a, b in steps if downwards else [(b, a) for a, b in reversed(steps)]:
             place = {v: i for i, v in enumerate(levels[a])}
             old = {v: float(i) for i, v in enumerate(levels[b])}
-            mean = {v: float(np.mean([place[w] for w in near[v]])) if near[v] else old[v] for v in levels[b]}
-            levels[b].sort(key=lambda v: (mean[v], old[v]))
+            mean = {v: _mean([place[w] for w in near[v]], old[v]) for v in levels[b]}
+            levels[b] = sorted(levels[b], key=lambda v: (mean[v], turn * old[v]))
         crossings = _crossings(levels, down)
         if crossings < fewest:
             best, fewest = levels, crossings
@@ -130,14 +131,14 @@ def _placed(
     for sweep in range(_SWEEPS):
         turn = range(len(levels)) if sweep % 2 == 0 else reversed(range(len(levels)))
         for i in turn:
-            near = [(*up[v], *down[v]) for v in levels[i]]
-            wanted = [
-                float(np.mean([x[w] for w in around])) if around else x[v]
-                for v, around in zip(levels[i], near, strict=True)
-            ]
+            wanted = [_mean([x[w] for w in (*up[v], *down[v])], x[v]) for v in levels[i]]
             for v, place in zip(levels[i], _isotonic(np.array(wanted) - least[i]) + least[i], strict=True):
                 x[v] = float(place)
     return x
+
+
+def _mean(values: Sequence[float], otherwise: float) -> float:
+    return sum(values) / len(values) if values else otherwise
 
 
 def _isotonic(wanted: np.ndarray) -> np.ndarray:

@@ -37,15 +37,15 @@ def read_fg(source: Source, *, encoding: str = "utf-8") -> FactorGraph:
         width = reader.count("the number of variables of a factor")
         labels = [reader.count("the label of a variable") for _ in range(width)]
         shape = [reader.count("the number of states of a variable") for _ in range(width)]
+        total = math.prod(shape)
+        if len(set(labels)) != width or total > _MOST_VALUES:
+            raise reader.tokens.error(start, f"this factor names a variable twice, or has {total:,} values")
         for label, size in zip(labels, shape, strict=True):
             if sizes.setdefault(label, size) != size or size < 1:
                 raise reader.tokens.error(
                     start,
                     f"variable {label} has {size} states here and {sizes[label]} before, or none at all",
                 )
-        total = math.prod(shape)
-        if len(set(labels)) != width or total > _MOST_VALUES:
-            raise reader.tokens.error(start, f"this factor names a variable twice, or has {total:,} values")
         values = np.zeros(total)
         for _ in range(reader.count("the number of values of a factor")):
             place = reader.count("the place of a value", below=total)

@@ -32,6 +32,7 @@ from trellis.storage import PathLike
 
 if TYPE_CHECKING:
     from trellis.bayesnet.factor_graph import FactorGraph
+    from trellis.bayesnet.learning import LearningReport
     from trellis.bayesnet.separation import Independence
     from trellis.bayesnet.separation_paths import Separation
     from trellis.inference.factors import Table
@@ -55,6 +56,7 @@ class BayesianNetwork(Questions):
     """
 
     extra_: dict[str, Any]  # what was saved beside the network
+    fit_: LearningReport  # of a network whose tables were learned
 
     def __init__(
         self,

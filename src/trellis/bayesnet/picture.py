@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from trellis.bayesnet.layout import Point, layered
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 _HEIGHT = 0.42  # of an ellipse; layers are 1 apart
 _SQUARE = 0.16
 _INCHES = 0.85  # per unit
+_MOST_DOTS = 16_000  # across a picture; painting a larger one would fail or take minutes
 
 
 def painted(marks: Sequence[Mark], lines: Sequence[Line], kind: str) -> bytes:
@@ -48,8 +48,9 @@ def painted(marks: Sequence[Mark], lines: Sequence[Line], kind: str) -> bytes:
         _paint_mark(axes, mark, place, width)
     content = io.BytesIO()
     # a fixed salt and no date: the same network gives the same bytes
+    dots = min(160.0, _MOST_DOTS / max(figure.get_size_inches()))
     with rc_context({"svg.hashsalt": "trellis"}):
-        figure.savefig(content, format=kind, dpi=160, metadata={} if kind == "png" else _no_date(kind))
+        figure.savefig(content, format=kind, dpi=dots, metadata={} if kind == "png" else _no_date(kind))
     return content.getvalue()
 
 
@@ -66,7 +67,7 @@ def _paint_mark(axes: Any, mark: Mark, place: Point, width: float) -> None:
 
 
 def _paint_line(axes: Any, line: Line, route: list[Point], ends: tuple[Point, Point]) -> None:
-    """A smooth line from the rim of one node to the rim of another: vertical where it crosses a layer."""
+    """A smooth line from the rim of one node to the rim of another (a Catmull-Rom spline)."""
     from matplotlib.patches import FancyArrowPatch
     from matplotlib.path import Path
 
@@ -76,9 +77,13 @@ def _paint_line(axes: Any, line: Line, route: list[Point], ends: tuple[Point, Po
         vertices.append(points[1])
         codes.append(Path.LINETO)
     else:
-        for (x0, y0), (x1, y1) in pairwise(points):
-            middle = (y0 + y1) / 2
-            vertices += [(x0, middle), (x1, middle), (x1, y1)]
+        around = [points[0], *points, points[-1]]
+        for a, b, c, d in zip(around, around[1:], around[2:], around[3:], strict=False):
+            vertices += [
+                (b[0] + (c[0] - a[0]) / 6, b[1] + (c[1] - a[1]) / 6),
+                (c[0] - (d[0] - b[0]) / 6, c[1] - (d[1] - b[1]) / 6),
+                c,
+            ]
             codes += [Path.CURVE4] * 3
     axes.add_patch(
         FancyArrowPatch(
