@@ -31,6 +31,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from threadpoolctl import threadpool_limits
+
 from trellis.errors import DataError, TrellisError
 from trellis.speech.alignment import Alignment
 from trellis.speech.audio import AUDIO_SUFFIXES
@@ -199,10 +201,11 @@ def _pool(work: Work, processes: int, alone: bool) -> Iterator[tuple[Executor, C
         # Fresh interpreters: forking a process that has threads (those of BLAS, ours) can hang it.
         context = get_context("spawn")
         pool, align = ProcessPoolExecutor(processes, context, initializer=_begin, initargs=(work,)), _align
-    try:
-        yield pool, align
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+    with threadpool_limits(1):  # as in the processes: sums are the same, to the last digit, for any number
+        try:
+            yield pool, align
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _sentence(problem: BaseException) -> str:
@@ -235,11 +238,9 @@ _workers: list[_Worker] = []  # in a process of the pool, its only one
 
 
 def _begin(work: Work) -> None:
-    from threadpoolctl import threadpool_limits
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the run; a job that was begun is finished
-    threadpool_limits(1)  # the processes share the cores, so none of them takes all
     _workers.append(_Worker(work))
+    threadpool_limits(1)  # after the libraries are loaded; the processes share the cores
 
 
 def _align(job: Job) -> Outcome:
