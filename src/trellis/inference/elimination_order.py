@@ -6,8 +6,8 @@ product of their cardinalities. The best order is NP-hard to find; greedy ones a
 * ``"min_fill"``: least number of new edges; ``"weighted_min_fill"``: new edges weighted by cardinalities;
 * ``"min_weight"``: smallest cluster;
 * ``"best"``: all three, then more tries with other tie-breaks from a fixed seed, for as long as the search
-  has cost little against the work that it plans (counted in steps, not in seconds, so that the same input gives
-  the same order).
+  has cost little against the work that it plans (counted in steps, not in seconds: the same input always
+  gives the same order).
 """
 
 from __future__ import annotations
@@ -62,9 +62,7 @@ def elimination_order(
     tries = sorted((graph.try_(name, None, np.inf) for name in HEURISTICS), key=lambda found: found[1])
     best, bound, _ = tries[0]
     spent = sum(work for _, _, work in tries)
-    names = [
-        found.heuristic for found, total, _ in tries if total < 4 * bound
-    ]  # ties do not make up for more
+    names = [found.heuristic for found, total, _ in tries if total <= 4 * bound]  # tie-breaks gain no more
     for attempt in range(MAX_TRIES):
         if spent > SEARCH_SHARE * bound:
             break

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs
 """Kernel of the elimination orders: greedy elimination on sorted lists of neighbours.
 
 Eliminating v connects its neighbours N(v) with each other and removes v. The next v is the one of least cost:
