@@ -24,6 +24,7 @@ PAGES = [
             "io-hmm.md",
             "speech-formats.md",
             "hmm.md",
+            "bayesian-networks.md",
         )
     ),
 ]
