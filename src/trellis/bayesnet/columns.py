@@ -103,8 +103,10 @@ def _encode_column(variables: Variables, variable: int, column: Any) -> NDArray[
             array[hidden] = None
         if array.ndim != 1:
             raise DataError(f"the column {variables.names[variable]!r} must have one dimension")
-        if array.dtype.kind in "OU":  # hashing strings is faster than sorting them
+        if array.dtype == object:
             inverse, distinct = _distinct(array.tolist())
+        elif array.dtype.kind == "U":
+            inverse, distinct = _compared(array, variables.states[variable])
         else:
             distinct, inverse = np.unique(array, return_inverse=True)
     lookup = np.full(len(distinct) + 1, MISSING, dtype=np.int64)  # the last entry answers for -1
@@ -125,6 +127,15 @@ def _distinct(values: list[Any]) -> tuple[NDArray[np.int64], list[Any]]:
             f"a column holds {bad!r}; each entry must be the name of a state or missing"
         ) from None
     return np.array(found, dtype=np.int64), list(numbers)
+
+
+def _compared(array: NDArray[np.str_], states: Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:
+    """Strings against the states one by one, faster than sorting them; the first unknown one comes last."""
+    inverse = np.full(len(array), len(states), dtype=np.int64)
+    for code, state in enumerate(states):
+        inverse[array == state] = code
+    unknown = array[inverse == len(states)]
+    return inverse, [*states, *unknown[:1].tolist()]
 
 
 def _code(variables: Variables, variable: int, value: Any, inverse: Any, number: int) -> int:

@@ -54,6 +54,7 @@ from trellis.inference.shards import over_shards
 BATCHES = 32
 MIXED = 1.05  # R-hat above it is worth a warning
 START_TRIES = 1000
+ROUNDING = 1e-14  # the error left where p(x_v | all others) never changes
 
 
 def gibbs(
@@ -221,9 +222,9 @@ def _answer(question: Question, sums: FloatArray, squares: FloatArray, n_sweeps:
     p = batch_means.mean(axis=(0, 1))
     between_batches = batch_means.reshape(-1, question.n_cells).var(axis=0, ddof=1) / (n_chains * BATCHES)
     between_chains = batch_means.mean(axis=1).var(axis=0, ddof=1) / n_chains
-    errors = np.sqrt(np.maximum(between_batches, between_chains))
-    uncertain = ~question.certain() & (errors > 0.0)
-    sizes = np.where(uncertain, p * (1.0 - p), 0.0)[uncertain] / errors[uncertain] ** 2
+    errors = np.maximum(np.sqrt(np.maximum(between_batches, between_chains)), ROUNDING)
+    uncertain = ~question.certain() & (errors > ROUNDING)
+    sizes = (p * (1.0 - p))[uncertain] / errors[uncertain] ** 2
     effective = float(sizes.min()) if sizes.size else float(n_chains * n_sweeps)
     r_hat = float(split_r_hat(sums, squares, n_sweeps).max(initial=1.0))
     report = (

@@ -216,7 +216,7 @@ def _check_start(
         variable = int(np.searchsorted(layout.value_start, impossible.argmax(), side="right")) - 1
         raise DataError(
             f"the table of {network.names[variable]!r} holds zeros, and a pseudo-count says that these "
-            "states are possible; start elsewhere (start='random'), leave its pseudo-count out, or keep its table"
+            "states are possible; use start='random', leave its pseudo-count out, or keep its table"
         )
     for hidden in np.flatnonzero((codes < 0).all(axis=0)).tolist():
         around = (hidden, *network.children(hidden))

@@ -1,0 +1,344 @@
+"""Samplers against exact answers at fixed seeds: chi-square tests, error bars that hold, honest reports."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from scipy import stats
+
+from small_networks import joint, random_graph, random_network, seeds
+from trellis import BayesianNetwork, FactorGraph
+from trellis.bayesnet.approximate import ApproximationWarning
+from trellis.bayesnet.gibbs import BATCHES, gibbs, possible_states, split_r_hat
+from trellis.bayesnet.sampling import likelihood_weighting, rejection, sample_codes
+from trellis.bayesnet.uniform_kernels import uniform
+from trellis.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.inference.factors import Table
+
+SPRINKLER = BayesianNetwork(
+    {"Rain": ["yes", "no"], "Sprinkler": ["on", "off"], "Wet": ["yes", "no"]},
+    {"Sprinkler": ["Rain"], "Wet": ["Sprinkler", "Rain"]},
+    {
+        "Rain": [0.2, 0.8],
+        "Sprinkler": [[0.01, 0.99], [0.4, 0.6]],
+        "Wet": [[[0.99, 0.01], [0.9, 0.1]], [[0.8, 0.2], [0.05, 0.95]]],
+    },
+)
+
+
+def exact(model: BayesianNetwork | FactorGraph, targets: list[int], evidence: dict[int, int]) -> tuple:
+    """P(targets | evidence), with the axes in the order of the targets, and P(evidence)."""
+    table = joint(model)
+    mask = np.zeros(table.shape)
+    mask[tuple(evidence.get(i, slice(None)) for i in range(table.ndim))] = 1.0
+    table = table * mask
+    kept = table.sum(axis=tuple(i for i in range(table.ndim) if i not in targets))
+    order = sorted(targets)
+    return kept.transpose([order.index(t) for t in targets]) / table.sum(), table.sum()
+
+
+def named(model: BayesianNetwork | FactorGraph, evidence: dict[int, int]) -> dict[str, str]:
+    return model.variables.decode(evidence)
+
+
+def possible_evidence(model: BayesianNetwork, rng: np.random.Generator, n: int) -> dict[int, int]:
+    """States of some variables that can happen together, and not too rarely."""
+    row = sample_codes(model, 1, rng)[0]
+    return {int(i): int(row[i]) for i in rng.choice(len(row), n, replace=False)}
+
+
+# -- random numbers and forward samples ---------------------------------------------------------------------
+
+
+def test_uniform_numbers_are_those_of_splitmix64() -> None:
+    mask = 2**64 - 1
+
+    def reference(key: int, counter: int) -> float:
+        z = (key + (counter + 1) * 0x9E3779B97F4A7C15) & mask
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        return ((z ^ (z >> 31)) >> 11) / 2**53
+
+    for key, counter in [(0, 0), (12345, 7), (2**63 - 1, 2**40), (2**64 - 1, 2**62)]:
+        assert uniform(np.uint64(key), counter) == reference(key, counter)
+    draws = [uniform(np.uint64(99), i) for i in range(20_000)]
+    assert stats.kstest(draws, "uniform").pvalue > 1e-3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_have_the_joint_distribution(seed: int) -> None:
+    network = random_network(np.random.default_rng(seed), 5, zeros=seed % 2 == 1)
+    expected = joint(network).ravel()
+    codes = sample_codes(network, 40_000, random_state=seed)
+    cells = np.ravel_multi_index(tuple(codes.T), tuple(network.cardinalities))
+    observed = np.bincount(cells, minlength=expected.size)
+    assert not observed[expected == 0].any()  # nothing impossible is ever drawn
+    common = expected * len(codes) >= 5
+    observed = np.append(observed[common], observed[~common].sum())
+    expected = np.append(expected[common], expected[~common].sum()) * len(codes)
+    keep = expected > 0
+    assert stats.chisquare(observed[keep], expected[keep] * observed.sum() / expected.sum()).pvalue > 1e-3
+
+
+def test_threads_and_lengths_do_not_change_the_rows() -> None:
+    network = random_network(np.random.default_rng(3), 6)
+    rows = sample_codes(network, 70_000, random_state=5)
+    np.testing.assert_array_equal(rows, sample_codes(network, 70_000, random_state=5, n_jobs=3))
+    np.testing.assert_array_equal(rows[:3000], sample_codes(network, 3000, random_state=5))
+    assert sample_codes(network, 0).shape == (0, 6)
+
+
+# -- P(targets | evidence) ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", [rejection, likelihood_weighting])
+@settings(max_examples=25)
+@given(seed=seeds)
+def test_estimates_are_within_their_error_bars(method: object, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    network = random_network(rng, 6, zeros=bool(seed % 2))
+    evidence = possible_evidence(network, rng, 2)
+    answer = method(network, None, named(network, evidence), n_samples=50_000, random_state=rng)
+    assert list(answer) == [name for i, name in enumerate(network.names) if i not in evidence]
+    for name, found in answer.items():
+        truth, p_evidence = exact(network, [network.index(name)], evidence)
+        assert found.approximate
+        assert found.values.sum() == pytest.approx(1.0)
+        if len(truth) == 1:
+            assert found.standard_errors.tolist() == [0.0]
+        else:
+            assert (np.abs(found.values - truth) < 5.5 * found.standard_errors).all()
+            log_error = found.diagnostics["log_evidence"] - np.log(p_evidence)
+            assert abs(log_error) <= 5.5 * found.diagnostics["log_evidence_standard_error"] + 1e-9
+
+
+@pytest.mark.parametrize("method", [rejection, likelihood_weighting, gibbs])
+def test_standard_errors_are_the_spread_over_seeds(method: object) -> None:
+    options = {"n_sweeps": 2048, "burn_in": 100} if method is gibbs else {"n_samples": 2000}
+    found = [method(SPRINKLER, "Rain", {"Wet": "yes"}, random_state=seed, **options) for seed in range(200)]
+    truth = exact(SPRINKLER, [0], {2: 0})[0][0]
+    z = np.array([(f.values[0] - truth) / f.standard_errors[0] for f in found])
+    # sum of z^2 is about chi-square with 200 degrees of freedom
+    assert 0.7 < (z**2).mean() < 1.4
+
+
+@pytest.mark.parametrize("method", [rejection, likelihood_weighting, gibbs])
+def test_joint_targets_keep_their_order(method: object) -> None:
+    found = method(SPRINKLER, ["Wet", "Rain"], {"Sprinkler": "off"}, random_state=0)
+    truth, _ = exact(SPRINKLER, [2, 0], {1: 1})
+    assert found.targets == ("Wet", "Rain")
+    assert (np.abs(found.values - truth) < 5 * found.standard_errors).all()
+    assert found["no", "yes"] == found.values[1, 0] == found.as_dict()["no", "yes"]
+    observed = method(SPRINKLER, ["Sprinkler", "Rain"], {"Sprinkler": "off"}, random_state=0)
+    assert observed.values[0].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("method", [rejection, likelihood_weighting, gibbs])
+def test_soft_evidence(method: object) -> None:
+    """The likelihood of what was seen given Wet, e.g. from a poor sensor."""
+    table = joint(SPRINKLER) * np.array([0.6, 0.15])
+    truth = table.sum(axis=(1, 2)) / table.sum()
+    found = method(SPRINKLER, "Rain", likelihoods={"Wet": [0.6, 0.15]}, random_state=1)
+    assert (np.abs(found.values - truth) < 5 * found.standard_errors).all()
+    again = method(SPRINKLER, "Rain", likelihoods={"Wet": {"yes": 4.0, "no": 1.0}}, random_state=1)
+    np.testing.assert_allclose(again.values, found.values)  # only ratios matter
+    with pytest.raises(DataError, match="likelihoods of 'Wet'"):
+        method(SPRINKLER, "Rain", likelihoods={"Wet": [0.5]})
+
+
+def test_rejection_tells_how_much_was_rejected() -> None:
+    found = rejection(SPRINKLER, "Rain", {"Wet": "yes"}, n_samples=20_000, random_state=0)
+    p = exact(SPRINKLER, [0], {2: 0})[1]
+    accepted = found.diagnostics["n_accepted"]
+    assert accepted == pytest.approx(20_000 * p, abs=5 * np.sqrt(20_000 * p * (1 - p)))
+    assert found.diagnostics["rejected"] == pytest.approx(1 - accepted / 20_000)
+    assert f"{accepted:,} of 20,000 samples" in found.report
+    assert "approximate (rejection)" in str(found)
+    low, high = found.interval("yes")
+    assert low < exact(SPRINKLER, [0], {2: 0})[0][0] < high
+
+
+def test_the_weight_is_the_probability_of_the_evidence_given_its_sampled_parents() -> None:
+    """For observed Wet the weight is P(Wet = yes | Sprinkler, Rain), so its moments are known; for a root it
+    is the same for all particles and says nothing."""
+    n = 200_000
+    found = likelihood_weighting(SPRINKLER, "Rain", {"Wet": "yes"}, n_samples=n, random_state=0)
+    parents = joint(SPRINKLER).sum(axis=2).T  # P(Sprinkler, Rain)
+    w = SPRINKLER.table_of("Wet")[..., 0]
+    mean, square = (parents * w).sum(), (parents * w**2).sum()
+    assert found.diagnostics["effective_sample_size"] == pytest.approx(n * mean**2 / square, rel=0.02)
+    assert found.diagnostics["log_evidence"] == pytest.approx(np.log(mean), abs=0.01)
+    root = likelihood_weighting(SPRINKLER, "Wet", {"Rain": "yes"}, n_samples=1000, random_state=0)
+    assert root.diagnostics["effective_sample_size"] == pytest.approx(1000)
+    assert root.diagnostics["log_evidence"] == pytest.approx(np.log(0.2))
+    assert root.diagnostics["log_evidence_standard_error"] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_weights_far_below_the_range_of_numbers() -> None:
+    """Five hundred observations of probability 1e-3 or 2e-3 each."""
+    n = 500
+    states = {"H": ["a", "b"]} | {f"x{i}": ["0", "1"] for i in range(n)}
+    rows = [[0.999, 0.001], [0.9989, 0.0011]]
+    tables = {"H": [0.5, 0.5]} | {f"x{i}": rows for i in range(n)}
+    network = BayesianNetwork(states, {f"x{i}": ["H"] for i in range(n)}, tables)
+    evidence = {f"x{i}": "1" for i in range(n)}
+    odds = 1.1**n
+    found = likelihood_weighting(network, "H", evidence, n_samples=5000, random_state=0)
+    assert found["b"] == pytest.approx(odds / (1 + odds), abs=1e-9)
+    assert found.diagnostics["log_evidence"] == pytest.approx(n * np.log(0.0011) + np.log(0.5), abs=0.1)
+    chain = gibbs(network, "H", evidence, n_sweeps=64, burn_in=0, random_state=0)
+    assert chain["b"] == pytest.approx(odds / (1 + odds), abs=1e-9)
+
+
+def test_cells_that_were_never_met_have_an_error_bar() -> None:
+    rare = BayesianNetwork({"A": ["x", "y"]}, tables={"A": [1e-7, 1 - 1e-7]})
+    for method in (rejection, likelihood_weighting):
+        found = method(rare, "A", n_samples=1000, random_state=0)
+        assert found["x"] == 0.0
+        assert found.standard_error("x") == pytest.approx(0.7 / 1000, rel=0.05)
+
+
+def test_threads_do_not_change_the_answer() -> None:
+    for method in (rejection, likelihood_weighting, gibbs):
+        one, three = (
+            method(SPRINKLER, "Rain", {"Wet": "yes"}, random_state=2, n_jobs=jobs) for jobs in (1, 3)
+        )
+        np.testing.assert_array_equal(one.values, three.values)
+        np.testing.assert_array_equal(one.standard_errors, three.standard_errors)
+
+
+def test_evidence_that_no_sample_meets() -> None:
+    never = BayesianNetwork(
+        {"A": ["x", "y"], "B": ["x", "y"]}, {"B": ["A"]}, {"A": [1.0, 0.0], "B": [[1, 0], [0, 1]]}
+    )
+    with pytest.raises(InfeasibleError, match=r"none of 500 samples .*likelihood_weighting"):
+        rejection(never, "A", {"B": "y"}, n_samples=500)
+    with pytest.raises(InfeasibleError, match="all of 500 samples"):
+        likelihood_weighting(never, "A", {"B": "y"}, n_samples=500)
+    with pytest.raises(InfeasibleError, match=r"leaves 'A' without a state"):
+        gibbs(never, "A", {"B": "y"})
+
+
+def test_few_effective_samples_are_worth_a_warning() -> None:
+    rare = BayesianNetwork(
+        {"A": ["x", "y"], "B": ["x", "y"]},
+        {"B": ["A"]},
+        {"A": [1e-3, 1 - 1e-3], "B": [[1.0, 0.0], [1e-6, 1 - 1e-6]]},
+    )
+    with pytest.warns(ApproximationWarning, match="effective sample size"):
+        found = likelihood_weighting(rare, "A", {"B": "x"}, n_samples=20_000, random_state=3)
+    assert found.diagnostics["effective_sample_size"] < 100
+
+
+def test_what_cannot_be_asked_is_said() -> None:
+    graph = FactorGraph([2], [([0], [1.0, 2.0])])
+    for method in (rejection, likelihood_weighting):
+        with pytest.raises(UnsupportedError, match="gibbs"):
+            method(graph, "x0")
+        with pytest.raises(DataError, match="n_samples"):
+            method(SPRINKLER, "Rain", n_samples=0)
+    with pytest.raises(DataError, match="did you mean 'Rain'"):
+        rejection(SPRINKLER, "Rian")
+    with pytest.raises(DataError, match="no state 'maybe'"):
+        rejection(SPRINKLER, "Rain", {"Wet": "maybe"})
+    with pytest.raises(DataError, match="no targets"):
+        rejection(SPRINKLER, [])
+    with pytest.raises(DataError, match="at least 2 chains"):
+        gibbs(SPRINKLER, "Rain", n_chains=1)
+    many = BayesianNetwork({f"v{i}": ["a", "b"] for i in range(25)})
+    with pytest.raises(UnsupportedError, match=r"33,554,432 cells"):
+        rejection(many, list(many.names))
+
+
+# -- Gibbs --------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=25)
+@given(seed=seeds)
+def test_gibbs_is_within_its_error_bars(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    if seed % 2:
+        model: BayesianNetwork | FactorGraph = random_network(rng, 5)
+    else:
+        model = random_graph(rng, 5, 5)
+    evidence = {int(i): int(rng.integers(model.cardinalities[i])) for i in rng.choice(5, 1)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ApproximationWarning)
+        answer = gibbs(model, None, named(model, evidence), random_state=seed)
+    for name, found in answer.items():
+        truth, _ = exact(model, [model.index(name)], evidence)
+        assert found.values.sum() == pytest.approx(1.0)
+        assert (np.abs(found.values - truth) <= 6 * found.standard_errors + 1e-9).all()
+
+
+def test_gibbs_reports_its_chains() -> None:
+    found = gibbs(SPRINKLER, "Rain", {"Wet": "yes"}, n_chains=5, n_sweeps=1000, burn_in=10, random_state=0)
+    assert found.diagnostics["n_sweeps"] == 1024
+    assert found.diagnostics["r_hat"] < 1.02
+    assert 100 < found.diagnostics["effective_sample_size"] < 5 * 1024 * 10
+    assert "5 chains of 1,024 sweeps after 10: R-hat at most 1.0" in found.report
+
+
+def test_r_hat_is_its_definition() -> None:
+    rng = np.random.default_rng(0)
+    n, m, cells = 320, 3, 4
+    series = rng.random((m, n, cells)) + 0.1 * rng.normal(size=(m, 1, cells))
+    series[..., 3] = 0.5  # never moves
+    halves = series.reshape(2 * m, n // 2, cells)
+    W = halves.var(axis=1, ddof=1).mean(axis=0)
+    B_over_n = halves.mean(axis=1).var(axis=0, ddof=1)
+    length = n // 2
+    with np.errstate(invalid="ignore"):
+        expected = np.sqrt(((length - 1) / length * W + B_over_n) / W)
+    expected[3] = 1.0
+    sums = series.reshape(m, BATCHES, n // BATCHES, cells).sum(axis=2)
+    squares = (series**2).reshape(m, 2, length, cells).sum(axis=2)
+    np.testing.assert_allclose(split_r_hat(sums, squares, n), expected)
+    apart = np.zeros((2, BATCHES, 1))
+    apart[1] = 10.0
+    squares = np.array([[[0.0], [0.0]], [[160.0], [160.0]]])
+    assert split_r_hat(apart, squares, 320).tolist() == [np.inf]
+
+
+XOR = BayesianNetwork(
+    {"A": ["0", "1"], "B": ["0", "1"], "C": ["0", "1"]},
+    {"C": ["A", "B"]},
+    {"A": [0.3, 0.7], "B": [0.4, 0.6], "C": [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]},
+)
+
+
+def test_zeros_that_cut_the_distribution_apart_are_refused_or_noticed() -> None:
+    """Given A xor B, neither can change alone: two islands."""
+    with pytest.raises(UnsupportedError, match=r"'A', 'B' holds zeros.*likelihood weighting"):
+        gibbs(XOR, "A", {"C": "1"})
+    with pytest.warns(ApproximationWarning, match="disagree"):
+        found = gibbs(XOR, "A", {"C": "1"}, zeros="accept", random_state=0)
+    assert found.diagnostics["r_hat"] == np.inf
+    truth = exact(XOR, [0], {2: 1})[0]
+    assert np.abs(found.values - truth).max() < 5 * found.standard_errors.max()
+    good = likelihood_weighting(XOR, "A", {"C": "1"}, random_state=0)
+    assert (np.abs(good.values - truth) < 5 * good.standard_errors).all()
+
+
+def test_zeros_that_only_rule_out_states_do_no_harm() -> None:
+    """A deterministic table of an observed variable, and of an unobserved one whose parents are known."""
+    found = gibbs(XOR, ["B", "C"], {"A": "0", "C": "1"}, random_state=0)
+    assert found["1", "1"] == 1.0
+    gibbs(XOR, "A", random_state=0)  # C is below, and does not matter
+
+
+def test_possible_states_are_those_of_the_joint_on_a_tree() -> None:
+    rng = np.random.default_rng(1)
+    chain = FactorGraph([3] * 4, [([i, i + 1], (rng.random((3, 3)) < 0.4) * 1.0) for i in range(3)])
+    support = joint(chain) > 0
+    allowed = possible_states(chain, chain.factors())
+    for i in range(4):
+        np.testing.assert_array_equal(allowed[i], support.any(axis=tuple(a for a in range(4) if a != i)))
+    none = FactorGraph([2, 2], [([0, 1], [[0, 1], [0, 0]]), ([0], [0, 1])])
+    with pytest.raises(InfeasibleError, match="without a state"):
+        possible_states(none, none.factors())
+    with pytest.raises(InfeasibleError, match="contradicts itself"):
+        possible_states(none, [Table((), np.zeros(()))])
