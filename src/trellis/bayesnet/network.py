@@ -292,7 +292,7 @@ class BayesianNetwork(Questions):
 
     # -- data -------------------------------------------------------------------------------------------
 
-    def fit(self, frame: Any, **options: Any) -> Any:
+    def fit(self, frame: Any, **options: Any) -> BayesianNetwork:
         """A network with the same arrows, its tables learned: see :mod:`trellis.bayesnet.learning`."""
         from trellis.bayesnet.learning import fit
 
