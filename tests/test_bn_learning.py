@@ -1,0 +1,349 @@
+"""Learning tables: counts by hand, EM against textbook EM by enumeration, certificates, frames, recovery."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from small_networks import joint, random_network, seeds
+from trellis import BayesianNetwork
+from trellis.bayesnet.columns import decode_frame, encode_frame
+from trellis.bayesnet.expected_counts import distinct_rows
+from trellis.errors import DataError
+
+RAIN = BayesianNetwork(
+    {"Rain": ["yes", "no"], "Wet": ["yes", "no"]},
+    {"Wet": ["Rain"]},
+    {"Rain": [0.3, 0.7], "Wet": [[0.9, 0.1], [0.2, 0.8]]},
+)
+
+
+def incomplete(network: BayesianNetwork, n: int, seed: int, share: float) -> np.ndarray:
+    """Rows from the network as states, a share of them missing (None)."""
+    rng = np.random.default_rng(seed)
+    codes = network.sample(n, random_state=seed, output="codes")
+    frame = np.array([[network.states[i][c] for i, c in enumerate(row)] for row in codes], dtype=object)
+    frame[rng.random(frame.shape) < share] = None
+    return frame
+
+
+def posterior(network: BayesianNetwork, row: np.ndarray) -> tuple[np.ndarray, float]:
+    """P(all variables | row) and P(row) by enumeration."""
+    table = joint(network)
+    mask = np.zeros(table.shape)
+    place = [slice(None) if s is None else network.states[i].index(s) for i, s in enumerate(row)]
+    mask[tuple(place)] = 1.0
+    table = table * mask
+    return table / table.sum(), table.sum()
+
+
+def textbook_em(network: BayesianNetwork, frame: np.ndarray, pseudocount: float, n_iter: int) -> list:
+    """Tables and log-likelihoods of EM that enumerates everything for each row."""
+    history = []
+    for t in range(n_iter + 1):
+        counts = [np.full(table.shape, float(pseudocount)) for table in network.tables]
+        total = 0.0
+        for row in frame:
+            p, evidence = posterior(network, row)
+            total += np.log(evidence)
+            for i in range(len(network.names)):
+                family = [*network.parents(i), i]
+                kept = p.sum(axis=tuple(a for a in range(p.ndim) if a not in family))
+                order = sorted(family)
+                counts[i] = counts[i] + kept.transpose([order.index(a) for a in family])
+        history.append((network.tables, total))
+        if t < n_iter:
+            rows = [c.sum(axis=-1, keepdims=True) for c in counts]
+            tables = [
+                np.where(r > 0, c / np.where(r > 0, r, 1.0), old)
+                for c, r, old in zip(counts, rows, network.tables, strict=True)
+            ]
+            network = network.with_tables(tables)
+    return history
+
+
+def check_certificates(history: dict[str, list[float]]) -> None:
+    primal, dual = np.array(history["primal"]), np.array(history["dual"])
+    assert len(primal) == len(dual) + 1
+    slack = 1e-9 * max(1.0, np.abs(primal).max())
+    assert np.all(primal[:-1] >= dual - slack)
+    assert np.all(dual >= primal[1:] - slack)
+
+
+# -- complete rows ------------------------------------------------------------------------------------------
+
+
+def test_counts_by_hand() -> None:
+    frame = {"Rain": ["yes", "yes", "yes", "no"], "Wet": ["yes", "yes", "no", "no"]}
+    learned = RAIN.fit(frame)
+    np.testing.assert_allclose(learned.table_of("Rain"), [3 / 4, 1 / 4])
+    np.testing.assert_allclose(learned.table_of("Wet"), [[2 / 3, 1 / 3], [0, 1]])
+    assert learned.fit_.log_likelihood == pytest.approx(
+        3 * np.log(3 / 4) + np.log(1 / 4) + 2 * np.log(2 / 3) + np.log(1 / 3)
+    )
+    assert learned.log_likelihood(frame) == pytest.approx(learned.fit_.log_likelihood)
+    assert str(learned.fit_.status) == (
+        "converged after 1 iteration: all rows are complete, and counting is exact"
+    )
+    assert learned.names == RAIN.names
+    smoothed = RAIN.fit(frame, pseudocount=0.5)
+    np.testing.assert_allclose(smoothed.table_of("Wet"), [[2.5 / 4, 1.5 / 4], [0.5 / 2, 1.5 / 2]])
+    chosen = RAIN.fit(frame, pseudocount={"Wet": [[0, 0], [3, 0]]})
+    np.testing.assert_allclose(chosen.table_of("Wet"), [[2 / 3, 1 / 3], [3 / 4, 1 / 4]])
+    np.testing.assert_allclose(chosen.table_of("Rain"), [3 / 4, 1 / 4])
+
+
+@settings(max_examples=20)
+@given(seed=seeds, pseudocount=st.sampled_from([0.0, 0.7]))
+def test_complete_rows_are_counted(seed: int, pseudocount: float) -> None:
+    network = random_network(np.random.default_rng(seed), 5)
+    codes = network.sample(300, random_state=seed, output="codes")
+    learned = network.fit(decode_frame(network.variables, codes), pseudocount=pseudocount)
+    for i, table in enumerate(learned.tables):
+        counts = np.full(table.shape, pseudocount)
+        np.add.at(counts, tuple(codes[:, [*network.parents(i), i]].T), 1.0)
+        total = counts.sum(axis=-1, keepdims=True)
+        expected = np.where(total > 0, counts / np.where(total > 0, total, 1.0), network.tables[i])
+        np.testing.assert_allclose(table, expected, atol=1e-14)
+        assert learned.fit_.unseen.get(network.names[i], 0) == (total == 0).sum()
+    chosen = np.log([joint(learned)[tuple(row)] for row in codes]).sum()
+    assert learned.fit_.log_likelihood == pytest.approx(chosen)
+
+
+def test_rows_of_a_table_without_data_stay_and_are_reported() -> None:
+    learned = RAIN.fit({"Rain": ["yes"], "Wet": ["no"]})
+    np.testing.assert_array_equal(learned.table_of("Wet")[1], RAIN.table_of("Wet")[1])
+    assert learned.fit_.unseen == {"Wet": 1}
+
+
+def test_many_rows_recover_the_tables() -> None:
+    network = random_network(np.random.default_rng(5), 5, max_parents=2)
+    learned = network.fit(network.sample(200_000, random_state=0))
+    for found, true in zip(learned.tables, network.tables, strict=True):
+        assert np.abs(found - true).max() < 0.03
+
+
+# -- missing states -----------------------------------------------------------------------------------------
+
+
+@settings(max_examples=15)
+@given(seed=seeds, share=st.sampled_from([0.1, 0.5, 0.9]), pseudocount=st.sampled_from([0.0, 0.5]))
+def test_em_is_textbook_em_with_certificates(seed: int, share: float, pseudocount: float) -> None:
+    rng = np.random.default_rng(seed)
+    network = random_network(rng, 5, zeros=pseudocount == 0.0 and bool(seed % 2))
+    frame = incomplete(network, 12, seed % 1000, share)
+    frame[0, 0] = None
+    steps = textbook_em(network, frame, pseudocount, 4)
+    for t in (1, 4):
+        learned = network.fit(frame, pseudocount=pseudocount, max_iter=t, tol=0.0)
+        n_iter = learned.fit_.n_iter
+        check_certificates(learned.fit_.history)
+        tables, log_likelihood = steps[n_iter]
+        for found, expected in zip(learned.tables, tables, strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-9)
+        assert learned.fit_.log_likelihood == pytest.approx(log_likelihood)
+        penalty = pseudocount * sum(np.log(table).sum() for table in tables) if pseudocount else 0.0
+        assert learned.fit_.history["primal"][-1] == pytest.approx(-log_likelihood - penalty)
+        if pseudocount == 0.0:
+            primal = [-value for _, value in steps[: n_iter + 1]]
+            np.testing.assert_allclose(learned.fit_.history["primal"], primal, rtol=1e-9, atol=1e-9)
+
+
+def test_the_dual_is_the_lower_bound_at_the_new_tables_and_the_old_posteriors() -> None:
+    network = random_network(np.random.default_rng(11), 4)
+    frame = incomplete(network, 20, 3, 0.4)
+    history = network.fit(frame, max_iter=1, tol=0.0).fit_.history
+    (_, _), (tables, _) = textbook_em(network, frame, 0.0, 1)
+    new = joint(network.with_tables(tables))
+    bound = 0.0
+    for row in frame:
+        q, _ = posterior(network, row)
+        used = q > 0
+        bound += (q[used] * (np.log(new[used]) - np.log(q[used]))).sum()
+    assert history["dual"][0] == pytest.approx(-bound)
+
+
+@settings(max_examples=15)
+@given(seed=seeds, share=st.sampled_from([0.0, 0.4, 1.0]))
+def test_log_likelihood_by_enumeration(seed: int, share: float) -> None:
+    network = random_network(np.random.default_rng(seed), 6, zeros=bool(seed % 2))
+    frame = incomplete(network, 10, seed % 1000, share)
+    each = network.log_likelihood(frame, per_row=True)
+    expected = [np.log(posterior(network, row)[1]) for row in frame]
+    np.testing.assert_allclose(each, expected, atol=1e-10)
+    assert network.log_likelihood(frame, n_jobs=3) == pytest.approx(sum(expected), abs=1e-9)
+
+
+def test_an_impossible_row_has_minus_infinity_and_cannot_be_learned_from() -> None:
+    never = RAIN.with_tables([[1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]]])
+    frame = {"Rain": ["yes", "no", None], "Wet": ["yes", "yes", "yes"]}
+    each = never.log_likelihood(frame, per_row=True)
+    np.testing.assert_allclose(each, [np.log(0.5), -np.inf, np.log(0.5)])
+    assert never.log_likelihood(frame) == -np.inf
+    with pytest.raises(DataError, match="row 1 of the data is impossible"):
+        never.fit(frame)
+    never.fit(frame, sample_weight=[1, 0, 1])  # a row of weight 0 says nothing
+
+
+def test_weights_are_repetitions() -> None:
+    network = random_network(np.random.default_rng(2), 4)
+    frame = incomplete(network, 30, 0, 0.3)
+    times = np.random.default_rng(0).integers(0, 4, size=30)
+    weighted = network.fit(frame, sample_weight=times, max_iter=5, tol=0.0)
+    repeated = network.fit(np.repeat(frame, times, axis=0), max_iter=5, tol=0.0, n_jobs=2)
+    for a, b in zip(weighted.tables, repeated.tables, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-12)
+    np.testing.assert_allclose(weighted.fit_.history["primal"], repeated.fit_.history["primal"])
+
+
+def test_a_hidden_cause_is_found_again() -> None:
+    """Naive Bayes with a class that is never seen: four symptoms identify it, up to names."""
+    rows = [[0.9, 0.1], [0.15, 0.85]]
+    symptoms = [f"s{i}" for i in range(4)]
+    states = {"H": ["a", "b"]} | {s: ["+", "-"] for s in symptoms}
+    truth = BayesianNetwork(
+        states, {s: ["H"] for s in symptoms}, {"H": [0.35, 0.65]} | dict.fromkeys(symptoms, rows)
+    )
+    frame = truth.sample(50_000, random_state=0)
+    del frame["H"]
+    learned = truth.fit(frame, start="random", n_init=3, random_state=0, max_iter=2000)
+    check_certificates(learned.fit_.history)
+    assert learned.fit_.status.converged
+    swap = learned.table_of("H")[0] > 0.5
+    np.testing.assert_allclose(
+        learned.table_of("H")[::-1] if swap else learned.table_of("H"), [0.35, 0.65], atol=0.02
+    )
+    for s in symptoms:
+        found = learned.table_of(s)[::-1] if swap else learned.table_of(s)
+        np.testing.assert_allclose(found, rows, atol=0.02)
+    assert learned.fit_.log_likelihood >= truth.log_likelihood(frame)
+
+
+def test_kept_tables_stay_bit_for_bit() -> None:
+    frame = incomplete(RAIN, 50, 1, 0.3)
+    learned = RAIN.fit(frame, keep="Wet", pseudocount=1.0)
+    np.testing.assert_array_equal(learned.table_of("Wet"), RAIN.table_of("Wet"))
+    assert not np.array_equal(learned.table_of("Rain"), RAIN.table_of("Rain"))
+    check_certificates(learned.fit_.history)
+    assert "Wet" not in learned.fit_.unseen
+
+
+def test_starts_that_lead_nowhere_are_said() -> None:
+    uniform = BayesianNetwork({"H": ["a", "b"], "X": ["0", "1"]}, {"X": ["H"]})
+    with pytest.raises(DataError, match=r"'H' is never observed .* start='random'"):
+        uniform.fit({"X": ["0", "1", "1"]})
+    never = RAIN.with_tables([[1.0, 0.0], RAIN.table_of("Wet")])
+    with pytest.raises(DataError, match=r"'Rain' holds zeros"):
+        never.fit({"Wet": ["yes", "no"]}, pseudocount=1.0)
+    for options, words in [
+        ({"start": "somewhere"}, "start must be"),
+        ({"n_init": 3}, "n_init is 3"),
+        ({"pseudocount": -1.0}, "pseudo-counts of 'Rain'"),
+        ({"pseudocount": {"Wet": [1.0, 2.0, 3.0]}}, "pseudo-counts of 'Wet' have the shape"),
+        ({"sample_weight": [1.0]}, "sample_weight"),
+        ({"keep": "Snow"}, "no variable 'Snow'"),
+    ]:
+        with pytest.raises(DataError, match=words):
+            RAIN.fit({"Rain": ["yes", None]}, **options)
+
+
+def test_running_out_of_iterations_is_not_convergence() -> None:
+    frame = incomplete(random_network(np.random.default_rng(1), 5), 30, 0, 0.5)
+    learned = random_network(np.random.default_rng(1), 5).fit(frame, max_iter=1, tol=0.0)
+    assert not learned.fit_.status.converged
+
+
+def test_equal_rows_are_met_once() -> None:
+    codes = np.array([[0, 1], [1, 0], [0, 1], [-1, 0], [0, 1]], dtype=np.int32)
+    rows = distinct_rows(codes, np.array([1.0, 2.0, 0.5, 1.0, 0.0]))
+    assert len(rows.codes) == 3
+    np.testing.assert_array_equal(rows.codes[rows.inverse], codes[:4])
+    assert dict(zip(map(tuple, rows.codes.tolist()), rows.weight, strict=True)) == {
+        (0, 1): 1.5, (1, 0): 2.0, (-1, 0): 1.0,
+    }  # fmt: skip
+    assert sorted(rows.origin.tolist()) == [0, 1, 3]
+
+
+# -- frames -------------------------------------------------------------------------------------------------
+
+NUMBERS = BayesianNetwork({"A": [0, 1], "B": ["x", "y"]}, {"B": ["A"]})
+
+
+def frames() -> dict[str, Any]:
+    masked = np.ma.array([1, 1, 0], mask=[False, True, False])
+    found = {
+        "columns": {"A": [1, None, 0], "B": ["y", "x", None]},
+        "arrays": {"A": np.array([1.0, np.nan, 0.0]), "B": np.array(["y", "x", None], dtype=object)},
+        "masked": {"A": masked, "B": ["y", "x", float("nan")]},
+        "array": np.array([[1, "y"], [None, "x"], [0, None]], dtype=object),
+        "list": [[1, "y"], [None, "x"], [0, None]],
+    }
+    try:
+        import pandas as pd
+    except ImportError:
+        pass
+    else:
+        found["pandas"] = pd.DataFrame({"A": [1, None, 0], "B": ["y", "x", None]})
+        found["pandas, nullable"] = pd.DataFrame(
+            {"B": pd.Categorical(["y", "x", None]), "A": pd.array([1, None, 0], dtype="Int64")}
+        )
+    try:
+        import polars as pl
+    except ImportError:
+        pass
+    else:
+        found["polars"] = pl.DataFrame({"A": [1, None, 0], "B": ["y", "x", None]})
+    return found
+
+
+@pytest.mark.parametrize("kind", list(frames()))
+def test_frames_of_all_kinds(kind: str) -> None:
+    codes = encode_frame(NUMBERS.variables, frames()[kind])
+    assert codes.tolist() == [[1, 1], [-1, 0], [0, -1]]
+
+
+def test_columns_may_be_left_out() -> None:
+    assert encode_frame(NUMBERS.variables, {"B": np.array(["x", "y"])}).tolist() == [[-1, 0], [-1, 1]]
+    assert encode_frame(NUMBERS.variables, {"B": np.array([], dtype="<U1")}).shape == (0, 2)
+
+
+@pytest.mark.parametrize("output", ["columns", "codes", "pandas", "polars"])
+def test_samples_come_as_frames_and_go_back(output: str) -> None:
+    if output in ("pandas", "polars"):
+        pytest.importorskip(output)
+    network = random_network(np.random.default_rng(4), 4)
+    codes = network.sample(50, random_state=1, output="codes")
+    frame = network.sample(50, random_state=1, output=output)
+    if output != "codes":
+        np.testing.assert_array_equal(encode_frame(network.variables, frame), codes)
+    assert codes.shape == (50, 4)
+
+
+@pytest.mark.parametrize(
+    ("frame", "words"),
+    [
+        ({"A": [1], "C": [1]}, "column 'C' is no variable"),
+        ({"A": [1, 0], "B": ["x"]}, "different lengths"),
+        ({}, "no columns"),
+        ({"A": [1, 2]}, r"row 1 of the frame: the variable 'A' has no state '2'"),
+        ({"B": np.array(["x", "z"])}, r"row 1 of the frame: the variable 'B' has no state 'z'"),
+        ({"B": [["x"], ["y"]]}, "must have one dimension"),
+        ({"B": [{"x"}, {"y"}]}, "name of a state"),
+        (np.zeros((3, 3)), r"shape \(rows, 2\)"),
+        ([1, 2, 3], r"shape \(rows, 2\)"),
+    ],
+)
+def test_frames_that_cannot_be_read(frame: Any, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        encode_frame(NUMBERS.variables, frame)
+
+
+def test_outputs_are_checked() -> None:
+    with pytest.raises(DataError, match="output must be"):
+        RAIN.sample(3, output="csv")
+    with pytest.raises(DataError, match="n is -1"):
+        RAIN.sample(-1)
