@@ -13,6 +13,7 @@ from scipy.special import logsumexp
 
 from small_segments import all_paths, random_features, random_graph, random_scores, score_by_hand
 from trellis.errors import DataError, InfeasibleError
+from trellis.inference.segment_kernels import plain_forward
 from trellis.inference.segment_pair_kernels import pair_max, pair_sum
 from trellis.inference.segments import Segmentation
 from trellis.scores.segments import SegmentFeatures, SegmentGraph, SegmentPath, SegmentScores
@@ -206,6 +207,20 @@ def test_a_hand_computed_example() -> None:
     np.testing.assert_allclose(
         oracle.marginals(scores).parts.starts[1, 1:4], np.exp(values - logsumexp(values))
     )
+
+
+def test_no_layout_of_the_scores_compiles_the_kernels_anew() -> None:
+    graph = SegmentGraph.chain([1, 1], [3, 3])
+    table = np.zeros((2, 5))
+    oracle.best(SegmentScores.of(graph, table))
+    compiled = len(plain_forward.signatures)
+    read_only = table.copy()
+    read_only.flags.writeable = False
+    for prefix in (np.zeros((1, 5)), np.asfortranarray(table), np.zeros((2, 5), np.float32), read_only):
+        oracle.best(SegmentScores.of(graph, prefix))
+    lengths = np.broadcast_to(np.zeros(4), (2, 4))
+    oracle.best(SegmentScores(graph, np.asfortranarray(table), read_only, lengths))
+    assert len(plain_forward.signatures) == compiled
 
 
 @pytest.mark.parametrize("shared", [False, True])

@@ -11,7 +11,7 @@ boundary score; ``after`` of all that comes after node i has ended before e.
     onward[i, s] = -prefix[i, s] + (+)_l  duration[i, l] + prefix[i, s + l] + after[i, s + l]
     after[i, e]  = (+)_{q: i before q} boundary[q, e] + onward[q, e]      (+) 0 if i is final and e = T
 
-Each sum over l is a convolution, computed for one l and all s at a time: such loops are SIMD. Everything
+Each (+) over l is a convolution, computed for one l and all s at a time: such loops are SIMD. Everything
 stays inside the windows: node i starts at first[i]..last[i] and is shortest[i]..longest[i] frames long;
 first windows leave out what no allowed lengths before and after can reach, later ones what cannot score
 enough.
@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trellis.inference.segment_convolution_kernels import convolve_max, convolve_sum
 from trellis.numerics import kernel, max_kernel
 from trellis.numerics_kernels import exp_shifted, highest
 
@@ -91,44 +92,6 @@ def feasible_windows(pred_indptr, pred, final, low, high, n_frames):
     return Windows(first, last, low.copy(), top), shortest, longest
 
 
-@max_kernel
-def convolve(mode, before, after, x, weight, first, last, shortest, longest, out):
-    """out[s + after l] = (+)_l x[s + before l] + weight[l] for s = first..last: with (before, after) = (0, 1)
-    from starts to ends, with (1, 0) from ends to starts.
-
-    ``out`` is -inf beforehand. Log-sum-exp shifts by the maximum, so it takes two rounds."""
-    size = out.shape[0]
-    for length in range(shortest, longest + 1):
-        stop = min(last + 1, size - length)
-        if stop > first and weight[length] > -np.inf:
-            a, b = before * length, after * length
-            source, target = x[first + a : stop + a], out[first + b : stop + b]
-            for k in range(source.shape[0]):
-                v = source[k] + weight[length]
-                target[k] = v if v > target[k] else target[k]
-    if mode == MAX:
-        return
-    shift, total = np.empty(size), np.zeros(size)
-    row, row_exp = np.empty(size), np.empty(size)  # two, for a loop in place would not be SIMD
-    for t in range(size):
-        shift[t] = out[t] if out[t] > -np.inf else 0.0
-    for length in range(shortest, longest + 1):
-        stop = min(last + 1, size - length)
-        if stop > first and weight[length] > -np.inf:
-            a, b = before * length, after * length
-            source, top = x[first + a : stop + a], shift[first + b : stop + b]
-            exponent, terms = row[: stop - first], row_exp[: stop - first]
-            sums = total[first + b : stop + b]
-            for k in range(source.shape[0]):
-                exponent[k] = source[k] + weight[length] - top[k]
-            exp_shifted(exponent, 0.0, terms)
-            for k in range(source.shape[0]):
-                sums[k] += terms[k]
-    for t in range(size):
-        if total[t] > 0.0:
-            out[t] = shift[t] + math.log(total[t])
-
-
 @kernel
 def either(mode, a, b):
     """a (+) b."""
@@ -159,9 +122,14 @@ def plain_forward(mode, lattice, windows, into, until):
         for s in range(first, last + 1):
             into[i, s] += lattice.boundary[i, s]
             x[s] = into[i, s] - lattice.prefix[i, s]
-        convolve(
-            mode, 0, 1, x, lattice.duration[i], first, last, windows.shortest[i], windows.longest[i], until[i]
-        )
+        if mode == MAX:
+            convolve_max(
+                0, 1, x, lattice.duration[i], first, last, windows.shortest[i], windows.longest[i], until[i]
+            )
+        else:
+            convolve_sum(
+                0, 1, x, lattice.duration[i], first, last, windows.shortest[i], windows.longest[i], until[i]
+            )
         for e in range(size):
             until[i, e] += lattice.prefix[i, e]
         if lattice.final[i]:
@@ -183,18 +151,14 @@ def plain_backward(mode, lattice, windows, onward, after):
         first, last = windows.first[i], windows.last[i]
         for e in range(size):
             x[e] = after[i, e] + lattice.prefix[i, e]
-        convolve(
-            mode,
-            1,
-            0,
-            x,
-            lattice.duration[i],
-            first,
-            last,
-            windows.shortest[i],
-            windows.longest[i],
-            onward[i],
-        )
+        if mode == MAX:
+            convolve_max(
+                1, 0, x, lattice.duration[i], first, last, windows.shortest[i], windows.longest[i], onward[i]
+            )
+        else:
+            convolve_sum(
+                1, 0, x, lattice.duration[i], first, last, windows.shortest[i], windows.longest[i], onward[i]
+            )
         for s in range(first, last + 1):
             onward[i, s] -= lattice.prefix[i, s]
         for k in range(lattice.pred_indptr[i], lattice.pred_indptr[i + 1]):

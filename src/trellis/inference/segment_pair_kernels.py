@@ -20,6 +20,9 @@ from trellis.numerics import kernel
 from trellis.numerics_kernels import exp_shifted, highest
 
 TINY = 1e-200  # a product below it may have lost terms to underflow
+SMALL_PRODUCT = (
+    2**18
+)  # multiplications up to which OpenBLAS stays on the calling thread: shards have their own
 
 
 @kernel
@@ -76,9 +79,14 @@ def pair_sum(v, from_length, b, to_length, a, r, out, squares):
     for k in range(n):
         top[k] = highest(v[k])
         exp_shifted(v[k], top[k] if top[k] > -np.inf else 0.0, terms[k])
-    sums = np.dot(terms, weight)
     with_squares = squares.shape[0] > 0
-    products = np.dot(terms, weight * square) if with_squares else sums
+    weighted = weight * square if with_squares else weight
+    sums, products = np.empty((n, columns)), np.empty((n if with_squares else 0, columns))
+    rows = max(1, SMALL_PRODUCT // (m * columns))
+    for k in range(0, n, rows):
+        sums[k : k + rows] = np.dot(terms[k : k + rows], weight)
+        if with_squares:
+            products[k : k + rows] = np.dot(terms[k : k + rows], weighted)
     for k in range(n):
         for y in range(columns):
             if top[k] == -np.inf:

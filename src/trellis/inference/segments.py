@@ -99,8 +99,9 @@ class Segmentation:
             if rate == 0.0:
                 return SegmentMarginals(total, parts)
             floor = total - rate * parts.squared_rate_change
-            slack = NEGLIGIBLE + np.log(_n_segments(windows)) + ROUNDING * abs(floor)
-            windows = plain.scoring_windows(lattice, windows, into, onward, after, floor - slack)
+            windows = plain.scoring_windows(
+                lattice, windows, into, onward, after, _negligible(windows, floor)
+            )
         return _rated_marginals(scores, lattice, windows)
 
     def gaps(
@@ -122,11 +123,12 @@ class Segmentation:
 
 
 def _lattice(scores: SegmentScores) -> Lattice:
+    """One layout of the arrays: any other would compile the kernels anew."""
     graph = scores.graph
     return Lattice(
-        scores.prefix,
-        scores.boundary,
-        scores.duration,
+        np.require(scores.prefix, np.float64, ["C", "W"]),
+        np.require(scores.boundary, np.float64, ["C", "W"]),
+        np.require(scores.duration, np.float64, ["C", "W"]),
         1.0 / graph.mean_length,
         float(scores.rate_weight),
         graph.pred_indptr,
@@ -218,9 +220,11 @@ def _path(scores: SegmentScores, nodes: IntArray, starts: IntArray) -> SegmentPa
     return SegmentPath(path.nodes, path.starts, path.n_frames, scores.of_path(path))
 
 
-def _n_segments(windows: Windows) -> int:
+def _negligible(windows: Windows, total: float) -> float:
+    """All segments of at most this log-mass together are lost in the rounding of ``total``."""
     starts, lengths = windows.last - windows.first + 1, windows.longest - windows.shortest + 1
-    return int(np.maximum(starts, 0) @ np.maximum(lengths, 0))
+    n_segments = int(np.maximum(starts, 0) @ np.maximum(lengths, 0))
+    return float(total - NEGLIGIBLE - np.log(n_segments) - ROUNDING * abs(total))
 
 
 def _plain_parts(
@@ -233,6 +237,8 @@ def _plain_parts(
     after: FloatArray,
     total: float,
 ) -> SegmentParts:
+    # A segment whose probability is lost in rounding need not be looked at.
+    windows = plain.scoring_windows(lattice, windows, into, onward, after, _negligible(windows, total))
     starts, ends, lengths = (np.zeros(x.shape) for x in (into, into, scores.duration))
     start_moments, end_moments = np.zeros((2, *into.shape)), np.zeros((2, *into.shape))
     plain.plain_parts(lattice, windows, into, after, total, starts, ends, lengths, start_moments, end_moments)

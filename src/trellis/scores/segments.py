@@ -214,7 +214,7 @@ def _table(name: str, values: ArrayLike, shape: tuple[int, int]) -> FloatArray:
         raise DataError(f"{name} scores have shape {array.shape}; it must be {shape}")
     if not (array < np.inf).all():
         raise DataError(f"{name} scores contain NaN or +inf; scores must be finite or -inf (forbidden)")
-    return np.ascontiguousarray(np.broadcast_to(array, shape))
+    return np.array(np.broadcast_to(array, shape), order="C")
 
 
 def _feature_table(name: str, table: ArrayLike | None, width: int) -> NDArray[np.floating[Any]]:
