@@ -17,16 +17,17 @@ the bound is not negligible the same plan runs in log space (:mod:`.junction_tre
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from trellis.errors import DataError, UnsupportedError
 from trellis.inference.elimination_order import EliminationOrder, elimination_order, given_order
-from trellis.inference.factors import FloatArray, Table, reduce
-from trellis.inference.junction_tree_compiled import CompiledPlan, Solution
+from trellis.inference.factors import FloatArray, Table, aligned, reduce
+from trellis.inference.junction_tree_compiled import CompiledPlan, Scratch, Solution
 from trellis.inference.junction_tree_plan import Forecast, Plan
 
 GIB = 2.0**30
@@ -78,7 +79,8 @@ class JunctionTree:
         held = {v for table in factors for v in table.variables}
         free = [v for v in range(len(self.cardinalities)) if v not in held]
         self.factors = [*factors, *(Table((v,), np.ones(self.cardinalities[v])) for v in free)]
-        self._plans: dict[object, CompiledPlan] = {}
+        self._plans: dict[frozenset[int], CompiledPlan] = {}
+        self._scratch = Scratch()
         self._general = self._plan(frozenset())
 
     @property
@@ -152,7 +154,7 @@ class JunctionTree:
             factors = [reduce(table, dict.fromkeys(observed, 0)) for table in self.factors]
             order = self._elimination_order(factors).variables
             plan = Plan(self.cardinalities, [table.variables for table in factors], order)
-            known = CompiledPlan(plan, self.factors, observed)
+            known = CompiledPlan(plan, self.factors, observed, self._scratch)
             if len(self._plans) >= KEPT_PLANS:
                 self._plans.pop(next(key for key in self._plans if key != frozenset()))
             self._plans[observed] = known
@@ -177,14 +179,52 @@ class JunctionTree:
                 raise DataError(f"the likelihood of variable {v} needs one weight for each of its states")
 
 
+def eliminate(
+    cardinalities: Sequence[int] | NDArray[np.int64],
+    factors: Sequence[Table],
+    keep: Sequence[int],
+    *,
+    order: str | Sequence[int] = "best",
+    memory_limit: float = MEMORY_LIMIT,
+) -> tuple[float, Table]:
+    """Variable elimination: the sum over all variables but ``keep``, as (log s, T) for the product s T.
+
+    The axes of T are ``keep`` in order, and its largest entry is 1; log s is -inf if everything is zero.
+    """
+    sizes = [int(size) for size in cardinalities]
+    held = {v for table in factors for v in table.variables}
+    factors = [*factors, *(Table((v,), np.ones(sizes[v])) for v in keep if v not in held)]
+    scopes = [table.variables for table in factors]
+    if isinstance(order, str):
+        found = elimination_order(sizes, scopes, order, keep=keep)
+    else:
+        found = given_order(sizes, scopes, order, keep)
+    plan = Plan(sizes, scopes, found.variables)
+    forecast = plan.forecast
+    refuse_above(
+        forecast._replace(bytes=forecast.bytes + 8.0 * math.prod(sizes[v] for v in keep)), memory_limit
+    )
+    solution = CompiledPlan(plan, factors, frozenset(), Scratch()).solve({}, {})
+    if solution.log_partition == -np.inf:
+        return -np.inf, Table(tuple(keep), np.zeros([sizes[v] for v in keep]))
+    total = np.zeros([sizes[v] for v in keep])
+    for table in solution.kept:
+        total = total + aligned(table, keep)
+    top = float(total.max())
+    if top == -np.inf:
+        return -np.inf, Table(tuple(keep), np.zeros(total.shape))
+    return solution.log_partition + top, Table(tuple(keep), np.exp(total - top))
+
+
 def refuse_above(forecast: Forecast, limit: float) -> None:
     """Raise if a plan needs more memory than allowed, with what it needs and what else there is."""
     if forecast.bytes > limit:
         raise UnsupportedError(
             f"exact inference would need {_amount(forecast.bytes)} of memory (width {forecast.width}, "
             f"largest clique {forecast.clique:.3g} entries, {forecast.multiplications:.3g} multiplications) "
-            f"and the limit is {_amount(limit)}; condition on variables of the largest cliques (a cutset), use an "
-            "approximate method (loopy, likelihood_weighting, gibbs), or raise memory_limit"
+            f"and the limit is {_amount(limit)}; condition on variables of the largest cliques "
+            "(method='conditioning'), use an approximate method ('loopy', 'likelihood_weighting', 'gibbs'), or "
+            "raise memory_limit"
         )
 
 
@@ -200,8 +240,3 @@ def _one(size: int, state: int) -> FloatArray:
     row = np.zeros(size)
     row[state] = 1.0
     return row
-
-
-def weights_of(values: ArrayLike) -> FloatArray:
-    """Soft evidence as an array of weights."""
-    return np.asarray(values, dtype=np.float64)

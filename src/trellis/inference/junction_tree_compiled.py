@@ -29,10 +29,31 @@ SAFE_VALUE = 1e-250
 
 
 class Solution(NamedTuple):
-    """log Z (-inf: impossible) and the marginals of the variables of the plan."""
+    """log Z (-inf: impossible), the marginals of the variables of the plan, and what was kept.
+
+    With kept variables p(kept) is proportional to the product of ``kept`` (logs of tables), and
+    ``log_partition`` is the log of the other factors of Z.
+    """
 
     log_partition: float
     marginals: dict[int, FloatArray]
+    kept: list[Table]
+
+
+class Scratch:
+    """Arrays that are used again: fresh memory costs more than what is done with it."""
+
+    def __init__(self) -> None:
+        self._spare: list[FloatArray] = []
+
+    def take(self, size: int) -> FloatArray:
+        """An array of at least this size, with anything in it; threads never share one."""
+        array = self._spare.pop() if self._spare else np.empty(0)
+        return array if len(array) >= size else np.empty(size)
+
+    def give(self, *arrays: FloatArray) -> None:
+        """Take arrays back; two are kept, as one question needs two."""
+        self._spare = sorted([*self._spare, *arrays], key=len)[-2:]
 
 
 class Arrays:
@@ -46,6 +67,7 @@ class Arrays:
         self.n_values, self.n_slopes = int(plan.offsets[-1]), int(plan.slope_offsets[-1])
         self.n_tables = len(plan.offsets) - 1
         self.roots = [(t, int(plan.offsets[t]), int(plan.slope_offsets[t])) for t in plan.roots]
+        self._seeds = [(at, int(plan.slope_offsets[t + 1])) for t, _, at in self.roots]
         places, names, first = [], [], 0
         for v, table in plan.marginal_tables.items():
             slow, states, fast = around(plan, table, v)
@@ -65,13 +87,12 @@ class Arrays:
         to_roots(self.steps, self.axes, self.maps, first, end, mode, rows, values, log_scale)
 
     def from_roots(
-        self, rows: int, values: FloatArray, log_scale: FloatArray
+        self, rows: int, values: FloatArray, log_scale: FloatArray, slopes: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Unnormalised marginals (states of all variables, rows) and the largest log slope of each row."""
-        slopes = np.empty(self.n_slopes)
         log_slope = np.zeros((self.n_tables, rows))
-        for _, _, at in self.roots:
-            slopes[at : at + rows] = 1.0
+        for start, end in self._seeds:
+            slopes[start:end] = 1.0
         from_roots(self.steps, self.axes, self.maps, rows, values, slopes, log_scale, log_slope)
         marginals = np.zeros((self.n_states, rows))
         table_marginals(self.places, rows, values, slopes, marginals)
@@ -96,8 +117,11 @@ def around(plan: Plan, table: int, variable: int) -> tuple[int, int, int]:
 class CompiledPlan:
     """A plan for evidence on a fixed set of variables, which its tables no longer hold."""
 
-    def __init__(self, plan: Plan, factors: Sequence[Table], observed: frozenset[int]) -> None:
+    def __init__(
+        self, plan: Plan, factors: Sequence[Table], observed: frozenset[int], scratch: Scratch
+    ) -> None:
         self.plan = plan
+        self._scratch = scratch
         self.observed = observed
         self._factors = factors
         self._arrays: Arrays | None = None
@@ -171,7 +195,7 @@ class CompiledPlan:
         self, evidence: Mapping[int, int], likelihoods: Mapping[int, FloatArray]
     ) -> tuple[FloatArray, float]:
         leaves, log_leaves = self._leaf_values(evidence, likelihoods)
-        values = np.empty(self.arrays.n_values)
+        values = self._scratch.take(self.arrays.n_values)
         values[0] = 1.0
         values[1 : 1 + len(leaves)] = leaves
         return values, log_leaves
@@ -179,21 +203,30 @@ class CompiledPlan:
     # -- answers ----------------------------------------------------------------------------------------
 
     def solve(self, evidence: Mapping[int, int], likelihoods: Mapping[int, FloatArray]) -> Solution:
-        """Z and all marginals."""
+        """Z, all marginals, and the logs of the tables at the roots over variables that are kept."""
         arrays = self.arrays
         values, log_leaves = self._start(evidence, likelihoods)
-        if log_leaves == -np.inf:
-            return Solution(-np.inf, {})
-        log_scale = np.zeros((arrays.n_tables, 1))
-        arrays.to_roots(SUM, 1, values, log_scale)
-        if all(values[at] > 0.0 for _, at, _ in arrays.roots):
-            sums, log_slope = arrays.from_roots(1, values, log_scale)
-            if log_slope[0] <= SAFE_LOG_SLOPE:
-                roots = sum(float(np.log(values[at])) for _, at, _ in arrays.roots)
-                log_partition = log_leaves + float(log_scale.sum()) + roots
-                return Solution(log_partition, arrays.normalised(sums[:, 0]))
-        log_z, marginals = log_marginals(self.plan, values)
-        return Solution(log_leaves + log_z, marginals)
+        slopes = self._scratch.take(arrays.n_slopes)
+        solution = Solution(-np.inf, {}, [])
+        if log_leaves > -np.inf:
+            log_scale = np.zeros((arrays.n_tables, 1))
+            arrays.to_roots(SUM, 1, values, log_scale)
+            sums, log_slope = arrays.from_roots(1, values, log_scale, slopes)
+            roots = self._roots(values)
+            safe = log_slope[0] <= SAFE_LOG_SLOPE and all(root.values.any() for root in roots)
+            if safe:
+                log_constant = log_leaves + float(log_scale.sum())
+                solution = _solution(log_constant, arrays.normalised(sums[:, 0]), roots)
+            else:
+                logs, marginals = log_marginals(self.plan, values)
+                solution = _log_solution(log_leaves, marginals, logs)
+        self._scratch.give(values, slopes)
+        return solution
+
+    def _roots(self, values: FloatArray) -> list[Table]:
+        plan = self.plan
+        parts = [(t, values[plan.offsets[t] : plan.offsets[t + 1]]) for t in plan.roots]
+        return [Table(tuple(plan.layout(t)), part.reshape(plan.shape(t)).copy()) for t, part in parts]
 
     def best(
         self, evidence: Mapping[int, int], likelihoods: Mapping[int, FloatArray]
@@ -202,17 +235,19 @@ class CompiledPlan:
         arrays = self.arrays
         values, log_leaves = self._start(evidence, likelihoods)
         states = {v: evidence[v] for v in self.observed}
-        if log_leaves == -np.inf:
-            return states, -np.inf
-        log_scale = np.zeros((arrays.n_tables, 1))
-        arrays.to_roots(MAX, 1, values, log_scale)
-        if all(values[at] > 0.0 for _, at, _ in arrays.roots):
-            found = self._trace_back(values)
-            if found is not None:
-                roots = sum(float(np.log(values[at])) for _, at, _ in arrays.roots)
-                return states | found, log_leaves + float(log_scale.sum()) + roots
-        found, log_value = log_best(self.plan, values)
-        return states | found, log_leaves + log_value
+        if log_leaves > -np.inf:
+            log_scale = np.zeros((arrays.n_tables, 1))
+            arrays.to_roots(MAX, 1, values, log_scale)
+            roots = [float(values[at]) for _, at, _ in arrays.roots]
+            found = self._trace_back(values) if all(roots) else None
+            if found is None:
+                found, log_value = log_best(self.plan, values)
+            else:
+                log_value = float(log_scale.sum() + np.log(roots).sum())
+            states |= found
+            log_leaves += log_value
+        self._scratch.give(values)
+        return states, log_leaves
 
     def _trace_back(self, values: FloatArray) -> dict[int, int] | None:
         """From the roots to the leaves, the best states of what each step maximised; None near underflow."""
@@ -229,3 +264,19 @@ class CompiledPlan:
             digits = np.unravel_index(best, products.shape)
             states.update((v, int(digit)) for v, digit in zip(summed, digits, strict=True))
         return states
+
+
+def _solution(log_constant: float, marginals: dict[int, FloatArray], roots: list[Table]) -> Solution:
+    with np.errstate(divide="ignore"):
+        return _log_solution(log_constant, marginals, [Table(t.variables, np.log(t.values)) for t in roots])
+
+
+def _log_solution(log_constant: float, marginals: dict[int, FloatArray], roots: list[Table]) -> Solution:
+    """Roots without variables are factors of Z; the others hold what is kept."""
+    for root in roots:
+        if not root.variables:
+            log_constant += float(root.values)
+    kept = [root for root in roots if root.variables]
+    if log_constant == -np.inf:
+        return Solution(-np.inf, {}, [])
+    return Solution(log_constant, marginals, kept)

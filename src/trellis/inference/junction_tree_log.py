@@ -15,12 +15,12 @@ from trellis.inference.factors import FloatArray, Table, aligned
 from trellis.inference.junction_tree_plan import NOTHING, Plan
 
 
-def log_marginals(plan: Plan, values: FloatArray) -> tuple[float, dict[int, FloatArray]]:
-    """log Z and all marginals; only the leaves of ``values`` are read. Without marginals if Z is 0."""
+def log_marginals(plan: Plan, values: FloatArray) -> tuple[list[Table], dict[int, FloatArray]]:
+    """The tables at the roots and all marginals, if Z is not 0; only the leaves of ``values`` are read."""
     tables = _to_roots(plan, values, np.logaddexp)
-    log_z = sum(float(tables[root].values) for root in plan.roots)
-    if log_z == -np.inf:
-        return log_z, {}
+    roots = [tables[root] for root in plan.roots]
+    if any(root.values.max() == -np.inf for root in roots):
+        return roots, {}
     slopes = [Table((), np.zeros(()))] * len(tables)
     for step in reversed(plan.steps):
         for table, other in ((step.a, step.b), (step.b, step.a)):
@@ -32,7 +32,7 @@ def log_marginals(plan: Plan, values: FloatArray) -> tuple[float, dict[int, Floa
         joint = _contract([tables[table], slopes[table]], (v,), np.logaddexp).values
         weights = np.exp(joint - joint.max())
         marginals[v] = weights / weights.sum()
-    return log_z, marginals
+    return roots, marginals
 
 
 def log_best(plan: Plan, values: FloatArray) -> tuple[dict[int, int], float]:
