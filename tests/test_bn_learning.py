@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from small_networks import joint, random_network, seeds
 from trellis import BayesianNetwork
 from trellis.bayesnet.columns import decode_frame, encode_frame
+from trellis.bayesnet.counting_kernels import count_rows
 from trellis.bayesnet.expected_counts import distinct_rows
+from trellis.bayesnet.flat_factors import families
+from trellis.bayesnet.tree_counts import TreeCounts
 from trellis.errors import DataError
 
 RAIN = BayesianNetwork(
@@ -347,3 +350,57 @@ def test_outputs_are_checked() -> None:
         RAIN.sample(3, output="csv")
     with pytest.raises(DataError, match="n is -1"):
         RAIN.sample(-1)
+
+
+# -- expected counts ----------------------------------------------------------------------------------------
+
+
+@settings(max_examples=25)
+@given(seed=seeds, share=st.sampled_from([0.3, 0.7, 1.0]))
+def test_the_junction_tree_counts_what_enumeration_counts(seed: int, share: float) -> None:
+    rng = np.random.default_rng(seed)
+    network = random_network(rng, 7, zeros=bool(seed % 2))
+    factors = families(network).factors
+    codes = network.sample(9, random_state=seed, output="codes")
+    codes[rng.random(codes.shape) < share] = -1
+    weight = rng.random(9)
+    with np.errstate(divide="ignore"):
+        log_values = np.log(factors.values)
+    counts, row_log = np.zeros(len(log_values)), np.zeros(9)
+    count_rows(factors, log_values, codes, weight, 0, 9, 3**7, counts, row_log)
+    for n_jobs in (1, 2):
+        found_log, found = TreeCounts(factors, codes)(log_values, weight, n_jobs)
+        np.testing.assert_allclose(found_log, row_log, atol=1e-12)
+        np.testing.assert_allclose(found, counts, atol=1e-12)
+
+
+def test_a_long_hidden_chain_is_that_of_a_hidden_markov_model() -> None:
+    """2^30 configurations of states that are never seen, and its log-likelihood and EM step by hand."""
+    n, rng = 30, np.random.default_rng(0)
+    start, move, emit = rng.dirichlet([1, 1]), rng.dirichlet([1, 1], size=2), rng.dirichlet([1, 1, 1], size=2)
+    states: dict[str, list[str]] = {}
+    parents: dict[str, list[str]] = {}
+    tables: dict[str, Any] = {}
+    for t in range(n):
+        states |= {f"h{t}": ["a", "b"], f"x{t}": ["0", "1", "2"]}
+        parents |= {f"h{t}": [f"h{t - 1}"] if t else [], f"x{t}": [f"h{t}"]}
+        tables |= {f"h{t}": move if t else start, f"x{t}": emit}
+    network = BayesianNetwork(states, parents, tables)
+    frame = {name: column for name, column in network.sample(4, random_state=1).items() if name[0] == "x"}
+    x = np.array([frame[f"x{t}"].astype(int) for t in range(n)]).T
+    expected = []
+    for row in x:
+        forward = start * emit[:, row[0]]
+        for t in range(1, n):
+            forward = (forward @ move) * emit[:, row[t]]
+        expected.append(np.log(forward.sum()))
+    np.testing.assert_allclose(network.log_likelihood(frame, per_row=True), expected, atol=1e-10)
+    learned = network.fit(frame, max_iter=20, tol=0.0)
+    check_certificates(learned.fit_.history)
+    assert learned.fit_.history["primal"][0] == pytest.approx(-sum(expected))
+    backward = [np.ones(2)] * n
+    for t in range(n - 1, 0, -1):
+        backward[t - 1] = move @ (emit[:, x[0, t]] * backward[t])
+    first = start * emit[:, x[0, 0]] * backward[0]
+    one = network.fit({name: column[:1] for name, column in frame.items()}, max_iter=1, tol=0.0)
+    np.testing.assert_allclose(one.table_of("h0"), first / first.sum(), atol=1e-12)

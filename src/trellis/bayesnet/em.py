@@ -45,7 +45,7 @@ class NetworkEM:
         n_jobs: int = 1,
     ) -> None:
         self._factors, self._rows, self._pseudocount, self._fixed = factors, rows, pseudocount, fixed
-        self._expectation = Expectation(factors, rows.codes, rows.weight, rows.origin, n_jobs)
+        self._expectation = Expectation(factors, rows.codes, rows.weight, n_jobs)
         self._row_start, self._row_size = table_rows(factors)
 
     def g(self, u: FloatArray) -> float:

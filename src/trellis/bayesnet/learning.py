@@ -105,7 +105,7 @@ def log_likelihood(
     rows = distinct_rows(codes, np.ones(len(codes)))
     layout = families(network).factors
     with np.errstate(divide="ignore"):
-        row_log, _ = Expectation(layout, rows.codes, rows.weight, rows.origin, n_jobs)(np.log(layout.values))
+        row_log, _ = Expectation(layout, rows.codes, rows.weight, n_jobs)(np.log(layout.values))
     if per_row:
         each: FloatArray = row_log[rows.inverse]
         return each
