@@ -127,8 +127,18 @@ class _Graph:
         weights = self.sizes if heuristic == "weighted_min_fill" else np.ones(n)
         keys = np.arange(n, dtype=np.float64) if rng is None else rng.random(n)
         mode = WEIGHT if heuristic == "min_weight" else FILL
-        order, clusters, total, work = greedy_order(
-            self.starts, self.neighbours, np.log(self.sizes), weights, keys, self.kept, mode, bound
-        )
-        found = EliminationOrder(tuple(self.variables[order].tolist()), clusters, heuristic)
-        return found, float(total), int(work)
+        order, clusters = np.empty(n, dtype=np.int64), np.empty(n)
+        spare = 4 * len(self.neighbours) + 64
+        while True:
+            start, degree = self.starts[:-1].copy(), np.diff(self.starts)
+            pool = np.concatenate([self.neighbours, np.empty(spare, dtype=np.int32)])
+            stale = np.where(self.kept, np.int8(-1), np.int8(1))
+            graph = start, degree, degree.copy(), pool, len(self.neighbours)
+            count, total, work = greedy_order(
+                *graph, np.log(self.sizes), weights, keys, stale, mode, bound, order, clusters
+            )
+            if count >= 0:
+                break
+            spare *= 4
+        variables = tuple(self.variables[order[:count]].tolist())
+        return EliminationOrder(variables, clusters[:count], heuristic), float(total), int(work)

@@ -8,6 +8,9 @@ Eliminating v connects its neighbours N(v) with each other and removes v. The ne
 
 With weight 1 the first is min-fill, with cardinalities it is weighted min-fill. Ties go to the smaller
 cluster {v} + N(v), then to the smaller tie-break key of the node.
+
+A pool holds the lists one after another. A list that outgrows its place moves to the end of the pool; where
+the pool is full the kernel returns, and the caller tries again with a larger one.
 """
 
 from __future__ import annotations
@@ -20,122 +23,113 @@ FILL, WEIGHT = 0, 1
 
 
 @kernel
-def greedy_order(starts, neighbours, log_sizes, weights, keys, kept, mode, bound):
-    """Order, log sizes of the clusters, their total size, and the work done.
+def greedy_order(
+    start, degree, room, pool, used, log_sizes, weights, keys, stale, mode, bound, order, clusters
+):
+    """Fills ``order`` and ``clusters`` (log sizes); returns (how many, total size, work), or how many < 0.
 
-    ``kept`` nodes are never eliminated. Stops early (with a total above ``bound``) when it cannot win.
+    Node v has its neighbours at pool[start[v] : start[v] + degree[v]], with room for ``room[v]``; ``used`` is
+    where free places begin. ``stale``: 1 for nodes whose costs must be found, -1 for nodes that are never
+    eliminated. Stops early, with a total above ``bound``, when it cannot win.
     """
-    n = len(starts) - 1
-    degree = np.diff(starts).astype(np.int32)
-    capacity = 8
-    for v in range(n):
-        capacity = max(capacity, 2 * degree[v])
-    lists = np.empty((n, capacity), np.int32)
-    for v in range(n):
-        lists[v, : degree[v]] = neighbours[starts[v] : starts[v + 1]]
-    alive = np.logical_not(kept)
+    n = len(start)
     cost, size = np.zeros(n), np.zeros(n)
-    stale = np.ones(n, np.bool_)
-    mark = np.full(n, -1, np.int32)
-    order = np.empty(n, np.int32)
-    clusters = np.empty(n)
+    mark = np.zeros(n, np.int32)
     total, work, count = 0.0, 0, 0
-    for _ in range(n):
+    while True:
         best = -1
         for v in range(n):
-            if not alive[v]:
+            if stale[v] < 0:
                 continue
-            if stale[v]:
-                work += _costs(v, lists, degree, log_sizes, weights, mark, mode, cost, size)
-                stale[v] = False
-            if best < 0 or _before(v, best, cost, size, keys):
+            if stale[v] > 0:
+                work += _find_costs(v, start, degree, pool, log_sizes, weights, mark, mode, cost, size)
+                stale[v] = 0
+            if best < 0 or (
+                cost[v] < cost[best]
+                or (
+                    cost[v] == cost[best]
+                    and (
+                        size[v] < size[best] - 1e-9 or (size[v] < size[best] + 1e-9 and keys[v] < keys[best])
+                    )
+                )
+            ):
                 best = v
         if best < 0:
-            break
+            return count, total, work
         order[count] = best
         clusters[count] = size[best]
         count += 1
         total += np.exp(size[best])
-        alive[best] = False
+        stale[best] = -1
         if total > bound:
-            break
-        d = degree[best]
-        needed = 0  # a neighbour's list may come to hold all the others
-        for a in range(d):
-            needed = max(needed, degree[lists[best, a]] + d)
-        if needed > capacity:
-            wider = np.empty((n, 2 * needed), np.int32)
-            wider[:, :capacity] = lists
-            lists, capacity = wider, 2 * needed
-        work += n // 8 + _eliminate(best, lists, degree, stale, mode)
-    return order[:count], clusters[:count], total, work
+            return count, total, work
+        used = _eliminate(best, start, degree, room, pool, used, stale, mode)
+        if used < 0:
+            return -1, total, work
+        work += n // 8 + degree[best] * degree[best]
 
 
 @kernel
-def _before(v, best, cost, size, keys):
-    """Whether v goes before the best so far; equal up to rounding counts as equal."""
-    if cost[v] != cost[best]:
-        return cost[v] < cost[best]
-    if abs(size[v] - size[best]) > 1e-9:
-        return size[v] < size[best]
-    return keys[v] < keys[best]
-
-
-@kernel
-def _costs(v, lists, degree, log_sizes, weights, mark, mode, cost, size):
-    """Fill: half of sum_u w_u (W - w_u - weight of N(u) within N(v)), W the weight of N(v)."""
-    d = degree[v]
+def _find_costs(v, start, degree, pool, log_sizes, weights, mark, mode, cost, size):
+    """Fill: sum_u w_u (W - w_u - weight of N(u) within N(v)), W the weight of N(v): each pair twice."""
     size[v] = log_sizes[v]
     whole = 0.0
-    for a in range(d):
-        u = lists[v, a]
+    work = degree[v]
+    for a in range(start[v], start[v] + degree[v]):
+        u = pool[a]
         size[v] += log_sizes[u]
         whole += weights[u]
-        mark[u] = v
-    if mode == WEIGHT:
-        cost[v] = np.rint(size[v] * 1e9)  # sums in different orders must tie
-        return d
-    fill, work = 0.0, d
-    for a in range(d):
-        u = lists[v, a]
-        known = weights[u]
-        for b in range(degree[u]):
-            w = lists[u, b]
-            if mark[w] == v:
-                known += weights[w]
-        work += degree[u]
-        fill += weights[u] * (whole - known)
-    cost[v] = fill
+        mark[u] = v + 1
+    cost[v] = np.rint(size[v] * 1e9)  # sums in different orders must tie
+    if mode == FILL:
+        cost[v] = 0.0
+        for a in range(start[v], start[v] + degree[v]):
+            u = pool[a]
+            known = weights[u]
+            for b in range(start[u], start[u] + degree[u]):
+                if mark[pool[b]] == v + 1:
+                    known += weights[pool[b]]
+            work += degree[u]
+            cost[v] += weights[u] * (whole - known)
     return work
 
 
 @kernel
-def _eliminate(v, lists, degree, stale, mode):
+def _eliminate(v, start, degree, room, pool, used, stale, mode):
     """Each neighbour's list becomes its union with N(v), without itself and v; marks changed costs."""
     d = degree[v]
-    merged = np.empty(lists.shape[1], np.int32)
-    work = 0
-    for a in range(d):
-        u = lists[v, a]
-        stale[u] = True
-        i = j = count = 0
-        while i < degree[u] or j < d:
-            if j == d or (i < degree[u] and lists[u, i] <= lists[v, j]):
-                w = lists[u, i]
-                if j < d and lists[v, j] == w:
+    for a in range(start[v], start[v] + d):
+        u = pool[a]
+        most = degree[u] + d
+        if used + most > len(pool):
+            return -1
+        # The union is written to the free end, then copied back where it fits.
+        i, last_i, j, last_j, end = start[u], start[u] + degree[u], start[v], start[v] + d, used
+        while i < last_i or j < last_j:
+            if j == last_j or (i < last_i and pool[i] <= pool[j]):
+                w = pool[i]
+                if j < last_j and pool[j] == w:
                     j += 1
                 i += 1
             else:
-                w = lists[v, j]
+                w = pool[j]
                 j += 1
             if w != u and w != v:
-                merged[count] = w
-                count += 1
-        work += count
+                pool[end] = w
+                end += 1
+        count = end - used
         grew = count >= degree[u]  # it lost v, so an equal number means a new neighbour
-        lists[u, :count] = merged[:count]
-        degree[u] = count
-        if grew and mode == FILL:  # a new edge changes the fill of all common neighbours of its ends
+        if count <= room[u]:
             for b in range(count):
-                stale[lists[u, b]] = True
-    return work
+                pool[start[u] + b] = pool[used + b]
+        else:
+            start[u], room[u] = used, most
+            used += most
+        degree[u] = count
+        if stale[u] == 0:
+            stale[u] = 1
+        if grew and mode == FILL:  # a new edge changes the fill of all common neighbours of its ends
+            for b in range(start[u], start[u] + count):
+                if stale[pool[b]] == 0:
+                    stale[pool[b]] = 1
+    return used

@@ -223,8 +223,8 @@ def refuse_above(forecast: Forecast, limit: float) -> None:
             f"exact inference would need {_amount(forecast.bytes)} of memory (width {forecast.width}, "
             f"largest clique {forecast.clique:.3g} entries, {forecast.multiplications:.3g} multiplications) "
             f"and the limit is {_amount(limit)}; condition on variables of the largest cliques "
-            "(method='conditioning'), use an approximate method ('loopy', 'likelihood_weighting', 'gibbs'), or "
-            "raise memory_limit"
+            "(method='conditioning'), use an approximate method ('loopy', 'likelihood_weighting', 'gibbs') "
+            "or raise memory_limit"
         )
 
 

@@ -91,21 +91,18 @@ def to_roots(steps, axes, maps, first, last, mode, n_rows, values, log_scale):
     one, chunk = np.uint64(1), np.uint64(max(CHUNK, n_rows))
     for number in range(first, last):
         s = steps[number]
-        n_axes, first_axis = s[N_AXES], s[FIRST_AXIS]
-        n_outer = one
-        for x in range(n_axes):
-            n_outer *= axes[first_axis + x, 0]
+        n_outer = _n_outer(axes, s, count)
         for start in range(np.uint64(0), s[INNER], chunk):
             n = min(chunk, s[INNER] - start)
             a = s[A_VALUES] + start * s[A_INNER]
             b = s[B_VALUES] + start * s[B_INNER]
             o = s[O_VALUES]
-            count[:n_axes] = 0
             for _ in range(n_outer):
                 if n == one:
                     work[0] = _dot(values, a, s[A_K], b, s[B_K], s[K], mode)
                 else:
-                    work[:n] = 0.0
+                    for j in range(n):
+                        work[j] = 0.0
                     pa, pb = a, b
                     for _ in range(s[K]):
                         _add_product(work, n, values, pa, s[A_INNER], pb, s[B_INNER], mode)
@@ -118,24 +115,11 @@ def to_roots(steps, axes, maps, first, last, mode, n_rows, values, log_scale):
                 else:
                     for j in range(n):
                         values[o + start + j] = work[j]
-                x = n_axes
-                while x > 0:
-                    x -= one
-                    y = first_axis + x
-                    a += axes[y, 1]
-                    b += axes[y, 2]
-                    o += axes[y, 3]
-                    count[x] += one
-                    if count[x] < axes[y, 0]:
-                        break
-                    a -= axes[y, 0] * axes[y, 1]
-                    b -= axes[y, 0] * axes[y, 2]
-                    o -= axes[y, 0] * axes[y, 3]
-                    count[x] = 0
+                a, b, o = _advance(axes, s, count, a, b, o)
         by_row = n_rows if s[O_ROWS] else 1
-        _rescale(values, s[O_VALUES], s[O_SIZE], np.uint64(by_row), log_scale[s[O_TABLE]])
-        if by_row < n_rows:
-            log_scale[s[O_TABLE]] = log_scale[s[O_TABLE], 0]
+        _rescale(values, s[O_VALUES], s[O_SIZE], np.uint64(by_row), log_scale, s[O_TABLE])
+        for r in range(by_row, n_rows):
+            log_scale[s[O_TABLE], r] = log_scale[s[O_TABLE], 0]
 
 
 @kernel
@@ -143,20 +127,19 @@ def from_roots(steps, axes, maps, n_rows, values, slopes, log_scale, log_slope):
     """All steps backwards; the derivatives of the roots must be set. Fills ``slopes`` and ``log_slope``."""
     work = np.empty(max(CHUNK, n_rows))
     count = np.empty(64, np.uint64)
-    one, chunk = np.uint64(1), np.uint64(max(CHUNK, n_rows))
+    chunk = np.uint64(max(CHUNK, n_rows))
     for number in range(len(steps) - 1, -1, -1):
         s = steps[number]
         need_a, need_b = s[A_NEEDED] != 0, s[B_NEEDED] != 0
         if not (need_a or need_b):
             continue
         if need_a:
-            slopes[s[A_SLOPES] : s[A_SLOPES] + s[A_SLOPE_SIZE]] = 0.0
+            for i in range(s[A_SLOPES], s[A_SLOPES] + s[A_SLOPE_SIZE]):
+                slopes[i] = 0.0
         if need_b:
-            slopes[s[B_SLOPES] : s[B_SLOPES] + s[B_SLOPE_SIZE]] = 0.0
-        n_axes, first_axis = s[N_AXES], s[FIRST_AXIS]
-        n_outer = one
-        for x in range(n_axes):
-            n_outer *= axes[first_axis + x, 0]
+            for i in range(s[B_SLOPES], s[B_SLOPES] + s[B_SLOPE_SIZE]):
+                slopes[i] = 0.0
+        n_outer = _n_outer(axes, s, count)
         for start in range(np.uint64(0), s[SLOPE_INNER], chunk):
             n = min(chunk, s[SLOPE_INNER] - start)
             a, b, o = np.uint64(0), np.uint64(0), np.uint64(0)  # from the starts of the tables, in values
@@ -164,7 +147,6 @@ def from_roots(steps, axes, maps, n_rows, values, slopes, log_scale, log_slope):
             value_b = s[B_VALUES] + start * s[B_INNER]
             slope_a = s[A_SLOPES] + start * s[A_SLOPE_INNER]
             slope_b = s[B_SLOPES] + start * s[B_SLOPE_INNER]
-            count[:n_axes] = 0
             for _ in range(n_outer):
                 at = s[O_SLOPES] + o * s[O_BY]
                 if s[SCATTER]:
@@ -183,28 +165,48 @@ def from_roots(steps, axes, maps, n_rows, values, slopes, log_scale, log_slope):
                         _add_slope(slopes, at, s[B_SLOPE_INNER], work, n, values, value_a + pa, s[A_INNER])
                     pa += s[A_K]
                     pb += s[B_K]
-                x = n_axes
-                while x > 0:
-                    x -= one
-                    y = first_axis + x
-                    a += axes[y, 1]
-                    b += axes[y, 2]
-                    o += axes[y, 3]
-                    count[x] += one
-                    if count[x] < axes[y, 0]:
-                        break
-                    a -= axes[y, 0] * axes[y, 1]
-                    b -= axes[y, 0] * axes[y, 2]
-                    o -= axes[y, 0] * axes[y, 3]
-                    count[x] = 0
-        rows = np.uint64(n_rows)
-        out = s[O_TABLE]
+                a, b, o = _advance(axes, s, count, a, b, o)
+        rows, out = np.uint64(n_rows), s[O_TABLE]
         if need_a:
-            _rescale(slopes, s[A_SLOPES], s[A_SLOPE_SIZE], rows, log_slope[s[A_TABLE]])
-            log_slope[s[A_TABLE]] += log_slope[out] - log_scale[out]
+            _rescale(slopes, s[A_SLOPES], s[A_SLOPE_SIZE], rows, log_slope, s[A_TABLE])
         if need_b:
-            _rescale(slopes, s[B_SLOPES], s[B_SLOPE_SIZE], rows, log_slope[s[B_TABLE]])
-            log_slope[s[B_TABLE]] += log_slope[out] - log_scale[out]
+            _rescale(slopes, s[B_SLOPES], s[B_SLOPE_SIZE], rows, log_slope, s[B_TABLE])
+        for r in range(n_rows):
+            further = log_slope[out, r] - log_scale[out, r]
+            if need_a:
+                log_slope[s[A_TABLE], r] += further
+            if need_b:
+                log_slope[s[B_TABLE], r] += further
+
+
+@kernel
+def _n_outer(axes, s, count):
+    """How often the inner axis is gone through; sets the counters of the other axes to 0."""
+    n = np.uint64(1)
+    for x in range(s[N_AXES]):
+        n *= axes[s[FIRST_AXIS] + x, 0]
+        count[x] = 0
+    return n
+
+
+@kernel
+def _advance(axes, s, count, a, b, o):
+    """The next place in A, B and O: the last axis goes fastest, and after the last place all are at 0."""
+    x = s[N_AXES]
+    while x > 0:
+        x -= np.uint64(1)
+        y = s[FIRST_AXIS] + x
+        a += axes[y, 1]
+        b += axes[y, 2]
+        o += axes[y, 3]
+        count[x] += np.uint64(1)
+        if count[x] < axes[y, 0]:
+            break
+        a -= axes[y, 0] * axes[y, 1]
+        b -= axes[y, 0] * axes[y, 2]
+        o -= axes[y, 0] * axes[y, 3]
+        count[x] = 0
+    return a, b, o
 
 
 @kernel
@@ -272,19 +274,18 @@ def _add_slope(slopes, at, inner, work, n, values, other, other_inner):
 
 
 @kernel
-def _rescale(array, start, size, n_rows, logs):
+def _rescale(array, start, size, n_rows, logs, table):
     """Divide a table by its maximum, separately for each row; logs of the maxima (0 where all is zero)."""
-    logs[:n_rows] = 0.0
-    _tops(array, start, size, n_rows, logs)
+    _tops(array, start, size, n_rows, logs, table)
+    inverse = np.empty(n_rows)
     for r in range(n_rows):
-        if 0.0 < logs[r] < 1e-290:  # its inverse is no number
+        top = logs[table, r]
+        logs[table, r] = np.log(top) if top > 0.0 else 0.0
+        if 0.0 < top < 1e-290:  # its inverse is no number
             for i in range(start + r, start + size, n_rows):
                 array[i] *= 1e290
-    inverse = np.ones(n_rows)
-    for r in range(n_rows):
-        if logs[r] > 0.0:
-            inverse[r] = 1.0 / (logs[r] if logs[r] >= 1e-290 else logs[r] * 1e290)
-            logs[r] = np.log(logs[r])
+            top *= 1e290
+        inverse[r] = 1.0 / top if top > 0.0 else 1.0
     if n_rows == 1:
         for i in range(start, start + size):
             array[i] *= inverse[0]
@@ -295,16 +296,18 @@ def _rescale(array, start, size, n_rows, logs):
 
 
 @max_kernel
-def _tops(array, start, size, n_rows, tops):
+def _tops(array, start, size, n_rows, tops, table):
     if n_rows == 1:
         top = 0.0
         for i in range(start, start + size):
             top = max(top, array[i])
-        tops[0] = top
+        tops[table, 0] = top
     else:
+        for r in range(n_rows):
+            tops[table, r] = 0.0
         for i in range(start, start + size, n_rows):
             for r in range(n_rows):
-                tops[r] = max(tops[r], array[i + r])
+                tops[table, r] = max(tops[table, r], array[i + r])
 
 
 @kernel
@@ -316,7 +319,8 @@ def table_marginals(places, n_rows, values, slopes, marginals):
     """
     rows = np.uint64(n_rows)
     for p in range(len(places)):
-        value, slope, by_row, slow, states, fast, first = places[p]
+        value, slope, by_row, first = places[p, 0], places[p, 1], places[p, 2], places[p, 6]
+        slow, states, fast = places[p, 3], places[p, 4], places[p, 5]
         for h in range(slow):
             for i in range(states):
                 for f in range(fast):
