@@ -18,6 +18,7 @@ from trellis.errors import ModelFileError, TrellisError, UnsupportedError
 
 # kind, which is the name of the class -> the module that defines it
 _KINDS = {
+    "Aligner": "trellis.speech.aligner",
     "BayesianNetwork": "trellis.bayesnet.network",
     "FactorGraph": "trellis.bayesnet.factor_graph",
     "HMM": "trellis.estimators.hmm",

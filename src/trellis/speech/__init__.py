@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 # public name -> module that defines it
 _EXPORTS = {
+    "Aligner": "trellis.speech.aligner",
     "Alignment": "trellis.speech.alignment",
     "Interval": "trellis.speech.alignment",
     "Corpus": "trellis.speech.corpus",
@@ -23,6 +24,7 @@ _EXPORTS = {
 }
 
 __all__ = [
+    "Aligner",
     "Alignment",
     "Corpus",
     "Dictionary",
@@ -35,6 +37,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from trellis.speech.aligner import Aligner
     from trellis.speech.alignment import Alignment, Interval
     from trellis.speech.audio import read_audio
     from trellis.speech.corpus import Corpus, Utterance

@@ -19,7 +19,8 @@ from trellis.data.sequences import IntArray
 from trellis.errors import DataError, ModelFileError
 from trellis.inference.shards import n_threads
 from trellis.scores.parts import FloatArray
-from trellis.scores.segments import SegmentFeatures, SegmentGraph, SegmentPath
+from trellis.scores.segment_graph import SegmentGraph, SegmentPath
+from trellis.scores.segments import SegmentFeatures
 from trellis.speech.alignment import Alignment
 from trellis.speech.boundaries import BoundaryClassifier, BoundaryExamples, BoundaryOptions
 from trellis.speech.classifiers import ClassifierOptions, FrameClassifier, classifier_from_state
@@ -104,6 +105,18 @@ class Acoustics:
             )
         return np.concatenate(found)
 
+    def limits(
+        self, kinds: IntArray, n_frames: int, stretch: float = 1.0, longest_silence: int | None = None
+    ) -> tuple[IntArray, IntArray]:
+        """Shortest and longest segments in frames. ``stretch`` multiplies the longest ones, ``longest_silence`` bounds those of
+        silences."""
+        low, high = self.durations.limits(kinds, self.step, n_frames, self.shortest)
+        if stretch != 1.0:
+            high = np.minimum(np.ceil(high * stretch).astype(np.int64), n_frames)
+        if longest_silence is not None:
+            high = np.where(self.phones.silent_kinds[kinds], np.minimum(high, longest_silence), high)
+        return low, np.maximum(high, low)
+
     def features(
         self,
         frames: Rows,
@@ -113,14 +126,13 @@ class Acoustics:
         confidences: Rows | None = None,
         gold: IntArray | None = None,
         stretch: float = 1.0,
+        longest_silence: int | None = None,
     ) -> SegmentFeatures:
-        """The tables of one utterance. ``gold`` (start frames of a chain) widens the limits of lengths so that they allow it,
-        ``stretch`` multiplies the longest lengths."""
+        """The tables of one utterance. ``gold`` (start frames of a chain) widens the limits of lengths so that they
+        allow it; ``confidences`` are computed unless given; the rest is for :meth:`limits`."""
         encoded = self.phones.encode(lattice.labels, where)
         n_frames = len(frames)
-        low, high = self.durations.limits(encoded.kinds, self.step, n_frames, self.shortest)
-        if stretch != 1.0:
-            high = np.minimum(np.ceil(high * stretch).astype(np.int64), n_frames)
+        low, high = self.limits(encoded.kinds, n_frames, stretch, longest_silence)
         if gold is not None:
             lengths = np.diff(gold, append=n_frames)
             low, high = np.minimum(low, lengths), np.maximum(high, lengths)

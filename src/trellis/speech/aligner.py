@@ -29,7 +29,7 @@ from trellis.speech.audio import Recording
 from trellis.speech.boundaries import BoundaryOptions
 from trellis.speech.classifiers import ClassifierOptions, classifier_of
 from trellis.speech.features import feature_names
-from trellis.speech.fitting import FitOptions, fit_model
+from trellis.speech.fitting import FitOptions, Prepared, learn, prepare
 from trellis.speech.frames import FrameOptions, mfcc
 from trellis.speech.front_end import FramedRecording, framed_recording
 from trellis.speech.lattice import Lattice, phone_lattice, word_lattice
@@ -70,7 +70,7 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
         *,
         classifier: str | ClassifierOptions = "mlp",
         boundaries: BoundaryOptions | None = None,
-        features: str | Sequence[str] = "all",
+        features: str | Sequence[str] = "standard",
         fold: Fold = "none",
         step_ms: float = 10.0,
         frames: FrameOptions | None = None,
@@ -80,7 +80,8 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
         passes: int = 10,
         l2: float = 1e-3,
         average: bool = True,
-        split: Split = (0.45, 0.45, 0.1),
+        start: str = "log",
+        split: Split = (0.7, 0.2, 0.1),
         cross_fit: int = 0,
         refine: bool = True,
         n_jobs: int = 1,
@@ -101,6 +102,7 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
         self.passes = passes
         self.l2 = l2
         self.average = average
+        self.start = start
         self.split = split
         self.cross_fit = cross_fit
         self.refine = refine
@@ -110,8 +112,15 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
     model_: AlignmentModel
     extra_: dict[str, Any]
 
-    def fit(self, corpus: Iterable[Utterance], progress: Progress | None = None) -> Aligner:
+    def fit(self, corpus: Iterable[Utterance] | Prepared, progress: Progress | None = None) -> Aligner:
         """Learn from the utterances of a corpus that have a reference; ``progress(stage, share)`` is told how far it is."""
+        prepared = corpus if isinstance(corpus, Prepared) else self.prepare(corpus, progress)
+        fitted = learn(prepared, self._fit_options(), progress)
+        self.take(fitted.model, fitted.history)
+        return self
+
+    def prepare(self, corpus: Iterable[Utterance], progress: Progress | None = None) -> Prepared:
+        """Train the classifiers only. ``fit`` takes the result in place of a corpus, to compare objectives on equal ground."""
         utterances = [u for u in corpus if u.reference is not None]
         if len(utterances) < 3:
             raise DataError(
@@ -123,9 +132,7 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
         def framed(utterance: Utterance) -> FramedRecording:
             return framed_recording(utterance.audio, frames, utterance.channel)
 
-        fitted = fit_model(utterances, framed, self._fit_options(), progress)
-        self._take(fitted.model, fitted.history)
-        return self
+        return prepare(utterances, framed, self._fit_options(), progress)
 
     def align(
         self,
@@ -241,13 +248,14 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
             passes=self.passes,
             l2=self.l2,
             average=self.average,
+            start=self.start,
             split=self.split,
             cross_fit=self.cross_fit,
             n_jobs=self.n_jobs,
             seed=self.random_state,
         )
 
-    def _take(self, model: AlignmentModel, history: dict[str, list[float]]) -> None:
+    def take(self, model: AlignmentModel, history: dict[str, list[float]]) -> None:
         self.model_, self.history_ = model, history
         self.weights_, self.feature_names_ = model.weights, model.acoustics.names
         self.status_ = model.status

@@ -17,7 +17,8 @@ import numpy as np
 from trellis.errors import InfeasibleError
 from trellis.inference.segments import Segmentation
 from trellis.scores.parts import FloatArray
-from trellis.scores.segments import BEGIN, SegmentPath, SegmentScores
+from trellis.scores.segment_graph import BEGIN, SegmentPath
+from trellis.scores.segments import SegmentScores
 from trellis.speech.alignment import Alignment, Interval
 from trellis.speech.confidence import confidences, refined, sharpened
 from trellis.speech.durations import SLACK
@@ -87,12 +88,13 @@ def align_frames(
     refine: bool = True,
     confidence: bool = True,
     gaps: bool = False,
-    confidences_of_frames: Rows | None = None,
+    evidence: Rows | None = None,
+    longest_silence: int | None = None,
 ) -> Segments:
-    """Exact inference on frames that fit into memory at once."""
-    stretch = _stretch(model, lattice, len(frames))
+    """Exact inference on frames that fit into memory at once; ``evidence``: the confidences of the frame classifier, if known."""
+    stretch = _stretch(model, lattice, len(frames), longest_silence)
     features = model.acoustics.features(
-        frames, lattice, where=source, confidences=confidences_of_frames, stretch=stretch
+        frames, lattice, where=source, confidences=evidence, stretch=stretch, longest_silence=longest_silence
     )
     scores = features.scores(model.weights)
     path = Segmentation().best(scores)
@@ -123,11 +125,13 @@ def check_length(
         )
 
 
-def _stretch(model: AlignmentModel, lattice: Lattice, n_frames: int) -> float:
+def _stretch(
+    model: AlignmentModel, lattice: Lattice, n_frames: int, longest_silence: int | None = None
+) -> float:
     """By how much longest lengths must grow for the phones to fill the recording; 1 if they do."""
     acoustics = model.acoustics
     encoded = acoustics.phones.encode(lattice.labels)
-    _, high = acoustics.durations.limits(encoded.kinds, acoustics.step, n_frames, acoustics.shortest)
+    _, high = acoustics.limits(encoded.kinds, n_frames, longest_silence=longest_silence)
     longest = np.zeros(lattice.n_nodes, dtype=np.int64)
     for i, before in enumerate(lattice.predecessors):
         longest[i] = high[i] + max(0 if p == BEGIN else longest[p] for p in before)

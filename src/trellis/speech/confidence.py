@@ -11,7 +11,7 @@ boundaries are within the tolerance on the hold-out utterances: it minimises the
 **Gap.** By how much the score falls (in the same units, nats) on the best path whose boundary k lies more than the tolerance away.
 
 **Refinement.** Frames quantise the answer. With its neighbours fixed, the score of boundary k at s_k - 1, s_k and s_k + 1 defines a
-parabola; its vertex, at most half a frame from s_k, is the answer. A boundary that cannot move is left where it is.
+parabola; its vertex, less than half a frame from s_k, is the answer. A boundary that cannot move is left where it is.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ from scipy.optimize import minimize_scalar
 
 from trellis.inference.segments import Segmentation
 from trellis.scores.parts import FloatArray
-from trellis.scores.segments import SegmentPath, SegmentScores
+from trellis.scores.segment_graph import SegmentPath
+from trellis.scores.segments import SegmentScores
 
 LOG_BETA = (-6.0, 6.0)
 _CLIP = 1e-3
+LARGEST_OFFSET = 0.45  # frames: a phone of one frame keeps some length
 
 
 def sharpened(scores: SegmentScores, factor: float) -> SegmentScores:
@@ -84,11 +86,12 @@ def refined(scores: SegmentScores, path: SegmentPath) -> FloatArray:
     if len(starts) < 2:
         return starts
     here, low, high = (_moved(scores, path, by) for by in (0, -1, 1))
+    movable = np.isfinite(here) & np.isfinite(low) & np.isfinite(high)
+    here, low, high = (np.where(movable, value, 0.0) for value in (here, low, high))
     bend = low - 2.0 * here + high
-    movable = np.isfinite(bend) & (bend < 0.0)
     offset = np.zeros(len(bend))
-    np.divide(0.5 * (low - high), bend, out=offset, where=movable)
-    starts[1:] += np.clip(offset, -0.5, 0.5)
+    np.divide(0.5 * (low - high), bend, out=offset, where=bend < 0.0)
+    starts[1:] += np.clip(offset, -LARGEST_OFFSET, LARGEST_OFFSET)
     return starts
 
 

@@ -28,11 +28,11 @@ from numpy.typing import NDArray
 from trellis.data.sequences import IntArray
 from trellis.errors import DataError, UnsupportedError
 from trellis.scores.parts import FloatArray
-from trellis.scores.segments import SegmentFeatures, SegmentGraph, SegmentPath
+from trellis.scores.segment_graph import SegmentGraph, SegmentPath
+from trellis.scores.segments import SegmentFeatures
 from trellis.speech.windows import Rows
 
 CHANGES = ("change_1", "change_2", "change_3", "change_4")
-PAPER = ("classifier", *CHANGES, "duration", "rate")
 ALL = (
     "classifier",
     *CHANGES,
@@ -41,17 +41,22 @@ ALL = (
     "log_duration",
     "rate",
 )  # also the order of the weights
+PRESETS = {
+    "paper": ("classifier", *CHANGES, "duration", "rate"),
+    "standard": ("classifier", *CHANGES, "boundary", "log_duration"),
+    "all": ALL,
+}
 JITTER_MS = 20.0
 
 
 def feature_names(features: str | Sequence[str]) -> tuple[str, ...]:
-    """``"paper"``, ``"all"`` or a choice of names, in the order of the weights."""
+    """A preset or a choice of names, in the order of the weights."""
     if isinstance(features, str):
-        if features not in ("paper", "all"):
+        if features not in PRESETS:
             raise UnsupportedError(
-                f"features={features!r}; give 'paper', 'all' or a list of {', '.join(ALL)}"
+                f"features={features!r}; give one of {', '.join(PRESETS)}, or a list of {', '.join(ALL)}"
             )
-        return PAPER if features == "paper" else ALL
+        return PRESETS[features]
     unknown = [name for name in features if name not in ALL]
     if unknown or not features:
         raise UnsupportedError(f"features {unknown or 'are empty'}; choose from {', '.join(ALL)}")

@@ -56,6 +56,7 @@ class FitOptions:
     passes: int
     l2: float
     average: bool
+    start: str
     split: Split
     cross_fit: int
     n_jobs: int
@@ -68,13 +69,22 @@ class Fitted:
     history: dict[str, list[float]]
 
 
-def fit_model(
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """What is there before weights are learnt: features of the utterances of two parts, from classifiers that have not seen them."""
+
+    acoustics: Acoustics
+    train: list[SegmentExample]
+    holdout: list[SegmentExample]
+
+
+def prepare(
     utterances: Sequence[Utterance],
     framed: Callable[[Utterance], FramedRecording],
     options: FitOptions,
     progress: Progress | None = None,
-) -> Fitted:
-    """Everything that :meth:`Aligner.fit` does."""
+) -> Prepared:
+    """Train the classifiers. This takes most of the time, and serves any objective and loss."""
     tell = progress or (lambda stage, share: None)
     rng = np.random.default_rng(options.seed)
     ids = [u.id for u in utterances]
@@ -93,9 +103,15 @@ def fit_model(
     classify, weigh, hold = (prepared(p) for p in (parts.classifier, parts.weights, parts.holdout))
     tell("classifiers", 0.0)
     acoustics, train = _examples(classify, weigh, [utterances[i].group for i in (*parts.classifier, *parts.weights)], base, options, tell)  # fmt: skip
-    holdout = _mapped(lambda u: _example(acoustics, u), hold, options.n_jobs)
+    return Prepared(acoustics, train, _mapped(lambda u: _example(acoustics, u), hold, options.n_jobs))
+
+
+def learn(prepared: Prepared, options: FitOptions, progress: Progress | None = None) -> Fitted:
+    """Learn the weights for the objective and the loss of ``options``."""
+    tell = progress or (lambda stage, share: None)
     tell("weights", 0.0)
-    loss = alignment_loss_of(options.loss, options.tau_ms / (1000.0 * base.step))
+    acoustics, train, holdout = prepared.acoustics, prepared.train, prepared.holdout
+    loss = alignment_loss_of(options.loss, options.tau_ms / (1000.0 * acoustics.step))
     learnt = learn_weights(
         train,
         holdout,
@@ -106,6 +122,7 @@ def fit_model(
             options.passes,
             options.l2,
             options.average,
+            options.start,
             options.n_jobs,
             options.seed,
         ),
@@ -113,7 +130,7 @@ def fit_model(
     )
     tell("confidence", 0.0)
     weights = learnt.solution.weights
-    judged = _judged([*holdout, *train][:SCALE_UTTERANCES], holdout, weights, base.step)
+    judged = _judged([*holdout, *train][:SCALE_UTTERANCES], holdout, weights, acoustics.step)
     model = AlignmentModel(
         acoustics,
         weights,

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.errors import DataError
-from trellis.scores.segments import BEGIN
+from trellis.scores.segment_graph import BEGIN
 from trellis.speech.silence import SILENCE, is_silence
 
 if TYPE_CHECKING:
@@ -51,18 +51,54 @@ class Lattice:
             count[i] = 1 + min((0 if p == BEGIN else count[p]) for p in before)
         return int(count[self.final].min())
 
-    def slice(self, first: int, last: int) -> Lattice:
-        """The nodes first..last - 1. Arcs from before become the beginning; every node with an arc out may end."""
-        kept = range(first, last)
-        befores = tuple(
-            tuple(sorted({p - first if p >= first else BEGIN for p in self.predecessors[i]})) for i in kept
+    def beginnings(self) -> list[int]:
+        """The nodes that may begin."""
+        return [i for i, before in enumerate(self.predecessors) if BEGIN in before]
+
+    def between(self, heads: Sequence[int], stop: int | None, last: int | None = None) -> Part:
+        """All paths that begin in one of ``heads`` and end before ``stop`` (at the end, if None).
+
+        With ``last``, only nodes below it, and a path may end anywhere.
+        """
+        limit = self.n_nodes if last is None else last
+        reached: dict[int, tuple[int, ...]] = {}
+        for i in range(min(heads), limit if stop is None else stop):
+            inner = tuple(p for p in self.predecessors[i] if p in reached)
+            if i in heads:
+                inner = (BEGIN, *inner)
+            if inner:
+                reached[i] = inner
+        if stop is None:
+            ends = (
+                set(reached) if last is not None and last < self.n_nodes else set(np.flatnonzero(self.final))
+            )
+        else:
+            ends = set(self.predecessors[stop])
+        useful = set[int]()
+        for i in sorted(reached, reverse=True):
+            if i in ends or i in useful:
+                useful.add(i)
+                useful.update(p for p in reached[i] if p != BEGIN)
+        nodes = tuple(sorted(useful))
+        place = {node: i for i, node in enumerate(nodes)} | {BEGIN: BEGIN}
+        return Part(
+            nodes,
+            Lattice(
+                tuple(self.labels[i] for i in nodes),
+                tuple(tuple(place[p] for p in reached[i] if p in place) for i in nodes),
+                np.array([i in ends for i in nodes], dtype=np.bool_),
+                tuple(self.word_of[i] for i in nodes),
+                self.words,
+            ),
         )
-        ends = self.final[first:last].copy()
-        for i in range(last, self.n_nodes):
-            for p in self.predecessors[i]:
-                if first <= p < last:
-                    ends[p - first] = True
-        return Lattice(self.labels[first:last], befores, ends, self.word_of[first:last], self.words)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """``lattice``, whose node i is node ``nodes[i]`` of the whole."""
+
+    nodes: tuple[int, ...]
+    lattice: Lattice
 
 
 @dataclass

@@ -1,0 +1,245 @@
+"""The aligner on tones and noises, where every boundary is known: accuracy, words, confidence, flags, files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tone_speech
+from trellis import load
+from trellis.alignment_losses import TauInsensitive
+from trellis.errors import DataError, InfeasibleError, ModelFileError, TrellisError, UnsupportedError
+from trellis.objectives.modes import Direct
+from trellis.speech import analysis
+from trellis.speech.aligner import Aligner
+from trellis.speech.audio import Recording
+from trellis.speech.boundaries import BoundaryOptions
+from trellis.speech.classifiers import NetworkClassifier
+from trellis.speech.corpus import Corpus
+from trellis.speech.dictionary import Dictionary
+from trellis.speech.frames import FrameOptions
+from trellis.speech.networks import NetworkOptions
+
+FAST = {
+    "classifier": NetworkClassifier(network=NetworkOptions(hidden=(24,), epochs=6)),
+    "boundaries": BoundaryOptions(network=NetworkOptions(hidden=(24,), epochs=6)),
+    "passes": 3,
+}
+
+
+@pytest.fixture(scope="module")
+def train(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return tone_speech.corpus(tmp_path_factory.mktemp("train"), 40, seed=0)
+
+
+@pytest.fixture(scope="module")
+def test(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return tone_speech.corpus(tmp_path_factory.mktemp("test"), 12, seed=1)
+
+
+@pytest.fixture(scope="module")
+def aligner(train: Corpus) -> Aligner:
+    return Aligner(epsilon=3.0, **FAST).fit(train)
+
+
+def within(aligner: Aligner, corpus: Corpus, ms: float) -> float:
+    errors = np.concatenate([u.seconds for u in aligner.evaluate(corpus).utterances])
+    return float(np.mean(np.abs(errors) <= ms / 1000))
+
+
+def test_boundaries_are_found(aligner: Aligner, test: Corpus) -> None:
+    assert within(aligner, test, 10) > 0.9
+    assert within(aligner, test, 30) == 1.0
+
+
+def test_refinement_beats_whole_frames(aligner: Aligner, test: Corpus) -> None:
+    def mean_error() -> float:
+        return float(np.mean(np.abs(np.concatenate([u.seconds for u in aligner.evaluate(test).utterances]))))
+
+    fine = mean_error()
+    aligner.set_params(refine=False)
+    coarse = mean_error()
+    starts = aligner.align_reference(test[0]).starts
+    aligner.set_params(refine=True)
+    assert np.allclose(starts / 0.01, np.round(starts / 0.01))
+    assert fine < coarse
+
+
+def test_confidence_is_a_probability_and_low_where_nothing_is_to_be_heard(aligner: Aligner) -> None:
+    phones = ["sil", "a", "s", "i", "sil"]
+    clear, _ = tone_speech.recording(phones, 5)
+    sure = aligner.align(clear, phones).confidence
+    noise = Recording(0.1 * np.random.default_rng(0).normal(size=len(clear.samples)), tone_speech.RATE)
+    unsure = aligner.align(noise, phones).confidence
+    assert sure is not None
+    assert unsure is not None
+    assert all(0 <= c <= 1 for c in (*sure, *unsure))
+    assert sure[0] == unsure[0] == 1.0  # the first boundary is given
+    assert np.mean(sure[1:]) > 0.8
+    assert np.mean(sure[1:]) > np.mean(unsure[1:]) + 0.2
+
+
+def test_gaps_agree_with_confidence(aligner: Aligner) -> None:
+    phones = ["sil", "a", "u", "s", "m", "sil"]
+    sound, _ = tone_speech.recording(phones, 6)
+    found = aligner.analyse(sound, phones, gaps=True)
+    assert found.gaps is not None
+    assert np.isinf(found.gaps[0]) or found.gaps[0] == analysis.LARGEST_GAP  # it cannot be elsewhere
+    confidence = np.array(found.alignment.confidence)
+    # P(elsewhere) >= exp(-gap) P(best) and P(best) <= confidence
+    assert (1 - confidence[1:] >= 0).all()
+    assert (confidence[found.gaps > 10] > 0.99).all()
+
+
+def test_same_seed_same_model_for_any_number_of_threads(train: Corpus, aligner: Aligner) -> None:
+    again = Aligner(epsilon=3.0, n_jobs=2, **FAST).fit(train)
+    np.testing.assert_allclose(again.weights_, aligner.weights_, rtol=1e-9)
+    other = Aligner(epsilon=3.0, random_state=1, **FAST).fit(train)
+    assert not np.allclose(other.weights_, aligner.weights_)
+
+
+def test_saved_and_loaded(aligner: Aligner, test: Corpus, tmp_path) -> None:
+    path = tmp_path / "tones.trellis"
+    aligner.save(path, {"note": "tones"})
+    loaded = load(path)
+    assert isinstance(loaded, Aligner)
+    assert loaded.extra_ == {"note": "tones"}
+    assert loaded.get_params() == aligner.get_params()
+    assert loaded.status_ == aligner.status_
+    assert loaded.align_reference(test[0], True) == aligner.align_reference(test[0], True)
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError, match="damaged"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"objective": "perceptron"},
+        {"objective": "margin"},
+        {"objective": "margin", "solver": "frank_wolfe"},
+        {"objective": "log"},
+        {"objective": Direct(epsilon="decay")},
+        {"loss": "tau_insensitive", "epsilon": 3.0},
+        {"loss": TauInsensitive(0.5), "epsilon": 3.0, "average": False},
+        {"features": "paper", "epsilon": 3.0, "classifier": "linear"},
+        {"features": "paper", "epsilon": 3.0, "classifier": "passive_aggressive"},
+        {"step_ms": 5.0, "epsilon": 3.0, "features": ("classifier", "boundary", "log_duration")},
+        {"fold": {p: "vowel" if p in "aiu" else p for p in "aiumsf"}, "epsilon": 3.0},
+        {"fold": "broad", "epsilon": 3.0, "frames": FrameOptions(cepstra=20, c0=True, deltas=0)},
+        {"cross_fit": 2, "epsilon": 3.0},
+    ],
+    ids=str,
+)
+def test_every_option_learns(options: dict, train: Corpus, test: Corpus, tmp_path) -> None:
+    aligner = Aligner(**{**FAST, **options}).fit(train)
+    assert within(aligner, test, 30) > 0.9
+    aligner.save(tmp_path / "model")
+    assert load(tmp_path / "model").get_params() == aligner.get_params()
+
+
+def test_epsilon_is_chosen_on_the_hold_out(train: Corpus) -> None:
+    objective = Direct(epsilon="holdout", candidates=(0.5, 5.0))
+    aligner = Aligner(objective, **FAST).fit(train)
+    losses = aligner.epsilon_losses_
+    assert set(losses) == {0.5, 5.0}
+    assert aligner.epsilon_ == min(losses, key=losses.get)
+    assert min(aligner.history_["holdout_loss"]) == losses[aligner.epsilon_]
+
+
+def test_words_with_the_pronunciation_that_was_spoken(aligner: Aligner) -> None:
+    dictionary = Dictionary({"mass": [["m", "a", "s"], ["m", "i", "s"]], "fu": [["f", "u"], ["f", "a"]]})
+    for seed, (first, second) in enumerate([("a", "u"), ("i", "u"), ("a", "a"), ("i", "a")]):
+        phones = ["sil", "m", first, "s", "sil", "f", second, "sil"]
+        sound, truth = tone_speech.recording(phones, 20 + seed)
+        found = aligner.align(sound, words=["mass", "fu"], dictionary=dictionary)
+        assert found.labels == tuple(phones)
+        assert [w.label for w in found.words] == ["mass", "fu"]
+        np.testing.assert_allclose(found.starts, truth.starts, atol=0.03)
+        assert found.words[0].start == found.phones[1].start
+        assert found.words[0].end == found.phones[3].end
+    tight = ["m", "a", "s", "f", "u"]
+    sound, _ = tone_speech.recording(tight, 30)
+    assert aligner.align(sound, words=["mass", "fu"], dictionary=dictionary).labels == tuple(tight)
+
+
+def test_optional_silence_around_phones(aligner: Aligner) -> None:
+    sound, truth = tone_speech.recording(["sil", "a", "s", "u"], 8)
+    assert aligner.align(sound, ["a", "s", "u"]).labels == ("sil", "a", "s", "u")
+    assert aligner.align(sound, ["a", "s", "u"], silence="none").labels == ("a", "s", "u")
+    np.testing.assert_allclose(aligner.align(sound, ["a", "s", "u"]).starts, truth.starts, atol=0.02)
+
+
+def test_flags(aligner: Aligner) -> None:
+    phones = ["sil", "a", "s", "u", "sil"]
+    good, _ = tone_speech.recording(phones, 3)
+    assert aligner.align(good, phones).flags == ()
+    spoken, _ = tone_speech.recording(["s", "u", "m"], 3)
+    long_vowel = tone_speech.sound("a", 3 * tone_speech.RATE, np.random.default_rng(0))
+    samples = np.concatenate([spoken.samples, long_vowel])
+    found = aligner.align(Recording(samples, tone_speech.RATE), ["s", "u", "m", "a"], silence="none")
+    assert any("very long" in f for f in found.flags)
+    assert any(f.startswith("phone 4 ('a' at ") and "s long" in f for f in found.flags)
+    silent = Recording(np.zeros(8000), tone_speech.RATE, ("the recording is silent",))
+    assert "the recording is silent" in aligner.align(silent, phones).flags
+    wrong = aligner.align(good, ["s", "f", "i", "m"] * 3, silence="none").flags
+    assert any("standard deviations below" in f for f in wrong)
+
+
+def test_what_cannot_be_done_is_said(aligner: Aligner, train: Corpus, test: Corpus) -> None:
+    short = Recording(np.zeros(800), tone_speech.RATE)
+    with pytest.raises(
+        InfeasibleError, match=r"0\.050 s are too short for 6 phones, which take at least 0\.060 s"
+    ):
+        aligner.align(short, ["a", "i", "u", "m", "s", "f"])
+    with pytest.raises(DataError, match="does not know the phones 'x' 'y'"):
+        aligner.align(short, ["x", "a", "y"])
+    with pytest.raises(DataError, match="not in the dictionary; add: b c"):
+        aligner.align(short, words=["a", "b", "c", "b"], dictionary={"a": [["a"]]})
+    with pytest.raises(DataError, match="either phones or words"):
+        aligner.align(short)
+    with pytest.raises(DataError, match="needs a pronunciation dictionary"):
+        aligner.align(short, words=["a"])
+    with pytest.raises(DataError, match="not one string"):
+        aligner.align(short, "a i u")
+    with pytest.raises(TrellisError, match="learnt nothing yet"):
+        Aligner().align(short, ["a"])
+    with pytest.raises(DataError, match="too few"):
+        Aligner().fit(train[:2])
+    with pytest.raises(UnsupportedError, match="choose one of mlp"):
+        Aligner(classifier="forest").fit(train)
+    with pytest.raises(UnsupportedError, match="choose from"):
+        Aligner(features=["classifier", "pitch"]).fit(train)
+    with pytest.raises(DataError, match="in two parts"):
+        Aligner(split={"classifier": ["u0_000"], "weights": ["u0_000"], "holdout": ["u0_001"]}).fit(train)
+
+
+def test_long_recordings_in_chunks_agree_with_the_whole(
+    aligner: Aligner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(9)
+    phones = [p for _ in range(14) for p in tone_speech.phones_of(rng)[:-1]] + ["sil"]
+    sound, truth = tone_speech.recording(phones, 10)
+    assert 5 < sound.duration < 60
+    whole = aligner.align(sound, phones, silence="none")
+    monkeypatch.setattr(analysis, "LONG", 1.0)
+    from trellis.speech import long
+
+    for name, seconds in {"LOOK_AHEAD": 6.0, "CHUNK": 2.0, "AROUND": 0.7, "OVERLAP": 0.5}.items():
+        monkeypatch.setattr(long, name, seconds)
+    chunks = aligner.align(sound, phones, silence="none")
+    np.testing.assert_allclose(chunks.starts, whole.starts, atol=0.011)
+    np.testing.assert_allclose(chunks.starts, truth.starts, atol=0.05)
+    dictionary = {"+".join(w): [w, ["f", "s"]] for w in _words(phones)}
+    words = ["+".join(w) for w in _words(phones)]
+    by_words = aligner.align(sound, words=words, dictionary=dictionary)
+    assert by_words.labels == tuple(phones)
+    assert [w.label for w in by_words.words] == words
+
+
+def _words(phones: list[str]) -> list[list[str]]:
+    """The runs between silences."""
+    text = " ".join(phones).split("sil")
+    return [run.split() for run in text if run.strip()]
