@@ -115,6 +115,13 @@ def sequence_accuracy(y_true: Sequence[Any], y_pred: Sequence[Any]) -> float:
     return _sequence_accuracy(gold, predicted, offsets)
 
 
+def errors_by_sequence(y_true: Sequence[Any], y_pred: Sequence[Any]) -> tuple[IntArray, IntArray]:
+    """The number of wrong steps and of all steps of each sequence."""
+    gold, predicted, offsets, _ = _packed(y_true, y_pred)
+    wrong = np.concatenate([[0], np.cumsum(gold != predicted)])
+    return np.diff(wrong[offsets]), np.diff(offsets)
+
+
 def span_report(y_true: Sequence[Any], y_pred: Sequence[Any]) -> SpanReport:
     """Span precision, recall and F1 of lists of label sequences, as conlleval counts them."""
     return packed_span_report(*_packed(y_true, y_pred))

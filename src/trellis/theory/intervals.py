@@ -1,0 +1,190 @@
+"""Intervals for a loss measured on held-out examples, with confidence 1 - delta.
+
+    Hoeffding            mean +- range sqrt(ln(2/delta) / (2 m))                   any loss within a range
+    Clopper-Pearson      the exact binomial interval                              losses that are 0 or 1
+    empirical Bernstein  mean +- sqrt(2 V ln(4/delta) / m) + 7 range ln(4/delta) / (3 (m - 1)),
+                         V the sample variance                                    any loss within a range
+    bootstrap            quantiles delta/2 and 1 - delta/2 of the statistic of m examples drawn with
+                         replacement                                              any statistic of sums: F1
+    order statistics     two of the values themselves                             a quantile
+
+The first three hold for every m; Clopper-Pearson is that of Clopper and Pearson (1934), empirical Bernstein
+that of Maurer and Pontil (2009) made two-sided, the shorter one when most losses are alike. The bootstrap is
+right only as m grows, and where no example was wrong it says nothing: its interval is then a single point.
+Held-out means that the examples played no part in learning. Examples are what is independent: sequences, not
+their steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import index
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import beta, binom
+
+from trellis.errors import DataError
+from trellis.scores.parts import FloatArray
+
+
+@dataclass(frozen=True)
+class Interval:
+    """``value`` with ``low`` and ``high``; the truth lies between them with ``confidence``."""
+
+    value: float
+    low: float
+    high: float
+    confidence: float
+    name: str
+
+    @property
+    def width(self) -> float:
+        return self.high - self.low
+
+    def __contains__(self, truth: float) -> bool:
+        return self.low <= truth <= self.high
+
+    def __str__(self) -> str:
+        return (
+            f"{self.value:.4g} ({100 * self.confidence:g}% interval {self.low:.4g} to {self.high:.4g}, "
+            f"{self.name})"
+        )
+
+
+def hoeffding_interval(
+    losses: ArrayLike, *, delta: float = 0.05, low: float = 0.0, high: float = 1.0
+) -> Interval:
+    """For losses between ``low`` and ``high``."""
+    values = _losses(losses, low, high)
+    width = (high - low) * np.sqrt(np.log(2.0 / _confidence(delta)) / (2.0 * len(values)))
+    return _interval(values, float(width), delta, low, high, "Hoeffding")
+
+
+def empirical_bernstein_interval(
+    losses: ArrayLike, *, delta: float = 0.05, low: float = 0.0, high: float = 1.0
+) -> Interval:
+    """For losses between ``low`` and ``high``; at least two of them."""
+    values = _losses(losses, low, high)
+    m = len(values)
+    if m < 2:
+        raise DataError("empirical Bernstein needs at least two losses; use hoeffding_interval for one")
+    log_term = np.log(4.0 / _confidence(delta))
+    width = np.sqrt(2.0 * values.var(ddof=1) * log_term / m) + 7.0 * (high - low) * log_term / (3.0 * (m - 1))
+    return _interval(values, float(width), delta, low, high, "empirical Bernstein")
+
+
+def clopper_pearson_interval(errors: int, m: int, *, delta: float = 0.05) -> Interval:
+    """The exact interval of a proportion: ``errors`` of ``m``."""
+    try:
+        errors, m = index(errors), index(m)
+    except TypeError as error:
+        raise DataError(f"{errors} errors of {m} examples: give whole numbers") from error
+    low, high = clopper_pearson_limits(errors, m, delta=delta)
+    return Interval(errors / m, float(low), float(high), 1 - delta, "Clopper-Pearson")
+
+
+def clopper_pearson_limits(
+    errors: ArrayLike, m: ArrayLike, *, delta: float = 0.05
+) -> tuple[FloatArray, FloatArray]:
+    """The same for arrays of counts, which broadcast: lower and upper limits."""
+    _confidence(delta)
+    k, n = np.broadcast_arrays(np.asarray(errors, dtype=np.float64), np.asarray(m, dtype=np.float64))
+    if not np.all((k >= 0) & (k <= n) & (n >= 1)):
+        raise DataError(f"{errors!r} errors of {m!r} examples: give 0 <= errors <= m and m >= 1")
+    # of no errors the lower limit is 0, and of nothing but errors the upper limit is 1
+    low = np.where(k > 0, beta.ppf(delta / 2, np.maximum(k, 1), n - k + 1), 0.0)
+    high = np.where(k < n, beta.ppf(1 - delta / 2, k + 1, np.maximum(n - k, 1)), 1.0)
+    return low, high
+
+
+Statistic = Callable[[FloatArray], FloatArray]
+
+
+def bootstrap_interval(
+    counts: ArrayLike,
+    statistic: Statistic,
+    *,
+    delta: float = 0.05,
+    n_resamples: int = 1000,
+    seed: int = 0,
+) -> Interval:
+    """For a ``statistic`` of sums over examples: ``counts`` is (m, k), one row for each example.
+
+    ``statistic`` takes sums (..., k) and gives (...). F1, for one: rows of correct, predicted and gold spans,
+    and ``2 s[..., 0] / (s[..., 1] + s[..., 2])``.
+    """
+    rows = np.asarray(counts, dtype=np.float64)
+    rows = rows[:, None] if rows.ndim == 1 else rows
+    if rows.ndim != 2 or not len(rows):
+        raise DataError(f"counts have shape {rows.shape}; give one row for each of at least one example")
+    _confidence(delta)
+    rng = np.random.default_rng(seed)
+    n = len(rows)
+    sums = np.empty((n_resamples, rows.shape[1]))
+    for i in range(n_resamples):
+        sums[i] = np.bincount(rng.integers(n, size=n), minlength=n) @ rows
+    low, high = np.quantile(statistic(sums), [delta / 2, 1 - delta / 2])
+    return Interval(float(statistic(rows.sum(axis=0))), float(low), float(high), 1 - delta, "bootstrap")
+
+
+def quantile_interval(
+    values: ArrayLike, level: float, *, delta: float = 0.05, low: float = -np.inf, high: float = np.inf
+) -> Interval:
+    """The ``level`` quantile of what ``values`` (n,) are a sample of, between two of them.
+
+    The number of values up to the quantile is binomial, so with F its distribution function the r-th and s-th
+    smallest values enclose it for r the largest with F(r - 1) <= delta/2 and s the smallest with F(s - 1) >=
+    1 - delta/2. ``low`` and ``high``, what values can be at all, take the place of an end for which there are
+    too few values. The quantile itself is the smallest value with a share of ``level`` up to it.
+    """
+    ordered = np.sort(np.asarray(values, dtype=np.float64).ravel())
+    n = len(ordered)
+    if not n or not np.isfinite(ordered).all():
+        raise DataError("a quantile needs at least one value, and finite ones")
+    if not 0 < level < 1:
+        raise DataError(f"level is {level}; it must lie between 0 and 1")
+    _confidence(delta)
+    r, s = int(binom.ppf(delta / 2, n, level)), int(binom.ppf(1 - delta / 2, n, level)) + 1
+    # 0.95 * 20 is a hair above 19
+    value = ordered[int(np.ceil(level * n * (1 - 1e-12))) - 1]
+    ends = (ordered[r - 1] if r >= 1 else low), (ordered[s - 1] if s <= n else high)
+    return Interval(float(value), float(ends[0]), float(ends[1]), 1 - delta, "order statistics")
+
+
+def ratio(sums: FloatArray) -> FloatArray:
+    """The statistic of rows (part, whole); 0 where the whole is 0."""
+    return np.asarray(sums[..., 0] / np.where(sums[..., 1] > 0, sums[..., 1], 1.0))
+
+
+def f1(sums: FloatArray) -> FloatArray:
+    """The statistic of rows (correct, predicted, gold); 0 where nothing is predicted or gold."""
+    both = sums[..., 1] + sums[..., 2]
+    return np.asarray(2.0 * sums[..., 0] / np.where(both > 0, both, 1.0))
+
+
+def _interval(values: FloatArray, width: float, delta: float, low: float, high: float, name: str) -> Interval:
+    mean = float(values.mean())
+    return Interval(mean, max(mean - width, low), min(mean + width, high), 1 - delta, name)
+
+
+def _losses(losses: ArrayLike, low: float, high: float) -> FloatArray:
+    values = np.asarray(losses, dtype=np.float64).ravel()
+    if not high > low:
+        raise DataError(f"the range of the loss is from {low} to {high}; give low < high")
+    if len(values) == 0:
+        raise DataError("no losses were given; measure the loss on at least one held-out example")
+    inside = (values >= low) & (values <= high)
+    if not inside.all():
+        i = int(np.argmin(inside))
+        raise DataError(
+            f"loss {i} is {values[i]}, outside of {low} to {high}; give the loss's own low and high"
+        )
+    return values
+
+
+def _confidence(delta: float) -> float:
+    if not 0 < delta < 1:
+        raise DataError(f"delta is {delta}; it must lie between 0 and 1 (the confidence is 1 - delta)")
+    return delta

@@ -1,0 +1,87 @@
+"""A model's loss on held-out data, always with its interval; and two models on the same data.
+
+    method       interval of
+    exact        0-1 losses: Clopper-Pearson
+    bootstrap    any loss, over examples
+    bernstein    the mean loss of an example, within 0 and 1; holds for every number of examples
+    hoeffding    the same, longer where losses are alike
+
+``method="auto"`` is exact for losses that are 0 or 1, and the bootstrap for all others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from trellis.errors import UnsupportedError
+from trellis.theory.comparison import Comparison, mcnemar_test, paired_test
+from trellis.theory.intervals import (
+    Interval,
+    bootstrap_interval,
+    clopper_pearson_interval,
+    empirical_bernstein_interval,
+    hoeffding_interval,
+)
+from trellis.theory.measured import LossLike, Measured, loss_name, measure
+
+Method = Literal["auto", "exact", "bootstrap", "bernstein", "hoeffding"]
+
+
+def score_with_interval(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    loss: LossLike = "zero_one",
+    method: Method = "auto",
+    delta: float = 0.05,
+    seed: int = 0,
+) -> Interval:
+    """The loss of ``model.predict(X)`` against ``y``, with confidence 1 - delta."""
+    return interval_of(measure(y, model.predict(X), loss), loss, method=method, delta=delta, seed=seed)
+
+
+def interval_of(
+    measured: Measured, loss: LossLike, *, method: Method = "auto", delta: float = 0.05, seed: int = 0
+) -> Interval:
+    """The same for losses that are already measured."""
+    # a loss whose values happen to be 0 and 1 is not a binomial; only the one that can take no others
+    binary = loss == "zero_one" or (loss == "hamming" and measured.binary and measured.rows[:, 1].max() <= 1)
+    if method == "auto":
+        method = "exact" if binary else "bootstrap"
+    losses = measured.per_example
+    if method == "bootstrap":
+        return bootstrap_interval(measured.rows, measured.statistic, delta=delta, seed=seed)
+    if method == "exact":
+        if not binary or losses is None:
+            raise UnsupportedError(
+                f"the exact interval is for the 0-1 loss, not for {loss_name(loss)!r}; use 'bootstrap'"
+            )
+        return clopper_pearson_interval(int(losses.sum()), len(losses), delta=delta)
+    if losses is None:
+        raise UnsupportedError(f"{loss_name(loss)!r} is no mean over examples; use method='bootstrap'")
+    if method == "bernstein":
+        return empirical_bernstein_interval(losses, delta=delta)
+    if method == "hoeffding":
+        return hoeffding_interval(losses, delta=delta)
+    raise UnsupportedError(
+        f"method={method!r}: give 'auto', 'exact', 'bootstrap', 'bernstein' or 'hoeffding'"
+    )
+
+
+def compare_models(
+    a: Any, b: Any, X: Any, y: Any, *, loss: LossLike = "zero_one", delta: float = 0.05, seed: int = 0
+) -> Comparison:
+    """A paired test of two models on the same data: McNemar's for 0-1 losses, else by randomisation."""
+    return comparison_of(
+        measure(y, a.predict(X), loss), measure(y, b.predict(X), loss), loss, delta=delta, seed=seed
+    )
+
+
+def comparison_of(
+    a: Measured, b: Measured, loss: LossLike, *, delta: float = 0.05, seed: int = 0
+) -> Comparison:
+    """The same for losses that are already measured."""
+    if loss == "zero_one" and a.per_example is not None and b.per_example is not None:
+        return mcnemar_test(a.per_example, b.per_example, delta=delta, seed=seed)
+    return paired_test(a.rows, b.rows, a.statistic, delta=delta, seed=seed)

@@ -1,0 +1,296 @@
+"""The generalisation bound by simulation: how far is the training error from the truth, really?
+
+Where the distribution of the data is known (or a model of it is), repeat n times: draw m examples and learn
+from them; draw k >> m others, and measure
+
+    gap = error_true - error_train
+
+The (1 - delta) quantile of the gaps is the epsilon with P(gap <= epsilon) >= 1 - delta for *this* learner on
+*these* data. It comes with an interval of its own (order statistics, :func:`quantile_interval`). The analytic
+bounds hold for every distribution and every learner of a class, and are looser by a factor that is worth
+seeing.
+
+Repeat i at m examples has the seed (seed, m, i): the same result for any number of threads or processes, and
+a simulation can be stopped and taken up again (``resume``), or be given more repeats. ``error_true`` is
+measured on ``n_test`` examples, so is itself uncertain by up to 1 / (2 sqrt(n_test)); ``true_error`` computes
+it exactly instead, where that can be done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import BaseEstimator, clone
+
+from trellis.errors import DataError, UnsupportedError
+from trellis.scores.parts import FloatArray
+from trellis.solvers.progress import progress_bar
+from trellis.storage import PathLike
+from trellis.theory.bounds import (
+    Bound,
+    finite_agnostic_bound,
+    finite_consistent_bound,
+    vc_bound,
+    vc_deviation_bound,
+)
+from trellis.theory.intervals import Interval, quantile_interval
+from trellis.theory.measured import LossLike, loss_name, measure
+from trellis.theory.simulation_record import Record
+
+Sampler = Callable[[int, np.random.Generator], tuple[Any, Any]]  # n, rng -> X, y
+Learner = Any  # an estimator, or a function of X and y that returns something with predict
+TrueError = Callable[[Any], float]
+
+LEAST_TESTS = 1000
+TESTS_PER_EXAMPLE = 20
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What is known of the class of hypotheses: its size (as a logarithm), its VC dimension, or nothing."""
+
+    log_hypotheses: float | None = None
+    vc_dimension: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class GapSample:
+    """Errors of ``n`` repeats at ``m`` examples: ``train`` (n,) and ``true`` (n,)."""
+
+    m: int
+    n_test: int
+    delta: float
+    confidence: float
+    loss: str
+    train: FloatArray
+    true: FloatArray
+    capacity: Capacity = Capacity()
+
+    @property
+    def gap(self) -> FloatArray:
+        """error_true - error_train of each repeat."""
+        return self.true - self.train
+
+    @property
+    def epsilon(self) -> Interval:
+        """The (1 - delta) quantile of the gap, with its own interval."""
+        return quantile_interval(self.gap, 1 - self.delta, delta=1 - self.confidence, low=-1.0, high=1.0)
+
+    @property
+    def true_error(self) -> Interval:
+        """The (1 - delta) quantile of error_true: what all but a share delta of training sets achieve."""
+        return quantile_interval(self.true, 1 - self.delta, delta=1 - self.confidence, low=0.0, high=1.0)
+
+    def bounds(self) -> tuple[Bound, ...]:
+        """Every analytic bound that applies, at the same m and delta."""
+        given: dict[str, Any] = {"m": self.m, "delta": self.delta}
+        size, d = self.capacity.log_hypotheses, self.capacity.vc_dimension
+        found = []
+        if size is not None:
+            if not self.train.any():
+                found.append(finite_consistent_bound(log_hypotheses=size, **given))
+            found.append(finite_agnostic_bound(log_hypotheses=size, **given))
+        if d is not None:
+            found += [vc_bound(d, **given), vc_deviation_bound(d, **given)]
+        return tuple(found)
+
+    def looseness(self) -> dict[str, float]:
+        """For each bound how many times the simulated epsilon it is; infinite where that is not positive."""
+        epsilon = self.epsilon.value
+        return {b.name: float(b.epsilon) / epsilon if epsilon > 0 else np.inf for b in self.bounds()}
+
+    def __str__(self) -> str:
+        e = self.epsilon
+        lines = [
+            f"m = {self.m:,}: training error {self.train.mean():.4g}, true error {self.true.mean():.4g} "
+            f"({self.loss}, means of {len(self.gap):,} repeats)",
+            f"epsilon at delta = {self.delta:g}: {e.value:.4g} ({100 * e.confidence:g}% interval "
+            f"{e.low:.4g} to {e.high:.4g})",
+        ]
+        factor = self.looseness()
+        for bound in self.bounds():
+            words = ", vacuous" if bound.vacuous else ""
+            lines.append(
+                f"{bound.name}: {float(bound.epsilon):.4g}, {factor[bound.name]:.3g} times as much{words}"
+            )
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """One :class:`GapSample` for each number of examples, smallest first."""
+
+    samples: tuple[GapSample, ...]
+
+    @property
+    def m(self) -> list[int]:
+        return [sample.m for sample in self.samples]
+
+    def examples_needed(self, error: float) -> int | None:
+        """The smallest m of the curve from which on the true error is at most ``error`` with probability
+        1 - delta, by the upper limit of its quantile; ``None`` where that does not happen.
+        """
+        needed = None
+        for sample in reversed(self.samples):
+            if sample.true_error.high > error:
+                break
+            needed = sample.m
+        return needed
+
+    def __str__(self) -> str:
+        lines = [f"{'m':>8}  {'train':>8}  {'true':>8}  {'quantile of true (interval)':<30}  epsilon"]
+        for s in self.samples:
+            q = s.true_error
+            quantile = f"{q.value:.4f} ({q.low:.4f} to {q.high:.4f})"
+            means = f"{s.train.mean():8.4f}  {s.true.mean():8.4f}"
+            lines.append(f"{s.m:>8,}  {means}  {quantile:<30}  {s.epsilon.value:.4f}")
+        return "\n".join(lines)
+
+
+def simulate_generalization_gap(
+    sampler: Sampler,
+    learner: Learner,
+    m: int,
+    n_repeats: int = 200,
+    delta: float = 0.05,
+    *,
+    loss: LossLike = "zero_one",
+    n_test: int | None = None,
+    true_error: TrueError | None = None,
+    log_hypotheses: float | None = None,
+    vc_dimension: int | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+    n_jobs: int = 1,
+    backend: Literal["processes", "threads"] = "processes",
+    resume: PathLike | None = None,
+    progress: bool | None = None,
+) -> GapSample:
+    """Draw, learn and measure ``n_repeats`` times.
+
+    Parameters
+    ----------
+    sampler : ``sampler(n, rng)`` returns n independent examples, ``(X, y)``.
+    learner : an estimator with ``fit`` and ``predict``, cloned for each repeat (a ``random_state`` of None is
+        seeded), or a function ``learner(X, y)`` that returns something with ``predict``.
+    loss : "zero_one", "hamming" (the share of wrong steps of a sequence), a function of two labels or label
+        sequences, or an object of :mod:`trellis.losses`.
+    n_test : k, by default 20 m and at least 1,000; ``true_error(model)`` takes its place where it is given.
+    log_hypotheses, vc_dimension : of the learner's class, if known: for the analytic bounds.
+    confidence : of the interval of epsilon.
+    resume : a file in which results are kept, to go on after a stop. It may hold several m.
+    progress : True, False, or None for "on a terminal".
+    """
+    if m < 1 or n_repeats < 1:
+        raise DataError(f"m={m} and n_repeats={n_repeats} must be at least 1")
+    if not 0 < delta < 1 or not 0 < confidence < 1:
+        raise DataError(f"delta={delta} and confidence={confidence} must lie between 0 and 1")
+    if vc_dimension is not None and loss != "zero_one":
+        raise UnsupportedError(
+            "a VC dimension goes with loss='zero_one'; for other losses give log_hypotheses"
+        )
+    if backend not in ("processes", "threads"):
+        raise UnsupportedError(f"backend={backend!r}: give 'processes' or 'threads'")
+    if n_test is None:
+        n_test = max(TESTS_PER_EXAMPLE * m, LEAST_TESTS)
+    capacity = Capacity(log_hypotheses, vc_dimension)
+    repeat = _Repeat(sampler, learner, m, n_test, loss, true_error, seed, capacity != Capacity())
+    with Record.opened(resume, repeat.description(), m, n_repeats) as record:
+        todo = record.missing()
+        parallel = Parallel(
+            n_jobs, backend="threading" if backend == "threads" else "loky", return_as="generator"
+        )
+        with progress_bar(f"m = {m}", n_repeats, progress) as tick:
+            for i, errors in zip(todo, parallel(delayed(repeat)(i) for i in todo), strict=True):
+                record.add(i, *errors)
+                if tick is not None:
+                    tick(record.n_done, {}, None)
+    return GapSample(m, n_test, delta, confidence, loss_name(loss), record.train, record.true, capacity)
+
+
+def simulate_learning_curve(
+    sampler: Sampler,
+    learner: Learner,
+    m: Sequence[int],
+    n_repeats: int = 200,
+    delta: float = 0.05,
+    **options: Any,
+) -> LearningCurve:
+    """:func:`simulate_generalization_gap` for several ``m``, with the same options."""
+    sizes = sorted(set(m))
+    if not sizes:
+        raise DataError("m is empty; give at least one number of training examples")
+    return LearningCurve(
+        tuple(
+            simulate_generalization_gap(sampler, learner, size, n_repeats, delta, **options) for size in sizes
+        )
+    )
+
+
+@dataclass(frozen=True)
+class _Repeat:
+    """One repeat, which can be sent to another process."""
+
+    sampler: Sampler
+    learner: Learner
+    m: int
+    n_test: int
+    loss: LossLike
+    true_error: TrueError | None
+    seed: int
+    bounded: bool
+
+    def description(self) -> dict[str, Any]:
+        """What must be the same for results to belong together."""
+        return {
+            "sampler": _name(self.sampler),
+            "learner": _name(self.learner),
+            "loss": loss_name(self.loss),
+            "seed": self.seed,
+            f"n_test_{self.m}": self.n_test if self.true_error is None else _name(self.true_error),
+        }
+
+    def __call__(self, i: int) -> tuple[float, float]:
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(self.m, i)))
+        X, y = self.sampler(self.m, rng)
+        if len(y) != self.m:
+            raise DataError(f"the sampler was asked for {self.m} examples and gave {len(y)}")
+        try:
+            model = self._learned(X, y, rng)
+        except ValueError as error:
+            raise DataError(f"repeat {i} at m = {self.m}: the learner failed ({error})") from error
+        train = self._error(model, X, y)
+        if self.true_error is not None:
+            return train, float(self.true_error(model))
+        return train, self._error(model, *self.sampler(self.n_test, rng))
+
+    def _learned(self, X: Any, y: Any, rng: np.random.Generator) -> Any:
+        if not hasattr(self.learner, "fit"):
+            return self.learner(X, y)
+        model = clone(self.learner)
+        if isinstance(model, BaseEstimator) and model.get_params().get("random_state", 0) is None:
+            model.set_params(random_state=int(rng.integers(2**31)))
+        return model.fit(X, y)
+
+    def _error(self, model: Any, X: Any, y: Any) -> float:
+        losses = measure(y, model.predict(X), self.loss).per_example
+        if losses is None:
+            raise UnsupportedError(f"{loss_name(self.loss)!r} is no mean over examples; simulate 'hamming'")
+        if self.bounded and not ((losses >= 0) & (losses <= 1)).all():
+            raise DataError(
+                "the analytic bounds need losses between 0 and 1; scale the loss, or leave them out"
+            )
+        return float(losses.mean())
+
+
+def _name(thing: Any) -> str:
+    """A name that is the same in every run: no addresses."""
+    return (
+        repr(thing)
+        if isinstance(thing, BaseEstimator)
+        else getattr(thing, "__qualname__", type(thing).__name__)
+    )
