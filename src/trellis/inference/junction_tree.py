@@ -88,31 +88,29 @@ class JunctionTree:
         """What all marginals without evidence need; nothing has been computed yet."""
         return self._general.plan.forecast
 
-    @property
-    def order(self) -> EliminationOrder:
-        """The elimination order without evidence."""
-        return self._elimination_order(self.factors)
+    def forecast_for(self, observed: Collection[int]) -> Forecast:
+        """What all marginals need when these variables are observed."""
+        return self._for_evidence(frozenset(observed)).plan.forecast
+
+    def largest_clique(self, observed: Collection[int] = ()) -> list[int]:
+        """The variables of the largest clique when these are observed."""
+        return self._for_evidence(frozenset(observed)).plan.largest_clique
 
     # -- questions --------------------------------------------------------------------------------------
 
     def marginals(
-        self,
-        evidence: Evidence | None = None,
-        likelihoods: Likelihoods | None = None,
-        wanted: Collection[int] | None = None,
+        self, evidence: Evidence | None = None, likelihoods: Likelihoods | None = None
     ) -> Marginals:
-        """p(x_v | evidence) for all variables, or those wanted; ``likelihoods`` are soft evidence."""
+        """p(x_v | evidence) for all variables; ``likelihoods`` (variable: weights) are soft evidence."""
         evidence, likelihoods = evidence or {}, likelihoods or {}
         self._check(evidence, likelihoods)
         solution = self._solve(evidence, likelihoods)
-        variables = range(len(self.cardinalities)) if wanted is None else wanted
         if solution.log_partition == -np.inf:
             return Marginals(-np.inf, {})
-        found = {}
-        for v in variables:
-            found[v] = (
-                solution.marginals[v] if v in solution.marginals else _one(self.cardinalities[v], evidence[v])
-            )
+        found = dict(solution.marginals)
+        for v, state in evidence.items():
+            found[v] = np.zeros(self.cardinalities[v])
+            found[v][state] = 1.0
         return Marginals(solution.log_partition, found)
 
     def log_partition(
@@ -130,23 +128,24 @@ class JunctionTree:
         evidence, likelihoods = evidence or {}, likelihoods or {}
         self._check(evidence, likelihoods)
         compiled = self._for_evidence(frozenset(evidence))
+        refuse_above(compiled.plan.forecast, self.memory_limit)
         states, log_value = compiled.best(evidence, likelihoods)
         return Assignment(np.array([states.get(v, 0) for v in range(len(self.cardinalities))]), log_value)
 
     # -- plans ------------------------------------------------------------------------------------------
 
     def _solve(self, evidence: Evidence, likelihoods: Likelihoods) -> Solution:
-        return self._for_evidence(frozenset(evidence)).solve(evidence, likelihoods)
+        compiled = self._for_evidence(frozenset(evidence))
+        refuse_above(compiled.plan.forecast, self.memory_limit)
+        return compiled.solve(evidence, likelihoods)
 
     def _for_evidence(self, observed: frozenset[int]) -> CompiledPlan:
         """The plan to use when these variables are observed."""
-        n = len(self.cardinalities)
-        if not observed or self._general.plan.forecast.multiplications <= REPLAN_ABOVE * n:
-            compiled = self._general
-        else:
-            compiled = self._plan(observed)
-        refuse_above(compiled.plan.forecast, self.memory_limit)
-        return compiled
+        general = self._general.plan.forecast
+        cheap = general.multiplications <= REPLAN_ABOVE * len(self.cardinalities)
+        if not observed or (cheap and general.bytes <= self.memory_limit):
+            return self._general
+        return self._plan(observed)
 
     def _plan(self, observed: frozenset[int]) -> CompiledPlan:
         known = self._plans.get(observed)
@@ -234,9 +233,3 @@ def _amount(size: float) -> str:
             return f"{size:.3g} {unit}"
         size /= 1024
     raise AssertionError
-
-
-def _one(size: int, state: int) -> FloatArray:
-    row = np.zeros(size)
-    row[state] = 1.0
-    return row

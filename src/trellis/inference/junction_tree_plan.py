@@ -192,6 +192,13 @@ class Plan:
         slopes = sum(float(self._size(mask | self._row_bit)) for mask in self._masks)
         return Forecast(width, clique, work, 8.0 * (values + slopes))
 
+    @property
+    def largest_clique(self) -> list[int]:
+        """The variables of the largest clique; none if there are no steps."""
+        unions = (self._masks[a] | (self._masks[b] if b != NOTHING else 0) for a, b, _ in self.steps)
+        widest = max(unions, key=self._size, default=0) & ~self._row_bit
+        return [self._name[v] for v in self._members(widest)]
+
     # -- layouts ----------------------------------------------------------------------------------------
 
     def _groups(self, step: Step) -> tuple[int, int, int, int, int]:
