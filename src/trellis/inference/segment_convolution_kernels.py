@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs
-"""From the starts of segments to their ends and back: convolutions over lengths, by maximum or log-sum-exp."""
+"""From starts of segments to their ends and back: convolutions over lengths, by maximum or log-sum-exp."""
 
 from __future__ import annotations
 

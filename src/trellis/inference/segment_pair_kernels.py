@@ -65,8 +65,9 @@ def pair_sum(v, from_length, b, to_length, a, r, out, squares):
     """out[k, y] = log sum_x exp(v[k, x] - r d^2), d = a (to_length + y) - b (from_length + x); and the mean
     of d^2 under these terms, unless ``squares`` is empty."""
     n, m = v.shape
-    columns = out.shape[1]
-    square, weight, shift = np.empty((m, columns)), np.empty((m, columns)), np.full(columns, -np.inf)
+    columns, with_squares = out.shape[1], squares.shape[0] > 0
+    square, weight, weighted = np.empty((m, columns)), np.empty((m, columns)), np.empty((m, columns))
+    shift = np.full(columns, -np.inf)
     for x in range(m):
         for y in range(columns):
             d = a * (to_length + y) - b * (from_length + x)
@@ -75,18 +76,17 @@ def pair_sum(v, from_length, b, to_length, a, r, out, squares):
     for x in range(m):
         for y in range(columns):
             weight[x, y] = math.exp(-r * square[x, y] - shift[y])
+            weighted[x, y] = weight[x, y] * square[x, y]
     terms, top = np.empty((n, m)), np.empty(n)
     for k in range(n):
         top[k] = highest(v[k])
         exp_shifted(v[k], top[k] if top[k] > -np.inf else 0.0, terms[k])
-    with_squares = squares.shape[0] > 0
-    weighted = weight * square if with_squares else weight
-    sums, products = np.empty((n, columns)), np.empty((n if with_squares else 0, columns))
+    sums, products = np.empty((n, columns)), np.empty((n, columns))
     rows = max(1, SMALL_PRODUCT // (m * columns))
     for k in range(0, n, rows):
-        sums[k : k + rows] = np.dot(terms[k : k + rows], weight)
+        np.dot(terms[k : k + rows], weight, sums[k : k + rows])
         if with_squares:
-            products[k : k + rows] = np.dot(terms[k : k + rows], weighted)
+            np.dot(terms[k : k + rows], weighted, products[k : k + rows])
     for k in range(n):
         for y in range(columns):
             if top[k] == -np.inf:
