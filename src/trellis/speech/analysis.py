@@ -96,7 +96,7 @@ def align_frames(
     features = model.acoustics.features(
         frames, lattice, where=source, confidences=evidence, stretch=stretch, longest_silence=longest_silence
     )
-    scores = features.scores(model.weights)
+    scores = model.scores(features, lattice)
     path = Segmentation().best(scores)
     sharp = sharpened(scores, model.beta * lattice.fewest())
     tolerance = model.tolerance / model.acoustics.step

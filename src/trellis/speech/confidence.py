@@ -27,8 +27,8 @@ from trellis.scores.parts import FloatArray
 from trellis.scores.segment_graph import SegmentPath
 from trellis.scores.segments import SegmentScores
 
-LOG_BETA = (-6.0, 6.0)
-_CLIP = 1e-3
+LOG_BETA = (-8.0, -6.0, -4.5, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0)
+_CLIP = 1e-6
 LARGEST_OFFSET = 0.45  # frames: a phone of one frame keeps some length
 
 
@@ -65,19 +65,26 @@ def fit_beta(
         np.abs(path.starts[1:] - reference[1:]) <= tolerance + 1e-9
         for path, reference in zip(paths, references, strict=True)
     ]
-    if not any(len(hit) for hit in hits):
+    n_boundaries = sum(len(hit) for hit in hits)
+    if n_boundaries == 0:
         return 1.0
+    doubt = 1.0 / (n_boundaries + 2.0)  # as if one more boundary were right and one wrong: beta stays finite
 
     def cross_entropy(log_beta: float) -> float:
         total = 0.0
         for one, path, hit, factor in zip(scores, paths, hits, factors, strict=True):
             sure = confidences(sharpened(one, float(np.exp(log_beta)) * factor), path, tolerance)[1:]
             sure = np.clip(sure, _CLIP, 1.0 - _CLIP)
-            total -= float(np.sum(np.log(np.where(hit, sure, 1.0 - sure))))
+            right = np.where(hit, 1.0 - doubt, doubt)
+            total -= float(np.sum(right * np.log(sure) + (1.0 - right) * np.log(1.0 - sure)))
         return total
 
-    found = minimize_scalar(cross_entropy, bounds=LOG_BETA, method="bounded", options={"xatol": 0.05})
-    return float(np.exp(found.x))
+    # Far from the minimum the cross-entropy is flat: a grid finds the valley, golden sections its floor.
+    values = [cross_entropy(log_beta) for log_beta in LOG_BETA]
+    best = int(np.argmin(values))
+    valley = LOG_BETA[max(best - 1, 0)], LOG_BETA[min(best + 1, len(LOG_BETA) - 1)]
+    found = minimize_scalar(cross_entropy, bounds=valley, method="bounded", options={"xatol": 0.1})
+    return float(np.exp(found.x if found.fun < values[best] else LOG_BETA[best]))
 
 
 def refined(scores: SegmentScores, path: SegmentPath) -> FloatArray:

@@ -12,7 +12,6 @@ from threadpoolctl import threadpool_limits
 
 from trellis.alignment_losses import AlignmentLoss, alignment_loss_of
 from trellis.errors import DataError
-from trellis.inference.segments import Segmentation
 from trellis.inference.shards import n_threads
 from trellis.objectives.modes import Objective
 from trellis.objectives.segment_problem import SegmentExample
@@ -20,20 +19,18 @@ from trellis.scores.parts import FloatArray
 from trellis.speech.acoustics import Acoustics, TrainingUtterance, fit_acoustics
 from trellis.speech.boundaries import BoundaryOptions
 from trellis.speech.classifiers import ClassifierOptions
-from trellis.speech.confidence import fit_beta
 from trellis.speech.durations import DurationModel
 from trellis.speech.features import JITTER_MS, scale_of
 from trellis.speech.frames import FrameOptions
 from trellis.speech.front_end import FramedRecording
+from trellis.speech.judging import judged
 from trellis.speech.model import AlignmentModel
 from trellis.speech.phone_set import Fold, PhoneSet
 from trellis.speech.splits import Split, folds, split_corpus
 from trellis.speech.training import WeightOptions, learn_weights
 from trellis.speech.utterance import Utterance
 
-CONFIDENCE_MS = 20.0
-SCALE_UTTERANCES = 200  # as many are enough for the scale of the features, and for the range of scores
-BETA_UTTERANCES = 60
+SCALE_UTTERANCES = 200  # as many are enough for the scale of the features
 
 Progress = Callable[[str, float], None]
 Item, Result = TypeVar("Item"), TypeVar("Result")
@@ -71,11 +68,12 @@ class Fitted:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What is there before weights are learnt: features of the utterances of two parts, from classifiers that have not seen them."""
+    """What is there before weights are learnt: features of utterances that the classifiers have not seen."""
 
     acoustics: Acoustics
     train: list[SegmentExample]
     holdout: list[SegmentExample]
+    held_out: list[TrainingUtterance]
 
 
 def prepare(
@@ -102,8 +100,10 @@ def prepare(
 
     classify, weigh, hold = (prepared(p) for p in (parts.classifier, parts.weights, parts.holdout))
     tell("classifiers", 0.0)
-    acoustics, train = _examples(classify, weigh, [utterances[i].group for i in (*parts.classifier, *parts.weights)], base, options, tell)  # fmt: skip
-    return Prepared(acoustics, train, _mapped(lambda u: _example(acoustics, u), hold, options.n_jobs))
+    groups = [utterances[i].group for i in (*parts.classifier, *parts.weights)]
+    acoustics, train = _examples(classify, weigh, groups, base, options, tell)
+    holdout = _mapped(lambda u: _example(acoustics, u), hold, options.n_jobs)
+    return Prepared(acoustics, train, holdout, hold)
 
 
 def learn(prepared: Prepared, options: FitOptions, progress: Progress | None = None) -> Fitted:
@@ -129,16 +129,14 @@ def learn(prepared: Prepared, options: FitOptions, progress: Progress | None = N
         _on_pass(tell, options.passes),
     )
     tell("confidence", 0.0)
-    weights = learnt.solution.weights
-    judged = _judged([*holdout, *train][:SCALE_UTTERANCES], holdout, weights, acoustics.step)
     model = AlignmentModel(
         acoustics,
-        weights,
+        learnt.solution.weights,
         learnt.solution.status,
-        *judged,
-        learnt.epsilon,
-        learnt.epsilon_losses,
+        epsilon=learnt.epsilon,
+        epsilon_losses=learnt.epsilon_losses,
     )
+    model = judged(model, train, holdout, prepared.held_out)
     tell("done", 1.0)
     return Fitted(model, learnt.solution.history)
 
@@ -217,25 +215,6 @@ def _scale(acoustics: Acoustics, utterances: Sequence[TrainingUtterance], option
     some = _mapped(acoustics.example, utterances[:SCALE_UTTERANCES], options.n_jobs)
     jitter = max(1, round(JITTER_MS / (1000.0 * acoustics.step)))
     return scale_of([f for f, _ in some], [gold for _, gold in some], jitter, options.seed)
-
-
-def _judged(
-    examples: Sequence[SegmentExample], holdout: Sequence[SegmentExample], weights: FloatArray, step: float
-) -> tuple[float, float, float, float]:
-    """beta, the tolerance of confidences in seconds, and mean and deviation of the scores of best alignments."""
-    oracle = Segmentation()
-    found = np.array([oracle.best(e.features.scores(weights)).score for e in examples])
-    some = holdout[:BETA_UTTERANCES]
-    scores = [e.features.scores(weights) for e in some]
-    tolerance = CONFIDENCE_MS / 1000.0
-    beta = fit_beta(
-        scores,
-        [oracle.best(s) for s in scores],
-        [np.asarray(e.reference) for e in some],
-        [float(len(e.gold.nodes)) for e in some],
-        tolerance / step,
-    )
-    return beta, tolerance, float(found.mean()), float(found.std())
 
 
 def _on_pass(tell: Progress, passes: int) -> Callable[[int, Mapping[str, float], Any], None]:

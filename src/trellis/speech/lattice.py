@@ -23,16 +23,22 @@ if TYPE_CHECKING:
     from trellis.speech.dictionary import Dictionary
 
 
+SMALLEST_PROBABILITY = 1e-6  # of a pronunciation: even one of probability 0 can be spoken
+
+
 @dataclass(frozen=True, eq=False)
 class Lattice:
     """``labels[i]``: the phone of node i. ``predecessors[i]``: nodes before it, -1 for the beginning.
-    ``word_of[i]``: the index into ``words``, -1 for none.
+    ``word_of[i]``: the index into ``words``, -1 for none. ``prior[i]``: the logarithm of the pronunciation's
+    probability, on its first node. ``optional[i]``: whether it is a silence that may be left out.
     """
 
     labels: tuple[str, ...]
     predecessors: tuple[tuple[int, ...], ...]
     final: NDArray[np.bool_]
     word_of: tuple[int, ...]
+    prior: tuple[float, ...]
+    optional: tuple[bool, ...]
     words: tuple[str, ...] = ()
 
     @property
@@ -88,6 +94,8 @@ class Lattice:
                 tuple(tuple(place[p] for p in reached[i] if p in place) for i in nodes),
                 np.array([i in ends for i in nodes], dtype=np.bool_),
                 tuple(self.word_of[i] for i in nodes),
+                tuple(self.prior[i] for i in nodes),
+                tuple(self.optional[i] for i in nodes),
                 self.words,
             ),
         )
@@ -106,8 +114,16 @@ class _Builder:
     labels: list[str] = field(default_factory=list)
     predecessors: list[tuple[int, ...]] = field(default_factory=list)
     word_of: list[int] = field(default_factory=list)
+    prior: list[float] = field(default_factory=list)
+    optional: list[bool] = field(default_factory=list)
 
-    def add(self, label: str, before: Sequence[int], word: int) -> list[int]:
+    def silence(self, before: Sequence[int]) -> list[int]:
+        """The nodes ``before``, and those of a silence that may follow them."""
+        return [*before, *self.add(SILENCE, before, optional=True)]
+
+    def add(
+        self, label: str, before: Sequence[int], word: int = -1, prior: float = 0.0, optional: bool = False
+    ) -> list[int]:
         """Nodes for ``label`` after the nodes ``before``: one per label among them."""
         groups: dict[str | None, list[int]] = {}
         for p in before:
@@ -118,12 +134,22 @@ class _Builder:
             self.labels.append(label)
             self.predecessors.append(tuple(sorted(group)))
             self.word_of.append(word)
+            self.prior.append(prior)
+            self.optional.append(optional)
         return added
 
     def done(self, ends: Sequence[int], words: tuple[str, ...]) -> Lattice:
         final = np.zeros(len(self.labels), dtype=np.bool_)
         final[[i for i in ends if i != BEGIN]] = True
-        return Lattice(tuple(self.labels), tuple(self.predecessors), final, tuple(self.word_of), words)
+        return Lattice(
+            tuple(self.labels),
+            tuple(self.predecessors),
+            final,
+            tuple(self.word_of),
+            tuple(self.prior),
+            tuple(self.optional),
+            words,
+        )
 
 
 def phone_lattice(phones: Sequence[str], optional_silence: bool = False) -> Lattice:
@@ -133,11 +159,21 @@ def phone_lattice(phones: Sequence[str], optional_silence: bool = False) -> Latt
     builder = _Builder()
     ends = [BEGIN]
     if optional_silence and not is_silence(phones[0]):
-        ends += builder.add(SILENCE, ends, -1)
+        ends = builder.silence(ends)
     for phone in phones:
-        ends = builder.add(phone, ends, -1)
+        ends = builder.add(phone, ends)
     if optional_silence and not is_silence(phones[-1]):
-        ends = [*ends, *builder.add(SILENCE, ends, -1)]
+        ends = builder.silence(ends)
+    return builder.done(ends, ())
+
+
+def loose_lattice(phones: Sequence[str]) -> Lattice:
+    """A sequence of phones with an optional silence at every place, whether it has one there or not."""
+    builder = _Builder()
+    ends = builder.silence([BEGIN])
+    for phone in phones:
+        if not is_silence(phone):
+            ends = builder.silence(builder.add(phone, ends))
     return builder.done(ends, ())
 
 
@@ -156,23 +192,28 @@ def word_lattice(
     builder = _Builder()
     ends = [BEGIN]
     for number, word in enumerate(words):
-        before = [*ends, *builder.add(SILENCE, ends, -1)] if silence else ends
+        before = builder.silence(ends) if silence else ends
         ends = []
-        for phones in ways[word]:
-            branch: Sequence[int] = before
-            for phone in phones:
+        for phones, prior in ways[word].items():
+            branch: Sequence[int] = builder.add(phones[0], before, number, prior)
+            for phone in phones[1:]:
                 branch = builder.add(phone, branch, number)
             ends += branch
-    if silence:
-        ends = [*ends, *builder.add(SILENCE, ends, -1)]
-    return builder.done(ends, tuple(words))
+    return builder.done(builder.silence(ends) if silence else ends, tuple(words))
 
 
 def _pronunciations(
     words: Sequence[str], dictionary: Dictionary | Mapping[str, Sequence[Sequence[str]]]
-) -> dict[str, list[tuple[str, ...]]]:
+) -> dict[str, dict[tuple[str, ...], float]]:
+    """The log-probability of each pronunciation of each word."""
     from trellis.speech.dictionary import Dictionary
 
     known = dictionary if isinstance(dictionary, Dictionary) else Dictionary(dictionary)
     known.require(words)
-    return {word: list(dict.fromkeys(way.phones for way in known[word])) for word in dict.fromkeys(words)}
+    found: dict[str, dict[tuple[str, ...], float]] = {}
+    for word in dict.fromkeys(words):
+        ways = found.setdefault(word, {})
+        for way in known[word]:
+            prior = float(np.log(max(way.probability, SMALLEST_PROBABILITY)))
+            ways[way.phones] = max(prior, ways.get(way.phones, -np.inf))
+    return found
