@@ -96,10 +96,12 @@ class SpanReport:
         return table
 
     def __str__(self) -> str:
+        low, high = self.f1_interval()
         return (
             f"span F1 {100 * self.overall.f1:.2f} (precision {100 * self.overall.precision:.2f}, "
             f"recall {100 * self.overall.recall:.2f}), tokens right {100 * self.token_accuracy:.2f}, "
-            f"sequences right {100 * self.sequence_accuracy:.2f}"
+            f"sequences right {100 * self.sequence_accuracy:.2f}; F1 between "
+            f"{100 * low:.1f} and {100 * high:.1f} with confidence 95%"
         )
 
 

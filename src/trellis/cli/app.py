@@ -8,6 +8,7 @@ import typer
 
 from trellis import __version__
 from trellis.cli.align import align
+from trellis.cli.bound import bound
 from trellis.cli.evaluate import evaluate
 from trellis.cli.inspect import inspect
 from trellis.cli.tag import tag
@@ -42,4 +43,5 @@ app.command()(train)
 app.command()(tag)
 app.command()(evaluate)
 app.command()(inspect)
+app.command()(bound)
 app.add_typer(align, name="align")

@@ -1,22 +1,32 @@
 """How good are predicted labels: one headline with a confidence interval, and the scores of each type.
 
 Labels that spell spans (``B-NP``, ``I-NP``, ``O``) are scored by spans, as conlleval counts them; all others
-token by token, each label being its own type. The 95% interval is a percentile bootstrap over sequences,
-because the tokens of one sequence are not independent of each other.
+token by token, each label being its own type. Every figure has its 95% interval: a percentile bootstrap over
+sequences for F1 and tokens, because the tokens of one sequence are not independent of each other, and the
+exact one of Clopper and Pearson for whole sequences. Where nothing is wrong the bootstrap shrinks to a point,
+and the exact one says how much that is worth. Empirical Bernstein, when asked for, holds for any number of
+sequences; it is about the mean over sequences of the share of right tokens.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trellis.data.constraints import split_tag
-from trellis.metrics import SpanScore, sequence_accuracy, span_report, token_accuracy
+from trellis.metrics import SpanScore, errors_by_sequence, span_report
+from trellis.theory.intervals import (
+    Interval,
+    bootstrap_interval,
+    clopper_pearson_interval,
+    empirical_bernstein_interval,
+    ratio,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -34,17 +44,30 @@ class Evaluation:
     tokens_right: float
     tokens_interval: tuple[float, float]
     sequences_right: float
+    sequences_interval: tuple[float, float]
     by_type: dict[str, SpanScore]
     n_sequences: int
     n_tokens: int
+    bernstein: Interval | None = None  # of the share of right tokens, mean over sequences
 
     def headline(self) -> str:
         tokens = f"tokens right  {100 * self.tokens_right:.2f}"
         if self.f1 is None or self.f1_interval is None:
-            start = f"{tokens}  {_percent(self.tokens_interval)}"
+            start = f"{tokens}  (95% interval {_percent(self.tokens_interval)})"
         else:
-            start = f"span F1  {100 * self.f1:.2f}  {_percent(self.f1_interval)}   {tokens}"
-        return f"{start}   sequences right  {100 * self.sequences_right:.2f}"
+            f1 = f"span F1  {100 * self.f1:.2f}  (95% interval {_percent(self.f1_interval)})"
+            start = f"{f1}   {tokens}  ({_percent(self.tokens_interval)})"
+        sequences = f"sequences right  {100 * self.sequences_right:.2f}"
+        return f"{start}   {sequences}  ({_percent(self.sequences_interval)})"
+
+    def bernstein_line(self) -> str | None:
+        if self.bernstein is None:
+            return None
+        limits = _percent((self.bernstein.low, self.bernstein.high))
+        return (
+            f"tokens right, mean over sequences  {100 * self.bernstein.value:.2f}  "
+            f"(95% interval {limits}, {self.bernstein.name})"
+        )
 
     def table(self) -> Table:
         """Precision, recall and F1 of each type, the most frequent first."""
@@ -68,6 +91,8 @@ class Evaluation:
             "tokens_right": self.tokens_right,
             "tokens_right_interval": self.tokens_interval,
             "sequences_right": self.sequences_right,
+            "sequences_right_interval": self.sequences_interval,
+            "tokens_right_per_sequence": None if self.bernstein is None else asdict(self.bernstein),
             "sequences": self.n_sequences,
             "tokens": self.n_tokens,
             "by_type": {
@@ -82,41 +107,34 @@ class Evaluation:
         }
 
 
-def evaluate_labels(gold: Sequence[Sequence[Any]], predicted: Sequence[Sequence[Any]]) -> Evaluation:
+def evaluate_labels(
+    gold: Sequence[Sequence[Any]], predicted: Sequence[Sequence[Any]], *, bernstein: bool = False
+) -> Evaluation:
     """Compare two lists of label sequences."""
-    tokens = token_accuracy(gold, predicted)
-    spans = span_report(gold, predicted) if _spell_spans(gold, predicted) else None
+    wrong, steps = errors_by_sequence(gold, predicted)
+    n, n_right = len(wrong), int((wrong == 0).sum())
+    tokens = bootstrap_interval(np.stack([steps - wrong, steps], axis=1), ratio, n_resamples=_RESAMPLES)
+    sequences = clopper_pearson_interval(n_right, n)
+    spans = span_report(gold, predicted) if spell_spans(gold, predicted) else None
     return Evaluation(
         f1=spans.overall.f1 if spans else None,
         f1_interval=spans.f1_interval(n_resamples=_RESAMPLES) if spans else None,
-        tokens_right=tokens,
-        tokens_interval=_token_interval(gold, predicted),
-        sequences_right=sequence_accuracy(gold, predicted),
+        tokens_right=tokens.value,
+        tokens_interval=(tokens.low, tokens.high),
+        sequences_right=sequences.value,
+        sequences_interval=(sequences.low, sequences.high),
         by_type=spans.by_type if spans else _by_label(gold, predicted),
-        n_sequences=len(gold),
-        n_tokens=sum(map(len, gold)),
+        n_sequences=n,
+        n_tokens=int(steps.sum()),
+        bernstein=empirical_bernstein_interval(1.0 - wrong / np.maximum(steps, 1)) if bernstein else None,
     )
 
 
-def _spell_spans(*labellings: Sequence[Sequence[Any]]) -> bool:
+def spell_spans(*labellings: Sequence[Sequence[Any]]) -> bool:
     """Whether all labels are O or like B-type, and some are not O."""
     labels = set(chain.from_iterable(chain.from_iterable(labellings))) - {"O"}
     tags = [split_tag(label) if isinstance(label, str) else ("", "") for label in labels]
     return bool(tags) and all(tag in _SPAN_TAGS and kind for tag, kind in tags)
-
-
-def _token_interval(gold: Sequence[Sequence[Any]], predicted: Sequence[Sequence[Any]]) -> tuple[float, float]:
-    lengths = np.array([len(sequence) for sequence in gold])
-    pairs = zip(gold, predicted, strict=True)
-    right = np.array([sum(a == b for a, b in zip(g, p, strict=True)) for g, p in pairs])
-    rng = np.random.default_rng(0)
-    n = len(lengths)
-    fractions = np.empty(_RESAMPLES)
-    for i in range(_RESAMPLES):
-        drawn = rng.integers(n, size=n)
-        fractions[i] = right[drawn].sum() / max(lengths[drawn].sum(), 1)
-    low, high = np.quantile(fractions, [0.025, 0.975])
-    return float(low), float(high)
 
 
 def _by_label(gold: Sequence[Sequence[Any]], predicted: Sequence[Sequence[Any]]) -> dict[str, SpanScore]:
@@ -130,4 +148,4 @@ def _by_label(gold: Sequence[Sequence[Any]], predicted: Sequence[Sequence[Any]])
 
 
 def _percent(interval: tuple[float, float]) -> str:
-    return f"(95% interval {100 * interval[0]:.1f} to {100 * interval[1]:.1f})"
+    return f"{100 * interval[0]:.1f} to {100 * interval[1]:.1f}"

@@ -27,11 +27,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from trellis.errors import DataError
-from trellis.scores.parts import FloatArray
 
+FloatArray = NDArray[np.float64]
 Number = float | FloatArray
 MOST_EXAMPLES = 2.0**53  # the last whole number before floats have gaps
 

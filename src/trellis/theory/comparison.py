@@ -17,11 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import binom
+from scipy.special import bdtr
 
 from trellis.errors import DataError
-from trellis.scores.parts import FloatArray
-from trellis.theory.intervals import Statistic, bootstrap_interval, ratio
+from trellis.theory.intervals import FloatArray, Statistic, bootstrap_interval, ratio
 
 EXACT_UP_TO = 12
 _CELLS = 1 << 21  # of swaps that are held in memory at a time
@@ -69,7 +68,7 @@ def mcnemar_test(
     if not (np.isin(a, (0.0, 1.0)).all() and np.isin(b, (0.0, 1.0)).all()):
         raise DataError("McNemar's test is for losses that are 0 or 1; use paired_loss_test for others")
     only_a, only_b = int(((a == 1) & (b == 0)).sum()), int(((a == 0) & (b == 1)).sum())
-    p = min(1.0, 2.0 * float(binom.cdf(min(only_a, only_b), only_a + only_b, 0.5)))
+    p = min(1.0, 2.0 * float(bdtr(min(only_a, only_b), only_a + only_b, 0.5)))
     rows = np.column_stack([a, b])
     return _comparison("McNemar", rows, _mean_of(len(a)), 1, p, only_a + only_b, delta, seed)
 

@@ -22,11 +22,12 @@ from dataclasses import dataclass
 from operator import index
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.stats import beta, binom
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import bdtr, betaincinv
 
 from trellis.errors import DataError
-from trellis.scores.parts import FloatArray
+
+FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,8 @@ def clopper_pearson_limits(
     if not np.all((k >= 0) & (k <= n) & (n >= 1)):
         raise DataError(f"{errors!r} errors of {m!r} examples: give 0 <= errors <= m and m >= 1")
     # of no errors the lower limit is 0, and of nothing but errors the upper limit is 1
-    low = np.where(k > 0, beta.ppf(delta / 2, np.maximum(k, 1), n - k + 1), 0.0)
-    high = np.where(k < n, beta.ppf(1 - delta / 2, k + 1, np.maximum(n - k, 1)), 1.0)
+    low = np.where(k > 0, betaincinv(np.maximum(k, 1), n - k + 1, delta / 2), 0.0)
+    high = np.where(k < n, betaincinv(k + 1, np.maximum(n - k, 1), 1 - delta / 2), 1.0)
     return low, high
 
 
@@ -146,7 +147,9 @@ def quantile_interval(
     if not 0 < level < 1:
         raise DataError(f"level is {level}; it must lie between 0 and 1")
     _confidence(delta)
-    r, s = int(binom.ppf(delta / 2, n, level)), int(binom.ppf(1 - delta / 2, n, level)) + 1
+    below = bdtr(np.arange(n), n, level)  # F(0), ..., F(n - 1)
+    r = int(np.searchsorted(below, delta / 2, side="right"))
+    s = int(np.searchsorted(below, 1 - delta / 2, side="left")) + 1
     # 0.95 * 20 is a hair above 19
     value = ordered[int(np.ceil(level * n * (1 - 1e-12))) - 1]
     ends = (ordered[r - 1] if r >= 1 else low), (ordered[s - 1] if s <= n else high)
