@@ -124,18 +124,17 @@ class Acoustics:
         *,
         where: str = "",
         confidences: Rows | None = None,
-        gold: IntArray | None = None,
+        gold: SegmentPath | None = None,
         stretch: float = 1.0,
         longest_silence: int | None = None,
     ) -> SegmentFeatures:
-        """The tables of one utterance. ``gold`` (start frames of a chain) widens the limits of lengths so that they
-        allow it; ``confidences`` are computed unless given; the rest is for :meth:`limits`."""
+        """The tables of one utterance. ``gold`` widens the limits of lengths so that they allow it; ``confidences`` are computed unless given; the rest is for :meth:`limits`."""
         encoded = self.phones.encode(lattice.labels, where)
         n_frames = len(frames)
         low, high = self.limits(encoded.kinds, n_frames, stretch, longest_silence)
         if gold is not None:
-            lengths = np.diff(gold, append=n_frames)
-            low, high = np.minimum(low, lengths), np.maximum(high, lengths)
+            low[gold.nodes] = np.minimum(low[gold.nodes], gold.lengths)
+            high[gold.nodes] = np.maximum(high[gold.nodes], gold.lengths)
         mean = self.durations.mean[encoded.kinds] / self.step
         graph = SegmentGraph.of(low, high, lattice.predecessors, lattice.final, mean)
         if confidences is None and self.classifier is not None:
@@ -181,11 +180,9 @@ class Acoustics:
 
     def example(self, utterance: TrainingUtterance) -> tuple[SegmentFeatures, SegmentPath]:
         """The features of a reference utterance and the reference itself as a path."""
-        gold = utterance.gold
-        features = self.features(
-            utterance.frames, phone_lattice(utterance.labels), where=utterance.id, gold=gold
-        )
-        return features, SegmentPath.of_chain(gold, len(utterance.frames))
+        gold = SegmentPath.of_chain(utterance.gold, len(utterance.frames))
+        lattice = phone_lattice(utterance.labels)
+        return self.features(utterance.frames, lattice, where=utterance.id, gold=gold), gold
 
     def to_state(self) -> State:
         meta: dict[str, Any] = {

@@ -23,9 +23,10 @@ from trellis.speech.alignment import Alignment, Interval
 from trellis.speech.confidence import confidences, refined, sharpened
 from trellis.speech.durations import SLACK
 from trellis.speech.front_end import FramedRecording
-from trellis.speech.lattice import Lattice
+from trellis.speech.lattice import Lattice, phone_lattice
 from trellis.speech.model import AlignmentModel
 from trellis.speech.silence import is_silence
+from trellis.speech.topology import choose
 from trellis.speech.windows import Rows
 
 MANY_SECONDS = 1.0
@@ -93,16 +94,22 @@ def align_frames(
 ) -> Segments:
     """Exact inference on frames that fit into memory at once; ``evidence``: the confidences of the frame classifier, if known."""
     stretch = _stretch(model, lattice, len(frames), longest_silence)
-    features = model.acoustics.features(
-        frames, lattice, where=source, confidences=evidence, stretch=stretch, longest_silence=longest_silence
-    )
-    scores = model.scores(features, lattice)
+    acoustics, nodes = model.acoustics, tuple(range(lattice.n_nodes))
+    if evidence is None and acoustics.classifier is not None:
+        evidence = acoustics.confidences(frames)
+    limits = {"stretch": stretch, "longest_silence": longest_silence}
+    if not lattice.is_chain:
+        way = choose(acoustics, model.topology, frames, lattice, evidence=evidence, **limits)
+        nodes = tuple(way.nodes.tolist())
+    chain = phone_lattice([lattice.labels[i] for i in nodes])
+    features = acoustics.features(frames, chain, where=source, confidences=evidence, **limits)
+    scores = features.scores(model.weights)
     path = Segmentation().best(scores)
-    sharp = sharpened(scores, model.beta * lattice.fewest())
+    sharp = sharpened(scores, model.beta * len(nodes))
     tolerance = model.tolerance / model.acoustics.step
     unknown = np.full(len(path.nodes), np.nan)
     return Segments(
-        tuple(path.nodes.tolist()),
+        nodes,
         refined(scores, path) if refine else path.starts.astype(np.float64),
         confidences(sharp, path, tolerance) if confidence else unknown,
         _gaps(sharp, path, tolerance) if gaps else unknown,

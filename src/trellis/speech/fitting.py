@@ -27,10 +27,12 @@ from trellis.speech.judging import judged
 from trellis.speech.model import AlignmentModel
 from trellis.speech.phone_set import Fold, PhoneSet
 from trellis.speech.splits import Split, folds, split_corpus
+from trellis.speech.topology import fit_topology
 from trellis.speech.training import WeightOptions, learn_weights
 from trellis.speech.utterance import Utterance
 
 SCALE_UTTERANCES = 200  # as many are enough for the scale of the features
+TOPOLOGY_UTTERANCES = 60
 
 Progress = Callable[[str, float], None]
 Item, Result = TypeVar("Item"), TypeVar("Result")
@@ -73,7 +75,7 @@ class Prepared:
     acoustics: Acoustics
     train: list[SegmentExample]
     holdout: list[SegmentExample]
-    held_out: list[TrainingUtterance]
+    topology: FloatArray
 
 
 def prepare(
@@ -103,7 +105,10 @@ def prepare(
     groups = [utterances[i].group for i in (*parts.classifier, *parts.weights)]
     acoustics, train = _examples(classify, weigh, groups, base, options, tell)
     holdout = _mapped(lambda u: _example(acoustics, u), hold, options.n_jobs)
-    return Prepared(acoustics, train, holdout, hold)
+    tell("topology", 0.0)
+    unseen = hold if options.cross_fit else [*weigh, *hold]
+    topology = fit_topology(acoustics, unseen[:TOPOLOGY_UTTERANCES], options.n_jobs)
+    return Prepared(acoustics, train, holdout, topology)
 
 
 def learn(prepared: Prepared, options: FitOptions, progress: Progress | None = None) -> Fitted:
@@ -132,11 +137,12 @@ def learn(prepared: Prepared, options: FitOptions, progress: Progress | None = N
     model = AlignmentModel(
         acoustics,
         learnt.solution.weights,
+        prepared.topology,
         learnt.solution.status,
         epsilon=learnt.epsilon,
         epsilon_losses=learnt.epsilon_losses,
     )
-    model = judged(model, train, holdout, prepared.held_out)
+    model = judged(model, train, holdout)
     tell("done", 1.0)
     return Fitted(model, learnt.solution.history)
 

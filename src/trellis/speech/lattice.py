@@ -30,7 +30,7 @@ SMALLEST_PROBABILITY = 1e-6  # of a pronunciation: even one of probability 0 can
 class Lattice:
     """``labels[i]``: the phone of node i. ``predecessors[i]``: nodes before it, -1 for the beginning.
     ``word_of[i]``: the index into ``words``, -1 for none. ``prior[i]``: the logarithm of the pronunciation's
-    probability, on its first node. ``optional[i]``: whether it is a silence that may be left out.
+    probability, on its first node.
     """
 
     labels: tuple[str, ...]
@@ -38,7 +38,6 @@ class Lattice:
     final: NDArray[np.bool_]
     word_of: tuple[int, ...]
     prior: tuple[float, ...]
-    optional: tuple[bool, ...]
     words: tuple[str, ...] = ()
 
     @property
@@ -49,6 +48,11 @@ class Lattice:
     def left(self) -> tuple[int, ...]:
         """One predecessor of each node (they all have the same label), -1 for none."""
         return tuple(before[-1] for before in self.predecessors)
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether there is only one way through."""
+        return all(before == (i - 1,) for i, before in enumerate(self.predecessors))
 
     def fewest(self) -> int:
         """The number of phones on the shortest path."""
@@ -95,7 +99,6 @@ class Lattice:
                 np.array([i in ends for i in nodes], dtype=np.bool_),
                 tuple(self.word_of[i] for i in nodes),
                 tuple(self.prior[i] for i in nodes),
-                tuple(self.optional[i] for i in nodes),
                 self.words,
             ),
         )
@@ -115,15 +118,12 @@ class _Builder:
     predecessors: list[tuple[int, ...]] = field(default_factory=list)
     word_of: list[int] = field(default_factory=list)
     prior: list[float] = field(default_factory=list)
-    optional: list[bool] = field(default_factory=list)
 
     def silence(self, before: Sequence[int]) -> list[int]:
         """The nodes ``before``, and those of a silence that may follow them."""
-        return [*before, *self.add(SILENCE, before, optional=True)]
+        return [*before, *self.add(SILENCE, before)]
 
-    def add(
-        self, label: str, before: Sequence[int], word: int = -1, prior: float = 0.0, optional: bool = False
-    ) -> list[int]:
+    def add(self, label: str, before: Sequence[int], word: int = -1, prior: float = 0.0) -> list[int]:
         """Nodes for ``label`` after the nodes ``before``: one per label among them."""
         groups: dict[str | None, list[int]] = {}
         for p in before:
@@ -135,7 +135,6 @@ class _Builder:
             self.predecessors.append(tuple(sorted(group)))
             self.word_of.append(word)
             self.prior.append(prior)
-            self.optional.append(optional)
         return added
 
     def done(self, ends: Sequence[int], words: tuple[str, ...]) -> Lattice:
@@ -147,7 +146,6 @@ class _Builder:
             final,
             tuple(self.word_of),
             tuple(self.prior),
-            tuple(self.optional),
             words,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -11,26 +11,25 @@ from numpy.typing import NDArray
 
 from trellis.errors import ModelFileError
 from trellis.scores.parts import FloatArray
-from trellis.scores.segments import SegmentFeatures, SegmentScores
 from trellis.solvers.loop import Status
 from trellis.speech.acoustics import Acoustics, under
-from trellis.speech.lattice import Lattice
+from trellis.speech.topology import topology_names
 
 
 @dataclass(frozen=True, eq=False)
 class AlignmentModel:
     """``beta``: sharpness of the marginals (:mod:`trellis.speech.confidence`). ``tolerance``: seconds, of the confidences.
     ``score_mean``, ``score_deviation``: of the best alignments of utterances that were not used for the classifiers.
-    ``silence_cost``: nats, what it takes to put in an optional silence."""
+    ``topology``: the weights that choose among pronunciations and silences (:mod:`trellis.speech.topology`)."""
 
     acoustics: Acoustics
     weights: FloatArray
+    topology: FloatArray
     status: Status
     beta: float = 1.0
     tolerance: float = 0.02
     score_mean: float = 0.0
     score_deviation: float = 1.0
-    silence_cost: float = 0.0
     epsilon: float | None = None
     epsilon_losses: dict[float, float] | None = None
 
@@ -44,18 +43,22 @@ class AlignmentModel:
             "tolerance": self.tolerance,
             "score_mean": self.score_mean,
             "score_deviation": self.score_deviation,
-            "silence_cost": self.silence_cost,
             "epsilon": self.epsilon,
             "epsilon_losses": None if losses is None else list(losses.items()),
-        }, {"weights": self.weights, **{f"acoustics.{name}": a for name, a in arrays.items()}}
+        }, {
+            "weights": self.weights,
+            "topology": self.topology,
+            **{f"acoustics.{name}": a for name, a in arrays.items()},
+        }
 
     @classmethod
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> AlignmentModel:
         acoustics = Acoustics.from_state(meta["acoustics"], under("acoustics.", arrays))
-        weights = np.asarray(arrays["weights"], dtype=np.float64)
-        names = ("beta", "tolerance", "score_mean", "score_deviation", "silence_cost")
+        weights, topology = (np.asarray(arrays[k], dtype=np.float64) for k in ("weights", "topology"))
+        names = ("beta", "tolerance", "score_mean", "score_deviation")
         numbers = {name: float(meta[name]) for name in names}
-        if weights.shape != (len(acoustics.names),) or not np.isfinite(weights).all():
+        sizes = (len(acoustics.names),), (len(topology_names(acoustics.names)) + 1,)
+        if (weights.shape, topology.shape) != sizes or not np.isfinite([*weights, *topology]).all():
             raise ModelFileError("the weights do not fit the features of the model")
         if not (np.isfinite(list(numbers.values())).all() and numbers["beta"] > 0):
             raise ModelFileError("the numbers that judge alignments are not finite")
@@ -63,17 +66,9 @@ class AlignmentModel:
         return cls(
             acoustics=acoustics,
             weights=weights,
+            topology=topology,
             status=Status(**meta["status"]),
             epsilon=meta["epsilon"],
             epsilon_losses=None if losses is None else dict(map(tuple, losses)),
             **numbers,
         )
-
-    def scores(self, features: SegmentFeatures, lattice: Lattice) -> SegmentScores:
-        """w . Phi, with the costs of optional silences and the priors of pronunciations, which are in nats."""
-        scores = features.scores(self.weights)
-        bias = np.array(lattice.prior) - self.silence_cost * np.array(lattice.optional)
-        if bias.any():
-            nats = self.beta * lattice.fewest()
-            scores = replace(scores, boundary=scores.boundary + bias[:, None] / nats)
-        return scores
