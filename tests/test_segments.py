@@ -150,6 +150,21 @@ def recursion(scores: SegmentScores, combine: Callable[[list[float]], float]) ->
     return combine([value for (end, _), value in ended.items() if end == t])
 
 
+@pytest.mark.parametrize("rate", [0.0, 0.5, -0.5])
+def test_large_prefix_sums_cost_digits_but_no_path(rate: float) -> None:
+    """What all frames of a node have in common cancels, however large the sums are."""
+    rng = np.random.default_rng(0)
+    graph = SegmentGraph.chain([1] * 5, [8] * 5, rng.uniform(1, 6, 5))
+    small = random_scores(graph, 20, rate, rng)
+    large = SegmentScores(graph, small.prefix + 1e8, small.boundary, small.duration, rate)
+    assert oracle.best(large).starts.tolist() == oracle.best(small).starts.tolist()
+    assert oracle.log_partition(large) == pytest.approx(oracle.log_partition(small), abs=1e-5)
+    starts = [oracle.marginals(scores).parts.starts for scores in (small, large)]
+    np.testing.assert_allclose(*starts, atol=1e-5)
+    gaps = [oracle.gaps(scores, oracle.best(scores), 0, 3.0) for scores in (small, large)]
+    np.testing.assert_allclose(*gaps, atol=1e-5)
+
+
 @settings(max_examples=100)
 @given(
     seed=st.integers(0, 100_000),

@@ -26,7 +26,7 @@ from trellis.inference.segment_kernels import MAX, SUM, Lattice, Windows
 from trellis.scores.parts import FloatArray
 from trellis.scores.segments import SegmentParts, SegmentPath, SegmentScores
 
-ROUNDING = 1e-10  # of a bound, relative: sums in another order may differ by this much
+ROUNDING = 1e-12  # relative
 GUESS = 0.1  # of the way from the upper to the lower bound
 NEGLIGIBLE = 36.05  # nats: exp of minus this is 2^-52
 
@@ -100,7 +100,7 @@ class Segmentation:
                 return SegmentMarginals(total, parts)
             floor = total - rate * parts.squared_rate_change
             windows = plain.scoring_windows(
-                lattice, windows, into, onward, after, _negligible(windows, floor)
+                lattice, windows, into, onward, after, _negligible(lattice, windows, floor)
             )
         return _rated_marginals(scores, lattice, windows)
 
@@ -183,7 +183,7 @@ def _narrowed(
 ) -> Windows:
     """The windows of segments on some path that scores ``threshold`` or more without the rate term."""
     onward, after = backward
-    threshold -= ROUNDING * (1.0 + abs(threshold))
+    threshold -= _rounding(lattice, threshold)
     result: Windows = plain.scoring_windows(lattice, windows, into, onward, after, threshold)
     return result
 
@@ -220,11 +220,16 @@ def _path(scores: SegmentScores, nodes: IntArray, starts: IntArray) -> SegmentPa
     return SegmentPath(path.nodes, path.starts, path.n_frames, scores.of_path(path))
 
 
-def _negligible(windows: Windows, total: float) -> float:
+def _rounding(lattice: Lattice, total: float) -> float:
+    """How far sums in another order may differ: prefix sums can be far larger than what is left of them."""
+    return ROUNDING * (1.0 + abs(total) + float(np.abs(lattice.prefix).max()))
+
+
+def _negligible(lattice: Lattice, windows: Windows, total: float) -> float:
     """All segments of at most this log-mass together are lost in the rounding of ``total``."""
     starts, lengths = windows.last - windows.first + 1, windows.longest - windows.shortest + 1
     n_segments = int(np.maximum(starts, 0) @ np.maximum(lengths, 0))
-    return float(total - NEGLIGIBLE - np.log(n_segments) - ROUNDING * abs(total))
+    return float(total - NEGLIGIBLE - np.log(n_segments)) - _rounding(lattice, total)
 
 
 def _plain_parts(
@@ -238,7 +243,9 @@ def _plain_parts(
     total: float,
 ) -> SegmentParts:
     # A segment whose probability is lost in rounding need not be looked at.
-    windows = plain.scoring_windows(lattice, windows, into, onward, after, _negligible(windows, total))
+    windows = plain.scoring_windows(
+        lattice, windows, into, onward, after, _negligible(lattice, windows, total)
+    )
     starts, ends, lengths = (np.zeros(x.shape) for x in (into, into, scores.duration))
     start_moments, end_moments = np.zeros((2, *into.shape)), np.zeros((2, *into.shape))
     plain.plain_parts(lattice, windows, into, after, total, starts, ends, lengths, start_moments, end_moments)
