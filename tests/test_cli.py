@@ -142,7 +142,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_version_and_help() -> None:
     assert run("--version") == f"trellis {__version__}\n"
-    for command in ([], ["train"], ["tag"], ["evaluate"], ["inspect"]):
+    for command in ([], ["train"], ["tag"], ["evaluate"], ["inspect"], ["bound"]):
         assert "--help" in run(*command, "--help")
 
 
@@ -223,7 +223,8 @@ def test_output_files_are_written_whole(folder: Path, tmp_path: Path) -> None:
 def test_evaluate(folder: Path) -> None:
     lines = run("evaluate", folder / "model", folder / "train.txt").splitlines()
     assert lines[0] == (
-        "span F1  100.00  (95% interval 100.0 to 100.0)   tokens right  100.00   sequences right  100.00"
+        "span F1  100.00  (95% interval 100.0 to 100.0)   tokens right  100.00  (100.0 to 100.0)   "
+        "sequences right  100.00  (73.5 to 100.0)"
     )
     assert any(line.split()[:2] == ["NP", "100.00"] for line in lines)
     wrong = _column_file(repeat=1).replace("mat NN I-NP", "mat NN B-NP")

@@ -114,6 +114,7 @@ def draw_witness(path: PathLike, found: Shattering) -> None:
         for i, labels in enumerate(product((False, True), repeat=d)):
             axes = figure.add_subplot(rows, columns, i + 1)
             _draw_labelling(axes, found, np.array(labels))
+        figure.subplots_adjust(left=0.02, right=0.98, bottom=0.03, top=1 - 0.42 / figure.get_figheight())
         figure.suptitle(f"{found.family.name}: {d} points in all {2**d} ways", fontsize=10)
         _save(figure, path)
 
@@ -123,8 +124,8 @@ def _draw_labelling(axes: Any, found: Shattering, labels: Any) -> None:
     flat = points.shape[1] == 1
     shown = np.column_stack([points, np.zeros(len(points))]) if flat else points
     low, high = shown.min(axis=0), shown.max(axis=0)
-    room = 0.35 * max(float((high - low).max()), 1e-9 if len(points) > 1 else 1.0)
-    edges = [np.linspace(low[j] - room, high[j] + room, 161) for j in range(2)]
+    reach = 0.8 * (float((high - low).max()) or 1.0)
+    edges = [np.linspace(c - reach, c + reach, 241) for c in 0.5 * (low + high)]
     hypothesis = found.family.hypothesis(points, labels)
     if hypothesis is not None:
         x, y = np.meshgrid(*edges)

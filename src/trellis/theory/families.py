@@ -111,14 +111,18 @@ class Boxes(Family):
     name: str = "axis-parallel boxes"
 
     def realisable(self, points: FloatArray, labels: BoolArray) -> bool:
-        chosen = self.hypothesis(points, labels)
-        return not chosen(points[~labels]).any()
+        return self.hypothesis(points, labels) is not None
 
-    def hypothesis(self, points: FloatArray, labels: BoolArray) -> Hypothesis:
+    def hypothesis(self, points: FloatArray, labels: BoolArray) -> Hypothesis | None:
+        """The smallest box, or none; widened by half of the way to the nearest false point."""
         if not labels.any():
             return lambda x: np.zeros(len(x), dtype=np.bool_)
         low, high = points[labels].min(axis=0), points[labels].max(axis=0)
-        return lambda x: np.asarray(((x >= low) & (x <= high)).all(axis=1))
+        beyond = np.maximum(low - points[~labels], points[~labels] - high).max(axis=1)
+        if (beyond <= 0).any():
+            return None
+        room = 0.5 * (beyond.min() if len(beyond) else (high - low).max())
+        return lambda x: np.asarray(((x >= low - room) & (x <= high + room)).all(axis=1))
 
 
 @dataclass(frozen=True)
