@@ -170,7 +170,7 @@ def test_large_prefix_sums_cost_digits_but_no_path(rate: float) -> None:
     seed=st.integers(0, 100_000),
     rate=st.sampled_from([1e-9, 0.1, 3.0, 1e6, -0.1, -3.0]),
     m=st.integers(1, 12),
-    k=st.integers(1, 12),
+    k=st.sampled_from([1, 2, 7, 64, 65, 150]),
     scale=st.sampled_from([0.0, 1.0, 1e3]),
 )
 def test_pairs_against_the_definition(seed: int, rate: float, m: int, k: int, scale: float) -> None:
@@ -188,8 +188,9 @@ def test_pairs_against_the_definition(seed: int, rate: float, m: int, k: int, sc
     some = np.isfinite(terms.max(axis=1))
     np.testing.assert_allclose(out[some], logsumexp(terms, axis=1)[some], rtol=1e-12, atol=1e-9)
     assert (out[~some] == -np.inf).all()
-    mean = np.einsum("kxy,xy->ky", np.exp(terms - np.where(some, out, 0.0)[:, None]), d * d)
-    np.testing.assert_allclose(squares[some], mean[some], rtol=1e-7, atol=1e-12)
+    p = np.exp(terms - np.where(some, terms.max(axis=1), 0.0)[:, None])
+    mean = np.einsum("kxy,xy->ky", p, d * d) / np.where(some, p.sum(axis=1), 1.0)
+    np.testing.assert_allclose(squares[some], mean[some], rtol=1e-9, atol=1e-12)
 
 
 def test_all_paths_tie_when_all_scores_are_zero() -> None:

@@ -20,6 +20,7 @@ from trellis.numerics import kernel
 from trellis.numerics_kernels import exp_shifted, highest
 
 TINY = 1e-200  # a product below it may have lost terms to underflow
+TILE = 64  # columns of one matrix product
 SMALL_PRODUCT = (
     2**18
 )  # multiplications up to which OpenBLAS stays on the calling thread: shards have their own
@@ -65,6 +66,19 @@ def pair_sum(v, from_length, b, to_length, a, r, out, squares):
     """out[k, y] = log sum_x exp(v[k, x] - r d^2), d = a (to_length + y) - b (from_length + x); and the mean
     of d^2 under these terms, unless ``squares`` is empty."""
     n, m = v.shape
+    terms, top = np.empty((n, m)), np.empty(n)
+    for k in range(n):
+        top[k] = highest(v[k])
+        exp_shifted(v[k], top[k] if top[k] > -np.inf else 0.0, terms[k])
+    for y in range(0, out.shape[1], TILE):
+        some = slice(y, y + TILE)
+        pair_sum_tile(v, terms, top, from_length, b, to_length + y, a, r, out[:, some], squares[:, some])
+
+
+@kernel
+def pair_sum_tile(v, terms, top, from_length, b, to_length, a, r, out, squares):
+    """``pair_sum`` for a few columns, given terms = exp(v - top)."""
+    n, m = v.shape
     columns, with_squares = out.shape[1], squares.shape[0] > 0
     square, weight, weighted = np.empty((m, columns)), np.empty((m, columns)), np.empty((m, columns))
     shift = np.full(columns, -np.inf)
@@ -77,10 +91,6 @@ def pair_sum(v, from_length, b, to_length, a, r, out, squares):
         for y in range(columns):
             weight[x, y] = math.exp(-r * square[x, y] - shift[y])
             weighted[x, y] = weight[x, y] * square[x, y]
-    terms, top = np.empty((n, m)), np.empty(n)
-    for k in range(n):
-        top[k] = highest(v[k])
-        exp_shifted(v[k], top[k] if top[k] > -np.inf else 0.0, terms[k])
     sums, products = np.empty((n, columns)), np.empty((n, columns))
     rows = max(1, SMALL_PRODUCT // (m * columns))
     for k in range(0, n, rows):
