@@ -1,7 +1,8 @@
-"""All that is learnt before the weights: frames, classifiers and durations, as one map from an utterance to its features.
+"""All that is learnt before the weights: frames, classifiers and durations, as one map from an utterance to
+its features.
 
-A reference alignment of K phones becomes a path: its starts in frames, rounded to whole frames one apart. The loss still sees
-the unrounded starts.
+A reference alignment of K phones becomes a path: its starts in frames, rounded to whole frames one apart.
+The loss still sees the unrounded starts.
 """
 
 from __future__ import annotations
@@ -41,6 +42,18 @@ from trellis.speech.windows import Rows
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
 
+@dataclass(frozen=True)
+class Limits:
+    """Changes to how long segments may be: a factor for the longest ones, and a bound in frames for
+    silences."""
+
+    stretch: float = 1.0
+    longest_silence: int | None = None
+
+
+UNLIMITED = Limits()
+
+
 @dataclass(frozen=True, eq=False)
 class TrainingUtterance:
     """``frames``: (T, D), standardised. ``starts``: (K,) of the reference in frames, not rounded."""
@@ -62,15 +75,16 @@ class TrainingUtterance:
             raise DataError(f"{id}: the reference has no phones; leave the utterance out")
         if len(labels) > len(frames):
             raise DataError(
-                f"{id}: {len(labels)} phones in {len(frames)} frames of {1000 * step:g} ms; use a shorter step or "
-                "leave the utterance out"
+                f"{id}: {len(labels)} phones in {len(frames)} frames of {1000 * step:g} ms; use a shorter "
+                "step or leave the utterance out"
             )
         return cls(id, frames, labels, np.minimum(starts, len(frames) - 1.0))
 
 
 @dataclass(frozen=True, eq=False)
 class Acoustics:
-    """``centre``, ``spread``: (D,), of frames. ``scale``: (J,), of ``names`` (see :mod:`trellis.speech.features`)."""
+    """``centre``, ``spread``: (D,), of frames. ``scale``: (J,), of ``names`` (see
+    :mod:`trellis.speech.features`)."""
 
     options: FrameOptions
     phones: PhoneSet
@@ -87,7 +101,7 @@ class Acoustics:
     def step(self) -> float:
         return self.options.step_seconds
 
-    def standardised(self, features: NDArray[np.float64]) -> Rows:
+    def standardised(self, features: NDArray[np.floating[Any]]) -> Rows:
         return ((features - self.centre) / self.spread).astype(np.float32)
 
     def confidences(self, frames: Rows) -> Rows:
@@ -105,16 +119,16 @@ class Acoustics:
             )
         return np.concatenate(found)
 
-    def limits(
-        self, kinds: IntArray, n_frames: int, stretch: float = 1.0, longest_silence: int | None = None
+    def lengths(
+        self, kinds: IntArray, n_frames: int, limits: Limits = UNLIMITED
     ) -> tuple[IntArray, IntArray]:
-        """Shortest and longest segments in frames. ``stretch`` multiplies the longest ones, ``longest_silence`` bounds those of
-        silences."""
+        """Shortest and longest segments in frames."""
         low, high = self.durations.limits(kinds, self.step, n_frames, self.shortest)
-        if stretch != 1.0:
-            high = np.minimum(np.ceil(high * stretch).astype(np.int64), n_frames)
-        if longest_silence is not None:
-            high = np.where(self.phones.silent_kinds[kinds], np.minimum(high, longest_silence), high)
+        if limits.stretch != 1.0:
+            high = np.minimum(np.ceil(high * limits.stretch).astype(np.int64), n_frames)
+        if limits.longest_silence is not None:
+            silent = self.phones.silent_kinds[kinds]
+            high = np.where(silent, np.minimum(high, limits.longest_silence), high)
         return low, np.maximum(high, low)
 
     def features(
@@ -125,13 +139,13 @@ class Acoustics:
         where: str = "",
         confidences: Rows | None = None,
         gold: SegmentPath | None = None,
-        stretch: float = 1.0,
-        longest_silence: int | None = None,
+        limits: Limits = UNLIMITED,
     ) -> SegmentFeatures:
-        """The tables of one utterance. ``gold`` widens the limits of lengths so that they allow it; ``confidences`` are computed unless given; the rest is for :meth:`limits`."""
+        """The tables of one utterance. ``gold`` widens the limits of lengths so that they allow it;
+        ``confidences`` are computed unless given; the rest is for :meth:`limits`."""
         encoded = self.phones.encode(lattice.labels, where)
         n_frames = len(frames)
-        low, high = self.limits(encoded.kinds, n_frames, stretch, longest_silence)
+        low, high = self.lengths(encoded.kinds, n_frames, limits)
         if gold is not None:
             low[gold.nodes] = np.minimum(low[gold.nodes], gold.lengths)
             high[gold.nodes] = np.maximum(high[gold.nodes], gold.lengths)
@@ -158,7 +172,8 @@ class Acoustics:
     def _log_odds(
         self, frames: Rows, lattice: Lattice, descriptors: Rows
     ) -> tuple[Rows | None, IntArray | None]:
-        """Log-odds of the different pairs, and the row of each node; nodes that begin the utterance have row 0, all zeros."""
+        """Log-odds of the different pairs, and the row of each node; nodes that begin the utterance have row
+        0, all zeros."""
         if self.boundaries is None:
             return None, None
         left = np.array(lattice.left)
@@ -239,8 +254,8 @@ def fit_acoustics(
 ) -> Acoustics:
     """Train the classifiers on ``utterances``, and the durations on ``more`` as well. ``base`` has the rest.
 
-    BLAS runs on one thread: the sums inside a product then have one order, and the classifiers do not depend on the number of
-    cores. The two classifiers train side by side instead.
+    BLAS runs on one thread: the sums inside a product then have one order, and the classifiers do not depend
+    on the number of cores. The two classifiers train side by side instead.
     """
     phones, step_ms = base.phones, 1000.0 * base.step
     encoded = {u.id: phones.encode(u.labels, u.id) for u in (*utterances, *more)}

@@ -3,13 +3,15 @@
     aligner = Aligner(objective="direct", loss="tau_alignment", tau_ms=10).fit(Corpus.textgrids("corrected/"))
     aligner.align("new.wav", phones=["sil", "h", "ax", "l", "ow", "sil"]).to_textgrid("new.TextGrid")
 
-Training follows McAllester, Hazan and Keshet (2010), section 6. The corpus is split into three disjoint parts. On the first, a classifier of frames
-and one of boundaries are trained; on the second, the weights of a handful of features (:mod:`trellis.speech.features`), for the loss that is asked for
-(:mod:`trellis.speech.training`); the third says when to stop. With ``cross_fit`` = n the first two parts are one: classifiers of n folds give the
-features on which the weights are learnt, each on the utterances that it has not seen, and the classifiers of the result are trained on all of them.
+Training follows McAllester, Hazan and Keshet (2010), section 6. The corpus is split into three disjoint
+parts. On the first, a classifier of frames and one of boundaries are trained; on the second, the weights of
+a handful of features (:mod:`trellis.speech.features`), for the loss that is asked for
+(:mod:`trellis.speech.training`); the third says when to stop. With ``cross_fit`` = n the first two parts are
+one: classifiers of n folds give the features on which the weights are learnt, each on the utterances that it
+has not seen, and the classifiers of the result are trained on all of them.
 
-Alignment is exact: the best of all segmentations (:mod:`trellis.inference.segments`), up to recordings of ``LONG`` seconds. Longer
-ones are cut at anchors first (:mod:`trellis.speech.long`).
+Alignment is exact: the best of all segmentations (:mod:`trellis.inference.segments`), up to recordings of
+``LONG`` seconds. Longer ones are cut at anchors first (:mod:`trellis.speech.long`).
 """
 
 from __future__ import annotations
@@ -51,15 +53,16 @@ Progress = Callable[[str, float], None]
 class Aligner(BaseEstimator):  # type: ignore[misc]
     """``fit`` on utterances with reference alignments, then ``align`` recordings to phones or words.
 
-    ``objective``: "direct", "margin", "log", "perceptron", ... ``loss``: "tau_alignment" (share of boundaries off by more than ``tau_ms``) or
-    "tau_insensitive" (mean excess over it). ``classifier``: "mlp", "linear", "passive_aggressive", "torch", or a record of options.
-    ``features``: "all", "paper" (the seven) or names. ``fold``: classes of phones (:mod:`trellis.speech.phones`) or a dict. ``frames``: other frames than
-    12 cepstra and energy with derivatives. ``epsilon``: of the direct objective, a number, "holdout" or "decay". ``passes``: at most so many
-    over the utterances. ``split``: fractions or lists of ids for classifier, weights and hold-out. ``refine``: times between frames.
-    ``shortest_ms``: of a phone.
+    ``objective``: "direct", "margin", "log", "perceptron", ... ``loss``: "tau_alignment" (share of
+    boundaries off by more than ``tau_ms``) or "tau_insensitive" (mean excess over it). ``classifier``:
+    "mlp", "linear", "passive_aggressive", "torch", or a record of options. ``features``: "all", "paper" (the
+    seven) or names. ``fold``: classes of phones (:mod:`trellis.speech.phones`) or a dict. ``frames``: other
+    frames than 12 cepstra and energy with derivatives. ``epsilon``: of the direct objective, a number,
+    "holdout" or "decay". ``passes``: at most so many over the utterances. ``split``: fractions or lists of
+    ids for classifier, weights and hold-out. ``refine``: times between frames. ``shortest_ms``: of a phone.
 
-    After ``fit``: ``weights_`` and ``feature_names_``, ``status_``, ``history_`` (hold-out loss after each pass), ``epsilon_``,
-    ``epsilon_losses_``, ``model_``.
+    After ``fit``: ``weights_`` and ``feature_names_``, ``status_``, ``history_`` (hold-out loss after each
+    pass), ``epsilon_``, ``epsilon_losses_``, ``model_``.
     """
 
     def __init__(
@@ -113,19 +116,21 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
     extra_: dict[str, Any]
 
     def fit(self, corpus: Iterable[Utterance] | Prepared, progress: Progress | None = None) -> Aligner:
-        """Learn from the utterances of a corpus that have a reference; ``progress(stage, share)`` is told how far it is."""
+        """Learn from the utterances of a corpus that have a reference; ``progress(stage, share)`` is told
+        how far it is."""
         prepared = corpus if isinstance(corpus, Prepared) else self.prepare(corpus, progress)
         fitted = learn(prepared, self._fit_options(), progress)
         self.take(fitted.model, fitted.history)
         return self
 
     def prepare(self, corpus: Iterable[Utterance], progress: Progress | None = None) -> Prepared:
-        """Train the classifiers only. ``fit`` takes the result in place of a corpus, to compare objectives on equal ground."""
+        """Train the classifiers only. ``fit`` takes the result in place of a corpus, to compare objectives
+        on equal ground."""
         utterances = [u for u in corpus if u.reference is not None]
         if len(utterances) < 3:
             raise DataError(
-                f"{len(utterances)} utterances with a reference are too few: each of the three parts needs one; "
-                "give a corpus with reference alignments"
+                f"{len(utterances)} utterances with a reference are too few: each of the three parts needs "
+                "one; give a corpus with reference alignments"
             )
         frames = self.frame_options()
 
@@ -147,12 +152,19 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
     ) -> Alignment:
         """Start and end of each phone (and word) in a recording.
 
-        Give ``phones``, or ``words`` and a ``dictionary``: the best of their pronunciations is chosen. ``silence="auto"`` lets silence stand at the ends
-        where the transcript has none, and between words; "none" takes the transcript as it is. ``confidence=False`` saves about half of the time.
+        Give ``phones``, or ``words`` and a ``dictionary``: the best of their pronunciations is chosen.
+        ``silence="auto"`` lets silence stand at the ends where the transcript has none, and between words;
+        "none" takes the transcript as it is. ``confidence=False`` saves about half of the time.
         """
         return self.analyse(
-            audio, phones, words=words, dictionary=dictionary, silence=silence, channel=channel, confidence=confidence
-        ).alignment  # fmt: skip
+            audio,
+            phones,
+            words=words,
+            dictionary=dictionary,
+            silence=silence,
+            channel=channel,
+            confidence=confidence,
+        ).alignment
 
     def analyse(
         self,
@@ -166,7 +178,8 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
         confidence: bool = True,
         gaps: bool = False,
     ) -> Analysis:
-        """What :meth:`align` returns, with the score and, if asked for, the gap of each boundary to its best alternative."""
+        """What :meth:`align` returns, with the score and, if asked for, the gap of each boundary to its best
+        alternative."""
         model = self._fitted()
         lattice = self._lattice(phones, words, dictionary, silence)
         source = "" if isinstance(audio, Recording) else str(audio)
@@ -176,7 +189,8 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
         )
 
     def evaluate(self, corpus: Iterable[Utterance]) -> AlignmentEvaluation:
-        """Align every utterance to the phones of its reference, and measure how far boundaries lie from it."""
+        """Align every utterance to the phones of its reference, and measure how far boundaries lie from
+        it."""
         from trellis.speech.evaluation import evaluate_alignments
 
         references, predictions = {}, {}
@@ -231,8 +245,8 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
         solver_name(objective, self.solver)
         if not self.tau_ms >= 0 or not self.passes >= 1 or self.cross_fit < 0 or self.cross_fit == 1:
             raise DataError(
-                f"tau_ms={self.tau_ms}, passes={self.passes}, cross_fit={self.cross_fit}: tau_ms must not be negative, "
-                "passes at least 1, and cross_fit 0 or at least 2"
+                f"tau_ms={self.tau_ms}, passes={self.passes}, cross_fit={self.cross_fit}: tau_ms must not be "
+                "negative, passes at least 1, and cross_fit 0 or at least 2"
             )
         return FitOptions(
             frames=self.frame_options(),

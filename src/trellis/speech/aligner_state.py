@@ -1,6 +1,7 @@
 """The state of an aligner: its parameters and what it learnt, as JSON and arrays.
 
-Records of options become plain dictionaries, and back: frames, classifiers, boundaries, objectives and losses.
+Records of options become plain dictionaries, and back: frames, classifiers, boundaries, objectives and
+losses.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ def _from_json(name: str, value: Any) -> Any:
         return BoundaryOptions(**{**value, "network": network})
     if name == "classifier":
         return options_from_json(value)
+    known: Any
     if name == "objective":
         known = OBJECTIVES.get(value["name"])
         options = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items() if k not in "@name"}

@@ -1,10 +1,12 @@
-"""From a recording and what may be said in it to an alignment that is judged: times, words, confidences, flags.
+"""From a recording and what may be said in it to an alignment that is judged: times, words, confidences,
+flags.
 
 Flags are sentences about what looks wrong; nothing implausible passes in silence:
 
 * what the sound itself shows (silent, clipped);
 * a phone that is longer than any of its class in training, or longer than ``MANY_SECONDS``;
-* a score more than ``FAR_BELOW`` standard deviations below that of utterances that the classifiers had not seen: the transcript may be wrong;
+* a score more than ``FAR_BELOW`` standard deviations below that of utterances that the classifiers had not
+  seen: the transcript may be wrong;
 * a recording so long for its phones that their longest lengths had to be stretched.
 """
 
@@ -19,6 +21,7 @@ from trellis.inference.segments import Segmentation
 from trellis.scores.parts import FloatArray
 from trellis.scores.segment_graph import BEGIN, SegmentPath
 from trellis.scores.segments import SegmentScores
+from trellis.speech.acoustics import Limits
 from trellis.speech.alignment import Alignment, Interval
 from trellis.speech.confidence import confidences, refined, sharpened
 from trellis.speech.durations import SLACK
@@ -46,7 +49,8 @@ class Analysis:
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """A stretch of a recording, aligned: nodes of the lattice, ``starts`` in frames (maybe between them) and what is known of each."""
+    """A stretch of a recording, aligned: nodes of the lattice, ``starts`` in frames (maybe between them) and
+    what is known of each."""
 
     nodes: tuple[int, ...]
     starts: FloatArray
@@ -92,17 +96,17 @@ def align_frames(
     evidence: Rows | None = None,
     longest_silence: int | None = None,
 ) -> Segments:
-    """Exact inference on frames that fit into memory at once; ``evidence``: the confidences of the frame classifier, if known."""
-    stretch = _stretch(model, lattice, len(frames), longest_silence)
+    """Exact inference on frames that fit into memory at once; ``evidence``: the confidences of the frame
+    classifier, if known."""
+    limits = _limits(model, lattice, len(frames), longest_silence)
     acoustics, nodes = model.acoustics, tuple(range(lattice.n_nodes))
     if evidence is None and acoustics.classifier is not None:
         evidence = acoustics.confidences(frames)
-    limits = {"stretch": stretch, "longest_silence": longest_silence}
     if not lattice.is_chain:
-        way = choose(acoustics, model.topology, frames, lattice, evidence=evidence, **limits)
+        way = choose(acoustics, model.topology, frames, lattice, evidence=evidence, limits=limits)
         nodes = tuple(way.nodes.tolist())
     chain = phone_lattice([lattice.labels[i] for i in nodes])
-    features = acoustics.features(frames, chain, where=source, confidences=evidence, **limits)
+    features = acoustics.features(frames, chain, where=source, confidences=evidence, limits=limits)
     scores = features.scores(model.weights)
     path = Segmentation().best(scores)
     sharp = sharpened(scores, model.beta * len(nodes))
@@ -114,7 +118,7 @@ def align_frames(
         confidences(sharp, path, tolerance) if confidence else unknown,
         _gaps(sharp, path, tolerance) if gaps else unknown,
         path.score,
-        stretch > 1.0,
+        limits.stretch > 1.0,
     )
 
 
@@ -127,23 +131,22 @@ def check_length(
     n_phones = lattice.fewest()
     if n_phones * each > n_frames:
         raise InfeasibleError(
-            f"{source + ': ' if source else ''}{duration:.3f} s are too short for {n_phones} phones, which take at least "
-            f"{n_phones * each * acoustics.step:.3f} s; check the transcript against the recording"
+            f"{source + ': ' if source else ''}{duration:.3f} s are too short for {n_phones} phones, which "
+            f"take at least {n_phones * each * acoustics.step:.3f} s; check the transcript against the recording"
         )
 
 
-def _stretch(
-    model: AlignmentModel, lattice: Lattice, n_frames: int, longest_silence: int | None = None
-) -> float:
-    """By how much longest lengths must grow for the phones to fill the recording; 1 if they do."""
+def _limits(model: AlignmentModel, lattice: Lattice, n_frames: int, longest_silence: int | None) -> Limits:
+    """Longest lengths grow until the phones can fill the recording."""
     acoustics = model.acoustics
     encoded = acoustics.phones.encode(lattice.labels)
-    _, high = acoustics.limits(encoded.kinds, n_frames, longest_silence=longest_silence)
+    limits = Limits(longest_silence=longest_silence)
+    _, high = acoustics.lengths(encoded.kinds, n_frames, limits)
     longest = np.zeros(lattice.n_nodes, dtype=np.int64)
     for i, before in enumerate(lattice.predecessors):
         longest[i] = high[i] + max(0 if p == BEGIN else longest[p] for p in before)
     most = int(longest[lattice.final].max())
-    return 1.0 if most >= n_frames else 2.0 * n_frames / most
+    return limits if most >= n_frames else Limits(2.0 * n_frames / most, longest_silence)
 
 
 def _gaps(sharp: SegmentScores, path: SegmentPath, tolerance: float) -> FloatArray:
@@ -158,20 +161,18 @@ def _flags(model: AlignmentModel, found: Segments, lattice: Lattice, n_frames: i
     longest = acoustics.durations.longest[kinds] / SLACK
     flags = []
     if found.stretched:
-        flags.append(
-            "the recording is very long for its phones; it may hold speech or silence that the transcript lacks"
-        )
+        flags.append("the recording is very long for its phones; the transcript may lack speech or silence")
     for k in np.flatnonzero((seconds > longest) | (seconds > MANY_SECONDS)):
         if not is_silence(labels[k]):
             flags.append(
-                f"phone {k + 1} ({labels[k]!r} at {found.starts[k] * acoustics.step:.2f} s) is {seconds[k]:.2f} s long; "
-                f"the longest in training was at most {longest[k]:.2f} s"
+                f"phone {k + 1} ({labels[k]!r} at {found.starts[k] * acoustics.step:.2f} s) is "
+                f"{seconds[k]:.2f} s long; the longest in training was at most {longest[k]:.2f} s"
             )
     below = (model.score_mean - found.score) / max(model.score_deviation, 1e-12)
     if below > FAR_BELOW:
         flags.append(
-            f"the score {found.score:.3g} is {below:.0f} standard deviations below the usual {model.score_mean:.3g}; the "
-            "transcript or the recording may be a wrong one"
+            f"the score {found.score:.3g} is {below:.0f} standard deviations below the usual "
+            f"{model.score_mean:.3g}; the transcript or the recording may be a wrong one"
         )
     return flags
 

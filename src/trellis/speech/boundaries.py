@@ -1,15 +1,16 @@
 """One classifier for the boundaries between all pairs of phones: log-odds that the boundary is at frame t.
 
-Its input is the window of frames around t (``reach_ms`` to either side), followed by the descriptor of the phone on the left
-and that of the phone on the right (:mod:`trellis.speech.phone_set`). One network for all pairs learns what pairs have in
-common, and serves pairs that the corpus does not have. Its first layer is linear in [frames | left | right], so the
-share of the frames is computed once per t, that of the phones once per pair, and one hidden layer remains:
+Its input is the window of frames around t (``reach_ms`` to either side), followed by the descriptor of the
+phone on the left and that of the phone on the right (:mod:`trellis.speech.phone_set`). One network for all
+pairs learns what pairs have in common, and serves pairs that the corpus does not have. Its first layer is
+linear in [frames | left | right], so the share of the frames is computed once per t, that of the phones once
+per pair, and one hidden layer remains:
 
     log-odds(t; a, b) = v . max(A x_t + B_left a + B_right b + c, 0) + d
 
-Training: a boundary at time y is an example of "yes" at every t with |t - y / step| <= ``width`` frames, and of "no" at the other t
-within ``near_ms`` of it and at ``far`` random t of the same utterance: the question is not whether there is *a* boundary
-at t but whether it is *this* one.
+Training: a boundary at time y is an example of "yes" at every t with |t - y / step| <= ``width`` frames, and
+of "no" at the other t within ``near_ms`` of it and at ``far`` random t of the same utterance: the question
+is not whether there is *a* boundary at t but whether it is *this* one.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from trellis.speech.windows import PackedFrames, Rows, windows
 
 @dataclass(frozen=True, eq=False)
 class BoundaryExamples:
-    """One utterance: ``frames`` (T, D), ``descriptors`` (K, V) of its phones, ``starts`` (K,) in frames (not rounded)."""
+    """One utterance: ``frames`` (T, D), ``descriptors`` (K, V) of its phones, ``starts`` (K,) in frames (not
+    rounded)."""
 
     frames: Rows
     descriptors: Rows
@@ -50,9 +52,7 @@ class BoundaryOptions:
 
     def __post_init__(self) -> None:
         if len(self.network.hidden) != 1:
-            raise DataError(
-                f"the boundary classifier needs one hidden layer, not {len(self.network.hidden)}; give hidden=(units,)"
-            )
+            raise DataError(f"the boundary classifier needs one hidden layer, not {len(self.network.hidden)}")
 
     def fit(self, utterances: Sequence[BoundaryExamples], step_ms: float, seed: int) -> BoundaryClassifier:
         rng = np.random.default_rng(seed)
@@ -62,7 +62,7 @@ class BoundaryOptions:
         node, position, target = (np.concatenate(parts) for parts in zip(*chosen, strict=True))
         if len(target) == 0 or target.min() == target.max():
             raise DataError(
-                "the classifier's part of the corpus has no boundary between two phones; give utterances of more phones"
+                "the utterances for the classifiers have no boundary between two phones; give longer ones"
             )
         packed = PackedFrames.of([u.frames for u in utterances], reach)
         descriptors = np.concatenate([u.descriptors for u in utterances])

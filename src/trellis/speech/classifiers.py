@@ -4,15 +4,16 @@
     "linear"               the same without a hidden layer: multinomial logistic regression
     "torch"                the same network trained by PyTorch (extra ``torch``)
     "passive_aggressive"   f_c(x) of the multiclass passive-aggressive algorithm with the Gaussian kernel
-                           k(x, x') = exp(-||x - x'||^2 / (2 sigma^2)), sigma^2 = 19, C = 5 (Keshet et al. 2007)
+                           k(x, x') = exp(-||x - x'||^2 / (2 sigma^2)), as in Keshet et al. (2007): sigma^2 =
+                           19, C = 5
 
-The first three return log p(c | x) - ``prior`` log p(c): with prior = 1 a scaled likelihood, in which frequent
-classes have no advantage over rare ones.
+The first three return log p(c | x) - ``prior`` log p(c): with prior = 1 a scaled likelihood, in which
+frequent classes have no advantage over rare ones.
 
-The passive-aggressive classifier is exact up to ``EXACT`` frames. Beyond, it works on a Nystroem map of ``landmarks``
-frames. Either way the answer is f(x) = sum_b k(x, basis_b) coefficients[b], averaged over all visits, and that is
-what is stored. Its distances are between frames as they come from ``Standard``: unit variance per column, and
-without a window (``context_ms`` 0) as in the paper.
+The passive-aggressive classifier is exact up to ``EXACT`` frames. Beyond, it works on a Nystroem map of
+``landmarks`` frames. Either way the answer is f(x) = sum_b k(x, basis_b) coefficients[b], averaged over all
+visits, and that is what is stored. Its distances are between standardised frames (unit variance per column),
+and without a window (``context_ms`` 0), as in the paper.
 """
 
 from __future__ import annotations
@@ -82,8 +83,8 @@ class NetworkClassifier:
 
 @dataclass(frozen=True)
 class PassiveAggressiveClassifier:
-    """``sigma2``, ``C``: see the module. ``landmarks``: of the Nystroem map. ``max_frames``: a random choice of
-    as many frames, if there are more."""
+    """``sigma2``, ``C``: see the module. ``landmarks``: of the Nystroem map. ``max_frames``: a random choice
+    of as many frames, if there are more."""
 
     sigma2: float = 19.0
     C: float = 5.0
@@ -232,7 +233,7 @@ def classifier_from_state(
 
 def options_to_json(options: ClassifierOptions) -> dict[str, Any]:
     """The options of a classifier as plain values."""
-    return {"name": options.name, **asdict(options)}  # type: ignore[call-overload, no-any-return]
+    return {"name": options.name, **asdict(options)}  # type: ignore[call-overload]
 
 
 def options_from_json(stored: Mapping[str, Any]) -> ClassifierOptions:
@@ -250,6 +251,6 @@ def _targets(codes: Sequence[IntArray]) -> IntArray:
     targets = np.concatenate(codes).astype(np.int64)
     if len(np.unique(targets)) < 2:
         raise DataError(
-            "the frames of the classifier's part of the corpus are all of one phone class; give more utterances"
+            "the frames for the classifier are all of one phone class; give more utterances, or another fold"
         )
     return targets

@@ -1,17 +1,22 @@
 """How sure each boundary is, and finer times than the frames.
 
-**Confidence.** Under p(path) proportional to exp(beta K score), the probability that the start of a phone lies within ``tolerance`` of the answer:
+**Confidence.** Under p(path) proportional to exp(beta K score), the probability that the start of a phone
+lies within ``tolerance`` of the answer:
 
     confidence_k = sum_{|t - s_k| <= tolerance} P(node k starts at t)
 
-Scores are divided by the number of phones K (:mod:`trellis.speech.features`), which the K takes back. Objectives other than the log-likelihood
-do not care about the size of w; beta is therefore fitted after training, so that confidences are the frequencies with which
-boundaries are within the tolerance on the hold-out utterances: it minimises their mean cross-entropy. With a tolerance of 0 only the exact frame counts.
+Scores are divided by the number of phones K (:mod:`trellis.speech.features`), which the K takes back.
+Objectives other than the log-likelihood do not care about the size of w; beta is therefore fitted after
+training, so that confidences are the frequencies with which boundaries are within the tolerance on the
+hold-out utterances: it minimises their mean cross-entropy. With a tolerance of 0 only the exact frame
+counts.
 
-**Gap.** By how much the score falls (in the same units, nats) on the best path whose boundary k lies more than the tolerance away.
+**Gap.** By how much the score falls (in the same units, nats) on the best path whose boundary k lies more
+than the tolerance away.
 
-**Refinement.** Frames quantise the answer. With its neighbours fixed, the score of boundary k at s_k - 1, s_k and s_k + 1 defines a
-parabola; its vertex, less than half a frame from s_k, is the answer. A boundary that cannot move is left where it is.
+**Refinement.** Frames quantise the answer. With its neighbours fixed, the score of boundary k at s_k - 1,
+s_k and s_k + 1 defines a parabola; its vertex, less than half a frame from s_k, is the answer. A boundary
+that cannot move is left where it is.
 """
 
 from __future__ import annotations
@@ -44,10 +49,11 @@ def sharpened(scores: SegmentScores, factor: float) -> SegmentScores:
 
 
 def confidences(scores: SegmentScores, path: SegmentPath, tolerance: float) -> FloatArray:
-    """The probability of each start of ``path`` within ``tolerance`` frames, (n,); the scores are sharpened already."""
+    """The probability of each start of ``path`` within ``tolerance`` frames, (n,); the scores are sharpened
+    already."""
     starts = Segmentation().marginals(scores).parts.starts[path.nodes]
     near = np.abs(np.arange(scores.n_frames + 1) - path.starts[:, None]) <= tolerance + 1e-9
-    return np.clip(np.sum(starts, axis=1, where=near), 0.0, 1.0)
+    return np.asarray(np.clip(np.sum(starts, axis=1, where=near), 0.0, 1.0))
 
 
 def fit_beta(
@@ -103,7 +109,8 @@ def refined(scores: SegmentScores, path: SegmentPath) -> FloatArray:
 
 
 def _moved(scores: SegmentScores, path: SegmentPath, by: int) -> FloatArray:
-    """(n - 1,): the part of the score that depends on boundary k, moved by ``by`` frames while the others stay."""
+    """(n - 1,): the part of the score that depends on boundary k, moved by ``by`` frames while the others
+    stay."""
     graph, nodes, starts = scores.graph, path.nodes, path.starts
     left, right = nodes[:-1], nodes[1:]
     at = starts[1:] + by

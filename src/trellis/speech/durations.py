@@ -3,11 +3,12 @@
     duration:       log N(l; mu, sigma^2)               = -(l - mu)^2 / (2 sigma^2) - log sigma + const
     log_duration:   log N(log l; m, s^2)                = -(log l - m)^2 / (2 s^2) - log s + const
 
-with l in seconds, constants left out. Estimates of rare kinds are drawn towards those of all phones, as if ``PRIOR`` phones of average
-length had been seen besides (the same for variances). Silence is as long as it is: its score is 0 at every length.
+with l in seconds, constants left out. Estimates of rare kinds are drawn towards those of all phones, as if
+``PRIOR`` phones of average length had been seen besides (the same for variances). Silence is as long as it
+is: its score is 0 at every length.
 
-The shortest length of a segment is ``shortest_ms`` for all; the longest is ``SLACK`` times the longest of its kind in
-training (never below ``AT_LEAST`` seconds). Silence has no longest length.
+The shortest length of a segment is ``shortest_ms`` for all; the longest is ``SLACK`` times the longest of
+its kind in training (never below ``AT_LEAST`` seconds). Silence has no longest length.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ SMALLEST_DEVIATION = 0.005  # seconds
 
 @dataclass(frozen=True, eq=False)
 class DurationModel:
-    """One entry per kind of phone: ``mean``, ``deviation`` (seconds), ``log_mean``, ``log_deviation``, ``longest`` (seconds,
-    inf for silence)."""
+    """One entry per kind of phone: ``mean``, ``deviation`` (seconds), ``log_mean``, ``log_deviation``,
+    ``longest`` (seconds, inf for silence)."""
 
     mean: FloatArray
     deviation: FloatArray
@@ -73,9 +74,9 @@ class DurationModel:
         return np.full(len(kinds), low), np.maximum(high, low).astype(np.int64)
 
     def tables(self, step: float, longest: int) -> FloatArray:
-        """(2, kinds, longest + 1): duration and log-duration scores of each length in frames; 0 at length 0."""
-        seconds = step * np.arange(longest + 1)
-        seconds[0] = step
+        """(2, kinds, longest + 1): duration and log-duration scores of each length in frames; 0 at length
+        0."""
+        seconds = np.maximum(np.arange(longest + 1.0), 1.0) * step
         plain = _log_gaussian(seconds, self.mean, self.deviation)
         logarithmic = _log_gaussian(np.log(seconds), self.log_mean, self.log_deviation)
         both = np.stack([plain, logarithmic])

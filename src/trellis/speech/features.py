@@ -1,19 +1,22 @@
 """The feature map of the aligner: seven features of Keshet et al. (2007), and two more.
 
-For K phones p_1..p_K with start frames s_1 = 0 < s_2 < ... and lengths l_k = s_{k+1} - s_k, before normalisation:
+For K phones p_1..p_K with start frames s_1 = 0 < s_2 < ... and lengths l_k = s_{k+1} - s_k, before
+normalisation:
 
-    classifier      sum_k sum_{s_k <= t < s_{k+1}} g_{p_k}(x_t)           confidence of the frame classifier
-    change_j        sum_{k>1} d_j(s_k),  j = 1..4                          spectral change across the boundary:
-                    d_j(t) = (1/D) || (x_{t-1} + ... + x_{t-j}) / j - (x_t + ... + x_{t+j-1}) / j ||^2
-    boundary        sum_{k>1} log-odds(s_k; p_{k-1}, p_k)                   of the boundary classifier (an option)
-    duration        sum_k log N(step l_k; mu_{p_k}, sigma_{p_k}^2)           Gaussian on the length
-    log_duration    sum_k log N(log(step l_k); m_{p_k}, s_{p_k}^2)           Gaussian on its logarithm (an option)
-    rate            -sum_{k>1} (l_k / mu_k - l_{k-1} / mu_{k-1})^2           steadiness of the speaking rate
+    classifier     sum_k sum_{s_k <= t < s_{k+1}} g_{p_k}(x_t)        confidence of the frame classifier
+    change_j       sum_{k>1} d_j(s_k),  j = 1..4                      spectral change across the boundary
+    boundary       sum_{k>1} log-odds(s_k; p_{k-1}, p_k)              of the boundary classifier (option)
+    duration       sum_k log N(step l_k; mu_{p_k}, sigma_{p_k}^2)     Gaussian on the length
+    log_duration   sum_k log N(log(step l_k); m_{p_k}, s_{p_k}^2)     Gaussian on its logarithm (option)
+    rate           -sum_{k>1} (l_k / mu_k - l_{k-1} / mu_{k-1})^2     steadiness of the speaking rate
 
-x are the D static columns of the frames (cepstra and energy), standardised. Every feature is divided by K, so that long
-utterances do not outweigh short ones, and by its *scale*: the root mean square, over training utterances, of the change that the feature (per
-phone) undergoes when the boundaries of the reference are moved by up to ``JITTER_MS``. One unit of any feature is then about what a wrong
-boundary costs, which lets online learning use one step size for all. In a lattice K is the number of phones on the shortest path.
+    d_j(t) = (1/D) || (x_{t-1} + ... + x_{t-j}) / j - (x_t + ... + x_{t+j-1}) / j ||^2
+
+x are the D static columns of the frames (cepstra and energy), standardised. Every feature is divided by K, so
+that long utterances do not outweigh short ones, and by its *scale*: the root mean square, over training
+utterances, of the change that the feature (per phone) undergoes when the boundaries of the reference are
+moved by up to ``JITTER_MS``. One unit of any feature is then about what wrong boundaries cost, which lets online
+learning use one step size for all. In a lattice K is the number of phones on the shortest path.
 """
 
 from __future__ import annotations
@@ -67,7 +70,8 @@ def feature_names(features: str | Sequence[str]) -> tuple[str, ...]:
 class Evidence:
     """What an utterance says before weighting: one entry per named feature.
 
-    ``confidences``: (T, C) of the frame classifier. ``change``: (4, T + 1). ``boundary``: (R, T + 1) log-odds of R pairs.
+    ``confidences``: (T, C) of the frame classifier. ``change``: (4, T + 1). ``boundary``: (R, T + 1)
+    log-odds of R pairs.
     """
 
     confidences: Rows | None
@@ -104,8 +108,8 @@ def segment_features(
 ) -> SegmentFeatures:
     """The tables of one utterance, divided by ``n_phones`` and ``scale``.
 
-    ``codes`` (P,) name columns of the confidences, ``boundary_rows`` (P,) rows of the log-odds, ``kinds`` (P,) rows of ``durations``
-    (2, kinds, L + 1).
+    ``codes`` (P,) name columns of the confidences, ``boundary_rows`` (P,) rows of the log-odds, ``kinds``
+    (P,) rows of ``durations`` (2, kinds, L + 1).
     """
     factor = dict(zip(names, 1.0 / (n_phones * scale), strict=True))
     tables: dict[str, Any] = {}
@@ -164,9 +168,7 @@ def whole_frames(starts: FloatArray | IntArray, n_frames: int) -> IntArray:
     """The nearest whole frames that are at least one frame apart, from 0 and below ``n_frames``."""
     n = len(starts)
     if n > n_frames:
-        raise DataError(
-            f"{n} phones in {n_frames} frames: the phones of the reference are shorter than a frame; use a shorter step"
-        )
+        raise DataError(f"{n} phones in {n_frames} frames: some are shorter than a frame; use a shorter step")
     steps = np.arange(n)
     frames = np.rint(starts).astype(np.int64)
     frames[0] = 0

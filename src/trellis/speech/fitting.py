@@ -1,4 +1,5 @@
-"""From a corpus to an :class:`AlignmentModel`: frames, three parts, classifiers, weights, and how to judge confidence."""
+"""From a corpus to an :class:`AlignmentModel`: frames, three parts, classifiers, weights, and how to judge
+confidence."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ SCALE_UTTERANCES = 200  # as many are enough for the scale of the features
 TOPOLOGY_UTTERANCES = 60
 
 Progress = Callable[[str, float], None]
-Item, Result = TypeVar("Item"), TypeVar("Result")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,8 @@ def learn(prepared: Prepared, options: FitOptions, progress: Progress | None = N
 
 
 def _base(used: Sequence[Utterance], frames: Sequence[Any], options: FitOptions) -> Acoustics:
-    """The acoustics before anything is trained: phones, and mean and deviation of each column of the frames."""
+    """The acoustics before anything is trained: phones, and mean and deviation of each column of the
+    frames."""
     labels = [label for u in used for label in (u.reference.labels if u.reference else ())]
     phones = PhoneSet.of(labels, options.fold)
     together = np.concatenate(frames)
@@ -193,23 +196,21 @@ def _examples(
     if not options.cross_fit:
         acoustics = fitted(classify, weigh, options.seed)
         tell("features", 0.0)
-        scale = _scale(acoustics, weigh, options)
-        acoustics = replace(acoustics, scale=scale)
+        acoustics = replace(acoustics, scale=_scale(acoustics, weigh, options))
         return acoustics, examples(acoustics, weigh)
     both = [*classify, *weigh]
     rng = np.random.default_rng(options.seed + 1)
     parts = folds(groups, options.cross_fit, rng)
     found: list[SegmentExample] = []
-    scale: FloatArray | None = None
+    scale = base.scale
     for number, part in enumerate(parts):
-        seen = [u for i, u in enumerate(both) if i not in set(part)]
-        own = fitted(seen, [both[i] for i in part], options.seed)
-        if scale is None:
-            scale = _scale(own, [both[i] for i in part], options)
-        found += examples(replace(own, scale=scale), [both[i] for i in part])
+        left_out, seen = [both[i] for i in part], [u for i, u in enumerate(both) if i not in set(part)]
+        own = fitted(seen, left_out, options.seed)
+        if number == 0:
+            scale = _scale(own, left_out, options)
+        found += examples(replace(own, scale=scale), left_out)
         tell("classifiers", (number + 1.0) / (options.cross_fit + 1.0))
-    whole = replace(fitted(both, [], options.seed), scale=scale if scale is not None else base.scale)
-    return whole, found
+    return replace(fitted(both, [], options.seed), scale=scale), found
 
 
 def _example(acoustics: Acoustics, utterance: TrainingUtterance) -> SegmentExample:

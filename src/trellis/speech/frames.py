@@ -35,8 +35,8 @@ _FULL_SCALE = 32768.0
 
 @dataclass(frozen=True)
 class FrameOptions:
-    """How frames are made. ``cepstra=0``: the logarithms of the mel channels themselves. ``normalise`` is ``mean``,
-    ``mean_variance`` or ``none``; ``deltas`` 0, 1 or 2."""
+    """How frames are made. ``cepstra=0``: the logarithms of the mel channels themselves. ``normalise`` is
+    ``mean``, ``mean_variance`` or ``none``; ``deltas`` 0, 1 or 2."""
 
     step_ms: float = 10.0
     window_ms: float = 25.0
@@ -55,7 +55,9 @@ class FrameOptions:
     def __post_init__(self) -> None:
         checks = {
             "step_ms must be positive and at most window_ms": 0 < self.step_ms <= self.window_ms,
-            "cepstra must be from 0 (the channels themselves) to channels - 1": 0 <= self.cepstra < self.channels,
+            "cepstra must be from 0 (the channels themselves) to channels - 1": 0
+            <= self.cepstra
+            < self.channels,
             "c0 goes with cepstra": self.cepstra > 0 or not self.c0,
             "deltas must be 0, 1 or 2": self.deltas in (0, 1, 2),
             "delta_width must be at least 1": self.delta_width >= 1,

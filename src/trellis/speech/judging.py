@@ -1,5 +1,5 @@
-"""What is fitted after the weights, on utterances that were held out: how sharp probabilities are, and which scores are
-usual."""
+"""What is fitted after the weights, on utterances that were held out: how sharp probabilities are, and which
+scores are usual."""
 
 from __future__ import annotations
 

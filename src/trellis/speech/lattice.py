@@ -1,9 +1,11 @@
-"""What may be said, as a graph of phones: a sequence, or words with their pronunciations and optional silences.
+"""What may be said, as a graph of phones: a sequence, or words with their pronunciations and optional
+silences.
 
-Nodes stand in topological order. A word's pronunciations are parallel branches; between words, and at both ends, an
-optional silence is a node that a path may leave out. The boundary classifier looks at the phone on the left, which must
-therefore be the same on every path into a node: a node whose predecessors differ is split into one copy per kind of
-predecessor (only the phone after a join; the phones behind it share their nodes again).
+Nodes stand in topological order. A word's pronunciations are parallel branches; between words, and at both
+ends, an optional silence is a node that a path may leave out. The boundary classifier looks at the phone on
+the left, which must therefore be the same on every path into a node: a node whose predecessors differ is
+split into one copy per kind of predecessor (only the phone after a join; the phones behind it share their
+nodes again).
 """
 
 from __future__ import annotations

@@ -1,16 +1,22 @@
-"""Long recordings, in memory that does not grow with them beyond their features (about 30 MB for half an hour).
+"""Long recordings, in memory that does not grow with them beyond their features (about 30 MB for half an
+hour).
 
-The segmental programme would need (phones x frames) numbers. So the recording is aligned in chunks of about ``CHUNK`` seconds:
+The segmental programme would need (phones x frames) numbers. So the recording is aligned in chunks of about
+``CHUNK`` seconds:
 
-1. From the present position (a node of the lattice that starts at a known frame) an ordinary Viterbi search, with the frame classifier
-   alone, looks ``LOOK_AHEAD`` seconds ahead. It is exact within its window, and the node in which it ends is free.
-2. Its path says which node begins about ``CHUNK`` seconds ahead: in the longest silence near there, if there is one.
-3. The segmental programme aligns the nodes up to there exactly, with silences at most ``LONGER`` seconds longer than the longest that the search found.
+1. From the present position (a node of the lattice that starts at a known frame) an ordinary Viterbi search,
+   with the frame classifier alone, looks ``LOOK_AHEAD`` seconds ahead. It is exact within its window, and
+   the node in which it ends is free.
+2. Its path says which node begins about ``CHUNK`` seconds ahead: in the longest silence near there, if there
+   is one.
+3. The segmental programme aligns the nodes up to there exactly, with silences at most ``LONGER`` seconds
+   longer than the longest that the search found.
 4. All but the last ``OVERLAP`` seconds of it is kept; the next chunk begins with the first node that is not.
 
-So a boundary that is kept was found with at least ``OVERLAP`` seconds of what follows it in view, and no search of the first
-kind decides where it lies. What can go wrong is a search that loses its way for longer than it looks ahead: speech that the transcript lacks, for
-a minute on end. The confidences of what follows are then low, and its phones implausible, which the flags say.
+So a boundary that is kept was found with at least ``OVERLAP`` seconds of what follows it in view, and no
+search of the first kind decides where it lies. What can go wrong is a search that loses its way for longer
+than it looks ahead: speech that the transcript lacks, for a minute on end. The confidences of what follows
+are then low, and its phones implausible, which the flags say.
 """
 
 from __future__ import annotations
@@ -39,7 +45,8 @@ MOST_PREDECESSORS = 255  # of a node: moves are stored as bytes
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """The node at each frame of a window (numbered as in the lattice), and whether the window reaches the end."""
+    """The node at each frame of a window (numbered as in the lattice), and whether the window reaches the
+    end."""
 
     nodes: IntArray
     complete: bool
@@ -58,8 +65,8 @@ def align_long(
     acoustics = model.acoustics
     if acoustics.classifier is None:
         raise UnsupportedError(
-            "recordings longer than a minute need the frame classifier; train with the feature 'classifier', or cut the "
-            "recording"
+            "recordings longer than a minute need the frame classifier; train with the feature 'classifier', "
+            "or cut the recording"
         )
     evidence = acoustics.confidences(frames)
     codes = acoustics.phones.encode(lattice.labels, source).codes
@@ -74,8 +81,16 @@ def align_long(
         chunk = lattice.between(heads, stop)
         limit = _longest_silence(lattice, search.nodes[: end - begin]) + round(LONGER * per_second)
         found = align_frames(
-            model, frames[begin:end], chunk.lattice, source, refine, confidence, gaps, evidence[begin:end], limit
-        )  # fmt: skip
+            model,
+            frames[begin:end],
+            chunk.lattice,
+            source,
+            refine,
+            confidence,
+            gaps,
+            evidence[begin:end],
+            limit,
+        )
         keep = len(found.nodes) if stop is None else _kept(found.starts, end - begin, OVERLAP * per_second)
         nodes = [chunk.nodes[i] for i in found.nodes]
         parts.append((nodes[:keep], found.starts[:keep] + begin, found.confidence[:keep], found.gaps[:keep]))
@@ -83,7 +98,7 @@ def align_long(
         stretched |= found.stretched
         if stop is None:
             break
-        node, begin = nodes[keep], begin + int(round(found.starts[keep]))
+        node, begin = nodes[keep], begin + round(float(found.starts[keep]))
     return _joined(parts, scores, stretched)
 
 
@@ -121,7 +136,7 @@ def _look_ahead(
     final = int(np.argmax(np.where(ends, score, -np.inf)))
     if score[final] == -np.inf:
         raise InfeasibleError(
-            f"{source + ': ' if source else ''}the recording is too short for what remains of the transcript; check the transcript"
+            f"{source + ': ' if source else ''}the recording is too short for its transcript; check it"
         )
     path = np.empty(len(padded), dtype=np.int64)
     frame_trace(indptr, pred, back, final, path)

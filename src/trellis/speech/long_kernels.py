@@ -9,10 +9,12 @@ from trellis.numerics import max_kernel
 
 @max_kernel
 def frame_viterbi(emission, codes, pred_indptr, pred, score, back):  # type: ignore[no-untyped-def]
-    """score_t[i] = emission[t, codes[i]] + max(score_{t-1}[i], max_{p in pred(i)} score_{t-1}[p]), from node 0.
+    """score_t[i] = emission[t, codes[i]] + max(score_{t-1}[i], max_{p in pred(i)} score_{t-1}[p]), from node
+    0.
 
-    Nodes follow their predecessors, so going through them backwards needs one row of scores. ``score`` ends as
-    that of the last frame; ``back[t, i]`` is 0 for "stayed", else 1 + the position of the predecessor in its list.
+    Nodes follow their predecessors, so going through them backwards needs one row of scores. ``score`` ends
+    as that of the last frame; ``back[t, i]`` is 0 for "stayed", else 1 + the position of the predecessor in
+    its list.
     """
     n_nodes = len(codes)
     score[:] = -np.inf

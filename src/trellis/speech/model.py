@@ -18,9 +18,10 @@ from trellis.speech.topology import topology_names
 
 @dataclass(frozen=True, eq=False)
 class AlignmentModel:
-    """``beta``: sharpness of the marginals (:mod:`trellis.speech.confidence`). ``tolerance``: seconds, of the confidences.
-    ``score_mean``, ``score_deviation``: of the best alignments of utterances that were not used for the classifiers.
-    ``topology``: the weights that choose among pronunciations and silences (:mod:`trellis.speech.topology`)."""
+    """``beta``: sharpness of the marginals (:mod:`trellis.speech.confidence`). ``tolerance``: seconds, of
+    the confidences. ``score_mean``, ``score_deviation``: of the best alignments of utterances that were not
+    used for the classifiers. ``topology``: the weights that choose among pronunciations and silences
+    (:mod:`trellis.speech.topology`)."""
 
     acoustics: Acoustics
     weights: FloatArray

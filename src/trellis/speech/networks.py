@@ -3,8 +3,8 @@
     h_0 = x,   h_m = max(W_m' h_{m-1} + b_m, 0),   logits = W_M' h_{M-1} + b_M
 
 No hidden layer is multinomial logistic regression; one output is a logistic regression, whose logit is the
-log-odds. Training minimises the mean cross-entropy plus ``decay`` / 2 ||W||^2 (scikit-learn's ``alpha``) by Adam
-over mini-batches. The answer is the mean of the weights after each epoch of the last third, which is
+log-odds. Training minimises the mean cross-entropy plus ``decay`` / 2 ||W||^2 (scikit-learn's ``alpha``) by
+Adam over mini-batches. The answer is the mean of the weights after each epoch of the last third, which is
 steadier than the last one.
 
 Rows are asked for in blocks (``rows(indices)``), so that windows of frames need not all exist at once.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,8 @@ class Network:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], prefix: str) -> Network:
         """Reads what :meth:`to_arrays` wrote, and checks that the layers fit each other."""
-        weights, biases = [], []
+        weights: list[Rows] = []
+        biases: list[Rows] = []
         while f"{prefix}{len(weights)}.weight" in arrays:
             m = len(weights)
             weights.append(np.asarray(arrays[f"{prefix}{m}.weight"], dtype=np.float32))
@@ -80,7 +82,7 @@ class Network:
             w.ndim == 2 and b.shape == w.shape[1:] and np.isfinite(w).all() and np.isfinite(b).all()
             for w, b in zip(weights, biases, strict=True)
         )
-        if not fits or any(a.shape[1] != b.shape[0] for a, b in zip(weights, weights[1:], strict=False)):
+        if not fits or any(a.shape[1] != b.shape[0] for a, b in pairwise(weights)):
             raise ModelFileError(f"the layers of the network {prefix!r} do not fit each other")
         return cls(tuple(weights), tuple(biases))
 
@@ -141,14 +143,14 @@ def _torch_epochs(rows: Gather, targets: IntArray, seen: IntArray, options: Netw
         import torch
     except ImportError as error:
         raise MissingExtraError(
-            "classifier='torch' needs PyTorch, which is not installed; run: pip install 'trellis-learn[torch]'"
+            "classifier='torch' needs PyTorch, which is missing; run: pip install 'trellis-learn[torch]'"
         ) from error
     rng = np.random.default_rng(seed)
     torch.manual_seed(seed)
     codes = torch.from_numpy(np.searchsorted(seen, targets))
     sizes = [rows(np.arange(1)).shape[1], *options.hidden]
     layers: list[Any] = []
-    for wide, narrow in zip(sizes, sizes[1:], strict=False):
+    for wide, narrow in pairwise(sizes):
         layers += [torch.nn.Linear(wide, narrow), torch.nn.ReLU(), torch.nn.Dropout(options.dropout)]
     binary = len(seen) == 2
     model = torch.nn.Sequential(*layers, torch.nn.Linear(sizes[-1], 1 if binary else len(seen)))

@@ -2,7 +2,8 @@
 
 With r the right class of example i and s the best wrong one,
 
-    loss = max(0, 1 - f_r(x_i) + f_s(x_i)),   tau = min(C, loss / (2 k(x_i, x_i))),   f_r += tau k(x_i, .),   f_s -= tau k(x_i, .)
+    loss = max(0, 1 - f_r(x_i) + f_s(x_i)),         tau = min(C, loss / (2 k(x_i, x_i))),
+    f_r <- f_r + tau k(x_i, .),                     f_s <- f_s - tau k(x_i, .)
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from trellis.numerics import kernel
 
 @kernel
 def kernel_pass(gram, targets, order, C, alpha, total):  # type: ignore[no-untyped-def]
-    """f_c(x_i) = sum_j alpha[j, c] gram[i, j]; ``total`` adds up alpha after every visit. Returns mistakes."""
+    """f_c(x_i) = sum_j alpha[j, c] gram[i, j]; ``total`` adds up alpha after every visit. Returns
+    mistakes."""
     n, n_classes = alpha.shape
     scores = gram @ alpha  # kept up to date, so that a visit without an update costs nothing
     mistakes = 0
@@ -45,7 +47,8 @@ def kernel_pass(gram, targets, order, C, alpha, total):  # type: ignore[no-untyp
 def feature_pass(rows, targets, C, weights, total, visited, visits):  # type: ignore[no-untyped-def]
     """The same with f_c(x) = weights[c] . x, for rows in the order given.
 
-    ``visited``: visits before these rows, of ``visits`` in all; ``total`` adds up the weights after every visit.
+    ``visited``: visits before these rows, of ``visits`` in all; ``total`` adds up the weights after every
+    visit.
     """
     n_classes, d = weights.shape
     scores = weights[:, 0].copy()

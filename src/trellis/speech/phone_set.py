@@ -1,15 +1,18 @@
-"""The phones as a model sees them: a class for each label, its descriptor, and the kind whose durations it shares.
+"""The phones as a model sees them: a class for each label, its descriptor, and the kind whose durations it
+shares.
 
-A *fold* turns labels into classes: a name of :data:`trellis.speech.phones.FOLDINGS` or a dict from label to class. Frame
-classifiers tell classes apart. The *descriptor* of a phone is its class as a one-hot vector and, where the fold knows about
-articulation, its articulatory features: the boundary classifier sees more than the class. Durations are kept per class, apart for phones
-marked as long, and apart for silences (TIMIT's 39 classes put closures and silence into one).
+A *fold* turns labels into classes: a name of :data:`trellis.speech.phones.FOLDINGS` or a dict from label to
+class. Frame classifiers tell classes apart. The *descriptor* of a phone is its class as a one-hot vector
+and, where the fold knows about articulation, its articulatory features: the boundary classifier sees more
+than the class. Durations are kept per class, apart for phones marked as long, and apart for silences
+(TIMIT's 39 classes put closures and silence into one).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -70,35 +73,45 @@ class PhoneSet:
 
     @property
     def silent_kinds(self) -> NDArray[np.bool_]:
-        return np.arange(self.n_kinds) % _KINDS == _KINDS - 1
+        return np.asarray(np.arange(self.n_kinds) % _KINDS == _KINDS - 1)
 
     def encode(self, labels: Sequence[str], where: str = "") -> EncodedPhones:
         """Codes and descriptors of a sequence of labels; all unknown ones are named at once."""
-        class_of = _folding(self.fold, self.alphabet)
-        code_of = {name: i for i, name in enumerate(self.classes)}
-        n_classes = len(self.classes)
-        rows: dict[str, tuple[int, int, Rows]] = {}
-        unknown: list[str] = []
+        known = self._rows
+        unknown = []
         for label in dict.fromkeys(labels):
-            try:
-                code = code_of[class_of(label)]
-            except (DataError, KeyError):
-                unknown.append(label)
-                continue
-            descriptor = np.zeros(self.n_descriptors, dtype=np.float32)
-            descriptor[code] = 1.0
-            kind = 0
-            if self.articulated:
-                descriptor[n_classes:] = articulatory_features(label, self.alphabet)
-                kind = int(descriptor[n_classes + _LONG])
-            rows[label] = code, _KINDS * code + (_KINDS - 1 if is_silence(label) else kind), descriptor
+            if label not in known:
+                try:
+                    known[label] = self._row(label)
+                except (DataError, KeyError):
+                    unknown.append(label)
         if unknown:
             raise DataError(self._unknown(unknown, where))
+        rows = [known[label] for label in labels]
         return EncodedPhones(
-            np.array([rows[label][0] for label in labels], dtype=np.int64),
-            np.array([rows[label][1] for label in labels], dtype=np.int64),
-            np.array([rows[label][2] for label in labels], dtype=np.float32),
+            np.array([row[0] for row in rows], dtype=np.int64),
+            np.array([row[1] for row in rows], dtype=np.int64),
+            np.array([row[2] for row in rows], dtype=np.float32),
         )
+
+    @cached_property
+    def _rows(self) -> dict[str, tuple[int, int, Rows]]:
+        """Code, kind and descriptor of the labels that have been met."""
+        return {}
+
+    def _row(self, label: str) -> tuple[int, int, Rows]:
+        code = self._code_of[_folding(self.fold, self.alphabet)(label)]
+        descriptor = np.zeros(self.n_descriptors, dtype=np.float32)
+        descriptor[code] = 1.0
+        kind = 0
+        if self.articulated:
+            descriptor[len(self.classes) :] = articulatory_features(label, self.alphabet)
+            kind = int(descriptor[len(self.classes) + _LONG])
+        return code, _KINDS * code + (_KINDS - 1 if is_silence(label) else kind), descriptor
+
+    @cached_property
+    def _code_of(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.classes)}
 
     def _unknown(self, labels: Sequence[str], where: str) -> str:
         place, plural = f"{where}: " if where else "", "s" * (len(labels) > 1)

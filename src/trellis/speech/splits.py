@@ -1,7 +1,8 @@
 """Three disjoint parts of a corpus: for the classifiers, for the weights, and held out.
 
-The weights must be learnt where the classifiers are as unsure as they will be later, hence on other utterances. A corpus with at least
-``MANY_GROUPS`` groups (speakers, languages) is split by whole groups, so that hold-out loss speaks of unheard ones.
+The weights must be learnt where the classifiers are as unsure as they will be later, hence on other
+utterances. A corpus with at least ``MANY_GROUPS`` groups (speakers, languages) is split by whole groups, so
+that hold-out loss speaks of unheard ones.
 """
 
 from __future__ import annotations
@@ -33,15 +34,14 @@ def split_corpus(ids: Sequence[str], groups: Sequence[str], split: Split, rng: n
     for name, part in zip(PARTS, parts, strict=True):
         if not part:
             raise DataError(
-                f"no utterance is left for the part {name!r} of {len(ids)}; give more utterances or another split"
+                f"no utterance of {len(ids)} is left for the part {name!r}; give more, or another split"
             )
     return Parts(*parts)
 
 
 def folds(groups: Sequence[str], n_folds: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
     """Indices cut into parts of about equal size, by whole groups where there are many."""
-    fractions = np.full(n_folds, 1.0 / n_folds)
-    parts = _drawn(groups, fractions, rng)
+    parts = _drawn(groups, [1.0 / n_folds] * n_folds, rng)
     if any(not part for part in parts):
         raise DataError(f"{len(groups)} utterances are too few for {n_folds} folds; lower cross_fit")
     return parts

@@ -1,14 +1,16 @@
 """Which way through a lattice: which pronunciation was spoken, and where there was silence.
 
-The weights of the aligner are learnt for *where* boundaries lie between given phones. All segmentations of a sequence have
-as many segments, so those weights cannot say *whether* a segment is there. That is a question of likelihood: a second set of weights is the maximum
-of the log-likelihood of the reference among all segmentations of all sequences that a lattice allows,
+The weights of the aligner are learnt for *where* boundaries lie between given phones. All segmentations of a
+sequence have as many segments, so those weights cannot say *whether* a segment is there. That is a question
+of likelihood: a second set of weights is the maximum of the log-likelihood of the reference among all
+segmentations of all sequences that a lattice allows,
 
     max_w  sum_i log p(y_i | x_i) - (L2 / 2) ||w||^2,     p(y | x) proportional to exp(w . Phi(x, y)),
 
-on utterances that the classifiers have not seen, with an optional silence at every place. Phi are the features of
-:mod:`trellis.speech.features` without rate, summed (not divided by the number of phones), and the number of silences. The best path under it chooses the
-sequence, with the priors of pronunciations added; the aligner then aligns that sequence.
+on utterances that the classifiers have not seen, with an optional silence at every place. Phi are the
+features of :mod:`trellis.speech.features` without rate, summed (not divided by the number of phones), and
+the number of silences. The best path under it chooses the sequence, with the priors of pronunciations added;
+the aligner then aligns that sequence.
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ from trellis.objectives.segment_problem import SegmentExample, SegmentProblem
 from trellis.scores.parts import FloatArray
 from trellis.scores.segment_graph import SegmentPath
 from trellis.scores.segments import SegmentFeatures, SegmentScores
-from trellis.solvers import minimise, solver_of
-from trellis.speech.acoustics import Acoustics, TrainingUtterance
+from trellis.solvers import Solution, minimise, solver_of
+from trellis.speech.acoustics import UNLIMITED, Acoustics, Limits, TrainingUtterance
 from trellis.speech.lattice import Lattice, loose_lattice, phone_lattice
 from trellis.speech.silence import is_silence
 from trellis.speech.windows import Rows
@@ -51,9 +53,9 @@ def fit_topology(
     if not examples:
         return np.zeros(dimension)
     problem = SegmentProblem(examples, Log(), TauAlignment(1.0), l2=L2, n_jobs=n_jobs)
-    return minimise(
-        solver_of("lbfgs"), problem, np.zeros(dimension), max_iter=ITERATIONS, rng=np.random.default_rng(0)
-    ).weights
+    rng, start = np.random.default_rng(0), np.zeros(dimension)
+    solution: Solution = minimise(solver_of("lbfgs"), problem, start, max_iter=ITERATIONS, rng=rng)
+    return solution.weights
 
 
 def choose(
@@ -63,11 +65,10 @@ def choose(
     lattice: Lattice,
     *,
     evidence: Rows | None = None,
-    stretch: float = 1.0,
-    longest_silence: int | None = None,
+    limits: Limits = UNLIMITED,
 ) -> SegmentPath:
     """The best path through a lattice."""
-    features = _features(acoustics, frames, lattice, None, evidence, stretch, longest_silence)
+    features = _features(acoustics, frames, lattice, None, evidence, limits)
     scores: SegmentScores = features.scores(weights)
     prior = np.array(lattice.prior)
     if prior.any():
@@ -81,15 +82,12 @@ def _features(
     lattice: Lattice,
     gold: SegmentPath | None = None,
     evidence: Rows | None = None,
-    stretch: float = 1.0,
-    longest_silence: int | None = None,
+    limits: Limits = UNLIMITED,
 ) -> SegmentFeatures:
     """Sums over phones, and the number of silences."""
     kept = [i for i, name in enumerate(acoustics.names) if name != "rate"]
     plain = replace(acoustics, names=topology_names(acoustics.names), scale=acoustics.scale[kept])
-    features = plain.features(
-        frames, lattice, confidences=evidence, gold=gold, stretch=stretch, longest_silence=longest_silence
-    )
+    features = plain.features(frames, lattice, confidences=evidence, gold=gold, limits=limits)
     silent = np.array([is_silence(label) for label in lattice.labels], dtype=np.float64)
     longest = features.graph.longest
     duration = np.concatenate([
@@ -116,7 +114,8 @@ def _example(acoustics: Acoustics, utterance: TrainingUtterance) -> SegmentExamp
     gold = SegmentPath(nodes, utterance.gold, n_frames)
     silent = [n for label, n in zip(utterance.labels, gold.lengths, strict=True) if is_silence(label)]
     longest = int(max(silent, default=0)) + round(LONGER / acoustics.step)
-    features = _features(acoustics, utterance.frames, lattice, gold, longest_silence=longest)
+    limits = Limits(longest_silence=longest)
+    features = _features(acoustics, utterance.frames, lattice, gold, limits=limits)
     return SegmentExample(features, gold, name=utterance.id)
 
 

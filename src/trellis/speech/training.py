@@ -2,17 +2,22 @@
 
 Objectives are those of :mod:`trellis.objectives.modes`. Which solver goes with which:
 
-    perceptron           one utterance at a time:  w <- w + Phi(y*) - Phi(y_hat)
-    direct               the same with w <- w + eta (Phi(y_direct) - Phi(y_hat)), eta = 1, y_direct = argmax w . Phi - eps L
-    margin               passive-aggressive steps; or "frank_wolfe", "cutting_plane" (both with a duality gap)
+    perceptron           one utterance at a time: w <- w + Phi(y*) - Phi(y_hat)
+    direct               the same with w <- w + eta (Phi(y_direct) - Phi(y_hat)), eta = 1, where y_direct =
+                         argmax w . Phi - eps L
+    margin               passive-aggressive steps; or "frank_wolfe", "cutting_plane" (with a duality gap)
     log, softmax_margin  L-BFGS
 
-For solvers that go through utterances one by one, the hold-out loss is measured after every pass; the weights of the smallest one are kept, and
-``PATIENCE`` passes without a smaller one end the training. Batch solvers minimise a convex objective with its l2 to the end. Where eps is "holdout", each candidate trains for itself and the smallest hold-out loss wins (the smaller eps among equals).
+For solvers that go through utterances one by one, the hold-out loss is measured after every pass; the
+weights of the smallest one are kept, and ``PATIENCE`` passes without a smaller one end the training. Batch
+solvers minimise a convex objective with its l2 to the end. Where eps is "holdout", each candidate trains for
+itself and the smallest hold-out loss wins (the smaller eps among equals).
 
-The loss itself is not convex, and from w = 0, where the paper starts, its first steps are those of a perceptron, whose mark stays. So the direct objective
-(and ramp) starts where the log-likelihood is largest (``start="log"``); there, eps is in nats per boundary, and about 1 is a good choice. ``start="zero"``
-is the paper's. On isolated words of unseen languages (docs/alignment-results.md) the former is ahead by six boundaries in a hundred at 10 ms.
+The loss itself is not convex, and from w = 0, where the paper starts, its first steps are those of a
+perceptron, whose mark stays. So the direct objective (and ramp) starts where the log-likelihood is largest
+(``start="log"``); there, eps is in nats per boundary, and about 1 is a good choice. ``start="zero"`` is the
+paper's. On isolated words of unseen languages (docs/alignment-results.md) the former is ahead by six
+boundaries in a hundred at 10 ms.
 """
 
 from __future__ import annotations
@@ -57,7 +62,8 @@ OnPass = Callable[[int, Mapping[str, float], Any], None]
 
 @dataclass(frozen=True)
 class WeightOptions:
-    """How weights are learnt; ``l2`` as in :mod:`trellis.solvers.problem` (sums, not means). ``start``: "log" or "zero"."""
+    """How weights are learnt; ``l2`` as in :mod:`trellis.solvers.problem` (sums, not means). ``start``:
+    "log" or "zero"."""
 
     objective: Objective
     loss: AlignmentLoss
@@ -107,9 +113,7 @@ def solver_name(objective: Objective, solver: str) -> str:
     if solver != "auto":
         return solver
     if objective.name not in _SOLVER_OF:
-        raise DataError(
-            f"objective={objective.name!r} has no solver for alignments; choose one of {', '.join(_SOLVER_OF)}"
-        )
+        raise DataError(f"objective={objective.name!r} cannot align; choose one of {', '.join(_SOLVER_OF)}")
     return _SOLVER_OF[objective.name]
 
 
@@ -131,7 +135,7 @@ def _learn(
     judge = SegmentProblem(holdout, objective, options.loss, n_jobs=options.n_jobs)
     online = name in ONLINE
     stopping = EarlyStopping(lambda w: float(np.mean(judge.task_losses(w))), PATIENCE)
-    return minimise(
+    solution: Solution = minimise(
         _configured(name, objective, epsilon, options.average),
         problem,
         first,
@@ -140,6 +144,7 @@ def _learn(
         early_stopping=stopping if online else None,
         on_iteration=on_pass,
     )
+    return solution
 
 
 def _configured(name: str, objective: Objective, epsilon: float, average: bool) -> Solver:
@@ -150,7 +155,7 @@ def _configured(name: str, objective: Objective, epsilon: float, average: bool) 
     direct = isinstance(objective, Direct)
     decaying = isinstance(objective, Direct) and objective.epsilon == "decay"
     return MiniBatch(
-        # The direct gradient is divided by eps: the rate eta eps makes the step eta (Phi(y_direct) - Phi(y_hat)).
+        # The direct gradient is divided by eps: with the rate eta eps the step is eta times the difference.
         learning_rate=ETA * epsilon if direct else ETA,
         batch_size=1,
         average=average,
