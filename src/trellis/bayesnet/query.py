@@ -29,7 +29,7 @@ from trellis.bayesnet.conditioning import conditioned
 from trellis.bayesnet.flat_factors import FloatArray, Model, encode_likelihoods, reduced_factors
 from trellis.bayesnet.posterior import MostProbable, Posterior, described
 from trellis.errors import DataError, InfeasibleError, UnsupportedError
-from trellis.inference.junction_tree import MEMORY_LIMIT, REPLAN_ABOVE, JunctionTree, eliminate
+from trellis.inference.junction_tree import MEMORY_LIMIT, JunctionTree, eliminate
 from trellis.inference.junction_tree_plan import Forecast
 
 EXACT = ("junction_tree", "elimination", "conditioning")
@@ -136,7 +136,7 @@ def log_probability(model: Model, evidence: Evidence = None, **options: Any) -> 
 def forecast(model: Model, evidence: Evidence = None, *, order: Order = "best") -> Forecast:
     """What the junction tree needs for all marginals given the evidence, without running it."""
     question = _Question(model, evidence, None, order=order)
-    return question.tree().forecast_for(question.evidence)
+    return question.tree().forecast(question.evidence)
 
 
 class _Question:
@@ -183,8 +183,7 @@ class _Question:
         return [v for v in self.order if v in summed]
 
     def tree_is_costly(self) -> bool:
-        tree = self.tree()
-        return tree.forecast.multiplications > REPLAN_ABOVE * len(self.model.names)
+        return self.tree().is_costly
 
     def unobserved(self) -> list[tuple[int, str]]:
         return [(i, name) for i, name in enumerate(self.model.names) if i not in self.evidence]

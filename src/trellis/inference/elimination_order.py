@@ -34,6 +34,7 @@ class EliminationOrder(NamedTuple):
     variables: tuple[int, ...]
     log_sizes: NDArray[np.float64]
     heuristic: str
+    width: int  # variables in the widest cluster, less one
 
     @property
     def total(self) -> float:
@@ -91,14 +92,15 @@ def given_order(
             + (f"variable {extra[0]} is not to be summed out" if extra else "")
             + ("" if missing or extra else "one is named twice")
         )
-    sizes = []
+    sizes, width = [], -1
     for v in order:
         touched = [scope for scope in live if v in scope]
         cluster = frozenset().union({v}, *touched)
         live.difference_update(touched)
         live.add(cluster - {v})
+        width = max(width, len(cluster) - 1)
         sizes.append(float(sum(np.log(float(cardinalities[u])) for u in cluster)))
-    return EliminationOrder(tuple(int(v) for v in order), np.array(sizes), "given")
+    return EliminationOrder(tuple(int(v) for v in order), np.array(sizes), "given", width)
 
 
 class _Graph:
@@ -128,6 +130,7 @@ class _Graph:
         keys = np.arange(n, dtype=np.float64) if rng is None else rng.random(n)
         mode = WEIGHT if heuristic == "min_weight" else FILL
         order, clusters = np.empty(n, dtype=np.int64), np.empty(n)
+        widths = np.empty(n, dtype=np.int64)
         spare = 4 * len(self.neighbours) + 64
         while True:
             start, degree = self.starts[:-1].copy(), np.diff(self.starts)
@@ -135,10 +138,11 @@ class _Graph:
             stale = np.where(self.kept, np.int8(-1), np.int8(1))
             graph = start, degree, degree.copy(), pool, len(self.neighbours)
             count, total, work = greedy_order(
-                *graph, np.log(self.sizes), weights, keys, stale, mode, bound, order, clusters
+                *graph, np.log(self.sizes), weights, keys, stale, mode, bound, order, clusters, widths
             )
             if count >= 0:
                 break
             spare *= 4
         variables = tuple(self.variables[order[:count]].tolist())
-        return EliminationOrder(variables, clusters[:count], heuristic), float(total), int(work)
+        width = int(widths[:count].max(initial=-1))
+        return EliminationOrder(variables, clusters[:count], heuristic, width), float(total), int(work)

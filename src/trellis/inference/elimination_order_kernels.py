@@ -24,13 +24,13 @@ FILL, WEIGHT = 0, 1
 
 @kernel
 def greedy_order(
-    start, degree, room, pool, used, log_sizes, weights, keys, stale, mode, bound, order, clusters
+    start, degree, room, pool, used, log_sizes, weights, keys, stale, mode, bound, order, clusters, widths
 ):
-    """Fills ``order`` and ``clusters`` (log sizes); returns (how many, total size, work), or how many < 0.
+    """Fills ``order``, ``clusters`` (log sizes) and ``widths``; returns how many, total size, work.
 
     Node v has its neighbours at pool[start[v] : start[v] + degree[v]], with room for ``room[v]``; ``used`` is
     where free places begin. ``stale``: 1 for nodes whose costs must be found, -1 for nodes that are never
-    eliminated. Stops early, with a total above ``bound``, when it cannot win.
+    eliminated. Stops early, with a total above ``bound``, when it cannot win; with -1 when the pool is full.
     """
     n = len(start)
     cost, size = np.zeros(n), np.zeros(n)
@@ -58,6 +58,7 @@ def greedy_order(
             return count, total, work
         order[count] = best
         clusters[count] = size[best]
+        widths[count] = degree[best]
         count += 1
         total += np.exp(size[best])
         stale[best] = -1

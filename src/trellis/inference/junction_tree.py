@@ -7,9 +7,9 @@ entry of every table, and with it all marginals. Max in place of sum gives the m
 plan is in :mod:`.junction_tree_plan`, the loops are in :mod:`.junction_tree_kernels`.
 
 **Evidence.** Where one plan for all evidence is cheap, evidence sets entries of leaves to zero and nothing is
-planned anew. Where the tree is costly, the variables of the evidence leave the tables before the tree is
-planned, which can make it smaller by orders of magnitude; such plans are kept by the set of observed
-variables.
+planned anew. Where the tree is costly, the variables of the evidence and all states that it makes impossible
+(:mod:`.possible_states`) leave the tables before the tree is planned, which can make it smaller by orders of
+magnitude; such plans are kept, by what is left.
 
 **Scaling.** Tables are divided by their maxima, and the kernels bound what underflow could have lost. Where
 the bound is not negligible the same plan runs in log space (:mod:`.junction_tree_log`).
@@ -19,29 +19,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.errors import DataError, UnsupportedError
 from trellis.inference.elimination_order import EliminationOrder, elimination_order, given_order
-from trellis.inference.factors import FloatArray, Table, aligned, reduce
-from trellis.inference.junction_tree_compiled import CompiledPlan, Scratch, Solution
+from trellis.inference.factors import FloatArray, Table, aligned
+from trellis.inference.junction_tree_compiled import CompiledPlan, Leaves, Scratch, around
 from trellis.inference.junction_tree_plan import Forecast, Plan
+from trellis.inference.possible_states import Allowed, Possibilities, restrict
 
 GIB = 2.0**30
 MEMORY_LIMIT = 8 * GIB
+IMPRACTICAL = 1e14  # multiplications: half a day
 KEPT_PLANS = 32
 # Multiplications that planning for one variable is worth: with more, evidence gets a plan of its own.
 REPLAN_ABOVE = 30_000.0
 
 Evidence = Mapping[int, int]
 Likelihoods = Mapping[int, FloatArray]
+Order = str | Sequence[int]
 
 
 class Marginals(NamedTuple):
-    """log Z with the evidence (-inf: impossible) and, for each variable asked for, its distribution."""
+    """log Z with the evidence (-inf: impossible) and the distribution of each variable."""
 
     log_partition: float
     of: dict[int, FloatArray]
@@ -52,6 +56,14 @@ class Assignment(NamedTuple):
 
     states: NDArray[np.int64]
     log_value: float
+
+
+class _Case(NamedTuple):
+    """What is left of a question: a plan, its leaves, and the possible states of all variables."""
+
+    compiled: CompiledPlan
+    leaves: Leaves
+    allowed: Allowed | None  # None: all states are in the tables
 
 
 class JunctionTree:
@@ -70,31 +82,18 @@ class JunctionTree:
         cardinalities: Sequence[int] | NDArray[np.int64],
         factors: Sequence[Table],
         *,
-        order: str | Sequence[int] = "best",
+        order: Order = "best",
         memory_limit: float = MEMORY_LIMIT,
     ) -> None:
         self.cardinalities = [int(size) for size in cardinalities]
         self.memory_limit = memory_limit
-        self._order = order
         held = {v for table in factors for v in table.variables}
         free = [v for v in range(len(self.cardinalities)) if v not in held]
         self.factors = [*factors, *(Table((v,), np.ones(self.cardinalities[v])) for v in free)]
-        self._plans: dict[frozenset[int], CompiledPlan] = {}
+        self._order = order
         self._scratch = Scratch()
-        self._general = self._plan(frozenset())
-
-    @property
-    def forecast(self) -> Forecast:
-        """What all marginals without evidence need; nothing has been computed yet."""
-        return self._general.plan.forecast
-
-    def forecast_for(self, observed: Collection[int]) -> Forecast:
-        """What all marginals need when these variables are observed."""
-        return self._for_evidence(frozenset(observed)).plan.forecast
-
-    def largest_clique(self, observed: Collection[int] = ()) -> list[int]:
-        """The variables of the largest clique when these are observed."""
-        return self._for_evidence(frozenset(observed)).plan.largest_clique
+        self._plans: dict[Any, CompiledPlan] = {}
+        self._leaf_of: dict[int, tuple[int, tuple[int, int, int]]] = {}
 
     # -- questions --------------------------------------------------------------------------------------
 
@@ -102,71 +101,158 @@ class JunctionTree:
         self, evidence: Evidence | None = None, likelihoods: Likelihoods | None = None
     ) -> Marginals:
         """p(x_v | evidence) for all variables; ``likelihoods`` (variable: weights) are soft evidence."""
-        evidence, likelihoods = evidence or {}, likelihoods or {}
-        self._check(evidence, likelihoods)
-        solution = self._solve(evidence, likelihoods)
-        if solution.log_partition == -np.inf:
+        case = self._case(evidence or {}, likelihoods or {})
+        if case is None:
             return Marginals(-np.inf, {})
-        found = dict(solution.marginals)
-        for v, state in evidence.items():
-            found[v] = np.zeros(self.cardinalities[v])
-            found[v][state] = 1.0
+        solution = case.compiled.solve(case.leaves)
+        if solution.log_partition == -np.inf or case.allowed is None:
+            return Marginals(solution.log_partition, solution.marginals)
+        found = {}
+        for v, states in enumerate(case.allowed):
+            found[v] = states.astype(np.float64)
+            if v in solution.marginals:
+                found[v][states] = solution.marginals[v]
         return Marginals(solution.log_partition, found)
 
     def log_partition(
         self, evidence: Evidence | None = None, likelihoods: Likelihoods | None = None
     ) -> float:
         """log Z with the evidence; with the tables of a Bayesian network, log P(evidence)."""
-        evidence, likelihoods = evidence or {}, likelihoods or {}
-        self._check(evidence, likelihoods)
-        return self._solve(evidence, likelihoods).log_partition
+        return self.marginals(evidence, likelihoods).log_partition
 
     def best_assignment(
         self, evidence: Evidence | None = None, likelihoods: Likelihoods | None = None
     ) -> Assignment:
         """argmax_x of the product of all factors, given the evidence; ties go to smaller numbers."""
-        evidence, likelihoods = evidence or {}, likelihoods or {}
-        self._check(evidence, likelihoods)
-        compiled = self._for_evidence(frozenset(evidence))
-        refuse_above(compiled.plan.forecast, self.memory_limit)
-        states, log_value = compiled.best(evidence, likelihoods)
-        return Assignment(np.array([states.get(v, 0) for v in range(len(self.cardinalities))]), log_value)
+        case = self._case(evidence or {}, likelihoods or {})
+        chosen = np.zeros(len(self.cardinalities), dtype=np.int64)
+        if case is None:
+            return Assignment(chosen, -np.inf)
+        states, log_value = case.compiled.best(case.leaves)
+        if log_value > -np.inf:
+            for v in range(len(chosen)):
+                code = states.get(v, 0)
+                chosen[v] = code if case.allowed is None else np.flatnonzero(case.allowed[v])[code]
+        return Assignment(chosen, log_value)
+
+    def forecast(self, observed: Collection[int] = ()) -> Forecast:
+        """What all marginals need when these variables are observed, whatever their states."""
+        order = self._ordered(self.cardinalities, self._scopes_without(observed))
+        return _rough(order) if order.total > IMPRACTICAL else self._observing(observed, order).forecast
+
+    def largest_clique(self, observed: Collection[int] = ()) -> list[int]:
+        """The variables of the largest clique when these are observed."""
+        order = self._ordered(self.cardinalities, self._scopes_without(observed))
+        return self._observing(observed, order).largest_clique
+
+    @property
+    def is_costly(self) -> bool:
+        """Whether evidence is worth a plan of its own."""
+        return self._general_order.total > REPLAN_ABOVE * len(self.cardinalities)
 
     # -- plans ------------------------------------------------------------------------------------------
 
-    def _solve(self, evidence: Evidence, likelihoods: Likelihoods) -> Solution:
-        compiled = self._for_evidence(frozenset(evidence))
+    def _case(self, evidence: Evidence, likelihoods: Likelihoods) -> _Case | None:
+        """The plan and the leaves for a question; None if its evidence is impossible."""
+        self._check(evidence, likelihoods)
+        if any(not weights.max() > 0 for weights in likelihoods.values()):
+            return None
+        if not self.is_costly:
+            compiled = self._general
+            if compiled.plan.forecast.bytes <= self.memory_limit or not evidence:
+                refuse_above(compiled.plan.forecast, self.memory_limit)
+                return _Case(compiled, self._leaves_at(evidence, likelihoods), None)
+        allowed = self._possibilities.given(evidence, likelihoods)
+        if allowed is None:
+            return None
+        tables = [restrict(table, allowed) for table in self._weighted(likelihoods)]
+        key = tuple(states.tobytes() for states in allowed)
+        if key not in self._plans:
+            sizes = [int(states.sum()) for states in allowed]
+            self._keep(key, self._compile(sizes, [table.variables for table in tables]))
+        compiled = self._plans[key]
         refuse_above(compiled.plan.forecast, self.memory_limit)
-        return compiled.solve(evidence, likelihoods)
+        return _Case(compiled, compiled.lay_out(tables), allowed)
 
-    def _for_evidence(self, observed: frozenset[int]) -> CompiledPlan:
-        """The plan to use when these variables are observed."""
-        general = self._general.plan.forecast
-        cheap = general.multiplications <= REPLAN_ABOVE * len(self.cardinalities)
-        if not observed or (cheap and general.bytes <= self.memory_limit):
-            return self._general
-        return self._plan(observed)
+    def _keep(self, key: Any, compiled: CompiledPlan) -> None:
+        if len(self._plans) >= KEPT_PLANS:
+            self._plans.pop(next(iter(self._plans)))
+        self._plans[key] = compiled
 
-    def _plan(self, observed: frozenset[int]) -> CompiledPlan:
-        known = self._plans.get(observed)
-        if known is None:
-            factors = [reduce(table, dict.fromkeys(observed, 0)) for table in self.factors]
-            order = self._elimination_order(factors).variables
-            plan = Plan(self.cardinalities, [table.variables for table in factors], order)
-            known = CompiledPlan(plan, self.factors, observed, self._scratch)
-            if len(self._plans) >= KEPT_PLANS:
-                self._plans.pop(next(key for key in self._plans if key != frozenset()))
-            self._plans[observed] = known
-        return known
+    def _compile(self, sizes: Sequence[int], scopes: list[tuple[int, ...]]) -> CompiledPlan:
+        order = self._ordered(sizes, scopes)
+        if order.total > IMPRACTICAL:
+            refuse_above(_rough(order), 0.0)
+        return CompiledPlan(Plan(sizes, scopes, order.variables), self._scratch)
 
-    def _elimination_order(self, factors: Sequence[Table]) -> EliminationOrder:
-        scopes = [table.variables for table in factors]
+    def _ordered(self, sizes: Sequence[int], scopes: list[tuple[int, ...]]) -> EliminationOrder:
         if isinstance(self._order, str):
-            return elimination_order(self.cardinalities, scopes, self._order)
+            return elimination_order(sizes, scopes, self._order)
         left = {v for scope in scopes for v in scope}
-        if not left.issubset(self._order):
-            return given_order(self.cardinalities, scopes, self._order)  # says which is missing
-        return given_order(self.cardinalities, scopes, [v for v in self._order if v in left])
+        chosen = [v for v in self._order if v in left] if left.issubset(self._order) else self._order
+        return given_order(sizes, scopes, chosen)
+
+    @cached_property
+    def _general_order(self) -> EliminationOrder:
+        return self._ordered(self.cardinalities, self._scopes_without(()))
+
+    @cached_property
+    def _general(self) -> CompiledPlan:
+        """The plan for all evidence."""
+        plan = Plan(self.cardinalities, self._scopes_without(()), self._general_order.variables)
+        return CompiledPlan(plan, self._scratch)
+
+    @cached_property
+    def _general_leaves(self) -> Leaves:
+        return self._general.lay_out(self.factors)
+
+    @cached_property
+    def _possibilities(self) -> Possibilities:
+        return Possibilities(self.cardinalities, self.factors)
+
+    def _observing(self, observed: Collection[int], order: EliminationOrder) -> Plan:
+        return Plan(self.cardinalities, self._scopes_without(observed), order.variables)
+
+    def _scopes_without(self, observed: Collection[int]) -> list[tuple[int, ...]]:
+        gone = set(observed)
+        return [tuple(v for v in table.variables if v not in gone) for table in self.factors]
+
+    # -- evidence in the leaves -------------------------------------------------------------------------
+
+    def _leaves_at(self, evidence: Evidence, likelihoods: Likelihoods) -> Leaves:
+        """The leaves of the general plan, with zeros where the evidence says so."""
+        values, log_scale = self._general_leaves
+        values = values.copy()
+        for v, state in evidence.items():
+            table = self._leaf(values, v)
+            table[:, :state] = 0.0
+            table[:, state + 1 :] = 0.0
+        for v, weights in likelihoods.items():
+            top = float(weights.max())
+            self._leaf(values, v)[...] *= (weights / top)[:, None]
+            log_scale += float(np.log(top))
+        return Leaves(values, log_scale)
+
+    def _leaf(self, values: FloatArray, variable: int) -> FloatArray:
+        """The smallest leaf that holds a variable, as an array with its axis in the middle of three."""
+        if variable not in self._leaf_of:
+            plan = self._general.plan
+            holders = [f for f, table in enumerate(self.factors) if variable in table.variables]
+            leaf = min(holders, key=lambda f: self.factors[f].values.size)
+            self._leaf_of[variable] = int(plan.offsets[leaf]) - 1, around(plan, leaf, variable)
+        at, shape = self._leaf_of[variable]
+        return values[at : at + math.prod(shape)].reshape(shape)
+
+    def _weighted(self, likelihoods: Likelihoods) -> list[Table]:
+        """All factors, with each likelihood multiplied into a small factor of its variable."""
+        factors = list(self.factors)
+        for v, weights in likelihoods.items():
+            holders = [f for f, table in enumerate(factors) if v in table.variables]
+            small = min(holders, key=lambda f: factors[f].values.size)
+            variables, values = factors[small]
+            shape = [-1 if u == v else 1 for u in variables]
+            factors[small] = Table(variables, values * weights.reshape(shape))
+        return factors
 
     def _check(self, evidence: Evidence, likelihoods: Likelihoods) -> None:
         n = len(self.cardinalities)
@@ -183,7 +269,7 @@ def eliminate(
     factors: Sequence[Table],
     keep: Sequence[int],
     *,
-    order: str | Sequence[int] = "best",
+    order: Order = "best",
     memory_limit: float = MEMORY_LIMIT,
 ) -> tuple[float, Table]:
     """Variable elimination: the sum over all variables but ``keep``, as (log s, T) for the product s T.
@@ -198,15 +284,14 @@ def eliminate(
         found = elimination_order(sizes, scopes, order, keep=keep)
     else:
         found = given_order(sizes, scopes, order, keep)
-    plan = Plan(sizes, scopes, found.variables)
-    forecast = plan.forecast
-    refuse_above(
-        forecast._replace(bytes=forecast.bytes + 8.0 * math.prod(sizes[v] for v in keep)), memory_limit
-    )
-    solution = CompiledPlan(plan, factors, frozenset(), Scratch()).solve({}, {})
-    if solution.log_partition == -np.inf:
-        return -np.inf, Table(tuple(keep), np.zeros([sizes[v] for v in keep]))
-    total = np.zeros([sizes[v] for v in keep])
+    if found.total > IMPRACTICAL:
+        refuse_above(_rough(found), 0.0)
+    compiled = CompiledPlan(Plan(sizes, scopes, found.variables), Scratch())
+    forecast = compiled.plan.forecast
+    answer = 8.0 * math.prod(sizes[v] for v in keep)
+    refuse_above(forecast._replace(bytes=forecast.bytes + answer), memory_limit)
+    solution = compiled.solve(compiled.lay_out(factors))
+    total = np.full([sizes[v] for v in keep], 0.0 if solution.log_partition > -np.inf else -np.inf)
     for table in solution.kept:
         total = total + aligned(table, keep)
     top = float(total.max())
@@ -220,16 +305,22 @@ def refuse_above(forecast: Forecast, limit: float) -> None:
     if forecast.bytes > limit:
         raise UnsupportedError(
             f"exact inference would need {_amount(forecast.bytes)} of memory (width {forecast.width}, "
-            f"largest clique {forecast.clique:.3g} entries, {forecast.multiplications:.3g} multiplications) "
-            f"and the limit is {_amount(limit)}; condition on variables of the largest cliques "
-            "(method='conditioning'), use an approximate method ('loopy', 'likelihood_weighting', 'gibbs') "
-            "or raise memory_limit"
+            f"largest clique {forecast.clique:.3g} entries, {forecast.multiplications:.3g} multiplications)"
+            + (f", and the limit is {_amount(limit)}" if limit else "")
+            + "; condition on variables of the largest cliques (method='conditioning'), use an approximate "
+            "method ('loopy', 'likelihood_weighting', 'gibbs') or raise memory_limit"
         )
 
 
+def _rough(order: EliminationOrder) -> Forecast:
+    """A forecast from the order alone, where planning itself would take long: tables as large as cliques."""
+    largest = float(np.exp(order.log_sizes.max()))
+    return Forecast(order.width, largest, order.total, 16.0 * order.total)
+
+
 def _amount(size: float) -> str:
-    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB"):
-        if size < 1024 or unit == "PiB":
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
             return f"{size:.3g} {unit}"
         size /= 1024
-    raise AssertionError
+    return f"{size:.3g} PiB"

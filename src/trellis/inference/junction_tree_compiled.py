@@ -1,17 +1,14 @@
-"""A plan with its arrays and the values of its leaves: what runs when a junction tree is asked.
-
-The factors are scaled to a maximum of 1 once and laid out as the plan wants them. A question copies them,
-applies the evidence, and runs one or both passes.
-"""
+"""A plan with the arrays that kernels read: what runs when a junction tree is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from trellis.inference.factors import FloatArray, Table, reduce
+from trellis.inference.factors import FloatArray, Table
 from trellis.inference.junction_tree_kernels import (
     MAX,
     SUM,
@@ -40,6 +37,13 @@ class Solution(NamedTuple):
     kept: list[Table]
 
 
+class Leaves(NamedTuple):
+    """The values of all leaves in one run as laid out, each divided by its maximum; the log of the scale."""
+
+    values: FloatArray
+    log_scale: float
+
+
 class Scratch:
     """Arrays that are used again: fresh memory costs more than what is done with it."""
 
@@ -48,7 +52,10 @@ class Scratch:
 
     def take(self, size: int) -> FloatArray:
         """An array of at least this size, with anything in it; threads never share one."""
-        array = self._spare.pop() if self._spare else np.empty(0)
+        try:
+            array = self._spare.pop()
+        except IndexError:
+            return np.empty(size)
         return array if len(array) >= size else np.empty(size)
 
     def give(self, *arrays: FloatArray) -> None:
@@ -83,6 +90,7 @@ class Arrays:
     def to_roots(
         self, mode: int, rows: int, values: FloatArray, log_scale: FloatArray, first: int = 0, last: int = -1
     ) -> None:
+        """Steps ``first`` to ``last`` (all by default) on the values of the leaves."""
         end = len(self.steps) if last < 0 else last
         to_roots(self.steps, self.axes, self.maps, first, end, mode, rows, values, log_scale)
 
@@ -111,23 +119,16 @@ class Arrays:
 def around(plan: Plan, table: int, variable: int) -> tuple[int, int, int]:
     """The shape of a table seen as (slower axes, the axis of a variable, faster axes)."""
     axis, shape = plan.layout(table).index(variable), plan.shape(table)
-    return int(np.prod(shape[:axis])), shape[axis], int(np.prod(shape[axis + 1 :]))
+    return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
 
 
 class CompiledPlan:
-    """A plan for evidence on a fixed set of variables, which its tables no longer hold."""
+    """A plan, its arrays, and the questions that it answers."""
 
-    def __init__(
-        self, plan: Plan, factors: Sequence[Table], observed: frozenset[int], scratch: Scratch
-    ) -> None:
+    def __init__(self, plan: Plan, scratch: Scratch) -> None:
         self.plan = plan
         self._scratch = scratch
-        self.observed = observed
-        self._factors = factors
         self._arrays: Arrays | None = None
-        self._leaves: FloatArray | None = None
-        self._log_leaves = 0.0
-        self._leaf_of: dict[int, tuple[int, tuple[int, int, int]]] = {}
 
     @property
     def arrays(self) -> Arrays:
@@ -136,118 +137,70 @@ class CompiledPlan:
             self._arrays = Arrays(self.plan)
         return self._arrays
 
-    # -- leaves -----------------------------------------------------------------------------------------
-
-    def _leaf_values(
-        self, evidence: Mapping[int, int], likelihoods: Mapping[int, FloatArray]
-    ) -> tuple[FloatArray, float]:
-        """All leaves in one run as laid out, with the evidence, scaled; and the log of the scale."""
-        if self.observed:
-            leaves, log_scale = self._laid_out({v: evidence[v] for v in self.observed})
-        else:
-            if self._leaves is None:
-                self._leaves, self._log_leaves = self._laid_out({})
-            leaves, log_scale = self._leaves.copy(), self._log_leaves
-        for v, state in evidence.items():
-            if v not in self.observed:
-                at, shape = self._leaf(v)
-                table = leaves[at : at + shape[0] * shape[1] * shape[2]].reshape(shape)
-                table[:, :state] = 0.0
-                table[:, state + 1 :] = 0.0
-        for v, weights in likelihoods.items():
-            top = float(weights.max())
-            if v in self.observed:
-                with np.errstate(divide="ignore"):
-                    log_scale += float(np.log(weights[evidence[v]]))
-            elif top > 0:
-                at, shape = self._leaf(v)
-                table = leaves[at : at + shape[0] * shape[1] * shape[2]].reshape(shape)
-                table *= (weights / top)[:, None]
-                log_scale += float(np.log(top))
-            else:
-                log_scale = -np.inf
-        return leaves, log_scale
-
-    def _laid_out(self, evidence: Mapping[int, int]) -> tuple[FloatArray, float]:
-        offsets = self.plan.offsets
-        leaves = np.empty(int(offsets[self.plan.n_leaves]) - 1)
+    def lay_out(self, tables: Sequence[Table]) -> Leaves:
+        """Tables with the scopes of the plan, as its leaves."""
+        offsets = self.plan.offsets.tolist()
+        values = np.empty(offsets[self.plan.n_leaves] - 1)
         log_scale = 0.0
-        for leaf, factor in enumerate(self._factors):
-            table = reduce(factor, evidence) if evidence else factor
+        for leaf, table in enumerate(tables):
             top = float(table.values.max())
             axes = [table.variables.index(v) for v in self.plan.layout(leaf)]
             part = table.values.transpose(axes).ravel()
-            leaves[offsets[leaf] - 1 : offsets[leaf + 1] - 1] = part / top if top > 0 else 0.0
+            values[offsets[leaf] - 1 : offsets[leaf + 1] - 1] = part / top if top > 0 else 0.0
             log_scale += float(np.log(top)) if top > 0 else -np.inf
-        return leaves, log_scale
+        return Leaves(values, log_scale)
 
-    def _leaf(self, variable: int) -> tuple[int, tuple[int, int, int]]:
-        """The smallest leaf of a variable: where it starts among the leaves, its shape around the axis."""
-        known = self._leaf_of.get(variable)
-        if known is None:
-            holders = [f for f, table in enumerate(self._factors) if variable in table.variables]
-            leaf = min(holders, key=lambda f: self._factors[f].values.size)
-            known = int(self.plan.offsets[leaf]) - 1, around(self.plan, leaf, variable)
-            self._leaf_of[variable] = known
-        return known
-
-    def _start(
-        self, evidence: Mapping[int, int], likelihoods: Mapping[int, FloatArray]
-    ) -> tuple[FloatArray, float]:
-        leaves, log_leaves = self._leaf_values(evidence, likelihoods)
+    def _start(self, leaves: Leaves) -> FloatArray:
         values = self._scratch.take(self.arrays.n_values)
         values[0] = 1.0
-        values[1 : 1 + len(leaves)] = leaves
-        return values, log_leaves
+        values[1 : 1 + len(leaves.values)] = leaves.values
+        return values
 
-    # -- answers ----------------------------------------------------------------------------------------
-
-    def solve(self, evidence: Mapping[int, int], likelihoods: Mapping[int, FloatArray]) -> Solution:
+    def solve(self, leaves: Leaves) -> Solution:
         """Z, all marginals, and the logs of the tables at the roots over variables that are kept."""
+        if leaves.log_scale == -np.inf:
+            return Solution(-np.inf, {}, [])
         arrays = self.arrays
-        values, log_leaves = self._start(evidence, likelihoods)
-        slopes = self._scratch.take(arrays.n_slopes)
-        solution = Solution(-np.inf, {}, [])
-        if log_leaves > -np.inf:
-            log_scale = np.zeros((arrays.n_tables, 1))
-            arrays.to_roots(SUM, 1, values, log_scale)
-            sums, log_slope = arrays.from_roots(1, values, log_scale, slopes)
-            roots = self._roots(values)
-            safe = log_slope[0] <= SAFE_LOG_SLOPE and all(root.values.any() for root in roots)
-            if safe:
-                log_constant = log_leaves + float(log_scale.sum())
-                solution = _solution(log_constant, arrays.normalised(sums[:, 0]), roots)
-            else:
-                logs, marginals = log_marginals(self.plan, values)
-                solution = _log_solution(log_leaves, marginals, logs)
+        values, slopes = self._start(leaves), self._scratch.take(arrays.n_slopes)
+        log_scale = np.zeros((arrays.n_tables, 1))
+        arrays.to_roots(SUM, 1, values, log_scale)
+        sums, log_slope = arrays.from_roots(1, values, log_scale, slopes)
+        roots = self._roots(values)
+        if log_slope[0] <= SAFE_LOG_SLOPE and all(root.values.any() for root in roots):
+            with np.errstate(divide="ignore"):
+                roots = [Table(root.variables, np.log(root.values)) for root in roots]
+            log_constant = leaves.log_scale + float(log_scale.sum())
+            marginals = arrays.normalised(sums[:, 0])
+        else:
+            log_constant = leaves.log_scale
+            roots, marginals = log_marginals(self.plan, values)
         self._scratch.give(values, slopes)
-        return solution
+        log_constant += sum(float(root.values) for root in roots if not root.variables)
+        if log_constant == -np.inf:
+            return Solution(-np.inf, {}, [])
+        return Solution(log_constant, marginals, [root for root in roots if root.variables])
 
     def _roots(self, values: FloatArray) -> list[Table]:
         plan = self.plan
         parts = [(t, values[plan.offsets[t] : plan.offsets[t + 1]]) for t in plan.roots]
         return [Table(tuple(plan.layout(t)), part.reshape(plan.shape(t)).copy()) for t, part in parts]
 
-    def best(
-        self, evidence: Mapping[int, int], likelihoods: Mapping[int, FloatArray]
-    ) -> tuple[dict[int, int], float]:
+    def best(self, leaves: Leaves) -> tuple[dict[int, int], float]:
         """The assignment with the largest product, and the log of that product (-inf: all are zero)."""
+        if leaves.log_scale == -np.inf:
+            return {}, -np.inf
         arrays = self.arrays
-        values, log_leaves = self._start(evidence, likelihoods)
-        states = {v: evidence[v] for v in self.observed}
-        if log_leaves > -np.inf:
-            log_scale = np.zeros((arrays.n_tables, 1))
-            arrays.to_roots(MAX, 1, values, log_scale)
-            roots = [float(values[at]) for _, at, _ in arrays.roots]
-            found = self._trace_back(values) if all(roots) else None
-            if found is None:
-                found, log_value = log_best(self.plan, values)
-            else:
-                log_value = float(log_scale.sum() + np.log(roots).sum())
-            states |= found
-            log_leaves += log_value
+        values = self._start(leaves)
+        log_scale = np.zeros((arrays.n_tables, 1))
+        arrays.to_roots(MAX, 1, values, log_scale)
+        roots = [float(values[at]) for _, at, _ in arrays.roots]
+        states = self._trace_back(values) if all(roots) else None
+        if states is None:
+            states, log_value = log_best(self.plan, values)
+        else:
+            log_value = float(log_scale.sum() + np.log(roots).sum())
         self._scratch.give(values)
-        return states, log_leaves
+        return states, leaves.log_scale + log_value
 
     def _trace_back(self, values: FloatArray) -> dict[int, int] | None:
         """From the roots to the leaves, the best states of what each step maximised; None near underflow."""
@@ -264,19 +217,3 @@ class CompiledPlan:
             digits = np.unravel_index(best, products.shape)
             states.update((v, int(digit)) for v, digit in zip(summed, digits, strict=True))
         return states
-
-
-def _solution(log_constant: float, marginals: dict[int, FloatArray], roots: list[Table]) -> Solution:
-    with np.errstate(divide="ignore"):
-        return _log_solution(log_constant, marginals, [Table(t.variables, np.log(t.values)) for t in roots])
-
-
-def _log_solution(log_constant: float, marginals: dict[int, FloatArray], roots: list[Table]) -> Solution:
-    """Roots without variables are factors of Z; the others hold what is kept."""
-    for root in roots:
-        if not root.variables:
-            log_constant += float(root.values)
-    kept = [root for root in roots if root.variables]
-    if log_constant == -np.inf:
-        return Solution(-np.inf, {}, [])
-    return Solution(log_constant, marginals, kept)
