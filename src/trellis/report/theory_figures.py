@@ -79,7 +79,7 @@ def draw_learning_curve(path: PathLike, curve: LearningCurve, *, target: float |
             needed = curve.examples_needed(target)
             words = "not reached" if needed is None else f"from m = {needed:,} on"
             axes.annotate(
-                f"{target:g}: {words}",
+                f"{target:.3g}: {words}",
                 (m[-1], target),
                 (0, 4),
                 textcoords="offset points",
