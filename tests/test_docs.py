@@ -25,6 +25,7 @@ PAGES = [
             "io-hmm.md",
             "speech-formats.md",
             "hmm.md",
+            "learning-theory.md",
             "bayesian-networks.md",
         )
     ),
