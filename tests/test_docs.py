@@ -27,6 +27,8 @@ PAGES = [
             "hmm.md",
             "learning-theory.md",
             "bayesian-networks.md",
+            "bayesian-network-learning.md",
+            "approximate-inference.md",
         )
     ),
 ]

@@ -149,6 +149,17 @@ def test_soft_evidence(method: object) -> None:
         method(SPRINKLER, "Rain", likelihoods={"Wet": [0.5]})
 
 
+def test_the_one_call_leads_here() -> None:
+    truth = SPRINKLER.query("Rain", {"Wet": "yes"})
+    for method in ("rejection", "likelihood_weighting", "gibbs", "loopy"):
+        options = {} if method == "loopy" else {"random_state": 0}
+        found = SPRINKLER.query("Rain", {"Wet": "yes"}, method=method, **options)
+        assert found.method == method
+        assert found["yes"] == pytest.approx(truth["yes"], abs=0.03)
+    each = SPRINKLER.query(None, {"Wet": "yes"}, method="gibbs", random_state=0)
+    assert list(each) == ["Rain", "Sprinkler"]
+
+
 def test_rejection_tells_how_much_was_rejected() -> None:
     found = rejection(SPRINKLER, "Rain", {"Wet": "yes"}, n_samples=20_000, random_state=0)
     p = exact(SPRINKLER, [0], {2: 0})[1]
