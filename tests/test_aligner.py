@@ -1,4 +1,4 @@
-"""The aligner on tones and noises, where every boundary is known: accuracy, words, confidence, flags, files."""
+"""The aligner on tones and noises, where every boundary is known."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def check_length(
     if n_phones * each > n_frames:
         raise InfeasibleError(
             f"{source + ': ' if source else ''}{duration:.3f} s are too short for {n_phones} phones, which "
-            f"take at least {n_phones * each * acoustics.step:.3f} s; check the transcript against the recording"
+            f"take at least {n_phones * each * acoustics.step:.3f} s; check the transcript"
         )
 
 

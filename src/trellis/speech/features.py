@@ -15,8 +15,8 @@ normalisation:
 x are the D static columns of the frames (cepstra and energy), standardised. Every feature is divided by K, so
 that long utterances do not outweigh short ones, and by its *scale*: the root mean square, over training
 utterances, of the change that the feature (per phone) undergoes when the boundaries of the reference are
-moved by up to ``JITTER_MS``. One unit of any feature is then about what wrong boundaries cost, which lets online
-learning use one step size for all. In a lattice K is the number of phones on the shortest path.
+moved by up to ``JITTER_MS``. One unit of any feature is then about what wrong boundaries cost, which lets
+online learning use one step size for all. In a lattice K is the number of phones on the shortest path.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def frame_viterbi(emission, codes, pred_indptr, pred, score, back):  # type: ign
     score[:] = -np.inf
     score[0] = emission[0, codes[0]]
     for t in range(1, len(emission)):
-        for i in range(min(t, n_nodes - 1), -1, -1):
+        for i in range(n_nodes - 1, -1, -1):
             best, move = score[i], 0
             for k in range(pred_indptr[i], pred_indptr[i + 1]):
                 before = score[pred[k]]

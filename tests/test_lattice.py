@@ -1,0 +1,129 @@
+"""Lattices of phones and words against enumeration."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from trellis.errors import DataError
+from trellis.speech.dictionary import Dictionary, Pronunciation
+from trellis.speech.lattice import Lattice, loose_lattice, phone_lattice, word_lattice
+from trellis.speech.long_kernels import frame_trace, frame_viterbi
+
+
+def paths(lattice: Lattice) -> list[tuple[int, ...]]:
+    """Every path, as nodes."""
+    ways: list[list[tuple[int, ...]]] = []
+    for i, before in enumerate(lattice.predecessors):
+        ways.append([(*way, i) for p in before for way in ([()] if p < 0 else ways[p])])
+    return [way for i in range(lattice.n_nodes) if lattice.final[i] for way in ways[i]]
+
+
+def spoken(lattice: Lattice) -> list[str]:
+    return sorted(" ".join(lattice.labels[i] for i in way) for way in paths(lattice))
+
+
+def test_phones() -> None:
+    chain = phone_lattice(["a", "b", "a"])
+    assert chain.is_chain
+    assert spoken(chain) == ["a b a"]
+    assert chain.fewest() == 3
+    open_ends = phone_lattice(["a", "b"], True)
+    assert not open_ends.is_chain
+    assert spoken(open_ends) == ["a b", "a b sil", "sil a b", "sil a b sil"]
+    assert spoken(phone_lattice(["pau", "b"], True)) == ["pau b", "pau b sil"]
+    assert spoken(loose_lattice(["a", "sil", "b"])) == sorted(
+        " ".join(f"{x}a{y}b{z}".split()) for x, y, z in product(("", "sil "), (" ", " sil "), ("", " sil"))
+    )
+    with pytest.raises(DataError, match="no phones"):
+        phone_lattice([])
+
+
+WORDS = {"a": [["x", "y"], ["x"]], "b": [["z"], ["y", "z"], ["z"]]}
+
+
+@pytest.mark.parametrize("silence", [True, False])
+def test_words_are_all_pronunciations_with_optional_silences(silence: bool) -> None:
+    lattice = word_lattice(["a", "b", "a"], WORDS, silence)
+    gap = ("", "sil ") if silence else ("",)
+    expected = [
+        f"{g[0]}{a} {g[1]}{b} {g[2]}{c} {g[3]}".strip()
+        for a, b, c in product(("x y", "x"), ("z", "y z"), ("x y", "x"))
+        for g in product(gap, repeat=4)
+    ]
+    assert spoken(lattice) == sorted(expected)
+    for i, before in enumerate(lattice.predecessors):
+        assert len({"" if p < 0 else lattice.labels[p] for p in before}) == 1, i
+        assert all(p < i for p in before)
+    for way in paths(lattice):
+        numbers = [lattice.word_of[i] for i in way if lattice.word_of[i] >= 0]
+        assert sorted(set(numbers)) == [0, 1, 2]
+        assert numbers == sorted(numbers)
+    assert lattice.fewest() == 3
+
+
+def test_pronunciations_have_priors() -> None:
+    dictionary = Dictionary({"a": [Pronunciation(("x",), 0.9), Pronunciation(("y", "z"), 0.1)]})
+    lattice = word_lattice(["a"], dictionary, False)
+    prior = {" ".join(lattice.labels[i] for i in w): sum(lattice.prior[i] for i in w) for w in paths(lattice)}
+    assert prior == pytest.approx({"x": np.log(0.9), "y z": np.log(0.1)})
+
+
+def test_unknown_words_are_named_at_once() -> None:
+    with pytest.raises(DataError, match="add: c d"):
+        word_lattice(["a", "c", "b", "d", "c"], WORDS)
+    with pytest.raises(DataError, match="not one string"):
+        word_lattice("a b", WORDS)
+    with pytest.raises(DataError, match="no words"):
+        word_lattice([], WORDS)
+
+
+def test_between_keeps_the_paths_between() -> None:
+    lattice = word_lattice(["a", "b", "a", "b"], WORDS)
+    every = paths(lattice)
+    for head in (0, 3, 7):
+        for stop in (9, 14, None):
+            part = lattice.between([head], stop)
+            found = {tuple(part.nodes[i] for i in way) for way in paths(part.lattice)}
+            expected = set()
+            for way in every:
+                if head in way and (stop is None or stop in way):
+                    last = None if stop is None else way.index(stop)
+                    expected.add(way[way.index(head) : last])
+            assert found == expected - {()}
+
+
+def test_frame_viterbi_is_the_best_path_of_frames() -> None:
+    rng = np.random.default_rng(0)
+    lattice = word_lattice(["a", "b"], WORDS)
+    heads = [i for i, b in enumerate(lattice.predecessors) if -1 in b]
+    # one head, as the search puts a node before all
+    befores = [
+        (),
+        *(tuple(p + 1 for p in b if p >= 0) + ((0,) if -1 in b else ()) for b in lattice.predecessors),
+    ]
+    indptr = np.concatenate([[0], np.cumsum([len(b) for b in befores])]).astype(np.int64)
+    pred = np.array([p for b in befores for p in b], dtype=np.int64)
+    codes = np.arange(len(befores))
+    emission = rng.normal(size=(6, len(befores))).astype(np.float32)
+    back, score = np.zeros((6, len(befores)), np.uint8), np.empty(len(befores))
+    frame_viterbi(emission, codes, indptr, pred, score, back)
+    assert heads
+    for last in range(len(befores)):
+        best = -np.inf
+        for way in _walks(befores, last, 6):
+            best = max(best, float(sum(emission[t, i] for t, i in enumerate(way))))
+        assert score[last] == pytest.approx(best, rel=1e-6)
+        if np.isfinite(best):
+            path = np.empty(6, np.int64)
+            frame_trace(indptr, pred, back, last, path)
+            assert sum(emission[t, i] for t, i in enumerate(path)) == pytest.approx(best, rel=1e-6)
+
+
+def _walks(befores: list[tuple[int, ...]], last: int, n: int) -> list[tuple[int, ...]]:
+    """Every sequence of n nodes from node 0 to ``last`` in which a node stays or follows a predecessor."""
+    if n == 1:
+        return [(0,)] if last == 0 else []
+    return [(*walk, last) for p in (last, *befores[last]) for walk in _walks(befores, p, n - 1)]
