@@ -56,11 +56,15 @@ def test_network_without_hidden_layer_is_logistic_regression() -> None:
 
 def test_classes_without_rows_are_unlikely() -> None:
     rows, codes = blobs()
-    network = fit_network(lambda i: rows[i], 2 * codes, 6, NetworkOptions(hidden=(8,), epochs=40, rate=1e-2), 0)
+    network = fit_network(
+        lambda i: rows[i], 2 * codes, 6, NetworkOptions(hidden=(8,), epochs=40, rate=1e-2), 0
+    )
     logits = network.logits(rows)
     assert (logits[:, [1, 3, 5]] == UNSEEN).all()
     assert np.mean(logits.argmax(axis=1) == 2 * codes) > 0.7
-    two = fit_network(lambda i: rows[i], np.minimum(codes, 1), 3, NetworkOptions(hidden=(8,), epochs=40, rate=1e-2), 0)
+    two = fit_network(
+        lambda i: rows[i], np.minimum(codes, 1), 3, NetworkOptions(hidden=(8,), epochs=40, rate=1e-2), 0
+    )
     assert np.mean(two.logits(rows).argmax(axis=1) == np.minimum(codes, 1)) > 0.8
     with pytest.raises(DataError, match="one phone class"):
         NetworkClassifier().fit([rows], [np.zeros(len(rows), int)], 3, 10.0, 0)
