@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from small_networks import joint, random_graph, random_network, seeds
 from trellis import BayesianNetwork, FactorGraph
 from trellis.bayesnet.approximate import ApproximationWarning
-from trellis.bayesnet.loopy import loopy
+from trellis.bayesnet.loopy import loopy, merged
 from trellis.errors import DataError, InfeasibleError, UnsupportedError
 
 
@@ -132,6 +132,26 @@ def test_random_networks_stay_near_the_truth(seed: int) -> None:
         if not network.parents(i):
             np.testing.assert_allclose(answer[name].values, marginal(table, i), atol=1e-8)
         assert answer[name].values.sum() == pytest.approx(1.0)
+
+
+@settings(max_examples=20)
+@given(seed=seeds)
+def test_factors_within_others_are_merged_and_make_no_cycle(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 4, size=4)
+    scopes = [[0, 1], [1, 0], [2, 1, 0], [0, 2], [2, 3], [3, 2], [3], []]
+    graph = FactorGraph(
+        sizes,
+        [(s, rng.exponential(size=sizes[s])) for s in (scopes[i] for i in rng.permutation(len(scopes)))],
+    )
+    tables = merged(graph.factors())
+    assert sorted(tuple(sorted(t.variables)) for t in tables) == [(), (0, 1, 2), (2, 3), (3,)]
+    np.testing.assert_allclose(joint(FactorGraph(sizes, tables)), joint(graph))
+    answer = loopy(graph, None, tol=1e-13)
+    for i, found in enumerate(answer.values()):
+        np.testing.assert_allclose(found.values, marginal(joint(graph), i), atol=1e-10)
+        assert found.diagnostics["tree"]
+        assert found.diagnostics["log_evidence"] == pytest.approx(np.log(joint(graph).sum()), abs=1e-8)
 
 
 def test_joint_beliefs_of_variables_in_one_factor() -> None:

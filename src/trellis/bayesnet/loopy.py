@@ -6,6 +6,9 @@ Bethe free energy. That is also where the estimate of log Z, and so of log P(evi
 
     log Z ~ sum_f sum_x b_f(x) log(f(x) / b_f(x)) + sum_v (1 - degree of v) H(b_v)
 
+A factor whose variables all stand in another one is multiplied into that: two factors between the same
+variables would be a cycle that the model does not have.
+
 One iteration updates the messages of all variables in turn, forwards through the order of a Bayesian network
 in odd iterations and backwards in even ones. ``damping`` d moves a message to (1 - d) new + d old. It has
 converged when no message changes by more than ``tol``.
@@ -33,7 +36,7 @@ from trellis.bayesnet.flat_factors import FlatFactors, FloatArray, IntArray, Mod
 from trellis.bayesnet.loopy_kernels import bethe, factor_belief, sweep, variable_beliefs
 from trellis.bayesnet.network import BayesianNetwork
 from trellis.errors import DataError, InfeasibleError, UnsupportedError
-from trellis.inference.factors import Table, marginalise, ordered
+from trellis.inference.factors import Table, marginalise, ordered, product
 from trellis.solvers.loop import Status
 
 
@@ -63,6 +66,7 @@ def loopy(
     tables, free = reduced_factors(model, question.targets, question.evidence, question.likelihoods)
     if any(not table.variables and not table.values > 0 for table in tables):
         raise InfeasibleError("the evidence is impossible: it contradicts itself; change it")
+    tables = merged(tables)
     graph = _Graph.of(model, tables, free)
     status, residuals = _settle(model, graph, damping, max_iter, tol)
     tree = graph.is_forest()
@@ -84,6 +88,24 @@ def loopy(
     }
     errors = np.full(question.n_cells, 0.0 if exact else np.nan)
     return question.answer(values, errors, "loopy", report, diagnostics)
+
+
+def merged(tables: Sequence[Table]) -> list[Table]:
+    """The same product of factors, none of which has its (two or more) variables within those of another."""
+    kept: list[Table] = []
+    holds: dict[int, set[int]] = {}  # the kept factors of each variable
+    for table in sorted(tables, key=lambda table: -len(table.variables)):
+        within: set[int] = set()
+        if len(table.variables) > 1:
+            within = set.intersection(*(holds.get(v, set()) for v in table.variables))
+        if within:
+            larger = min(within)
+            kept[larger] = product(kept[larger], table)
+        else:
+            for v in table.variables:
+                holds.setdefault(v, set()).add(len(kept))
+            kept.append(table)
+    return kept
 
 
 class _Graph(NamedTuple):
