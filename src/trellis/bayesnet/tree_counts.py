@@ -33,14 +33,6 @@ ROWS_MEMORY = 2.0**28
 SAFE_LOG_SLOPE = 640.0
 
 
-class FamilyPlan(Plan):
-    """A plan that needs the derivatives of every table: any of its families is asked for."""
-
-    @cached_property
-    def needed(self) -> list[bool]:
-        return [True] * len(self._masks)
-
-
 class TreeCounts:
     """Two passes over a junction tree of all families, for rows of one kind of data."""
 
@@ -61,7 +53,7 @@ class TreeCounts:
         return self._pair.multiplications / 2
 
     @cached_property
-    def _tree(self) -> FamilyPlan:
+    def _tree(self) -> Plan:
         refuse_above(self._pair, MEMORY_LIMIT)
         return self._plan(self._rows)
 
@@ -86,10 +78,10 @@ class TreeCounts:
         parts = over_shards(shard, np.arange(len(cuts)), n_jobs)
         return row_log, np.sum([counts for part in parts for counts in part], axis=0)
 
-    def _plan(self, rows: int) -> FamilyPlan:
+    def _plan(self, rows: int) -> Plan:
         marked = range(self._n_families, len(self._scopes))
         sizes = self._factors.cardinalities.tolist()
-        return FamilyPlan(sizes, self._scopes, self._order, rows=rows, row_leaves=marked)
+        return Plan(sizes, self._scopes, self._order, rows=rows, row_leaves=marked)
 
     def _leaves(self, values: FloatArray) -> FloatArray:
         """The tables of all families side by side, as their steps read them; place 0 is the number 1."""

@@ -18,7 +18,8 @@ from trellis.inference.junction_tree_kernels import (
     to_roots,
 )
 from trellis.inference.junction_tree_log import log_best, log_marginals
-from trellis.inference.junction_tree_plan import INNER, NOTHING, SCATTER, Plan
+from trellis.inference.junction_tree_plan import NOTHING, Plan
+from trellis.inference.junction_tree_records import INNER, SCATTER, step_records
 
 # With slopes below exp(575) = 1e250, products lost below 1e-308 are less than 1e-58 of the result.
 SAFE_LOG_SLOPE = 575.0
@@ -67,7 +68,7 @@ class Arrays:
     """The arrays of a plan that kernels read."""
 
     def __init__(self, plan: Plan) -> None:
-        self.steps, self.axes, map_axes = plan.records
+        self.steps, self.axes, map_axes = step_records(plan)
         scattered = self.steps[self.steps[:, SCATTER] != 0]
         self.maps = np.empty(int(scattered[:, INNER].sum()), dtype=np.uint64)
         scatter_maps(self.steps, map_axes, self.maps)

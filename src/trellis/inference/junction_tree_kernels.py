@@ -23,11 +23,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from trellis.inference.junction_tree_plan import (
+from trellis.inference.junction_tree_records import (
     A_BY,
     A_INNER,
     A_K,
-    A_NEEDED,
     A_SLOPE_INNER,
     A_SLOPE_SIZE,
     A_SLOPES,
@@ -36,7 +35,6 @@ from trellis.inference.junction_tree_plan import (
     B_BY,
     B_INNER,
     B_K,
-    B_NEEDED,
     B_SLOPE_INNER,
     B_SLOPE_SIZE,
     B_SLOPES,
@@ -130,15 +128,11 @@ def from_roots(steps, axes, maps, n_rows, values, slopes, log_scale, log_slope):
     chunk = np.uint64(max(CHUNK, n_rows))
     for number in range(len(steps) - 1, -1, -1):
         s = steps[number]
-        need_a, need_b = s[A_NEEDED] != 0, s[B_NEEDED] != 0
-        if not (need_a or need_b):
-            continue
-        if need_a:
-            for i in range(s[A_SLOPES], s[A_SLOPES] + s[A_SLOPE_SIZE]):
-                slopes[i] = 0.0
-        if need_b:
-            for i in range(s[B_SLOPES], s[B_SLOPES] + s[B_SLOPE_SIZE]):
-                slopes[i] = 0.0
+        two = s[B_SLOPE_SIZE] != 0
+        for i in range(s[A_SLOPES], s[A_SLOPES] + s[A_SLOPE_SIZE]):
+            slopes[i] = 0.0
+        for i in range(s[B_SLOPES], s[B_SLOPES] + s[B_SLOPE_SIZE]):
+            slopes[i] = 0.0
         n_outer = _n_outer(axes, s, count)
         for start in range(np.uint64(0), s[SLOPE_INNER], chunk):
             n = min(chunk, s[SLOPE_INNER] - start)
@@ -157,25 +151,22 @@ def from_roots(steps, axes, maps, n_rows, values, slopes, log_scale, log_slope):
                         work[j] = slopes[at + start + j]
                 pa, pb = a, b
                 for _ in range(s[K]):
-                    if need_a:
-                        at = slope_a + pa * s[A_BY]
-                        _add_slope(slopes, at, s[A_SLOPE_INNER], work, n, values, value_b + pb, s[B_INNER])
-                    if need_b:
+                    at = slope_a + pa * s[A_BY]
+                    _add_slope(slopes, at, s[A_SLOPE_INNER], work, n, values, value_b + pb, s[B_INNER])
+                    if two:
                         at = slope_b + pb * s[B_BY]
                         _add_slope(slopes, at, s[B_SLOPE_INNER], work, n, values, value_a + pa, s[A_INNER])
                     pa += s[A_K]
                     pb += s[B_K]
                 a, b, o = _advance(axes, s, count, a, b, o)
         rows, out = np.uint64(n_rows), s[O_TABLE]
-        if need_a:
-            _rescale(slopes, s[A_SLOPES], s[A_SLOPE_SIZE], rows, log_slope, s[A_TABLE])
-        if need_b:
+        _rescale(slopes, s[A_SLOPES], s[A_SLOPE_SIZE], rows, log_slope, s[A_TABLE])
+        if two:
             _rescale(slopes, s[B_SLOPES], s[B_SLOPE_SIZE], rows, log_slope, s[B_TABLE])
         for r in range(n_rows):
             further = log_slope[out, r] - log_scale[out, r]
-            if need_a:
-                log_slope[s[A_TABLE], r] += further
-            if need_b:
+            log_slope[s[A_TABLE], r] += further
+            if two:
                 log_slope[s[B_TABLE], r] += further
 
 

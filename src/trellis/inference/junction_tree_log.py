@@ -24,7 +24,7 @@ def log_marginals(plan: Plan, values: FloatArray) -> tuple[list[Table], dict[int
     slopes = [Table((), np.zeros(()))] * len(tables)
     for step in reversed(plan.steps):
         for table, other in ((step.a, step.b), (step.b, step.a)):
-            if table != NOTHING and plan.needed[table]:
+            if table != NOTHING:
                 factors = [slopes[step.out]] + ([tables[other]] if other != NOTHING else [])
                 slopes[table] = _contract(factors, tables[table].variables, np.logaddexp)
     marginals = {}
