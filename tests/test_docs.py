@@ -29,6 +29,7 @@ PAGES = [
             "bayesian-networks.md",
             "bayesian-network-learning.md",
             "approximate-inference.md",
+            "exact-inference.md",
         )
     ),
 ]
