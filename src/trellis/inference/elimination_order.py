@@ -22,7 +22,7 @@ from trellis.errors import DataError, UnsupportedError
 from trellis.inference.elimination_order_kernels import FILL, WEIGHT, greedy_order
 
 HEURISTICS = ("min_fill", "weighted_min_fill", "min_weight")
-MAX_TRIES = 40
+MAX_TRIES = 20
 SEARCH_SHARE = 0.25  # steps of the search for each multiplication that it plans
 
 IntArray = NDArray[np.int64]
