@@ -1,0 +1,173 @@
+"""The systems that the alignment benchmark compares, with the same classifiers, features and passes.
+
+The classifiers of a training set are trained once (``Aligner.prepare``); each system then learns the
+weights of the features in its own way, with at most ``PASSES`` passes (L-BFGS: iterations) over the same
+utterances. Direct loss minimisation starts from the CRF's weights, and once more from zero as published.
+Penalties of the structural SVM are chosen on the hold-out utterances, as eps is for direct loss. Two
+systems learn no weights: equal lengths for all phones, and the frame classifier's confidences alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from trellis.alignment_losses import alignment_loss_of
+from trellis.objectives.modes import objective_of
+from trellis.objectives.segment_problem import SegmentProblem
+from trellis.speech import Aligner, Alignment, Corpus, FrameOptions, Utterance
+from trellis.speech.boundaries import BoundaryOptions
+from trellis.speech.classifiers import NetworkClassifier
+from trellis.speech.evaluation import AlignmentEvaluation, compare, evaluate_alignments
+from trellis.speech.fitting import Prepared
+from trellis.speech.networks import NetworkOptions
+
+PASSES = 40
+# name -> what it asks of the aligner: one or several candidates, among which the hold-out loss chooses
+SYSTEMS: dict[str, list[dict[str, Any]]] = {
+    "passive-aggressive": [{"objective": "margin", "solver": "passive_aggressive"}],
+    "structural SVM": [{"objective": "margin", "solver": "frank_wolfe", "l2": l2} for l2 in (0.1, 1.0, 10.0)],
+    "CRF": [{"objective": "log"}],
+    "direct, τ-alignment, from zero": [{"objective": "direct", "start": "zero"}],
+    "direct, τ-alignment": [{"objective": "direct"}],
+    "direct, τ-insensitive": [{"objective": "direct", "loss": "tau_insensitive"}],
+}
+UNIFORM, CLASSIFIER, DIRECT = "uniform split", "frame classifier only", "direct, τ-alignment"
+
+Predictions = dict[str, dict[str, Alignment]]  # system -> utterance -> alignment
+
+
+def small_corpus_aligner(**more: Any) -> Aligner:
+    """A configuration for small hand-corrected corpora: log mel channels every 5 ms, phones folded."""
+    network = NetworkOptions(hidden=(192,), epochs=10)
+    settings: dict[str, Any] = {
+        "fold": "voiced",
+        "step_ms": 5.0,
+        "frames": FrameOptions(cepstra=0, energy=False, deltas=0, low_hz=50.0, high_hz=7600.0),
+        "classifier": NetworkClassifier(context_ms=50.0, network=network),
+        "boundaries": BoundaryOptions(network=network),
+        "passes": PASSES,
+        "refine": False,
+    }
+    return Aligner(**{**settings, **more})
+
+
+def run_systems(make: Callable[..., Aligner], train: Corpus, test: Corpus) -> Predictions:
+    """Every system's alignments of ``test`` to the phones of its references."""
+    prepared = make().prepare(train)
+    found: Predictions = {UNIFORM: {u.id: uniform(u) for u in test}}
+    for name, candidates in SYSTEMS.items():
+        fitted = [make(**asked).fit(prepared) for asked in candidates]
+        aligner = min(fitted, key=lambda one: held_out_loss(one, prepared)) if len(fitted) > 1 else fitted[0]
+        if CLASSIFIER not in found:
+            found[CLASSIFIER] = aligned(with_weights(aligner, "classifier"), test)
+        found[name] = aligned(aligner, test)
+        print(f"  {name}: {aligner.status_}", flush=True)
+    return found
+
+
+def held_out_loss(aligner: Aligner, prepared: Prepared) -> float:
+    loss = alignment_loss_of(aligner.loss, aligner.tau_ms / aligner.step_ms)
+    problem = SegmentProblem(prepared.holdout, objective_of("margin"), loss)
+    return float(problem.task_losses(aligner.weights_).mean())
+
+
+def aligned(aligner: Aligner, corpus: Iterable[Utterance]) -> dict[str, Alignment]:
+    return {u.id: aligner.align_reference(u) for u in corpus}
+
+
+def with_weights(aligner: Aligner, feature: str) -> Aligner:
+    """The same aligner looking at one feature only."""
+    weights = np.array([float(name == feature) for name in aligner.feature_names_])
+    only = Aligner(**aligner.get_params(deep=False))
+    only.take(replace(aligner.model_, weights=weights), {})
+    return only
+
+
+def uniform(utterance: Utterance) -> Alignment:
+    """All phones, silences too, equally long."""
+    reference = utterance.reference
+    if reference is None or reference.duration is None:
+        raise ValueError(f"{utterance.id} has no reference")
+    n = len(reference.labels)
+    return Alignment.from_starts(np.arange(n) * reference.duration / n, reference.labels, reference.duration)
+
+
+def references(corpus: Iterable[Utterance]) -> dict[str, Alignment]:
+    return {u.id: u.reference for u in corpus if u.reference is not None}
+
+
+def kept(path: Path | None, work: Callable[[], Predictions]) -> Predictions:
+    """``work()``, or what an earlier run left in ``path``."""
+    if path is not None and path.exists():
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        return {
+            system: {
+                name: Alignment.from_starts(a["starts"], a["labels"], a["duration"]) for name, a in by.items()
+            }
+            for system, by in stored.items()
+        }
+    found = work()
+    if path is not None:
+        plain = {
+            system: {
+                name: {"starts": list(a.starts), "labels": list(a.labels), "duration": a.duration}
+                for name, a in by.items()
+            }
+            for system, by in found.items()
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(plain), encoding="utf-8")
+    return found
+
+
+def pooled(runs: Sequence[tuple[Corpus, Predictions]]) -> dict[str, AlignmentEvaluation]:
+    """One evaluation per system over all runs; utterances that several runs test count once for each."""
+    truth = {f"{i}/{name}": a for i, (test, _) in enumerate(runs) for name, a in references(test).items()}
+    return {
+        system: evaluate_alignments(
+            truth, {f"{i}/{name}": a for i, (_, p) in enumerate(runs) for name, a in p[system].items()}
+        )
+        for system in runs[0][1]
+    }
+
+
+def print_table(title: str, evaluations: Mapping[str, AlignmentEvaluation]) -> None:
+    """Percentages within 10 .. 100 ms, true and by whole frames, and errors in ms."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("system", overflow="fold")
+    first = next(iter(evaluations.values()))
+    for ms in first.tolerances_ms:
+        table.add_column(f"≤{ms:g}", justify="right")
+    for name in ("frames ≤10", "≤20", "≤30", "≤40", "mean", "median", "bias", "n"):
+        table.add_column(name, justify="right")
+    for system, e in evaluations.items():
+        cells = [f"{100 * share.value:.1f}" for share in e.within.values()]
+        cells += [f"{100 * e.within_frames[ms].value:.1f}" for ms in (10.0, 20.0, 30.0, 40.0)]
+        cells += [f"{e.mean_ms.value:.1f}", f"{e.median_ms.value:.1f}", f"{e.bias_ms.value:+.1f}"]
+        table.add_row(system, *cells, f"{e.n_boundaries:,}")
+    Console(width=150).print(table)
+
+
+def print_differences(best: str, evaluations: Mapping[str, AlignmentEvaluation]) -> None:
+    """``best`` minus every other system, where both were scored; paired 95% intervals over utterances."""
+    table = Table(title=f"{best} minus ...: points, paired 95% interval", title_justify="left")
+    table.add_column("system", overflow="fold")
+    for ms in (10, 20, 30, 40):
+        table.add_column(f"≤{ms}", justify="right")
+    table.add_column("n", justify="right")
+    for system, e in evaluations.items():
+        if system == best:
+            continue
+        c = compare(evaluations[best], e)
+        points = [c.within[float(ms)] for ms in (10, 20, 30, 40)]
+        cells = [f"{100 * d.value:+.1f} ({100 * d.low:+.1f} to {100 * d.high:+.1f})" for d in points]
+        table.add_row(system, *cells, f"{c.a.n_boundaries:,}")
+    Console(width=150).print(table)

@@ -1,0 +1,198 @@
+"""Forced alignment: percentage of boundaries within 10, 20, 30, 40 ms, for every way to learn, in one run.
+
+    python benchmarks/alignment.py                       # synthetic speech, and voxangeles where it is found
+    python benchmarks/alignment.py --voxangeles FOLDER   # 40 languages: 28 to train on, 4 held out, 8 to test
+    python benchmarks/alignment.py --timit FOLDER        # Table 1 of McAllester, Hazan and Keshet (2010)
+
+voxangeles: the languages are shuffled once and dealt into five groups of 8. Seed s tests group s, holds out
+the next 4 languages (they stop the training and choose eps), and learns from the other 28: four fifths of
+the words for the classifiers, one for the weights. Every word is thus tested once, by a model that has
+never heard its language. The phones are given. The output of the Montreal Forced Aligner that comes with
+the corpus is scored on the same boundaries, where it has the same number of phones.
+
+synthetic: each voice of the synthetic corpus by a model of the other three, for every seed.
+
+TIMIT: 1500 / 1796 / 100 training utterances, drawn by the seed, for classifier, weights and hold-out; 1344
+test utterances; no SA sentences; 61 phones folded to 39. First as published (seven features, 10 ms frames,
+kernel classifier, w = 0, eps = 1.1), then the systems of the other tables.
+
+``--keep FOLDER`` stores predictions, so that an interrupted run goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from _alignment import (
+    DIRECT,
+    Predictions,
+    aligned,
+    kept,
+    pooled,
+    print_differences,
+    print_table,
+    references,
+    run_systems,
+    small_corpus_aligner,
+)
+from _common import DATA
+from trellis.speech import Aligner, Alignment, Corpus, synthetic_corpus
+from trellis.speech.evaluation import AlignmentEvaluation, evaluate_alignments
+from trellis.speech.synthetic import VOICES
+
+GOAL = {10.0: 62.0, 20.0: 77.0, 30.0: 85.0, 40.0: 89.0}  # voxangeles, per cent
+TEST, DEVELOPMENT = 8, 4  # languages
+TIMIT_PARTS = {"classifier": 1500, "weights": 1796, "holdout": 100}
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("--voxangeles", type=Path, help="folder with audited/ and mfa/")
+    options.add_argument("--timit", type=Path, help="folder with TRAIN/ and TEST/")
+    options.add_argument("--synthetic", action="store_true", help="only what is named; this names synthetic")
+    options.add_argument("--seeds", type=int, default=5)
+    options.add_argument("--keep", type=Path, help="folder for predictions")
+    options.add_argument("--jobs", type=int, default=1, help="threads")
+    options.add_argument("--quick", action="store_true", help="one seed")
+    given = options.parse_args()
+    if given.quick:
+        given.seeds = 1
+    named = given.synthetic or given.voxangeles or given.timit
+    if given.synthetic or not named:
+        synthetic(given.seeds, given.keep, given.jobs)
+    if given.voxangeles or not named:
+        voxangeles(given.voxangeles or DATA / "voxangeles", given.seeds, given.keep, given.jobs)
+    if given.timit or not named:
+        timit(given.timit, given.seeds, given.keep, given.jobs)
+
+
+def there(folder: Path | None, name: str, option: str) -> bool:
+    if folder is None or not folder.is_dir():
+        print(f"{name}: not measured, it is not there; name its folder by {option}")
+        return False
+    return True
+
+
+def synthetic(seeds: int, keep: Path | None, jobs: int) -> None:
+    runs = []
+    for seed in range(seeds):
+        for voice in VOICES:
+            train, test = (synthetic_corpus(v) for v in ([v for v in VOICES if v != voice], [voice]))
+
+            make = partial(small_corpus_aligner, fold="none", random_state=seed, n_jobs=jobs)
+            runs.append(
+                (test, timed(f"synthetic, {voice} by the others, seed {seed}", keep, make, train, test))
+            )
+    evaluations = pooled(runs)
+    print_table(f"synthetic speech, unheard voice, {seeds} seeds", evaluations)
+    print_differences(DIRECT, evaluations)
+
+
+def voxangeles(folder: Path, seeds: int, keep: Path | None, jobs: int) -> None:
+    if not there(folder / "audited", "voxangeles", "--voxangeles"):
+        return
+    corpus = Corpus.textgrids(folder / "audited")
+    runs = []
+    for seed in range(min(seeds, len(corpus.groups) // TEST)):
+        train, held_out, test = languages(corpus.groups, seed)
+        split = weights_split(corpus.in_groups(train), corpus.in_groups(held_out), seed)
+        make = partial(small_corpus_aligner, split=split, random_state=seed, n_jobs=jobs)
+        chosen = corpus.in_groups({*train, *held_out}), corpus.in_groups(test)
+        found = timed(f"voxangeles, seed {seed}, {len(chosen[1])} words", keep, make, *chosen)
+        print_table(f"seed {seed}: {' '.join(test)}", pooled([(chosen[1], found)]))
+        runs.append((chosen[1], found))
+    evaluations = pooled(runs)
+    evaluations["Montreal Forced Aligner"] = forced(folder / "mfa", [test for test, _ in runs])
+    print_table(f"voxangeles, languages never heard, {len(runs)} seeds", evaluations)
+    print_differences(DIRECT, evaluations)
+    for ms, goal in GOAL.items():
+        share = 100 * evaluations[DIRECT].within[ms].value
+        print(f"within {ms:g} ms: {share:.1f} %, goal {goal:g} %: {'met' if share >= goal else 'missed'}")
+
+
+def languages(groups: Sequence[str], seed: int) -> tuple[list[str], list[str], list[str]]:
+    """Training, held-out and test languages."""
+    order = np.roll(np.random.default_rng(1).permutation(sorted(groups)), -TEST * seed).tolist()
+    return order[TEST + DEVELOPMENT :], order[TEST : TEST + DEVELOPMENT], order[:TEST]
+
+
+def weights_split(train: Corpus, held_out: Corpus, seed: int) -> dict[str, list[str]]:
+    """Four fifths of the words for the classifiers, one fifth for the weights, other languages held out."""
+    ids = np.random.default_rng(seed).permutation([u.id for u in train]).tolist()
+    cut = round(0.8 * len(ids))
+    return {"classifier": ids[:cut], "weights": ids[cut:], "holdout": [u.id for u in held_out]}
+
+
+def forced(folder: Path, tests: Sequence[Corpus]) -> AlignmentEvaluation:
+    """The Montreal Forced Aligner's output for the test utterances, named as in :func:`_alignment.pooled`."""
+    truth = {f"{i}/{n}": a for i, test in enumerate(tests) for n, a in references(test).items()}
+    theirs = {
+        name: Alignment.read(folder / f"{name.split('/', 1)[1]}.TextGrid")
+        for name in truth
+        if (folder / f"{name.split('/', 1)[1]}.TextGrid").exists()
+    }
+    return evaluate_alignments(truth, theirs)
+
+
+def timit(folder: Path | None, seeds: int, keep: Path | None, jobs: int) -> None:
+    if not there(folder, "TIMIT", "--timit"):
+        return
+    assert folder is not None
+    train, test = Corpus.timit(folder, "train"), Corpus.timit(folder, "test")
+    print(f"TIMIT: {len(train)} training and {len(test)} test utterances")
+    runs = []
+    for seed in range(seeds):
+        split = timit_split([u.id for u in train], seed)
+
+        make = partial(Aligner, fold="timit39", split=split, random_state=seed, n_jobs=jobs)
+        published = partial(as_published, make, train, test)
+        found = dict(kept(keep and keep / f"timit-published-{seed}.json", published))
+        found |= timed(f"TIMIT, seed {seed}", keep, make, train, test)
+        runs.append((test, found))
+    evaluations = pooled(runs)
+    print_table(f"TIMIT, {len(test)} test utterances, {seeds} seeds", evaluations)
+    print_differences(DIRECT, evaluations)
+
+
+def as_published(make: Callable[..., Aligner], train: Corpus, test: Corpus) -> Predictions:
+    paper = {"features": "paper", "classifier": "passive_aggressive", "refine": False}
+    prepared = make(**paper).prepare(train)
+    asked = {"epsilon": 1.1, "start": "zero", **paper}
+    return {
+        f"as published, {loss}": aligned(make(loss=loss, **asked).fit(prepared), test)
+        for loss in ("tau_alignment", "tau_insensitive")
+    }
+
+
+def timit_split(ids: Sequence[str], seed: int) -> dict[str, list[str]]:
+    """The sizes of the paper, or their proportions where fewer utterances are there."""
+    order = np.random.default_rng(seed).permutation(list(ids)).tolist()
+    sizes = np.array(list(TIMIT_PARTS.values()))
+    if len(order) < sizes.sum():
+        sizes = np.maximum(1, sizes * len(order) // sizes.sum())
+    ends = np.cumsum(sizes)
+    parts = (order[end - size : end] for size, end in zip(sizes, ends, strict=True))
+    return dict(zip(TIMIT_PARTS, parts, strict=True))
+
+
+def timed(
+    name: str, keep: Path | None, make: Callable[..., Aligner], train: Corpus, test: Corpus
+) -> Predictions:
+    print(name, flush=True)
+    began = time.perf_counter()
+    file = "".join(c if c.isalnum() else "-" for c in name) + ".json"
+    found = kept(keep and keep / file, lambda: run_systems(make, train, test))
+    print(f"  {time.perf_counter() - began:.0f} s", flush=True)
+    return found
+
+
+if __name__ == "__main__":
+    main()
