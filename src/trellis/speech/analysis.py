@@ -4,7 +4,8 @@ flags.
 Flags are sentences about what looks wrong; nothing implausible passes in silence:
 
 * what the sound itself shows (silent, clipped);
-* a phone that is longer than any of its class in training, or longer than ``MANY_SECONDS``;
+* a phone as long as the model allows (half as long again as any in training), or longer than
+  ``MANY_SECONDS``;
 * a score more than ``FAR_BELOW`` standard deviations below that of utterances that the classifiers had not
   seen: the transcript may be wrong;
 * a recording so long for its phones that their longest lengths had to be stretched.
@@ -34,7 +35,7 @@ from trellis.speech.windows import Rows
 
 MANY_SECONDS = 1.0
 FAR_BELOW = 5.0
-LONG = 60.0  # seconds: longer recordings are cut at anchors first
+LONG = 20.0  # seconds: longer recordings are cut at anchors first
 LARGEST_GAP = 50.0  # nats
 
 
@@ -158,15 +159,15 @@ def _flags(model: AlignmentModel, found: Segments, lattice: Lattice, n_frames: i
     labels = [lattice.labels[i] for i in found.nodes]
     seconds = np.diff(found.starts, append=float(n_frames)) * acoustics.step
     kinds = acoustics.phones.encode(labels).kinds
-    longest = acoustics.durations.longest[kinds] / SLACK
+    longest = acoustics.durations.longest[kinds]
     flags = []
     if found.stretched:
         flags.append("the recording is very long for its phones; the transcript may lack speech or silence")
-    for k in np.flatnonzero((seconds > longest) | (seconds > MANY_SECONDS)):
+    for k in np.flatnonzero((seconds > longest - 1.5 * acoustics.step) | (seconds > MANY_SECONDS)):
         if not is_silence(labels[k]):
             flags.append(
                 f"phone {k + 1} ({labels[k]!r} at {found.starts[k] * acoustics.step:.2f} s) is "
-                f"{seconds[k]:.2f} s long; the longest in training was at most {longest[k]:.2f} s"
+                f"{seconds[k]:.2f} s long; in training none was longer than {longest[k] / SLACK:.2f} s"
             )
     below = (model.score_mean - found.score) / max(model.score_deviation, 1e-12)
     if below > FAR_BELOW:

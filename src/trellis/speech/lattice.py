@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.data.sequences import IntArray
 from trellis.errors import DataError
 from trellis.scores.segment_graph import BEGIN
 from trellis.speech.silence import SILENCE, is_silence
@@ -56,12 +58,17 @@ class Lattice:
         """Whether there is only one way through."""
         return all(before == (i - 1,) for i, before in enumerate(self.predecessors))
 
+    @cached_property
+    def depth(self) -> IntArray:
+        """The number of phones on the shortest path from the beginning up to each node, (P,)."""
+        count: list[int] = []
+        for before in self.predecessors:
+            count.append(1 + min(0 if p == BEGIN else count[p] for p in before))
+        return np.array(count, dtype=np.int64)
+
     def fewest(self) -> int:
         """The number of phones on the shortest path."""
-        count = np.zeros(self.n_nodes, dtype=np.int64)
-        for i, before in enumerate(self.predecessors):
-            count[i] = 1 + min((0 if p == BEGIN else count[p]) for p in before)
-        return int(count[self.final].min())
+        return int(self.depth[self.final].min())
 
     def beginnings(self) -> list[int]:
         """The nodes that may begin."""

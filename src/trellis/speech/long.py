@@ -28,17 +28,18 @@ import numpy as np
 from trellis.data.sequences import IntArray
 from trellis.errors import InfeasibleError, UnsupportedError
 from trellis.scores.parts import FloatArray
-from trellis.speech.analysis import Segments, align_frames
+from trellis.speech.analysis import LONG, Segments, align_frames
 from trellis.speech.lattice import Lattice
 from trellis.speech.long_kernels import frame_trace, frame_viterbi
 from trellis.speech.model import AlignmentModel
 from trellis.speech.silence import is_silence
 from trellis.speech.windows import Rows
 
-LOOK_AHEAD = 40.0  # seconds
+LOOK_AHEAD = 30.0  # seconds
 CHUNK = 12.0
 AROUND = 4.0  # a chunk may end so much earlier or later, where there is silence
 OVERLAP = 2.0
+FASTEST = 25.0  # phones in a second, on average over a search: what lies further ahead is not looked at
 LONGER = 1.0
 MOST_PREDECESSORS = 255  # of a node: moves are stored as bytes
 
@@ -65,7 +66,7 @@ def align_long(
     acoustics = model.acoustics
     if acoustics.classifier is None:
         raise UnsupportedError(
-            "recordings longer than a minute need the frame classifier; train with the feature 'classifier', "
+            f"recordings longer than {LONG:g} s need the frame classifier; train with the feature 'classifier', "
             "or cut the recording"
         )
     evidence = acoustics.confidences(frames)
@@ -114,9 +115,9 @@ def _look_ahead(
     """The best path of frames from ``begin`` on, starting in one of ``heads``."""
     end = min(len(evidence), begin + round(LOOK_AHEAD * per_second))
     complete = end == len(evidence)
-    remaining = lattice.n_nodes - heads[0]
-    expected = remaining * (end - begin) / (len(evidence) - begin)
-    last = lattice.n_nodes if complete else min(lattice.n_nodes, heads[0] + int(4 * expected) + 500)
+    deepest = lattice.depth[heads[0]] + FASTEST * (end - begin) / per_second
+    far = np.flatnonzero(lattice.depth[heads[0] :] > deepest)
+    last = lattice.n_nodes if complete or len(far) == 0 else heads[0] + int(far[0])
     window = lattice.between(heads, None, last)
     befores = window.lattice.predecessors
     if max(len(b) for b in befores) > MOST_PREDECESSORS:
