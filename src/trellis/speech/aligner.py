@@ -53,13 +53,18 @@ Progress = Callable[[str, float], None]
 class Aligner(BaseEstimator):  # type: ignore[misc]
     """``fit`` on utterances with reference alignments, then ``align`` recordings to phones or words.
 
-    ``objective``: "direct", "margin", "log", "perceptron", ... ``loss``: "tau_alignment" (share of
-    boundaries off by more than ``tau_ms``) or "tau_insensitive" (mean excess over it). ``classifier``:
-    "mlp", "linear", "passive_aggressive", "torch", or a record of options. ``features``: "all", "paper" (the
-    seven) or names. ``fold``: classes of phones (:mod:`trellis.speech.phones`) or a dict. ``frames``: other
-    frames than 12 cepstra and energy with derivatives. ``epsilon``: of the direct objective, a number,
-    "holdout" or "decay". ``passes``: at most so many over the utterances. ``split``: fractions or lists of
-    ids for classifier, weights and hold-out. ``refine``: times between frames. ``shortest_ms``: of a phone.
+    * ``objective``: "direct", "margin", "log", "perceptron", ...; ``loss``: "tau_alignment" (the share of
+      boundaries off by more than ``tau_ms``) or "tau_insensitive" (the mean excess over it).
+    * ``classifier``: "mlp", "linear", "passive_aggressive", "torch", or a record of options; ``boundaries``:
+      options of the boundary classifier.
+    * ``features``: "standard", "paper" (the seven), "all", or names (:mod:`trellis.speech.features`).
+    * ``fold``: classes of phones by name (:mod:`trellis.speech.phones`), or a dict.
+    * ``step_ms``, ``frames``: other frames than those that suit the classifier.
+    * ``shortest_ms``: of a phone. ``refine``: times between frames.
+    * ``solver``, ``epsilon`` (of the direct objective: a number, "holdout" or "decay"), ``passes`` (at most
+      so many over the utterances), ``l2``, ``average``, ``start`` ("log" or "zero"): how weights are learnt
+      (:mod:`trellis.speech.training`).
+    * ``split``: fractions or lists of ids for classifiers, weights and hold-out; ``cross_fit``: see above.
 
     After ``fit``: ``weights_`` and ``feature_names_``, ``status_``, ``history_`` (hold-out loss after each
     pass), ``epsilon_``, ``epsilon_losses_``, ``model_``.
@@ -231,8 +236,9 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
         return aligner_from_state(meta, arrays)
 
     def frame_options(self) -> FrameOptions:
-        """``frames`` if given, with ``step_ms``."""
-        return replace(self.frames or FrameOptions(), step_ms=self.step_ms)
+        """``frames`` if given, or those that suit the classifier; with ``step_ms``."""
+        suited = self.frames or classifier_of(self.classifier).frames()
+        return replace(suited, step_ms=self.step_ms)
 
     def objective_record(self) -> Objective:
         """``objective`` with ``epsilon``, unless it came as a record."""

@@ -10,6 +10,10 @@
 The first three return log p(c | x) - ``prior`` log p(c): with prior = 1 a scaled likelihood, in which
 frequent classes have no advantage over rare ones.
 
+A network with a window of frames learns what it needs from the logarithms of the mel channels; on them it
+places about ten boundaries in a hundred better (within 10 ms) than on cepstra with derivatives, which are
+made for kernels on single frames. So each has its own default frames.
+
 The passive-aggressive classifier is exact up to ``EXACT`` frames. Beyond, it works on a Nystroem map of
 ``landmarks`` frames. Either way the answer is f(x) = sum_b k(x, basis_b) coefficients[b], averaged over all
 visits, and that is what is stored. Its distances are between standardised frames (unit variance per column),
@@ -27,11 +31,13 @@ from numpy.typing import NDArray
 
 from trellis.data.sequences import IntArray
 from trellis.errors import DataError, ModelFileError, UnsupportedError
+from trellis.speech.frames import FrameOptions
 from trellis.speech.networks import Network, NetworkOptions, fit_network
 from trellis.speech.passive_aggressive_kernels import feature_pass, kernel_pass
 from trellis.speech.windows import PackedFrames, Rows, windows
 
 EXACT = 4000  # frames: a kernel matrix of 128 MB
+LOG_MEL = FrameOptions(cepstra=0, energy=False, deltas=0, low_hz=50.0, high_hz=7600.0)
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
 
@@ -49,6 +55,9 @@ class ClassifierOptions(Protocol):
     @property
     def name(self) -> str: ...
 
+    def frames(self) -> FrameOptions:
+        """The frames that suit this classifier, unless others are asked for."""
+
     def fit(
         self, frames: Sequence[Rows], codes: Sequence[IntArray], n_classes: int, step_ms: float, seed: int
     ) -> FrameClassifier: ...
@@ -62,6 +71,9 @@ class NetworkClassifier:
     context_ms: float = 50.0
     prior: float = 1.0
     network: NetworkOptions = field(default_factory=NetworkOptions)
+
+    def frames(self) -> FrameOptions:
+        return LOG_MEL
 
     def fit(
         self, frames: Sequence[Rows], codes: Sequence[IntArray], n_classes: int, step_ms: float, seed: int
@@ -93,6 +105,9 @@ class PassiveAggressiveClassifier:
     landmarks: int = 800
     max_frames: int = 200_000
     name = "passive_aggressive"
+
+    def frames(self) -> FrameOptions:
+        return FrameOptions()
 
     def fit(
         self, frames: Sequence[Rows], codes: Sequence[IntArray], n_classes: int, step_ms: float, seed: int

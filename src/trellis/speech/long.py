@@ -66,8 +66,8 @@ def align_long(
     acoustics = model.acoustics
     if acoustics.classifier is None:
         raise UnsupportedError(
-            f"recordings longer than {LONG:g} s need the frame classifier; train with the feature 'classifier', "
-            "or cut the recording"
+            f"recordings longer than {LONG:g} s need the frame classifier; train with the feature "
+            "'classifier', or cut the recording"
         )
     evidence = acoustics.confidences(frames)
     codes = acoustics.phones.encode(lattice.labels, source).codes
