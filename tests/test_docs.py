@@ -16,6 +16,7 @@ PAGES = [
         for name in (
             "guide.md",
             "align-command.md",
+            "aligner.md",
             "alignment-model.md",
             "kalman.md",
             "label-bias.md",

@@ -104,7 +104,8 @@ def learn_weights(
     found = {
         eps: _learn(train, holdout, options, first, eps, on_pass) for eps in sorted(objective.candidates)
     }
-    losses = {eps: min(s.history["holdout_loss"]) for eps, s in found.items()}
+    judge = SegmentProblem(holdout, objective, options.loss, n_jobs=options.n_jobs)
+    losses = {eps: float(np.mean(judge.task_losses(s.weights))) for eps, s in found.items()}
     best = min(losses, key=lambda eps: (losses[eps], eps))
     return Learnt(found[best], best, losses)
 
