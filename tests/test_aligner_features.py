@@ -207,8 +207,10 @@ def test_phone_set() -> None:
     assert not np.array_equal(encoded.descriptors[0], encoded.descriptors[1])
     again = PhoneSet.from_json(phones.to_json())
     np.testing.assert_array_equal(again.encode(["b"]).descriptors, phones.encode(["b"]).descriptors)
-    with pytest.raises(DataError, match=r"new\.wav: the model does not know the phones 'm' '7'"):
-        phones.encode(["m", "a", "7"], "new.wav")
+    with pytest.raises(DataError, match=r"new\.wav: the model does not know the phones '\?' '7'"):
+        phones.encode(["?", "a", "7"], "new.wav")
+    assert phones.stand_in("i̥") == phones.classes[phones.encode(["a"]).codes[0]]  # voiceless: the one vowel
+    assert phones.stand_in("a") is None
     timit = PhoneSet.of(["h#", "tcl", "t", "aa"], "timit39")
     closure, silence = timit.encode(["tcl"]), timit.encode(["h#"])
     assert closure.codes == silence.codes

@@ -249,6 +249,8 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
     def _fit_options(self) -> FitOptions:
         objective = self.objective_record()
         solver_name(objective, self.solver)
+        if self.start not in ("log", "zero"):
+            raise DataError(f"start={self.start!r}; give 'log' or 'zero'")
         if not self.tau_ms >= 0 or not self.passes >= 1 or self.cross_fit < 0 or self.cross_fit == 1:
             raise DataError(
                 f"tau_ms={self.tau_ms}, passes={self.passes}, cross_fit={self.cross_fit}: tau_ms must not be "

@@ -4,6 +4,7 @@ flags.
 Flags are sentences about what looks wrong; nothing implausible passes in silence:
 
 * what the sound itself shows (silent, clipped);
+* a phone for whose class, which training lacked, another stood in;
 * a phone as long as the model allows (half as long again as any in training), or longer than
   ``MANY_SECONDS``;
 * a score more than ``FAR_BELOW`` standard deviations below that of utterances that the classifiers had not
@@ -35,7 +36,7 @@ from trellis.speech.windows import Rows
 
 MANY_SECONDS = 1.0
 FAR_BELOW = 5.0
-LONG = 20.0  # seconds: longer recordings are cut at anchors first
+LONG = 15.0  # seconds: longer recordings are cut at anchors first
 LARGEST_GAP = 50.0  # nats
 
 
@@ -161,6 +162,10 @@ def _flags(model: AlignmentModel, found: Segments, lattice: Lattice, n_frames: i
     kinds = acoustics.phones.encode(labels).kinds
     longest = acoustics.durations.longest[kinds]
     flags = []
+    for label in dict.fromkeys(labels):
+        other = acoustics.phones.stand_in(label)
+        if other is not None:
+            flags.append(f"training had nothing like {label!r}; the class {other!r} stood in for it")
     if found.stretched:
         flags.append("the recording is very long for its phones; the transcript may lack speech or silence")
     for k in np.flatnonzero((seconds > longest - 1.5 * acoustics.step) | (seconds > MANY_SECONDS)):

@@ -10,9 +10,9 @@
 The first three return log p(c | x) - ``prior`` log p(c): with prior = 1 a scaled likelihood, in which
 frequent classes have no advantage over rare ones.
 
-A network with a window of frames learns what it needs from the logarithms of the mel channels; on them it
-places about ten boundaries in a hundred better (within 10 ms) than on cepstra with derivatives, which are
-made for kernels on single frames. So each has its own default frames.
+A network with a window of frames learns what it needs from the logarithms of the mel channels, and does
+better on them than on cepstra with derivatives, which are made for kernels on single frames. So each has its
+own default frames.
 
 The passive-aggressive classifier is exact up to ``EXACT`` frames. Beyond, it works on a Nystroem map of
 ``landmarks`` frames. Either way the answer is f(x) = sum_b k(x, basis_b) coefficients[b], averaged over all

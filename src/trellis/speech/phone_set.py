@@ -6,6 +6,9 @@ class. Frame classifiers tell classes apart. The *descriptor* of a phone is its 
 and, where the fold knows about articulation, its articulatory features: the boundary classifier sees more
 than the class. Durations are kept per class, apart for phones marked as long, and apart for silences
 (TIMIT's 39 classes put closures and silence into one).
+
+A phone whose class training lacked is an error. Where the fold knows about articulation, the class with the
+most similar one stands in for it instead (:meth:`PhoneSet.stand_in`), and the alignment says so in a flag.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from numpy.typing import NDArray
 
 from trellis.data.sequences import IntArray
 from trellis.errors import DataError, ModelFileError
+from trellis.scores.parts import FloatArray
 from trellis.speech.phones import FEATURE_NAMES, Folding, articulatory_features, guess_alphabet
 from trellis.speech.silence import SILENCE, is_silence
 from trellis.speech.windows import Rows
@@ -41,11 +45,13 @@ class EncodedPhones:
 
 @dataclass(frozen=True, eq=False)
 class PhoneSet:
-    """``classes`` in the order of their codes; ``alphabet`` in which the labels are written."""
+    """``classes`` in the order of their codes; ``alphabet`` in which the labels are written; ``centroids``:
+    (C, F), the mean articulatory features of the labels of each class, where the fold knows them."""
 
     fold: Fold
     classes: tuple[str, ...]
     alphabet: str = "ipa"
+    centroids: FloatArray | None = None
 
     @classmethod
     def of(cls, labels: Iterable[str], fold: Fold) -> PhoneSet:
@@ -53,7 +59,14 @@ class PhoneSet:
         found = list(dict.fromkeys(labels))
         alphabet = guess_alphabet(found)
         class_of = _folding(fold, alphabet)
-        return cls(fold, tuple(sorted({class_of(label) for label in found})), alphabet)
+        members: dict[str, list[str]] = {}
+        for label in found:
+            members.setdefault(class_of(label), []).append(label)
+        classes = tuple(sorted(members))
+        if fold not in ARTICULATED:
+            return cls(fold, classes, alphabet)
+        rows = [np.mean([articulatory_features(x, alphabet) for x in members[c]], axis=0) for c in classes]
+        return cls(fold, classes, alphabet, np.array(rows))
 
     @property
     def has_silence(self) -> bool:
@@ -61,7 +74,7 @@ class PhoneSet:
 
     @property
     def articulated(self) -> bool:
-        return self.fold in ARTICULATED if isinstance(self.fold, str) else False
+        return self.centroids is not None
 
     @property
     def n_descriptors(self) -> int:
@@ -99,8 +112,18 @@ class PhoneSet:
         """Code, kind and descriptor of the labels that have been met."""
         return {}
 
+    def stand_in(self, label: str) -> str | None:
+        """The known class that stands in for that of ``label``, which training lacked; None if it did not."""
+        name = _folding(self.fold, self.alphabet)(label)
+        if name in self._code_of or self.centroids is None:
+            return None
+        distance = np.abs(self.centroids - articulatory_features(label, self.alphabet)).sum(axis=1)
+        distance[[c in ("silence", SILENCE) for c in self.classes]] = np.inf
+        return self.classes[int(np.argmin(distance))]
+
     def _row(self, label: str) -> tuple[int, int, Rows]:
-        code = self._code_of[_folding(self.fold, self.alphabet)(label)]
+        name = self.stand_in(label) or _folding(self.fold, self.alphabet)(label)
+        code = self._code_of[name]
         descriptor = np.zeros(self.n_descriptors, dtype=np.float32)
         descriptor[code] = 1.0
         kind = 0
@@ -122,14 +145,23 @@ class PhoneSet:
 
     def to_json(self) -> dict[str, Any]:
         fold = self.fold if isinstance(self.fold, str) else dict(self.fold)
-        return {"fold": fold, "classes": list(self.classes), "alphabet": self.alphabet}
+        centroids = None if self.centroids is None else self.centroids.tolist()
+        return {
+            "fold": fold,
+            "classes": list(self.classes),
+            "alphabet": self.alphabet,
+            "centroids": centroids,
+        }
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> PhoneSet:
         classes = tuple(stored["classes"])
         if not classes or len(set(classes)) < len(classes) or not all(isinstance(n, str) for n in classes):
             raise ModelFileError("the phone classes of the model are not different names")
-        phones = cls(stored["fold"], classes, stored["alphabet"])
+        centroids = None if stored["centroids"] is None else np.array(stored["centroids"], dtype=np.float64)
+        if centroids is not None and centroids.shape != (len(classes), len(FEATURE_NAMES)):
+            raise ModelFileError("the articulatory features of the model do not fit its phone classes")
+        phones = cls(stored["fold"], classes, stored["alphabet"], centroids)
         _folding(phones.fold, phones.alphabet)
         return phones
 

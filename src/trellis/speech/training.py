@@ -16,8 +16,7 @@ itself and the smallest hold-out loss wins (the smaller eps among equals).
 The loss itself is not convex, and from w = 0, where the paper starts, its first steps are those of a
 perceptron, whose mark stays. So the direct objective (and ramp) starts where the log-likelihood is largest
 (``start="log"``); there, eps is in nats per boundary, and about 1 is a good choice. ``start="zero"`` is the
-paper's. On isolated words of unseen languages (docs/alignment-results.md) the former is ahead by six
-boundaries in a hundred at 10 ms.
+paper's.
 """
 
 from __future__ import annotations
