@@ -7,8 +7,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
@@ -118,11 +119,16 @@ class LinearChainProblem:
     def _log_gradient(self, weights: FloatArray, values: FloatArray) -> FloatArray:
         """The log objective on compact features; the rows of their table are filled and emptied once."""
         data, rows, w = self._compact, self.layout.rows, self.layout.views(weights)
-        table = np.empty((len(data.bounds) - 1, int(lanes(self.layout.n_labels))))
+        shape = (len(data.bounds) - 1, int(lanes(self.layout.n_labels)))
+        table = self._kept("table", lambda: np.empty(shape))
         fill_table(data.bounds, data.members, rows, w, table)
 
         def shard(first: int, last: int) -> tuple[FloatArray, FloatArray]:
-            gradient, table_g = np.zeros(self.dimension), np.zeros_like(table)
+            gradient, table_g = self._kept(
+                ("sums", first, last), lambda: (np.empty(self.dimension), np.empty(shape))
+            )
+            gradient.fill(0.0)
+            table_g.fill(0.0)
             g, work = self.layout.views(gradient), self._kept_log_work(first, last)
             log_gradient(data, table, w, self.penalties, self.task, first, last, work, table_g, g, values)
             return gradient, table_g
@@ -132,7 +138,7 @@ class LinearChainProblem:
             gradient += other
             table_g += other_table
         empty_table(data.bounds, data.members, rows, table_g, self.layout.views(gradient))
-        return gradient
+        return gradient.copy()  # the sums are scratch
 
     @cached_property
     def _compact(self) -> Compact:
@@ -143,23 +149,25 @@ class LinearChainProblem:
         return cast(Work, new_work(longest, self.layout.n_labels, self.layout.n_edge > 0))
 
     @cached_property
-    def _scratch(self) -> dict[tuple[int, int], Any]:
-        """Scratch of each shard, kept from call to call: fresh memory of a long sequence costs as much as
-        the work on it.
-        """
+    def _scratch(self) -> dict[Any, Any]:
         return {}
 
+    def _kept(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Scratch that lives from call to call: fresh memory costs page faults, as much time as the work on
+        it.
+        """
+        if key not in self._scratch:
+            self._scratch[key] = make()
+        return self._scratch[key]
+
     def _kept_work(self, first: int, last: int) -> Work:
-        if (first, last) not in self._scratch:
-            self._scratch[first, last] = self._work(first, last)
-        return cast(Work, self._scratch[first, last])
+        return cast(Work, self._kept((first, last), lambda: self._work(first, last)))
 
     def _kept_log_work(self, first: int, last: int) -> LogWork:
-        if (first, last) not in self._scratch:
-            longest = int(np.diff(self.design.offsets[first : last + 1]).max(initial=0))
-            plain = not self.task.ambiguous.any() and bool((self.task.weight == 1.0).all())
-            self._scratch[first, last] = log_work(longest, self.layout.n_labels, not plain)
-        return cast(LogWork, self._scratch[first, last])
+        longest = int(np.diff(self.design.offsets[first : last + 1]).max(initial=0))
+        plain = not self.task.ambiguous.any() and bool((self.task.weight == 1.0).all())
+        make = partial(log_work, longest, self.layout.n_labels, not plain)
+        return cast(LogWork, self._kept((first, last), make))
 
     def example_planes(self, weights: FloatArray) -> tuple[FloatArray, csr_array]:
         n, steps = self.n_examples, int(self.design.offsets[-1])
