@@ -215,7 +215,8 @@ def test_torch_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_torch_network_learns() -> None:
     pytest.importorskip("torch")
     rows, codes = blobs(600)
-    options = NetworkClassifier("torch", network=NetworkOptions(hidden=(16, 16), epochs=20, torch=True))
+    network = NetworkOptions(hidden=(16, 16), epochs=20, rate=1e-2, batch=64, torch=True)
+    options = NetworkClassifier("torch", context_ms=0.0, network=network)
     fitted = options.fit([rows], [codes], 3, 10.0, 0)
     again = options.fit([rows], [codes], 3, 10.0, 0)
     np.testing.assert_allclose(again.confidences(rows), fitted.confidences(rows), rtol=1e-4, atol=1e-4)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ BLOCK = 16384  # rows that exist at a time while training
 UNSEEN = -12.0  # logit of a class without training rows: a probability of about 1e-5
 
 Gather = Callable[[IntArray], Rows]
+_ONE_AT_A_TIME = Lock()
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,20 @@ def _torch_epochs(rows: Gather, targets: IntArray, seen: IntArray, options: Netw
         raise MissingExtraError(
             "classifier='torch' needs PyTorch, which is missing; run: pip install 'trellis-learn[torch]'"
         ) from error
+    # PyTorch's random numbers and threads belong to the process: one training at a time, on one thread, is
+    # what makes it reproducible.
+    with _ONE_AT_A_TIME:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield from _torch_training(torch, rows, targets, seen, options, seed)
+        finally:
+            torch.set_num_threads(threads)
+
+
+def _torch_training(
+    torch: Any, rows: Gather, targets: IntArray, seen: IntArray, options: NetworkOptions, seed: int
+) -> Any:
     rng = np.random.default_rng(seed)
     torch.manual_seed(seed)
     codes = torch.from_numpy(np.searchsorted(seen, targets))
@@ -161,8 +177,7 @@ def _torch_epochs(rows: Gather, targets: IntArray, seen: IntArray, options: Netw
         for block in _blocks(len(targets), rng):
             values, wanted = torch.from_numpy(rows(block)), codes[torch.from_numpy(block)]
             for i in range(0, len(block), options.batch):
-                out = model(values[i : i + options.batch])
-                goal = wanted[i : i + options.batch]
+                out, goal = model(values[i : i + options.batch]), wanted[i : i + options.batch]
                 loss = loss_of(out[:, 0], goal.float()) if binary else loss_of(out, goal)
                 optimiser.zero_grad()
                 loss.backward()
