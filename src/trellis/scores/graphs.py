@@ -1,0 +1,174 @@
+"""Part scores of one graph: nodes with labels, edges between them, and factors over more nodes.
+
+A labelling y of N nodes with K labels scores
+
+    score(y) = sum_i unary[i, y_i] + sum_e pairwise[e, y_a, y_b] + sum_f table_f[y of the nodes of f]
+
+with edge e = (a, b). ``-inf`` forbids: a label of a node (so nodes may have fewer than K labels), a pair, or an
+entry of a factor. The formula is taken at its word: isolated nodes, several components and no edges at all
+are normal; edges that join the same nodes add up; an edge from a node to itself scores pairwise[e, y_a,
+y_a], its diagonal. Indicators, marginals and gradients have the shapes of the scores they belong to, and are
+:class:`GraphParts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trellis.errors import DataError
+from trellis.scores.parts import FloatArray
+
+IntArray = NDArray[np.int64]
+Labels = NDArray[np.int32]
+
+
+class HigherOrder(NamedTuple):
+    """Scores over three or more nodes (or fewer): ``table`` has an axis of length K for each of ``nodes``."""
+
+    nodes: tuple[int, ...]
+    table: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class GraphScores:
+    """``unary`` (N, K), ``edges`` (E, 2), ``pairwise`` (E, K, K), ``factors``; build it with :meth:`of`."""
+
+    unary: FloatArray
+    edges: IntArray
+    pairwise: FloatArray
+    factors: tuple[HigherOrder, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        unary: ArrayLike,
+        edges: ArrayLike = (),
+        pairwise: ArrayLike | None = None,
+        factors: Iterable[HigherOrder | tuple[Any, Any]] = (),
+    ) -> GraphScores:
+        """Check shapes and values; ``pairwise`` may be one table (K, K) for all edges."""
+        u = _floats("unary scores", unary)
+        if u.ndim != 2 or u.shape[1] == 0:
+            raise DataError(f"unary scores have shape {u.shape}; they must have shape (nodes, labels)")
+        n, k = u.shape
+        e = checked_edges(edges, n)
+        p = np.zeros((len(e), k, k)) if pairwise is None else _floats("pairwise scores", pairwise)
+        if p.shape == (k, k):
+            p = np.ascontiguousarray(np.broadcast_to(p, (len(e), k, k)))
+        if p.shape != (len(e), k, k):
+            raise DataError(
+                f"pairwise scores have shape {p.shape}; for {len(e)} edges and {k} labels they must have "
+                f"shape ({len(e)}, {k}, {k}) or ({k}, {k})"
+            )
+        return cls(u, e, p, tuple(_checked_factor(f, given, n, k) for f, given in enumerate(factors)))
+
+    @property
+    def n_nodes(self) -> int:
+        return int(self.unary.shape[0])
+
+    @property
+    def n_labels(self) -> int:
+        return int(self.unary.shape[1])
+
+    def score(self, labels: ArrayLike) -> float:
+        """The score of a labelling (N,); ``-inf`` where it is forbidden."""
+        y = self._checked(labels)
+        a, b = self.edges.T
+        total = self.unary[np.arange(len(y)), y].sum() + self.pairwise[np.arange(len(a)), y[a], y[b]].sum()
+        return float(total + sum(f.table[tuple(y[list(f.nodes)])] for f in self.factors))
+
+    def of_labels(self, labels: ArrayLike) -> GraphParts:
+        """The indicators of a labelling: ``of_labels(y).dot(self) == score(y)``."""
+        y = self._checked(labels)
+        a, b = self.edges.T
+        unary, pairwise = np.zeros_like(self.unary), np.zeros_like(self.pairwise)
+        unary[np.arange(len(y)), y] = 1.0
+        pairwise[np.arange(len(a)), y[a], y[b]] = 1.0
+        tables = tuple(np.zeros_like(f.table) for f in self.factors)
+        for f, table in zip(self.factors, tables, strict=True):
+            table[tuple(y[list(f.nodes)])] = 1.0
+        return GraphParts(unary, pairwise, tables)
+
+    def plus_cost(self, cost: FloatArray, scale: float = 1.0) -> GraphScores:
+        """With scale * cost (N, K) added to the unaries: a loss that adds up over nodes."""
+        if cost.shape != self.unary.shape:
+            raise DataError(f"costs have shape {cost.shape}; the unary scores have {self.unary.shape}")
+        return replace(self, unary=self.unary + scale * cost)
+
+    def restricted(self, allowed: NDArray[np.bool_]) -> GraphScores:
+        """The same scores with every label outside ``allowed`` (N, K) forbidden."""
+        if allowed.shape != self.unary.shape:
+            raise DataError(f"allowed labels have shape {allowed.shape}; they must have {self.unary.shape}")
+        return replace(self, unary=np.where(allowed, self.unary, -np.inf))
+
+    def _checked(self, labels: ArrayLike) -> IntArray:
+        y = np.asarray(labels, dtype=np.int64)
+        if y.shape != (self.n_nodes,) or (y.size and (y.min() < 0 or y.max() >= self.n_labels)):
+            raise DataError(
+                f"labels of shape {y.shape} for {self.n_nodes} nodes; give one of 0 to {self.n_labels - 1} each"
+            )
+        return y
+
+
+@dataclass(frozen=True, eq=False)
+class GraphParts:
+    """One number for each part of a graph: indicators, marginals, or a gradient."""
+
+    unary: FloatArray
+    pairwise: FloatArray
+    factors: tuple[FloatArray, ...] = ()
+
+    def dot(self, scores: GraphScores) -> float:
+        """Inner product with the scores; a part of weight 0 adds 0 even where its score is ``-inf``."""
+        tables = zip(self.factors, (f.table for f in scores.factors), strict=True)
+        pairs = [(self.unary, scores.unary), (self.pairwise, scores.pairwise), *tables]
+        return float(sum(np.sum(p * np.where(p == 0, 0.0, s)) for p, s in pairs))
+
+    def flat(self) -> FloatArray:
+        """All parts in one vector: unary, pairwise, factors."""
+        return np.concatenate([self.unary.ravel(), self.pairwise.ravel(), *(t.ravel() for t in self.factors)])
+
+    def __sub__(self, other: GraphParts) -> GraphParts:
+        tables = tuple(a - b for a, b in zip(self.factors, other.factors, strict=True))
+        return GraphParts(self.unary - other.unary, self.pairwise - other.pairwise, tables)
+
+
+def checked_edges(edges: ArrayLike, n_nodes: int) -> IntArray:
+    """Edges (E, 2) as whole numbers of nodes that exist."""
+    given = np.asarray(edges)
+    if given.size == 0:
+        return np.zeros((0, 2), dtype=np.int64)
+    if given.ndim != 2 or given.shape[1] != 2 or not np.issubdtype(given.dtype, np.integer):
+        raise DataError(
+            f"edges have shape {given.shape} and type {given.dtype}; they must be whole numbers of shape "
+            "(edges, 2)"
+        )
+    outside = np.flatnonzero(((given < 0) | (given >= n_nodes)).any(axis=1))
+    if outside.size:
+        pair = tuple(given[outside[0]].tolist())
+        raise DataError(f"edge {outside[0]} joins nodes {pair}, and the nodes are 0 to {n_nodes - 1}")
+    return np.ascontiguousarray(given, dtype=np.int64)
+
+
+def _checked_factor(number: int, given: HigherOrder | tuple[Any, Any], n: int, k: int) -> HigherOrder:
+    nodes = tuple(int(i) for i in given[0])
+    table = _floats(f"scores of factor {number}", given[1])
+    if not nodes or len(set(nodes)) != len(nodes) or min(nodes) < 0 or max(nodes) >= n:
+        raise DataError(f"factor {number} is over nodes {nodes}; give different ones of 0 to {n - 1}")
+    if table.shape != (k,) * len(nodes):
+        raise DataError(f"factor {number} has shape {table.shape} and needs {(k,) * len(nodes)}")
+    return HigherOrder(nodes, table)
+
+
+def _floats(name: str, values: Any) -> FloatArray:
+    array = np.ascontiguousarray(values, dtype=np.float64)
+    bad = ~(array < np.inf)  # NaN or +inf
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise DataError(f"{name} contain {array[where]} at {where}; they must be finite or -inf (forbidden)")
+    return array
