@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 from trellis.errors import DataError, UnsupportedError
-from trellis.solvers.inverse_hessian import InverseHessian
+from trellis.solvers.inverse_hessian import FEW, InverseHessian
 from trellis.solvers.line_search import Trial, strong_wolfe
 from trellis.solvers.loop import Solution, minimise
 from trellis.solvers.quasi_newton import LBFGS, OWLQN
@@ -104,8 +104,10 @@ def test_inverse_hessian_is_the_two_loop_recursion(seed: int, n: int, memory: in
     points = rng.normal(size=(memory + 3, n))
     pairs = []
     for new, old in zip(points[1:], points[:-1], strict=True):
-        assert hessian.update(new, old, A @ new, A @ old)
-        assert not hessian.update(new, old, -A @ new, -A @ old)  # negative curvature leaves no trace
+        # negative curvature leaves no trace
+        assert hessian.update(new, old, -A @ new, -A @ old) is None
+        products = hessian.update(new, old, A @ new, A @ old)
+        assert products is not None
         pairs.append((new - old, A @ (new - old)))
     v, out = rng.normal(size=n), np.empty(n)
     q, firsts = v.copy(), []
@@ -119,6 +121,24 @@ def test_inverse_hessian_is_the_two_loop_recursion(seed: int, n: int, memory: in
     np.testing.assert_allclose(out, q, rtol=1e-6, atol=1e-9)
     hessian.times_within(np.arange(n), v, out)
     np.testing.assert_allclose(out, q, rtol=1e-6, atol=1e-9)
+    expected, gradient = np.empty(n), A @ points[-1]
+    hessian.times(gradient, expected)
+    hessian.times(gradient, out, products)
+    np.testing.assert_allclose(out, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_inverse_hessian_is_the_same_on_two_threads() -> None:
+    rng = np.random.default_rng(0)
+    n = 2 * FEW + 7
+    one, two = InverseHessian(3, n, 1), InverseHessian(3, n, 2)
+    curvature, points = rng.random(n) + 0.1, rng.normal(size=(6, n))
+    for new, old in zip(points[1:], points[:-1], strict=True):
+        for hessian in one, two:
+            hessian.update(new, old, curvature * new, curvature * old)
+    a, b = np.empty(n), np.empty(n)
+    one.times(points[0], a)
+    two.times(points[0], b)
+    np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 8), st.integers(1, 5))

@@ -23,6 +23,7 @@ _SOLVERS = {
     "lbfgs": ("LBFGS", "quasi_newton", 1000),
     "owlqn": ("OWLQN", "quasi_newton", 1000),
     "cutting_plane": ("CuttingPlane", "cutting_plane", 1000),
+    "cccp": ("CCCP", "cccp", 100),
     "frank_wolfe": ("FrankWolfe", "frank_wolfe", 500),
     "minibatch": ("MiniBatch", "minibatch", 30),
 }
@@ -41,6 +42,7 @@ _OTHERS = {
 }
 
 if TYPE_CHECKING:
+    from trellis.solvers.cccp import CCCP
     from trellis.solvers.cutting_plane import CuttingPlane
     from trellis.solvers.dc import ArrayDC, DCProblem, DCSolution, minimise_dc
     from trellis.solvers.frank_wolfe import FrankWolfe
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from trellis.solvers.stochastic import SGD, AdaGrad, Adam, Subgradient
 
 __all__ = [
+    "CCCP",
     "LBFGS",
     "OWLQN",
     "SAG",

@@ -72,11 +72,11 @@ class CuttingPlane:
                 "cutting planes need a convex objective such as 'margin'; use solver='adagrad' for this one"
             )
         if self.variant == "one_slack":
-            return _OneSlackRun(problem, weights, self.tol)
+            return OneSlackRun(problem, weights, self.tol)
         return NSlackRun(problem, weights, self.tol)
 
 
-class _Bundle:
+class Bundle:
     """Planes in the rows of one array, with their Gram matrix; slots of idle planes are used again."""
 
     def __init__(self, dimension: int) -> None:
@@ -97,6 +97,13 @@ class _Bundle:
         self._gram[: self._size, slot] = products
         self._offsets[slot] = offset
         self._idle[slot] = 0
+
+    def tilt(self, direction: FloatArray) -> None:
+        """Add a linear function to what the planes bound from below, its old bound by 0 included."""
+        self.add(np.zeros_like(direction), 0.0)
+        gradients = self._gradients[: self._size]
+        gradients += direction
+        self._gram[: self._size, : self._size] = gradients @ gradients.T
 
     def minimise(self, l2: float) -> tuple[FloatArray, float]:
         """The minimiser of the model, and the dual value there."""
@@ -121,12 +128,16 @@ class _Bundle:
         return self._size - 1
 
 
-class _OneSlackRun:
-    def __init__(self, problem: Problem, weights: FloatArray, tol: float) -> None:
+class OneSlackRun:
+    """``bundle``: planes that are known already."""
+
+    def __init__(
+        self, problem: Problem, weights: FloatArray, tol: float, bundle: Bundle | None = None
+    ) -> None:
         self._problem = problem
         self._tol = tol
         self._query = weights
-        self._bundle = _Bundle(len(weights))
+        self._bundle = Bundle(len(weights)) if bundle is None else bundle
         self._certificate = Certificate(weights)
         self._evaluations = 0
 

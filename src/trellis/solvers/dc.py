@@ -115,7 +115,7 @@ def minimise_dc(
     """
     if not tol >= 0:
         raise DataError(f"tol is {tol}; give the least fall of the objective worth another iteration, or 0")
-    run = _Run(problem, u, rounding)
+    run = DCRun(problem, u, rounding)
     status, interrupted = None, False
     began = time.perf_counter()
     try:
@@ -136,10 +136,10 @@ def minimise_dc(
     return DCSolution(run.point, status, run.history, run.n_iter, interrupted)
 
 
-class _Run(Generic[U, V]):
+class DCRun(Generic[U, V]):
     """The point reached, the plane at it, and the certificates. A step is kept whole or not at all."""
 
-    def __init__(self, problem: DCProblem[U, V], u: U, rounding: float) -> None:
+    def __init__(self, problem: DCProblem[U, V], u: U, rounding: float = ROUNDING) -> None:
         self.point, self.n_iter = u, 0
         self.history: dict[str, list[float]] = {"primal": [], "dual": [], "seconds": []}
         self._problem = problem

@@ -1,4 +1,4 @@
-"""The limited-memory BFGS approximation of an inverse Hessian, in three matrix-vector products per iteration.
+"""The limited-memory BFGS approximation of an inverse Hessian, in two passes over the pairs per iteration.
 
 With the last pairs s_i = w_{i+1} - w_i and y_i = g_{i+1} - g_i, rho_i = 1 / s_i.y_i, the product H v is the
 two-loop recursion
@@ -10,18 +10,23 @@ two-loop recursion
 Run on vectors, it streams the pairs through memory four times in dependent pieces. But q always stays a
 combination of v, the s_i and the y_i, so the recursion can run on its 2 m + 1 coefficients, given the inner
 products (Chen, Wang and Zhou 2014). Of those, an iteration needs only  S y, Y y  for the new pair and  S v,
-Y v:  two products with the stored block of pairs, and a third one turns the coefficients back into a vector.
+Y v,  where v is as a rule the newest gradient: one pass over the stored block of pairs gives all four, and a
+second one turns the coefficients back into a vector. Threads share out the coordinates.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import daxpy
 
+from trellis.inference.shards import over_shards
 from trellis.scores.parts import FloatArray
+from trellis.solvers.pair_kernels import combine, products_with, store_pair
 
 MIN_CURVATURE = 1e-16  # s.y / y.y below which a pair says nothing about the curvature
+FEW = 32768  # coordinates for which a second thread costs more than it gains
 
 
 class InverseHessian:
@@ -31,7 +36,7 @@ class InverseHessian:
     ``memory``, so that a new pair can be written, judged, and left out without touching the pairs in use.
     """
 
-    def __init__(self, memory: int, dimension: int) -> None:
+    def __init__(self, memory: int, dimension: int, n_jobs: int = 1) -> None:
         n_slots = memory + 1
         self._n_slots = n_slots
         self._pairs = np.zeros((2 * n_slots, dimension))
@@ -39,6 +44,8 @@ class InverseHessian:
         self._change_change = np.zeros((n_slots, n_slots))  # y_i . y_j
         self._slots: list[int] = []  # in use, oldest first
         self._spare = list(range(n_slots))
+        self._n_jobs = n_jobs if dimension > FEW else 1
+        self._pieces = np.append(np.arange(0, dimension, FEW), dimension)
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -48,28 +55,54 @@ class InverseHessian:
         self._spare += self._slots
         self._slots.clear()
 
-    def update(self, w_new: FloatArray, w_old: FloatArray, g_new: FloatArray, g_old: FloatArray) -> bool:
-        """Store the pair from ``old`` to ``new``, unless its curvature is not positive: then ``False``."""
+    def update(
+        self, w_new: FloatArray, w_old: FloatArray, g_new: FloatArray, g_old: FloatArray
+    ) -> FloatArray | None:
+        """Store the pair from ``old`` to ``new``; the products of all pairs with ``g_new``, for ``times``.
+
+        ``None`` if the pair's curvature is not positive: it is then left out.
+        """
         slot, n = self._spare[-1], self._n_slots
-        change = self._pairs[n + slot]
-        np.subtract(w_new, w_old, out=self._pairs[slot])
-        np.subtract(g_new, g_old, out=change)
-        products = self._pairs @ change
-        if not products[slot] > MIN_CURVATURE * products[n + slot]:
-            return False
-        self._step_change[:, slot] = products[:n]
-        self._change_change[:, slot] = self._change_change[slot, :] = products[n:]
+        products = self._sum(
+            (2, 2 * n),
+            lambda first, last, out: store_pair(
+                self._pairs, slot, w_new, w_old, g_new, g_old, first, last, out
+            ),
+        )
+        by_change = products[0]
+        if not by_change[slot] > MIN_CURVATURE * by_change[n + slot]:
+            return None
+        self._step_change[:, slot] = by_change[:n]
+        self._change_change[:, slot] = self._change_change[slot, :] = by_change[n:]
         self._slots.append(self._spare.pop())
         if not self._spare:
             self._spare.append(self._slots.pop(0))
-        return True
+        gradient_products: FloatArray = products[1]
+        return gradient_products
 
-    def times(self, vector: FloatArray, out: FloatArray) -> None:
-        """Write ``H vector`` into ``out``."""
-        products = self._pairs @ vector
+    def times(self, vector: FloatArray, out: FloatArray, products: FloatArray | None = None) -> None:
+        """Write ``H vector`` into ``out``; ``products``: of the pairs with ``vector``, where known."""
+        if products is None:
+            products = self._sum(
+                (2 * self._n_slots,),
+                lambda first, last, sums: products_with(self._pairs, vector, first, last, sums),
+            )
         on_pairs, scale = _two_loop(products, self._step_change, self._change_change, self._slots)
-        np.dot(on_pairs, self._pairs, out=out)
-        daxpy(vector, out, a=scale)
+        over_shards(
+            lambda i, j: combine(self._pairs, on_pairs, vector, scale, self._pieces[i], self._pieces[j], out),
+            self._pieces,
+            self._n_jobs,
+        )
+
+    def _sum(self, shape: tuple[int, ...], work: Callable[[int, int, FloatArray], None]) -> FloatArray:
+        """What ``work(first, last, out)`` adds to ``out`` over all coordinates."""
+
+        def piece(i: int, j: int) -> FloatArray:
+            out = np.zeros(shape)
+            work(self._pieces[i], self._pieces[j], out)
+            return out
+
+        return np.asarray(sum(over_shards(piece, self._pieces, self._n_jobs)))
 
     def times_within(self, free: NDArray[np.int64], vector: FloatArray, out: FloatArray) -> None:
         """Write ``H vector`` into ``out`` with only the coordinates ``free`` of the pairs; 0 elsewhere.

@@ -94,7 +94,9 @@ class _QuasiNewtonRun:
         self.weights = weights
         self._problem = problem
         self._options = options
-        self._inverse_hessian = InverseHessian(options.memory, len(weights))
+        # the threads of the problem, where it has any
+        self._inverse_hessian = InverseHessian(options.memory, len(weights), getattr(problem, "n_jobs", 1))
+        self._gradient_products: FloatArray | None = None  # of the pairs with the gradient, where known
         self._gradient = np.empty_like(weights)
         self._trial_weights = np.empty_like(weights)
         self._trial_gradient = np.empty_like(weights)
@@ -178,7 +180,9 @@ class _QuasiNewtonRun:
         return float(value)
 
     def _accept(self, objective: float) -> None:
-        self._inverse_hessian.update(self._trial_weights, self.weights, self._trial_gradient, self._gradient)
+        self._gradient_products = self._inverse_hessian.update(
+            self._trial_weights, self.weights, self._trial_gradient, self._gradient
+        )
         self.weights, self._trial_weights = self._trial_weights, self.weights
         self._gradient, self._trial_gradient = self._trial_gradient, self._gradient
         self._objective = objective
@@ -212,7 +216,7 @@ class _LBFGSRun(_QuasiNewtonRun):
         return float(np.sqrt(self._gradient @ self._gradient))
 
     def _search(self) -> bool:
-        self._inverse_hessian.times(self._gradient, out=self._direction)
+        self._inverse_hessian.times(self._gradient, self._direction, self._gradient_products)
         slope = -float(self._direction @ self._gradient)
         if not slope < 0:
             return False
