@@ -12,10 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
 from trellis.scores.graphs import GraphParts, GraphScores, Labels
-from trellis.scores.parts import FloatArray
 
 
 @dataclass(frozen=True)
@@ -60,8 +57,8 @@ class RelaxedSolution:
 class GraphMarginals:
     """log sum_y exp score(y) and the marginals of all parts.
 
-    ``exact`` is False for "tree_reweighted" and "loopy". ``bound`` says that ``log_partition`` is an upper bound,
-    and that ``parts`` is its gradient: true of all methods but "loopy".
+    ``exact`` is False for "tree_reweighted" and "loopy". ``bound`` says that ``log_partition`` is an upper
+    bound, and that ``parts`` is its gradient: true of all methods but "loopy".
     """
 
     log_partition: float

@@ -22,7 +22,7 @@ from trellis.scores.parts import FloatArray
 
 def argmax(mu: GraphParts) -> Labels:
     """The most probable label of each node, (N,)."""
-    return np.argmax(mu.unary, axis=1).astype(np.int32)
+    return np.asarray(np.argmax(mu.unary, axis=1), dtype=np.int32)
 
 
 def random(mu: GraphParts, rng: np.random.Generator, n_samples: int = 1) -> Labels:

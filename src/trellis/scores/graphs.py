@@ -4,9 +4,9 @@ A labelling y of N nodes with K labels scores
 
     score(y) = sum_i unary[i, y_i] + sum_e pairwise[e, y_a, y_b] + sum_f table_f[y of the nodes of f]
 
-with edge e = (a, b). ``-inf`` forbids: a label of a node (so nodes may have fewer than K labels), a pair, or an
-entry of a factor. The formula is taken at its word: isolated nodes, several components and no edges at all
-are normal; edges that join the same nodes add up; an edge from a node to itself scores pairwise[e, y_a,
+with edge e = (a, b). ``-inf`` forbids: a label of a node (so nodes may have fewer than K labels), a pair, or
+an entry of a factor. The formula is taken at its word: isolated nodes, several components and no edges at
+all are normal; edges that join the same nodes add up; an edge from a node to itself scores pairwise[e, y_a,
 y_a], its diagonal. Indicators, marginals and gradients have the shapes of the scores they belong to, and are
 :class:`GraphParts`.
 """
@@ -110,7 +110,8 @@ class GraphScores:
         y = np.asarray(labels, dtype=np.int64)
         if y.shape != (self.n_nodes,) or (y.size and (y.min() < 0 or y.max() >= self.n_labels)):
             raise DataError(
-                f"labels of shape {y.shape} for {self.n_nodes} nodes; give one of 0 to {self.n_labels - 1} each"
+                f"labels of shape {y.shape} for {self.n_nodes} nodes; give each one of 0 to "
+                f"{self.n_labels - 1}"
             )
         return y
 

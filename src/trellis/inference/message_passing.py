@@ -1,0 +1,127 @@
+"""Message passing with an upper bound that never rises (TRW-S), exact trees, and descent by single nodes.
+
+``message_passing`` goes forwards and backwards (:mod:`.message_passing_kernels`) until the gap is closed, the
+bound stands still, or ``max_iter`` is reached. The bound converges to a value that no such pass can lower,
+which is at least the maximum over the local polytope and often equal to it. Each pass decodes a labelling;
+the best of them, improved by single nodes, is the answer. Memory: 2 E K numbers beside the scores.
+
+On a forest one pass backwards and one forwards are exact (``tree``): Viterbi's algorithm.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trellis.errors import InfeasibleError
+from trellis.inference.graph_answers import RelaxedSolution
+from trellis.inference.message_passing_kernels import descend, score_of, sweep
+from trellis.inference.ordered_graph import OrderedGraph
+from trellis.scores.graphs import GraphScores, Labels
+
+STANDSTILL = 5  # iterations without progress of the bound
+ICM_SWEEPS = 1000
+
+
+class Passes:
+    """The messages of an ordered graph and the bounds after each pass."""
+
+    def __init__(self, graph: OrderedGraph) -> None:
+        self.graph = graph
+        n_edges, k = len(graph.topology.low), graph.unary.shape[1]
+        self.to_low, self.to_high = np.zeros((n_edges, k)), np.zeros((n_edges, k))
+        self.labels = np.zeros(len(graph.unary), dtype=np.int32)
+        self.total = np.empty_like(graph.unary)
+
+    def forward(self) -> float:
+        """A pass through the nodes from the first to the last; the bound."""
+        g, t = self.graph, self.graph.topology
+        edges = t.low, t.below_start, t.below, t.above_start, t.above
+        bound = sweep(True, g.unary, g.pairwise, *edges, self.to_high, self.to_low, self.labels, self.total)
+        return self._feasible(bound)
+
+    def backward(self) -> float:
+        """A pass from the last node to the first; the bound."""
+        g, t = self.graph, self.graph.topology
+        edges = t.high, t.above_start, t.above, t.below_start, t.below
+        bound = sweep(False, g.unary, g.pairwise, *edges, self.to_low, self.to_high, self.labels, self.total)
+        return self._feasible(bound)
+
+    def value(self) -> float:
+        """The score of the labels of the last pass."""
+        return value_of(self.graph, self.labels)
+
+    def _feasible(self, bound: float) -> float:
+        if bound == -np.inf:
+            raise InfeasibleError(
+                "the graph has no allowed labelling: forbidden labels and pairs leave a node without a label"
+            )
+        return float(bound)
+
+
+def message_passing(
+    scores: GraphScores, max_iter: int, tol: float, bounds: list[float] | None = None
+) -> RelaxedSolution:
+    """The best labelling found and an upper bound; ``bounds`` collects the bound after each pass."""
+    graph = OrderedGraph.of(scores)
+    passes = Passes(graph)
+    best, value, bound = passes.labels.copy(), -np.inf, np.inf
+    still, n_iter = 0, 0
+    while n_iter < max_iter:
+        n_iter += 1
+        before = bound
+        for one_pass in (passes.forward, passes.backward):
+            bound = min(bound, one_pass())
+            if bounds is not None:
+                bounds.append(bound)
+            found = passes.value()
+            if found > value:
+                best, value = passes.labels.copy(), found
+        still = still + 1 if before - bound <= tol * max(1.0, abs(bound)) / 50 else 0
+        if bound - value <= tol * max(1.0, abs(value)) or still >= STANDSTILL:
+            break
+    improve(graph, best)
+    labels = graph.labels(best)
+    value = scores.score(labels)
+    if value == -np.inf:
+        raise InfeasibleError(
+            f"message passing found no allowed labelling in {n_iter} iterations (the bound is {bound:.6g}); "
+            "use method='junction_tree' or 'lp', which decide whether there is one"
+        )
+    closed = bound - value <= tol * max(1.0, abs(value))
+    return RelaxedSolution(
+        labels, value, max(bound, value), closed, closed, "message_passing", n_iter, scores
+    )
+
+
+def tree(scores: GraphScores) -> RelaxedSolution:
+    """A best labelling of a forest; ties go to smaller labels, from the roots outwards."""
+    graph = OrderedGraph.of(scores)
+    passes = Passes(graph)
+    passes.backward()
+    passes.forward()
+    labels = graph.labels(passes.labels)
+    value = scores.score(labels)
+    return RelaxedSolution(labels, value, value, True, True, "tree", 1, scores)
+
+
+def icm(scores: GraphScores, start: Labels | None = None) -> RelaxedSolution:
+    """A labelling that no change of a single node improves, from the best label of each node by itself."""
+    graph = OrderedGraph.of(scores)
+    labels = np.argmax(graph.unary, axis=1).astype(np.int32) if start is None else graph.places(start)
+    n_sweeps = improve(graph, labels)
+    found = graph.labels(labels)
+    value = scores.score(found)
+    return RelaxedSolution(found, value, np.inf, False, False, "icm", n_sweeps, scores)
+
+
+def improve(graph: OrderedGraph, labels: Labels) -> int:
+    """Single nodes to better labels, in place; the number of passes."""
+    t = graph.topology
+    lists = t.below_start, t.below, t.above_start, t.above
+    return int(descend(graph.unary, graph.pairwise, t.low, t.high, *lists, labels, ICM_SWEEPS))
+
+
+def value_of(graph: OrderedGraph, labels: Labels) -> float:
+    """The score of the labels of the places."""
+    t = graph.topology
+    return float(score_of(graph.unary, graph.pairwise, t.low, t.high, labels))
