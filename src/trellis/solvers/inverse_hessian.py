@@ -12,6 +12,10 @@ combination of v, the s_i and the y_i, so the recursion can run on its 2 m + 1 c
 products (Chen, Wang and Zhou 2014). Of those, an iteration needs only  S y, Y y  for the new pair and  S v,
 Y v,  where v is as a rule the newest gradient: one pass over the stored block of pairs gives all four, and a
 second one turns the coefficients back into a vector. Threads share out the coordinates.
+
+Pairs are stored in single precision and their products summed in double: the passes cost what reading the
+block costs, and a pair rounded to seven digits describes the curvature as well as it did (all products are
+those of the rounded pairs, so H stays symmetric and positive definite).
 """
 
 from __future__ import annotations
@@ -39,7 +43,7 @@ class InverseHessian:
     def __init__(self, memory: int, dimension: int, n_jobs: int = 1) -> None:
         n_slots = memory + 1
         self._n_slots = n_slots
-        self._pairs = np.zeros((2 * n_slots, dimension))
+        self._pairs = np.zeros((2 * n_slots, dimension), dtype=np.float32)
         self._step_change = np.zeros((n_slots, n_slots))  # s_i . y_j, used only where j is not older than i
         self._change_change = np.zeros((n_slots, n_slots))  # y_i . y_j
         self._slots: list[int] = []  # in use, oldest first
@@ -110,7 +114,7 @@ class InverseHessian:
         Pairs whose curvature within these coordinates is not positive are left out.
         """
         n = self._n_slots
-        block = self._pairs[:, free]
+        block = self._pairs[:, free].astype(np.float64)
         products = block @ block[n:].T
         step_change, change_change = products[:n], products[n:]
         slots = [i for i in self._slots if step_change[i, i] > MIN_CURVATURE * change_change[i, i]]

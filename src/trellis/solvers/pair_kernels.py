@@ -6,6 +6,9 @@ and takes all its inner products, another makes a direction. Each works on the c
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from trellis.numerics import kernel
 from trellis.scores.parts import FloatArray
 
@@ -14,7 +17,7 @@ RUN = 1024  # coordinates at a time: the vectors' pieces stay in the first-level
 
 @kernel
 def store_pair(
-    pairs: FloatArray,
+    pairs: NDArray[np.float32],
     slot: int,
     w_new: FloatArray,
     w_old: FloatArray,
@@ -40,14 +43,17 @@ def store_pair(
             row = pairs[i, a:b]
             by_change, by_gradient = 0.0, 0.0
             for t in range(b - a):
-                by_change += row[t] * change[t]
-                by_gradient += row[t] * gradient[t]
+                x = np.float64(row[t])  # a product of two single-precision numbers would be rounded
+                by_change += x * change[t]
+                by_gradient += x * gradient[t]
             products[0, i] += by_change
             products[1, i] += by_gradient
 
 
 @kernel
-def products_with(pairs: FloatArray, vector: FloatArray, first: int, last: int, products: FloatArray) -> None:
+def products_with(
+    pairs: NDArray[np.float32], vector: FloatArray, first: int, last: int, products: FloatArray
+) -> None:
     """products[i] += pairs[i] . vector."""
     for a in range(first, last, RUN):
         b = min(a + RUN, last)
@@ -60,8 +66,8 @@ def products_with(pairs: FloatArray, vector: FloatArray, first: int, last: int, 
 
 @kernel
 def combine(
-    pairs: FloatArray,
-    on_pairs: FloatArray,
+    pairs: NDArray[np.float32],
+    on_pairs: NDArray[np.float32],
     vector: FloatArray,
     scale: float,
     first: int,
