@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs
 """Belief propagation on an ordered graph with cycles: max-product and sum-product.
 
     S_i(x) = unary_i(x) + sum_{e at i} m[e, i](x)
@@ -26,10 +27,10 @@ def propagate(
         gather(i, unary, below_start, below, above_start, above, to_low, to_high, total)
         for at in range(below_start[i], below_start[i + 1]):
             e = below[at]
-            change = max(change, send(use_sum, damping, pairwise[e].T, total[i], to_high[e], to_low[e]))
+            change = max(change, send(use_sum, True, damping, pairwise[e], total[i], to_high[e], to_low[e]))
         for at in range(above_start[i], above_start[i + 1]):
             e = above[at]
-            change = max(change, send(use_sum, damping, pairwise[e], total[i], to_low[e], to_high[e]))
+            change = max(change, send(use_sum, False, damping, pairwise[e], total[i], to_low[e], to_high[e]))
     for i in range(n):
         gather(i, unary, below_start, below, above_start, above, to_low, to_high, total)
     return change
@@ -37,21 +38,27 @@ def propagate(
 
 @kernel
 def gather(i, unary, below_start, below, above_start, above, to_low, to_high, total):
-    total[i] = unary[i]
+    """S_i from the messages to i."""
+    k = unary.shape[1]
+    for x in range(k):
+        total[i, x] = unary[i, x]
     for at in range(below_start[i], below_start[i + 1]):
-        total[i] += to_high[below[at]]
+        for x in range(k):
+            total[i, x] += to_high[below[at], x]
     for at in range(above_start[i], above_start[i + 1]):
-        total[i] += to_low[above[at]]
+        for x in range(k):
+            total[i, x] += to_low[above[at], x]
 
 
 @kernel
-def send(use_sum, damping, table, total, back, message):
+def send(use_sum, downwards, damping, table, total, back, message):
     """The message along one edge; impossible labels stay so. Returns its largest change."""
     k = len(total)
     terms, fresh = np.empty(k), np.empty(k)
     for x in range(k):
         for z in range(k):
-            terms[z] = -np.inf if total[z] == -np.inf else table[z, x] + total[z] - back[z]
+            score = table[x, z] if downwards else table[z, x]
+            terms[z] = -np.inf if total[z] == -np.inf else score + total[z] - back[z]
         fresh[x] = log_sum(terms) if use_sum else terms.max()
     top = fresh.max()
     change = 0.0

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs
 """Sequential tree-reweighted message passing (TRW-S): one pass through the nodes of an ordered graph.
 
 The scores are rewritten with messages m[e, end] without changing the score of any labelling:

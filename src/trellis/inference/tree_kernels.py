@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs
 """Sums over all labellings of an ordered graph: exact on forests, an upper bound elsewhere.
 
 Every node i picks one of its lower neighbours with the shares w_e (which add up to 1 over the edges e below

@@ -94,6 +94,15 @@ class GraphScores:
             table[tuple(y[list(f.nodes)])] = 1.0
         return GraphParts(unary, pairwise, tables)
 
+    def unflat(self, flat: FloatArray) -> GraphParts:
+        """Parts of these shapes from one vector: the inverse of :meth:`GraphParts.flat`."""
+        shapes = [self.unary.shape, self.pairwise.shape, *(f.table.shape for f in self.factors)]
+        ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+        unary, pairwise, *tables = (
+            piece.reshape(shape) for piece, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)
+        )
+        return GraphParts(unary, pairwise, tuple(tables))
+
     def plus_cost(self, cost: FloatArray, scale: float = 1.0) -> GraphScores:
         """With scale * cost (N, K) added to the unaries: a loss that adds up over nodes."""
         if cost.shape != self.unary.shape:

@@ -1,0 +1,199 @@
+"""Graphs of small width by a junction tree: exact best labelling, marginals of all parts, samples.
+
+The factors of the tree are the exponentials of the scores, each table less its maximum; a given edge keeps a
+table of its own. With t an entry of a table and Z the sum of everything, two passes
+(:mod:`.junction_tree_kernels`) give dZ/dt, and
+
+    p(entry) = t dZ/dt / sum over the entries of the table of t dZ/dt.
+
+For the best labelling scores are first divided by a constant where exp would underflow, which changes no
+maximiser. Plans depend on the edges alone and are kept for the next question about the same graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from trellis.errors import InfeasibleError, NumericalError, UnsupportedError
+from trellis.inference.elimination_order import elimination_order
+from trellis.inference.graph_answers import GraphMarginals, RelaxedSolution
+from trellis.inference.junction_tree_compiled import SAFE_LOG_SLOPE, CompiledPlan, Leaves, Scratch
+from trellis.inference.junction_tree_kernels import SUM
+from trellis.inference.junction_tree_plan import NOTHING, Forecast, Plan
+from trellis.scores.graphs import GraphParts, GraphScores, IntArray, Labels
+from trellis.scores.parts import FloatArray
+
+KEPT_PLANS = 256
+UNDERFLOW = 600.0  # exp(-600) = 1e-261: tables whose finite scores span more are not exponentiated
+IMPRACTICAL = 1e13  # multiplications
+NONE_ALLOWED = "the graph has no allowed labelling: forbidden labels and pairs contradict each other"
+
+
+class GraphPlan:
+    """What the edges alone decide: the plan, what it will cost, and where its leaves take their scores from.
+
+    Leaf entry j is entry ``source[j]`` of all scores in one vector (:meth:`GraphParts.flat`); ``starts`` are
+    the first entries of the leaves.
+    """
+
+    def __init__(self, n: int, k: int, edges: list[list[int]], factors: Sequence[tuple[int, ...]]) -> None:
+        pairs = [(a,) if a == b else (a, b) for a, b in edges]
+        scopes = [*((i,) for i in range(n)), *pairs, *factors]
+        order = elimination_order([k] * n, scopes, "best")
+        largest = float(np.exp(order.log_sizes.max(initial=0.0)))
+        self.forecast = Forecast(order.width, largest, order.total, 16.0 * order.total)
+        self.compiled: CompiledPlan | None = None
+        if order.total <= IMPRACTICAL:
+            self.compiled = CompiledPlan(Plan([k] * n, scopes, order.variables), Scratch())
+            self.forecast = self.compiled.plan.forecast
+            self.source = self._sources(self.compiled.plan, n, k, scopes, len(edges))
+            self.starts = self.compiled.plan.offsets[: len(scopes)] - 1
+
+    @staticmethod
+    def _sources(plan: Plan, n: int, k: int, scopes: list[tuple[int, ...]], n_edges: int) -> IntArray:
+        places, at = [], 0
+        for leaf, scope in enumerate(scopes):
+            axes = [scope.index(v) for v in plan.layout(leaf)]
+            size = k ** len(scope)
+            if n <= leaf < n + n_edges and len(scope) == 1:  # an edge from a node to itself: its diagonal
+                places.append(at + (k + 1) * np.arange(k))
+                size = k * k
+            else:
+                places.append(at + np.arange(size).reshape((k,) * len(scope)).transpose(axes).ravel())
+            at += size
+        return np.concatenate(places).astype(np.int64) if places else np.zeros(0, dtype=np.int64)
+
+
+def plan_of(scores: GraphScores) -> GraphPlan:
+    """The plan for the graph of these scores, from memory if it was asked for before."""
+    return _plan(*scores.unary.shape, scores.edges.tobytes(), tuple(f.nodes for f in scores.factors))
+
+
+@lru_cache(maxsize=KEPT_PLANS)
+def _plan(n: int, k: int, edge_bytes: bytes, factors: tuple[tuple[int, ...], ...]) -> GraphPlan:
+    return GraphPlan(n, k, np.frombuffer(edge_bytes, dtype=np.int64).reshape(-1, 2).tolist(), factors)
+
+
+class _Leaves:
+    """The plan of a graph and the scores of its leaves, each less its largest."""
+
+    def __init__(self, scores: GraphScores, memory_limit: float) -> None:
+        self.plan = plan_of(scores)
+        forecast = self.plan.forecast
+        if self.plan.compiled is None or forecast.bytes > memory_limit:
+            raise UnsupportedError(
+                f"a junction tree of this graph would need {forecast.bytes / 2**30:.3g} GiB (width "
+                f"{forecast.width}, {forecast.multiplications:.3g} multiplications), and the limit is "
+                f"{memory_limit / 2**30:.3g} GiB; use method='message_passing' for the best labelling, "
+                "'tree_reweighted' or 'loopy' for marginals, or raise memory_limit"
+            )
+        self.compiled = self.plan.compiled
+        flat = GraphParts(scores.unary, scores.pairwise, tuple(f.table for f in scores.factors)).flat()
+        self.logs = flat[self.plan.source]
+        self.total, self.span = 0.0, 0.0
+        if len(self.logs):
+            tops = np.maximum.reduceat(self.logs, self.plan.starts)
+            if tops.min() == -np.inf:
+                raise InfeasibleError(NONE_ALLOWED)
+            lows = np.minimum.reduceat(np.where(self.logs > -np.inf, self.logs, np.inf), self.plan.starts)
+            self.total, self.span = float(tops.sum()), float((tops - lows).max())
+            self.logs -= np.repeat(tops, np.diff(self.plan.starts, append=len(self.logs)))
+
+    def scaled(self, scale: float) -> Leaves:
+        return Leaves(np.exp(scale * self.logs), scale * self.total)
+
+
+def junction_best(scores: GraphScores, memory_limit: float) -> RelaxedSolution:
+    """A best labelling."""
+    leaves = _Leaves(scores, memory_limit)
+    scale = min(1.0, UNDERFLOW / max(leaves.span, 1e-300))
+    states, log_value = leaves.compiled.best(leaves.scaled(scale))
+    if log_value == -np.inf:
+        raise InfeasibleError(NONE_ALLOWED)
+    labels = np.array([states.get(i, 0) for i in range(scores.n_nodes)], dtype=np.int32)
+    value = scores.score(labels)
+    return RelaxedSolution(labels, value, value, True, True, "junction_tree", 1, scores)
+
+
+class _Upward:
+    """Sums towards the roots, with what the way back needs."""
+
+    def __init__(self, scores: GraphScores, memory_limit: float) -> None:
+        given = _Leaves(scores, memory_limit)
+        if given.span > UNDERFLOW:
+            raise NumericalError(
+                f"the scores of one table span {given.span:.3g}, and sums of their exponentials lose digits "
+                f"above {UNDERFLOW:g}; forbid labels by -inf instead, or scale the scores"
+            )
+        self.plan, self.compiled = given.plan, given.compiled
+        leaves = given.scaled(1.0)
+        arrays = self.compiled.arrays
+        self.values = np.empty(arrays.n_values)
+        self.values[0] = 1.0
+        self.values[1 : 1 + len(leaves.values)] = leaves.values
+        self.log_scale = np.zeros((arrays.n_tables, 1))
+        arrays.to_roots(SUM, 1, self.values, self.log_scale)
+        roots = [float(self.values[at]) for _, at, _ in arrays.roots]
+        if not all(roots):
+            raise InfeasibleError(NONE_ALLOWED)
+        self.log_partition = leaves.log_scale + float(self.log_scale.sum() + np.log(roots).sum())
+
+
+def junction_marginals(scores: GraphScores, memory_limit: float) -> GraphMarginals:
+    """log Z and the marginals of all parts."""
+    pass_up = _Upward(scores, memory_limit)
+    arrays = pass_up.compiled.arrays
+    slopes = np.empty(arrays.n_slopes)
+    _, log_slope = arrays.from_roots(1, pass_up.values, pass_up.log_scale, slopes)
+    if log_slope[0] > SAFE_LOG_SLOPE:
+        raise NumericalError(
+            "the marginals of this graph are lost to underflow: some scores are too far apart; scale them"
+        )
+    source, starts = pass_up.plan.source, pass_up.plan.starts
+    n_entries = len(source)
+    joint = pass_up.values[1 : 1 + n_entries] * slopes[1 : 1 + n_entries]
+    if n_entries:
+        joint /= np.repeat(np.add.reduceat(joint, starts), np.diff(starts, append=n_entries))
+    flat = np.zeros(scores.unary.size + scores.pairwise.size + sum(f.table.size for f in scores.factors))
+    flat[source] = joint
+    return GraphMarginals(pass_up.log_partition, scores.unflat(flat), True, True, "junction_tree", 1)
+
+
+def junction_samples(
+    scores: GraphScores, n_samples: int, rng: np.random.Generator, memory_limit: float
+) -> Labels:
+    """Exact samples (n_samples, N): from the roots back, what each step summed out given what is known."""
+    pass_up = _Upward(scores, memory_limit)
+    plan, values = pass_up.compiled.plan, pass_up.values
+    samples = np.zeros((n_samples, scores.n_nodes), dtype=np.int32)
+    for step in reversed(plan.steps):
+        summed = plan.summed(step)
+        if summed:
+            weights = np.ones((n_samples, *([scores.n_labels] * len(summed))))
+            for table in (step.a, step.b):
+                if table != NOTHING:
+                    weights = weights * _given(plan, table, values, samples, summed)
+            codes = _draw(weights.reshape(n_samples, -1), rng)
+            samples[:, summed] = np.stack(np.unravel_index(codes, weights.shape[1:]), axis=1)
+    return samples
+
+
+def _given(plan: Plan, table: int, values: FloatArray, samples: Labels, summed: list[int]) -> FloatArray:
+    """The entries of a table at the sampled labels, an axis for each of ``summed`` (length 1: absent)."""
+    start, end = plan.offset_lists[0][table : table + 2]
+    layout = plan.layout(table)
+    known = [v for v in layout if v not in summed]
+    axes = [layout.index(v) for v in known] + [layout.index(v) for v in summed if v in layout]
+    block = values[start:end].reshape(plan.shape(table)).transpose(axes)
+    part = block[tuple(samples[:, v] for v in known)] if known else block[None]
+    return part.reshape(len(part), *(block.shape[-1] if v in layout else 1 for v in summed))
+
+
+def _draw(weights: FloatArray, rng: np.random.Generator) -> Labels:
+    """One column for each row, with probability in proportion to its weight."""
+    shares = np.cumsum(weights, axis=1)
+    drawn = rng.random((len(weights), 1)) * shares[:, -1:]
+    return np.asarray((shares <= drawn).sum(axis=1), dtype=np.int32)
