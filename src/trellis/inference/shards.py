@@ -7,23 +7,52 @@ and results come back in the order of the shards: the same call gives the same n
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache
 from typing import TypeVar
 
 from trellis.data.sequences import IntArray, shard_bounds
 from trellis.errors import UnsupportedError
 
 Result = TypeVar("Result")
+MANY = 256  # threads at most
+
+
+_inside = threading.local()  # set on the threads of the pool
 
 
 def over_shards(work: Callable[[int, int], Result], offsets: IntArray, n_jobs: int = 1) -> list[Result]:
-    """``[work(first, last), ...]`` over runs of sequences, on ``n_jobs`` threads (-1: all cores)."""
+    """``[work(first, last), ...]`` over runs of sequences, on ``n_jobs`` threads (-1: all cores).
+
+    The caller's own thread takes the first run. Work that shares out work again does so on its own thread.
+    """
     bounds = shard_bounds(offsets, n_threads(n_jobs))
-    if len(bounds) <= 1:
+    if len(bounds) <= 1 or getattr(_inside, "pool", False):
         return [work(first, last) for first, last in bounds]
-    with ThreadPoolExecutor(len(bounds)) as pool:
-        return list(pool.map(lambda bound: work(*bound), bounds))
+    others = [_pool().submit(_on_pool, work, first, last) for first, last in bounds[1:]]
+    try:
+        own = work(*bounds[0])
+    finally:
+        wait(others)
+    return [own, *(other.result() for other in others)]
+
+
+def _on_pool(work: Callable[[int, int], Result], first: int, last: int) -> Result:
+    _inside.pool = True
+    return work(first, last)
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """Kept from call to call: starting threads costs as much as a small shard. It starts only as many as
+    are busy at a time."""
+    return ThreadPoolExecutor(MANY, thread_name_prefix="trellis")
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked process has the pool, not its threads
 
 
 def n_threads(n_jobs: int) -> int:

@@ -26,7 +26,7 @@ from trellis.inference.hmm_kernels import DENSE
 from trellis.inference.shards import over_shards
 from trellis.scores.parts import FloatArray
 
-BLOCK = 2**16  # likelihoods in a block: half a megabyte
+BLOCK = 2**17  # likelihoods in a block: a megabyte
 
 
 @dataclass(frozen=True, eq=False)
