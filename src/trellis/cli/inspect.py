@@ -35,13 +35,16 @@ def inspect(
     from trellis.errors import DataError
 
     labeler = open_labeler(model)
-    names = [str(name) for name in labeler.classes_]
+    name_of = _names(labeler)
+    names = list(name_of.values())
     shown = names if label is None else label
     for name in shown:
         if name not in names:
             raise DataError(f"{model}: label {name!r} is not known; the labels are {', '.join(names)}")
     strongest = {
-        str(name): top for name, top in labeler.strongest_weights(number).items() if str(name) in shown
+        name_of[state]: top
+        for state, top in labeler.strongest_weights(number).items()
+        if name_of[state] in shown
     }
     if as_json:
         import json
@@ -59,9 +62,17 @@ def inspect(
         _print_transitions(labeler, names, shown)
 
 
+def _names(labeler: SequenceLabeler) -> dict[Any, str]:
+    """How states are shown: a label by its name, one of its latent states as LABEL/NUMBER."""
+    labels = set(labeler.classes_)
+    return {
+        state: str(state) if state in labels else f"{state[0]}/{state[1]}" for state in labeler.state_names_
+    }
+
+
 def _facts(labeler: SequenceLabeler) -> dict[str, Any]:
     parameters = labeler.get_params(deep=False)
-    changed = ("objective", "loss", "l2", "l1", "constraints", "class_weight", "min_count")
+    changed = ("objective", "loss", "l2", "l1", "constraints", "latent_states", "class_weight", "min_count")
     return {
         "model": type(labeler).__name__,
         "options": ", ".join(

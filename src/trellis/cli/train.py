@@ -35,6 +35,7 @@ def train(
     sign: opt.Sign = None,
     average: opt.Average = True,
     constraints: opt.ConstraintsOption = None,
+    latent_states: opt.LatentStates = None,
     class_weight: opt.ClassWeight = None,
     seed: opt.Seed = 0,
     jobs: opt.Jobs = None,
@@ -67,6 +68,7 @@ def train(
         n_jobs=-1 if jobs is None else jobs,
         random_state=seed,
         constraints=_constraints(constraints),
+        latent_states=_latent_states(latent_states),
         template=_template(template, border, layout),
         min_count=min_count,
         weights="all" if all_weights else "observed",
@@ -149,6 +151,23 @@ def _template(path: str | None, border: str, layout: InputFormat) -> Any:
     if path is None:
         return Template.builtin(len(layout.features))
     return Template.read(path, border)
+
+
+def _latent_states(entries: list[str] | None) -> int | dict[str, int]:
+    """One number for all labels, or LABEL=N for some."""
+    if not entries:
+        return 1
+    try:
+        if len(entries) == 1 and "=" not in entries[0]:
+            return int(entries[0])
+        pairs = [entry.rpartition("=") for entry in entries]
+        if all(label for label, _, _ in pairs):
+            return {label: int(number) for label, _, number in pairs}
+    except ValueError:
+        pass
+    raise DataError(
+        f"--latent-states {' '.join(entries)!r} reads neither like 3 nor, for each label, like LABEL=3"
+    )
 
 
 def _class_weight(entries: list[str] | None) -> str | dict[str, float] | None:

@@ -81,7 +81,7 @@ SolverName = Annotated[
         "--solver",
         metavar="NAME",
         help="auto, perceptron, subgradient, sgd, adagrad, adam, sag, lbfgs, owlqn, cutting_plane, "
-        "frank_wolfe or minibatch.",
+        "cccp, frank_wolfe or minibatch.",
     ),
 ]
 L2 = Annotated[float, _option("--l2", metavar="X", min=0.0, help="Weight of half the squared norm.")]
@@ -106,6 +106,14 @@ ConstraintsOption = Annotated[
     str | None,
     _option(
         "--constraints", metavar="NAME|FILE", help="bio, bioes, or a file of allowed label pairs, one a line."
+    ),
+]
+LatentStates = Annotated[
+    list[str] | None,
+    _option(
+        "--latent-states",
+        metavar="N|LABEL=N",
+        help="Hidden states of every label, or of one (may be repeated).",
     ),
 ]
 ClassWeight = Annotated[

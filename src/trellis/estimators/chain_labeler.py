@@ -15,7 +15,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from trellis.data.constraints import check_legal, legal_transitions
-from trellis.data.labels import EncodedLabels, LabelSet
+from trellis.data.labels import EncodedLabels
+from trellis.data.latent import LatentLabels
 from trellis.data.sequences import IntArray
 from trellis.errors import DataError, UnsupportedError
 from trellis.estimators import inspection
@@ -62,12 +63,12 @@ class ChainLabeler(BaseEstimator):  # type: ignore[misc]
             )
         return TemplateEncoder(self.template, self.min_count)
 
-    def _penalties(self, names: LabelSet, labels: EncodedLabels) -> Penalties:
+    def _penalties(self, latent: LatentLabels, labels: EncodedLabels) -> Penalties:
         if self.constraints is None:
-            return no_penalties(len(names))
-        legal = legal_transitions(self.constraints, names)
-        check_legal(labels, legal, names)
-        return penalties_of(*legal)
+            return no_penalties(len(latent.label_of))
+        legal = legal_transitions(self.constraints, latent.labels)
+        check_legal(labels, legal, latent.labels)
+        return penalties_of(*latent.expand_legal(legal))
 
     def _layout(self, examples: Examples, encoder: FeatureEncoder, n_labels: int) -> LinearLayout:
         if self.weights == "all" or (self.weights == "auto" and isinstance(encoder, ArrayEncoder)):
@@ -80,13 +81,14 @@ class ChainLabeler(BaseEstimator):  # type: ignore[misc]
     def _keep(
         self,
         encoder: FeatureEncoder,
-        names: LabelSet,
+        latent: LatentLabels,
         layout: LinearLayout,
         penalties: Penalties,
         weights: FloatArray,
     ) -> None:
         self.encoder_ = encoder
-        self.labels_ = names
+        self.latent_ = latent
+        self.labels_ = names = latent.labels
         self.layout_ = layout
         self.penalties_ = penalties
         self.weights_ = weights
@@ -114,15 +116,17 @@ class ChainLabeler(BaseEstimator):  # type: ignore[misc]
         scores = self.scores(X, lengths=lengths)
         chain = Chain(self._threads())
         if decoding == "best":
-            return chain.best(scores).labels, scores.offsets
-        return chain.minimum_risk(scores), scores.offsets
+            return self.latent_.collapse(chain.best(scores).labels), scores.offsets
+        marginals = self.latent_.sum_states(chain.marginals(scores).unary)
+        return np.asarray(marginals.argmax(axis=1), dtype=np.int32), scores.offsets
 
     def predict_marginals(self, X: Any, *, lengths: ArrayLike | None = None) -> list[FloatArray]:
         """P(y_t = k | x) under the log-linear model of the scores: a (length, n_labels) array for each
         sequence.
         """
         scores = self.scores(X, lengths=lengths)
-        return np.split(Chain(self._threads()).marginals(scores).unary, scores.offsets[1:-1])
+        marginals = self.latent_.sum_states(Chain(self._threads()).marginals(scores).unary)
+        return np.split(marginals, scores.offsets[1:-1])
 
     def predict_k_best(
         self, X: Any, k: int, *, lengths: ArrayLike | None = None
@@ -131,6 +135,11 @@ class ChainLabeler(BaseEstimator):  # type: ignore[misc]
         allowed).
         """
         scores = self.scores(X, lengths=lengths)
+        if not self.latent_.plain:
+            raise UnsupportedError(
+                "labels have several latent states, and the k best sequences of states are not the k best "
+                "labellings; rank states by trellis.inference.Chain().k_best(model.scores(X), k)"
+            )
         ranked = Chain(self._threads()).k_best(scores, k)
         found: list[list[tuple[list[Any], float]]] = [[] for _ in range(scores.n_sequences)]
         for rank in range(k):
@@ -147,8 +156,13 @@ class ChainLabeler(BaseEstimator):  # type: ignore[misc]
         scores = self.scores(X, lengths=lengths)
         chain = Chain(self._threads())
         if y is None:
-            return chain.best(scores).scores - chain.log_partition(scores)
-        labels = self.labels_.encode(y, lengths, like=scores.offsets)
+            best = chain.best(scores)
+            if self.latent_.plain:
+                return best.scores - chain.log_partition(scores)
+            known = EncodedLabels(self.latent_.collapse(best.labels), None, scores.offsets)
+        else:
+            known = self.labels_.encode(y, lengths, like=scores.offsets)
+        labels = self.latent_.expand(known)
         if labels.allowed is not None:
             return chain.log_partition(scores.restricted(labels.allowed)) - chain.log_partition(scores)
         return chain.score(scores, labels.codes) - chain.log_partition(scores)
@@ -168,12 +182,13 @@ class ChainLabeler(BaseEstimator):  # type: ignore[misc]
     # -- inspection and storage -------------------------------------------------------------------------
 
     def strongest_weights(self, n: int = 10) -> dict[Any, list[tuple[str, float]]]:
-        """For each label the ``n`` features with the largest weights in absolute value."""
+        """For each label (latent state) the ``n`` features with the largest weights in absolute value."""
         check_is_fitted(self, "weights_")
         return inspection.strongest_weights(self, n)
 
     def transition_table(self) -> FloatArray:
-        """Scores of moving from label j (row) to label k (column); -inf where the constraints forbid it."""
+        """Scores of moving from label (latent state) j, the row, to k, the column; -inf where the constraints
+        forbid it."""
         check_is_fitted(self, "weights_")
         table: FloatArray = self.layout_.views(self.weights_).transitions + self.penalties_.transitions
         return table

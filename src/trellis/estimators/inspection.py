@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 
 def strongest_weights(model: ChainLabeler, n: int) -> dict[Any, list[tuple[str, float]]]:
-    """For each label the n features with the largest weights in absolute value, strongest first."""
+    """For each label (or latent state) the n features with the largest weights in absolute value, strongest
+    first."""
     if n < 1:
         raise UnsupportedError(f"n={n} must be at least 1")
     weights = model.layout_.feature_weights(model.weights_)
     names = model.encoder_.feature_names()
     found = {}
-    for k, label in enumerate(model.labels_.labels):
+    for k, label in enumerate(model.latent_.states.labels):
         column = weights[:, k]
         top = np.argsort(-np.abs(column), kind="stable")[:n]
         found[label] = [(names[f], float(column[f])) for f in top if column[f] != 0.0]
@@ -76,4 +77,4 @@ def to_hmm(model: SequenceLabeler, length: int | None = None) -> HMMProbabilitie
     initial, transitions = normalised_chain(start, step, w.end + p.end, length)
     emissions = np.exp(scores - emission_sum[:, None])
     symbols = model.encoder_.feature_names()
-    return HMMProbabilities(list(model.labels_.labels), symbols, initial, transitions, emissions)
+    return HMMProbabilities(list(model.latent_.states.labels), symbols, initial, transitions, emissions)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.labels import LabelSet
+from trellis.data.latent import LatentLabels
 from trellis.errors import ModelFileError
 from trellis.estimators.chain_labeler import ChainLabeler
 from trellis.estimators.parameters import parameters_from_json, parameters_to_json
@@ -57,6 +58,7 @@ def chain_to_state(model: ChainLabeler) -> State:
     meta = {
         "parameters": parameters_to_json(model.get_params(deep=False)),
         "labels": model.labels_.to_state(),
+        "latent_states": model.latent_.counts.tolist(),
         "encoder": encoder_meta,
         "layout": layout_meta,
         "status": asdict(model.status_),
@@ -76,15 +78,25 @@ def restore_chain(model: ChainLabeler, meta: dict[str, Any], arrays: dict[str, N
     encoder = encoder_from_state(meta["encoder"], _under("encoder.", arrays))
     if isinstance(encoder, TemplateEncoder):
         model.template = encoder.template
-    names = LabelSet.from_state(meta["labels"])
+    latent = _latent_labels(LabelSet.from_state(meta["labels"]), meta.get("latent_states"))
     layout = LinearLayout.from_state(meta["layout"], _under("layout.", arrays))
     penalties = Penalties(**_under("penalties.", arrays))
     weights = arrays["weights"]
-    _check_layout(layout, encoder, len(names))
+    _check_layout(layout, encoder, len(latent.label_of))
     _check_scores(layout, penalties, weights)
-    model._keep(encoder, names, layout, penalties, weights)
+    model._keep(encoder, latent, layout, penalties, weights)
     model.status_ = Status(**meta["status"])
     model.history_, model.n_iter_ = meta["history"], model.status_.n_iter
+
+
+def _latent_labels(names: LabelSet, counts: Any) -> LatentLabels:
+    """Files that say nothing of latent states have one for each label."""
+    if counts is None:
+        return LatentLabels.of(names, 1)
+    whole = isinstance(counts, list) and all(isinstance(n, int) and n > 0 for n in counts)
+    if not whole or len(counts) != len(names):
+        raise ModelFileError("its numbers of latent states do not fit its labels")
+    return LatentLabels(names, np.array(counts, dtype=np.int64))
 
 
 def _under(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from trellis.data.labels import LabelSet, step_name
+from trellis.data.latent import LatentLabels
 from trellis.errors import UnsupportedError
 from trellis.estimators.chain_labeler import ChainLabeler
 from trellis.estimators.labeler_state import chain_to_state, restore_chain
@@ -95,7 +96,8 @@ class MEMM(ChainLabeler):
                 f"the label of {step_name(labels.offsets, int(unknown[0]))} is not known; MEMM learns from "
                 "complete labellings only: use SequenceLabeler(objective='log')"
             )
-        penalties = self._penalties(names, labels)
+        latent = LatentLabels.of(names, 1)
+        penalties = self._penalties(latent, labels)
         layout = self._layout(Examples(inputs, labels), encoder, len(names))
         problem = LocalChainProblem(
             layout,
@@ -118,7 +120,7 @@ class MEMM(ChainLabeler):
                 rng=np.random.default_rng(0),  # neither solver draws from it
                 on_iteration=on_iteration,
             )
-        self._keep(encoder, names, layout, penalties, solution.weights)
+        self._keep(encoder, latent, layout, penalties, solution.weights)
         self.status_, self.history_, self.n_iter_ = solution.status, solution.history, solution.n_iter
         return self
 

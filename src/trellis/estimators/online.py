@@ -22,8 +22,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trellis.data.labels import LabelSet
+from trellis.data.latent import LatentLabels
 from trellis.errors import DataError, NumericalError, UnsupportedError
 from trellis.estimators.inspection import one_symbol_per_step
+from trellis.estimators.latent_start import refuse_candidates, split_states
 from trellis.estimators.options import Options, automatic_solver, checked_options, seed_of
 from trellis.estimators.training import Examples, weighted_examples, weighted_loss
 from trellis.features.encoded import Encoded, FeatureEncoder
@@ -50,7 +52,7 @@ class _Known(NamedTuple):
     """What the first call fixes, and where the weights stand."""
 
     encoder: FeatureEncoder
-    names: LabelSet
+    latent: LatentLabels
     layout: LinearLayout
     weights: FloatArray
     one_symbol: bool
@@ -70,9 +72,10 @@ def continue_training(
     solver = _online_solver(model, options)
     _refuse_what_needs_all_data(model, objective)
     known, inputs = _known(model, X, y, classes, lengths)
-    names = known.names
+    latent, names = known.latent, known.latent.labels
+    refuse_candidates(latent, objective, loss)
     labels = names.encode(y, lengths, like=inputs.nodes.offsets)
-    penalties = model._penalties(names, labels)
+    penalties = model._penalties(latent, labels)
     if objective.uses_loss:
         loss = weighted_loss(loss, model.class_weight, labels, names)
     data = weighted_examples(
@@ -81,7 +84,7 @@ def continue_training(
     online = _online(model, solver)
     n_seen = online.n_seen + len(data.examples)
     l2 = model.l2 * len(data.examples) / n_seen
-    problem = model._problem(data, known.layout, penalties, names, objective, loss, l2)
+    problem = model._problem(data.over_states(latent), known.layout, penalties, latent, objective, loss, l2)
     epsilon = None
     if isinstance(objective, Direct) and not isinstance(objective.epsilon, str):
         epsilon = objective.epsilon
@@ -95,7 +98,7 @@ def continue_training(
         raise NumericalError(f"this pass of solver {solver.name!r} failed: {status.reason}")
 
     history = model.history_ if online.n_seen else {}
-    model._keep(known.encoder, names, known.layout, penalties, run.weights.copy())
+    model._keep(known.encoder, latent, known.layout, penalties, run.weights.copy())
     model.online_ = OnlineTraining(solver.name, rng, n_seen, run.state)
     model.one_symbol_ = known.one_symbol
     model.solver_, model.epsilon_, model.epsilon_losses_ = solver.name, epsilon, None
@@ -111,15 +114,18 @@ def _known(
         encoder = model._new_encoder(X, lengths)
         inputs = encoder.fit(X, lengths)
         names = LabelSet.of(y, lengths) if given is None else given
-        layout = LinearLayout.all_pairs(inputs, len(names), boundaries=model.boundaries)
+        latent = LatentLabels.of(names, model.latent_states)
+        layout = LinearLayout.all_pairs(inputs, len(latent.label_of), boundaries=model.boundaries)
         start = np.zeros(layout.dimension)
-        return _Known(encoder, names, layout, start, one_symbol_per_step(inputs)), inputs
+        if not latent.plain:
+            start = split_states(start, layout, latent, seed_of(model.random_state))
+        return _Known(encoder, latent, layout, start, one_symbol_per_step(inputs)), inputs
     if given is not None and set(given.labels) != set(model.labels_.labels):
         raise DataError(
             f"classes are {list(given.labels)}, but the model knows {list(model.labels_.labels)}; leave "
             "classes out after the first call"
         )
-    known = _Known(model.encoder_, model.labels_, model.layout_, model.weights_, model.one_symbol_)
+    known = _Known(model.encoder_, model.latent_, model.layout_, model.weights_, model.one_symbol_)
     return known, model.encoder_.transform(X, lengths)
 
 

@@ -61,10 +61,17 @@ def checked_options(model: SequenceLabeler) -> Options:
 
 
 def automatic_solver(
-    options: Options, l2: float, l1: float, tol: float | None, *, convex: bool, online: bool = False
+    options: Options,
+    l2: float,
+    l1: float,
+    tol: float | None,
+    *,
+    convex: bool,
+    latent: bool = False,
+    online: bool = False,
 ) -> Solver:
-    """The solver that suits the problem, one with a certificate where there is one; ``online`` asks for one
-    that takes its data in pieces.
+    """The solver that suits the problem, one with a certificate where there is one; ``latent``: labels have
+    latent states. ``online`` asks for one that takes its data in pieces.
     """
     objective = options.objective
     if objective.uses_loss and options.loss.kind == "candidates":
@@ -75,11 +82,17 @@ def automatic_solver(
         name = "sgd"
     elif not objective.path:  # smooth
         name = "adagrad" if online else "owlqn" if l1 > 0 else "lbfgs"
+    elif latent and not online and l2 > 0 and l1 == 0 and _differences_of_convex(options):
+        name = "cccp"
     elif l2 > 0:
         name = "frank_wolfe" if convex and not online else "subgradient"
     else:
         name = "sgd"
     return solver_of(name, tol)
+
+
+def _differences_of_convex(options: Options) -> bool:
+    return options.objective.name == "margin" and options.loss.kind == "costs"
 
 
 def seed_of(random_state: Any) -> int:

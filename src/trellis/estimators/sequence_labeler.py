@@ -18,8 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from trellis.data.labels import LabelSet
+from trellis.data.latent import LatentLabels, LatentStates
 from trellis.estimators import inspection
 from trellis.estimators.chain_labeler import ChainLabeler
+from trellis.estimators.latent_start import begin, refuse_candidates
 from trellis.estimators.options import automatic_solver, checked_options, seed_of
 from trellis.estimators.training import (
     Examples,
@@ -33,6 +35,7 @@ from trellis.estimators.training import (
 )
 from trellis.estimators.warm_start import carried_over
 from trellis.features.encoded import FeatureEncoder
+from trellis.inference.chain import Chain
 from trellis.losses import Loss
 from trellis.objectives.linear_chain import linear_chain_scores
 from trellis.objectives.modes import Direct, Objective
@@ -58,6 +61,8 @@ class SequenceLabeler(ChainLabeler):
     n_jobs : threads; ``None`` is 1, -1 all cores. Results agree to rounding for any number.
     random_state : the seed of everything that is random.
     constraints : "bio", "bioes" or allowed pairs of labels, in training and decoding.
+    latent_states : hidden states that each label owns, a number or {label: number}; the chain runs over
+        states, prediction maximises over them. Training is not convex then, and begins at random weights.
     template : a CRF++ template (path or ``Template``) for inputs made of columns of strings.
     transition_features : names of features (columns of arrays) that also score transitions; ``True`` for all.
     min_count : features that occur less often are dropped.
@@ -77,6 +82,7 @@ class SequenceLabeler(ChainLabeler):
     classes_ : the labels, in the order of the columns of ``predict_marginals``.
     status_ : why training stopped, in a sentence.
     history_ : what was measured at each iteration. n_iter_ : their number.
+    state_names_ : the latent states, (label, number), or the label itself where it has one state.
     epsilon_, epsilon_losses_ : the epsilon of the direct objective, and the hold-out loss of each candidate.
     """
 
@@ -93,6 +99,7 @@ class SequenceLabeler(ChainLabeler):
         n_jobs: int | None = None,
         random_state: int | None = None,
         constraints: Any = None,
+        latent_states: LatentStates = 1,
         template: Any = None,
         transition_features: Any = (),
         min_count: int = 1,
@@ -114,6 +121,7 @@ class SequenceLabeler(ChainLabeler):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.constraints = constraints
+        self.latent_states = latent_states
         self.template = template
         self.transition_features = transition_features
         self.min_count = min_count
@@ -137,8 +145,10 @@ class SequenceLabeler(ChainLabeler):
         encoder = self._new_encoder(X, lengths)
         inputs = encoder.fit(X, lengths)
         names = self._label_set(y, lengths)
+        latent = LatentLabels.of(names, self.latent_states)
+        refuse_candidates(latent, objective, options.loss)
         labels = names.encode(y, lengths, like=inputs.nodes.offsets)
-        penalties = self._penalties(names, labels)
+        penalties = self._penalties(latent, labels)
         loss = options.loss
         if objective.uses_loss:
             loss = weighted_loss(loss, self.class_weight, labels, names)
@@ -148,25 +158,31 @@ class SequenceLabeler(ChainLabeler):
         seed = seed_of(self.random_state)
         data, held = hold_out(self.holdout, data, objective, encoder, names, seed)
 
-        layout = self._layout(data.examples, encoder, len(names))
-        problem = self._problem(data, layout, penalties, names, objective, loss, self.l2)
+        data = data.over_states(latent)
+        layout = self._layout(data.examples, encoder, len(latent.label_of))
+        problem = self._problem(data, layout, penalties, latent, objective, loss, self.l2)
         solver = options.solver or automatic_solver(
-            options, self.l2, self.l1, self.tol, convex=problem.convex
+            options, self.l2, self.l1, self.tol, convex=problem.convex, latent=not latent.plain
         )
         evaluate = None
         if held is not None:
-            evaluate = holdout_loss(held, layout, penalties, names, loss, self._threads())
+            evaluate = holdout_loss(held, layout, penalties, latent, loss, self._threads())
+        start = self._start(layout, latent, encoder)
+        learned = bool(start.any())
+        if self._has_new_states(latent):
+            start = begin(problem, start, latent, seed, self.verbose)
         trained = train(
             problem,
             solver,
-            self._start(layout, names, encoder),
+            start,
             max_iter=default_iterations(solver) if self.max_iter is None else self.max_iter,
             seed=seed,
             held_out=evaluate,
             patience=self.patience,
             show=self.verbose,
+            learned=learned,
         )
-        self._keep(encoder, names, layout, penalties, trained.solution.weights)
+        self._keep(encoder, latent, layout, penalties, trained.solution.weights)
         self.one_symbol_ = inspection.one_symbol_per_step(inputs)
         self.status_ = trained.solution.status
         self.history_ = trained.solution.history
@@ -197,17 +213,22 @@ class SequenceLabeler(ChainLabeler):
     def _label_set(self, y: Any, lengths: ArrayLike | None) -> LabelSet:
         return LabelSet.of(y, lengths)
 
-    def _start(self, layout: LinearLayout, names: LabelSet, encoder: FeatureEncoder) -> FloatArray:
+    def _start(self, layout: LinearLayout, latent: LatentLabels, encoder: FeatureEncoder) -> FloatArray:
         if self.warm_start and hasattr(self, "weights_"):
-            return carried_over(self, layout, names, encoder)
+            return carried_over(self, layout, latent, encoder)
         return np.zeros(layout.dimension)
+
+    def _has_new_states(self, latent: LatentLabels) -> bool:
+        """Whether training begins with states that nothing tells apart."""
+        known = self.latent_.states.labels if self.warm_start and hasattr(self, "weights_") else ()
+        return not (latent.plain or set(latent.states.labels) <= set(known))
 
     def _problem(
         self,
         data: WeightedExamples,
         layout: LinearLayout,
         penalties: Penalties,
-        names: LabelSet,
+        latent: LatentLabels,
         objective: Objective,
         loss: Loss,
         l2: float,
@@ -217,7 +238,7 @@ class SequenceLabeler(ChainLabeler):
             data.examples,
             layout,
             penalties,
-            names,
+            latent.states,
             objective,
             loss,
             data.weight,
@@ -230,13 +251,23 @@ class SequenceLabeler(ChainLabeler):
     def _keep(
         self,
         encoder: FeatureEncoder,
-        names: LabelSet,
+        latent: LatentLabels,
         layout: LinearLayout,
         penalties: Penalties,
         weights: FloatArray,
     ) -> None:
-        super()._keep(encoder, names, layout, penalties, weights)
+        super()._keep(encoder, latent, layout, penalties, weights)
         self.online_: Any = None  # what partial_fit goes on from
+
+    @property
+    def state_names_(self) -> list[Any]:
+        check_is_fitted(self, "weights_")
+        return list(self.latent_.states.labels)
+
+    def predict_states(self, X: Any, *, lengths: ArrayLike | None = None) -> list[list[Any]]:
+        """The best latent states of each sequence, by their names; their labels are those of ``predict``."""
+        scores = self.scores(X, lengths=lengths)
+        return self.latent_.states.decode(Chain(self._threads()).best(scores).labels, scores.offsets)
 
     def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> ChainScores:
         """The part scores of new sequences: what the oracles of :class:`trellis.inference.Chain` take."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.data.labels import EncodedLabels, LabelSet
+from trellis.data.latent import LatentLabels
 from trellis.errors import DataError, UnsupportedError
 from trellis.features.encoded import Encoded, FeatureEncoder
 from trellis.inference.chain import Chain
@@ -55,6 +56,14 @@ class WeightedExamples:
             chosen[sequences] = True
             cost = np.ascontiguousarray(cost[np.repeat(chosen, np.diff(self.examples.labels.offsets))])
         return WeightedExamples(self.examples.take(sequences), self.weight[sequences], cost)
+
+    def over_states(self, latent: LatentLabels) -> WeightedExamples:
+        """The same as examples of chains of states: labels are sets of them, and costs theirs."""
+        if latent.plain:
+            return self
+        examples = Examples(self.examples.inputs, latent.expand(self.examples.labels))
+        cost = None if self.cost is None else latent.expand_costs(self.cost)
+        return WeightedExamples(examples, self.weight, cost)
 
 
 def weighted_loss(loss: Loss, class_weight: Any, labels: EncodedLabels, names: LabelSet) -> Loss:
@@ -177,7 +186,7 @@ def holdout_loss(
     held: WeightedExamples,
     layout: LinearLayout,
     penalties: Penalties,
-    names: LabelSet,
+    latent: LatentLabels,
     loss: Loss,
     n_jobs: int,
 ) -> Callable[[FloatArray], float]:
@@ -187,14 +196,15 @@ def holdout_loss(
     chain = Chain(n_jobs)
     cost = held.cost
     if cost is None and loss.kind == "costs":
-        cost = loss.costs(labels, names)
+        cost = loss.costs(labels, latent.labels)
     if not held.weight.sum() > 0:
         raise DataError("every held-out sequence has the weight 0; give them weights, or another holdout")
 
     def evaluate(weights: FloatArray) -> float:
-        found = chain.best(linear_chain_scores(layout, design, penalties, weights, n_jobs)).labels
+        states = chain.best(linear_chain_scores(layout, design, penalties, weights, n_jobs)).labels
+        found = latent.collapse(states)
         if cost is None:
-            losses = loss.per_sequence(labels, found, names)
+            losses = loss.per_sequence(labels, found, latent.labels)
         else:
             losses = sum_by_sequence(cost[np.arange(len(found)), found], labels.offsets)
         return float(np.average(losses, weights=held.weight))
@@ -234,19 +244,20 @@ def train(
     held_out: Callable[[FloatArray], float] | None,
     patience: int,
     show: bool | None,
+    learned: bool,
 ) -> Trained:
     """Run the solver; for ``Direct(epsilon="holdout")`` once for each candidate epsilon, keeping the one with
     the smallest hold-out loss.
 
     Where an objective has nothing to hold on to at w = 0, the solver first goes somewhere else, see
-    :func:`beginning_of`.
+    :func:`beginning_of`, unless ``weights`` were ``learned``.
     """
     early = None if held_out is None else EarlyStopping(held_out, patience)
 
     def run(one: Any, title: str) -> Solution:
         begin = beginning_of(one.objective)
         start = weights
-        if begin is not None and not weights.any():
+        if begin is not None and not learned:
             start = run(one.with_(objective=begin), f"{title}, where it begins").weights
         with progress_bar(title, max_iter, show) as on_iteration:
             solution: Solution = minimise(

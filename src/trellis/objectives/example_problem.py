@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -25,6 +25,9 @@ from trellis.inference.shards import over_shards
 from trellis.objectives.formulas import Oracle, check_objective, value_and_gradient
 from trellis.objectives.modes import Objective
 from trellis.scores.parts import FloatArray
+
+if TYPE_CHECKING:
+    from trellis.objectives.latent import Completion
 
 Example = TypeVar("Example")
 LossType = TypeVar("LossType")
@@ -68,8 +71,19 @@ class ExampleProblem(Generic[Example, LossType]):
         return len(self.examples)
 
     @property
+    def latent(self) -> bool:
+        """Whether some example has more than one gold output, because parts of it are hidden."""
+        return False
+
+    @property
     def convex(self) -> bool:
-        return self.objective.convex
+        return self.objective.convex and not self.latent
+
+    def completed(self, weights: FloatArray) -> Completion:
+        """The best gold output of each example, see :mod:`trellis.objectives.latent`."""
+        from trellis.objectives.latent import complete_examples
+
+        return complete_examples(self, weights)
 
     def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
         return self.run_value_and_gradient(weights, 0, self.n_examples)

@@ -16,9 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from trellis.errors import UnsupportedError
 from trellis.inference.chain_kernels import lanes
 from trellis.inference.shards import over_shards
-from trellis.objectives.example_kernels import Work, new_work
+from trellis.objectives.example_kernels import ZERO_ONE, Work, new_work
+from trellis.objectives.latent import Completion
+from trellis.objectives.latent_kernels import gold_completions
 from trellis.objectives.linear_kernels import (
     Task,
     dense_gradient,
@@ -195,6 +198,33 @@ class LinearChainProblem:
         rows = csr_array((data, indices, indptr), shape=(n, self.dimension))
         rows.sum_duplicates()
         return values * self.task.weight, rows
+
+    def completed(self, weights: FloatArray) -> Completion:
+        """The best allowed labelling of each sequence, see :mod:`trellis.objectives.latent`."""
+        if self.loss_kind == ZERO_ONE:
+            raise UnsupportedError(
+                "the 0-1 loss of a completed labelling is not that of the partly known one; use a sum over "
+                "steps such as loss='hamming', or solver='subgradient'"
+            )
+        values, labels = np.empty(self.n_examples), np.empty_like(self.task.gold)
+        w = self.layout.views(weights)
+
+        def shard(first: int, last: int) -> FloatArray:
+            gradient = np.zeros(self.dimension)
+            gold_completions(
+                self.design, self.layout.rows, w, self.penalties, self.layout.mask, self.task, first, last,
+                self._kept_work(first, last), self.layout.views(gradient), values, labels,
+            )  # fmt: skip
+            return gradient
+
+        gradient, *others = over_shards(shard, self.design.offsets, self.n_jobs)
+        for other in others:
+            gradient += other
+        gradient = self._checked(gradient, values)
+        nothing = np.zeros((0, self.layout.n_labels), dtype=np.bool_)
+        known = np.zeros_like(self.task.ambiguous)
+        task = self.task._replace(gold=labels, ambiguous=known, allowed=nothing)
+        return Completion(float(values @ self.task.weight), gradient, self.with_(task=task))
 
     def scores(self, weights: FloatArray) -> ChainScores:
         return linear_chain_scores(self.layout, self.design, self.penalties, weights, self.n_jobs)

@@ -2,6 +2,8 @@
 
 The sum over utterances, the objectives and their scaling are those of
 :mod:`trellis.objectives.example_problem`; here y is a segmentation, y* the reference and L an alignment loss.
+Where only some boundaries of a reference are known (:class:`~trellis.scores.segment_known.KnownStarts`), the
+others are hidden: y* is the set of the paths that agree with it, and the loss looks at what is known.
 """
 
 from __future__ import annotations
@@ -12,21 +14,23 @@ from functools import cached_property
 import numpy as np
 
 from trellis.alignment_losses import AlignmentLoss
-from trellis.errors import DataError, InfeasibleError
+from trellis.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.inference.segments import Segmentation
 from trellis.objectives.example_problem import ExampleProblem
 from trellis.objectives.formulas import Answer
 from trellis.scores.parts import FloatArray
+from trellis.scores.segment_known import KnownStarts
 from trellis.scores.segments import SegmentFeatures, SegmentPath
 
 
 @dataclass(frozen=True, eq=False)
 class SegmentExample:
-    """``gold``: the reference on whole frames. ``reference``: (P,) its starts for the loss, which may lie
-    between frames, NaN for nodes without one; default: those of ``gold``. ``name`` is for messages."""
+    """``gold``: the reference on whole frames, or what is known of it. ``reference``: (P,) its starts for the
+    loss, which may lie between frames, NaN for nodes without one; default: those of ``gold``. ``name`` is for
+    messages."""
 
     features: SegmentFeatures
-    gold: SegmentPath
+    gold: SegmentPath | KnownStarts
     reference: FloatArray | None = None
     name: str = "an utterance"
 
@@ -36,7 +40,10 @@ class SegmentExample:
             raise InfeasibleError(
                 f"the reference of {self.name} has {self.gold.n_frames} frames, its features {frames}"
             )
-        self.features.graph.check(self.gold, f"the reference of {self.name}")
+        if isinstance(self.gold, SegmentPath):
+            self.features.graph.check(self.gold, f"the reference of {self.name}")
+        elif self.gold.graph is not self.features.graph:
+            raise DataError(f"the known starts of {self.name} belong to another graph than its features")
         if self.reference is not None and self.reference.shape != (nodes,):
             raise DataError(
                 f"the reference of {self.name} has shape {self.reference.shape}; the graph has {nodes} nodes"
@@ -47,14 +54,28 @@ class SegmentExample:
         """The reference of the loss, (P,)."""
         if self.reference is not None:
             return self.reference
+        if isinstance(self.gold, KnownStarts):
+            return self.gold.starts
         starts = np.full(self.features.graph.n_nodes, np.nan)
         starts[self.gold.nodes] = self.gold.starts
         return starts
 
+    @property
+    def latent(self) -> bool:
+        return isinstance(self.gold, KnownStarts)
+
     @cached_property
     def gold_features(self) -> FloatArray:
-        """Phi(x, y*)."""
-        return self.features.of_path(self.gold)
+        """Phi(x, y*) of a reference that is one path."""
+        return self.features.of_path(self.gold_path)
+
+    @property
+    def gold_path(self) -> SegmentPath:
+        if isinstance(self.gold, KnownStarts):
+            raise UnsupportedError(
+                f"only some boundaries of {self.name} are known; this needs a reference of all of them"
+            )
+        return self.gold
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +86,10 @@ class SegmentProblem(ExampleProblem[SegmentExample, AlignmentLoss]):
     @property
     def dimension(self) -> int:
         return self.examples[0].features.dimension
+
+    @property
+    def latent(self) -> bool:
+        return any(example.latent for example in self.examples)
 
     def oracle(self, index: int, weights: FloatArray) -> SegmentOracle:
         return SegmentOracle(self.examples[index], weights, self.loss)
@@ -101,6 +126,15 @@ class SegmentOracle:
         return Answer(marginals.log_partition, self._example.features.of_parts(marginals.parts))
 
     def gold_best(self) -> Answer:
-        return Answer(self._scores.of_path(self._example.gold), self._example.gold_features)
+        gold = self._example.gold
+        if isinstance(gold, KnownStarts):
+            path = Segmentation().best(gold.clamp(self._scores))
+            return Answer(path.score, self._example.features.of_path(path))
+        return Answer(self._scores.of_path(gold), self._example.gold_features)
 
-    gold_sum = gold_best  # the reference is one path
+    def gold_sum(self) -> Answer:
+        gold = self._example.gold
+        if isinstance(gold, KnownStarts):
+            marginals = Segmentation().marginals(gold.clamp(self._scores))
+            return Answer(marginals.log_partition, self._example.features.of_parts(marginals.parts))
+        return self.gold_best()  # the reference is one path

@@ -72,6 +72,8 @@ def measured_mistake_bound(model: Any, X: Any, y: Any) -> MistakeBound:
     ``intercept_``, as those of scikit-learn.
     """
     if isinstance(model, SequenceLabeler):
+        if not model.latent_.plain:
+            raise UnsupportedError("the bound is for labels without latent states; fit with latent_states=1")
         return MistakeBound(_chain_radius(model, X, y), _chain_margin(model, X, y))
     if hasattr(model, "coef_") and np.shape(model.coef_)[:1] == (1,):
         return _two_classes(model, X, y)

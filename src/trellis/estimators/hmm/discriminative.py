@@ -41,6 +41,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
 from trellis.data.labels import EncodedLabels, LabelSet
+from trellis.data.latent import LatentLabels
 from trellis.emissions import Emission
 from trellis.errors import DataError, TrellisError, UnsupportedError
 from trellis.estimators.hmm.expectation import Parameters
@@ -109,8 +110,8 @@ class LogLinearHMM(SequenceLabeler):
     def _label_set(self, y: Any, lengths: ArrayLike | None) -> LabelSet:
         return LabelSet(range(self.source.n_states))
 
-    def _penalties(self, names: LabelSet, labels: EncodedLabels) -> Penalties:
-        ends = np.ones(len(names), dtype=np.bool_)
+    def _penalties(self, latent: LatentLabels, labels: EncodedLabels) -> Penalties:
+        ends = np.ones(len(latent.labels), dtype=np.bool_)
         return penalties_of(self.structure.allowed_initial, self.structure.allowed, ends)
 
     def _layout(self, examples: Examples, encoder: FeatureEncoder, n_labels: int) -> LinearLayout:
@@ -120,7 +121,7 @@ class LogLinearHMM(SequenceLabeler):
         layout.views(trained).end[:] = 0.0
         return replace(layout, mask=trained.astype(np.uint8))
 
-    def _start(self, layout: LinearLayout, names: LabelSet, encoder: FeatureEncoder) -> FloatArray:
+    def _start(self, layout: LinearLayout, latent: LatentLabels, encoder: FeatureEncoder) -> FloatArray:
         start, steps, weights = self._source_weights()
         rest = np.concatenate([steps.ravel(), start, np.zeros(len(start))])
         return layout.from_dense(weights, rest)
