@@ -1,0 +1,34 @@
+"""Factors scored by neural networks: PyTorch tensors in, structured objectives and answers out."""
+
+from __future__ import annotations
+
+from trellis.errors import MissingExtraError
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError as error:
+    raise MissingExtraError(
+        "trellis.neural needs PyTorch, which is not installed; run: pip install 'trellis-learn[torch]'"
+    ) from error
+
+from trellis.neural.chain import Chain
+from trellis.neural.questions import (
+    decode,
+    entropy,
+    k_best,
+    log_partition,
+    marginals,
+    sample,
+    structured_loss,
+)
+
+__all__ = [
+    "Chain",
+    "decode",
+    "entropy",
+    "k_best",
+    "log_partition",
+    "marginals",
+    "sample",
+    "structured_loss",
+]

@@ -1,0 +1,152 @@
+"""The functions that users call: a structure, its scores as tensors, and a question.
+
+``structured_loss`` gives, for each example, the value that the objective's docstring in
+:mod:`trellis.objectives.modes` states, then their mean or sum over the examples (not over the steps). Where a
+structure is a list (one alignment per utterance), so are scores and gold outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from trellis.errors import DataError, UnsupportedError
+from trellis.neural.structure import Backend, Goal, Structure, Where
+from trellis.objectives.modes import Objective, objective_of
+from trellis.objectives.score_level import fixed_epsilon
+
+Reduction = Literal["mean", "sum", "none"]
+
+
+def structured_loss(
+    structure: Structure | Sequence[Structure],
+    scores: Any,
+    gold: Any,
+    *,
+    lengths: Any = None,
+    mask: Any = None,
+    offsets: Any = None,
+    objective: str | Objective = "log",
+    loss: Any = "hamming",
+    epsilon: float | None = None,
+    reduction: Reduction = "mean",
+    backend: Backend = None,
+) -> Tensor:
+    """A training objective of the scores, differentiable once.
+
+    ``objective``: a name of :data:`trellis.objectives.OBJECTIVES` or such an object. ``loss``: "hamming",
+    "zero_one", a loss object, or a tensor of costs. ``epsilon``: that of the direct objective. ``gold``: see
+    the structure; sets of allowed outputs give the latent form.
+    """
+    if reduction not in ("mean", "sum", "none"):
+        raise UnsupportedError(f"reduction={reduction!r}: give 'mean', 'sum' or 'none'")
+    chosen = objective_of(objective)
+    goal = Goal(chosen, loss, fixed_epsilon(chosen, epsilon))
+    where = Where(lengths, mask, offsets)
+    if isinstance(structure, Structure):
+        values = structure.objective_values(scores, gold, goal, where, backend)
+    else:
+        _check_lists(structure, scores, gold)
+        found = [
+            one.objective_values(x, y, goal, where, backend)
+            for one, x, y in zip(structure, scores, gold, strict=True)
+        ]
+        values = torch.cat(found)
+    if reduction == "none":
+        return values
+    return values.mean() if reduction == "mean" else values.sum()
+
+
+def decode(
+    structure: Structure,
+    scores: Any,
+    *,
+    lengths: Any = None,
+    mask: Any = None,
+    offsets: Any = None,
+    backend: Backend = None,
+) -> Any:
+    """argmax_y s(y): labels of the shape of the batch for chains, -1 in the padding."""
+    with torch.no_grad():
+        return structure.decode(scores, Where(lengths, mask, offsets), backend)
+
+
+def log_partition(
+    structure: Structure,
+    scores: Any,
+    *,
+    lengths: Any = None,
+    mask: Any = None,
+    offsets: Any = None,
+    backend: Backend = None,
+) -> Tensor:
+    """log sum_y exp s(y) of each example, differentiable twice."""
+    return structure.log_partition(scores, Where(lengths, mask, offsets), backend)
+
+
+def marginals(
+    structure: Structure,
+    scores: Any,
+    *,
+    lengths: Any = None,
+    mask: Any = None,
+    offsets: Any = None,
+    backend: Backend = None,
+) -> Any:
+    """The probability of each label (chains: of the shape of the scores), differentiable."""
+    return structure.marginals(scores, Where(lengths, mask, offsets), backend)
+
+
+def entropy(
+    structure: Structure,
+    scores: Any,
+    *,
+    lengths: Any = None,
+    mask: Any = None,
+    offsets: Any = None,
+    backend: Backend = None,
+) -> Tensor:
+    """-sum_y p(y) log p(y) of each example in nats, differentiable."""
+    return structure.entropy(scores, Where(lengths, mask, offsets), backend)
+
+
+def sample(
+    structure: Structure,
+    scores: Any,
+    n_samples: int = 1,
+    *,
+    seed: int = 0,
+    lengths: Any = None,
+    mask: Any = None,
+    offsets: Any = None,
+    backend: Backend = None,
+) -> Any:
+    """Exact, independent samples of p(y), the same for the same seed."""
+    with torch.no_grad():
+        return structure.sample(scores, n_samples, seed, Where(lengths, mask, offsets), backend)
+
+
+def k_best(
+    structure: Structure,
+    scores: Any,
+    k: int,
+    *,
+    lengths: Any = None,
+    mask: Any = None,
+    offsets: Any = None,
+    backend: Backend = None,
+) -> Any:
+    """The k outputs of each example with the largest scores, and these scores."""
+    with torch.no_grad():
+        return structure.k_best(scores, k, Where(lengths, mask, offsets), backend)
+
+
+def _check_lists(structures: Sequence[Structure], scores: Any, gold: Any) -> None:
+    if not len(structures) == len(scores) == len(gold) or not len(structures):
+        raise DataError(
+            f"there are {len(structures)} structures, {len(scores)} scores and {len(gold)} gold outputs; "
+            "give one of each per example"
+        )

@@ -1,0 +1,82 @@
+"""What a structure over tensors answers; :mod:`trellis.neural.questions` is the face of it.
+
+``where`` says how a batch lies in memory (``lengths``, ``mask``, ``offsets``), ``backend`` which code runs:
+``"kernels"`` (compiled, CPU), ``"torch"`` (plain PyTorch, any device), or ``None``: kernels for CPU tensors
+where there are some.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+from torch import Tensor
+
+from trellis.errors import UnsupportedError
+from trellis.objectives.modes import Objective
+
+Backend = Literal["kernels", "torch"] | None
+
+
+class Where(NamedTuple):
+    """How a batch lies in memory."""
+
+    lengths: Any = None
+    mask: Any = None
+    offsets: Any = None
+
+
+@dataclass(frozen=True)
+class Goal:
+    """An objective with its loss (a name, a loss, or a tensor of costs), and the epsilon of the direct
+    one."""
+
+    objective: Objective
+    loss: Any
+    epsilon: float
+
+
+class Structure(ABC):
+    """Chains, alignments and factor graphs whose part scores are tensors."""
+
+    @abstractmethod
+    def objective_values(self, scores: Any, gold: Any, goal: Goal, where: Where, backend: Backend) -> Tensor:
+        """(S,) the objective of each example, differentiable once."""
+
+    @abstractmethod
+    def decode(self, scores: Any, where: Where, backend: Backend) -> Any:
+        """The best output of each example."""
+
+    @abstractmethod
+    def log_partition(self, scores: Any, where: Where, backend: Backend) -> Tensor:
+        """(S,) log sum_y exp s(y), differentiable twice."""
+
+    @abstractmethod
+    def marginals(self, scores: Any, where: Where, backend: Backend) -> Any:
+        """The probability of each part, differentiable."""
+
+    @abstractmethod
+    def entropy(self, scores: Any, where: Where, backend: Backend) -> Tensor:
+        """(S,) -sum_y p(y) log p(y) in nats, differentiable."""
+
+    @abstractmethod
+    def sample(self, scores: Any, n_samples: int, seed: int, where: Where, backend: Backend) -> Any:
+        """Exact, independent samples."""
+
+    @abstractmethod
+    def k_best(self, scores: Any, k: int, where: Where, backend: Backend) -> Any:
+        """The k best outputs and their scores."""
+
+
+def uses_kernels(tensor: Tensor, backend: Backend) -> bool:
+    """Which code answers for scores like this tensor."""
+    if backend not in (None, "kernels", "torch"):
+        raise UnsupportedError(f"backend={backend!r}: give 'kernels' (CPU), 'torch' (any device) or None")
+    on_cpu = tensor.device.type == "cpu"
+    if backend == "kernels" and not on_cpu:
+        raise UnsupportedError(
+            f"the compiled kernels read CPU tensors, these are on {tensor.device}; use backend='torch', or "
+            "move the tensors"
+        )
+    return on_cpu and backend != "torch"
