@@ -118,7 +118,12 @@ def checked_probabilities(name: str, given: Any, shape: tuple[int, ...]) -> Floa
     """Start probabilities as the user gave them, rows adding up to 1 exactly; None where there are none."""
     if given is None:
         return None
-    array = np.array(given, dtype=np.float64)
+    try:
+        array = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"{name} must be an array of probabilities of shape {shape}, got {given!r}"
+        ) from error
     if array.shape != shape:
         raise DataError(f"{name} has shape {array.shape}; it must have shape {shape}")
     rows = array.reshape(-1, shape[-1])
