@@ -70,9 +70,10 @@ def message_passing(
         n_iter += 1
         before = bound
         for one_pass in (passes.forward, passes.backward):
-            bound = min(bound, one_pass())
+            after = one_pass()
+            bound = min(bound, after)  # they fall but for rounding
             if bounds is not None:
-                bounds.append(bound)
+                bounds.append(after)
             found = passes.value()
             if found > value:
                 best, value = passes.labels.copy(), found

@@ -169,7 +169,7 @@ def _topology(n: int, edge_bytes: bytes) -> Topology:
     proper = edges[edges[:, 0] != edges[:, 1]]
     joined = np.unique(proper.min(axis=1) * n + proper.max(axis=1))
     ends = coo_array((np.ones(len(joined)), (joined // max(n, 1), joined % max(n, 1))), shape=(n, n)).tocsr()
-    n_components, component = connected_components(ends, directed=False) if n else (0, np.zeros(0))
+    n_components, component = connected_components(ends, directed=False) if n else (0, np.zeros(0, np.int64))
     is_forest = len(joined) == n - int(n_components)
     order = _outwards(ends, component, int(n_components)) if is_forest else np.arange(n)
     place = np.argsort(order)

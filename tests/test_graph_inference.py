@@ -1,0 +1,365 @@
+"""Every question about a graph against all its labellings written out."""
+
+from __future__ import annotations
+
+import tracemalloc
+from contextlib import suppress
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from small_graphs import AllLabellings, graphs, grid, grid_edges
+from trellis.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.inference.graph import GraphInference
+from trellis.inference.message_passing import message_passing
+from trellis.inference.rounding import argmax, expected_loss, random
+from trellis.scores.graphs import GraphParts, GraphScores
+
+FRUSTRATED = GraphScores.of(np.zeros((3, 2)), [(0, 1), (1, 2), (0, 2)], [[0.0, 1.0], [1.0, 0.0]])
+
+
+def assert_best(graph: GraphScores, method: str) -> None:
+    every = AllLabellings.of(graph)
+    if not every.feasible:
+        with pytest.raises(InfeasibleError):
+            GraphInference(method).best(graph)
+        return
+    found = GraphInference(method).best(graph)
+    assert found.value == pytest.approx(every.best, abs=1e-9)
+    assert graph.score(found.labels) == found.value
+    assert found.exact
+    assert found.gap <= 1e-9
+    assert found.mu.dot(graph) == pytest.approx(every.best, abs=1e-9)
+
+
+def assert_sums(graph: GraphScores, method: str) -> None:
+    every = AllLabellings.of(graph)
+    if not every.feasible:
+        with pytest.raises(InfeasibleError):
+            GraphInference(method).marginals(graph)
+        return
+    found = GraphInference(method).marginals(graph)
+    assert found.exact
+    assert found.log_partition == pytest.approx(every.log_partition, abs=1e-9)
+    np.testing.assert_allclose(found.parts.flat(), every.marginals(graph).flat(), atol=1e-9)
+
+
+# -- exact methods ------------------------------------------------------------------------------------------
+
+
+@given(graphs(forest=True))
+def test_a_forest(graph: GraphScores) -> None:
+    assert_best(graph, "tree")
+    assert_sums(graph, "tree")
+    assert_sums(graph, "loopy")
+
+
+@given(graphs())
+def test_a_junction_tree(graph: GraphScores) -> None:
+    assert_best(graph, "junction_tree")
+    assert_sums(graph, "junction_tree")
+
+
+@given(graphs(labels=(2, 2), factors=False), st.booleans())
+def test_a_minimum_cut(graph: GraphScores, forbid: bool) -> None:
+    pairwise = np.where(graph.pairwise > -np.inf, graph.pairwise, -9.0)
+    unequal = np.minimum(pairwise[:, 0, 1], pairwise[:, 0, 0] + pairwise[:, 1, 1] - pairwise[:, 1, 0])
+    pairwise[:, 0, 1] = -np.inf if forbid else unequal
+    # an edge counts by its low end first: turned ones must be submodular too, and are, for c is symmetric
+    assert_best(GraphScores.of(graph.unary, graph.edges, pairwise), "max_flow")
+
+
+@given(graphs())
+def test_auto_is_exact_on_small_graphs(graph: GraphScores) -> None:
+    assert_best(graph, "auto")
+    assert_sums(graph, "auto")
+
+
+@given(graphs(), st.integers(1, 9))
+@settings(max_examples=25)
+def test_the_k_best(graph: GraphScores, k: int) -> None:
+    every = AllLabellings.of(graph)
+    if not every.feasible:
+        with pytest.raises(InfeasibleError):
+            GraphInference().k_best(graph, k)
+        return
+    labels, scores = GraphInference().k_best(graph, k)
+    wanted = np.sort(every.scores[every.scores > -np.inf])[::-1][:k]
+    np.testing.assert_allclose(scores, wanted, atol=1e-9)
+    assert len(np.unique(labels, axis=0)) == len(labels)
+
+
+@pytest.mark.parametrize("forest", [True, False])
+def test_samples_have_the_marginals(forest: bool) -> None:
+    edges = [(0, 1), (3, 1), (1, 1), (1, 3)] + ([] if forest else [(0, 3), (2, 3)])
+    rng = np.random.default_rng(3)
+    graph = GraphScores.of(rng.normal(size=(5, 3)), edges, rng.normal(size=(len(edges), 3, 3)))
+    graph.unary[2, 0] = -np.inf
+    n = 20_000
+    drawn = GraphInference().sample(graph, n, rng)
+    assert drawn.shape == (n, 5)
+    wanted = AllLabellings.of(graph).marginals(graph).flat()
+    counts = sum(graph.of_labels(y).flat() for y in drawn) / n
+    assert (np.abs(counts - wanted) <= 5.0 * np.sqrt(wanted * (1 - wanted) / n) + 1e-12).all()
+    again = GraphInference().sample(graph, 50, np.random.default_rng(1))
+    np.testing.assert_array_equal(again, GraphInference().sample(graph, 50, np.random.default_rng(1)))
+
+
+def test_scores_far_apart_do_not_underflow() -> None:
+    graph = GraphScores.of(
+        [[0.0, -2000.0], [-3000.0, 0.0], [0.0, 1.0]], [(0, 1), (1, 2), (0, 2)], -900 * np.eye(2)
+    )
+    assert_best(graph, "junction_tree")
+
+
+# -- relaxed methods ----------------------------------------------------------------------------------------
+
+
+@given(graphs())
+def test_bounds_and_values_enclose_the_optimum(graph: GraphScores) -> None:
+    every = AllLabellings.of(graph)
+    found = []
+    for method in ("lp", "message_passing"):
+        try:
+            found.append(GraphInference(method, tol=1e-9, max_iter=500).best(graph))
+        except InfeasibleError:  # message passing may find none where there is one, and says so
+            assert not every.feasible or method == "message_passing"
+            continue
+        answer = found[-1]
+        assert answer.value <= every.best + 1e-9
+        assert answer.bound >= every.best - 1e-7 * max(1.0, abs(every.best))
+        if answer.integral and every.feasible:
+            assert answer.value == pytest.approx(every.best, abs=1e-6)
+    if len(found) == 2:
+        assert found[1].bound >= found[0].bound - 1e-6
+
+
+@given(graphs())
+def test_the_bound_never_rises(graph: GraphScores) -> None:
+    bounds: list[float] = []
+    with suppress(InfeasibleError):
+        message_passing(graph, 50, 0.0, bounds)
+    assert all(after <= before + 1e-9 for before, after in pairwise(bounds))
+
+
+@given(graphs(), st.sampled_from(["lp", "message_passing"]))
+@settings(max_examples=30)
+def test_relaxed_marginals_are_in_the_local_polytope(graph: GraphScores, method: str) -> None:
+    try:
+        mu = GraphInference(method).best(graph).mu
+    except InfeasibleError:
+        return
+    np.testing.assert_allclose(mu.unary.sum(axis=1), 1.0, atol=1e-7)
+    for e, (a, b) in enumerate(graph.edges):
+        np.testing.assert_allclose(mu.pairwise[e].sum(axis=1), mu.unary[a], atol=1e-7)
+        np.testing.assert_allclose(mu.pairwise[e].sum(axis=0), mu.unary[b], atol=1e-7)
+    for f, table in zip(graph.factors, mu.factors, strict=True):
+        for axis, node in enumerate(f.nodes):
+            others = tuple(x for x in range(table.ndim) if x != axis)
+            np.testing.assert_allclose(table.sum(axis=others), mu.unary[node], atol=1e-7)
+
+
+def test_a_frustrated_triangle_is_fractional() -> None:
+    """Three nodes that all want to differ, with two labels: best 2 of 3; the relaxation says 3."""
+    found = GraphInference("lp").best(FRUSTRATED)
+    assert (found.value, found.bound) == pytest.approx((2.0, 3.0))
+    assert not found.integral
+    assert not found.exact
+    np.testing.assert_allclose(found.mu.unary, 0.5)
+    assert found.mu.dot(FRUSTRATED) == pytest.approx(3.0)
+    passed = GraphInference("message_passing").best(FRUSTRATED)
+    assert (passed.value, passed.bound) == pytest.approx((2.0, 3.0))
+    assert not passed.exact
+
+
+def test_message_passing_reaches_the_relaxation_of_a_grid() -> None:
+    graph = grid(6, 6, 3, 1.0, seed=0)
+    relaxed = GraphInference("lp").best(graph)
+    passed = GraphInference("message_passing", tol=1e-8, max_iter=2000).best(graph)
+    exact = GraphInference("junction_tree").best(graph)
+    assert relaxed.bound - 1e-6 <= passed.bound <= relaxed.bound + 0.05
+    assert passed.value <= exact.value + 1e-9 <= relaxed.bound + 2e-9
+    for method in ("icm", "loopy"):
+        weak = GraphInference(method).best(graph)
+        assert weak.value <= exact.value + 1e-9
+        assert weak.bound == np.inf
+        assert not weak.exact
+
+
+def test_a_large_grid_in_bounded_memory() -> None:
+    """Beside its scores: two messages for each edge, and a few numbers for each node and edge."""
+    graph = grid(256, 256, 8, 0.5, seed=1)
+    inference = GraphInference("message_passing", max_iter=2)
+    inference.best(grid(3, 3, 8, 0.5, seed=1))  # compiled before memory is watched
+    tracemalloc.start()
+    found = inference.best(graph)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.value <= found.bound < graph.unary.max(axis=1).sum() + graph.pairwise.max(axis=(1, 2)).sum()
+    assert peak < 1.5 * graph.pairwise.nbytes
+
+
+def test_descent_cannot_be_improved_by_one_node() -> None:
+    graph = grid(5, 5, 3, 1.0, seed=4)
+    found = GraphInference("icm").best(graph)
+    for i in range(25):
+        for label in range(3):
+            other = found.labels.copy()
+            other[i] = label
+            assert graph.score(other) <= found.value + 1e-12
+
+
+# -- sums that are approximate ------------------------------------------------------------------------------
+
+
+@given(graphs())
+def test_the_tree_reweighted_bound(graph: GraphScores) -> None:
+    every = AllLabellings.of(graph)
+    try:
+        found = GraphInference("tree_reweighted", max_iter=500).marginals(graph)
+    except InfeasibleError:
+        assert not every.feasible
+        return
+    assert found.bound
+    assert found.log_partition >= every.log_partition - 1e-9
+    np.testing.assert_allclose(found.parts.unary.sum(axis=1), 1.0, atol=1e-9)
+
+
+def test_tree_reweighted_marginals_are_the_gradient_of_the_bound() -> None:
+    """At the least bound a change of its shifts does not matter, so differences of least bounds show it."""
+    graph = grid(3, 3, 3, 1.0, seed=5)
+    inference = GraphInference("tree_reweighted", max_iter=2000, tol=1e-9)
+    gradient = inference.marginals(graph).parts.flat()
+    flat = GraphParts(graph.unary, graph.pairwise).flat()
+    for i in range(0, len(flat), 7):
+        values = []
+        for step in (1e-4, -1e-4):
+            moved = flat.copy()
+            moved[i] += step
+            parts = graph.unflat(moved)
+            values.append(inference.log_partition(GraphScores.of(parts.unary, graph.edges, parts.pairwise)))
+        assert (values[0] - values[1]) / 2e-4 == pytest.approx(gradient[i], abs=1e-5)
+
+
+def test_loopy_sums_are_marked_and_near() -> None:
+    graph = grid(4, 4, 2, 0.3, seed=6)
+    exact, loopy = (GraphInference(method).marginals(graph) for method in ("junction_tree", "loopy"))
+    assert not loopy.exact
+    assert not loopy.bound
+    assert loopy.log_partition == pytest.approx(exact.log_partition, abs=0.05)
+    np.testing.assert_allclose(loopy.parts.flat(), exact.parts.flat(), atol=0.02)
+
+
+# -- losses and rounding ------------------------------------------------------------------------------------
+
+
+@given(graphs(), st.floats(-2.0, 2.0))
+@settings(max_examples=30)
+def test_costs_are_added_to_the_scores(graph: GraphScores, scale: float) -> None:
+    cost = np.random.default_rng(0).random(graph.unary.shape)
+    every = AllLabellings.of(graph)
+    if not every.feasible:
+        return
+    losses = cost[np.arange(cost.shape[0]), every.labels].sum(axis=1)
+    found = GraphInference().best(graph, cost, scale)
+    assert found.value == pytest.approx(float((every.scores + scale * losses).max()), abs=1e-9)
+    sums = GraphInference().marginals(graph, cost, scale)
+    assert sums.log_partition == pytest.approx(float(np.logaddexp.reduce(every.scores + scale * losses)))
+
+
+def test_the_expected_loss_is_the_mean_over_roundings() -> None:
+    rng = np.random.default_rng(7)
+    graph = GraphScores.of(0.1 * rng.random((3, 2)), FRUSTRATED.edges, FRUSTRATED.pairwise)
+    mu = GraphInference("lp").best(graph).mu
+    assert ((mu.unary > 0.1) & (mu.unary < 0.9)).any()
+    cost = rng.random((3, 2))
+    n = 40_000
+    drawn = random(mu, rng, n)
+    losses = cost[np.arange(3), drawn].sum(axis=1)
+    assert abs(losses.mean() - expected_loss(mu, cost)) <= 4.0 * losses.std() / np.sqrt(n)
+    gold, weight = np.array([0, 1, 1]), np.array([1.0, 2.0, 0.5])
+    hamming = weight[:, None] * (1.0 - np.eye(2)[gold])
+    by_hand = (weight * (1.0 - mu.unary[np.arange(3), gold])).sum()
+    assert expected_loss(mu, hamming) == pytest.approx(float(by_hand))
+    np.testing.assert_array_equal(random(mu, np.random.default_rng(2)), random(mu, np.random.default_rng(2)))
+
+
+def test_rounding_of_a_labelling_gives_it_back() -> None:
+    labels = np.array([1, 0, 1], dtype=np.int32)
+    mu = FRUSTRATED.of_labels(labels)
+    np.testing.assert_array_equal(argmax(mu), labels)
+    np.testing.assert_array_equal(random(mu, np.random.default_rng(0), 3), [labels] * 3)
+
+
+# -- what users get wrong -----------------------------------------------------------------------------------
+
+
+def test_a_width_that_is_too_large_is_refused_with_a_forecast() -> None:
+    graph = grid(30, 30, 4, 1.0, seed=0)
+    for question in (GraphInference("junction_tree").best, GraphInference().marginals):
+        with pytest.raises(UnsupportedError, match=r"GiB \(width \d+.*message_passing.*tree_reweighted"):
+            question(graph)
+    assert GraphInference(max_iter=2).best(graph).method == "message_passing"
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        ("tree", "has cycles"),
+        ("max_flow", "nodes 0 and 1 prefers unequal"),
+        ("tree_reweighted", "about sums"),
+    ],
+)
+def test_methods_that_do_not_apply(method: str, words: str) -> None:
+    with pytest.raises(UnsupportedError, match=words):
+        GraphInference(method).best(FRUSTRATED)
+
+
+def test_best_methods_have_no_marginals() -> None:
+    with pytest.raises(UnsupportedError, match="has no marginals; use"):
+        GraphInference("lp").marginals(FRUSTRATED)
+    with pytest.raises(UnsupportedError, match="no exact samples"):
+        GraphInference("lp").sample(FRUSTRATED, 1, np.random.default_rng(0))
+    with pytest.raises(UnsupportedError, match="need an exact method"):
+        GraphInference("lp").k_best(FRUSTRATED, 2)
+    with pytest.raises(DataError, match="no inference method 'magic'"):
+        GraphInference("magic")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (([0.0, 1.0],), r"shape \(2,\); they must have shape \(nodes, labels\)"),
+        (([[np.nan]],), r"contain nan at \(0, 0\)"),
+        (([[0.0]], [(0, 1)]), r"edge 0 joins nodes \(0, 1\), and the nodes are 0 to 0"),
+        (([[0.0]], [(0.0, 0.0)]), "whole numbers"),
+        (([[0.0, 1.0]], [(0, 0)], np.zeros((1, 3, 3))), r"for 1 edges and 2 labels"),
+        (([[0.0]] * 3, [], None, [((0, 0, 1), np.zeros((1, 1, 1)))]), "factor 0 is over nodes"),
+        (([[0.0]] * 3, [], None, [((0, 1, 2), np.zeros((1, 1)))]), "factor 0 has shape"),
+    ],
+)
+def test_malformed_scores(arguments: tuple[object, ...], words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        GraphScores.of(*arguments)  # type: ignore[arg-type]
+
+
+def test_parts_add_up() -> None:
+    graph = grid(2, 3, 3, 1.0, seed=8)
+    y, z = np.array([0, 1, 2, 0, 1, 2]), np.zeros(6, dtype=int)
+    assert graph.of_labels(y).dot(graph) == pytest.approx(graph.score(y))
+    difference = graph.of_labels(y) - graph.of_labels(z)
+    assert difference.dot(graph) == pytest.approx(graph.score(y) - graph.score(z))
+    assert graph.restricted(graph.unary < np.inf).score(y) == graph.score(y)
+    with pytest.raises(DataError, match="labels of shape"):
+        graph.score([0, 1])
+
+
+def test_no_nodes() -> None:
+    empty = GraphScores.of(np.zeros((0, 2)))
+    for method in ("auto", "lp", "message_passing", "max_flow", "icm"):
+        assert GraphInference(method).best(empty).value == 0.0
+    assert GraphInference().log_partition(empty) == 0.0
+    assert len(grid_edges(1, 1)) == 0
