@@ -2,9 +2,10 @@
 
 The classifiers of a training set are trained once (``Aligner.prepare``); each system then learns the
 weights of the features in its own way, with at most ``PASSES`` passes (L-BFGS: iterations) over the same
-utterances. Direct loss minimisation starts from the CRF's weights, and once more from zero as published.
-Penalties of the structural SVM are chosen on the hold-out utterances, as eps is for direct loss. Two
-systems learn no weights: equal lengths for all phones, and the frame classifier's confidences alone.
+utterances; all else is the aligner's default. Direct loss minimisation starts from the CRF's weights, and
+once more from zero as published. Penalties of the structural SVM are chosen on the hold-out utterances, as
+eps is for direct loss. Two systems learn no weights: equal lengths for all phones, and the frame
+classifier's confidences alone.
 """
 
 from __future__ import annotations
@@ -22,12 +23,9 @@ from rich.table import Table
 from trellis.alignment_losses import alignment_loss_of
 from trellis.objectives.modes import objective_of
 from trellis.objectives.segment_problem import SegmentProblem
-from trellis.speech import Aligner, Alignment, Corpus, FrameOptions, Utterance
-from trellis.speech.boundaries import BoundaryOptions
-from trellis.speech.classifiers import NetworkClassifier
+from trellis.speech import Aligner, Alignment, Corpus, Utterance
 from trellis.speech.evaluation import AlignmentEvaluation, compare, evaluate_alignments
 from trellis.speech.fitting import Prepared
-from trellis.speech.networks import NetworkOptions
 
 PASSES = 40
 # name -> what it asks of the aligner: one or several candidates, among which the hold-out loss chooses
@@ -40,23 +38,9 @@ SYSTEMS: dict[str, list[dict[str, Any]]] = {
     "direct, τ-insensitive": [{"objective": "direct", "loss": "tau_insensitive"}],
 }
 UNIFORM, CLASSIFIER, DIRECT = "uniform split", "frame classifier only", "direct, τ-alignment"
+UNREFINED = "direct, τ-alignment, whole frames"
 
 Predictions = dict[str, dict[str, Alignment]]  # system -> utterance -> alignment
-
-
-def small_corpus_aligner(**more: Any) -> Aligner:
-    """A configuration for small hand-corrected corpora: log mel channels every 5 ms, phones folded."""
-    network = NetworkOptions(hidden=(192,), epochs=10)
-    settings: dict[str, Any] = {
-        "fold": "voiced",
-        "step_ms": 5.0,
-        "frames": FrameOptions(cepstra=0, energy=False, deltas=0, low_hz=50.0, high_hz=7600.0),
-        "classifier": NetworkClassifier(context_ms=50.0, network=network),
-        "boundaries": BoundaryOptions(network=network),
-        "passes": PASSES,
-        "refine": False,
-    }
-    return Aligner(**{**settings, **more})
 
 
 def run_systems(make: Callable[..., Aligner], train: Corpus, test: Corpus) -> Predictions:
@@ -69,6 +53,8 @@ def run_systems(make: Callable[..., Aligner], train: Corpus, test: Corpus) -> Pr
         if CLASSIFIER not in found:
             found[CLASSIFIER] = aligned(with_weights(aligner, "classifier"), test)
         found[name] = aligned(aligner, test)
+        if name == DIRECT:
+            found[UNREFINED] = aligned(aligner.set_params(refine=False), test)
         print(f"  {name}: {aligner.status_}", flush=True)
     return found
 

@@ -7,8 +7,7 @@ Flags are sentences about what looks wrong; nothing implausible passes in silenc
 * a phone for whose class, which training lacked, another stood in;
 * a phone as long as the model allows (half as long again as any in training), or longer than
   ``MANY_SECONDS``;
-* a score more than ``FAR_BELOW`` standard deviations below that of utterances that the classifiers had not
-  seen: the transcript may be wrong;
+* a score no better than those of wrong transcripts (:mod:`trellis.speech.judging`);
 * a recording so long for its phones that their longest lengths had to be stretched.
 """
 
@@ -35,7 +34,6 @@ from trellis.speech.topology import choose
 from trellis.speech.windows import Rows
 
 MANY_SECONDS = 1.0
-FAR_BELOW = 5.0
 LONG = 15.0  # seconds: longer recordings are cut at anchors first
 LARGEST_GAP = 50.0  # nats
 
@@ -174,11 +172,10 @@ def _flags(model: AlignmentModel, found: Segments, lattice: Lattice, n_frames: i
                 f"phone {k + 1} ({labels[k]!r} at {found.starts[k] * acoustics.step:.2f} s) is "
                 f"{seconds[k]:.2f} s long; in training none was longer than {longest[k] / SLACK:.2f} s"
             )
-    below = (model.score_mean - found.score) / max(model.score_deviation, 1e-12)
-    if below > FAR_BELOW:
+    if found.score < model.score_floor:
         flags.append(
-            f"the score {found.score:.3g} is {below:.0f} standard deviations below the usual "
-            f"{model.score_mean:.3g}; the transcript or the recording may be a wrong one"
+            f"the score {found.score:.3g} is no better than with a wrong transcript (usual: "
+            f"{model.score_mean:.3g}); the transcript or the recording may be a wrong one"
         )
     return flags
 

@@ -17,6 +17,7 @@ from trellis.inference.shards import n_threads
 from trellis.objectives.modes import Objective
 from trellis.objectives.segment_problem import SegmentExample
 from trellis.scores.parts import FloatArray
+from trellis.scores.segments import SegmentFeatures
 from trellis.speech.acoustics import Acoustics, TrainingUtterance, fit_acoustics
 from trellis.speech.boundaries import BoundaryOptions
 from trellis.speech.classifiers import ClassifierOptions
@@ -25,8 +26,10 @@ from trellis.speech.features import JITTER_MS, scale_of
 from trellis.speech.frames import FrameOptions
 from trellis.speech.front_end import FramedRecording
 from trellis.speech.judging import judged
+from trellis.speech.lattice import phone_lattice
 from trellis.speech.model import AlignmentModel
 from trellis.speech.phone_set import Fold, PhoneSet
+from trellis.speech.silence import is_silence
 from trellis.speech.splits import Split, folds, split_corpus
 from trellis.speech.topology import fit_topology
 from trellis.speech.training import WeightOptions, learn_weights
@@ -34,6 +37,7 @@ from trellis.speech.utterance import Utterance
 
 SCALE_UTTERANCES = 200  # as many are enough for the scale of the features
 TOPOLOGY_UTTERANCES = 60
+WRONG_UTTERANCES = 60
 
 Progress = Callable[[str, float], None]
 Item = TypeVar("Item")
@@ -72,12 +76,14 @@ class Fitted:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What is there before weights are learnt: features of utterances that the classifiers have not seen."""
+    """What is there before weights are learnt: features of utterances that the classifiers have not seen.
+    ``wrong``: features of some of them with wrong transcripts (:mod:`trellis.speech.judging`)."""
 
     acoustics: Acoustics
     train: list[SegmentExample]
     holdout: list[SegmentExample]
     topology: FloatArray
+    wrong: list[SegmentFeatures]
 
 
 def prepare(
@@ -110,7 +116,8 @@ def prepare(
     tell("topology", 0.0)
     unseen = hold if options.cross_fit else [*weigh, *hold]
     topology = fit_topology(acoustics, unseen[:TOPOLOGY_UTTERANCES], options.n_jobs)
-    return Prepared(acoustics, train, holdout, topology)
+    wrong = _with_wrong_transcripts(acoustics, [*hold, *weigh][:WRONG_UTTERANCES], options)
+    return Prepared(acoustics, train, holdout, topology, wrong)
 
 
 def learn(prepared: Prepared, options: FitOptions, progress: Progress | None = None) -> Fitted:
@@ -144,7 +151,7 @@ def learn(prepared: Prepared, options: FitOptions, progress: Progress | None = N
         epsilon=learnt.epsilon,
         epsilon_losses=learnt.epsilon_losses,
     )
-    model = judged(model, train, holdout)
+    model = judged(model, train, holdout, prepared.wrong)
     tell("done", 1.0)
     return Fitted(model, learnt.solution.history)
 
@@ -216,6 +223,28 @@ def _examples(
 def _example(acoustics: Acoustics, utterance: TrainingUtterance) -> SegmentExample:
     features, gold = acoustics.example(utterance)
     return SegmentExample(features, gold, utterance.starts, utterance.id)
+
+
+def _with_wrong_transcripts(
+    acoustics: Acoustics, utterances: Sequence[TrainingUtterance], options: FitOptions
+) -> list[SegmentFeatures]:
+    """The utterances with their phones in random order; those that have no room for it are left out."""
+    rng = np.random.default_rng(options.seed + 2)
+
+    def shuffled(utterance: TrainingUtterance) -> tuple[str, ...]:
+        labels = list(utterance.labels)
+        spoken = [i for i, label in enumerate(labels) if not is_silence(label)]
+        for i, j in zip(spoken, rng.permutation(spoken).tolist(), strict=True):
+            labels[i] = utterance.labels[j]
+        return tuple(labels)
+
+    transcripts = [(u, shuffled(u)) for u in utterances]
+    found = _mapped(
+        lambda one: acoustics.features(one[0].frames, phone_lattice(one[1]), where=one[0].id),
+        transcripts,
+        options.n_jobs,
+    )
+    return [f for f in found if f.graph.min_length.sum() <= f.n_frames <= f.graph.max_length.sum()]
 
 
 def _scale(acoustics: Acoustics, utterances: Sequence[TrainingUtterance], options: FitOptions) -> FloatArray:

@@ -19,8 +19,9 @@ from trellis.speech.topology import topology_names
 @dataclass(frozen=True, eq=False)
 class AlignmentModel:
     """``beta``: sharpness of the marginals (:mod:`trellis.speech.confidence`). ``tolerance``: seconds, of
-    the confidences. ``score_mean``, ``score_deviation``: of the best alignments of utterances that were not
-    used for the classifiers. ``topology``: the weights that choose among pronunciations and silences
+    the confidences. ``score_mean``: of the best alignments of utterances that were not used for the
+    classifiers; ``score_floor``: below it a score is suspicious (:mod:`trellis.speech.judging`).
+    ``topology``: the weights that choose among pronunciations and silences
     (:mod:`trellis.speech.topology`)."""
 
     acoustics: Acoustics
@@ -30,7 +31,7 @@ class AlignmentModel:
     beta: float = 1.0
     tolerance: float = 0.02
     score_mean: float = 0.0
-    score_deviation: float = 1.0
+    score_floor: float = -np.inf
     epsilon: float | None = None
     epsilon_losses: dict[float, float] | None = None
 
@@ -43,7 +44,7 @@ class AlignmentModel:
             "beta": self.beta,
             "tolerance": self.tolerance,
             "score_mean": self.score_mean,
-            "score_deviation": self.score_deviation,
+            "score_floor": self.score_floor,
             "epsilon": self.epsilon,
             "epsilon_losses": None if losses is None else list(losses.items()),
         }, {
@@ -56,7 +57,7 @@ class AlignmentModel:
     def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> AlignmentModel:
         acoustics = Acoustics.from_state(meta["acoustics"], under("acoustics.", arrays))
         weights, topology = (np.asarray(arrays[k], dtype=np.float64) for k in ("weights", "topology"))
-        names = ("beta", "tolerance", "score_mean", "score_deviation")
+        names = ("beta", "tolerance", "score_mean", "score_floor")
         numbers = {name: float(meta[name]) for name in names}
         sizes = (len(acoustics.names),), (len(topology_names(acoustics.names)) + 1,)
         if (weights.shape, topology.shape) != sizes or not np.isfinite([*weights, *topology]).all():

@@ -3,7 +3,7 @@
 Objectives are those of :mod:`trellis.objectives.modes`. Which solver goes with which:
 
     perceptron           one utterance at a time: w <- w + Phi(y*) - Phi(y_hat)
-    direct               the same with w <- w + eta (Phi(y_direct) - Phi(y_hat)), eta = 1, where y_direct =
+    direct               the same with w <- w + eta (Phi(y_direct) - Phi(y_hat)), where y_direct =
                          argmax w . Phi - eps L
     margin               passive-aggressive steps; or "frank_wolfe", "cutting_plane" (with a duality gap)
     log, softmax_margin  L-BFGS
@@ -16,7 +16,8 @@ itself and the smallest hold-out loss wins (the smaller eps among equals).
 The loss itself is not convex, and from w = 0, where the paper starts, its first steps are those of a
 perceptron, whose mark stays. So the direct objective (and ramp) starts where the log-likelihood is largest
 (``start="log"``); there, eps is in nats per boundary, and about 1 is a good choice. ``start="zero"`` is the
-paper's.
+paper's. From w = 0 the size of w is free, and eta = 1 as in the paper. From a start w_0 a step has to be
+small beside it, or one pass forgets where it began: eta = ||w_0|| / ``STEPS``.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ from trellis.solvers import (
     solver_of,
 )
 
-PATIENCE = 3
-ETA = 1.0
+PATIENCE = 5
+STEPS = 250.0  # of unit length that it takes to go as far from the start as the start is from 0
 ONLINE = ("minibatch", "passive_aggressive")
 BATCH_ITERATIONS = 40
 _SOLVER_OF = {
@@ -136,7 +137,7 @@ def _learn(
     online = name in ONLINE
     stopping = EarlyStopping(lambda w: float(np.mean(judge.task_losses(w))), PATIENCE)
     solution: Solution = minimise(
-        _configured(name, objective, epsilon, options.average),
+        _configured(name, objective, epsilon, options.average, first),
         problem,
         first,
         max_iter=options.passes if online else max(options.passes, BATCH_ITERATIONS),
@@ -147,16 +148,17 @@ def _learn(
     return solution
 
 
-def _configured(name: str, objective: Objective, epsilon: float, average: bool) -> Solver:
+def _configured(name: str, objective: Objective, epsilon: float, average: bool, first: FloatArray) -> Solver:
     if name == "passive_aggressive":
         return PassiveAggressive(average=average)
     if name != "minibatch":
         return solver_of(name)
     direct = isinstance(objective, Direct)
     decaying = isinstance(objective, Direct) and objective.epsilon == "decay"
+    eta = float(np.linalg.norm(first)) / STEPS if first.any() else 1.0
     return MiniBatch(
         # The direct gradient is divided by eps: with the rate eta eps the step is eta times the difference.
-        learning_rate=ETA * epsilon if direct else ETA,
+        learning_rate=eta * epsilon if direct else eta,
         batch_size=1,
         average=average,
         schedule="inverse_sqrt" if decaying else "constant",
