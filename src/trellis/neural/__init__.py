@@ -11,7 +11,9 @@ except ImportError as error:
         "trellis.neural needs PyTorch, which is not installed; run: pip install 'trellis-learn[torch]'"
     ) from error
 
+from trellis.neural.alignment import Alignment
 from trellis.neural.chain import Chain
+from trellis.neural.factors import Factors
 from trellis.neural.questions import (
     decode,
     entropy,
@@ -23,7 +25,9 @@ from trellis.neural.questions import (
 )
 
 __all__ = [
+    "Alignment",
     "Chain",
+    "Factors",
     "decode",
     "entropy",
     "k_best",

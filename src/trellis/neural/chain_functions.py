@@ -69,20 +69,20 @@ def value_type(scores: Tensor) -> torch.dtype:
 
 def objective_values(chain: ChainTensors, task: Task) -> Tensor:
     """(S,) values of an objective; first derivatives."""
-    values: Tensor = _apply(ChainObjective, *chain.tensors, chain.layout, task)
+    values: Tensor = apply(ChainObjective, *chain.tensors, chain.layout, task)
     return values
 
 
 def log_partition(chain: ChainTensors) -> Tensor:
     """(S,) log Z; first and second derivatives."""
-    values: Tensor = _apply(LogPartition, *chain.tensors, chain.layout)
+    values: Tensor = apply(LogPartition, *chain.tensors, chain.layout)
     return values
 
 
 def marginals(chain: ChainTensors) -> tuple[Tensor, Tensor]:
     """P(y_t = k), and P(y_{t-1} = j, y_t = k) per step or summed over the steps of a sequence (S, K, K);
     first derivatives."""
-    unary, pairs = _apply(Marginals, *chain.tensors, chain.layout)
+    unary, pairs = apply(Marginals, *chain.tensors, chain.layout)
     return unary, pairs
 
 
@@ -163,7 +163,7 @@ def _remember(ctx: Any, tensors: tuple[Tensor, ...], layout: Layout) -> None:
     ctx.dtypes = tuple(t.dtype for t in tensors)
 
 
-def _apply(function: Any, *inputs: Any) -> Any:
+def apply(function: Any, *inputs: Any) -> Any:
     """``Function.apply``, which PyTorch leaves untyped."""
     return function.apply(*inputs)
 
@@ -221,7 +221,7 @@ class LogPartition(torch.autograd.Function):
         if (
             torch.is_grad_enabled()
         ):  # somebody wants second derivatives: marginals that know their own gradient
-            probabilities, pairs = _apply(Marginals, *scores, ctx.layout)
+            probabilities, pairs = apply(Marginals, *scores, ctx.layout)
         return (*_gradients(ctx, weight, probabilities, pairs), None)
 
 
