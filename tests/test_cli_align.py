@@ -300,6 +300,9 @@ def test_training_options_are_those_of_the_aligner(monkeypatch: pytest.MonkeyPat
     result = invoke("train", folder, "-o", tmp_path / "n", "--skip-bad", "--format", "textgrid")
     assert "left out" in result.stderr
     assert seen["ids"] == ["a"]
+    defaults = {name: p.default for name, p in inspect.signature(real.__init__).parameters.items()}
+    given = {name: value for name, value in seen.items() if name not in ("self", "ids")}
+    assert given == {name: defaults[name] for name in given}
     with pytest.raises(UnsupportedError, match="--split means nothing to a corpus of textgrids"):
         invoke("train", folder, "-o", tmp_path / "n", "--split", "train")
     with pytest.raises(DataError, match="does not exist; give the path of a file"):

@@ -70,7 +70,9 @@ Classifier = Annotated[
 Features = Annotated[
     str,
     typer.Option(
-        "--features", metavar="NAMES", help="all, paper (the seven of 2007), or names split by commas."
+        "--features",
+        metavar="NAMES",
+        help="standard, all, paper (the seven of 2007), or names split by commas.",
     ),
 ]
 Step = Annotated[float, typer.Option("--step", metavar="MS", min=1.0, help="From frame to frame, in ms.")]
@@ -115,7 +117,7 @@ def train(
     tau: Tau = 10.0,
     epsilon: Epsilon = "holdout",
     classifier: Classifier = "mlp",
-    features: Features = "all",
+    features: Features = "standard",
     step: Step = 10.0,
     fold: Fold = Folding.none,
     cross_fit: CrossFit = 0,
