@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,7 @@ net.query("B", {"A": 0})
 
 def main() -> None:
     options_parser = parser(__doc__)
-    options_parser.add_argument("--memory", type=float, default=4.0, help="GiB that exact inference may use")
+    options_parser.add_argument("--memory", type=float, default=8.0, help="GiB that exact inference may use")
     options = options_parser.parse_args()
     try:
         import pyagrum
@@ -132,10 +133,10 @@ def speed(figures: Figures, networks: dict[str, BayesianNetwork], peers: dict[st
         if name not in networks:
             continue
         net, slow = networks[name], name in SLOW_PEER
-        questions = evidences(net, 2 if slow else 10)
+        *questions, other = evidences(net, 2 if slow else 11)
         coded = [net.variables.encode(evidence) for evidence in questions]
         engine = Peer(peers[name])
-        net.query(None, questions[0])
+        net.query(None, other)  # with slow peers no plan for the evidence of the questions is there yet
         ours, peer = fastest(
             lambda net=net, questions=questions: [net.query(None, e) for e in questions],
             lambda engine=engine, coded=coded: [engine.marginals(e) for e in coded],
@@ -185,7 +186,7 @@ def batch(figures: Figures, name: str, net: BayesianNetwork, network: Any, sampl
 def agreement(networks: dict[str, BayesianNetwork], peers: dict[str, Any]) -> None:
     figures = Figures("All marginals against pyAgrum", ("evidence sets", "largest difference", "met"))
     for name, net in networks.items():
-        questions = evidences(net, 1 if name in SLOW_PEER else 5, seed=1)
+        questions = [evidences(net, 2)[0]] if name in SLOW_PEER else evidences(net, 5, seed=1)
         engine = Peer(peers[name])
         worst = 0.0
         for evidence in questions:
@@ -209,17 +210,17 @@ def competition(folder: Path, memory: float, quick: bool) -> None:
         reference = float((folder / "PR" / f"{path.name}.PR").read_text().split()[1])
         verified = answers.get(path.name, {})
         best = verified.get("log10_MAP_toulbar2", verified.get("log10_MAP_ve"))
+        began = time.process_time()
         try:
-            (seconds,) = fastest(
-                lambda g=graph, e=evidence: g.query(None, e, memory_limit=memory * GIB), repeats=1
-            )
+            found = graph.query(None, evidence, memory_limit=memory * GIB)
         except UnsupportedError:
             needed = graph.forecast(evidence)
             figures.row(
                 path.name, str(needed.width), "", f"refused: {needed.bytes / GIB:.3g} GiB", "", "", met=None
             )
             continue
-        found = graph.query(None, evidence, memory_limit=memory * GIB)
+        seconds = time.process_time() - began
+        graph.junction_trees.clear()  # and the memory that it keeps for the next question
         log_z = log_partition(graph, evidence, memory_limit=memory * GIB) / np.log(10.0)
         off = [abs(log_z - reference), marginals_off(path, graph, found)]
         shown = [f"{off[0]:.1e}", f"{off[1]:.1e}", ""]

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from small_networks import joint, random_graph, random_network, seeds
@@ -14,7 +14,7 @@ from trellis import BayesianNetwork, FactorGraph
 from trellis.errors import DataError, UnsupportedError
 from trellis.inference import junction_tree, junction_tree_compiled
 from trellis.inference.elimination_order import HEURISTICS, elimination_order, given_order
-from trellis.inference.factors import Table
+from trellis.inference.factors import Table, aligned
 from trellis.inference.junction_tree import JunctionTree, eliminate
 from trellis.inference.junction_tree_rows import RowTree
 from trellis.inference.possible_states import Possibilities, restrict
@@ -223,6 +223,28 @@ def test_entries_beyond_double_precision_go_through_log_space() -> None:
     assert best.log_value == pytest.approx(found.log_partition)
     assert best.states.tolist() == [1, 1, 1, 1]
     np.testing.assert_array_equal(found.of[2], [0.0, 1.0])
+
+
+@settings(max_examples=60)
+@given(seeds, st.sampled_from([100.0, 300.0, 600.0]))
+@example(970, 600.0)  # all slopes are small, and yet the pass back loses the one that matters
+def test_whatever_underflow_takes_is_noticed(seed: int, depth: float) -> None:
+    """Entries between exp(-depth) and 1: products leave double precision in either pass, or in none."""
+    rng = np.random.default_rng(seed)
+    graph = random_graph(rng, int(rng.integers(2, 7)), int(rng.integers(2, 9)))
+    logs = [Table(t.variables, rng.uniform(-depth, 0.0, t.values.shape)) for t in graph.factors()]
+    tables = [Table(t.variables, np.exp(t.values)) for t in logs]
+    whole = np.zeros(graph.cardinalities)
+    for table in logs:
+        whole = whole + aligned(table, range(whole.ndim))
+    exact = np.exp(whole - whole.max())
+    tree = JunctionTree(graph.cardinalities, tables)
+    found, best = tree.marginals(), tree.best_assignment()
+    assert found.log_partition == pytest.approx(whole.max() + np.log(exact.sum()), rel=1e-12, abs=1e-10)
+    for v, marginal in enumerate(marginals_of(exact)):
+        np.testing.assert_allclose(found.of[v], marginal, atol=1e-10)
+    assert best.log_value == pytest.approx(whole.max(), rel=1e-12, abs=1e-10)
+    assert whole[tuple(best.states)] == pytest.approx(whole.max(), rel=1e-12)
 
 
 def test_huge_and_tiny_factors() -> None:

@@ -7,7 +7,8 @@ and with them the posterior of a family:
 
     p(entry | row) = t dZ/dt / sum over the entries of the table of t dZ/dt
 
-Rows run side by side along the innermost axis, as many at a time as memory allows.
+Rows run side by side along the innermost axis, as many at a time as memory allows. Rows of which underflow
+could have lost something are done again in log space (:mod:`.tree_counts_log`).
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trellis.bayesnet.columns import Codes
 from trellis.bayesnet.flat_factors import FlatFactors, FloatArray
-from trellis.errors import NumericalError
+from trellis.bayesnet.tree_counts_log import log_counts
 from trellis.inference.elimination_order import elimination_order
 from trellis.inference.junction_tree import MEMORY_LIMIT, refuse_above
-from trellis.inference.junction_tree_compiled import Arrays
+from trellis.inference.junction_tree_compiled import Arrays, steepest
 from trellis.inference.junction_tree_kernels import SUM, from_roots, to_roots
 from trellis.inference.junction_tree_plan import Plan
 from trellis.inference.shards import over_shards
@@ -43,7 +45,7 @@ class TreeCounts:
         self._n_families = len(scopes)
         self._observed = np.flatnonzero((codes >= 0).any(axis=0)).tolist()
         self._order = elimination_order(sizes, scopes).variables
-        self._scopes = [*scopes, *([v] for v in self._observed)]
+        self._scopes = [*scopes, *([v] for v in self._observed)]  # families, then what is observed
         self._pair = self._plan(2).forecast
         self._rows = max(2, min(ROWS, int(2 * ROWS_MEMORY / self._pair.bytes), len(codes)))
 
@@ -67,16 +69,24 @@ class TreeCounts:
         """log p of each row, and weighted expected counts in the layout of ``log_values``."""
         row_log = np.empty(len(self._codes))
         leaves = self._leaves(np.exp(log_values))
+        unsafe = np.zeros(len(self._codes), dtype=np.bool_)
         cuts = [*range(0, len(self._codes), self._rows), len(self._codes)]
 
         def shard(first: int, last: int) -> list[FloatArray]:
             return [
-                self._block(leaves, weight, cuts[block], cuts[block + 1], row_log)
+                self._block(leaves, weight, cuts[block], cuts[block + 1], row_log, unsafe)
                 for block in range(first, last)
             ]
 
         parts = over_shards(shard, np.arange(len(cuts)), n_jobs)
-        return row_log, np.sum([counts for part in parts for counts in part], axis=0)
+        counts = np.sum([counts for part in parts for counts in part], axis=0)
+        if unsafe.any():
+            families, again = self._scopes[: self._n_families], self._codes[unsafe]
+            row_log[unsafe], more = log_counts(
+                self._factors, families, self._order, log_values, again, weight[unsafe]
+            )
+            counts = counts + more
+        return row_log, counts
 
     def _plan(self, rows: int) -> Plan:
         marked = range(self._n_families, len(self._scopes))
@@ -96,9 +106,18 @@ class TreeCounts:
         return flat[start:end].reshape(self._factors.cardinalities[self._scopes[f]])
 
     def _block(
-        self, leaves: FloatArray, weight: FloatArray, first: int, last: int, row_log: FloatArray
+        self,
+        leaves: FloatArray,
+        weight: FloatArray,
+        first: int,
+        last: int,
+        row_log: FloatArray,
+        unsafe: NDArray[np.bool_],
     ) -> FloatArray:
-        """Rows ``first`` .. ``last - 1``; places of the block that are left over observe nothing."""
+        """Rows ``first`` .. ``last - 1``; places of the block that are left over observe nothing.
+
+        Marks rows that need log space: underflow and impossibility look alike. They count nothing here.
+        """
         arrays, rows, n = self._arrays, self._rows, last - first
         values, slopes = np.empty(arrays.n_values), np.empty(arrays.n_slopes)
         values[: len(leaves)] = leaves
@@ -113,13 +132,10 @@ class TreeCounts:
                 slopes[slope : slope + rows] = 1.0
         row_log[first:last] = total[:n]
         from_roots(arrays.steps, arrays.axes, arrays.maps, rows, values, slopes, log_scale, log_slope)
-        if log_slope[:, :n].max(initial=0.0) > SAFE_LOG_SLOPE:
-            raise NumericalError(
-                "probabilities of the tables are too small for expected counts in floating point; give "
-                "pseudo-counts, which keep them away from zero"
-            )
+        steep = steepest(log_slope, log_scale)[:n] > SAFE_LOG_SLOPE
+        unsafe[first:last] = steep | np.isneginf(row_log[first:last])
         share = np.zeros(rows)
-        share[:n] = np.where(row_log[first:last] > -np.inf, weight[first:last], 0.0)
+        share[:n] = np.where(unsafe[first:last], 0.0, weight[first:last])
         return self._counts(values, slopes, share)
 
     def _observe(self, values: FloatArray, leaf: int, states: Codes) -> None:

@@ -24,6 +24,10 @@ from trellis.inference.elimination_order_kernels import FILL, WEIGHT, greedy_ord
 HEURISTICS = ("min_fill", "weighted_min_fill", "min_weight")
 MAX_TRIES = 20
 SEARCH_SHARE = 0.25  # steps of the search for each multiplication that it plans
+SEARCH_MOST = 1e9  # steps of the search, whatever it plans: seconds
+# Where min-weight needs more multiplications than this no other rule makes the plan possible, and on dense
+# graphs min-fill itself takes n^4 steps.
+HOPELESS = 1e30
 
 IntArray = NDArray[np.int64]
 
@@ -60,12 +64,16 @@ def elimination_order(
     if heuristic != "best":
         return graph.try_(heuristic, None, np.inf)[0]
     rng = np.random.default_rng(seed)
-    tries = sorted((graph.try_(name, None, np.inf) for name in HEURISTICS), key=lambda found: found[1])
+    by_weight = graph.try_("min_weight", None, np.inf)
+    if by_weight[1] > HOPELESS:
+        return by_weight[0]
+    by_fill = [graph.try_(name, None, np.inf) for name in HEURISTICS if name != "min_weight"]
+    tries = sorted([*by_fill, by_weight], key=lambda found: found[1])
     best, bound, _ = tries[0]
     spent = sum(work for _, _, work in tries)
     names = [found.heuristic for found, total, _ in tries if total <= 4 * bound]  # tie-breaks gain no more
     for attempt in range(MAX_TRIES):
-        if spent > SEARCH_SHARE * bound:
+        if spent > min(SEARCH_SHARE * bound, SEARCH_MOST):
             break
         found, total, work = graph.try_(names[attempt % len(names)], rng, bound)
         spent += work

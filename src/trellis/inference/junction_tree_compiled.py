@@ -98,14 +98,14 @@ class Arrays:
     def from_roots(
         self, rows: int, values: FloatArray, log_scale: FloatArray, slopes: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Unnormalised marginals (states of all variables, rows) and the largest log slope of each row."""
+        """Unnormalised marginals (states of all variables, rows) and the steepest log slope of each row."""
         log_slope = np.zeros((self.n_tables, rows))
         for start, end in self._seeds:
             slopes[start:end] = 1.0
         from_roots(self.steps, self.axes, self.maps, rows, values, slopes, log_scale, log_slope)
         marginals = np.zeros((self.n_states, rows))
         table_marginals(self.places, rows, values, slopes, marginals)
-        return marginals, log_slope.max(axis=0, initial=0.0)
+        return marginals, steepest(log_slope, log_scale)
 
     def normalised(self, sums: FloatArray) -> dict[int, FloatArray]:
         """The marginals of each variable from their sums (all states, ...)."""
@@ -115,6 +115,15 @@ class Arrays:
         shares = sums / np.repeat(totals, np.diff(self.firsts, append=self.n_states), axis=0)
         ends = [*self.firsts[1:].tolist(), self.n_states]
         return {v: shares[a:b] for v, a, b in zip(self.names, self.firsts.tolist(), ends, strict=True)}
+
+
+def steepest(log_slope: FloatArray, log_scale: FloatArray) -> FloatArray:
+    """For each row, log of the most that a product of 1 in any step can add to Z / Z.
+
+    Products are lost before the table that they enter is divided by its maximum, exp(log_scale).
+    """
+    bound: FloatArray = (log_slope - np.minimum(log_scale, 0.0)).max(axis=0, initial=0.0)
+    return bound
 
 
 def around(plan: Plan, table: int, variable: int) -> tuple[int, int, int]:

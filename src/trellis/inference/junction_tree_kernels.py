@@ -13,8 +13,9 @@ Back, the chain rule (Shafer-Shenoy messages, without any division, so that zero
     P(x_v = i, evidence) is proportional to the sum of T T' over the entries with x_v = i of any table T of v
 
 ``log_scale`` and ``log_slope`` keep the logarithms of what was divided away, one column for each row of
-evidence. A product below 1e-308 is lost; what it could have added to Z is at most 1e-308 exp(log_slope), so
-that the caller can tell from ``log_slope`` whether anything that matters was lost.
+evidence. A product below 1e-308 is lost, before its table O is divided; what it could have added to Z (to the
+roots) or to Z through a derivative (back) is at most 1e-308 exp(log_slope - log_scale) of O, so that the
+caller can tell whether anything that matters was lost.
 
 All numbers of places are unsigned, so that no wrap-around test runs in the inner loops.
 """

@@ -6,7 +6,7 @@ on NumPy arrays with one axis for each variable: some ten times slower, and neve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,16 +17,11 @@ from trellis.inference.junction_tree_plan import NOTHING, Plan
 
 def log_marginals(plan: Plan, values: FloatArray) -> tuple[list[Table], dict[int, FloatArray]]:
     """The tables at the roots and all marginals, if Z is not 0; only the leaves of ``values`` are read."""
-    tables = _to_roots(plan, values, np.logaddexp)
+    tables = _to_roots(plan, _log_leaves(plan, values), np.logaddexp)
     roots = [tables[root] for root in plan.roots]
     if any(root.values.max() == -np.inf for root in roots):
         return roots, {}
-    slopes = [Table((), np.zeros(()))] * len(tables)
-    for step in reversed(plan.steps):
-        for table, other in ((step.a, step.b), (step.b, step.a)):
-            if table != NOTHING:
-                factors = [slopes[step.out]] + ([tables[other]] if other != NOTHING else [])
-                slopes[table] = _contract(factors, tables[table].variables, np.logaddexp)
+    slopes = _from_roots(plan, tables)
     marginals = {}
     for v, table in plan.marginal_tables.items():
         joint = _contract([tables[table], slopes[table]], (v,), np.logaddexp).values
@@ -35,9 +30,36 @@ def log_marginals(plan: Plan, values: FloatArray) -> tuple[list[Table], dict[int
     return roots, marginals
 
 
+def log_posteriors(
+    plan: Plan, leaves: Sequence[Table], row: int, n_rows: int
+) -> tuple[FloatArray, Iterator[Table]]:
+    """log Z of each row, and the posteriors (the axis ``row`` last) of all leaves, which are logs of tables.
+
+    ``row`` is a variable of the plan that is kept: rows of evidence side by side. Posteriors of a row with
+    Z = 0 are zero.
+    """
+    tables = _to_roots(plan, leaves, np.logaddexp)
+    log_z = np.zeros(n_rows)
+    for root in plan.roots:
+        log_z = log_z + tables[root].values
+    slopes = _from_roots(plan, tables, (row,))
+
+    def posteriors() -> Iterator[Table]:
+        for leaf in range(plan.n_leaves):
+            variables = (*(v for v in leaves[leaf].variables if v != row), row)
+            joint = aligned(tables[leaf], variables) + aligned(slopes[leaf], variables)
+            axes = tuple(range(len(variables) - 1))
+            top = joint.max(axis=axes)
+            shares = np.exp(joint - np.where(top > -np.inf, top, 0.0))
+            total = shares.sum(axis=axes)
+            yield Table(variables, shares * ((log_z > -np.inf) / np.where(total > 0, total, 1.0)))
+
+    return log_z, posteriors()
+
+
 def log_best(plan: Plan, values: FloatArray) -> tuple[dict[int, int], float]:
     """The assignment with the largest product and the log of it; ties go to smaller numbers."""
-    tables = _to_roots(plan, values, np.maximum)
+    tables = _to_roots(plan, _log_leaves(plan, values), np.maximum)
     states: dict[int, int] = {}
     for step in reversed(plan.steps):
         summed = plan.summed(step)
@@ -56,18 +78,35 @@ def len_of(table: Table, variable: int) -> int:
     return int(table.values.shape[table.variables.index(variable)])
 
 
-def _to_roots(plan: Plan, values: FloatArray, add: Any) -> list[Table]:
-    tables = []
+def _log_leaves(plan: Plan, values: FloatArray) -> list[Table]:
+    leaves = []
     with np.errstate(divide="ignore"):
         for leaf in range(plan.n_leaves):
             part = values[plan.offsets[leaf] : plan.offsets[leaf + 1]]
-            tables.append(Table(tuple(plan.layout(leaf)), np.log(part).reshape(plan.shape(leaf))))
+            leaves.append(Table(tuple(plan.layout(leaf)), np.log(part).reshape(plan.shape(leaf))))
+    return leaves
+
+
+def _to_roots(plan: Plan, leaves: Sequence[Table], add: Any) -> list[Table]:
+    tables = list(leaves)
     by_output = {step.out: step for step in plan.steps}
     for out in range(plan.n_leaves, plan.n_leaves + len(plan.steps)):
         step = by_output[out]
         factors = [tables[table] for table in (step.a, step.b) if table != NOTHING]
         tables.append(_contract(factors, plan.layout(out), add))
     return tables
+
+
+def _from_roots(plan: Plan, tables: Sequence[Table], also: tuple[int, ...] = ()) -> list[Table]:
+    """The logs of the derivatives of all tables, over their variables and those of ``also``."""
+    slopes = [Table((), np.zeros(()))] * len(tables)
+    for step in reversed(plan.steps):
+        for table, other in ((step.a, step.b), (step.b, step.a)):
+            if table != NOTHING:
+                factors = [slopes[step.out]] + ([tables[other]] if other != NOTHING else [])
+                kept = dict.fromkeys((*tables[table].variables, *also))
+                slopes[table] = _contract(factors, list(kept), np.logaddexp)
+    return slopes
 
 
 def _contract(factors: Sequence[Table], kept: Sequence[int], add: Any) -> Table:
