@@ -25,6 +25,7 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from trellis.errors import InfeasibleError, UnsupportedError
 from trellis.inference.graph_answers import RelaxedSolution
+from trellis.inference.message_passing import is_closed
 from trellis.inference.ordered_graph import OrderedGraph, wide
 from trellis.scores.graphs import GraphScores, IntArray
 from trellis.scores.parts import FloatArray
@@ -82,7 +83,7 @@ def max_flow(scores: GraphScores, tol: float) -> RelaxedSolution:
     if value == -np.inf:
         raise InfeasibleError("the graph has no allowed labelling: forbidden labels and pairs contradict")
     bound = max(network.constant - flow, value)
-    exact = bound - value <= tol * max(1.0, abs(value))
+    exact = is_closed(bound, value, tol)
     return RelaxedSolution(labels, value, bound, True, exact, "max_flow", n_rounds, scores)
 
 

@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 
 from trellis.errors import InfeasibleError, NumericalError, UnsupportedError
 from trellis.inference.graph_answers import RelaxedSolution
-from trellis.inference.message_passing import improve
+from trellis.inference.message_passing import improve, is_closed
 from trellis.inference.ordered_graph import OrderedGraph, wide
 from trellis.inference.rounding import argmax
 from trellis.scores.graphs import GraphParts, GraphScores, IntArray
@@ -110,7 +110,7 @@ def _rounded(scores: GraphScores, mu: GraphParts, bound: float, n_iter: int, tol
         improve(graph, places)
         labels = graph.labels(places)
     value = scores.score(labels)
-    exact = value > -np.inf and bound - value <= tol * max(1.0, abs(value))
+    exact = is_closed(bound, value, tol)
     relaxed = None if integral else mu
     return RelaxedSolution(labels, value, max(bound, value), integral, exact, "lp", n_iter, scores, relaxed)
 

@@ -3,7 +3,8 @@
 ``message_passing`` goes forwards and backwards (:mod:`.message_passing_kernels`) until the gap is closed, the
 bound stands still, or ``max_iter`` is reached. The bound converges to a value that no such pass can lower,
 which is at least the maximum over the local polytope and often equal to it. Each pass decodes a labelling;
-the best of them, improved by single nodes, is the answer. Memory: 2 E K numbers beside the scores.
+each is improved by single nodes, and the best of them, if the gap is still open, by whole forests
+(:mod:`.forest_move_kernels`). Memory: 2 E K numbers beside the scores.
 
 On a forest one pass backwards and one forwards are exact (``tree``): Viterbi's algorithm.
 """
@@ -13,11 +14,14 @@ from __future__ import annotations
 import numpy as np
 
 from trellis.errors import InfeasibleError
+from trellis.inference.forest_move_kernels import forest_move
 from trellis.inference.graph_answers import RelaxedSolution
 from trellis.inference.message_passing_kernels import descend, score_of, sweep
 from trellis.inference.ordered_graph import OrderedGraph
 from trellis.scores.graphs import GraphScores, Labels
 
+FORESTS = 20
+FOREST_PATIENCE = 5  # forests in a row that gain nothing
 STANDSTILL = 5  # iterations without progress of the bound
 ICM_SWEEPS = 1000
 
@@ -46,10 +50,6 @@ class Passes:
         bound = sweep(False, g.unary, g.pairwise, *edges, self.to_low, self.to_high, self.labels, self.total)
         return self._feasible(bound)
 
-    def value(self) -> float:
-        """The score of the labels of the last pass."""
-        return value_of(self.graph, self.labels)
-
     def _feasible(self, bound: float) -> float:
         if bound == -np.inf:
             raise InfeasibleError(
@@ -74,13 +74,16 @@ def message_passing(
             bound = min(bound, after)  # they fall but for rounding
             if bounds is not None:
                 bounds.append(after)
-            found = passes.value()
+            labels = passes.labels.copy()
+            improve(graph, labels)
+            found = value_of(graph, labels)
             if found > value:
-                best, value = passes.labels.copy(), found
+                best, value = labels, found
         still = still + 1 if before - bound <= tol * max(1.0, abs(bound)) / 50 else 0
-        if bound - value <= tol * max(1.0, abs(value)) or still >= STANDSTILL:
+        if is_closed(bound, value, tol) or still >= STANDSTILL:
             break
-    improve(graph, best)
+    if not is_closed(bound, value, tol):
+        move_forests(graph, best)
     labels = graph.labels(best)
     value = scores.score(labels)
     if value == -np.inf:
@@ -88,10 +91,15 @@ def message_passing(
             f"message passing found no allowed labelling in {n_iter} iterations (the bound is {bound:.6g}); "
             "use method='junction_tree' or 'lp', which decide whether there is one"
         )
-    closed = bound - value <= tol * max(1.0, abs(value))
+    closed = is_closed(bound, value, tol)
     return RelaxedSolution(
         labels, value, max(bound, value), closed, closed, "message_passing", n_iter, scores
     )
+
+
+def is_closed(bound: float, value: float, tol: float) -> bool:
+    """Whether the gap is closed to a tolerance; never where no allowed labelling is known."""
+    return value > -np.inf and bound - value <= tol * max(1.0, abs(value))
 
 
 def tree(scores: GraphScores) -> RelaxedSolution:
@@ -120,6 +128,21 @@ def improve(graph: OrderedGraph, labels: Labels) -> int:
     t = graph.topology
     lists = t.below_start, t.below, t.above_start, t.above
     return int(descend(graph.unary, graph.pairwise, t.low, t.high, *lists, labels, ICM_SWEEPS))
+
+
+def move_forests(graph: OrderedGraph, labels: Labels) -> None:
+    """Better labels for whole forests (:mod:`.forest_move_kernels`), in place; orders from a fixed seed."""
+    t = graph.topology
+    rng = np.random.default_rng(0)
+    lists = t.below_start, t.below, t.above_start, t.above
+    value, still = value_of(graph, labels), 0
+    for _ in range(FORESTS):
+        order = rng.permutation(len(labels))
+        forest_move(graph.unary, graph.pairwise, t.low, t.high, *lists, order, labels)
+        before, value = value, value_of(graph, labels)
+        still = 0 if value > before else still + 1
+        if still == FOREST_PATIENCE:
+            break
 
 
 def value_of(graph: OrderedGraph, labels: Labels) -> float:
