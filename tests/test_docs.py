@@ -22,6 +22,7 @@ PAGES = [
             "label-bias.md",
             "emissions.md",
             "em-as-dca.md",
+            "latent.md",
             "spectral.md",
             "io-hmm.md",
             "speech-formats.md",
@@ -31,6 +32,7 @@ PAGES = [
             "bayesian-network-learning.md",
             "approximate-inference.md",
             "exact-inference.md",
+            "graphs-inference.md",
         )
     ),
 ]

@@ -20,7 +20,7 @@ from trellis.objectives.linear_chain import LinearChainProblem
 from trellis.objectives.modes import Objective, Perceptron
 from trellis.scores.linear import LinearLayout
 from trellis.scores.parts import FloatArray
-from trellis.solvers import default_iterations, minimise, solver_of
+from trellis.solvers import Solution, default_iterations, minimise, solver_of
 from trellis.solvers.progress import progress_bar
 
 SPREAD = 0.1  # standard deviation of the random weights
@@ -41,7 +41,7 @@ def begin(
     solver = solver_of("perceptron")
     passes = default_iterations(solver)
     with progress_bar("latent perceptron, where it begins", passes, show) as on_iteration:
-        solution = minimise(
+        solution: Solution = minimise(
             solver,
             problem.with_(objective=Perceptron(), l1=0.0),
             weights,

@@ -171,6 +171,8 @@ class SequenceLabeler(ChainLabeler):
         learned = bool(start.any())
         if self._has_new_states(latent):
             start = begin(problem, start, latent, seed, self.verbose)
+        one_symbol = inspection.one_symbol_per_step(inputs)
+        del inputs, data  # the problem has an arrangement of its own: this is memory for the solver
         trained = train(
             problem,
             solver,
@@ -183,7 +185,7 @@ class SequenceLabeler(ChainLabeler):
             learned=learned,
         )
         self._keep(encoder, latent, layout, penalties, trained.solution.weights)
-        self.one_symbol_ = inspection.one_symbol_per_step(inputs)
+        self.one_symbol_ = one_symbol
         self.status_ = trained.solution.status
         self.history_ = trained.solution.history
         self.n_iter_ = trained.solution.n_iter
@@ -215,7 +217,7 @@ class SequenceLabeler(ChainLabeler):
 
     def _start(self, layout: LinearLayout, latent: LatentLabels, encoder: FeatureEncoder) -> FloatArray:
         if self.warm_start and hasattr(self, "weights_"):
-            return carried_over(self, layout, latent, encoder)
+            return carried_over(self, layout, latent.states, encoder)
         return np.zeros(layout.dimension)
 
     def _has_new_states(self, latent: LatentLabels) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.latent import LatentLabels
+from trellis.data.labels import LabelSet
 from trellis.features.encoded import FeatureEncoder
 from trellis.scores.linear import LinearLayout
 from trellis.scores.parts import FloatArray
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 def carried_over(
-    old: SequenceLabeler, layout: LinearLayout, latent: LatentLabels, encoder: FeatureEncoder
+    old: SequenceLabeler, layout: LinearLayout, states: LabelSet, encoder: FeatureEncoder
 ) -> FloatArray:
     """The weights of ``old``, arranged for a new layout, set of states and encoder."""
     before = old.layout_.views(old.weights_)
-    label = _places(old.latent_.states.labels, latent.states.labels)
+    label = _places(old.latent_.states.labels, states.labels)
     feature = _places(old.encoder_.feature_names(), encoder.feature_names())
     edge = _places(old.encoder_.edge_feature_names(), encoder.edge_feature_names())
     rest = [
