@@ -37,7 +37,7 @@ def run() -> tuple[dict[str, AlignmentEvaluation], Aligner]:
     train, test = synthetic_corpus(TRAIN), synthetic_corpus([TEST])
     references = {u.id: u.reference for u in test if u.reference is not None}
     found = {"equal lengths": evaluate_alignments(references, {u.id: equal_lengths(u) for u in test})}
-    settings = {"step_ms": 5.0, "n_jobs": 2, "refine": False}
+    settings = {"n_jobs": 2}
     prepared = Aligner(**settings).prepare(train)
     likelihood = Aligner("log", **settings).fit(prepared)
     found["largest likelihood (CRF)"] = likelihood.evaluate(test)
