@@ -14,6 +14,8 @@ __version__ = "0.1.0"
 _EXPORTS = {
     "BayesianNetwork": "trellis.bayesnet.network",
     "FactorGraph": "trellis.bayesnet.factor_graph",
+    "Graph": "trellis.scores.graph_features",
+    "GraphLabeler": "trellis.estimators.graph_labeler",
     "HMM": "trellis.estimators.hmm",
     "IOHMM": "trellis.estimators.io_hmm",
     "MEMM": "trellis.estimators.memm",
@@ -37,6 +39,8 @@ __all__ = [
     "BayesianNetwork",
     "ChainScores",
     "FactorGraph",
+    "Graph",
+    "GraphLabeler",
     "LinearGaussian",
     "SequenceLabeler",
     "Sequences",
@@ -55,6 +59,7 @@ if TYPE_CHECKING:
     from trellis.bayesnet.factor_graph import FactorGraph
     from trellis.bayesnet.network import BayesianNetwork
     from trellis.data.sequences import Sequences
+    from trellis.estimators.graph_labeler import GraphLabeler
     from trellis.estimators.hmm import HMM
     from trellis.estimators.io_hmm import IOHMM
     from trellis.estimators.kalman import LinearGaussian
@@ -62,6 +67,7 @@ if TYPE_CHECKING:
     from trellis.estimators.persistence import load
     from trellis.estimators.sequence_labeler import SequenceLabeler
     from trellis.estimators.spectral import SpectralHMM
+    from trellis.scores.graph_features import Graph
     from trellis.scores.parts import ChainScores
 
 

@@ -40,7 +40,7 @@ def check_numbers(model: Any, counts: dict[str, Any]) -> None:
         value = getattr(model, name)
         if value != unset and (not isinstance(value, Integral) or value < 1):
             raise UnsupportedError(f"{name}={value!r} must be a whole number of at least 1")
-    if model.weights not in ("auto", "observed", "all"):
+    if getattr(model, "weights", "auto") not in ("auto", "observed", "all"):
         raise UnsupportedError(f"weights={model.weights!r}: give 'observed', 'all' or 'auto'")
 
 

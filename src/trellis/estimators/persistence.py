@@ -21,6 +21,7 @@ _KINDS = {
     "Aligner": "trellis.speech.aligner",
     "BayesianNetwork": "trellis.bayesnet.network",
     "FactorGraph": "trellis.bayesnet.factor_graph",
+    "GraphLabeler": "trellis.estimators.graph_labeler",
     "HMM": "trellis.estimators.hmm",
     "LinearGaussian": "trellis.estimators.kalman",
     "IOHMM": "trellis.estimators.io_hmm",

@@ -134,6 +134,12 @@ def hold_out(
         inputs = encoder.transform(holdout[0])
         held = Examples(inputs, names.encode(holdout[1], like=inputs.nodes.offsets))
         return data, WeightedExamples(held, np.ones(len(held)), None)
+    kept, held_out = split(holdout, n, "sequence", seed)
+    return data.take(kept), data.take(held_out)
+
+
+def split(holdout: Any, n: int, noun: str, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which of n examples to learn from, and a random fraction ``holdout`` of them to hold out; both rise."""
     if not isinstance(holdout, float | np.floating) or not 0 < holdout < 1:
         shown = holdout if isinstance(holdout, str | int | float) else f"a {type(holdout).__name__}"
         raise UnsupportedError(
@@ -142,11 +148,11 @@ def hold_out(
     n_held = round(float(holdout) * n)
     if not 0 < n_held < n:
         raise DataError(
-            f"holdout={holdout} of {n} sequences leaves {n - n_held} to learn from and {n_held} to hold out; "
+            f"holdout={holdout} of {n} {noun}s leaves {n - n_held} to learn from and {n_held} to hold out; "
             "both must be at least 1"
         )
     order = np.random.default_rng(seed).permutation(n)
-    return data.take(np.sort(order[n_held:])), data.take(np.sort(order[:n_held]))
+    return np.sort(order[n_held:]), np.sort(order[:n_held])
 
 
 def linear_problem(
