@@ -7,7 +7,8 @@ graphs: the exact marginals that it lists. What needs more memory than the limit
 
 Speed: CPU time of one thread, the least of repeats that take turns. "again": new evidence on the same
 network. "first": without any plan, so that plan and first answer count. A batch: 10,000 rows of evidence
-on 5 columns, all marginals, next to a loop over pyAgrum (on a sample of the rows, scaled up).
+on 5 columns (many of them equal), and on 20 columns with gaps (hardly any), all marginals, next to a loop
+over pyAgrum (on a sample of the rows, scaled up).
 
     python benchmarks/bayesnet.py [--quick] [--data FOLDER] [--memory GIB]
 """
@@ -154,10 +155,10 @@ def speed(figures: Figures, networks: dict[str, BayesianNetwork], peers: dict[st
 
 def batch(figures: Figures, name: str, net: BayesianNetwork, network: Any, sample: int) -> None:
     rng = np.random.default_rng(0)
-    chosen = sorted(rng.choice(net.names, N_OBSERVED, replace=False).tolist())
     drawn = net.sample(N_ROWS, random_state=0)
-    for share in (0.0, 0.3):
-        hidden = rng.random((N_ROWS, N_OBSERVED)) < share
+    for n_columns, share in ((N_OBSERVED, 0.0), (4 * N_OBSERVED, 0.3)):
+        chosen = sorted(rng.choice(net.names, n_columns, replace=False).tolist())
+        hidden = rng.random((N_ROWS, n_columns)) < share
         frame = {v: np.where(hidden[:, i], None, drawn[v].astype(object)) for i, v in enumerate(chosen)}
         rows = [
             {net.index(v): net.variables.code(net.index(v), frame[v][row]) for v in chosen if frame[v][row]}
@@ -176,7 +177,8 @@ def batch(figures: Figures, name: str, net: BayesianNetwork, network: Any, sampl
             lambda engine=engine, rows=rows: [engine.marginals(row) for row in rows],
             repeats=2,
         )
-        label = f"{name}, 10,000 rows" + (", 30% missing" if share else "")
+        different = len(set(zip(*frame.values(), strict=True)))
+        label = f"{name}, 10,000 rows ({different:,} different) of {n_columns} columns, {share:.0%} missing"
         figures.times(label, ours, peer * N_ROWS / sample, at_least=50)
 
 
