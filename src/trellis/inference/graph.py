@@ -8,8 +8,8 @@ The best labelling:
 * ``"lp"``: the local polytope by HiGHS: an upper bound and a vertex, for small graphs.
 * ``"message_passing"``: an upper bound and a labelling, for graphs of any size (TRW-S).
 * ``"icm"``, ``"loopy"``: baselines without a bound.
-* ``"auto"``: "tree" if it is one, "junction_tree" if that is cheap, "max_flow" if it applies, else
-  "message_passing".
+* ``"auto"``: "tree" if it is one; else a few iterations of "message_passing", which often prove their answer;
+  if they do not, "junction_tree" if that is cheap, "max_flow" if it applies, and all iterations else.
 
 Sums over all labellings (marginals, log-partition):
 
@@ -43,8 +43,9 @@ from trellis.scores.parts import FloatArray
 
 BEST_METHODS = ("auto", "tree", "junction_tree", "max_flow", "lp", "message_passing", "icm", "loopy")
 SUM_METHODS = ("auto", "tree", "junction_tree", "tree_reweighted", "loopy")
-CHEAP = 3e6  # multiplications of a junction tree that "auto" spends on a best labelling
+CHEAP = 1e7  # multiplications of a junction tree that "auto" spends on a best labelling
 PLANNED = 2_000  # nodes up to which "auto" plans a junction tree at all
+QUICK = 10  # iterations of message passing before "auto" takes an exact method
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,9 @@ class GraphInference:
         """argmax_y score(y) + scale sum_i cost[i, y_i]; value and bound include the cost."""
         if cost is not None:
             scores = scores.plus_cost(cost, scale)
-        method = self.method if self.method != "auto" else self._cheapest(scores)
+        method = self.method
+        if method == "auto":
+            return self._automatic(scores)
         if method == "tree":
             _check_forest(scores)
             return tree(scores)
@@ -151,6 +154,16 @@ class GraphInference:
                 "graph of small width, or candidates from samples"
             )
         return _lawler(replace(self, method=self._exact(scores)), scores, k)
+
+    def _automatic(self, scores: GraphScores) -> RelaxedSolution:
+        """A tenth of the time of a junction tree, where message passing closes its gap at once."""
+        method = self._cheapest(scores)
+        if method in ("junction_tree", "max_flow") and not wide(scores):
+            with suppress(InfeasibleError):  # which of the two it is, an exact method decides
+                found = message_passing(scores, min(QUICK, self.max_iter), self.tol)
+                if found.exact:
+                    return found
+        return replace(self, method=method).best(scores)
 
     def _cheapest(self, scores: GraphScores) -> str:
         """The method that "auto" takes for a best labelling."""
