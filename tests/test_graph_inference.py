@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from small_graphs import AllLabellings, graphs, grid, grid_edges
 from trellis.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.inference import graph_junction
 from trellis.inference.graph import GraphInference
 from trellis.inference.message_passing import message_passing
 from trellis.inference.rounding import argmax, expected_loss, random
@@ -61,6 +62,29 @@ def test_a_forest(graph: GraphScores) -> None:
 def test_a_junction_tree(graph: GraphScores) -> None:
     assert_best(graph, "junction_tree")
     assert_sums(graph, "junction_tree")
+
+
+@given(graphs())
+@settings(max_examples=30)
+def test_a_junction_tree_without_forbidden_labels(graph: GraphScores) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graph_junction, "COSTLY", 0.0)  # small graphs take the way of costly ones
+        assert_best(graph, "junction_tree")
+        assert_sums(graph, "junction_tree")
+        if AllLabellings.of(graph).feasible:
+            drawn = GraphInference("junction_tree").sample(graph, 20, np.random.default_rng(0))
+            assert all(graph.score(labels) > -np.inf for labels in drawn)
+
+
+def test_forbidden_labels_make_a_junction_tree_smaller() -> None:
+    graph = grid(12, 12, 4, 1.0, seed=0)
+    with pytest.raises(UnsupportedError, match="junction tree"):
+        GraphInference("junction_tree").best(graph)
+    narrow = graph.restricted(np.broadcast_to(np.arange(4) < 2, (144, 4)))
+    exact = GraphInference("junction_tree").best(narrow)
+    bound = GraphInference("message_passing").best(narrow)
+    assert bound.value <= exact.value + 1e-9 <= bound.bound + 2e-9
+    assert exact.labels.max() <= 1
 
 
 @given(graphs(labels=(2, 2), factors=False), st.booleans())

@@ -7,7 +7,8 @@ table of its own. With t an entry of a table and Z the sum of everything, two pa
     p(entry) = t dZ/dt / sum over the entries of the table of t dZ/dt.
 
 For the best labelling scores are first divided by a constant where exp would underflow, which changes no
-maximiser. Plans depend on the edges alone and are kept for the next question about the same graph.
+maximiser. Plans depend on the edges alone and are kept for the next question about the same graph; where
+that plan is costly, another one leaves out the labels that are forbidden at each node.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from trellis.scores.parts import FloatArray
 
 KEPT_PLANS = 256
 UNDERFLOW = 600.0  # exp(-600) = 1e-261: tables whose finite scores span more are not exponentiated
+COSTLY = 1e6  # multiplications above which forbidden labels are worth a plan of their own
 IMPRACTICAL = 1e13  # multiplications
 NONE_ALLOWED = "the graph has no allowed labelling: forbidden labels and pairs contradict each other"
 
@@ -36,45 +38,60 @@ class GraphPlan:
     """What the edges alone decide: the plan, what it will cost, and where its leaves take their scores from.
 
     Leaf entry j is entry ``source[j]`` of all scores in one vector (:meth:`GraphParts.flat`); ``starts`` are
-    the first entries of the leaves.
+    the first entries of the leaves, and ``states`` the labels of each node that have a place in the tables.
     """
 
-    def __init__(self, n: int, k: int, edges: list[list[int]], factors: Sequence[tuple[int, ...]]) -> None:
+    def __init__(
+        self, states: list[IntArray], k: int, edges: list[list[int]], factors: Sequence[tuple[int, ...]]
+    ) -> None:
+        n, self.states = len(states), states
+        sizes = [len(labels) for labels in states]
         pairs = [(a,) if a == b else (a, b) for a, b in edges]
         scopes = [*((i,) for i in range(n)), *pairs, *factors]
-        order = elimination_order([k] * n, scopes, "best")
+        order = elimination_order(sizes, scopes, "best")
         largest = float(np.exp(order.log_sizes.max(initial=0.0)))
         self.forecast = Forecast(order.width, largest, order.total, 16.0 * order.total)
         self.compiled: CompiledPlan | None = None
         if order.total <= IMPRACTICAL:
-            self.compiled = CompiledPlan(Plan([k] * n, scopes, order.variables), Scratch())
+            self.compiled = CompiledPlan(Plan(sizes, scopes, order.variables), Scratch())
             self.forecast = self.compiled.plan.forecast
-            self.source = self._sources(self.compiled.plan, n, k, scopes, len(edges))
+            self.source = self._sources(self.compiled.plan, k, scopes, len(edges))
             self.starts = self.compiled.plan.offsets[: len(scopes)] - 1
 
-    @staticmethod
-    def _sources(plan: Plan, n: int, k: int, scopes: list[tuple[int, ...]], n_edges: int) -> IntArray:
-        places, at = [], 0
+    def _sources(self, plan: Plan, k: int, scopes: list[tuple[int, ...]], n_edges: int) -> IntArray:
+        places, at, n = [], 0, len(self.states)
         for leaf, scope in enumerate(scopes):
-            axes = [scope.index(v) for v in plan.layout(leaf)]
-            size = k ** len(scope)
             if n <= leaf < n + n_edges and len(scope) == 1:  # an edge from a node to itself: its diagonal
-                places.append(at + (k + 1) * np.arange(k))
-                size = k * k
-            else:
-                places.append(at + np.arange(size).reshape((k,) * len(scope)).transpose(axes).ravel())
-            at += size
+                places.append(at + (k + 1) * self.states[scope[0]])
+                at += k * k
+                continue
+            entries = np.ix_(*(self.states[v] * k ** (len(scope) - 1 - x) for x, v in enumerate(scope)))
+            axes = [scope.index(v) for v in plan.layout(leaf)]
+            places.append(at + np.asarray(sum(entries)).transpose(axes).ravel())
+            at += k ** len(scope)
         return np.concatenate(places).astype(np.int64) if places else np.zeros(0, dtype=np.int64)
 
 
 def plan_of(scores: GraphScores) -> GraphPlan:
     """The plan for the graph of these scores, from memory if it was asked for before."""
-    return _plan(*scores.unary.shape, scores.edges.tobytes(), tuple(f.nodes for f in scores.factors))
+    key = *scores.unary.shape, scores.edges.tobytes(), tuple(f.nodes for f in scores.factors)
+    whole = _plan(*key, b"")
+    allowed = scores.unary > -np.inf
+    if whole.forecast.multiplications <= COSTLY or allowed.all():
+        return whole
+    if not allowed.any(axis=1).all():
+        raise InfeasibleError(NONE_ALLOWED)
+    return _plan(*key, allowed.tobytes())
 
 
 @lru_cache(maxsize=KEPT_PLANS)
-def _plan(n: int, k: int, edge_bytes: bytes, factors: tuple[tuple[int, ...], ...]) -> GraphPlan:
-    return GraphPlan(n, k, np.frombuffer(edge_bytes, dtype=np.int64).reshape(-1, 2).tolist(), factors)
+def _plan(
+    n: int, k: int, edge_bytes: bytes, factors: tuple[tuple[int, ...], ...], allowed: bytes
+) -> GraphPlan:
+    """``allowed``: which labels have a place in the tables, (N, K) as bytes; none: all of them."""
+    edges = np.frombuffer(edge_bytes, dtype=np.int64).reshape(-1, 2).tolist()
+    mask = np.frombuffer(allowed, dtype=np.bool_) if allowed else np.ones(n * k, dtype=np.bool_)
+    return GraphPlan([np.flatnonzero(row) for row in mask.reshape(n, k)], k, edges, factors)
 
 
 class _Leaves:
@@ -113,7 +130,7 @@ def junction_best(scores: GraphScores, memory_limit: float) -> RelaxedSolution:
     states, log_value = leaves.compiled.best(leaves.scaled(scale))
     if log_value == -np.inf:
         raise InfeasibleError(NONE_ALLOWED)
-    labels = np.array([states.get(i, 0) for i in range(scores.n_nodes)], dtype=np.int32)
+    labels = np.array([found[states[i]] for i, found in enumerate(leaves.plan.states)], dtype=np.int32)
     value = scores.score(labels)
     return RelaxedSolution(labels, value, value, True, True, "junction_tree", 1, scores)
 
@@ -172,12 +189,14 @@ def junction_samples(
     for step in reversed(plan.steps):
         summed = plan.summed(step)
         if summed:
-            weights = np.ones((n_samples, *([scores.n_labels] * len(summed))))
+            weights = np.ones((n_samples, *(len(pass_up.plan.states[v]) for v in summed)))
             for table in (step.a, step.b):
                 if table != NOTHING:
                     weights = weights * _given(plan, table, values, samples, summed)
             codes = _draw(weights.reshape(n_samples, -1), rng)
             samples[:, summed] = np.stack(np.unravel_index(codes, weights.shape[1:]), axis=1)
+    for i, states in enumerate(pass_up.plan.states):
+        samples[:, i] = states[samples[:, i]]
     return samples
 
 
@@ -189,7 +208,8 @@ def _given(plan: Plan, table: int, values: FloatArray, samples: Labels, summed: 
     axes = [layout.index(v) for v in known] + [layout.index(v) for v in summed if v in layout]
     block = values[start:end].reshape(plan.shape(table)).transpose(axes)
     part = block[tuple(samples[:, v] for v in known)] if known else block[None]
-    return part.reshape(len(part), *(block.shape[-1] if v in layout else 1 for v in summed))
+    sizes = iter(block.shape[len(known) :])
+    return part.reshape(len(part), *(next(sizes) if v in layout else 1 for v in summed))
 
 
 def _draw(weights: FloatArray, rng: np.random.Generator) -> Labels:
