@@ -14,6 +14,7 @@ except ImportError as error:
 from trellis.neural.alignment import Alignment
 from trellis.neural.chain import Chain
 from trellis.neural.factors import Factors
+from trellis.neural.labeler import NeuralSequenceLabeler
 from trellis.neural.questions import (
     decode,
     entropy,
@@ -28,6 +29,7 @@ __all__ = [
     "Alignment",
     "Chain",
     "Factors",
+    "NeuralSequenceLabeler",
     "decode",
     "entropy",
     "k_best",

@@ -23,9 +23,9 @@ from trellis.data.labels import EncodedLabels
 from trellis.errors import DataError, InfeasibleError
 from trellis.neural.gold import Costs
 from trellis.neural.layout import Layout
-from trellis.neural.marginal_kernels import covariance_batch, marginals_batch
+from trellis.neural.marginal_kernels import covariance_batch, marginals_batch, subtract_gold
 from trellis.neural.objective_kernels import dense_batch, path_batch
-from trellis.objectives.modes import Objective
+from trellis.objectives.modes import Log, Objective
 from trellis.objectives.score_level import check_feasible
 from trellis.scores.parts import FloatArray
 
@@ -168,6 +168,28 @@ def apply(function: Any, *inputs: Any) -> Any:
     return function.apply(*inputs)
 
 
+def _run(
+    arrays: tuple[Array, Array, Array, Array], layout: Layout, task: Task, wanted: bool
+) -> tuple[FloatArray, Array, Array]:
+    """Values and, where ``wanted``, gradients of every sequence."""
+    gold, costs, mode = task.gold, task.costs, task.objective.kernel_mode
+    values = np.empty(layout.n_sequences)
+    if isinstance(task.objective, Log) and gold.allowed is None:  # shares its kernel with the marginals
+        d_unary, d_pairs = _outputs(arrays[0], arrays[1], layout)
+        marginals_batch(*arrays, layout.begins, layout.lengths, 0, len(values), values, d_unary, d_pairs)
+        subtract_gold(*arrays, layout.begins, layout.offsets, gold.codes, values, d_unary, d_pairs)
+        return values, d_unary, d_pairs
+    d_unary, d_pairs = _outputs(arrays[0], arrays[1], layout, wanted)
+    allowed = np.zeros((0, arrays[0].shape[1]), np.bool_) if gold.allowed is None else gold.allowed
+    where = layout.begins, layout.offsets, 0, layout.n_sequences
+    rest = gold.codes, gold.ambiguous, allowed, costs.table, costs.matrix, values, d_unary, d_pairs
+    if task.objective.path:
+        path_batch(mode, costs.kind, task.epsilon, *arrays, *where, *rest)
+    else:
+        dense_batch(mode, costs.kind, *arrays, *where, *rest)
+    return values, d_unary, d_pairs
+
+
 class ChainObjective(torch.autograd.Function):
     """Values and gradient at once, in the forward pass."""
 
@@ -175,20 +197,9 @@ class ChainObjective(torch.autograd.Function):
     def forward(
         ctx: Any, unary: Tensor, transitions: Tensor, start: Tensor, end: Tensor, layout: Layout, task: Task
     ) -> Tensor:
-        arrays = kernel_arrays(unary, transitions, start, end, layout)
         wanted = any(ctx.needs_input_grad[:4])
-        d_unary, d_pairs = _outputs(arrays[0], arrays[1], layout, wanted)
-        values = np.empty(layout.n_sequences)
-        gold = task.gold
-        allowed = np.zeros((0, unary.shape[-1]), np.bool_) if gold.allowed is None else gold.allowed
-        where = layout.begins, layout.offsets, 0, layout.n_sequences
-        costs = task.costs
-        rest = gold.codes, gold.ambiguous, allowed, costs.table, costs.matrix, values, d_unary, d_pairs
-        mode = task.objective.kernel_mode
-        if task.objective.path:
-            path_batch(mode, costs.kind, task.epsilon, *arrays, *where, *rest)
-        else:
-            dense_batch(mode, costs.kind, *arrays, *where, *rest)
+        arrays = kernel_arrays(unary, transitions, start, end, layout)
+        values, d_unary, d_pairs = _run(arrays, layout, task, wanted)
         check_feasible(values)
         _remember(ctx, (unary, transitions, start, end), layout)
         if wanted:

@@ -69,6 +69,26 @@ def marginals_batch(
 
 
 @kernel
+def subtract_gold(unary, transitions, start, end, begins, offsets, gold, values, d_unary, d_pairs):
+    """values -= s(y*), and the indicators of y* from the marginals: log Z becomes the log objective."""
+    shared = transitions.shape[0] == 1
+    for i in range(len(begins)):
+        row, lo, n = begins[i], offsets[i], offsets[i + 1] - offsets[i]
+        if n == 0:
+            continue
+        total = start[gold[lo]] + end[gold[lo + n - 1]]
+        for t in range(n):
+            k = gold[lo + t]
+            total += unary[row + t, k]
+            d_unary[row + t, k] -= 1.0
+            if t > 0:
+                j = gold[lo + t - 1]
+                total += transitions[0 if shared else row + t, j, k]
+                d_pairs[i if shared else row + t, j, k] -= 1.0
+        values[i] -= total
+
+
+@kernel
 def covariance_batch(
     unary, transitions, start, end, begins, lengths, first, last, v_unary, v_pairs, d_unary, d_pairs
 ):  # fmt: skip
