@@ -89,7 +89,7 @@ def message_passing(
     if value == -np.inf:
         raise InfeasibleError(
             f"message passing found no allowed labelling in {n_iter} iterations (the bound is {bound:.6g}); "
-            "use method='junction_tree' or 'lp', which decide whether there is one"
+            "use method='junction_tree', which finds one wherever there is one"
         )
     closed = is_closed(bound, value, tol)
     return RelaxedSolution(
