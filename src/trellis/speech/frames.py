@@ -171,22 +171,22 @@ def normalised(values: Array, how: str) -> Array:
 def _cepstra(windows: NDArray[np.float32], options: FrameOptions) -> NDArray[np.float32]:
     shape, banks, cosines = _tables(options)
     x = windows - windows.mean(axis=1, keepdims=True)
-    energy = np.log(np.maximum(np.einsum("ij,ij->i", x, x), 1.0))
     n = options.window
     emphasised = np.zeros((len(x), 2 * (len(banks) - 1)), dtype=np.float32)
-    emphasised[:, :n] = x
-    emphasised[:, 1:n] -= np.float32(0.97) * x[:, :-1]
-    emphasised[:, 0] -= np.float32(0.97) * x[:, 0]
-    emphasised[:, :n] *= shape
+    inside = emphasised[:, :n]
+    np.multiply(x[:, :-1], np.float32(-0.97), out=inside[:, 1:])
+    np.multiply(x[:, 0], np.float32(-0.97), out=inside[:, 0])
+    inside += x
+    inside *= shape
     spectrum = scipy.fft.rfft(emphasised, axis=1)
     power = spectrum.real**2 + spectrum.imag**2
     channels = np.log(np.maximum(power @ banks, np.float32(1.0)))
-    cepstra = channels @ cosines
-    columns = [cepstra[:, 1:] if options.cepstra else channels]
-    if options.c0:
-        columns.append(cepstra[:, :1])
+    columns = [channels] if not options.cepstra else []
+    if options.cepstra or options.c0:
+        cepstra = channels @ cosines
+        columns += [cepstra[:, 1:]] * bool(options.cepstra) + [cepstra[:, :1]] * options.c0
     if options.energy:
-        columns.append(energy[:, None])
+        columns.append(np.log(np.maximum(np.einsum("ij,ij->i", x, x), 1.0))[:, None])
     return np.concatenate(columns, axis=1)
 
 
