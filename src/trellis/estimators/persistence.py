@@ -26,6 +26,7 @@ _KINDS = {
     "LinearGaussian": "trellis.estimators.kalman",
     "IOHMM": "trellis.estimators.io_hmm",
     "MEMM": "trellis.estimators.memm",
+    "NeuralSequenceLabeler": "trellis.neural.labeler",
     "SequenceLabeler": "trellis.estimators.sequence_labeler",
     "SpectralHMM": "trellis.estimators.spectral",
 }

@@ -67,7 +67,7 @@ def resume(path: storage.PathLike, run: Run, plan: Plan, identity: Mapping[str, 
     different = [key for key in identity if stored.get(key) != identity[key]]
     if different:
         raise DataError(
-            f"{shown}: the checkpoint belongs to a run with other {different[0]}; remove the file to start anew"
+            f"{shown}: the checkpoint is of a run with other {different[0]}; remove it to start anew"
         )
     try:
         run.network.load_state_dict(_tensors("network.", arrays))

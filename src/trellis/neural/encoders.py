@@ -50,9 +50,7 @@ class StepInputs(nn.Module):
             nn.Embedding(size, dim, padding_idx=0) for size, dim in zip(shape.sizes, dims, strict=False)
         )
         for table in self.tables:
-            nn.init.normal_(table.weight, std=table.embedding_dim**-0.5)
-            with torch.no_grad():
-                table.weight[:2] = 0.0  # padding, and strings that training may never show
+            _begin_small(table)
         self.letters: CharacterCNN | None = None
         self.width = shape.width or sum(dims)
         if shape.characters:
@@ -66,6 +64,13 @@ class StepInputs(nn.Module):
         if self.letters is not None:
             parts.append(self.letters(inputs[..., len(parts) :]))
         return torch.cat(parts, -1)
+
+
+@torch.no_grad()
+def _begin_small(table: Any) -> None:
+    """Embeddings of length about 1; 0 for padding and for strings that training may never show."""
+    table.weight.normal_(std=table.embedding_dim**-0.5)
+    table.weight[:2] = 0.0
 
 
 class CharacterCNN(nn.Module):
@@ -159,7 +164,7 @@ class ChainNetwork(nn.Module):
         if not isinstance(scores, Tensor) or tuple(scores.shape) != wanted:
             given = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
             raise UnsupportedError(
-                f"the encoder gave {given} for a batch of {wanted[0]} sequences of at most {wanted[1]} steps; "
+                f"the encoder gave {given} for {wanted[0]} sequences of at most {wanted[1]} steps; "
                 f"it must return scores of shape {wanted} [batch, time, labels]"
             )
         return scores

@@ -2,26 +2,23 @@
 
     score(x, y) = start[y_1] + sum_t network(x)[t, y_t] + sum_{t>1} transitions[y_{t-1}, y_t] + end[y_n]
 
-trained through the inference for any objective by mini-batches (:mod:`.training`), or without the chain by the
-word-local softmax. No regulariser but ``weight_decay``, ``dropout`` and early stopping. Networks run on the
-CPU.
+trained through the inference for any objective by mini-batches (:mod:`.training`), or without the chain by
+the word-local softmax. No regulariser but ``weight_decay``, ``dropout`` and early stopping. Networks run on
+the CPU.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from numbers import Integral, Real
 from typing import Any, Self
 
-import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from trellis.data.constraints import LegalTransitions, check_legal, legal_transitions
-from trellis.data.labels import EncodedLabels, LabelSet
+from trellis.data.labels import LabelSet
 from trellis.data.latent import LatentLabels
 from trellis.errors import DataError, UnsupportedError
 from trellis.estimators.chain_predictor import ChainPredictor
@@ -30,14 +27,13 @@ from trellis.losses import Hamming, Loss, loss_of
 from trellis.neural.batches import Corpus
 from trellis.neural.checkpoints import data_checksum, resume, write_checkpoint
 from trellis.neural.encoders import ChainNetwork, EncoderOptions, new_network
-from trellis.neural.inputs import InputEncoder, Inputs
-from trellis.neural.schedules import NEED_TOTAL, OPTIMIZERS, RATES, Stage, stages_of
+from trellis.neural.inputs import InputEncoder
+from trellis.neural.labeler_options import checked_stages, hold_out
+from trellis.neural.schedules import NEED_TOTAL, Stage
 from trellis.neural.training import Plan, packed_scores, start, train
 from trellis.objectives.modes import Objective
 from trellis.scores.parts import ChainScores
 from trellis.solvers.progress import progress_bar
-
-_COUNTS = ("embedding_dim", "attribute_dim", "char_dim", "hidden", "layers", "batch_size", "max_epochs")
 
 
 class NeuralSequenceLabeler(ChainPredictor):
@@ -46,8 +42,8 @@ class NeuralSequenceLabeler(ChainPredictor):
     Parameters
     ----------
     encoder : "bilstm", "cnn", "embedding", "char_cnn_bilstm"; a torch module, called with inputs [batch,
-        time, columns] and lengths (batch,), that returns scores [batch, time, labels]; or a function of (input
-        shape, number of labels) that makes such a module.
+        time, columns] and lengths (batch,), that returns scores [batch, time, labels]; or a function of
+        (input shape, number of labels) that makes such a module.
     objective : "softmax" (word-local, no transitions), "log", "perceptron", "margin", "slack",
         "softmax_margin", "direct", "ramp", "risk", or an object of :mod:`trellis.objectives`.
     loss : "hamming", "zero_one", "weighted_hamming" or such an object of :mod:`trellis.losses`; also what
@@ -58,8 +54,8 @@ class NeuralSequenceLabeler(ChainPredictor):
     optimizer, learning_rate, weight_decay, schedule, clip_norm : "adam", "adamw" or "sgd" (momentum 0.9);
         "constant", "linear", "cosine" or "inverse_sqrt" (:mod:`.schedules`).
     batch_size : sentences in a batch. max_epochs : passes over the data.
-    objective_schedule : ``[("log", 3), ("direct", None, 0.1)]`` trains three epochs by log, the rest by direct
-        with a tenth of the learning rate.
+    objective_schedule : ``[("log", 3), ("direct", None, 0.1)]`` trains three epochs by log, the rest by
+        direct with a tenth of the learning rate.
     holdout : a fraction of the sentences, or ``(X, y)``: keep the epoch that does best on them.
     patience : epochs without a smaller hold-out loss before stopping.
     checkpoint : a file, written after each epoch; ``fit`` with the same parameters and data goes on from it.
@@ -132,7 +128,7 @@ class NeuralSequenceLabeler(ChainPredictor):
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from sentences ``X`` (lists of words, lists of dicts of attributes, or arrays) and their
         labels ``y``; ``None`` is an unknown label, a set means "one of these"."""
-        stages, loss = self._checked(), loss_of(self.loss)
+        stages, loss = checked_stages(self), loss_of(self.loss)
         seed = seed_of(self.random_state)
         encoder = InputEncoder(self.min_count, self.encoder == "char_cnn_bilstm")
         inputs = encoder.fit(X)
@@ -141,7 +137,7 @@ class NeuralSequenceLabeler(ChainPredictor):
         legal = None if self.constraints is None else legal_transitions(self.constraints, labels)
         if legal is not None:
             check_legal(gold, legal, labels)
-        corpus, held = self._parts(inputs, gold, encoder, labels, seed)
+        corpus, held = hold_out(self.holdout, inputs, gold, encoder, labels, seed)
         plan = self._plan(corpus, held, labels, legal, loss, stages, seed)
         with _torch_threads(self._threads()), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -154,11 +150,7 @@ class NeuralSequenceLabeler(ChainPredictor):
                 def keep(run: Any) -> None:
                     write_checkpoint(self.checkpoint, run, identity)
 
-            title = str(
-                getattr(
-                    self.encoder, "__name__", self.encoder if isinstance(self.encoder, str) else "network"
-                )
-            )
+            title = self.encoder if isinstance(self.encoder, str) else "network"
             with progress_bar(title, plan.stages[-1].until, self.verbose) as on_epoch:
                 self.status_ = train(plan, run, on_epoch, keep)
         self._keep(encoder, labels, legal, run.network)
@@ -189,52 +181,6 @@ class NeuralSequenceLabeler(ChainPredictor):
         return neural_from_state(meta, arrays)
 
     # -- parts of fit -------------------------------------------------------------------------------------
-
-    def _checked(self) -> tuple[Stage, ...]:
-        """The stages; a parameter that cannot be used is an error that names it."""
-        for name in (*_COUNTS, "min_count", "patience"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or value < 1:
-                raise UnsupportedError(f"{name}={value!r} must be a whole number of at least 1")
-        for name, least, most in (("learning_rate", 0.0, math.inf), ("weight_decay", -1.0, math.inf)):
-            value = getattr(self, name)
-            if not isinstance(value, Real) or not least < float(value) < most:
-                raise UnsupportedError(f"{name}={value!r} must be a finite number of the right sign")
-        if not isinstance(self.dropout, Real) or not 0 <= float(self.dropout) < 1:
-            raise UnsupportedError(f"dropout={self.dropout!r} must lie between 0 and 1")
-        if self.clip_norm is not None and not self.clip_norm > 0:
-            raise UnsupportedError(f"clip_norm={self.clip_norm!r} must be positive, or None")
-        for name, known in (("optimizer", OPTIMIZERS), ("schedule", RATES)):
-            if getattr(self, name) not in known:
-                raise UnsupportedError(f"{name}={getattr(self, name)!r}: choose one of {', '.join(known)}")
-        if loss_of(self.loss).kind == "candidates":
-            raise UnsupportedError(
-                f"loss={self.loss!r} is not a sum over steps; use 'hamming', 'zero_one' or a weighted one here"
-            )
-        return stages_of(self.objective, self.objective_schedule, self.max_epochs)
-
-    def _parts(
-        self, inputs: Inputs, gold: EncodedLabels, encoder: InputEncoder, labels: LabelSet, seed: int
-    ) -> tuple[Corpus, Corpus | None]:
-        """What to learn from, and what is held out."""
-        if self.holdout is None:
-            return Corpus(inputs, gold), None
-        if isinstance(self.holdout, tuple) and len(self.holdout) == 2:
-            held = encoder.transform(self.holdout[0])
-            return Corpus(inputs, gold), Corpus(held, labels.encode(self.holdout[1], like=held.offsets))
-        n = len(inputs.offsets) - 1
-        if not isinstance(self.holdout, Real) or not 0 < float(self.holdout) < 1:
-            raise UnsupportedError(
-                f"holdout={self.holdout!r}: give a fraction between 0 and 1, (X, y) or None"
-            )
-        size = round(float(self.holdout) * n)
-        if not 0 < size < n:
-            raise DataError(
-                f"holdout={self.holdout} of {n} sentences leaves one part empty; give more, or (X, y)"
-            )
-        order = np.random.default_rng(seed).permutation(n)
-        held_out, rest = np.sort(order[:size]), np.sort(order[size:])
-        return _take(inputs, gold, rest), _take(inputs, gold, held_out)
 
     def _plan(
         self,
@@ -314,18 +260,11 @@ class NeuralSequenceLabeler(ChainPredictor):
             network.load_state_dict(self.stored_)
         except RuntimeError as error:
             raise DataError(
-                f"the weights of the model file do not fit this encoder ({str(error).splitlines()[-1].strip()})"
+                "the weights of the model file do not fit this encoder "
+                f"({str(error).splitlines()[-1].strip()}); give the module that was trained"
             ) from error
         self.network_, self.stored_ = network, None
         return network
-
-
-def _take(inputs: Inputs, gold: EncodedLabels, sentences: NDArray[np.int64]) -> Corpus:
-    lengths = np.diff(inputs.offsets)[sentences]
-    chosen = gold.take(sentences)
-    within = np.arange(lengths.sum()) - np.repeat(chosen.offsets[:-1], lengths)
-    rows = inputs.rows[np.repeat(inputs.offsets[sentences], lengths) + within]
-    return Corpus(Inputs(rows, chosen.offsets), chosen)
 
 
 @contextmanager

@@ -78,7 +78,7 @@ def _legal(arrays: dict[str, NDArray[Any]], k: int) -> LegalTransitions | None:
     if not arrays:
         return None
     legal = LegalTransitions(**arrays)
-    if [(a.dtype, a.shape) for a in legal] != [(np.bool_, s) for s in ((k,), (k, k), (k,))]:
+    if [(a.dtype.name, a.shape) for a in legal] != [("bool", s) for s in ((k,), (k, k), (k,))]:
         raise ModelFileError("its constraints do not fit its labels")
     return legal
 

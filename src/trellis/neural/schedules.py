@@ -52,8 +52,8 @@ class Stage:
 
 
 def stages_of(objective: Any, schedule: Iterable[Any] | None, max_epochs: int) -> tuple[Stage, ...]:
-    """One stage, or those of ``[(objective, epochs), (objective, epochs, factor), ...]``; ``None`` epochs take
-    all that are left."""
+    """One stage, or those of ``[(objective, epochs), (objective, epochs, factor), ...]``; ``None`` epochs
+    take all that are left."""
     if schedule is None:
         return (Stage(_objective(objective), max_epochs),)
     stages: list[Stage] = []
@@ -63,8 +63,8 @@ def stages_of(objective: Any, schedule: Iterable[Any] | None, max_epochs: int) -
             break
         if not isinstance(entry, tuple | list) or len(entry) not in (2, 3):
             raise UnsupportedError(
-                f"objective_schedule has the entry {entry!r}; give (objective, epochs) or (objective, epochs, "
-                "factor of the learning rate), None for all epochs that are left"
+                f"objective_schedule has the entry {entry!r}; give (objective, epochs) or (objective, "
+                "epochs, factor of the learning rate), None for all epochs that are left"
             )
         name, epochs, *rest = entry
         factor = rest[0] if rest else 1.0

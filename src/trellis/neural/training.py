@@ -4,10 +4,10 @@ The objective of a batch is the mean over its sentences (not over their steps). 
 
     sum_t (log sum_k exp s[t, k] - s[t, y*_t])
 
-and trains no transitions. Gradients are clipped to a norm of ``clip_norm``. The hold-out loss is the mean task
-loss of the decoded sentences; the weights with the smallest are kept. Patience counts from the beginning of
-the last stage. Everything random in epoch e follows from (seed, e), so a run that goes on from a checkpoint
-equals one that was never interrupted.
+and trains no transitions. Gradients are clipped to a norm of ``clip_norm``. The hold-out loss is the mean
+task loss of the decoded sentences; the weights with the smallest are kept. Patience counts from the beginning
+of the last stage. Everything random in epoch e follows from (seed, e), so a run that goes on from a
+checkpoint equals one that was never interrupted.
 """
 
 from __future__ import annotations
@@ -102,9 +102,8 @@ def train(
                 on_epoch(run.epoch, measured, None)
     except KeyboardInterrupt:
         run.status = Status(False, "interrupted from the keyboard; the weights reached so far are kept")
-    status = run.status or Status(
-        False, f"all {n_epochs} epochs are done; raise max_epochs if the hold-out loss still falls"
-    )
+    remedy = "for more passes" if plan.held is None else "if the hold-out loss still falls"
+    status = run.status or Status(False, f"all {n_epochs} epochs are done; raise max_epochs {remedy}")
     if run.best:
         run.network.load_state_dict(run.best)
     return Status(status.converged, status.reason, run.epoch)
@@ -128,7 +127,7 @@ def one_epoch(plan: Plan, run: Run) -> dict[str, float]:
             group["lr"] = rate
         run.optimizer.zero_grad()
         value = batch_objective(run.network, batch, stage, plan)
-        value.backward()
+        value.backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(run.network.parameters(), plan.clip_norm or torch.inf)
         if not bool(torch.isfinite(norm)):
             raise NumericalError(
