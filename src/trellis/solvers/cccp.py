@@ -31,6 +31,7 @@ from trellis.solvers.dc import DCRun
 from trellis.solvers.loop import Status
 
 MAX_PLANES = 1000  # evaluations in one step
+NOTHING = 1e-12  # of the first objective: what is left is rounding
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,9 @@ class CCCPRun:
         }
 
     def status(self) -> Status | None:
-        primal = self._dc.history["primal"][-1]
+        first, primal = self._dc.history["primal"][0], self._dc.history["primal"][-1]
+        if primal <= NOTHING * first:
+            return Status(True, f"the objective is 0 to rounding ({primal:.2g}, from {first:.2g})")
         least = self._tol * abs(primal)
         if self._fall <= least and self._parts.gap <= least:
             return Status(

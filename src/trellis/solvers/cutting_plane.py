@@ -41,6 +41,7 @@ from trellis.solvers.quadratic import solve_simplex_qp
 TOWARDS_MODEL = 0.3
 PATIENCE = 20  # iterations that a plane may be inactive before its place is free
 ACTIVE = 1e-9
+ROUNDING = 1e-14  # of the largest objective met: an offset below it is what rounding left of nothing
 
 
 @dataclass(frozen=True)
@@ -84,12 +85,15 @@ class Bundle:
         self._gram = np.empty((8, 8))
         self._offsets = np.empty(8)
         self._idle = np.zeros(8, dtype=np.int64)
-        self._size = 0
+        self._size, self._largest = 0, 0.0
 
     def __len__(self) -> int:
         return self._size
 
-    def add(self, gradient: FloatArray, offset: float) -> None:
+    def add(self, gradient: FloatArray, offset: float, objective: float) -> None:
+        """``objective``: its value where the plane was found."""
+        self._largest = max(self._largest, objective)
+        offset = offset if abs(offset) > ROUNDING * self._largest else 0.0
         slot = self._free_slot()
         self._gradients[slot] = gradient
         products = self._gradients[: self._size] @ gradient
@@ -100,7 +104,7 @@ class Bundle:
 
     def tilt(self, direction: FloatArray) -> None:
         """Add a linear function to what the planes bound from below, its old bound by 0 included."""
-        self.add(np.zeros_like(direction), 0.0)
+        self.add(np.zeros_like(direction), 0.0, 0.0)
         gradients = self._gradients[: self._size]
         gradients += direction
         self._gram[: self._size, : self._size] = gradients @ gradients.T
@@ -149,8 +153,9 @@ class OneSlackRun:
         l2, query, certificate = self._problem.l2, self._query, self._certificate
         value, gradient = self._problem.value_and_gradient(query)
         self._evaluations += 1
-        certificate.lower_primal(value + 0.5 * l2 * float(query @ query), query)
-        self._bundle.add(gradient, value - float(gradient @ query))
+        objective = value + 0.5 * l2 * float(query @ query)
+        certificate.lower_primal(objective, query)
+        self._bundle.add(gradient, value - float(gradient @ query), objective)
         minimiser, dual = self._bundle.minimise(l2)
         certificate.raise_dual(dual)
         minimiser -= certificate.weights
