@@ -28,6 +28,7 @@ from trellis.solvers.minibatch import MiniBatch
 if TYPE_CHECKING:
     from trellis.estimators.graph_labeler import GraphLabeler
 
+FEW = 200  # weights up to which planes of the whole sum need fewer passes (7 weights: 22 against 500)
 BEGINNING = 5  # passes of the perceptron before an objective with hidden labels
 # one graph at a time: an oracle call costs far more than an update
 ONE_BY_ONE = MiniBatch(batch_size=1)
@@ -208,7 +209,8 @@ def automatic_graph_solver(options: GraphOptions, problem: GraphProblem, tol: fl
     if objective.name == "perceptron":
         return solver_of(AVERAGED_PERCEPTRON, tol)
     if objective.name == "margin" and not options.uses_candidates and l2 > 0 and l1 == 0:
-        return solver_of("cccp" if problem.latent else "frank_wolfe", tol)
+        convex = "cutting_plane" if problem.dimension <= FEW else "frank_wolfe"
+        return solver_of("cccp" if problem.latent else convex, tol)
     return solver_of(ONE_BY_ONE, tol)
 
 

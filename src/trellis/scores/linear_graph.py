@@ -54,9 +54,7 @@ class GraphLayout:
             ("edge", graph.edge_features.shape[1] if len(graph.edges) else None, self.n_edge_features),
         ):
             if has is not None and has != needs:
-                raise DataError(
-                    f"{name} has {has} {what} features, and the model {needs}; they must be equal"
-                )
+                raise DataError(f"{name} has {has} {what} features, and the model has {needs}")
         largest = int(graph.edge_types.max(initial=-1))
         if largest >= self.n_types:
             raise DataError(
@@ -89,7 +87,7 @@ class GraphLayout:
 
     def of_parts(self, graph: Graph, parts: GraphParts) -> FloatArray:
         """Sums of features, weighted by indicators, marginals or a gradient: (dimension,)."""
-        pairs = parts.pairwise.reshape(len(graph.edges), -1)
+        pairs = parts.pairwise.reshape(len(graph.edges), self.n_labels**2)
         return self._features(graph, parts.unary.sum(axis=0), graph.nodes.T @ parts.unary, pairs)
 
     def of_labels(self, graph: Graph, labels: Labels | IntArray) -> FloatArray:
