@@ -85,10 +85,10 @@ class Alignment(Structure):
         self, scores: Tensor, gold: Any, goal: Goal, where: Where, backend: Backend
     ) -> Tensor:
         tensors, rate = self.tensors(scores, where)
-        allowed, cost = self._gold(gold, goal, tensors.n_frames)
+        path, allowed, cost = self._gold(gold, goal, tensors.n_frames)
         exact = isinstance(goal.objective, SUPPORTED)
         if uses_kernels(scores, backend) and (exact or backend == "kernels"):
-            task = AlignmentTask(goal.objective, goal.epsilon, allowed, cost)
+            task = AlignmentTask(goal.objective, goal.epsilon, path, allowed, cost)
             if not exact:
                 raise UnsupportedError(
                     f"the kernels of alignments have no objective {goal.objective.name!r}; leave backend out"
@@ -98,19 +98,22 @@ class Alignment(Structure):
         _without_rate(rate)
         oracle = plain.AlignmentOracle(
             tensors,
+            path,
             torch.from_numpy(allowed).to(scores.device),
             torch.from_numpy(cost).to(scores.device, tensors.prefix.dtype),
         )
         return objective_values(goal.objective, oracle, goal.epsilon).to(value_type(scores))
 
-    def _gold(self, gold: Any, goal: Goal, frames: int) -> tuple[NDArray[np.bool_], FloatArray]:
-        """Where gold paths may start each node, and what each start costs."""
-        shape = self.graph.n_nodes, frames + 1
+    def _gold(
+        self, gold: Any, goal: Goal, frames: int
+    ) -> tuple[SegmentPath | None, NDArray[np.bool_], FloatArray]:
+        """The gold path if it is one, where gold paths may start each node, and what each start costs."""
+        shape, path = (self.graph.n_nodes, frames + 1), None
         if isinstance(gold, SegmentPath):
             if gold.n_frames != frames:
                 raise DataError(f"the gold path has {gold.n_frames} frames, the scores have {frames}")
             self.graph.check(gold, "the gold path")
-            allowed = np.zeros(shape, np.bool_)
+            path, allowed = gold, np.zeros(shape, np.bool_)
             allowed[gold.nodes, gold.starts] = True
         else:
             marks = torch.as_tensor(gold).cpu().numpy()
@@ -122,12 +125,12 @@ class Alignment(Structure):
                 )
             allowed = marks
         if not goal.objective.uses_loss:
-            return allowed, np.zeros(shape)
+            return path, allowed, np.zeros(shape)
         loss = alignment_loss_of(goal.loss)
         known = allowed.any(axis=1)
         cost = np.zeros(shape)
         cost[known] = loss.of_error(_distances(allowed[known])) / max(int(known.sum()), 1)
-        return allowed, cost
+        return path, allowed, cost
 
     def decode(self, scores: Tensor, where: Where, backend: Backend) -> SegmentPath:
         tensors, rate = self.tensors(scores, where)

@@ -30,10 +30,12 @@ from trellis.scores.segments import SegmentGraph, SegmentParts, SegmentPath, Seg
 
 @dataclass(frozen=True, eq=False)
 class AlignmentTask:
-    """``allowed``: (P, T + 1), the starts that gold paths may have; ``cost``: (P, T + 1)."""
+    """``path``: the gold path, if it is one; otherwise ``allowed`` (P, T + 1) are the starts that gold paths
+    may have. ``cost``: (P, T + 1)."""
 
     objective: Objective
     epsilon: float
+    path: SegmentPath | None
     allowed: NDArray[np.bool_]
     cost: FloatArray
 
@@ -82,10 +84,13 @@ class KernelOracle:
         return self._sum(self._scores.plus(scale * self._task.cost) if scale else self._scores)
 
     def gold_best(self) -> Answer:
-        return self._best(self._gold)
+        return self._best(self._gold) if self._task.path is None else self._at(self._task.path)
 
     def gold_sum(self) -> Answer:
-        return self._sum(self._gold)
+        return self._sum(self._gold) if self._task.path is None else self._at(self._task.path)
+
+    def _at(self, path: SegmentPath) -> Answer:
+        return Answer(self._scores.of_path(path), flat_parts(parts_of_path(path, self._scores)))
 
     def _best(self, scores: SegmentScores) -> Answer:
         path = Segmentation().best(scores)

@@ -76,6 +76,13 @@ def start_indicators(scores: SegmentTensors) -> Tensor:
     return found
 
 
+def score_of(scores: SegmentTensors, path: SegmentPath) -> Tensor:
+    """(1,) the score of a path."""
+    nodes, starts, ends = (torch.from_numpy(x.astype(np.int64)) for x in (path.nodes, path.starts, path.ends))
+    parts = scores.prefix[nodes, ends] - scores.prefix[nodes, starts] + scores.boundary[nodes, starts]
+    return (parts + scores.duration[nodes, ends - starts]).sum().reshape(1)
+
+
 def path_of(scores: SegmentTensors) -> SegmentPath:
     marks = start_indicators(scores).cpu().numpy()
     nodes, starts = np.nonzero(marks > 0)
@@ -112,9 +119,11 @@ def _draw(weights: Tensor, rng: np.random.Generator) -> int:
 
 @dataclass(frozen=True, eq=False)
 class AlignmentOracle:
-    """One utterance for :mod:`trellis.neural.formulas`. ``allowed``, ``cost``: (P, T + 1), of starts."""
+    """One utterance for :mod:`trellis.neural.formulas`. ``path``: the gold path, if it is one; otherwise
+    ``allowed`` (P, T + 1) says where gold paths may start each node. ``cost``: (P, T + 1)."""
 
     scores: SegmentTensors
+    path: SegmentPath | None
     allowed: Tensor
     cost: Tensor
     zero_one: bool = False
@@ -136,10 +145,12 @@ class AlignmentOracle:
         raise UnsupportedError("alignments have no 0-1 loss; use 'tau_alignment' or 'tau_insensitive'")
 
     def gold_best(self) -> Tensor:
-        return forward(self._gold, maximum).total
+        return forward(self._gold, maximum).total if self.path is None else score_of(self.scores, self.path)
 
     def gold_sum(self) -> Tensor:
-        return forward(self._gold, log_sum_exp).total
+        return (
+            forward(self._gold, log_sum_exp).total if self.path is None else score_of(self.scores, self.path)
+        )
 
     def loss_of_best(self) -> Tensor:
         return (start_indicators(self.scores) * self.cost).sum().reshape(1)
