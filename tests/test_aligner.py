@@ -10,6 +10,7 @@ from trellis import load
 from trellis.alignment_losses import TauInsensitive
 from trellis.errors import DataError, InfeasibleError, ModelFileError, TrellisError, UnsupportedError
 from trellis.objectives.modes import Direct
+from trellis.solvers import MiniBatch
 from trellis.speech import analysis
 from trellis.speech.aligner import Aligner
 from trellis.speech.audio import Recording
@@ -19,6 +20,7 @@ from trellis.speech.corpus import Corpus
 from trellis.speech.dictionary import Dictionary
 from trellis.speech.frames import FrameOptions
 from trellis.speech.networks import NetworkOptions
+from trellis.speech.training import STEPS, configured
 
 FAST = {
     "classifier": NetworkClassifier(network=NetworkOptions(hidden=(24,), epochs=6)),
@@ -186,6 +188,29 @@ def test_flags(aligner: Aligner) -> None:
     assert "the recording is silent" in aligner.align(silent, phones).flags
     wrong = aligner.align(good, ["s", "f", "i", "m"] * 3, silence="none").flags
     assert any("no better than with a wrong transcript" in f for f in wrong)
+
+
+def test_a_wrong_transcript_is_flagged_and_a_right_one_is_not(aligner: Aligner, test: Corpus) -> None:
+    rng = np.random.default_rng(0)
+    flagged = {"right": 0, "wrong": 0}
+    for utterance in test:
+        phones = list(utterance.phones)
+        wrong = [phones[0], *rng.permutation(phones[1:-1]).tolist(), phones[-1]]
+        for name, labels in (("right", phones), ("wrong", wrong)):
+            flags = aligner.align(utterance.audio, labels, silence="none").flags
+            flagged[name] += any("no better than with a wrong transcript" in f for f in flags)
+    assert flagged["right"] == 0
+    assert flagged["wrong"] >= 0.7 * len(test)  # some orders are right by chance, or nearly
+    assert aligner.model_.score_floor < aligner.model_.score_mean
+
+
+def test_steps_of_direct_loss_are_small_beside_a_learnt_start() -> None:
+    from_zero = configured("minibatch", Direct(epsilon=2.0), 2.0, True, np.zeros(2))
+    from_five = configured("minibatch", Direct(epsilon=2.0), 2.0, True, np.array([3.0, 4.0]))
+    assert isinstance(from_zero, MiniBatch)
+    assert isinstance(from_five, MiniBatch)
+    assert from_zero.learning_rate == 2.0  # eta = 1, the gradient is divided by eps
+    assert from_five.learning_rate == pytest.approx(2.0 * 5.0 / STEPS)
 
 
 def test_what_cannot_be_done_is_said(aligner: Aligner, train: Corpus, test: Corpus) -> None:

@@ -137,7 +137,7 @@ def _learn(
     online = name in ONLINE
     stopping = EarlyStopping(lambda w: float(np.mean(judge.task_losses(w))), PATIENCE)
     solution: Solution = minimise(
-        _configured(name, objective, epsilon, options.average, first),
+        configured(name, objective, epsilon, options.average, first),
         problem,
         first,
         max_iter=options.passes if online else max(options.passes, BATCH_ITERATIONS),
@@ -148,7 +148,8 @@ def _learn(
     return solution
 
 
-def _configured(name: str, objective: Objective, epsilon: float, average: bool, first: FloatArray) -> Solver:
+def configured(name: str, objective: Objective, epsilon: float, average: bool, first: FloatArray) -> Solver:
+    """The solver called ``name``, with steps that suit the weights ``first`` from which it starts."""
     if name == "passive_aggressive":
         return PassiveAggressive(average=average)
     if name != "minibatch":
