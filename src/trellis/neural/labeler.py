@@ -28,7 +28,7 @@ from trellis.neural.batches import Corpus
 from trellis.neural.checkpoints import data_checksum, resume, write_checkpoint
 from trellis.neural.encoders import ChainNetwork, EncoderOptions, new_network
 from trellis.neural.inputs import InputEncoder
-from trellis.neural.labeler_options import checked_stages, hold_out
+from trellis.neural.labeler_options import checked_stages, given_labels, hold_out
 from trellis.neural.schedules import NEED_TOTAL, Stage
 from trellis.neural.training import Plan, packed_scores, start, train
 from trellis.objectives.modes import Objective
@@ -132,7 +132,7 @@ class NeuralSequenceLabeler(ChainPredictor):
         seed = seed_of(self.random_state)
         encoder = InputEncoder(self.min_count, self.encoder == "char_cnn_bilstm")
         inputs = encoder.fit(X)
-        labels = LabelSet.of(y)
+        labels = LabelSet.of(given_labels(y, self.holdout))
         gold = labels.encode(y, like=inputs.offsets)
         legal = None if self.constraints is None else legal_transitions(self.constraints, labels)
         if legal is not None:

@@ -49,6 +49,11 @@ def _check_number(name: str, value: Any, right: Callable[[float], bool], what: s
         raise UnsupportedError(f"{name}={value!r} must be a number that is {what}")
 
 
+def given_labels(y: Any, holdout: Any) -> Any:
+    """All label sequences: a rare label may occur in the hold-out sentences only."""
+    return [*y, *holdout[1]] if isinstance(holdout, tuple) and len(holdout) == 2 else y
+
+
 def hold_out(
     holdout: Any, inputs: Inputs, gold: EncodedLabels, encoder: InputEncoder, labels: LabelSet, seed: int
 ) -> tuple[Corpus, Corpus | None]:

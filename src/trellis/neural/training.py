@@ -111,7 +111,7 @@ def train(
 
 def one_epoch(plan: Plan, run: Run) -> dict[str, float]:
     """All batches once."""
-    began = time.perf_counter()
+    began, cpu = time.perf_counter(), time.process_time()
     stage = plan.stage(run.epoch)
     if run.epoch and plan.stage(run.epoch - 1) is not stage:
         run.optimizer = new_optimizer(plan.optimizer, run.network, plan.learning_rate, plan.weight_decay)
@@ -141,6 +141,7 @@ def one_epoch(plan: Plan, run: Run) -> dict[str, float]:
         "objective": total / max(len(plan.corpus.some), 1),
         "learning_rate": rate,
         "seconds": time.perf_counter() - began,
+        "cpu_seconds": time.process_time() - cpu,
     }
 
 
