@@ -1,6 +1,7 @@
 """Known queries of the alarm network, by every exact method.
 
-The expected values are those of pyAgrum's lazy propagation on the same file. The network is not part of the
+The expected values are those of pyAgrum's lazy propagation on the same file, to seven digits: some rows of
+its tables are rounded (0.3333333), and pyAgrum takes them as they are, while here they are normalised. The network is not part of the
 project: set TRELLIS_DATA to a folder that has ``bn_repository/alarm.bif.gz``.
 """
 
@@ -43,4 +44,4 @@ def test_known_queries(method: str) -> None:
     net = BayesianNetwork.read(ALARM)
     for target, evidence, expected in KNOWN:
         found = net.query(target, evidence=evidence, method=method)
-        assert found.as_dict() == pytest.approx(expected, abs=1e-11)
+        assert found.as_dict() == pytest.approx(expected, abs=1e-7)
