@@ -80,9 +80,12 @@ def measure(figures: Figures, time: int, labels: int, target: float, repeats: in
         limit = 1.5 if objective in ("margin", "direct") else None
         figures.row(
             f"{objective}, next to the log objective, {name}",
-            f"{1e3 * seconds:.3g} ms", f"{1e3 * log:.3g} ms", f"{seconds / log:.2f}x", "" if limit is None else f"\u2264 {limit:g}x",
+            f"{1e3 * seconds:.3g} ms",
+            f"{1e3 * log:.3g} ms",
+            f"{seconds / log:.2f}x",
+            "" if limit is None else f"\u2264 {limit:g}x",
             met=None if limit is None else seconds <= limit * log,
-        )  # fmt: skip
+        )
     ours, peer = fastest(
         lambda: decode(case.chain, case.scores), lambda: case.crf.decode(case.scores), repeats=repeats
     )

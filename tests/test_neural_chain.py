@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 torch = pytest.importorskip(
@@ -237,6 +237,7 @@ def test_second_derivatives(per_step: bool, backend: Any) -> None:
         )
 
 
+@settings(max_examples=25)
 @given(batches)
 def test_answers_by_enumeration(batch: Batch) -> None:
     found = []
@@ -287,6 +288,7 @@ def test_samples_follow_the_marginals_and_the_seed(backend: Any) -> None:
     assert sample(batch.chain, batch.scores[0], 0, **where).shape == (0, 3, 4)
 
 
+@settings(max_examples=25)
 @given(batches, st.sampled_from(BACKENDS))
 def test_packed_batches_and_masks_are_the_same_batch(batch: Batch, backend: Any) -> None:
     u, a, s, e = batch.scores
@@ -393,9 +395,9 @@ def test_sets_of_labels_are_the_latent_form() -> None:
             inside = np.array([all(allowed[0, t, y] for t, y in enumerate(row)) for row in every.labellings])
             if objective == "log":
                 expected = every.log_partition() - np.log(np.exp(every.scores[inside]).sum())
-                assert float(value[0]) == pytest.approx(expected)
+                assert value[0].item() == pytest.approx(expected)
             elif objective == "perceptron":
-                assert float(value[0]) == pytest.approx(every.scores.max() - every.scores[inside].max())
+                assert value[0].item() == pytest.approx(every.scores.max() - every.scores[inside].max())
 
 
 def test_losses_as_objects_and_tensors() -> None:
