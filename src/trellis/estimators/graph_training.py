@@ -248,11 +248,24 @@ def holdout_graph_loss(
 
 
 def begin(problem: GraphProblem, start: FloatArray, seed: int) -> FloatArray:
-    """With hidden labels, objectives that complete them begin where a short latent perceptron ends: at w = 0
-    all completions are equal, and what is completed at random stays so."""
-    if not (problem.latent and problem.objective.path) or start.any():
+    """Where training begins: with hidden labels, and for the direct objective, where a short (latent)
+    perceptron ends.
+
+    At w = 0 all completions of hidden labels are equal, and what is completed at random stays so. The direct
+    objective needs weights that are large next to its epsilon, or else every step goes all the way to the
+    gold labels.
+    """
+    needed = problem.objective.path and (problem.latent or isinstance(problem.objective, Direct))
+    if not needed or start.any():
         return start
-    simple = problem.with_(objective=Perceptron(), l1=0.0, l2=0.0)
+    simple = GraphProblem(
+        problem.examples,
+        Perceptron(),
+        problem.loss,
+        weight=problem.weight,
+        layout=problem.layout,
+        inference=problem.inference,
+    )
     return minimise(
         AVERAGED_PERCEPTRON, simple, start, max_iter=BEGINNING, rng=np.random.default_rng(seed)
     ).weights
