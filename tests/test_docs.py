@@ -32,6 +32,7 @@ PAGES = [
             "bayesian-network-learning.md",
             "approximate-inference.md",
             "exact-inference.md",
+            "graphs.md",
             "neural.md",
             "graphs-inference.md",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -50,18 +51,21 @@ class Scratch:
 
     def __init__(self) -> None:
         self._spare: list[FloatArray] = []
+        self._lock = Lock()
+
+    def __reduce__(self) -> tuple[type[Scratch], tuple[()]]:
+        return Scratch, ()  # copies begin empty
 
     def take(self, size: int) -> FloatArray:
         """An array of at least this size, with anything in it; threads never share one."""
-        try:
-            array = self._spare.pop()
-        except IndexError:
-            return np.empty(size)
-        return array if len(array) >= size else np.empty(size)
+        with self._lock:
+            array = self._spare.pop() if self._spare else None
+        return array if array is not None and len(array) >= size else np.empty(size)
 
     def give(self, *arrays: FloatArray) -> None:
         """Take arrays back; two are kept, as one question needs two."""
-        self._spare = sorted([*self._spare, *arrays], key=len)[-2:]
+        with self._lock:
+            self._spare = sorted([*self._spare, *arrays], key=len)[-2:]
 
 
 class Arrays:
