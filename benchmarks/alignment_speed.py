@@ -1,10 +1,11 @@
 """The aligner's speed, from sound files to times: how many times faster than real time, on one core.
 
-Trains on three voices of the synthetic corpus and aligns the fourth (22 sentences, 54 s), phones given; every
-figure includes reading the file and computing the frames. Time is CPU time with one BLAS thread, the least of
-repeats. One row aligns the first second of a recording, from a file of its own. Training: CPU time of the
-classifiers, and of one pass of direct loss (with the hold-out loss after it); peak memory is that of a child
-process which trains, its imports included, and of one which aligns half an hour of sound.
+Trains on three voices of the synthetic corpus and aligns the fourth (22 sentences, 54 s), phones given;
+every figure includes reading the file and computing the frames. Time is CPU time with one BLAS thread, the
+least of repeats in which the rows take turns. One row aligns the first second of a recording, from a file
+of its own. Training: CPU time of the classifiers, and of one pass of direct loss (with the hold-out loss
+after it); peak memory is that of a child process which trains, its imports included, and of one which
+aligns half an hour of sound.
 
     python benchmarks/alignment_speed.py [--quick]
 """
@@ -21,7 +22,7 @@ import numpy as np
 import soundfile
 from threadpoolctl import threadpool_limits
 
-from _common import Figures, fastest, parser
+from _common import Figures, Work, fastest, parser
 from _memory import peak_memory, print_peak_memory
 from trellis import load
 from trellis.speech import Aligner, Corpus, read_audio, synthetic_corpus
@@ -51,10 +52,10 @@ def main() -> None:
     figures = Figures("aligning, one core", ("ours", "target", "met"))
     aligners: dict[object, Aligner] = {}
     with threadpool_limits(limits=1, user_api="blas"), tempfile.TemporaryDirectory() as folder:
-        for name, (features, confidence, target) in ROWS.items():
+        for features, _, _ in ROWS.values():
             if features not in aligners:
                 aligners[features] = Aligner(features=features, epsilon=1.0, passes=1).fit(train)
-            rate(figures, name, aligners[features], test, confidence, target, repeats)
+        rates(figures, aligners, test, 2 * repeats)
         standard = aligners["standard"]
         one_second(figures, standard, test, Path(folder), repeats)
         training(figures, train)
@@ -62,24 +63,23 @@ def main() -> None:
     figures.print()
 
 
-def rate(
-    figures: Figures,
-    name: str,
-    aligner: Aligner,
-    corpus: Corpus,
-    confidence: bool,
-    target: float | None,
-    repeats: int,
-) -> None:
-    def run() -> None:
-        for utterance in corpus:
-            aligner.align_reference(utterance, confidence)
+def rates(figures: Figures, aligners: dict[object, Aligner], corpus: Corpus, repeats: int) -> None:
+    def work(aligner: Aligner, confidence: bool) -> Work:
+        def run() -> None:
+            for utterance in corpus:
+                aligner.align_reference(utterance, confidence)
 
-    run()
-    (seconds,) = fastest(run, repeats=repeats)
-    times = sum(u.reference.duration or 0.0 for u in corpus if u.reference) / seconds
-    goal = "" if target is None else f"≥ {target:g}x"
-    figures.row(f"{name}: times real time", f"{times:.0f}x", goal, met=target and times >= target)
+        return run
+
+    runs = [work(aligners[features], confidence) for features, confidence, _ in ROWS.values()]
+    for run in runs:
+        run()
+    sound = sum(u.reference.duration or 0.0 for u in corpus if u.reference)
+    for (name, (_, _, target)), seconds in zip(ROWS.items(), fastest(*runs, repeats=repeats), strict=True):
+        times = sound / seconds
+        goal = "" if target is None else f"≥ {target:g}x"
+        met = None if target is None else times >= target
+        figures.row(f"{name}: times real time", f"{times:.0f}x", goal, met=met)
 
 
 def one_second(figures: Figures, aligner: Aligner, corpus: Corpus, folder: Path, repeats: int) -> None:
