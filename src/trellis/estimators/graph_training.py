@@ -22,7 +22,7 @@ from trellis.objectives.pseudo_likelihood import PseudoLikelihoodProblem
 from trellis.scores.graph_features import Graph
 from trellis.scores.linear_graph import GraphLayout
 from trellis.scores.parts import FloatArray
-from trellis.solvers import Solver, minimise, solver_of
+from trellis.solvers import Solution, Solver, minimise, solver_of
 from trellis.solvers.minibatch import MiniBatch
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def graph_options(model: GraphLabeler) -> GraphOptions:
     if not isinstance(model.solver, str) and not hasattr(model.solver, "start"):
         raise UnsupportedError(f"solver={model.solver!r}: give a name or an object of trellis.solvers")
     solver = None if automatic else solver_of(model.solver, model.tol)
-    given = model.loss
+    given: Any = model.loss
     raw = callable(given) and not isinstance(given, Loss | str)
     loss = Custom(function=given, candidates="samples") if raw else loss_of(given)
     if loss.kind == "zero_one":
@@ -266,6 +266,6 @@ def begin(problem: GraphProblem, start: FloatArray, seed: int) -> FloatArray:
         layout=problem.layout,
         inference=problem.inference,
     )
-    return minimise(
-        AVERAGED_PERCEPTRON, simple, start, max_iter=BEGINNING, rng=np.random.default_rng(seed)
-    ).weights
+    rng = np.random.default_rng(seed)
+    solution: Solution = minimise(AVERAGED_PERCEPTRON, simple, start, max_iter=BEGINNING, rng=rng)
+    return solution.weights
