@@ -166,7 +166,7 @@ class Acoustics:
             encoded.kinds,
             Evidence(confidences, change, odds),
             rows,
-            self.durations.tables(self.step, graph.longest),
+            self.durations.tables(self.step, graph.longest, encoded.kinds),
         )
 
     def _log_odds(

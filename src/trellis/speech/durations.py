@@ -73,15 +73,17 @@ class DurationModel:
         high = np.minimum(np.ceil(self.longest[kinds] / step), n_frames)
         return np.full(len(kinds), low), np.maximum(high, low).astype(np.int64)
 
-    def tables(self, step: float, longest: int) -> FloatArray:
-        """(2, kinds, longest + 1): duration and log-duration scores of each length in frames; 0 at length
-        0."""
+    def tables(self, step: float, longest: int, kinds: IntArray | None = None) -> FloatArray:
+        """(2, kinds, longest + 1): duration and log-duration scores of each length in frames; 0 at length 0.
+
+        Where ``kinds`` are named, the rows of others stay 0: an utterance has few of them.
+        """
+        used = np.arange(len(self.mean)) if kinds is None else np.unique(kinds)
+        used = used[np.isfinite(self.longest[used])]  # silence is as long as it is
         seconds = np.maximum(np.arange(longest + 1.0), 1.0) * step
-        plain = _log_gaussian(seconds, self.mean, self.deviation)
-        logarithmic = _log_gaussian(np.log(seconds), self.log_mean, self.log_deviation)
-        both = np.stack([plain, logarithmic])
-        both[:, np.isinf(self.longest)] = 0.0
-        both[:, :, 0] = 0.0
+        both = np.zeros((2, len(self.mean), longest + 1))
+        both[0, used, 1:] = _log_gaussian(seconds[1:], self.mean[used], self.deviation[used])
+        both[1, used, 1:] = _log_gaussian(np.log(seconds[1:]), self.log_mean[used], self.log_deviation[used])
         return both
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
