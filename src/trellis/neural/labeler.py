@@ -128,23 +128,15 @@ class NeuralSequenceLabeler(ChainPredictor):
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from sentences ``X`` (lists of words, lists of dicts of attributes, or arrays) and their
         labels ``y``; ``None`` is an unknown label, a set means "one of these"."""
-        stages, loss = checked_stages(self), loss_of(self.loss)
         seed = seed_of(self.random_state)
-        encoder = InputEncoder(self.min_count, self.encoder == "char_cnn_bilstm")
-        inputs = encoder.fit(X)
-        labels = LabelSet.of(given_labels(y, self.holdout))
-        gold = labels.encode(y, like=inputs.offsets)
-        legal = None if self.constraints is None else legal_transitions(self.constraints, labels)
-        if legal is not None:
-            check_legal(gold, legal, labels)
-        corpus, held = hold_out(self.holdout, inputs, gold, encoder, labels, seed)
-        plan = self._plan(corpus, held, labels, legal, loss, stages, seed)
+        encoder, plan = self.prepare(X, y, seed)
         with _torch_threads(self._threads()), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            run = start(plan, new_network(self.encoder, encoder.shape, len(labels), self._sizes()))
+            network = new_network(self.encoder, encoder.shape, len(plan.labels), self._sizes())
+            run = start(plan, network)
             keep = None
             if self.checkpoint is not None:
-                identity = self._identity(data_checksum(corpus, held))
+                identity = self._identity(data_checksum(plan.corpus, plan.held))
                 resume(self.checkpoint, run, plan, identity)
 
                 def keep(run: Any) -> None:
@@ -153,9 +145,22 @@ class NeuralSequenceLabeler(ChainPredictor):
             title = self.encoder if isinstance(self.encoder, str) else "network"
             with progress_bar(title, plan.stages[-1].until, self.verbose) as on_epoch:
                 self.status_ = train(plan, run, on_epoch, keep)
-        self._keep(encoder, labels, legal, run.network)
+        self._keep(encoder, plan.labels, plan.legal, run.network)
         self.history_, self.n_iter_ = run.history, run.epoch
         return self
+
+    def prepare(self, X: Any, y: Any, seed: int) -> tuple[InputEncoder, Plan]:
+        """What ``fit`` does before it trains, for training loops of your own."""
+        stages, loss = checked_stages(self), loss_of(self.loss)
+        encoder = InputEncoder(self.min_count, self.encoder == "char_cnn_bilstm")
+        inputs = encoder.fit(X)
+        labels = LabelSet.of(given_labels(y, self.holdout))
+        gold = labels.encode(y, like=inputs.offsets)
+        legal = None if self.constraints is None else legal_transitions(self.constraints, labels)
+        if legal is not None:
+            check_legal(gold, legal, labels)
+        corpus, held = hold_out(self.holdout, inputs, gold, encoder, labels, seed)
+        return encoder, self._plan(corpus, held, labels, legal, loss, stages, seed)
 
     def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> ChainScores:
         """The part scores of new sentences: what the oracles of :class:`trellis.inference.Chain` take."""

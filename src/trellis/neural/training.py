@@ -125,17 +125,8 @@ def one_epoch(plan: Plan, run: Run) -> dict[str, float]:
         rate = plan.learning_rate * stage.factor * share
         for group in run.optimizer.param_groups:
             group["lr"] = rate
-        run.optimizer.zero_grad()
-        value = batch_objective(run.network, batch, stage, plan)
-        value.backward()  # type: ignore[no-untyped-call]
-        norm = torch.nn.utils.clip_grad_norm_(run.network.parameters(), plan.clip_norm or torch.inf)
-        if not bool(torch.isfinite(norm)):
-            raise NumericalError(
-                f"the gradient is not finite in epoch {run.epoch + 1}, batch {i + 1}; lower learning_rate or "
-                "clip_norm"
-            )
-        run.optimizer.step()
-        total += float(value.detach()) * len(batch.lengths)
+        value = one_step(plan, run, stage, batch)
+        total += value * len(batch.lengths)
     run.epoch += 1
     return {
         "objective": total / max(len(plan.corpus.some), 1),
@@ -143,6 +134,20 @@ def one_epoch(plan: Plan, run: Run) -> dict[str, float]:
         "seconds": time.perf_counter() - began,
         "cpu_seconds": time.process_time() - cpu,
     }
+
+
+def one_step(plan: Plan, run: Run, stage: Stage, batch: Batch) -> float:
+    """A step of the optimiser; the objective of the batch before it."""
+    run.optimizer.zero_grad()
+    value = batch_objective(run.network, batch, stage, plan)
+    value.backward()  # type: ignore[no-untyped-call]
+    norm = torch.nn.utils.clip_grad_norm_(run.network.parameters(), plan.clip_norm or torch.inf)
+    if not bool(torch.isfinite(norm)):
+        raise NumericalError(
+            f"the gradient is not finite in epoch {run.epoch + 1}; lower learning_rate or clip_norm"
+        )
+    run.optimizer.step()
+    return float(value.detach())
 
 
 def batch_objective(network: ChainNetwork, batch: Batch, stage: Stage, plan: Plan) -> Tensor:
