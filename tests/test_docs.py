@@ -34,6 +34,7 @@ PAGES = [
             "exact-inference.md",
             "graphs.md",
             "neural.md",
+            "neural-tagging.md",
             "graphs-inference.md",
         )
     ),
