@@ -300,8 +300,7 @@ def _approximation(
     if not problem.objective.convex:
         return None, ""
     excess = problem.excess(weights)
-    closed = problem.inference.tol * max(1.0, problem.n_examples)
-    if excess <= closed:
+    if excess == 0.0:
         return excess, ""
     if excess == np.inf:
         return excess, f"; approximate: inference by {method!r} has no bound, so the objective may be larger"

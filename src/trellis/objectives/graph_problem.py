@@ -126,9 +126,11 @@ class GraphProblem(ExampleProblem[GraphExample, Loss]):
         return GraphOracle(self, index, weights)
 
     def excess(self, weights: FloatArray) -> float:
-        """sum_i c_i (bound_i - value_i) of the loss-augmented questions: how far the true objective can be from
-        what the answers say. With relaxed answers it is at most that much smaller, with labellings at most
-        that much larger; 0 proves that all answers are exact."""
+        """sum_i c_i (bound_i - value_i) of the loss-augmented questions that were not answered exactly: how
+        far the true objective can be from what the answers say.
+
+        With relaxed answers it is at most that much smaller, with labellings at most that much larger; 0
+        proves that all answers are exact, to the tolerance of inference."""
         scale = 1.0 if self.objective.uses_loss else 0.0
         answers = self.over_examples(lambda i: self.oracle(i, weights).unproved(scale))
         return float(np.dot(answers, np.ones(len(answers)) if self.weight is None else self.weight))
@@ -163,6 +165,8 @@ class GraphOracle:
     def unproved(self, scale: float) -> float:
         """By how much the bound of the answer is above the best labelling that is known."""
         found = self.solve(scale)
+        if found.exact:  # up to the tolerance of inference
+            return 0.0
         gold = -np.inf if self._example.latent else self.gold_best().value
         return max(found.bound - max(found.value, gold), 0.0)
 
