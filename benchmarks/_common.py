@@ -166,13 +166,12 @@ def run_until(run: Any, key: str, goal: float, max_steps: int) -> list[dict[str,
     One BLAS thread, as in :func:`trellis.solvers.minimise`.
     """
     history: list[dict[str, float]] = []
-    blas = ThreadpoolController()
     cpu, wall = time.process_time(), time.perf_counter()
-    for _ in range(max_steps):
-        with blas.limit(limits=1, user_api="blas"):
+    with ThreadpoolController().limit(limits=1, user_api="blas"):
+        for _ in range(max_steps):
             measured = dict(run.step())
-        measured["cpu"], measured["wall"] = time.process_time() - cpu, time.perf_counter() - wall
-        history.append(measured)
-        if measured[key] <= goal or run.status() is not None:
-            break
+            measured["cpu"], measured["wall"] = time.process_time() - cpu, time.perf_counter() - wall
+            history.append(measured)
+            if measured[key] <= goal or run.status() is not None:
+                break
     return history

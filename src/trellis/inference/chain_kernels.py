@@ -281,19 +281,21 @@ def scaled_backward(ea, alpha, e, scale, beta, marginals):
 
 @kernel
 def add_outer(alpha, w, outer):
-    """outer += sum_t alpha[t-1] w[t]^T, four steps at a time. Times ea, these are the summed pairwise
-    marginals.
+    """outer += sum_t alpha[t-1] w[t]^T, four steps and two rows at a time (rows are ``lanes(K)``, so even).
+    Times ea, these are the summed pairwise marginals.
     """
     n, K = alpha.shape
     t = 1
     while t + 3 < n:
         a0, a1, a2, a3 = alpha[t - 1], alpha[t], alpha[t + 1], alpha[t + 2]
         w0, w1, w2, w3 = w[t], w[t + 1], w[t + 2], w[t + 3]
-        for j in range(K):
+        for j in range(0, K, 2):
             x0, x1, x2, x3 = a0[j], a1[j], a2[j], a3[j]
-            row = outer[j]
+            y0, y1, y2, y3 = a0[j + 1], a1[j + 1], a2[j + 1], a3[j + 1]
+            row, below = outer[j], outer[j + 1]
             for k in range(K):
                 row[k] += (x0 * w0[k] + x1 * w1[k]) + (x2 * w2[k] + x3 * w3[k])
+                below[k] += (y0 * w0[k] + y1 * w1[k]) + (y2 * w2[k] + y3 * w3[k])
         t += 4
     while t < n:
         a0, w0 = alpha[t - 1], w[t]
