@@ -1,8 +1,8 @@
 """Known queries of the alarm network, by every exact method.
 
 The expected values are those of pyAgrum's lazy propagation on the same file, to seven digits: some rows of
-its tables are rounded (0.3333333), and pyAgrum takes them as they are, while here they are normalised. The network is not part of the
-project: set TRELLIS_DATA to a folder that has ``bn_repository/alarm.bif.gz``.
+its tables are rounded (0.3333333), and pyAgrum takes them as they are, while here they are normalised. The
+network is not part of the project: set TRELLIS_DATA to a folder that has ``bn_repository/alarm.bif.gz``.
 """
 
 from __future__ import annotations
