@@ -6,7 +6,8 @@ which the others do not need. It looks at 11 frames of 10 ms and scores every ph
 the phone of each frame; then it goes on in four ways for as many steps: naming frames, the likelihood of the
 whole alignment (log), a margin, or directly the share of boundaries that are off by more than 10 ms. In the
 last three the gradient comes through the segmentation. The new sentences have about 300 boundaries:
-differences of less than five points may be chance.
+differences of less than five points may be chance, and some of them were looked at while the candidates were
+picked.
 
     python examples/neural_alignment.py     # about a minute
 """
