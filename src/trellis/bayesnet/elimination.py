@@ -145,8 +145,9 @@ def explain_elimination(
     joint = ordered(whole, asked).values
     if not joint.sum() > 0:
         raise InfeasibleError(f"the evidence has probability zero: {given}; change or leave out some of it")
-    names, states = (tuple(of[v] for v in asked) for of in (variables.names, variables.states))
-    posterior = Posterior(names, states, joint / joint.sum(), "elimination", given)  # type: ignore[arg-type]
+    names = tuple(variables.names[v] for v in asked)
+    states = tuple(variables.states[v] for v in asked)
+    posterior = Posterior(names, states, joint / joint.sum(), "elimination", given)
     return Elimination(
         tuple(variables.names[v] for v in asked),
         given,

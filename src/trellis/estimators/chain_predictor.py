@@ -5,25 +5,23 @@ A labeller gives ``scores``; all the questions after that are the oracle's, what
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.latent import LatentLabels
 from trellis.data.sequences import IntArray
 from trellis.errors import DataError, UnsupportedError
+from trellis.estimators.model import Model
 from trellis.estimators.training import checked_weights
 from trellis.inference.chain import Chain
-from trellis.inference.shards import n_threads
 from trellis.scores.parts import ChainScores, FloatArray
 from trellis.solvers.loop import Status
 
 
-class ChainPredictor(BaseEstimator):  # type: ignore[misc]
+class ChainPredictor(Model):
     """The base of labellers of chains; a subclass offers ``fit`` and ``scores``."""
 
     n_jobs: int | None
@@ -46,9 +44,6 @@ class ChainPredictor(BaseEstimator):  # type: ignore[misc]
         self.labels_ = names = latent.labels
         self.classes_ = np.empty(len(names), dtype=object)
         self.classes_[:] = names.labels
-
-    def _threads(self) -> int:
-        return n_threads(1 if self.n_jobs is None else self.n_jobs)
 
     def predict(self, X: Any, *, lengths: ArrayLike | None = None, decoding: str = "best") -> list[list[Any]]:
         """Labels of each sequence: the best labelling, or with ``decoding="minimum_risk"`` the most probable
@@ -128,9 +123,3 @@ class ChainPredictor(BaseEstimator):  # type: ignore[misc]
         if steps.sum() == 0:
             raise DataError("there is no step with a known label (and a weight above 0) to score")
         return float((steps * (gold.codes == codes)).sum() / steps.sum())
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file; :func:`trellis.load` reads it. No code is stored in it."""
-        from trellis.estimators.persistence import save
-
-        save(self, path)

@@ -10,23 +10,22 @@ Where inference is not exact, ``status_`` and ``excess_`` say what that means fo
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from trellis.data.labels import LabelSet
 from trellis.errors import DataError, UnsupportedError
 from trellis.estimators import graph_training as training
+from trellis.estimators.model import Model
 from trellis.estimators.options import seed_of
 from trellis.estimators.training import checked_weights, train
 from trellis.inference.graph import GraphInference
 from trellis.inference.graph_answers import GraphMarginals, RelaxedSolution
-from trellis.inference.shards import n_threads, over_shards
+from trellis.inference.shards import over_items
 from trellis.losses import Loss
 from trellis.objectives.graph_problem import GraphProblem
 from trellis.objectives.modes import Objective
@@ -60,7 +59,7 @@ class RelaxedPrediction:
     method: str
 
 
-class GraphLabeler(BaseEstimator):  # type: ignore[misc]
+class GraphLabeler(Model):
     """Label the nodes of graphs.
 
     Parameters
@@ -224,12 +223,6 @@ class GraphLabeler(BaseEstimator):  # type: ignore[misc]
         codes = np.concatenate([one.labels for one in found])
         return float((nodes * (gold.codes == codes)).sum() / nodes.sum())
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file; :func:`trellis.load` reads it. No code is stored in it."""
-        from trellis.estimators.persistence import save
-
-        save(self, path)
-
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The fitted model as JSON values and arrays."""
         from trellis.estimators.graph_state import graph_labeler_to_state
@@ -261,18 +254,13 @@ class GraphLabeler(BaseEstimator):  # type: ignore[misc]
             )
         return self.weights_.copy()
 
-    def _threads(self) -> int:
-        return n_threads(1 if self.n_jobs is None else self.n_jobs)
-
     def _solve(self, graphs: list[Graph], inference: Any) -> list[RelaxedSolution]:
         method = training.for_best(training.inference_of(self.inference if inference is None else inference))
         return self._over(graphs, lambda i: method.best(self.scores(graphs[i], f"graph {i}")))
 
     def _over(self, graphs: list[Graph], work: Any) -> list[Any]:
         check_is_fitted(self, "weights_")
-        offsets = np.arange(len(graphs) + 1)
-        shards = over_shards(lambda a, b: [work(i) for i in range(a, b)], offsets, self._threads())
-        return [one for shard in shards for one in shard]
+        return over_items(work, len(graphs), self._threads())
 
     def _decode(self, codes: NDArray[np.int32], graph: Graph) -> NDArray[Any]:
         labels: NDArray[Any] = self.classes_[codes]

@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from typing import TypeVar
 
+import numpy as np
+
 from trellis.data.sequences import IntArray, shard_bounds
 from trellis.errors import UnsupportedError
 
@@ -37,6 +39,12 @@ def over_shards(work: Callable[[int, int], Result], offsets: IntArray, n_jobs: i
     finally:
         wait(others)
     return [own, *(other.result() for other in others)]
+
+
+def over_items(work: Callable[[int], Result], n: int, n_jobs: int = 1) -> list[Result]:
+    """``[work(0), ..., work(n - 1)]``, shared out in runs."""
+    runs = over_shards(lambda a, b: [work(i) for i in range(a, b)], np.arange(n + 1), n_jobs)
+    return [result for run in runs for result in run]
 
 
 def _on_pool(work: Callable[[int, int], Result], first: int, last: int) -> Result:

@@ -26,6 +26,7 @@ from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.errors import DataError, UnsupportedError
 from trellis.inference.chain import Chain
 from trellis.losses import CandidateLoss, Loss, sum_by_sequence
+from trellis.objectives.around import AroundProblem
 from trellis.objectives.candidate_kernels import add_candidates
 from trellis.objectives.linear_chain import LinearChainProblem, linear_chain_scores
 from trellis.objectives.modes import Direct, Objective
@@ -51,7 +52,7 @@ class CandidateList:
 
 
 @dataclass(frozen=True, eq=False)
-class CandidateProblem:
+class CandidateProblem(AroundProblem):
     """The data term of a linear chain model under a loss that re-ranks candidates (see above).
 
     The same weights give the same value: samples are drawn from ``seed`` and the run of sequences alone.
@@ -89,26 +90,6 @@ class CandidateProblem:
                 f"the loss {loss.name!r} of sequence {wrong[0]} is not 0 for its own gold labels; it must be"
             )
         return cls(problem, loss, gold, labels)
-
-    @property
-    def l2(self) -> float:
-        return self.problem.l2
-
-    @property
-    def l1(self) -> float:
-        return self.problem.l1
-
-    @property
-    def objective(self) -> Objective:
-        return self.problem.objective
-
-    @property
-    def dimension(self) -> int:
-        return self.problem.dimension
-
-    @property
-    def n_examples(self) -> int:
-        return self.problem.n_examples
 
     def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
         return self.run_value_and_gradient(weights, 0, self.n_examples)

@@ -241,10 +241,10 @@ def slack_path(u, a, start, end, gold_score, cost, work, path):
 
 @kernel
 def _best_on_line(height, slope, low, high):
-    """max over l in [low, high] of l (1 + height - slope l)."""
-    l = (1.0 + height) / (2.0 * slope) if slope > 0.0 else high  # noqa: E741
-    l = min(max(l, low), high)  # noqa: E741
-    return l * (1.0 + height - slope * l)
+    """max over losses x in [low, high] of x (1 + height - slope x)."""
+    x = (1.0 + height) / (2.0 * slope) if slope > 0.0 else high
+    x = min(max(x, low), high)
+    return x * (1.0 + height - slope * x)
 
 
 @kernel

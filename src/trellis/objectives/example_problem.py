@@ -13,6 +13,7 @@ The update w <- w + eta (Phi(y_direct) - Phi(y_hat)) of one example at a time is
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
@@ -20,8 +21,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from scipy.sparse import csr_array
 
-from trellis.errors import DataError, UnsupportedError
-from trellis.inference.shards import over_shards
+from trellis.errors import DataError
+from trellis.inference.shards import over_items
 from trellis.objectives.formulas import Oracle, check_objective, value_and_gradient
 from trellis.objectives.modes import Objective
 from trellis.scores.parts import FloatArray
@@ -35,7 +36,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
-class ExampleProblem(Generic[Example, LossType]):
+class ExampleProblem(ABC, Generic[Example, LossType]):
     """``weight``: c_i (n,), default 1. ``epsilon`` concerns the direct objective. ``n_jobs`` threads share
     out the examples of a batch."""
 
@@ -58,13 +59,13 @@ class ExampleProblem(Generic[Example, LossType]):
         if self.weight is not None and self.weight.shape != (len(self.examples),):
             raise DataError(f"{len(self.examples)} {self.noun}s, but weights of shape {self.weight.shape}")
 
+    @abstractmethod
     def oracle(self, index: int, weights: FloatArray) -> Oracle:
         """Example ``index`` at ``weights``; its parts are sums of features."""
-        raise UnsupportedError(f"{type(self).__name__} has no oracle")
 
     @property
-    def dimension(self) -> int:
-        raise UnsupportedError(f"{type(self).__name__} has no weights")
+    @abstractmethod
+    def dimension(self) -> int: ...
 
     @property
     def n_examples(self) -> int:
@@ -122,9 +123,4 @@ class ExampleProblem(Generic[Example, LossType]):
     ) -> list[Result]:
         """``[work(first), ..., work(last - 1)]`` on threads."""
         last = self.n_examples if last is None else last
-        shards = over_shards(
-            lambda a, b: [work(i) for i in range(first + a, first + b)],
-            np.arange(last - first + 1),
-            self.n_jobs,
-        )
-        return [result for shard in shards for result in shard]
+        return over_items(lambda i: work(first + i), last - first, self.n_jobs)

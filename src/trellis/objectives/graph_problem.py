@@ -37,7 +37,7 @@ from trellis.inference.graph_answers import RelaxedSolution
 from trellis.inference.rounding import expected_loss
 from trellis.losses import Loss
 from trellis.objectives.example_problem import ExampleProblem
-from trellis.objectives.formulas import Answer
+from trellis.objectives.formulas import Answer, Oracle
 from trellis.scores.graph_features import Graph
 from trellis.scores.graphs import Labels
 from trellis.scores.linear_graph import GraphLayout
@@ -122,7 +122,7 @@ class GraphProblem(ExampleProblem[GraphExample, Loss]):
         bethe = not self.objective.path and self.inference.method == "loopy"
         return super().convex and not bethe
 
-    def oracle(self, index: int, weights: FloatArray) -> GraphOracle:
+    def oracle(self, index: int, weights: FloatArray) -> Oracle:
         return GraphOracle(self, index, weights)
 
     def excess(self, weights: FloatArray) -> float:
@@ -132,7 +132,7 @@ class GraphProblem(ExampleProblem[GraphExample, Loss]):
         With relaxed answers it is at most that much smaller, with labellings at most that much larger; 0
         proves that all answers are exact, to the tolerance of inference."""
         scale = 1.0 if self.objective.uses_loss else 0.0
-        answers = self.over_examples(lambda i: self.oracle(i, weights).unproved(scale))
+        answers = self.over_examples(lambda i: GraphOracle(self, i, weights).unproved(scale))
         return float(np.dot(answers, np.ones(len(answers)) if self.weight is None else self.weight))
 
 

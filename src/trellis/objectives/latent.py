@@ -19,6 +19,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from trellis.errors import InfeasibleError
+from trellis.objectives.around import AroundProblem
 from trellis.objectives.example_problem import ExampleProblem
 from trellis.objectives.formulas import Answer, Oracle, value_and_gradient
 from trellis.objectives.modes import Objective
@@ -94,7 +95,7 @@ def complete_examples(problem: ExampleProblem[Any, Any], weights: FloatArray) ->
 
 
 @dataclass(frozen=True, eq=False)
-class CompletedExamples:
+class CompletedExamples(AroundProblem):
     """The examples of ``problem`` with one gold output each, Phi(x_i, y*_i, h_i) in the rows of ``gold``: the
     problem of a plain structural SVM."""
 
@@ -102,26 +103,6 @@ class CompletedExamples:
     gold: FloatArray
 
     convex = True
-
-    @property
-    def objective(self) -> Objective:
-        return self.problem.objective
-
-    @property
-    def l2(self) -> float:
-        return self.problem.l2
-
-    @property
-    def l1(self) -> float:
-        return self.problem.l1
-
-    @property
-    def dimension(self) -> int:
-        return self.problem.dimension
-
-    @property
-    def n_examples(self) -> int:
-        return self.problem.n_examples
 
     def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
         value, gradient = 0.0, np.zeros(self.dimension)

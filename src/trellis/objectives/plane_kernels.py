@@ -113,28 +113,28 @@ def dot_difference(design, rows, w, i, up, down):
     total = 0.0
     for t in range(first, last):
         s = t - first
-        k, l = up[s], down[s]  # noqa: E741
-        if k != l:
+        k, below = up[s], down[s]
+        if k != below:
             for p in range(indptr[t], indptr[t + 1]):
                 f = indices[p]
                 x = 0.0
                 if f < n_hot:
-                    x = hot[f, k] - hot[f, l]
+                    x = hot[f, k] - hot[f, below]
                 else:
                     q = weight_position(rows, n_hot, K, f, k)
                     x += flat[q] if q >= 0 else 0.0
-                    q = weight_position(rows, n_hot, K, f, l)
+                    q = weight_position(rows, n_hot, K, f, below)
                     x -= flat[q] if q >= 0 else 0.0
                 total += x * (1.0 if one else values[p])
             if s == 0:
-                total += w.start[k] - w.start[l]
+                total += w.start[k] - w.start[below]
             if t == last - 1:
-                total += w.end[k] - w.end[l]
-        if s > 0 and (k != l or up[s - 1] != down[s - 1]):
+                total += w.end[k] - w.end[below]
+        if s > 0 and (k != below or up[s - 1] != down[s - 1]):
             if edges:
-                total += _dot_edge(design, w, t, up[s - 1], k) - _dot_edge(design, w, t, down[s - 1], l)
+                total += _dot_edge(design, w, t, up[s - 1], k) - _dot_edge(design, w, t, down[s - 1], below)
             else:
-                total += transitions[up[s - 1], k] - transitions[down[s - 1], l]
+                total += transitions[up[s - 1], k] - transitions[down[s - 1], below]
     return total
 
 

@@ -47,7 +47,7 @@ class PseudoLikelihoodProblem(GraphProblem):
     def convex(self) -> bool:
         return self.objective.convex
 
-    def oracle(self, index: int, weights: FloatArray) -> PseudoOracle:  # type: ignore[override]
+    def oracle(self, index: int, weights: FloatArray) -> PseudoOracle:
         return PseudoOracle(self.examples[index], self.layout, weights)
 
 

@@ -20,6 +20,7 @@ value (CRFsuite's rule).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -82,7 +83,7 @@ def _check_options(memory: int, tol: float, delta: float, period: int) -> None:
         raise DataError(f"tol and delta must not be negative, got {tol} and {delta}")
 
 
-class _QuasiNewtonRun:
+class _QuasiNewtonRun(ABC):
     """What both share: the point, the smooth part's gradient, the pairs, and the stopping rules.
 
     A point is three things that change together: ``weights``, ``_gradient`` of the smooth part,
@@ -204,11 +205,13 @@ class _QuasiNewtonRun:
         """The natural length 1 of a quasi-Newton direction; at first, a move of length 1."""
         return 1.0 if len(self._inverse_hessian) else 1.0 / self._gradient_norm
 
+    @abstractmethod
     def _measure_gradient(self) -> float:
-        raise NotImplementedError
+        """The norm of the (pseudo-)gradient at the point."""
 
+    @abstractmethod
     def _search(self) -> bool:
-        raise NotImplementedError
+        """Look for a better point along a direction and accept it; ``False`` if there is none."""
 
 
 class _LBFGSRun(_QuasiNewtonRun):

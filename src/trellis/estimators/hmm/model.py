@@ -8,14 +8,12 @@ Unknown states are summed over, known ones are counted, and one EM serves any mi
 from __future__ import annotations
 
 import copy
-import os
 import time
 from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from trellis.data.sequences import offsets_from_lengths
@@ -32,14 +30,14 @@ from trellis.estimators.hmm.online import OnlineState, online_step
 from trellis.estimators.hmm.state import hmm_from_state, hmm_to_state
 from trellis.estimators.hmm.streaming import StreamingFilter
 from trellis.estimators.hmm.structure import Structure, checked_probabilities
+from trellis.estimators.model import Model
 from trellis.estimators.options import seed_of
-from trellis.inference.shards import n_threads
 from trellis.objectives.modes import Objective
 from trellis.scores.parts import FloatArray
 from trellis.solvers.loop import Solver, Status
 
 
-class HMM(BaseEstimator):  # type: ignore[misc]
+class HMM(Model):
     """A hidden Markov model.
 
     Parameters
@@ -297,9 +295,6 @@ class HMM(BaseEstimator):  # type: ignore[misc]
         if not 0.5 < self.step_power <= 1.0:
             raise UnsupportedError(f"step_power={self.step_power!r} must be above 0.5 and at most 1")
 
-    def _threads(self) -> int:
-        return n_threads(1 if self.n_jobs is None else self.n_jobs)
-
     # -- questions --------------------------------------------------------------------------------------
 
     def parameters(self) -> Parameters:
@@ -429,12 +424,6 @@ class HMM(BaseEstimator):  # type: ignore[misc]
         return result
 
     # -- storage ----------------------------------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file; :func:`trellis.load` reads it. No code is stored in it."""
-        from trellis.estimators.persistence import save
-
-        save(self, path)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The model as JSON values and arrays."""

@@ -23,8 +23,8 @@ from trellis.data.sequences import IntArray
 from trellis.estimators.io_hmm.conditional import Weighted
 from trellis.estimators.io_hmm.model import Parameters, first_steps
 from trellis.estimators.io_hmm.softmax import fit_softmax
-from trellis.estimators.io_hmm.threads import in_threads
 from trellis.inference.chain import Chain
+from trellis.inference.shards import over_items
 from trellis.scores.parts import FloatArray
 
 
@@ -78,7 +78,7 @@ class EMProblem:
         begin = v.unary[first].T
         initial = fit_softmax(features[:, first], lambda a, b: begin[:, a:b], old.initial, self.l2)
         # the pairs of a first step are 0: it counts for nothing
-        transitions = in_threads(
+        transitions = over_items(
             lambda j: fit_softmax(features, lambda a, b: v.pairs[j, :, a:b], old.transitions[j], self.l2),
             old.n_states,
             self.n_jobs,

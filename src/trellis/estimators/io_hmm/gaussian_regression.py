@@ -34,7 +34,7 @@ from trellis.emissions.covariance import (
 )
 from trellis.errors import DataError, ModelFileError
 from trellis.estimators.io_hmm.conditional import Forecast, State, Weighted, disturbed
-from trellis.estimators.io_hmm.threads import in_threads
+from trellis.inference.shards import over_items
 from trellis.scores.parts import FloatArray
 
 
@@ -121,7 +121,7 @@ class GaussianRegression:
 
     def maximise(self, given: Weighted[GaussianRegression], n_jobs: int = 1) -> GaussianRegression:
         step = self._full_state if self.covariance == "full" else self._diagonal_state
-        found = in_threads(lambda k: step(given, k), len(self.table), n_jobs)
+        found = over_items(lambda k: step(given, k), len(self.table), n_jobs)
         table = np.stack([weights for weights, _, _ in found])
         scatter = np.stack([scatter for _, scatter, _ in found])
         weight = np.stack([weight for _, _, weight in found])

@@ -10,12 +10,10 @@ weighted regressions, each solved to its optimum.
 
 from __future__ import annotations
 
-import os
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -33,9 +31,10 @@ from trellis.estimators.io_hmm.filter_kernels import filter_batch
 from trellis.estimators.io_hmm.gaussian_regression import GaussianRegression
 from trellis.estimators.io_hmm.model import Parameters, checked_parameters, features_of, random_starts
 from trellis.estimators.io_hmm.softmax_emission import SoftmaxEmission
+from trellis.estimators.model import Model
 from trellis.estimators.options import seed_of
 from trellis.inference.chain import Chain
-from trellis.inference.shards import n_threads, over_shards
+from trellis.inference.shards import over_shards
 from trellis.scores.parts import ChainScores, FloatArray
 from trellis.solvers.dc import DCSolution, minimise_dc
 from trellis.solvers.progress import progress_bar
@@ -43,7 +42,7 @@ from trellis.solvers.progress import progress_bar
 EMISSIONS: dict[str, Any] = {"gaussian": GaussianRegression, "categorical": SoftmaxEmission}
 
 
-class IOHMM(BaseEstimator):  # type: ignore[misc]
+class IOHMM(Model):
     """An input-output hidden Markov model.
 
     Parameters
@@ -193,9 +192,6 @@ class IOHMM(BaseEstimator):  # type: ignore[misc]
         self.parameters_ = parameters
         self.emission_ = parameters.emission
 
-    def _threads(self) -> int:
-        return n_threads(1 if self.n_jobs is None else self.n_jobs)
-
     # -- questions --------------------------------------------------------------------------------------
 
     def log_likelihood(self, X: Any, inputs: Any, *, lengths: ArrayLike | None = None) -> FloatArray:
@@ -319,12 +315,6 @@ class IOHMM(BaseEstimator):  # type: ignore[misc]
         return filtered
 
     # -- storage ----------------------------------------------------------------------------------------
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file; :func:`trellis.load` reads it. No code is stored in it."""
-        from trellis.estimators.persistence import save
-
-        save(self, path)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The fitted model as JSON values and arrays."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from trellis.errors import DataError, ModelFileError
 from trellis.estimators.io_hmm.conditional import Forecast, State, Weighted, disturbed
 from trellis.estimators.io_hmm.softmax import blocks, fit_softmax, log_softmax
-from trellis.estimators.io_hmm.threads import in_threads
+from trellis.inference.shards import over_items
 from trellis.scores.parts import FloatArray
 
 
@@ -99,7 +99,7 @@ class SoftmaxEmission:
 
             return fit_softmax(features, targets, self.table[k], self.l2)
 
-        return replace(self, weights=np.stack(in_threads(regression, len(self.table), n_jobs)))
+        return replace(self, weights=np.stack(over_items(regression, len(self.table), n_jobs)))
 
     def log_prior(self) -> float:
         slopes = self.table[:, :, :-1]

@@ -7,13 +7,11 @@ x_t     = observation z_t + observation_control u_t + observation_offset + N(0, 
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
 from trellis.errors import DataError, UnsupportedError
 from trellis.estimators.kalman.learning import (
@@ -26,9 +24,9 @@ from trellis.estimators.kalman.learning import (
 from trellis.estimators.kalman.series import Series, read_future, read_series, steps_of
 from trellis.estimators.kalman.start import starting_point
 from trellis.estimators.kalman.stream import FilterStream
+from trellis.estimators.model import Model
 from trellis.inference.kalman import Kalman, States
 from trellis.inference.kalman_sample_kernels import simulate
-from trellis.inference.shards import n_threads
 from trellis.inference.state_space import COVARIANCES, SHAPES, FloatArray, StateSpace
 from trellis.solvers.dc import minimise_dc
 from trellis.solvers.loop import Status
@@ -66,7 +64,7 @@ class Forecast(NamedTuple):
     state_covariances: FloatArray
 
 
-class LinearGaussian(BaseEstimator):  # type: ignore[misc]
+class LinearGaussian(Model):
     """A linear-Gaussian state-space model.
 
     Parameters
@@ -198,9 +196,6 @@ class LinearGaussian(BaseEstimator):  # type: ignore[misc]
         if absent:
             raise UnsupportedError(f"{absent[0]} is not known; call fit first, or give it")
         return StateSpace.of(given, self.n_states, self._size("m", given) or 0, self._size("p", given) or 0)
-
-    def _threads(self) -> int:
-        return n_threads(1 if self.n_jobs is None else self.n_jobs)
 
     def _ask(self, X: Any, lengths: ArrayLike | None, controls: Any) -> tuple[Series, Kalman]:
         model = self._model()
@@ -340,12 +335,6 @@ class LinearGaussian(BaseEstimator):  # type: ignore[misc]
             model._keep(space, Status(**meta["status"]), meta["history"])
         model._model()
         return model
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file; :func:`trellis.load` reads it. No code is stored in it."""
-        from trellis.estimators.persistence import save
-
-        save(self, path)
 
 
 def _unpacked(series: Series, states: States) -> StateLaws:

@@ -11,20 +11,19 @@ they grow, so the length of a sequence does not matter.
 
 from __future__ import annotations
 
-import os
 import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from trellis.emissions import Categorical
 from trellis.errors import DataError, NumericalError
 from trellis.estimators.hmm.model import HMM
 from trellis.estimators.hmm.observations import Observations
+from trellis.estimators.model import Model
 from trellis.estimators.spectral import moments
 from trellis.estimators.spectral.negative import NegativeProbabilities, SpectralWarning, check_policy, settle
 from trellis.estimators.spectral.recovery import RecoveredHMM, recover
@@ -46,7 +45,7 @@ class _Reading(NamedTuple):
         return f"sequence {sequence}, step {step}"
 
 
-class SpectralHMM(BaseEstimator):  # type: ignore[misc]
+class SpectralHMM(Model):
     """Symbols 0 to M - 1 from ``n_states`` hidden states, by the method of moments.
 
     Parameters
@@ -213,12 +212,6 @@ class SpectralHMM(BaseEstimator):  # type: ignore[misc]
         return HMM(self.n_states, emission=emission, initial=initial, transitions=transitions, **options)
 
     # Saving
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one file, which :func:`trellis.load` reads."""
-        from trellis.estimators.persistence import save
-
-        save(self, path)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The fitted model as JSON values and arrays."""
