@@ -247,12 +247,58 @@ def test_starts_that_lead_nowhere_are_said() -> None:
         ({"start": "somewhere"}, "start must be"),
         ({"n_init": 3}, "n_init is 3"),
         ({"pseudocount": -1.0}, "pseudo-counts of 'Rain'"),
-        ({"pseudocount": {"Wet": [1.0, 2.0, 3.0]}}, "pseudo-counts of 'Wet' have the shape"),
+        ({"pseudocount": {"Wet": [1.0, 2.0, 3.0]}}, r"pseudo-counts of 'Wet' .* \(2, 2\)"),
+        ({"pseudocount": "K2"}, "pseudo-counts of 'Rain' must be numbers"),
+        ({"pseudocount": [1.0, 2.0]}, "a number for all tables, or a dictionary"),
+        ({"n_init": 2.5, "start": "random"}, "n_init is 2.5"),
+        ({"max_iter": -1}, "max_iter is -1"),
+        ({"random_state": -1, "start": "random"}, "random_state is -1"),
+        ({"sample_weight": ["a", "b"]}, "sample_weight must be numbers"),
         ({"sample_weight": [1.0]}, "sample_weight"),
         ({"keep": "Snow"}, "no variable 'Snow'"),
     ]:
         with pytest.raises(DataError, match=words):
             RAIN.fit({"Rain": ["yes", None]}, **options)
+    with pytest.raises(DataError, match="no rows"):
+        RAIN.fit({"Rain": []}, pseudocount=1.0)
+
+
+def test_a_variable_that_data_say_nothing_about_stays() -> None:
+    """Nothing observed lies below it, so that no start could do better, and none is asked for."""
+    network = BayesianNetwork(
+        {"A": ["0", "1"], "B": ["0", "1"], "C": ["0", "1"]}, {"B": ["A"], "C": ["B"]}
+    )  # uniform
+    learned = network.fit({"A": ["0", "0", "1", None]})
+    np.testing.assert_allclose(learned.table_of("A"), [2 / 3, 1 / 3], atol=1e-4)
+    for name in ("B", "C"):
+        np.testing.assert_allclose(learned.table_of(name), np.full((2, 2), 0.5), atol=1e-12)
+    with pytest.raises(DataError, match="'B' is never observed"):
+        network.fit({"A": ["0", "1"], "C": ["0", "1"]})
+
+
+def test_the_likelihood_is_flat_where_em_stops() -> None:
+    """Finite differences within the tables; on the border of zero they may only fall."""
+    network = random_network(np.random.default_rng(8), 6, max_parents=2)
+    frame = incomplete(network, 60, 5, 0.2)
+    learned = network.fit(frame, tol=1e-15, max_iter=20_000)
+    assert learned.fit_.status.converged
+
+    def rise(i: int, place: tuple[int, ...], best: int, step: float) -> float:
+        tables = [np.array(table) for table in learned.tables]
+        tables[i][place] += step
+        tables[i][*place[:-1], best] -= step
+        return (learned.with_tables(tables).log_likelihood(frame) - learned.fit_.log_likelihood) / step
+
+    checked = 0
+    for i, table in enumerate(learned.tables):
+        for place in np.ndindex(*table.shape):
+            best = int(table[place[:-1]].argmax())
+            if place[-1] != best and table[place] > 1e-3:
+                assert abs(rise(i, place, best, 1e-5) + rise(i, place, best, -1e-5)) < 2e-2
+                checked += 1
+            elif place[-1] != best:
+                assert rise(i, place, best, 1e-6) < 1e-3
+    assert checked > 3
 
 
 def test_running_out_of_iterations_is_not_convergence() -> None:

@@ -117,6 +117,42 @@ def test_empty_frames(net: BayesianNetwork) -> None:
     assert net.predict({"Wet": []}, "Rain").tolist() == []
 
 
+def test_frames_of_no_rows_keep_their_columns(net: BayesianNetwork) -> None:
+    """What is predicted does not depend on how many rows are left of a frame."""
+    pandas = pytest.importorskip("pandas")
+    some = pandas.DataFrame({"Wet": ["yes"], "Rain": ["no"]})
+    assert list(net.predict(some)) == list(net.predict(some.iloc[:0])) == ["Sprinkler"]
+    assert net.predict_proba({"Wet": []})["Rain"].shape == (0, 2)
+
+
+def test_rows_that_observe_nothing(net: BayesianNetwork) -> None:
+    pandas = pytest.importorskip("pandas")
+    found = net.predict_proba(pandas.DataFrame(index=["a", "b"]), "Rain")
+    np.testing.assert_allclose(found, [[0.2, 0.8], [0.2, 0.8]])
+    with pytest.raises(DataError, match="no columns"):
+        net.predict_proba({})
+
+
+def test_subclasses_of_frames_come_back(net: BayesianNetwork) -> None:
+    pandas = pytest.importorskip("pandas")
+
+    class Own(pandas.DataFrame):
+        pass
+
+    found = net.predict(Own({"Wet": ["yes", "no"]}, index=[4, 4]))
+    assert type(found) is Own
+    assert found.index.tolist() == [4, 4]
+
+
+def test_what_is_no_column_is_said(net: BayesianNetwork) -> None:
+    for bad in ("yes", 1, True, None):
+        with pytest.raises(DataError, match=f"the column 'Rain' is {bad!r}; give a list"):
+            net.predict({"Rain": bad})
+    polars = pytest.importorskip("polars")
+    with pytest.raises(DataError, match=r"collect\(\)"):
+        net.predict(polars.DataFrame({"Rain": ["yes"]}).lazy())
+
+
 def test_many_observations_underflow_nothing() -> None:
     """2,000 features: P(row) is far below 1e-308, and rows differ by more than that."""
     rng = np.random.default_rng(0)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from small_networks import joint, random_graph, random_network, seeds
 from trellis import BayesianNetwork, FactorGraph
 from trellis.bayesnet.approximate import ApproximationWarning
-from trellis.bayesnet.loopy import loopy, merged
+from trellis.bayesnet.flat_factors import merged
+from trellis.bayesnet.loopy import loopy
 from trellis.errors import DataError, InfeasibleError, UnsupportedError
 
 
@@ -144,9 +145,11 @@ def test_factors_within_others_are_merged_and_make_no_cycle(seed: int) -> None:
         sizes,
         [(s, rng.exponential(size=sizes[s])) for s in (scopes[i] for i in rng.permutation(len(scopes)))],
     )
-    tables = merged(graph.factors())
-    assert sorted(tuple(sorted(t.variables)) for t in tables) == [(), (0, 1, 2), (2, 3), (3,)]
-    np.testing.assert_allclose(joint(FactorGraph(sizes, tables)), joint(graph))
+    tables, log_scale = merged(graph.factors())
+    assert sorted(tuple(sorted(t.variables)) for t in tables) == [(0, 1, 2), (2, 3), (3,)]
+    assert all(t.values.max() == 0.0 for t in tables)
+    again = FactorGraph(sizes, [(t.variables, np.exp(t.values)) for t in tables])
+    np.testing.assert_allclose(joint(again) * np.exp(log_scale), joint(graph))
     answer = loopy(graph, None, tol=1e-13)
     for i, found in enumerate(answer.values()):
         np.testing.assert_allclose(found.values, marginal(joint(graph), i), atol=1e-10)
@@ -188,6 +191,45 @@ def test_many_factors_do_not_underflow() -> None:
     assert found["1"] == pytest.approx(odds / (1 + odds), rel=1e-9)
 
 
+def opposed(n: int) -> BayesianNetwork:
+    """A cause with ``n`` effects, one half of which all but rules out one state, and the other the other."""
+    rows = [[0.999, 0.001], [0.5, 0.5]]
+    effects = [f"x{i}" for i in range(n)]
+    tables = {"H": [0.25, 0.75]} | {x: rows if 2 * i < n else rows[::-1] for i, x in enumerate(effects)}
+    states = {"H": ["a", "b"]} | {x: [0, 1] for x in effects}
+    return BayesianNetwork(states, {x: ["H"] for x in effects}, tables)
+
+
+def test_a_state_that_seemed_lost_comes_back() -> None:
+    """Two hundred effects against a state, far below 1e-308, and then two hundred for it."""
+    network = opposed(400)
+    found = loopy(network, "H", {f"x{i}": 1 for i in range(400)})
+    np.testing.assert_allclose(found.values, [0.25, 0.75], rtol=1e-9)
+    expected = 200 * np.log(0.001 * 0.5)
+    assert found.diagnostics["log_evidence"] == pytest.approx(expected, rel=1e-12)
+    # the same at the two ends of a chain
+    away, back = [([0], [1.0, 1e-200])] * 3, [([2], [1e-200, 1.0])] * 3
+    chain = FactorGraph([2] * 3, [([0, 1], np.eye(2)), ([1, 2], np.eye(2)), *away, *back, ([1], [1.0, 3.0])])
+    for i in range(3):
+        np.testing.assert_allclose(loopy(chain, f"x{i}").values, [0.25, 0.75], rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3, 1e200])
+def test_products_of_equal_factors_beyond_the_range_of_numbers(scale: float) -> None:
+    values = scale * np.array([[1.0, 1.001], [1.0, 1.0]])
+    found = loopy(FactorGraph([2, 2], [([0, 1], values), ([1, 0], values.T)] * 150), "x0")
+    expected = np.array([1 + 1.001**300, 2.0])
+    np.testing.assert_allclose(found.values, expected / expected.sum(), rtol=1e-9)
+    log_z = 300 * np.log(scale) + np.log(expected.sum())
+    assert found.diagnostics["log_evidence"] == pytest.approx(log_z, rel=1e-12)
+
+
+def test_likelihoods_at_the_edge_of_the_range_of_numbers() -> None:
+    graph = FactorGraph([2, 2], [([0, 1], [[4.0, 1.0], [1.0, 4.0]])])
+    tiny = loopy(graph, "x1", likelihoods={"x0": [3 * 2.0**-1074, 2.0**-1074]})
+    np.testing.assert_allclose(tiny.values, [13 / 20, 7 / 20])
+
+
 def test_messages_that_do_not_settle_are_reported() -> None:
     """Four spins that all want to differ from each other cannot: the messages go round and round."""
     repel = np.array([[1e-3, 1.0], [1.0, 1e-3]])
@@ -215,6 +257,9 @@ def test_impossible_evidence_around_a_cycle() -> None:
 
 def test_options_are_checked() -> None:
     graph = random_graph(np.random.default_rng(0), 3, 2)
-    for options in ({"damping": 1.0}, {"damping": -0.1}, {"max_iter": 0}, {"tol": -1.0}):
+    for options in ({"damping": 1.0}, {"damping": -0.1}, {"tol": -1.0}):
         with pytest.raises(DataError, match="damping="):
             loopy(graph, "x0", **options)
+    for max_iter in (0, 2.5, "many"):
+        with pytest.raises(DataError, match=r"max_iter is .*whole number of at least 1"):
+            loopy(graph, "x0", max_iter=max_iter)

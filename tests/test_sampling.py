@@ -212,6 +212,56 @@ def test_cells_that_were_never_met_have_an_error_bar() -> None:
         assert found.standard_error("x") == pytest.approx(0.7 / 1000, rel=0.05)
 
 
+def test_intervals_cover_what_is_rare() -> None:
+    """A state met three times in a sample, on average: the interval holds it in 95 of 100 runs or more."""
+    rare = BayesianNetwork({"A": ["x", "y"]}, tables={"A": [0.0015, 0.9985]})
+    held = 0
+    for seed in range(400):
+        low, high = rejection(rare, "A", n_samples=2000, random_state=seed).interval("x")
+        held += low <= 0.0015 <= high
+    assert held >= 372  # 95% of 400 is 380, with a standard error of 4
+
+
+def test_intervals_are_wilsons() -> None:
+    found = rejection(SPRINKLER, "Rain", n_samples=1000, random_state=0)
+    for state in ("yes", "no"):
+        p, m, z = found[state], 1000, 1.5
+        low, high = found.interval(state, z)
+        for edge in (low, high):  # |p - edge| is z standard errors of a proportion at the edge
+            assert (p - edge) ** 2 == pytest.approx(z**2 * edge * (1 - edge) / m)
+        assert low < p < high
+    observed = rejection(SPRINKLER, "Rain", {"Rain": "yes"}, n_samples=1000, random_state=0)
+    assert observed.interval("yes") == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("method", [rejection, likelihood_weighting, gibbs])
+def test_everything_observed_leaves_no_questions(method: object) -> None:
+    assert method(SPRINKLER, None, {"Rain": "yes", "Sprinkler": "off", "Wet": "yes"}) == {}
+
+
+def test_answers_print_their_evidence_and_no_more_than_can_be_read() -> None:
+    found = rejection(SPRINKLER, "Rain", {"Wet": "yes"}, n_samples=10_000, random_state=0)
+    assert str(found).startswith("P(Rain | Wet=yes), approximate (rejection)\n  yes  0.3")
+    assert found.best == "no"
+    soft = rejection(SPRINKLER, ["Rain", "Wet"], likelihoods={"Wet": [1, 2]}, random_state=0)
+    assert str(soft).startswith("P(Rain, Wet | Wet~)")
+    assert soft.best == ("no", "no")
+    many = BayesianNetwork({f"v{i}": [0, 1] for i in range(30)})
+    evidence = {f"v{i}": 0 for i in range(15, 30)}
+    text = str(rejection(many, [f"v{i}" for i in range(8)], evidence, n_samples=10**7, random_state=0))
+    assert "v26=0, 3 more)" in text
+    assert "... 192 more" in text
+    assert len(text.splitlines()) == 64 + 3
+    tiny = BayesianNetwork({"A": ["x", "y"]}, tables={"A": [1e-4, 1 - 1e-4]})
+    assert "+/- 0.000011" in str(rejection(tiny, "A", n_samples=10**6, random_state=0))
+
+
+def test_one_sample_knows_nothing_of_its_spread() -> None:
+    with pytest.warns(ApproximationWarning, match="few are left"):
+        found = rejection(SPRINKLER, "Rain", n_samples=1, random_state=0)
+    assert np.isnan(found.diagnostics["log_evidence_standard_error"])
+
+
 def test_threads_do_not_change_the_answer() -> None:
     for method in (rejection, likelihood_weighting, gibbs):
         one, three = (
@@ -249,16 +299,28 @@ def test_what_cannot_be_asked_is_said() -> None:
     for method in (rejection, likelihood_weighting):
         with pytest.raises(UnsupportedError, match="gibbs"):
             method(graph, "x0")
-        with pytest.raises(DataError, match="n_samples"):
-            method(SPRINKLER, "Rain", n_samples=0)
+        for bad in (0, 10.5, "many", np.nan):
+            with pytest.raises(DataError, match=r"n_samples is .*whole number"):
+                method(SPRINKLER, "Rain", n_samples=bad)
+        assert method(SPRINKLER, "Rain", n_samples=1e3, random_state=0).diagnostics["n_samples"] == 1000
     with pytest.raises(DataError, match="did you mean 'Rain'"):
         rejection(SPRINKLER, "Rian")
     with pytest.raises(DataError, match="no state 'maybe'"):
         rejection(SPRINKLER, "Rain", {"Wet": "maybe"})
     with pytest.raises(DataError, match="no targets"):
         rejection(SPRINKLER, [])
-    with pytest.raises(DataError, match="at least 2 chains"):
-        gibbs(SPRINKLER, "Rain", n_chains=1)
+    for options, words in [
+        ({"n_chains": 1}, "n_chains is 1"),
+        ({"n_sweeps": 0.5}, "n_sweeps is 0.5"),
+        ({"burn_in": -1}, "burn_in is -1"),
+        ({"random_state": "x"}, "random_state is 'x'"),
+        ({"random_state": -1}, "random_state is -1"),
+        ({"likelihoods": {"Wet": ["a", "b"]}}, "likelihoods of 'Wet' must be 2 numbers"),
+        ({"likelihoods": {"Wet": {"yes": "often"}}}, "likelihoods of 'Wet' must be 2 numbers"),
+        ({"likelihoods": {"Wet": []}}, "likelihoods of 'Wet' must be 2 numbers"),
+    ]:
+        with pytest.raises(DataError, match=words):
+            gibbs(SPRINKLER, "Rain", **options)
     many = BayesianNetwork({f"v{i}": ["a", "b"] for i in range(25)})
     with pytest.raises(UnsupportedError, match=r"33,554,432 cells"):
         rejection(many, list(many.names))
@@ -312,6 +374,30 @@ def test_r_hat_is_its_definition() -> None:
     apart[1] = 10.0
     squares = np.array([[[0.0], [0.0]], [[160.0], [160.0]]])
     assert split_r_hat(apart, squares, 320).tolist() == [np.inf]
+
+
+def test_gibbs_loses_no_state_to_underflow_or_overflow() -> None:
+    """Two hundred effects against a state and two hundred for it; factors whose product is infinite."""
+    rows = [[0.999, 0.001], [0.5, 0.5]]
+    effects = [f"x{i}" for i in range(400)]
+    network = BayesianNetwork(
+        {"H": ["a", "b"]} | {x: [0, 1] for x in effects},
+        {x: ["H"] for x in effects},
+        {"H": [0.25, 0.75]} | {x: rows if i < 200 else rows[::-1] for i, x in enumerate(effects)},
+    )
+    options = {"n_sweeps": 64, "burn_in": 0, "random_state": 0}
+    found = gibbs(network, "H", dict.fromkeys(effects, 1), **options)
+    np.testing.assert_allclose(found.values, [0.25, 0.75], rtol=1e-9)
+    large = FactorGraph([2], [([0], [1e200, 2e200])] * 3)
+    np.testing.assert_allclose(gibbs(large, "x0", **options).values, [1 / 9, 8 / 9])
+
+
+def test_gibbs_warns_of_few_effective_samples() -> None:
+    stay = [[0.995, 0.005], [0.005, 0.995]]
+    network = BayesianNetwork({"A": [0, 1], "B": [0, 1]}, {"B": ["A"]}, {"A": [0.5, 0.5], "B": stay})
+    with pytest.warns(ApproximationWarning, match=r"R-hat|little"):
+        found = gibbs(network, ["A", "B"], n_sweeps=320, random_state=0)
+    assert found.diagnostics["effective_sample_size"] < 100
 
 
 XOR = BayesianNetwork(

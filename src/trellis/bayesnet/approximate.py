@@ -7,10 +7,18 @@ Jeffreys' prior instead,
     se = sqrt(q (1 - q) / (m + 2)),    q = (m p + 1/2) / (m + 1),    m = effective sample size,
 
 which is about 0.7 / m at p = 0. Loopy belief propagation has no known error on a graph with cycles: NaN.
+
+Two standard errors to both sides are too little for a cell that was met a few times only. ``interval`` is
+Wilson's instead, of a proportion p of as many independent samples as have the same standard error:
+
+    (p + z^2 / 2m  +-  z sqrt(p (1 - p) / m + z^2 / 4m^2)) / (1 + z^2 / m),      m = p (1 - p) / se^2
+
+with m = the effective sample size where p is 0 or 1.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.bayesnet.flat_factors import FlatFactors, Model, encode_likelihoods, flatten
+from trellis.bayesnet.posterior import described
 from trellis.bayesnet.variables import Variables
 from trellis.errors import DataError, UnsupportedError
 from trellis.inference.factors import Table
@@ -28,14 +37,15 @@ FloatArray = NDArray[np.float64]
 Targets = str | Sequence[str] | None  # one variable, several jointly, or each unobserved variable by itself
 Evidence = Mapping[str, Any] | None
 Likelihoods = Mapping[str, Any] | None  # soft evidence: variable -> one likelihood for each state
-CELL_LIMIT = 2**24  # of a joint answer: more cells than samples would tell nothing
+CELL_LIMIT = 2**18  # of a joint answer: more cells than samples would tell nothing, in gigabytes
+SHOWN = 64  # cells of a distribution that are printed
 
 
 class ApproximationWarning(UserWarning):
     """An approximate answer that should not be relied upon: says why and what to do."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ApproximateMarginals:
     """An estimate of P(targets | evidence), with one axis for each target.
 
@@ -50,6 +60,7 @@ class ApproximateMarginals:
     method: str
     report: str
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    given: str = ""  # the evidence as text
 
     approximate = True
 
@@ -61,10 +72,17 @@ class ApproximateMarginals:
         return float(self.standard_errors[self._place(states)])
 
     def interval(self, states: Any, z: float = 1.96) -> tuple[float, float]:
-        """The probability plus and minus ``z`` standard errors, cut to [0, 1]."""
+        """Where the probability lies, with 95% confidence at ``z`` = 1.96: see the head of this module."""
         place = self._place(states)
-        value, error = float(self.values[place]), float(self.standard_errors[place])
-        return max(0.0, value - z * error), min(1.0, value + z * error)
+        p, error = float(self.values[place]), float(self.standard_errors[place])
+        if np.isnan(error):
+            return 0.0, 1.0
+        if error == 0.0:
+            return p, p
+        spread = p * (1.0 - p)
+        m = spread / error**2 if spread > 0.0 else self.diagnostics["effective_sample_size"]
+        centre, half = p + z**2 / (2 * m), z * math.sqrt(spread / m + (z / (2 * m)) ** 2)
+        return max(0.0, (centre - half) / (1 + z**2 / m)), min(1.0, (centre + half) / (1 + z**2 / m))
 
     def as_dict(self) -> dict[Any, float]:
         """``{state: probability}``; with several targets the keys are tuples of states."""
@@ -72,6 +90,13 @@ class ApproximateMarginals:
         names = (tuple(axis[i] for axis, i in zip(self.states, cell, strict=True)) for cell in cells)
         flat = zip(names, self.values.ravel().tolist(), strict=True)
         return {name if len(name) > 1 else name[0]: value for name, value in flat}
+
+    @property
+    def best(self) -> Any:
+        """The most probable state, or tuple of states; the first of equals."""
+        cell = np.unravel_index(int(np.argmax(self.values)), self.values.shape)
+        names = tuple(axis[i] for axis, i in zip(self.states, cell, strict=True))
+        return names if len(names) > 1 else names[0]
 
     def _place(self, states: Any) -> tuple[int, ...]:
         given = states if isinstance(states, tuple) else (states,)
@@ -81,13 +106,24 @@ class ApproximateMarginals:
         return tuple(variables.code(i, state) for i, state in enumerate(given))
 
     def __str__(self) -> str:
-        rows = zip(self.as_dict().items(), self.standard_errors.ravel().tolist(), strict=True)
-        lines = [f"P({', '.join(self.targets)} | evidence), approximate ({self.method})"]
-        for (key, value), error in rows:
-            name = ", ".join(key) if isinstance(key, tuple) else key
-            bar = "" if np.isnan(error) else f" +/- {error:.4f}"
-            lines.append(f"  {name:<20} {value:.4f}{bar}")
+        cells = itertools.islice(itertools.product(*self.states), SHOWN)
+        names = [", ".join(cell) for cell in cells]
+        width = max(len(name) for name in names)
+        given = f" | {self.given}" if self.given else ""
+        lines = [f"P({', '.join(self.targets)}{given}), approximate ({self.method})"]
+        rows = zip(names, self.values.ravel().tolist(), self.standard_errors.ravel().tolist(), strict=False)
+        d = self._decimals()
+        for name, value, error in rows:
+            bar = "" if np.isnan(error) else f" +/- {error:.{d}f}"
+            lines.append(f"  {name:<{width}}  {value:.{d}f}{bar}")
+        if self.values.size > SHOWN:
+            lines.append(f"  ... {self.values.size - SHOWN:,} more")
         return "\n".join([*lines, self.report])
+
+    def _decimals(self) -> int:
+        """Four, or as many as the smallest error needs to show two digits, within reason."""
+        known = self.standard_errors[self.standard_errors > 1e-8]
+        return int(np.clip(1 - np.floor(np.log10(known.min(initial=1.0))), 4, 8))
 
 
 Answer = ApproximateMarginals | dict[str, ApproximateMarginals]
@@ -158,6 +194,7 @@ class Question:
                 method,
                 report,
                 diagnostics,
+                described(self.variables, self.evidence, list(self.likelihoods)),
             )
             for scope, start, end in zip(
                 self.scopes, self.cells.value_start, self.cells.value_start[1:], strict=False

@@ -29,15 +29,17 @@ MISSING = -1
 def encode_frame(variables: Variables, frame: Any) -> Codes:
     """The numbers of the states, shape (rows, variables) in memory order of the rows; -1 where missing."""
     columns = _columns(variables, frame)
-    lengths = {len(column) for column in columns.values()}
-    if len(lengths) != 1:
-        if not lengths:
-            raise DataError("the frame has no columns; give it one for each observed variable")
-        raise DataError(f"the columns of the frame have different lengths: {sorted(lengths)}")
-    codes = np.full((lengths.pop(), len(variables)), MISSING, dtype=np.int32)
+    codes = np.full((_n_rows(variables, frame, columns), len(variables)), MISSING, dtype=np.int32)
     for variable, column in columns.items():
         codes[:, variable] = _encode_column(variables, variable, column)
     return codes
+
+
+def missing_somewhere(variables: Variables, frame: Any, codes: Codes) -> list[int]:
+    """The variables that have no column, or a row without a state."""
+    columns = _columns(variables, frame)
+    gaps = np.flatnonzero((codes < 0).any(axis=0)).tolist()
+    return [v for v in range(len(variables)) if v not in columns or v in gaps]
 
 
 def decode_frame(variables: Variables, codes: NDArray[Any], output: Output = "columns") -> Any:
@@ -64,8 +66,28 @@ def decode_frame(variables: Variables, codes: NDArray[Any], output: Output = "co
     return library.DataFrame({name: kind(column, states) for name, (column, states) in columns.items()})
 
 
+def _n_rows(variables: Variables, frame: Any, columns: Mapping[int, Any]) -> int:
+    lengths = set()
+    for variable, column in columns.items():
+        if isinstance(column, str) or not hasattr(column, "__len__"):
+            raise DataError(
+                f"the column {variables.names[variable]!r} is {column!r}; give a list or an array with one "
+                "entry for each row"
+            )
+        lengths.add(len(column))
+    if len(lengths) > 1:
+        raise DataError(f"the columns of the frame have different lengths: {sorted(lengths)}")
+    if lengths:
+        return lengths.pop()
+    if isinstance(frame, Mapping) or len(frame) == 0:
+        raise DataError("the frame has no columns; give it one for each observed variable")
+    return len(frame)  # rows of a pandas frame that observe nothing
+
+
 def _columns(variables: Variables, frame: Any) -> dict[int, Any]:
     """The columns by the number of their variable."""
+    if hasattr(frame, "collect_schema") and not hasattr(frame, "height"):
+        raise DataError("a lazy frame of polars has no rows yet; call its collect() first")
     if isinstance(frame, Mapping):
         names: Sequence[Any] = list(frame)
         columns = list(frame.values())

@@ -57,7 +57,7 @@ class NetworkEM:
         if impossible.any():
             raise DataError(
                 f"row {self._rows.origin[impossible.argmax()]} of the data is impossible under the tables; "
-                "give the network tables without zeros there, or start='random'"
+                "give the network tables without zeros there, or use start='random' and keep no such table"
             )
         return float(self._rows.weight @ row_log), Counts(counts, u)
 

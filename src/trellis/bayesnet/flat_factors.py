@@ -21,11 +21,12 @@ from trellis.bayesnet.factor_graph import FactorGraph
 from trellis.bayesnet.network import BayesianNetwork
 from trellis.bayesnet.variables import Variables
 from trellis.errors import DataError
-from trellis.inference.factors import Table, reduce
+from trellis.inference.factors import Table, aligned, reduce
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Model = BayesianNetwork | FactorGraph
+LOWEST = -1e300  # below every sum of logarithms: a factor that is zero everywhere stays so
 
 
 class FlatFactors(NamedTuple):
@@ -115,6 +116,41 @@ def reduced_factors(
     return [reduce(table, evidence) for table in factors], [v for v in variables if v not in evidence]
 
 
+def merged(tables: Sequence[Table]) -> tuple[list[Table], float]:
+    """The same product with fewer factors, as logarithms of which the largest is 0, and the scale taken off:
+
+        log prod_f f(x)  =  log_scale + sum of the new factors at x
+
+    A factor is multiplied into one that has all its variables: two factors between the same variables would
+    be a cycle that the model does not have. Factors of one variable are multiplied with each other only.
+    Logarithms, because a thousand factors of one variable are beyond any floating-point number.
+    """
+    kept: list[Table] = []
+    holds: dict[int, set[int]] = {}  # the kept factors of each variable
+    log_scale = 0.0
+    for variables, values in sorted(tables, key=lambda table: -len(table.variables)):
+        with np.errstate(divide="ignore"):
+            logs = np.log(values)
+        if not variables:
+            log_scale += float(logs)
+            continue
+        within = set.intersection(*(holds.get(v, set()) for v in variables))
+        if len(variables) == 1:
+            within = {f for f in within if len(kept[f].variables) == 1}
+        if within:
+            f = min(within)
+            kept[f] = Table(
+                kept[f].variables, kept[f].values + aligned(Table(variables, logs), kept[f].variables)
+            )
+        else:
+            for v in variables:
+                holds.setdefault(v, set()).add(len(kept))
+            kept.append(Table(variables, logs))
+    tops = [max(float(table.values.max()), LOWEST) for table in kept]
+    shifted = [Table(table.variables, table.values - top) for table, top in zip(kept, tops, strict=True)]
+    return shifted, log_scale + sum(tops)
+
+
 def ancestors(network: BayesianNetwork, variables: Iterable[int]) -> set[int]:
     """The variables themselves and all from which arrows lead to them."""
     found: set[int] = set()
@@ -136,16 +172,24 @@ def encode_likelihoods(variables: Variables, likelihoods: Mapping[str, Any] | No
         if isinstance(given, Mapping):
             values = np.zeros(size)
             for state, likelihood in given.items():
-                values[variables.code(variable, state)] = likelihood
+                values[variables.code(variable, state)] = _numbers(likelihood).max(initial=-1.0)
         else:
-            values = np.array(given, dtype=np.float64)
-        if values.shape != (size,) or not (values >= 0).all() or not 0 < values.max() < np.inf:
+            values = _numbers(given)
+        if values.shape != (size,) or not (values >= 0).all() or not 0 < values.max(initial=0) < np.inf:
             raise DataError(
                 f"the likelihoods of {name!r} must be {size} numbers, one for each state, not negative and "
                 f"not all zero, got {given!r}"
             )
         coded[variable] = values
     return coded
+
+
+def _numbers(given: Any) -> FloatArray:
+    """The array of these numbers; an empty one if they are none."""
+    try:
+        return np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        return np.zeros(0)
 
 
 def _strides(shape: Sequence[int]) -> list[int]:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.bayesnet.columns import Codes, encode_frame
+from trellis.bayesnet.columns import Codes, encode_frame, missing_somewhere
 from trellis.bayesnet.expected_counts import distinct_rows
 from trellis.bayesnet.flat_factors import FloatArray, Model, ancestors
 from trellis.bayesnet.network import BayesianNetwork
@@ -44,7 +44,7 @@ def predict_proba(
     ``impossible``: a row of probability zero is an "error", or its probabilities are "nan".
     """
     codes = encode_frame(model.variables, frame)
-    wanted = _targets(model, codes, targets)
+    wanted = _targets(model, frame, codes, targets)
     found = _solve(model, codes, wanted, impossible, n_jobs, memory_limit)
     return found[wanted[0]] if isinstance(targets, str) else {model.names[v]: found[v] for v in wanted}
 
@@ -64,15 +64,15 @@ def predict(
     variables that are missing somewhere. Impossible rows, if not an error, are ``None``.
     """
     codes = encode_frame(model.variables, frame)
-    wanted = _targets(model, codes, targets)
+    wanted = _targets(model, frame, codes, targets)
     found = _solve(model, codes, wanted, impossible, n_jobs, memory_limit)
     columns = {model.names[v]: _names(model.states[v], found[v]) for v in wanted}
     if isinstance(targets, str):
         return columns[targets]
-    library = type(frame).__module__.partition(".")[0]
-    if library == "pandas":
+    libraries = {kind.__module__.partition(".")[0] for kind in type(frame).__mro__}  # of subclasses, too
+    if "pandas" in libraries:
         return type(frame)(columns, index=frame.index)
-    return type(frame)(columns) if library == "polars" else columns
+    return type(frame)(columns) if "polars" in libraries else columns
 
 
 def _names(states: tuple[str, ...], shares: FloatArray) -> NDArray[Any]:
@@ -85,9 +85,9 @@ def _names(states: tuple[str, ...], shares: FloatArray) -> NDArray[Any]:
     return names
 
 
-def _targets(model: Model, codes: Codes, targets: Targets) -> list[int]:
+def _targets(model: Model, frame: Any, codes: Codes, targets: Targets) -> list[int]:
     if targets is None:
-        return np.flatnonzero((codes < 0).any(axis=0)).tolist()
+        return missing_somewhere(model.variables, frame, codes)
     wanted = list(model.variables.indices(targets))
     if not wanted:
         raise DataError("there are no targets; name at least one variable")

@@ -34,6 +34,7 @@ from trellis.bayesnet.approximate import (
     Targets,
     unseen_cells,
 )
+from trellis.bayesnet.arguments import RandomState, generator, whole
 from trellis.bayesnet.flat_factors import (
     FlatFactors,
     FloatArray,
@@ -41,11 +42,12 @@ from trellis.bayesnet.flat_factors import (
     Model,
     families,
     flatten,
+    merged,
     reduced_factors,
 )
 from trellis.bayesnet.gibbs_kernels import run_chain
 from trellis.bayesnet.network import BayesianNetwork
-from trellis.bayesnet.sampling import RandomState, cumulative_tables, random_key
+from trellis.bayesnet.sampling import FEW, cumulative_tables, random_key
 from trellis.bayesnet.sampling_kernels import BLOCK, forward
 from trellis.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.inference.factors import Table
@@ -77,11 +79,8 @@ def gibbs(
     configurations, which may make the chains miss parts of the distribution. Diagnostics: ``r_hat``
     (largest), ``effective_sample_size`` (smallest), ``n_chains``, ``n_sweeps``, ``burn_in``.
     """
-    if n_chains < 2 or n_sweeps < 1 or burn_in < 0:
-        raise DataError(
-            f"n_chains={n_chains}, n_sweeps={n_sweeps}, burn_in={burn_in}: run at least 2 chains, which "
-            "R-hat compares, and at least 1 sweep"
-        )
+    n_chains = whole("n_chains", n_chains, 2)  # R-hat compares chains
+    n_sweeps, burn_in = whole("n_sweeps", n_sweeps, 1), whole("burn_in", burn_in, 0)
     if zeros not in ("refuse", "accept"):
         raise DataError(f"zeros must be 'refuse' or 'accept', got {zeros!r}")
     n_sweeps = -(-n_sweeps // BATCHES) * BATCHES
@@ -90,8 +89,8 @@ def gibbs(
     allowed = possible_states(model, tables)
     if zeros == "refuse":
         _refuse_zeros(model, tables, allowed)
-    rng = np.random.default_rng(random_state)
-    factors = flatten(model.cardinalities, tables)
+    rng = generator(random_state)
+    factors = flatten(model.cardinalities, merged(tables)[0])
     starts = _starts(model, question, factors, free, allowed, n_chains, rng)
     sums, squares = _run(question, factors, free, starts, burn_in, n_sweeps, rng, n_jobs)
     return _answer(question, sums, squares, n_sweeps, burn_in)
@@ -178,7 +177,7 @@ def _possible(factors: FlatFactors, state: IntArray) -> bool:
     steps = factors.stride * state[factors.scope]
     n_factors = len(factors.value_start) - 1
     places = factors.value_start[:-1] + np.bincount(factors.factor_of, steps, n_factors).astype(np.int64)
-    return bool(factors.values[places].all())
+    return bool((factors.values[places] > -np.inf).all())
 
 
 def _run(
@@ -209,7 +208,7 @@ def _run(
             if stuck >= 0:
                 raise InfeasibleError(
                     f"no state of {question.variables.names[stuck]!r} is possible given the others: the "
-                    "evidence is impossible, or its probability is below the range of floating-point numbers"
+                    "evidence is impossible; change it"
                 )
 
     over_shards(shard, np.arange(n_chains + 1), n_jobs)
@@ -218,21 +217,24 @@ def _run(
 
 def _answer(question: Question, sums: FloatArray, squares: FloatArray, n_sweeps: int, burn_in: int) -> Answer:
     n_chains = len(sums)
-    batch_means = sums / (n_sweeps / BATCHES)
+    r_hat = float(split_r_hat(sums, squares, n_sweeps).max(initial=1.0))
+    batch_means = np.divide(sums, n_sweeps / BATCHES, out=sums)
     p = batch_means.mean(axis=(0, 1))
-    between_batches = batch_means.reshape(-1, question.n_cells).var(axis=0, ddof=1) / (n_chains * BATCHES)
+    between_batches = batch_means.var(axis=(0, 1), ddof=1) / (n_chains * BATCHES)
     between_chains = batch_means.mean(axis=1).var(axis=0, ddof=1) / n_chains
     errors = np.maximum(np.sqrt(np.maximum(between_batches, between_chains)), ROUNDING)
     uncertain = ~question.certain() & (errors > ROUNDING)
     sizes = (p * (1.0 - p))[uncertain] / errors[uncertain] ** 2
     effective = float(sizes.min()) if sizes.size else float(n_chains * n_sweeps)
-    r_hat = float(split_r_hat(sums, squares, n_sweeps).max(initial=1.0))
     report = (
         f"{n_chains} chains of {n_sweeps:,} sweeps after {burn_in:,}: R-hat at most {r_hat:.3f}, effective "
         f"sample size at least {effective:,.0f}"
     )
     if not r_hat <= MIXED:
         report += "; the chains disagree, and the answer is not to be trusted: run longer, or an exact method"
+    elif effective < FEW:
+        report += "; that is little: run longer, or an exact method"
+    if not r_hat <= MIXED or effective < FEW:
         warnings.warn(f"Gibbs sampling: {report}", ApproximationWarning, stacklevel=3)
     diagnostics = {
         "r_hat": r_hat,
@@ -247,11 +249,11 @@ def _answer(question: Question, sums: FloatArray, squares: FloatArray, n_sweeps:
 def split_r_hat(sums: FloatArray, squares: FloatArray, n_sweeps: int) -> FloatArray:
     """R-hat of each cell from the sums of batches (chains, batches, cells) and the squares of halves."""
     n = n_sweeps // 2
-    halves = sums.reshape(len(sums), 2, BATCHES // 2, -1).sum(axis=2)
+    halves = sums.reshape(len(sums), 2, BATCHES // 2, sums.shape[2]).sum(axis=2)
     means = halves / n
     within = np.maximum(squares / n - means**2, 0.0) * (n / (n - 1))
     W = within.mean(axis=(0, 1))
-    between = means.reshape(-1, means.shape[-1]).var(axis=0, ddof=1)
+    between = means.var(axis=(0, 1), ddof=1)
     # sums of constants differ by rounding only
     still = W <= 1e-14
     ratio = ((n - 1) / n * W + between) / np.where(still, 1.0, W)

@@ -1,8 +1,9 @@
 # mypy: allow-untyped-defs
 """One chain of Gibbs sampling on flat factors.
 
-    x_v ~ p(x_v | all others)  proportional to  product over factors f with v of  f(x_v, the others)
+    x_v ~ p(x_v | all others)  proportional to  exp of the sum over factors f with v of  f(x_v, the others)
 
+Factors are logarithms: a variable may have thousands of them, whose products are beyond floating point.
 The place of the present state in each factor is kept, and moves by stride times the change of x_v; so an
 update costs the number of states times the number of factors of v, however large those are. Where a single
 variable is asked for, p(x_v | all others) itself is averaged instead of the states drawn from it
@@ -11,12 +12,12 @@ variable is asked for, p(x_v | all others) itself is averaged instead of the sta
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from trellis.bayesnet.uniform_kernels import uniform
 from trellis.numerics import kernel
-
-_TINY = 1e-150
 
 
 @kernel
@@ -24,20 +25,22 @@ def conditional(factors, v, state, place, p):
     """p(x_v | all others) into ``p``, up to the sum that is returned; 0 if no state is possible."""
     K = factors.cardinalities[v]
     for k in range(K):
-        p[k] = 1.0
-    total = float(K)
+        p[k] = 0.0
     for j in range(factors.incidence_start[v], factors.incidence_start[v + 1]):
         e = factors.incidence[j]
         stride = factors.stride[e]
         base = place[factors.factor_of[e]] - stride * state[v]
-        total = 0.0
         for k in range(K):
-            p[k] *= factors.values[base + stride * k]
-            total += p[k]
-        if 0.0 < total < _TINY:
-            for k in range(K):
-                p[k] /= total
-            total = 1.0
+            p[k] += factors.values[base + stride * k]
+    highest = -np.inf
+    for k in range(K):
+        highest = max(highest, p[k])
+    if not highest > -np.inf:
+        return 0.0
+    total = 0.0
+    for k in range(K):
+        p[k] = math.exp(p[k] - highest)
+        total += p[k]
     return total
 
 

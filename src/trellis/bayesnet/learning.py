@@ -19,12 +19,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trellis.bayesnet.arguments import RandomState, generator, whole
 from trellis.bayesnet.columns import Codes, Output, decode_frame, encode_frame
 from trellis.bayesnet.em import Counts, NetworkEM, normalised, table_rows
 from trellis.bayesnet.expected_counts import Expectation, distinct_rows
-from trellis.bayesnet.flat_factors import FlatFactors, FloatArray, families
+from trellis.bayesnet.flat_factors import FlatFactors, FloatArray, ancestors, families
 from trellis.bayesnet.network import BayesianNetwork
-from trellis.bayesnet.sampling import RandomState, sample_codes
+from trellis.bayesnet.sampling import sample_codes
 from trellis.errors import DataError
 from trellis.solvers.dc import DCSolution, minimise_dc
 from trellis.solvers.loop import Status
@@ -73,8 +74,9 @@ def fit(
     """
     if start not in ("network", "random"):
         raise DataError(f"start must be 'network' or 'random', got {start!r}")
-    if n_init < 1 or (start == "network" and n_init > 1):
-        raise DataError(f"n_init is {n_init}; give at least 1, and start='random' for more than one")
+    n_init, max_iter = whole("n_init", n_init, 1), whole("max_iter", max_iter, 0)
+    if start == "network" and n_init > 1:
+        raise DataError(f"n_init is {n_init}; use start='random' for more than one start")
     codes = encode_frame(network.variables, frame)
     rows = distinct_rows(codes, _weights(sample_weight, len(codes)))
     layout = families(network).factors
@@ -88,7 +90,7 @@ def fit(
     if (rows.codes >= 0).all():
         return _fit_complete(network, layout, problem, u)
     if start == "random":
-        rng = np.random.default_rng(random_state)
+        rng = generator(random_state)
         starts = [_random_tables(layout, u, fixed, rng) for _ in range(n_init)]
     else:
         _check_start(network, layout, rows.codes, prior, u)
@@ -177,11 +179,18 @@ def _learned(
 
 
 def _weights(sample_weight: ArrayLike | None, n: int) -> FloatArray:
-    weight = np.ones(n) if sample_weight is None else np.array(sample_weight, dtype=np.float64)
+    if n == 0:
+        raise DataError("the frame has no rows; there is nothing to learn from")
+    if sample_weight is None:
+        return np.ones(n)
+    try:
+        weight = np.array(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError("sample_weight must be numbers, one for each row") from None
     if weight.shape != (n,) or not (weight >= 0).all() or not 0 < weight.sum() < np.inf:
         raise DataError(
-            f"there are {n} rows and sample_weight has the shape {weight.shape}; rows must be there, with "
-            "one weight each, not negative and not all 0"
+            f"there are {n} rows and sample_weight has the shape {weight.shape}; give a number for each row, "
+            "not negative, finite and not all 0"
         )
     return weight
 
@@ -190,16 +199,26 @@ def _pseudocounts(
     network: BayesianNetwork, pseudocount: float | Mapping[str, ArrayLike], layout: FlatFactors
 ) -> FloatArray:
     """Pseudo-counts of all cells, in the layout of the values."""
-    given = pseudocount if isinstance(pseudocount, Mapping) else dict.fromkeys(network.names, pseudocount)
+    given: Mapping[str, ArrayLike]
+    if isinstance(pseudocount, Mapping):
+        given = pseudocount
+    elif np.ndim(pseudocount) == 0:
+        given = dict.fromkeys(network.names, pseudocount)
+    else:
+        raise DataError(
+            f"pseudocount is {pseudocount!r}; give a number for all tables, or a dictionary with a number or "
+            "an array for each variable that has some"
+        )
     prior = np.zeros(len(layout.values))
     for name, values in given.items():
         i = network.index(name)
         shape = network.tables[i].shape
         try:
             cells = np.broadcast_to(np.asarray(values, dtype=np.float64), shape)
-        except ValueError:
+        except (TypeError, ValueError):
             raise DataError(
-                f"the pseudo-counts of {name!r} have the shape {np.shape(values)}, and its table {shape}"
+                f"the pseudo-counts of {name!r} must be numbers in the shape of its table, {shape}, got the "
+                f"shape {np.shape(values)}"
             ) from None
         if not (cells >= 0).all() or np.isinf(cells).any():
             raise DataError(f"the pseudo-counts of {name!r} must be finite numbers that are not negative")
@@ -210,7 +229,11 @@ def _pseudocounts(
 def _check_start(
     network: BayesianNetwork, layout: FlatFactors, codes: Codes, prior: FloatArray, u: FloatArray
 ) -> None:
-    """EM can leave neither a zero nor a tie between all states of a variable that is never observed."""
+    """EM can leave neither a zero nor a tie between all states of a variable that is never observed.
+
+    Such a tie matters only above something observed; elsewhere data say nothing about the variable, and its
+    table stays as it is.
+    """
     impossible = (prior > 0) & (u == -np.inf)
     if impossible.any():
         variable = int(np.searchsorted(layout.value_start, impossible.argmax(), side="right")) - 1
@@ -218,7 +241,9 @@ def _check_start(
             f"the table of {network.names[variable]!r} holds zeros, and a pseudo-count says that these "
             "states are possible; use start='random', leave its pseudo-count out, or keep its table"
         )
-    for hidden in np.flatnonzero((codes < 0).all(axis=0)).tolist():
+    unseen = (codes < 0).all(axis=0)
+    above = ancestors(network, np.flatnonzero(~unseen).tolist())
+    for hidden in sorted(above.intersection(np.flatnonzero(unseen).tolist())):
         around = (hidden, *network.children(hidden))
         if network.cardinalities[hidden] > 1 and all(_indifferent(network, hidden, f) for f in around):
             raise DataError(

@@ -6,8 +6,8 @@ Bethe free energy. That is also where the estimate of log Z, and so of log P(evi
 
     log Z ~ sum_f sum_x b_f(x) log(f(x) / b_f(x)) + sum_v (1 - degree of v) H(b_v)
 
-A factor whose variables all stand in another one is multiplied into that: two factors between the same
-variables would be a cycle that the model does not have.
+Factors whose variables all stand in another one are multiplied into that first. Messages are logarithms, so
+that no number of factors and no size of their values is too large.
 
 One iteration updates the messages of all variables in turn, forwards through the order of a Bayesian network
 in odd iterations and backwards in even ones. ``damping`` d moves a message to (1 - d) new + d old. It has
@@ -32,11 +32,20 @@ from trellis.bayesnet.approximate import (
     Question,
     Targets,
 )
-from trellis.bayesnet.flat_factors import FlatFactors, FloatArray, IntArray, Model, flatten, reduced_factors
+from trellis.bayesnet.arguments import whole
+from trellis.bayesnet.flat_factors import (
+    FlatFactors,
+    FloatArray,
+    IntArray,
+    Model,
+    flatten,
+    merged,
+    reduced_factors,
+)
 from trellis.bayesnet.loopy_kernels import bethe, factor_belief, sweep, variable_beliefs
 from trellis.bayesnet.network import BayesianNetwork
 from trellis.errors import DataError, InfeasibleError, UnsupportedError
-from trellis.inference.factors import Table, marginalise, ordered, product
+from trellis.inference.factors import Table, marginalise, ordered
 from trellis.solvers.loop import Status
 
 
@@ -57,16 +66,14 @@ def loopy(
     message in each iteration), ``log_evidence`` (log Z of a factor graph) by Bethe, ``tree`` (whether the
     answer is exact). If the messages oscillate, try ``damping=0.5``.
     """
-    if not 0.0 <= damping < 1.0 or max_iter < 1 or not tol >= 0.0:
-        raise DataError(
-            f"damping={damping}, max_iter={max_iter}, tol={tol}: damping must be in [0, 1), max_iter at "
-            "least 1 and tol not negative"
-        )
+    max_iter = whole("max_iter", max_iter, 1)
+    if not 0.0 <= damping < 1.0 or not tol >= 0.0:
+        raise DataError(f"damping={damping}, tol={tol}: damping must be in [0, 1), and tol not negative")
     question = Question(model, targets, evidence, likelihoods)
     tables, free = reduced_factors(model, question.targets, question.evidence, question.likelihoods)
     if any(not table.variables and not table.values > 0 for table in tables):
         raise InfeasibleError("the evidence is impossible: it contradicts itself; change it")
-    tables = merged(tables)
+    tables, log_scale = merged(tables)
     graph = _Graph.of(model, tables, free)
     status, residuals = _settle(model, graph, damping, max_iter, tol)
     tree = graph.is_forest()
@@ -84,32 +91,14 @@ def loopy(
         "n_iter": status.n_iter,
         "residuals": residuals,
         "tree": tree,
-        "log_evidence": graph.log_partition(),
+        "log_evidence": graph.log_partition() + log_scale,
     }
     errors = np.full(question.n_cells, 0.0 if exact else np.nan)
     return question.answer(values, errors, "loopy", report, diagnostics)
 
 
-def merged(tables: Sequence[Table]) -> list[Table]:
-    """The same product of factors, none of which has its (two or more) variables within those of another."""
-    kept: list[Table] = []
-    holds: dict[int, set[int]] = {}  # the kept factors of each variable
-    for table in sorted(tables, key=lambda table: -len(table.variables)):
-        within: set[int] = set()
-        if len(table.variables) > 1:
-            within = set.intersection(*(holds.get(v, set()) for v in table.variables))
-        if within:
-            larger = min(within)
-            kept[larger] = product(kept[larger], table)
-        else:
-            for v in table.variables:
-                holds.setdefault(v, set()).add(len(kept))
-            kept.append(table)
-    return kept
-
-
 class _Graph(NamedTuple):
-    """Factors, the order of the variables, and the messages: one array of each direction."""
+    """Factors, the order of the variables, and the messages: one array of each direction; all logarithms."""
 
     factors: FlatFactors
     order: IntArray
@@ -127,9 +116,9 @@ class _Graph(NamedTuple):
             order = [v for v in model.order if v in unobserved]
         sizes = factors.cardinalities[factors.scope]
         start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        uniform = np.repeat(1.0 / sizes, sizes)
+        uniform = np.repeat(-np.log(sizes), sizes)
         cell = np.concatenate([[0], np.cumsum(factors.cardinalities)]).astype(np.int64)
-        return cls(factors, np.array(order, dtype=np.int64), start, uniform, uniform.copy(), cell)
+        return cls(factors, np.array(order, dtype=np.int64), start, uniform, np.zeros_like(uniform), cell)
 
     def is_forest(self) -> bool:
         """Variables and factors, joined where a factor has a variable, make no cycle."""
@@ -156,10 +145,10 @@ def _settle(
     residuals: list[float] = []
     order = graph.order
     digits = np.empty(np.diff(graph.factors.scope_start).max(initial=1), dtype=np.int64)
-    fresh = np.empty(graph.factors.cardinalities.max(initial=1))
+    fresh, top = np.empty((2, graph.factors.cardinalities.max(initial=1)))
     while len(residuals) < max_iter:
         change = sweep(
-            graph.factors, order, graph.start, graph.to_variable, graph.to_factor, damping, digits, fresh
+            graph.factors, order, graph.start, graph.to_variable, graph.to_factor, damping, digits, fresh, top
         )
         if change < 0:
             raise InfeasibleError(
@@ -203,7 +192,7 @@ def _joint_belief(
         if set(targets) <= set(table.variables):
             belief = np.empty(table.values.size)
             factor_belief(graph.factors, f, graph.start, graph.to_factor, belief)
-            joint = Table(table.variables, belief.reshape(table.values.shape))
+            joint = Table(table.variables, np.exp(belief).reshape(table.values.shape))
             return ordered(marginalise(joint, set(table.variables) - set(targets)), targets).values
     names = ", ".join(repr(question.variables.names[v]) for v in targets)
     raise UnsupportedError(

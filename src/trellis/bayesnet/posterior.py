@@ -13,6 +13,7 @@ from trellis.bayesnet.variables import Variables
 
 FloatArray = NDArray[np.float64]
 SHOWN = 64  # cells of a distribution that are printed
+NAMED = 12  # observed variables that are named
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +90,8 @@ class MostProbable(Mapping[str, str]):
 
 
 def described(variables: Variables, evidence: Mapping[int, int], soft: Sequence[int] = ()) -> str:
-    """Evidence as text: ``A=yes, B=no``, with ``C~`` for soft evidence on C."""
+    """Evidence as text: ``A=yes, B=no``, with ``C~`` for soft evidence on C; the first of much evidence."""
     parts = [f"{variables.names[v]}={variables.states[v][code]}" for v, code in evidence.items()]
-    return ", ".join([*parts, *(f"{variables.names[v]}~" for v in soft)])
+    parts += [f"{variables.names[v]}~" for v in soft]
+    more = [f"{len(parts) - NAMED} more"] if len(parts) > NAMED else []
+    return ", ".join(parts[:NAMED] + more)

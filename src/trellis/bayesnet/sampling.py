@@ -28,14 +28,14 @@ from trellis.bayesnet.approximate import (
     Targets,
     unseen_cells,
 )
+from trellis.bayesnet.arguments import RandomState, generator, whole
 from trellis.bayesnet.flat_factors import Families, FloatArray, Model, families
 from trellis.bayesnet.network import BayesianNetwork
 from trellis.bayesnet.sampling_kernels import BLOCK, cumulate, draw_rows, estimate
 from trellis.bayesnet.variables import IntArray
-from trellis.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.errors import InfeasibleError, UnsupportedError
 from trellis.inference.shards import over_shards
 
-RandomState = int | np.random.Generator | None
 PARTS = 64  # sums are kept by part, and parts do not depend on threads: neither does their total
 FEW = 100  # effective samples below which an answer deserves a warning
 
@@ -56,6 +56,7 @@ def rejection(
     ``likelihoods`` is soft evidence. Diagnostics: ``n_samples``, ``n_accepted``, ``rejected`` (a share),
     ``log_evidence`` and its standard error.
     """
+    n_samples = whole("n_samples", n_samples, 1)
     sums = _run(network, targets, evidence, likelihoods, True, n_samples, random_state, n_jobs)
     accepted = int(sums.kept)
     if accepted == 0:
@@ -65,6 +66,9 @@ def rejection(
         )
     share = accepted / n_samples
     report = f"{accepted:,} of {n_samples:,} samples agreed with the evidence; {1 - share:.2%} were rejected"
+    if accepted < FEW:
+        report += "; few are left: take more samples, method='likelihood_weighting' or an exact method"
+        warnings.warn(f"rejection: {report}", ApproximationWarning, stacklevel=2)
     diagnostics = {
         "n_samples": n_samples,
         "n_accepted": accepted,
@@ -90,6 +94,7 @@ def likelihood_weighting(
     Arguments as for :func:`rejection`. Diagnostics: ``n_samples``, ``effective_sample_size``,
     ``log_evidence`` and its standard error.
     """
+    n_samples = whole("n_samples", n_samples, 1)
     sums = _run(network, targets, evidence, likelihoods, False, n_samples, random_state, n_jobs)
     if sums.kept == 0:
         raise InfeasibleError(
@@ -112,8 +117,7 @@ def sample_codes(
     network: BayesianNetwork, n: int, random_state: RandomState = None, n_jobs: int = 1
 ) -> NDArray[np.int32]:
     """``n`` independent rows from the joint distribution, as numbers of states (rows, variables)."""
-    if n < 0:
-        raise DataError(f"n is {n}; give the number of rows to draw")
+    n = whole("n", n, 0)
     everything = families(network)
     rows = np.empty((n, len(network.names)), dtype=np.int32)
     cumulative, key = cumulative_tables(everything), random_key(random_state)
@@ -128,7 +132,7 @@ def sample_codes(
 
 def random_key(random_state: RandomState) -> np.uint64:
     """Where the sequence of uniform numbers of a run starts."""
-    return np.random.default_rng(random_state).integers(2**63, dtype=np.uint64)
+    return generator(random_state).integers(2**63, dtype=np.uint64)
 
 
 def cumulative_tables(everything: Families) -> FloatArray:
@@ -170,8 +174,6 @@ def _run(
             "the factors of a factor graph have no order to sample in; use method='gibbs', 'loopy' or an "
             "exact one"
         )
-    if n_samples < 1:
-        raise DataError(f"n_samples is {n_samples}; draw at least one")
     question = Question(network, targets, evidence, likelihoods)
     relevant = families(network, question.targets, question.evidence, question.likelihoods)
     cumulative, key = cumulative_tables(relevant), random_key(random_state)
@@ -203,12 +205,17 @@ def _answer(sums: _Sums, method: str, report: str, diagnostics: Mapping[str, Any
 
 
 def _log_evidence(sums: _Sums, n_samples: int) -> dict[str, float]:
-    """log of the mean weight, and its standard error by the delta method: the spread of w over its mean."""
+    """log of the mean weight, and its standard error by the delta method: the spread of w over its mean.
+
+    One sample tells nothing of the spread: NaN.
+    """
     mean = sums.weight / n_samples
     spread = max(sums.weight_squared / n_samples - mean**2, 0.0)
     return {
         "log_evidence": float(np.log(mean)) + sums.top,
-        "log_evidence_standard_error": float(np.sqrt(spread / n_samples) / mean),
+        "log_evidence_standard_error": float(np.sqrt(spread / (n_samples - 1)) / mean)
+        if n_samples > 1
+        else np.nan,
     }
 
 

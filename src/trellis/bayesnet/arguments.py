@@ -1,0 +1,30 @@
+"""Options that all samplers and learners take: whole numbers and seeds, checked in one place."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from trellis.errors import DataError
+
+RandomState = int | np.random.Generator | None
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    """``value`` as a whole number of at least ``least``; 1e6 is one, too."""
+    if not isinstance(value, Real) or not float(value).is_integer() or float(value) < least:
+        raise DataError(f"{name} is {value!r}; give a whole number of at least {least}")
+    return int(float(value))
+
+
+def generator(random_state: RandomState) -> np.random.Generator:
+    """The generator itself, or a new one for a seed (None: another one each time)."""
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"random_state is {random_state!r}; give a seed (a whole number, 0 or more), a numpy Generator "
+            "or None"
+        ) from None
