@@ -12,6 +12,7 @@ from trellis.errors import DataError
 from trellis.speech.alignment import Alignment
 from trellis.speech.batch import Job, Outcome, Work, align_jobs, plan_jobs
 from trellis.speech.transcripts import Transcript, find_transcript, given_transcript
+from trellis.storage import atomic_writer
 
 DICTIONARY = open_even()[1]
 WORK = Work(open_even, write_json)
@@ -123,6 +124,22 @@ def test_a_bad_recording_does_not_stop_the_rest(tmp_path: Path, n_jobs: int) -> 
     assert {o.audio.stem: o.flags for o in outcomes if o.flags} == {"good0": ("phone 1 is odd",)}
     assert sum(o.seconds for o in outcomes) == pytest.approx(6 * 0.3)
     assert Alignment.read(tmp_path / "out" / "good1.json").labels == ("h", "ow")
+
+
+def _die_while_writing(job: Job, alignment: Alignment) -> None:
+    job.target.parent.mkdir(exist_ok=True)
+    with atomic_writer(job.target.with_suffix(".json")) as file:
+        file.write(b"{")
+        file.flush()
+        os._exit(1)
+
+
+def test_a_process_that_dies_leaves_nothing_half_written(tmp_path: Path) -> None:
+    _recording(tmp_path / "in", "a"), _recording(tmp_path / "in", "b")
+    jobs = plan_jobs([tmp_path / "in"], tmp_path / "out").jobs
+    outcomes = list(align_jobs(Work(open_even, _die_while_writing), jobs, n_jobs=2))
+    assert sorted(_problems(outcomes)) == ["a", "b"]
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_words_are_aligned_by_the_dictionary(tmp_path: Path) -> None:

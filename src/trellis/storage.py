@@ -12,6 +12,7 @@ one step. Whatever stops the program, the path holds either the whole old file o
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
 import stat
@@ -124,6 +125,14 @@ def atomic_writer(path: PathLike) -> Iterator[IO[bytes]]:
             ) from error
         raise
     _sync_folder(folder)
+
+
+def remove_partial(stem: PathLike) -> None:
+    """Delete what processes that were killed left of files called ``stem`` with any suffix."""
+    folder, name = os.path.split(os.path.realpath(stem))
+    for left in glob.glob(f".{glob.escape(name)}.*.partial", root_dir=folder):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(folder, left))
 
 
 def _content(shown: str) -> bytes:

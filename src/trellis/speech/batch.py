@@ -38,7 +38,7 @@ from trellis.speech.alignment import Alignment
 from trellis.speech.audio import AUDIO_SUFFIXES
 from trellis.speech.corpus_files import find_files
 from trellis.speech.transcripts import Transcript, find_transcript
-from trellis.storage import PathLike
+from trellis.storage import PathLike, remove_partial
 
 if TYPE_CHECKING:
     from trellis.speech.aligner import Aligner
@@ -160,8 +160,10 @@ def align_jobs(work: Work, jobs: Sequence[Job], n_jobs: int = 1) -> Iterator[Out
             return
         for job in suspects:
             deadly: list[Job] = []
+            remove_partial(job.target)  # processes that outlived the dead one were ended while writing
             yield from _run(work, iter([job]), 1, deadly, alone=True)
             if deadly:
+                remove_partial(job.target)
                 yield Outcome(job.audio, _DIED)
 
 
