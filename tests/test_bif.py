@@ -57,6 +57,31 @@ def test_a_file_with_everything(tmp_path: Path) -> None:
     assert net.table_of("Sprinkler").tolist() == [[0.1, 0.9], [0.6, 0.4]]
 
 
+def test_properties_hold_anything(tmp_path: Path) -> None:
+    plain = read(WET, tmp_path)
+    text = WET.replace("property author = somebody;", 'property url = http://a.b/c; property p = {x} 5" }};')
+    text = text.replace("position = (1, 2);", "site = https://a.b;  // and a comment; with a semicolon")
+    text = text.replace("table 0.25", "property seen = {yes}; // once }\n table 0.25")
+    assert "https" in text
+    assert "{yes}" in text
+    assert read(text, tmp_path) == plain
+    named = (
+        "variable property { type discrete [ 2 ] { property, b }; } probability ( property ) { table 1 0; }"
+    )
+    assert read(named, tmp_path).states == (("property", "b"),)
+    row = "(property) 0.5 0.5; (b) 1 0; } // end"
+    child = f"variable c {{ type discrete [ 2 ] {{ x, y }}; }} probability ( c | property ) {{ {row}\n"
+    assert read(named + child, tmp_path).table_of("c").tolist() == [[0.5, 0.5], [1, 0]]
+
+
+def test_too_many_parents(tmp_path: Path) -> None:
+    names = [f"v{i}" for i in range(70)]
+    text = "".join(f"variable {v} {{ type discrete [ 1 ] {{ a }}; }}\n" for v in names)
+    text += "".join(f"probability ( {v} ) {{ table 1; }}\n" for v in names[1:])
+    with pytest.raises(DataError, match=r"net\.bif:140: 'v0' has 69 parents; the limit is 63"):
+        read(f"{text}probability ( v0 | {', '.join(names[1:])} ) {{ default 1; }}", tmp_path)
+
+
 def test_gzip_windows_lines_and_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "net.bif.gz"
     path.write_bytes(gzip.compress(b"\xef\xbb\xbf" + WET.replace("\n", "\r\n").encode()))
@@ -111,6 +136,7 @@ def test_names_that_bif_cannot_hold(tmp_path: Path) -> None:
         ("{ yes, no };", "{ yes, no }", 5, "expected ';', found 'property'"),
         ("0.25 7.5e-1", "0.25 0.85", 11, "the row of 'Rain' sums to 1.1"),
         ("0.25 7.5e-1", "1.25 -0.25", 11, "the row of 'Rain' holds -0.25"),
+        ("0.25 7.5e-1", "1e999 -1e999", 11, "the row of 'Rain' holds -inf"),
         ("0.25 7.5e-1", "nan 1", 11, "the row of 'Rain' holds NaN"),
         ("0.25 7.5e-1", "0.25", 11, "expected 2 numbers and then ';', found ';'"),
         ("0.25 7.5e-1", "0.25 0.5 0.25", 11, "expected ';' after 2 numbers, found '0.25'"),

@@ -67,6 +67,18 @@ def test_a_network_does_not_change() -> None:
         net.cardinalities[0] = 3
 
 
+def test_other_tables_for_the_same_arrows() -> None:
+    net = sprinkler()
+    drier = net.with_tables({"Rain": {"yes": 0.1, "no": 0.9}})
+    assert drier.table_of("Rain").tolist() == [0.1, 0.9]
+    assert drier.table_of("Wet") is not net.table_of("Wet")
+    assert drier.with_tables(net.tables) == net
+    with pytest.raises(DataError, match="there are 3 variables, 3 lists of parents and 2 tables"):
+        net.with_tables(net.tables[:2])
+    with pytest.raises(DataError, match="there is no variable 'Snow'"):
+        net.with_tables({"Snow": [0.1, 0.9]})
+
+
 def test_rows_are_normalised_beyond_rounding_only() -> None:
     net = BayesianNetwork({"A": ["a", "b", "c"]}, tables={"A": [0.3333333, 0.3333333, 0.3333333]})
     assert net.tables[0].sum() == pytest.approx(1.0, abs=1e-15)
@@ -88,6 +100,18 @@ def test_rows_are_normalised_beyond_rounding_only() -> None:
         ({"A": "yes"}, {}, "uniform", "the states of 'A' are one string"),
         ({"": YES_NO}, {}, "uniform", "the name of a variable must be a string that is not empty"),
         ({"A": YES_NO}, {}, {}, "the variable 'A' has no table"),
+        ([("A", "B")], {}, "uniform", "states must be a dictionary from variables to their states"),
+        ({"A": 2}, {}, "uniform", "the states of 'A' are 2; give a list of names"),
+        ({"A": YES_NO}, [("A", "B")], "uniform", "parents must be a dictionary from variables to their"),
+        ({"A": YES_NO}, {"A": None}, "uniform", "the parents of 'A' are None; give a list of names"),
+        ({"A": YES_NO}, {}, [[0.5, 0.5]], "tables must be a dictionary or 'uniform', got list"),
+        ({f"v{i}": YES_NO for i in range(41)}, {"v40": [f"v{i}" for i in range(40)]}, "uniform",
+         "the table of 'v40' with its 40 parents would have 2,199,023,255,552 numbers on 41 axes"),
+        ({f"v{i}": ["a"] for i in range(71)}, {"v70": [f"v{i}" for i in range(70)]}, "uniform",
+         "the table of 'v70' with its 70 parents would have 1 numbers on 71 axes"),
+        ({"A": YES_NO}, {}, {"A": [np.inf, -np.inf]}, "the row of 'A' holds -inf"),
+        ({"A": YES_NO, "B": YES_NO}, {"B": ["A"]}, {"A": [1, 0], "B": {"yes": [np.nan] * 2, "no": [1, 0]}},
+         "the row of 'B' given A=yes holds NaN"),
         ({"A": YES_NO}, {}, {"A": [1, 0], "B": [1, 0]}, "there is no variable 'B'"),
         ({"A": YES_NO}, {}, {"A": [0.5, 0.4]}, "the row of 'A' sums to 0.9 instead of 1"),
         ({"A": YES_NO}, {}, {"A": [1.5, -0.5]}, "the row of 'A' holds -0.5"),
@@ -153,8 +177,27 @@ def test_networkx_graphs_of_others() -> None:
     graph.nodes["B"]["parents"] = ["C"]
     with pytest.raises(DataError, match="do not agree"):
         BayesianNetwork.from_networkx(graph)
+    with pytest.raises(DataError, match=r"expected a networkx\.DiGraph"):
+        BayesianNetwork.from_networkx([("A", "B")])
     bipartite = FactorGraph([2, 3], [([0, 1], np.ones((2, 3)))]).to_networkx()
     assert sorted(bipartite[("factor", 0)]) == ["x0", "x1"]
+
+
+@given(seeds)
+def test_factor_graphs_to_networkx_and_back(seed: int) -> None:
+    graph = random_graph(np.random.default_rng(seed), 4, 5)
+    assert FactorGraph.from_networkx(graph.to_networkx()) == graph
+
+
+def test_networkx_graphs_that_are_no_factor_graphs() -> None:
+    graph = FactorGraph([2, 2], [([0, 1], np.ones((2, 2)))]).to_networkx()
+    with pytest.raises(DataError, match="without directions"):
+        FactorGraph.from_networkx(graph.to_directed())
+    graph.remove_edge("x0", ("factor", 0))
+    with pytest.raises(DataError, match="and its neighbours do not agree"):
+        FactorGraph.from_networkx(graph)
+    with pytest.raises(DataError, match="the node 'A' has neither 'states'"):
+        FactorGraph.from_networkx(nx.Graph([("A", "B")]))
 
 
 def test_saving_and_loading(tmp_path: Path) -> None:
@@ -201,6 +244,13 @@ def test_a_factor_graph_takes_names_or_numbers() -> None:
         ([2], [], {"names": ["A", "B"]}, "1 cardinalities, 2 names"),
         ([2], [], {"states": [["a"]]}, "as many states as its cardinality"),
         ([2], [("B", [1, 1])], {}, "there is no variable 'B'"),
+        (["two"], [], {}, "variable 0 has cardinality 'two'"),
+        ([np.nan], [], {}, "variable 0 has cardinality nan"),
+        ([10**12], [], {}, "variable 0 has cardinality 1000000000000; give a whole number from 1 to"),
+        ([2], [[1, 2, 3]], {}, "factor 0 is not a pair of variables and values"),
+        ([2, 2], [([0.7], [1, 2])], {}, "factor 0 names the variable 0.7"),
+        ([2, 2], [([0, 1], [[1], [1, 2]])], {}, "the values of factor 0 are not an array of numbers"),
+        ([1] * 70, [(range(70), [1])], {}, "factor 0 has 70 variables; the limit is 64"),
     ],
 )
 def test_a_bad_factor_graph_is_refused(sizes, factors, options, message) -> None:
@@ -230,8 +280,20 @@ def test_conversion_refuses_the_impossible_and_the_large() -> None:
     with pytest.raises(InfeasibleError, match="every assignment has weight zero"):
         opposite.to_network()
     dense = FactorGraph([4] * 6, [((i, j), np.ones((4, 4))) for i in range(6) for j in range(i)])
-    with pytest.raises(UnsupportedError, match=r"table of 4,096 numbers, and the limit is 1,000"):
+    with pytest.raises(UnsupportedError, match=r"table of 4,096 numbers on 6 axes, and the limits are 1,000"):
         network_from_graph(dense, limit=1000)
+
+
+def test_conversion_neither_overflows_nor_underflows() -> None:
+    """By hand: the weights of a state are products that no floating-point number holds."""
+    tiny, huge = (
+        FactorGraph([2], [([0], [1e-200, 3e-200])] * 5),
+        FactorGraph([2], [([0], [1e200, 1e200])] * 5),
+    )
+    np.testing.assert_allclose(tiny.to_network().tables[0], np.array([1, 243]) / 244, rtol=1e-10)
+    np.testing.assert_allclose(huge.to_network().tables[0], [0.5, 0.5], rtol=1e-10)
+    opposed = FactorGraph([2], [([0], [1, 1e-200])] * 2 + [([0], [1e-200, 1])] * 2)
+    np.testing.assert_allclose(opposed.to_network().tables[0], [0.5, 0.5], rtol=1e-10)
 
 
 def test_errors_are_of_one_family() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 
 import numpy as np
@@ -85,3 +86,19 @@ def test_only_symbols_make_a_network() -> None:
     )
     with pytest.raises(UnsupportedError, match="emits by Gaussian"):
         from_hmm(hmm, 3)
+
+
+def test_builders_refuse_what_has_no_network() -> None:
+    wide = {f"v{i}": [0, 1] for i in range(40)}
+    for build, message in [
+        (lambda: markov_chain(["a", "b"], "x"), "length must be a whole number of at least 1, got 'x'"),
+        (lambda: markov_chain(["a", "b"], 50, 40), "the table of 'x41' with its 40 parents would have"),
+        (lambda: markov_chain([], 3), "the variable 'x1' has no states"),
+        (lambda: markov_chain(3, 3), "the states of 'x1' are 3"),
+        (lambda: markov_chain(["a", "b"], 3, transitions=[[1], [0, 1]]), "'x2' is not an array of numbers"),
+        (lambda: full_bayes(wide), "the table of 'v39' with its 39 parents would have"),
+        (lambda: full_bayes({"A": [0, 1], "B": [0, 1]}, [[1], [0, 1]]), "joint is not an array of numbers"),
+        (lambda: naive_bayes("c", [0, 1], ["d"]), "features must be a dictionary"),
+    ]:
+        with pytest.raises(DataError, match=re.escape(message)):
+            build()

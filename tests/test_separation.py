@@ -174,6 +174,8 @@ def test_overlapping_sets() -> None:
         net.d_separated([], "A")
     with pytest.raises(DataError, match="there is no variable 'X'"):
         net.d_separated("A", "B", ["X"])
+    with pytest.raises(DataError, match="expected the name of a variable or a list of names, got 0"):
+        net.d_separated(0, "B")  # type: ignore[arg-type]
     with pytest.raises(DataError, match="max_paths must be at least 1"):
         net.explain_separation("A", "B", max_paths=0)
 

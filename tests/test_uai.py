@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from small_networks import joint, random_graph, random_network, seeds
 from trellis import BayesianNetwork, FactorGraph
-from trellis.bayesnet import read_evidence, write_evidence
+from trellis.bayesnet import read_evidence, read_evidence_samples, write_evidence
 from trellis.bayesnet.libdai import read_fg
 from trellis.bayesnet.uai import read_uai_graph, read_uai_network
 from trellis.errors import DataError, UnsupportedError
@@ -140,6 +140,7 @@ def test_evidence(tmp_path: Path) -> None:
         ("1\n1 2 1", {"x2": "1"}),
         ("0", {}),
         ("1 0", {}),
+        ("3 0 1 1 1 2 0", {"x0": "1", "x1": "1", "x2": "0"}),
     ]:
         assert read_evidence(written(tmp_path, text, "net.evid"), graph) == expected
     for evidence in ({"x0": 1, "x2": "0"}, {"x1": 0}, {}):
@@ -152,9 +153,54 @@ def test_evidence(tmp_path: Path) -> None:
         ("2 0 1 0 0", "variable 0 is observed in two states"),
         ("1 0 1 5", "expected"),
         ("", "expected the number of observed variables"),
+        ("2 1 0 1 1 2 0", "this file has 2 samples of evidence; read them by read_evidence_samples"),
+        ("3 0 1 1 1", "found the end of the file"),
     ]:
         with pytest.raises(DataError, match=rf"net\.evid:1: .*{message}"):
             read_evidence(written(tmp_path, text, "net.evid"), graph)
+
+
+def test_samples_of_evidence(tmp_path: Path) -> None:
+    graph = FactorGraph.read(written(tmp_path, MARKOV))
+    for text, expected in [
+        ("2\n1 0 1\n1 2 0\n", [{"x0": "1"}, {"x2": "0"}]),
+        ("3\n2 0 1 1 1\n0\n1 2 2\n", [{"x0": "1", "x1": "1"}, {}, {"x2": "2"}]),
+        ("2 0 0", [{}, {}]),
+        ("2 0 1 2 0", [{"x0": "1", "x2": "0"}]),
+        ("0", [{}]),
+    ]:
+        assert read_evidence_samples(written(tmp_path, text, "net.evid"), graph) == expected
+    with pytest.raises(DataError, match=r"net\.evid:3: expected the number of a state below 2, found 2"):
+        read_evidence_samples(written(tmp_path, "2\n1 0 1\n1 1 2\n", "net.evid"), graph)
+
+
+def test_a_short_file_cannot_ask_for_much_memory(tmp_path: Path) -> None:
+    for text, name, message in [
+        ("MARKOV 1 9999999 0", "a.uai", "a.uai:1: expected the number of states of variable 0 below"),
+        ("MARKOV 70 " + "1 " * 70 + "1 70 " + " ".join(map(str, range(70))) + " 1 1", "b.uai",
+         "b.uai:1: factor 0 has 70 variables; the limit is 64"),
+        ("3 " + "".join(f"1 {i} 900000 0 " for i in range(3)), "c.fg",
+         "c.fg:1: expected the number of states of a variable below"),
+        ("9 " + "".join(f"2 {2 * i} {2 * i + 1} 9000 9000 0 " for i in range(9)), "d.fg",
+         "d.fg:1: this factor has 81,000,000 values; the limit for all factors is"),
+    ]:  # fmt: skip
+        with pytest.raises(DataError, match=re.escape(message)):
+            FactorGraph.read(written(tmp_path, text, name))
+
+
+def test_gzipped_files_are_written_too(tmp_path: Path) -> None:
+    net = random_network(np.random.default_rng(1), 4)
+    for name in ("net.bif.gz", "net.uai.gz"):
+        net.write(tmp_path / name)
+        assert (tmp_path / name).read_bytes()[:2] == b"\x1f\x8b"
+        assert BayesianNetwork.read(tmp_path / name).tables[3].tolist() == net.tables[3].tolist()
+    graph = net.to_factor_graph()
+    graph.write(tmp_path / "graph.uai.gz")
+    assert [f.variables for f in FactorGraph.read(tmp_path / "graph.uai.gz").factors()] == [
+        f.variables for f in graph.factors()
+    ]
+    write_evidence(tmp_path / "net.evid.gz", net, {"v0": "s0"})
+    assert read_evidence(tmp_path / "net.evid.gz", net) == {"v0": "s0"}
 
 
 FG = """# two factors
@@ -190,7 +236,8 @@ def test_libdai_has_the_first_variable_fastest(tmp_path: Path) -> None:
         ("4 1\n", "4 4\n", 4, "names a variable twice"),
         ("5 6\n", "6 6\n", 13, "expected the place of a value below 6"),
         ("9\n2\n", "4\n2\n", 15, "variable 4 has 2 states here and 3 before"),
-        ("3 2\n", "99999999 99999999\n", 4, "values"),
+        ("3 2\n", "99999999 99999999\n", 6, "states of a variable below"),
+        ("3 2\n", "999999 999\n", 4, "this factor has 998,999,001 values; the limit"),
     ]:
         with pytest.raises(DataError, match=rf"graph\.fg:{line}: .*{message}"):
             FactorGraph.read(written(tmp_path, FG.replace(old, new, 1), "graph.fg"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trellis.bayesnet.builders import Network, from_hmm, full_bayes, markov_chain, naive_bayes
 from trellis.bayesnet.factor_graph import FactorGraph
 from trellis.bayesnet.network import BayesianNetwork
-from trellis.bayesnet.uai import read_evidence, write_evidence
+from trellis.bayesnet.uai import read_evidence, read_evidence_samples, write_evidence
 
 __all__ = [
     "BayesianNetwork",
@@ -16,5 +16,6 @@ __all__ = [
     "markov_chain",
     "naive_bayes",
     "read_evidence",
+    "read_evidence_samples",
     "write_evidence",
 ]

@@ -24,15 +24,18 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from trellis.bayesnet.network import BayesianNetwork
-from trellis.bayesnet.tables import FILE_TOLERANCE, FloatArray, NetworkError, configuration
-from trellis.bayesnet.tokens import Tokens
+from trellis.bayesnet.tables import FILE_TOLERANCE, MOST_AXES, FloatArray, NetworkError, configuration
+from trellis.bayesnet.tokens import Tokens, write_text
 from trellis.bayesnet.variables import Variables, suggestion
 from trellis.data.streams import Source, read_utf8, source_name
 from trellis.errors import DataError
-from trellis.storage import PathLike, atomic_writer
+from trellis.storage import PathLike
 
 _TOKENS = re.compile(r'[{}()\[\];|]|"[^"\n]*"|"|[^\s,{}()\[\];|"]+')
-_COMMENTS = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+# A property on one line is matched whole, as a string is: its text may hold //, as addresses do.
+_COMMENTS = re.compile(
+    r'"[^"\n]*"|\bproperty[ \t](?:"[^"\n]*"|[^;\n])*+;|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL
+)
 _PUNCTUATION = frozenset('{}()[];|"')
 _PLAIN = re.compile(r'(?!//|/\*)[^\s,{}()\[\];|"]+')
 _DEFAULT_LIMIT = 2**27  # numbers in a table that a default row fills: 1 GiB
@@ -70,8 +73,7 @@ def write_bif(network: BayesianNetwork, path: PathLike, *, name: str = "unknown"
         keys = (", ".join(states[p][code] for p, code in zip(parents, at, strict=True)) for at in places)
         lines = "".join(f"  ({key}) {row};\n" for key, row in zip(keys, numbers, strict=True))
         parts.append(f"probability ( {names[i]} | {above} ) {{\n{lines}}}\n")
-    with atomic_writer(path) as file:
-        file.write("".join(parts).encode())
+    write_text(path, "".join(parts))
 
 
 @dataclass
@@ -133,10 +135,7 @@ class _Reader:
             elif keyword in ("probability", "network"):
                 if keyword == "probability":
                     probabilities.append(i)
-                try:
-                    i = words.index("}", i) + 1
-                except ValueError:
-                    raise self.tokens.error(i, f"this {keyword} block has no closing brace") from None
+                i = self._after_block(i)
             else:
                 raise self.tokens.error(
                     i, f"expected 'network', 'variable' or 'probability', found {self.tokens.found(i)}"
@@ -144,6 +143,20 @@ class _Reader:
         if not declared:
             raise self.tokens.error(0, "this file defines no variables; is it a BIF file?")
         return declared, probabilities
+
+    def _after_block(self, start: int) -> int:
+        """The word after the block that begins at ``start``; its properties may hold braces."""
+        words, i = self.words, start
+        while True:
+            try:
+                end = words.index("}", i)
+            except ValueError:
+                raise self.tokens.error(start, f"this {words[start]} block has no closing brace") from None
+            try:
+                i = words.index("property", i, end)
+            except ValueError:
+                return end + 1
+            i = self._after_semicolon(i) if words[i - 1] in ("{", ";") else i + 1
 
     def _variable(self, name: str, i: int) -> tuple[list[str], int]:
         """The states in a variable's block, whose opening brace is word ``i``; the word after the block."""
@@ -196,6 +209,10 @@ class _Reader:
         if len({child, *parents}) != len(parents) + 1:
             raise self.tokens.error(
                 start, f"{variables.names[child]!r} or one of its parents is named twice here"
+            )
+        if len(parents) >= MOST_AXES:
+            raise self.tokens.error(
+                start, f"{variables.names[child]!r} has {len(parents)} parents; the limit is {MOST_AXES - 1}"
             )
         body = _Body(start, tuple(parents))
         shape = [len(variables.states[v]) for v in (*parents, child)]
@@ -331,9 +348,9 @@ def _is_number(word: str) -> bool:
 
 
 def _blank(match: re.Match[str], name: str, text: str) -> str:
-    """Line ends in place of a comment, so that lines keep their numbers; a string stays."""
+    """Line ends in place of a comment, so that lines keep their numbers; strings and properties stay."""
     found = match[0]
-    if found[0] == '"':
+    if found[0] != "/":
         return found
     if found.startswith("/*") and not (found.endswith("*/") and len(found) > 3):
         line = text.count("\n", 0, match.start()) + 1

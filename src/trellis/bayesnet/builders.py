@@ -10,6 +10,7 @@ Tables that are not given are uniform, as a start for learning.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trellis.bayesnet.network import BayesianNetwork
-from trellis.bayesnet.tables import TOLERANCE
-from trellis.bayesnet.variables import Variables, numbered_states
+from trellis.bayesnet.tables import TOLERANCE, table_shape
+from trellis.bayesnet.variables import Variables, is_whole, numbered_states
 from trellis.errors import DataError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -81,6 +82,11 @@ def naive_bayes(
     """The class ``target`` is the parent of every feature. ``tables`` are by feature: rows by class."""
     network = Network().variable(target, classes, prior)
     given = tables or {}
+    if not isinstance(features, Mapping):
+        raise DataError(
+            "features must be a dictionary from features to their states, as in {'offer': ['yes', 'no']}, "
+            f"got {type(features).__name__}"
+        )
     for name in given:
         if name not in features:
             raise DataError(f"there is a table for {name!r}, which is not one of the features")
@@ -93,7 +99,8 @@ def full_bayes(states: Mapping[str, Sequence[Any]], joint: ArrayLike | None = No
     """Every variable has all earlier ones as parents. ``joint``: the distribution, one axis per variable."""
     variables = Variables(list(states), list(states.values()))
     parents = [range(i) for i in range(len(variables))]
-    shape = tuple(variables.cardinalities.tolist())
+    last = len(variables) - 1
+    shape = table_shape(variables, last, parents[last]) if len(variables) else ()
     if joint is None:
         table = np.full(shape, 1.0 / np.prod(shape))
     else:
@@ -115,19 +122,19 @@ def markov_chain(
     ``transitions``: P(x_t | x_{t-order}, ..., x_{t-1}), one axis for each of these and the last for x_t.
     ``initial``: the joint distribution of the first ``order`` variables, one axis for each.
     """
-    k, size = _at_least("order", order, 0), len(states)
+    k = _at_least("order", order, 0)
     steps = _at_least("length", length, max(k, 1))
-    if transitions is None:
-        rows = np.full((size,) * (k + 1), 1.0 / size)
-    else:
-        rows = np.asarray(transitions, dtype=np.float64)
+    variables = Variables([f"{name}{t + 1}" for t in range(steps)], [states] * steps)
+    size = len(states)
+    parents = [range(max(0, t - k), t) for t in range(steps)]
+    widest = min(k, steps - 1)
+    shape = table_shape(variables, widest, parents[widest])
+    rows = np.full(shape, 1.0 / size) if transitions is None else transitions
     if initial is None:
         first = np.full((size,) * k, float(size) ** -k)
     else:
         first = _distribution("initial", initial, (size,) * k)
     starts = _chain_rule(first)
-    variables = Variables([f"{name}{t + 1}" for t in range(steps)], [states] * steps)
-    parents = [range(max(0, t - k), t) for t in range(steps)]
     return BayesianNetwork.assemble(variables, parents, [starts[t] if t < k else rows for t in range(steps)])
 
 
@@ -177,7 +184,10 @@ def _chain_rule(joint: FloatArray) -> list[FloatArray]:
 
 
 def _distribution(name: str, values: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
-    array = np.asarray(values, dtype=np.float64)
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{name} is not an array of numbers ({error})") from None
     if array.shape != shape:
         raise DataError(f"{name} has shape {array.shape} and needs {shape}")
     if not (array >= 0).all() or not abs(array.sum() - 1.0) <= TOLERANCE:
@@ -186,6 +196,6 @@ def _distribution(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Float
 
 
 def _at_least(name: str, value: int, least: int) -> int:
-    if int(value) != value or value < least:
-        raise DataError(f"{name} must be a whole number of at least {least}, got {value}")
+    if not is_whole(value, least, sys.maxsize):
+        raise DataError(f"{name} must be a whole number of at least {least}, got {value!r}")
     return int(value)

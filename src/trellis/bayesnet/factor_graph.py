@@ -9,13 +9,15 @@ Markov networks are factor graphs; so is a Bayesian network, with Z = 1. Factors
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.bayesnet.questions import Questions
-from trellis.bayesnet.variables import IntArray, Variables, numbered_states
+from trellis.bayesnet.tables import MOST_AXES
+from trellis.bayesnet.variables import IntArray, Variables, is_whole, numbered_states
 from trellis.errors import DataError
 from trellis.inference.factors import Table
 from trellis.storage import PathLike
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from trellis.bayesnet.network import BayesianNetwork
 
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+_MOST_STATES = 10_000_000  # of one variable: each has a name
 
 
 class FactorGraph(Questions):
@@ -94,6 +97,13 @@ class FactorGraph(Questions):
 
         return network_from_graph(self)
 
+    @classmethod
+    def from_networkx(cls, graph: Any) -> FactorGraph:
+        """A factor graph from a bipartite ``networkx.Graph``: see :mod:`trellis.bayesnet.networkx_form`."""
+        from trellis.bayesnet.networkx_form import graph_from_networkx
+
+        return graph_from_networkx(graph)
+
     def to_networkx(self) -> Any:
         """The bipartite ``networkx.Graph`` of variables and factors."""
         from trellis.bayesnet.networkx_form import graph_to_networkx
@@ -116,7 +126,7 @@ class FactorGraph(Questions):
         return read_graph(path, encoding=encoding)
 
     def write(self, path: PathLike) -> None:
-        """Write a ``.uai`` file of the kind MARKOV; the format has no names."""
+        """Write a ``.uai`` file (or ``.uai.gz``) of the kind MARKOV; the format has no names."""
         from trellis.bayesnet.formats import write_graph
 
         write_graph(self, path)
@@ -158,15 +168,22 @@ class FactorGraph(Questions):
 
 
 def _size(variable: int, size: Any) -> int:
-    if int(size) != size or size < 1:
-        raise DataError(f"variable {variable} has cardinality {size}; give a whole number of at least 1")
+    if not is_whole(size, 1, _MOST_STATES):
+        raise DataError(
+            f"variable {variable} has cardinality {size!r}; give a whole number from 1 to {_MOST_STATES:,}"
+        )
     return int(size)
 
 
 def _checked(variables: Variables, number: int, factor: Table | tuple[Any, Any]) -> Table:
     """The factor with its variables as numbers and its values as an array that cannot be written to."""
+    if not isinstance(factor, Sequence) or len(factor) != 2:
+        raise DataError(f"factor {number} is not a pair of variables and values; give (['A', 'B'], [[...]])")
     scope, values = factor
-    listed = [scope] if isinstance(scope, str | int) else list(scope)
+    listed = [scope] if isinstance(scope, str | Integral) else list(scope)
+    for v in listed:
+        if not isinstance(v, str | Integral):
+            raise DataError(f"factor {number} names the variable {v!r}; give a name or a whole number")
     indices = tuple(variables.index(v) if isinstance(v, str) else int(v) for v in listed)
     outside = [i for i in indices if not 0 <= i < len(variables)]
     if outside:
@@ -175,7 +192,12 @@ def _checked(variables: Variables, number: int, factor: Table | tuple[Any, Any])
         )
     if len(set(indices)) != len(indices):
         raise DataError(f"factor {number} has the same variable on two axes; name each once")
-    array = np.array(values, dtype=np.float64)
+    if len(indices) > MOST_AXES:
+        raise DataError(f"factor {number} has {len(indices)} variables; the limit is {MOST_AXES}")
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"the values of factor {number} are not an array of numbers ({error})") from None
     shape = tuple(len(variables.states[i]) for i in indices)
     if array.shape != shape:
         raise DataError(f"factor {number} has shape {array.shape} and needs {shape}, as its variables say")

@@ -47,8 +47,8 @@ def read_graph(path: PathLike, *, encoding: str) -> FactorGraph:
 
 
 def write_network(network: BayesianNetwork, path: PathLike) -> None:
-    """Write a ``.bif`` or ``.uai`` file."""
-    kind = _kind(path, writing=True)
+    """Write a ``.bif`` or ``.uai`` file, gzipped if its name ends with ``.gz``."""
+    kind = _kind(path)
     if kind == ".bif":
         from trellis.bayesnet.bif import write_bif
 
@@ -64,8 +64,8 @@ def write_network(network: BayesianNetwork, path: PathLike) -> None:
 
 
 def write_graph(graph: FactorGraph, path: PathLike) -> None:
-    """Write a ``.uai`` file."""
-    if _kind(path, writing=True) != ".uai":
+    """Write a ``.uai`` file, gzipped if its name ends with ``.gz``."""
+    if _kind(path) != ".uai":
         raise UnsupportedError(
             f"{os.fspath(path)}: factor graphs are written to .uai files; save() writes a Trellis file"
         )
@@ -74,8 +74,5 @@ def write_graph(graph: FactorGraph, path: PathLike) -> None:
     write_uai(graph, path)
 
 
-def _kind(path: PathLike, *, writing: bool = False) -> str:
-    name = os.fspath(path).lower()
-    if not writing:
-        name = name.removesuffix(".gz")
-    return os.path.splitext(name)[1]
+def _kind(path: PathLike) -> str:
+    return os.path.splitext(os.fspath(path).lower().removesuffix(".gz"))[1]

@@ -19,11 +19,14 @@ import re
 import numpy as np
 
 from trellis.bayesnet.factor_graph import FactorGraph
+from trellis.bayesnet.tables import MOST_AXES
 from trellis.bayesnet.word_reader import WordReader
 from trellis.data.streams import Source, read_utf8, source_name
 
 _COMMENT = re.compile(r"#[^\n]*")
-_MOST_VALUES = 2**27  # of one factor: it is stored whole, and a short file can ask for any size
+# Factors are stored whole and each state has a name, so that a short file could ask for any size.
+_MOST_VALUES = 2**27  # of all factors
+_MOST_UNUSED = 1_000_000  # states of all variables, beyond the number of words in the file
 
 
 def read_fg(source: Source, *, encoding: str = "utf-8") -> FactorGraph:
@@ -32,14 +35,23 @@ def read_fg(source: Source, *, encoding: str = "utf-8") -> FactorGraph:
     reader = WordReader(source_name(source), text)
     sizes: dict[int, int] = {}
     factors = []
+    room, states_left = _MOST_VALUES, _MOST_UNUSED + len(reader.words)
     for _ in range(reader.count("the number of factors")):
         start = reader.at
         width = reader.count("the number of variables of a factor")
         labels = [reader.count("the label of a variable") for _ in range(width)]
-        shape = [reader.count("the number of states of a variable") for _ in range(width)]
+        shape = [reader.count("the number of states of a variable", states_left) for _ in range(width)]
         total = math.prod(shape)
-        if len(set(labels)) != width or total > _MOST_VALUES:
-            raise reader.tokens.error(start, f"this factor names a variable twice, or has {total:,} values")
+        if len(set(labels)) != width or width > MOST_AXES:
+            raise reader.tokens.error(
+                start, f"this factor names a variable twice, or has more than {MOST_AXES} variables"
+            )
+        if total > room:
+            raise reader.tokens.error(
+                start, f"this factor has {total:,} values; the limit for all factors is {_MOST_VALUES:,}"
+            )
+        room -= total
+        states_left -= sum(size for label, size in zip(labels, shape, strict=True) if label not in sizes)
         for label, size in zip(labels, shape, strict=True):
             if sizes.setdefault(label, size) != size or size < 1:
                 raise reader.tokens.error(

@@ -66,11 +66,16 @@ class BayesianNetwork(Questions):
         *,
         tolerance: float = TOLERANCE,
     ) -> None:
+        if not isinstance(states, Mapping):
+            raise DataError(
+                "states must be a dictionary from variables to their states, as in {'Rain': ['yes', 'no']}, "
+                f"got {type(states).__name__}"
+            )
         variables = Variables(list(states), list(states.values()))
         indices = _parent_indices(variables, parents or {})
-        if isinstance(tables, str):
+        if not isinstance(tables, Mapping):
             if tables != "uniform":
-                raise DataError(f"tables must be a dictionary or 'uniform', got {tables!r}")
+                raise DataError(f"tables must be a dictionary or 'uniform', got {type(tables).__name__}")
             arrays: list[Any] = [uniform_table(variables, i, above) for i, above in enumerate(indices)]
         else:
             for name in tables:
@@ -102,6 +107,11 @@ class BayesianNetwork(Questions):
         tables: Sequence[Any],
         tolerance: float,
     ) -> None:
+        if not len(parents) == len(tables) == len(variables):
+            raise DataError(
+                f"there are {len(variables)} variables, {len(parents)} lists of parents and {len(tables)} "
+                "tables; give one of each for every variable"
+            )
         self.variables = variables
         self._parents: tuple[tuple[int, ...], ...] = tuple(tuple(int(p) for p in above) for above in parents)
         self.graph: DirectedGraph = directed_graph(self._parents)
@@ -173,8 +183,11 @@ class BayesianNetwork(Questions):
 
         return [Table((*self._parents[i], i), table) for i, table in enumerate(self.tables)]
 
-    def with_tables(self, tables: Sequence[Any]) -> Self:
-        """The same variables and arrows with other tables, in the order of the variables."""
+    def with_tables(self, tables: Sequence[Any] | Mapping[str, Any]) -> Self:
+        """The same arrows with other tables: all in order, or some by the names of their variables."""
+        if isinstance(tables, Mapping):
+            changed = {self.index(name): table for name, table in tables.items()}
+            tables = [changed.get(i, table) for i, table in enumerate(self.tables)]
         return self.assemble(self.variables, self._parents, tables)
 
     # -- files and other forms --------------------------------------------------------------------------
@@ -189,7 +202,7 @@ class BayesianNetwork(Questions):
         return read_network(path, tolerance=tolerance, encoding=encoding)
 
     def write(self, path: PathLike) -> None:
-        """Write a ``.bif`` or ``.uai`` file; the latter has no names."""
+        """Write a ``.bif`` or ``.uai`` file, or ``.gz`` of these; ``.uai`` has no names."""
         from trellis.bayesnet.formats import write_network
 
         write_network(self, path)
@@ -330,9 +343,16 @@ class BayesianNetwork(Questions):
 
 
 def _parent_indices(variables: Variables, parents: Mapping[str, Sequence[str]]) -> list[tuple[int, ...]]:
+    if not isinstance(parents, Mapping):
+        raise DataError(
+            "parents must be a dictionary from variables to their parents, as in {'Wet': ['Rain']}, "
+            f"got {type(parents).__name__}"
+        )
     indices: list[tuple[int, ...]] = [()] * len(variables)
     for name, above in parents.items():
         child = variables.index(name)
+        if not isinstance(above, str | Iterable):
+            raise NetworkError(f"the parents of {name!r} are {above!r}; give a list of names", child)
         listed = [above] if isinstance(above, str) else list(above)
         indices[child] = tuple(variables.index(parent) for parent in listed)
         if len(set(indices[child])) != len(listed):

@@ -1,4 +1,4 @@
-"""Networks and factor graphs as networkx graphs, and networks back from them (extra ``graph``).
+"""Networks and factor graphs as networkx graphs, and back from them (extra ``graph``).
 
 A network becomes a ``DiGraph`` whose nodes have the attributes ``states``, ``parents`` (in the order of the
 axes of the table) and ``table``. A factor graph becomes a bipartite ``Graph`` of variables and of factors
@@ -34,7 +34,8 @@ def network_from_networkx(graph: Any) -> BayesianNetwork:
     Nodes without ``states`` have the states "no" and "yes". ``parents`` only orders the axes of the table, as
     the order in which arrows were added does where it is missing.
     """
-    if not graph.is_directed() or graph.is_multigraph():
+    networkx = _networkx()
+    if not isinstance(graph, networkx.DiGraph) or graph.is_multigraph():
         raise DataError("expected a networkx.DiGraph: arrows with a direction, at most one between two nodes")
     states, parents, tables = {}, {}, {}
     for node, attributes in graph.nodes(data=True):
@@ -61,6 +62,28 @@ def graph_to_networkx(graph: FactorGraph) -> Any:
         result.add_node(("factor", number), bipartite=1, variables=scope, values=factor.values)
         result.add_edges_from((("factor", number), name) for name in scope)
     return result
+
+
+def graph_from_networkx(graph: Any) -> FactorGraph:
+    """A factor graph from what :func:`graph_to_networkx` makes: every node has ``states``, or ``variables``
+    (the axes of its factor, which are its neighbours) and ``values``."""
+    if not isinstance(graph, _networkx().Graph) or graph.is_directed():
+        raise DataError("expected a networkx.Graph of variables and factors, without directions")
+    states, factors = {}, []
+    for node, attributes in graph.nodes(data=True):
+        if "states" in attributes:
+            states[str(node)] = tuple(attributes["states"])
+        elif not {"variables", "values"} <= attributes.keys():
+            raise DataError(
+                f"the node {node!r} has neither 'states', as variables have, nor 'variables' and 'values'"
+            )
+        else:
+            scope = [str(v) for v in attributes["variables"]]
+            if sorted(scope) != sorted(str(v) for v in graph[node]):
+                raise DataError(f"the attribute 'variables' of {node!r} and its neighbours do not agree")
+            factors.append((scope, attributes["values"]))
+    sizes = [len(values) for values in states.values()]
+    return FactorGraph(sizes, factors, list(states), list(states.values()))
 
 
 def _networkx() -> Any:

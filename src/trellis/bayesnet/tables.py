@@ -11,6 +11,7 @@ more than rounding (1e-12) stays as it is, bit for bit, so that writing and read
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,6 +25,8 @@ FloatArray = NDArray[np.float64]
 ROUNDING = 1e-12
 TOLERANCE = 1e-6
 FILE_TOLERANCE = 1e-3 + 1e-9  # files round their numbers: three times 0.333 is a row of theirs
+MOST_NUMBERS = 2**28  # in one table: 2 GiB
+MOST_AXES = 64 if int(np.__version__.partition(".")[0]) >= 2 else 32  # of a NumPy array
 
 
 class NetworkError(DataError):
@@ -43,7 +46,7 @@ def checked_table(
 ) -> FloatArray:
     """The table of a variable as an array of its own that cannot be written to."""
     name = variables.names[variable]
-    shape = tuple(len(variables.states[i]) for i in (*parents, variable))
+    shape = table_shape(variables, variable, parents)
     if isinstance(values, Mapping):
         table = _from_mapping(variables, variable, parents, values, shape)
     else:
@@ -59,7 +62,8 @@ def checked_table(
             f"{_axes(variables, variable, parents)}",
             variable,
         )
-    sums = table.sum(axis=-1)
+    with np.errstate(invalid="ignore", over="ignore"):  # infinities are refused below
+        sums = table.sum(axis=-1)
     off = np.abs(sums - 1.0)
     # The first comparison is False for NaN too, and negative numbers make no sum of 1 right.
     if not (off <= tolerance).all() or (table < 0).any():
@@ -71,8 +75,22 @@ def checked_table(
 
 
 def uniform_table(variables: Variables, variable: int, parents: Sequence[int]) -> FloatArray:
-    size = len(variables.states[variable])
-    return np.full([len(variables.states[i]) for i in (*parents, variable)], 1.0 / size)
+    shape = table_shape(variables, variable, parents)
+    return np.full(shape, 1.0 / shape[-1])
+
+
+def table_shape(variables: Variables, variable: int, parents: Sequence[int]) -> tuple[int, ...]:
+    """The shape of the table of a variable; one too large is refused before memory is asked for."""
+    shape = tuple(len(variables.states[i]) for i in (*parents, variable))
+    numbers = math.prod(shape)
+    if len(shape) > MOST_AXES or numbers > MOST_NUMBERS:
+        raise NetworkError(
+            f"the table of {variables.names[variable]!r} with its {len(parents)} parents would have "
+            f"{numbers:,} numbers on {len(shape)} axes, and the limits are {MOST_NUMBERS:,} and {MOST_AXES}; "
+            "give it fewer parents",
+            variable,
+        )
+    return shape
 
 
 def configuration(variables: Variables, parents: Sequence[int], states: Sequence[int]) -> str:
@@ -91,7 +109,7 @@ def _from_mapping(
     if not parents:
         return _row(variables, variable, "", rows)
     name = variables.names[variable]
-    table = np.full(shape, np.nan)
+    table, there = np.zeros(shape), np.zeros(shape[:-1], dtype=np.bool_)
     for key, row in rows.items():
         states = key if isinstance(key, tuple) else (key,)
         if len(states) != len(parents):
@@ -102,12 +120,11 @@ def _from_mapping(
             )
         place = tuple(variables.code(i, state) for i, state in zip(parents, states, strict=True))
         where = f" given {configuration(variables, parents, place)}"
-        if not np.isnan(table[place]).all():
+        if there[place]:
             raise NetworkError(f"the table of {name!r} has two rows{where}; keep one", variable)
-        table[place] = _row(variables, variable, where, row)
-    missing = np.isnan(table).all(axis=-1)
-    if missing.any():
-        where = configuration(variables, parents, np.argwhere(missing)[0].tolist())
+        table[place], there[place] = _row(variables, variable, where, row), True
+    if not there.all():
+        where = configuration(variables, parents, np.argwhere(~there)[0].tolist())
         raise NetworkError(f"the table of {name!r} has no row given {where}; add it", variable)
     return table
 
@@ -145,7 +162,8 @@ def _axes(variables: Variables, variable: int, parents: Sequence[int]) -> str:
 def _bad_row(
     variables: Variables, variable: int, parents: Sequence[int], table: FloatArray, tolerance: float
 ) -> NetworkError:
-    sums = table.sum(axis=-1)
+    with np.errstate(invalid="ignore", over="ignore"):
+        sums = table.sum(axis=-1)
     negative = np.asarray(~(table >= 0).all(axis=-1))
     bad = np.asarray(negative | ~(np.abs(sums - 1.0) <= tolerance))
     number = int(np.argmax(bad))

@@ -1,4 +1,4 @@
-"""The words of a text file, and the line of each when something is wrong with it.
+"""The words of a text file, and the line of each when something is wrong with it; and writing such files.
 
 Cutting a text into a list of strings is one pass in C. Lines are counted only for an error message: the text
 is then cut once more, up to the word in question.
@@ -6,9 +6,12 @@ is then cut once more, up to the word in question.
 
 from __future__ import annotations
 
+import gzip
+import os
 import re
 
 from trellis.errors import DataError
+from trellis.storage import PathLike, atomic_writer
 
 WORDS = re.compile(r"\S+")
 
@@ -38,3 +41,12 @@ class Tokens:
         word = self.words[min(number, len(self.words) - 1)]
         shown = word if len(word) <= 40 else f"{word[:40]}..."
         return repr(shown) if word else "the end of the file"
+
+
+def write_text(path: PathLike, text: str) -> None:
+    """Write a file whole or not at all, gzipped (without a date) if its name ends with ``.gz``."""
+    content = text.encode()
+    if os.fspath(path).lower().endswith(".gz"):
+        content = gzip.compress(content, mtime=0)
+    with atomic_writer(path) as file:
+        file.write(content)

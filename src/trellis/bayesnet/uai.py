@@ -10,8 +10,9 @@
     6  1 2 3 4 5 6
 
 The format has no names: variables are read as ``x0``, ``x1``, ... with the states ``0``, ``1``, ...
-Evidence is ``2  0 1  2 0``: two observed variables, x0 in state 1 and x2 in state 0; an older form has the
-number of such samples, 1, in front. Gzipped files are recognised.
+Evidence is ``2  0 1  2 0``: two observed variables, x0 in state 1 and x2 in state 0. Another form has the
+number of samples in front, each of which is written like this; a file that can be read as one sample without
+that number is. Gzipped files are recognised.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from numpy.typing import NDArray
 
 from trellis.bayesnet.factor_graph import FactorGraph
 from trellis.bayesnet.network import BayesianNetwork
-from trellis.bayesnet.tables import FILE_TOLERANCE, NetworkError
-from trellis.bayesnet.tokens import Tokens
+from trellis.bayesnet.tables import FILE_TOLERANCE, MOST_AXES, NetworkError
+from trellis.bayesnet.tokens import Tokens, write_text
 from trellis.bayesnet.variables import Variables
 from trellis.bayesnet.word_reader import WordReader
 from trellis.data.streams import Source, read_utf8, source_name
-from trellis.storage import PathLike, atomic_writer
+from trellis.storage import PathLike
 
 Factor = tuple[tuple[int, ...], NDArray[np.float64]]
 
-_MOST_STATES = 10_000_000  # of all variables together: each has a name
+_MOST_UNUSED = 1_000_000  # states beyond those that the file spells out values for: each has a name
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,10 @@ def _read(source: Source, encoding: str) -> _Content:
     scopes: list[tuple[int, ...]] = []
     for number in range(reader.count("the number of factors")):
         width = reader.count("the number of variables of a factor")
+        if width > MOST_AXES:
+            raise reader.tokens.error(
+                reader.at - 1, f"factor {number} has {width} variables; the limit is {MOST_AXES}"
+            )
         scope = tuple(reader.count("the number of a variable", below=len(sizes)) for _ in range(width))
         if len(set(scope)) != width:
             raise reader.tokens.error(reader.at - 1, f"factor {number} names a variable twice; name it once")
@@ -118,7 +123,7 @@ def _read(source: Source, encoding: str) -> _Content:
 
 def _sizes(reader: WordReader) -> list[int]:
     sizes: list[int] = []
-    room = _MOST_STATES
+    room = _MOST_UNUSED + len(reader.words)
     for i in range(reader.count("the number of variables")):
         sizes.append(reader.count(f"the number of states of variable {i}", below=room))
         if sizes[i] == 0:
@@ -144,19 +149,46 @@ def read_evidence(
     source: Source, model: BayesianNetwork | FactorGraph, *, encoding: str = "utf-8"
 ) -> dict[str, str]:
     """The observed variables and their states in an ``.evid`` file, as ``query`` takes them."""
-    reader = WordReader(source_name(source), read_utf8(source, encoding).decode())
-    variables = model.variables
+    reader = _evidence_reader(source, encoding)
+    samples = _samples(reader, model.variables)
+    if len(samples) != 1:
+        raise reader.tokens.error(
+            0, f"this file has {len(samples)} samples of evidence; read them by read_evidence_samples"
+        )
+    return samples[0]
+
+
+def read_evidence_samples(
+    source: Source, model: BayesianNetwork | FactorGraph, *, encoding: str = "utf-8"
+) -> list[dict[str, str]]:
+    """Every sample of an ``.evid`` file, each as :func:`read_evidence` gives it."""
+    return _samples(_evidence_reader(source, encoding), model.variables)
+
+
+def _evidence_reader(source: Source, encoding: str) -> WordReader:
+    return WordReader(source_name(source), read_utf8(source, encoding).decode())
+
+
+def _samples(reader: WordReader, variables: Variables) -> list[dict[str, str]]:
     n_words = len(reader.words) - 1
-    observed = reader.count("the number of observed variables")
-    if observed == 1 and n_words != 3:  # one pair makes three words, so this is the number of samples
-        observed = reader.count("the number of observed variables")
+    first = reader.count("the number of observed variables")
+    # The states of k observed variables make 2 k + 1 words. If there are others, only a number of samples
+    # makes sense, unless so few words follow that the file has lost its end.
+    several = n_words != 2 * first + 1 and n_words > first
+    if not several:
+        reader.at = 0
+    samples = [_sample(reader, variables) for _ in range(first if several else 1)]
+    reader.end()
+    return samples
+
+
+def _sample(reader: WordReader, variables: Variables) -> dict[str, str]:
     evidence: dict[int, int] = {}
-    for _ in range(observed):
+    for _ in range(reader.count("the number of observed variables")):
         variable = reader.count("the number of a variable", below=len(variables))
         state = reader.count("the number of a state", below=len(variables.states[variable]))
         if evidence.setdefault(variable, state) != state:
             raise reader.tokens.error(reader.at - 1, f"variable {variable} is observed in two states")
-    reader.end()
     return variables.decode(evidence)
 
 
@@ -167,5 +199,4 @@ def write_evidence(path: PathLike, model: BayesianNetwork | FactorGraph, evidenc
 
 
 def _write(path: PathLike, lines: list[str]) -> None:
-    with atomic_writer(path) as file:
-        file.write(("\n".join(lines) + "\n").encode())
+    write_text(path, "\n".join(lines) + "\n")

@@ -64,6 +64,8 @@ class Variables:
 
     def indices(self, names: str | Iterable[str]) -> tuple[int, ...]:
         """The numbers of one variable or of several, each once, in the order given."""
+        if not isinstance(names, str | Iterable):
+            raise DataError(f"expected the name of a variable or a list of names, got {names!r}")
         listed = [names] if isinstance(names, str) else list(names)
         return tuple(dict.fromkeys(self.index(name) for name in listed))
 
@@ -106,6 +108,11 @@ def numbered_states(size: int) -> tuple[str, ...]:
     return tuple(str(code) for code in range(size))
 
 
+def is_whole(value: Any, least: int, most: float) -> bool:
+    """Whether a value is a whole number between two bounds; 3.0 is one, "3" is not."""
+    return isinstance(value, Real) and least <= float(value) <= most and float(value).is_integer()
+
+
 def state_name(state: Any) -> str:
     """How a state is written: whole numbers without a decimal point, everything else as Python prints it."""
     if isinstance(state, str):
@@ -137,6 +144,8 @@ def _name(name: Any) -> str:
 def _state_names(variable: str, states: Sequence[Any]) -> tuple[str, ...]:
     if isinstance(states, str):
         raise DataError(f"the states of {variable!r} are one string, {states!r}; give a list of names")
+    if not isinstance(states, Iterable):
+        raise DataError(f"the states of {variable!r} are {states!r}; give a list of names")
     names = tuple(state_name(state) for state in states)
     if not names:
         raise DataError(f"the variable {variable!r} has no states; give it at least one")
