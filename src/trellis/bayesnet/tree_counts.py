@@ -25,7 +25,7 @@ from trellis.bayesnet.tree_counts_log import log_counts
 from trellis.inference.elimination_order import elimination_order
 from trellis.inference.junction_tree import MEMORY_LIMIT, refuse_above
 from trellis.inference.junction_tree_compiled import Arrays, steepest
-from trellis.inference.junction_tree_kernels import SUM, from_roots, to_roots
+from trellis.inference.junction_tree_kernels import SUM
 from trellis.inference.junction_tree_plan import Plan
 from trellis.inference.shards import over_shards
 
@@ -123,15 +123,14 @@ class TreeCounts:
         values[: len(leaves)] = leaves
         for leaf, v in enumerate(self._observed, start=self._n_families):
             self._observe(values, leaf, self._codes[first:last, v])
-        log_scale, log_slope = np.zeros((arrays.n_tables, rows)), np.zeros((arrays.n_tables, rows))
-        to_roots(arrays.steps, arrays.axes, arrays.maps, 0, len(arrays.steps), SUM, rows, values, log_scale)
+        log_scale = np.zeros((arrays.n_tables, rows))
+        arrays.to_roots(SUM, rows, values, log_scale)
         total = log_scale.sum(axis=0)
         with np.errstate(divide="ignore"):
-            for table, at, slope in arrays.roots:
+            for table, at, _ in arrays.roots:
                 total += np.log(values[at : at + rows] if self._tree.has_rows(table) else values[at])
-                slopes[slope : slope + rows] = 1.0
         row_log[first:last] = total[:n]
-        from_roots(arrays.steps, arrays.axes, arrays.maps, rows, values, slopes, log_scale, log_slope)
+        log_slope = arrays.derivatives(rows, values, log_scale, slopes)
         steep = steepest(log_slope, log_scale)[:n] > SAFE_LOG_SLOPE
         unsafe[first:last] = steep | np.isneginf(row_log[first:last])
         share = np.zeros(rows)

@@ -118,7 +118,8 @@ class JunctionTree:
         self, evidence: Evidence | None = None, likelihoods: Likelihoods | None = None
     ) -> float:
         """log Z with the evidence; with the tables of a Bayesian network, log P(evidence)."""
-        return self.marginals(evidence, likelihoods).log_partition
+        case = self._case(evidence or {}, likelihoods or {})
+        return -np.inf if case is None else case.compiled.contract(case.leaves).log_partition
 
     def best_assignment(
         self, evidence: Evidence | None = None, likelihoods: Likelihoods | None = None
@@ -279,25 +280,46 @@ def eliminate(
     sizes = [int(size) for size in cardinalities]
     held = {v for table in factors for v in table.variables}
     factors = [*factors, *(Table((v,), np.ones(sizes[v])) for v in keep if v not in held)]
-    scopes = [table.variables for table in factors]
-    if isinstance(order, str):
-        found = elimination_order(sizes, scopes, order, keep=keep)
-    else:
-        found = given_order(sizes, scopes, order, keep)
+    shape = [sizes[v] for v in keep]
+    nothing = -np.inf, Table(tuple(keep), np.zeros(shape))
+    found = _order_but(sizes, factors, keep, order)
+    allowed: Allowed = [np.ones(size, dtype=np.bool_) for size in sizes]
+    if found.total > REPLAN_ABOVE * len(found.variables):
+        possible = Possibilities(sizes, factors).given({}, {})
+        if possible is None:
+            return nothing
+        allowed = possible
+        factors, sizes = [restrict(t, allowed) for t in factors], [int(s.sum()) for s in allowed]
+        if not isinstance(order, str):
+            held = {v for table in factors for v in table.variables}
+            order = [v for v in order if v in held]
+        found = _order_but(sizes, factors, keep, order)
     if found.total > IMPRACTICAL:
         refuse_above(_rough(found), 0.0)
-    compiled = CompiledPlan(Plan(sizes, scopes, found.variables), Scratch())
+    compiled = CompiledPlan(Plan(sizes, [t.variables for t in factors], found.variables), Scratch())
     forecast = compiled.plan.forecast
-    answer = 8.0 * math.prod(sizes[v] for v in keep)
-    refuse_above(forecast._replace(bytes=forecast.bytes + answer), memory_limit)
-    solution = compiled.solve(compiled.lay_out(factors))
-    total = np.full([sizes[v] for v in keep], 0.0 if solution.log_partition > -np.inf else -np.inf)
+    refuse_above(forecast._replace(bytes=forecast.bytes + 8.0 * math.prod(shape)), memory_limit)
+    solution = compiled.contract(compiled.lay_out(factors))
+    if solution.log_partition == -np.inf:
+        return nothing
+    total = np.zeros([sizes[v] for v in keep])
     for table in solution.kept:
         total = total + aligned(table, keep)
     top = float(total.max())
     if top == -np.inf:
-        return -np.inf, Table(tuple(keep), np.zeros(total.shape))
-    return solution.log_partition + top, Table(tuple(keep), np.exp(total - top))
+        return nothing
+    values = np.zeros(shape)
+    values[np.ix_(*(allowed[v] for v in keep))] = np.exp(total - top)
+    return solution.log_partition + top, Table(tuple(keep), values)
+
+
+def _order_but(
+    sizes: list[int], factors: Sequence[Table], keep: Sequence[int], order: Order
+) -> EliminationOrder:
+    scopes = [table.variables for table in factors]
+    if isinstance(order, str):
+        return elimination_order(sizes, scopes, order, keep=keep)
+    return given_order(sizes, scopes, order, keep)
 
 
 def refuse_above(forecast: Forecast, limit: float) -> None:

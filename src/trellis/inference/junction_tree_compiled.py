@@ -15,16 +15,19 @@ from trellis.inference.junction_tree_kernels import (
     SUM,
     from_roots,
     scatter_maps,
+    smallest_positive,
     table_marginals,
     to_roots,
 )
 from trellis.inference.junction_tree_log import log_best, log_marginals
 from trellis.inference.junction_tree_plan import NOTHING, Plan
+from trellis.inference.junction_tree_products import matrix_products
 from trellis.inference.junction_tree_records import INNER, SCATTER, step_records
 
 # With slopes below exp(575) = 1e250, products lost below 1e-308 are less than 1e-58 of the result.
 SAFE_LOG_SLOPE = 575.0
 SAFE_VALUE = 1e-250
+KEPT_BYTES = 2**28  # arrays above this size are not kept: fresh memory is little against what is done with it
 
 
 class Solution(NamedTuple):
@@ -64,8 +67,9 @@ class Scratch:
 
     def give(self, *arrays: FloatArray) -> None:
         """Take arrays back; two are kept, as one question needs two."""
+        small = [array for array in arrays if array.nbytes <= KEPT_BYTES]
         with self._lock:
-            self._spare = sorted([*self._spare, *arrays], key=len)[-2:]
+            self._spare = sorted([*self._spare, *small], key=len)[-2:]
 
 
 class Arrays:
@@ -77,6 +81,9 @@ class Arrays:
         self.maps = np.empty(int(scattered[:, INNER].sum()), dtype=np.uint64)
         scatter_maps(self.steps, map_axes, self.maps)
         self.n_values, self.n_slopes = int(plan.offsets[-1]), int(plan.slope_offsets[-1])
+        self._offsets = plan.offsets
+        self._inputs = np.array([(step.a, step.b) for step in plan.steps], dtype=np.int64).reshape(-1, 2)
+        self.products = matrix_products(plan)
         self.n_tables = len(plan.offsets) - 1
         self.roots = [(t, int(plan.offsets[t]), int(plan.slope_offsets[t])) for t in plan.roots]
         self._seeds = [(at, int(plan.slope_offsets[t + 1])) for t, _, at in self.roots]
@@ -93,23 +100,53 @@ class Arrays:
         self.n_states = first
 
     def to_roots(
-        self, mode: int, rows: int, values: FloatArray, log_scale: FloatArray, first: int = 0, last: int = -1
+        self, mode: int, rows: int, values: FloatArray, log_scale: FloatArray, first: int = 0
     ) -> None:
-        """Steps ``first`` to ``last`` (all by default) on the values of the leaves."""
-        end = len(self.steps) if last < 0 else last
-        to_roots(self.steps, self.axes, self.maps, first, end, mode, rows, values, log_scale)
+        """Steps from ``first`` on, given the values of the leaves."""
+        for product in self.products if mode == SUM else ():
+            self.run(mode, rows, values, log_scale, first, product.number)
+            product.to_roots(values, log_scale)
+            first = product.number + 1
+        self.run(mode, rows, values, log_scale, first, len(self.steps))
+
+    def run(
+        self, mode: int, rows: int, values: FloatArray, log_scale: FloatArray, first: int, last: int
+    ) -> None:
+        """Steps ``first`` to ``last - 1``, none of them as a matrix product."""
+        to_roots(self.steps, self.axes, self.maps, first, last, mode, rows, values, log_scale)
+
+    def derivatives(
+        self, rows: int, values: FloatArray, log_scale: FloatArray, slopes: FloatArray
+    ) -> FloatArray:
+        """Fills ``slopes``; the logs of their scales (tables, rows)."""
+        log_slope = np.zeros((self.n_tables, rows))
+        for start, end in self._seeds:
+            slopes[start:end] = 1.0
+        last = len(self.steps)
+        for product in reversed(self.products):
+            self._run_back(product.number + 1, last, rows, values, slopes, log_scale, log_slope)
+            product.from_roots(values, slopes, log_scale, log_slope)
+            last = product.number
+        self._run_back(0, last, rows, values, slopes, log_scale, log_slope)
+        return log_slope
+
+    def _run_back(self, first: int, last: int, rows: int, *arrays: FloatArray) -> None:
+        from_roots(self.steps, self.axes, self.maps, first, last, rows, *arrays)
 
     def from_roots(
         self, rows: int, values: FloatArray, log_scale: FloatArray, slopes: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Unnormalised marginals (states of all variables, rows) and the steepest log slope of each row."""
-        log_slope = np.zeros((self.n_tables, rows))
-        for start, end in self._seeds:
-            slopes[start:end] = 1.0
-        from_roots(self.steps, self.axes, self.maps, rows, values, slopes, log_scale, log_slope)
+        log_slope = self.derivatives(rows, values, log_scale, slopes)
         marginals = np.zeros((self.n_states, rows))
         table_marginals(self.places, rows, values, slopes, marginals)
         return marginals, steepest(log_slope, log_scale)
+
+    def cannot_underflow(self, values: FloatArray) -> bool:
+        """Whether every product of two entries above 0 was a number to full precision (without rows)."""
+        lows = np.ones(self.n_tables + 1)  # the last stands for NOTHING
+        smallest_positive(values, self._offsets, lows[:-1])
+        return bool((lows[self._inputs].prod(axis=1) >= SAFE_VALUE).all())
 
     def normalised(self, sums: FloatArray) -> dict[int, FloatArray]:
         """The marginals of each variable from their sums (all states, ...)."""
@@ -170,6 +207,20 @@ class CompiledPlan:
         values[1 : 1 + len(leaves.values)] = leaves.values
         return values
 
+    def contract(self, leaves: Leaves) -> Solution:
+        """As ``solve`` without marginals: the pass to the roots alone, wherever nothing can be lost in it."""
+        if leaves.log_scale == -np.inf:
+            return Solution(-np.inf, {}, [])
+        values = self._start(leaves)
+        log_scale = np.zeros((self.arrays.n_tables, 1))
+        self.arrays.to_roots(SUM, 1, values, log_scale)
+        safe = self.arrays.cannot_underflow(values)
+        roots = _logs(self._roots(values))
+        self._scratch.give(values)
+        if not safe:
+            return self.solve(leaves)._replace(marginals={})
+        return _solution(leaves.log_scale + float(log_scale.sum()), {}, roots)
+
     def solve(self, leaves: Leaves) -> Solution:
         """Z, all marginals, and the logs of the tables at the roots over variables that are kept."""
         if leaves.log_scale == -np.inf:
@@ -181,18 +232,14 @@ class CompiledPlan:
         sums, log_slope = arrays.from_roots(1, values, log_scale, slopes)
         roots = self._roots(values)
         if log_slope[0] <= SAFE_LOG_SLOPE and all(root.values.any() for root in roots):
-            with np.errstate(divide="ignore"):
-                roots = [Table(root.variables, np.log(root.values)) for root in roots]
+            roots = _logs(roots)
             log_constant = leaves.log_scale + float(log_scale.sum())
             marginals = arrays.normalised(sums[:, 0])
         else:
             log_constant = leaves.log_scale
             roots, marginals = log_marginals(self.plan, values)
         self._scratch.give(values, slopes)
-        log_constant += sum(float(root.values) for root in roots if not root.variables)
-        if log_constant == -np.inf:
-            return Solution(-np.inf, {}, [])
-        return Solution(log_constant, marginals, [root for root in roots if root.variables])
+        return _solution(log_constant, marginals, roots)
 
     def _roots(self, values: FloatArray) -> list[Table]:
         plan = self.plan
@@ -231,3 +278,16 @@ class CompiledPlan:
             digits = np.unravel_index(best, products.shape)
             states.update((v, int(digit)) for v, digit in zip(summed, digits, strict=True))
         return states
+
+
+def _logs(tables: list[Table]) -> list[Table]:
+    with np.errstate(divide="ignore"):
+        return [Table(table.variables, np.log(table.values)) for table in tables]
+
+
+def _solution(log_constant: float, marginals: dict[int, FloatArray], roots: list[Table]) -> Solution:
+    """From the logs of the tables at the roots; those without variables are factors of Z."""
+    log_constant += sum(float(root.values) for root in roots if not root.variables)
+    if log_constant == -np.inf:
+        return Solution(-np.inf, {}, [])
+    return Solution(log_constant, marginals, [root for root in roots if root.variables])

@@ -116,18 +116,20 @@ def to_roots(steps, axes, maps, first, last, mode, n_rows, values, log_scale):
                         values[o + start + j] = work[j]
                 a, b, o = _advance(axes, s, count, a, b, o)
         by_row = n_rows if s[O_ROWS] else 1
-        _rescale(values, s[O_VALUES], s[O_SIZE], np.uint64(by_row), log_scale, s[O_TABLE])
+        rescale(values, s[O_VALUES], s[O_SIZE], np.uint64(by_row), log_scale, s[O_TABLE])
         for r in range(by_row, n_rows):
             log_scale[s[O_TABLE], r] = log_scale[s[O_TABLE], 0]
 
 
 @kernel
-def from_roots(steps, axes, maps, n_rows, values, slopes, log_scale, log_slope):
-    """All steps backwards; the derivatives of the roots must be set. Fills ``slopes`` and ``log_slope``."""
+def from_roots(steps, axes, maps, first, last, n_rows, values, slopes, log_scale, log_slope):
+    """Steps last-1..first in this order; the derivatives of their outputs must be set. Fills ``slopes`` and
+    ``log_slope``.
+    """
     work = np.empty(max(CHUNK, n_rows))
     count = np.empty(64, np.uint64)
     chunk = np.uint64(max(CHUNK, n_rows))
-    for number in range(len(steps) - 1, -1, -1):
+    for number in range(last - 1, first - 1, -1):
         s = steps[number]
         two = s[B_SLOPE_SIZE] != 0
         for i in range(s[A_SLOPES], s[A_SLOPES] + s[A_SLOPE_SIZE]):
@@ -161,9 +163,9 @@ def from_roots(steps, axes, maps, n_rows, values, slopes, log_scale, log_slope):
                     pb += s[B_K]
                 a, b, o = _advance(axes, s, count, a, b, o)
         rows, out = np.uint64(n_rows), s[O_TABLE]
-        _rescale(slopes, s[A_SLOPES], s[A_SLOPE_SIZE], rows, log_slope, s[A_TABLE])
+        rescale(slopes, s[A_SLOPES], s[A_SLOPE_SIZE], rows, log_slope, s[A_TABLE])
         if two:
-            _rescale(slopes, s[B_SLOPES], s[B_SLOPE_SIZE], rows, log_slope, s[B_TABLE])
+            rescale(slopes, s[B_SLOPES], s[B_SLOPE_SIZE], rows, log_slope, s[B_TABLE])
         for r in range(n_rows):
             further = log_slope[out, r] - log_scale[out, r]
             log_slope[s[A_TABLE], r] += further
@@ -266,7 +268,7 @@ def _add_slope(slopes, at, inner, work, n, values, other, other_inner):
 
 
 @kernel
-def _rescale(array, start, size, n_rows, logs, table):
+def rescale(array, start, size, n_rows, logs, table):
     """Divide a table by its maximum, separately for each row; logs of the maxima (0 where all is zero)."""
     _tops(array, start, size, n_rows, logs, table)
     inverse = np.empty(n_rows)
@@ -300,6 +302,16 @@ def _tops(array, start, size, n_rows, tops, table):
         for i in range(start, start + size, n_rows):
             for r in range(n_rows):
                 tops[table, r] = max(tops[table, r], array[i + r])
+
+
+@max_kernel
+def smallest_positive(values, offsets, lows):
+    """lows[table] = the smallest entry above 0 (1 where there is none), of tables whose entries are <= 1."""
+    for table in range(len(lows)):
+        low = 1.0
+        for i in range(offsets[table], offsets[table + 1]):
+            low = min(low, values[i] if values[i] > 0.0 else 1.0)
+        lows[table] = low
 
 
 @kernel

@@ -6,6 +6,7 @@ on NumPy arrays with one axis for each variable: some ten times slower, and neve
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ import numpy as np
 
 from trellis.inference.factors import FloatArray, Table, aligned
 from trellis.inference.junction_tree_plan import NOTHING, Plan
+
+LARGEST = 2**22  # entries of a product
 
 
 def log_marginals(plan: Plan, values: FloatArray) -> tuple[list[Table], dict[int, FloatArray]]:
@@ -112,14 +115,29 @@ def _from_roots(plan: Plan, tables: Sequence[Table], also: tuple[int, ...] = ())
 def _contract(factors: Sequence[Table], kept: Sequence[int], add: Any) -> Table:
     """The product of tables (a sum of logs) with everything but ``kept`` summed out by ``add``.
 
-    Kept variables that no factor holds are left out: the result broadcasts over them.
+    Kept variables that no factor holds are left out: the result broadcasts over them. A product of more than
+    ``LARGEST`` entries is never written down: its slices are summed one after another.
     """
-    held = {v for table in factors for v in table.variables}
-    kept = [v for v in kept if v in held]
-    variables = [*kept, *sorted(held.difference(kept))]
-    total = aligned(factors[0], variables)
-    for table in factors[1:]:
-        total = total + aligned(table, variables)
-    for _ in range(len(variables) - len(kept)):
+    sizes = {v: n for table in factors for v, n in zip(table.variables, table.values.shape, strict=True)}
+    kept = [v for v in kept if v in sizes]
+    summed = sorted(set(sizes).difference(kept))
+    parts = [aligned(table, (*kept, *summed)) for table in factors]
+    return Table(tuple(kept), _summed(parts, [sizes[v] for v in kept], [sizes[v] for v in summed], add))
+
+
+def _summed(parts: Sequence[FloatArray], kept: list[int], summed: list[int], add: Any) -> FloatArray:
+    """``add`` over the last axes of the sum of arrays that broadcast to the shape ``kept + summed``."""
+    if math.prod(kept) * math.prod(summed) > LARGEST and (kept or summed):
+        at_first = [[part[min(i, len(part) - 1)] for part in parts] for i in range((kept or summed)[0])]
+        if kept:
+            return np.stack([_summed(slices, kept[1:], summed, add) for slices in at_first])
+        total = _summed(at_first[0], [], summed[1:], add)
+        for slices in at_first[1:]:
+            total = add(total, _summed(slices, [], summed[1:], add))
+        return total
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    for _ in summed:
         total = add.reduce(total, axis=-1)
-    return Table(tuple(kept), np.asarray(total))
+    return np.asarray(total)

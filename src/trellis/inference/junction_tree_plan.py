@@ -22,6 +22,7 @@ depend on the row are computed once for all rows, but their derivatives have all
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -31,6 +32,8 @@ from numpy.typing import NDArray
 
 NOTHING = -1  # the second input of a step that only sums
 INNER_ENOUGH = 16  # an inner axis of one table alone reads less memory, and is taken once it is this long
+# A step is a matrix product where each axis has this length, and each matrix this many multiplications.
+MATRIX_AXIS, MATRIX_WORK = 8, 2**16
 
 
 class Step(NamedTuple):
@@ -170,7 +173,7 @@ class Plan:
 
     @cached_property
     def forecast(self) -> Forecast:
-        """Exact for the tables; the peak of one pass in both directions."""
+        """Exact for the tables (a matrix product has a copy of its output); the peak of both passes."""
         width, clique, work = -1, 1.0, 0.0
         for a, b, _ in self.steps:
             union = self.masks[a] | (self.masks[b] if b != NOTHING else 0)
@@ -180,7 +183,8 @@ class Plan:
             clique = max(clique, size / (self.rows if union & self.row_bit else 1))
         values = sum(float(self.size(mask)) for mask in self.masks)
         slopes = sum(float(self.size(mask | self.row_bit)) for mask in self.masks)
-        return Forecast(width, clique, work, 8.0 * (values + slopes))
+        copies = (float(self.size(self.masks[self.steps[number].out])) for number in self.matrix_steps)
+        return Forecast(width, clique, work, 8.0 * (values + slopes + max(copies, default=0.0)))
 
     @property
     def largest_clique(self) -> list[int]:
@@ -211,6 +215,19 @@ class Plan:
         return batch, alone_a, alone_b, k, longest
 
     @cached_property
+    def matrix_steps(self) -> list[int]:
+        """The steps that are large matrix products: see :mod:`.junction_tree_products`."""
+        if self.rows > 1:
+            return []
+        found = []
+        for number, (_, alone_a, alone_b, k, inner) in enumerate(self.groups):
+            if inner and inner in (alone_a, alone_b):
+                sizes = self.size(alone_a), self.size(alone_b), self.size(k)
+                if min(sizes) >= MATRIX_AXIS and math.prod(sizes) >= MATRIX_WORK:
+                    found.append(number)
+        return found
+
+    @cached_property
     def _layouts(self) -> list[list[int]]:
         """The variables of each table from the slowest axis to the fastest, without the row axis."""
         layouts = [list(self.members(mask & ~self.row_bit)) for mask in self.masks]
@@ -227,6 +244,10 @@ class Plan:
     def layout(self, table: int) -> list[int]:
         """The variables of a table in the order of its axes."""
         return [self._name[v] for v in self._layouts[table]]
+
+    def positions(self, table: int) -> list[int]:
+        """The same by their positions in the order, the bits of masks."""
+        return self._layouts[table]
 
     @cached_property
     def strides(self) -> list[dict[int, int]]:

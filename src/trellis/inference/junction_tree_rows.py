@@ -124,7 +124,7 @@ class RowTree:
                 axes = [table.variables.index(v) for v in plan.layout(leaf)]
                 values[plan.offsets[leaf] : plan.offsets[leaf + 1]] = table.values.transpose(axes).ravel()
         log_scale = np.zeros((arrays.n_tables, self.rows))
-        arrays.to_roots(SUM, self.rows, values, log_scale, 0, plan.n_shared)
+        arrays.run(SUM, self.rows, values, log_scale, 0, plan.n_shared)
         return values, log_scale
 
     def _row_leaf(self, leaf: int) -> _RowLeaf:
