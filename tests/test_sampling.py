@@ -91,6 +91,29 @@ def test_threads_and_lengths_do_not_change_the_rows() -> None:
     assert sample_codes(network, 0).shape == (0, 6)
 
 
+def test_rows_given_evidence() -> None:
+    rows = SPRINKLER.sample(40_000, evidence={"Wet": "yes"}, random_state=1, output="codes")
+    assert rows.shape == (40_000, 3)
+    assert not rows[:, 2].any()
+    truth, _ = exact(SPRINKLER, [0, 1], {2: 0})
+    cells = np.bincount(2 * rows[:, 0] + rows[:, 1], minlength=4)
+    assert stats.chisquare(cells, 40_000 * truth.ravel()).pvalue > 1e-3
+    threads = SPRINKLER.sample(40_000, evidence={"Wet": "yes"}, random_state=1, output="codes", n_jobs=3)
+    np.testing.assert_array_equal(rows, threads)
+    fewer = SPRINKLER.sample(777, evidence={"Wet": "yes"}, random_state=1, output="codes")
+    np.testing.assert_array_equal(rows[:777], fewer)
+
+
+def test_rows_given_rare_evidence() -> None:
+    rare = BayesianNetwork({"A": ["x", "y"]}, tables={"A": [1e-4, 1 - 1e-4]})
+    assert rare.sample(100, evidence={"A": "x"}, random_state=0)["A"].tolist() == ["x"] * 100
+    never = rare.with_tables([[0.0, 1.0]])
+    with pytest.raises(UnsupportedError, match=r"^0 of 1,\d+,\d+ samples agree .* fewer rows"):
+        never.sample(1, evidence={"A": "x"}, random_state=0)
+    with pytest.raises(UnsupportedError, match="too rare for 1,000,000 by rejection"):
+        rare.sample(10**6, evidence={"A": "x"}, random_state=0)
+
+
 # -- P(targets | evidence) ----------------------------------------------------------------------------------
 
 

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trellis.bayesnet.approximate import Evidence
 from trellis.bayesnet.arguments import RandomState, generator, whole
 from trellis.bayesnet.columns import Codes, Output, decode_frame, encode_frame
 from trellis.bayesnet.em import Counts, NetworkEM, normalised, table_rows
@@ -118,16 +119,18 @@ def sample(
     network: BayesianNetwork,
     n: int,
     *,
+    evidence: Evidence = None,
     random_state: RandomState = None,
     output: Output = "columns",
     n_jobs: int = 1,
 ) -> Any:
     """``n`` independent rows: a dictionary of columns, which makes a frame of any library, or ``output``.
 
-    ``output``: "columns", "pandas", "polars", or "codes" for an array of the numbers of the states. One seed
-    gives the same rows for any ``n_jobs``, and the first rows of a longer sample.
+    ``evidence`` (``{variable: state}``): rows of the distribution given it, by rejection. ``output``:
+    "columns", "pandas", "polars", or "codes" for an array of the numbers of the states. One seed gives the
+    same rows for any ``n_jobs``, and the first rows of a longer sample.
     """
-    return decode_frame(network.variables, sample_codes(network, n, random_state, n_jobs), output)
+    return decode_frame(network.variables, sample_codes(network, n, random_state, n_jobs, evidence), output)
 
 
 def _fit_complete(

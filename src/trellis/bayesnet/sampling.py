@@ -37,6 +37,9 @@ from trellis.errors import InfeasibleError, UnsupportedError
 from trellis.inference.shards import over_shards
 
 PARTS = 64  # sums are kept by part, and parts do not depend on threads: neither does their total
+ROUND = 2**25  # states of particles that are drawn at a time where some are rejected
+ENOUGH = 10**6  # particles after which it is known how many will be needed
+MOST_TRIED = 10**9  # particles: minutes
 FEW = 100  # effective samples below which an answer deserves a warning
 
 
@@ -114,20 +117,48 @@ def likelihood_weighting(
 
 
 def sample_codes(
-    network: BayesianNetwork, n: int, random_state: RandomState = None, n_jobs: int = 1
+    network: BayesianNetwork,
+    n: int,
+    random_state: RandomState = None,
+    n_jobs: int = 1,
+    evidence: Evidence = None,
 ) -> NDArray[np.int32]:
-    """``n`` independent rows from the joint distribution, as numbers of states (rows, variables)."""
+    """``n`` independent rows (rows, variables) of numbers of states, from the distribution given evidence.
+
+    Rows that contradict the evidence are rejected: the first ``n`` that do not are the sample, however many
+    are drawn at a time.
+    """
     n = whole("n", n, 0)
-    everything = families(network)
-    rows = np.empty((n, len(network.names)), dtype=np.int32)
-    cumulative, key = cumulative_tables(everything), random_key(random_state)
+    observed = network.variables.encode(evidence or {})
+    everything, key = families(network, None, observed), random_key(random_state)
+    if not observed:
+        return _draw(everything, key, 0, n, len(network.names), n_jobs)
+    found, tried, kept = [np.empty((0, len(network.names)), dtype=np.int32)], 0, 0
+    while kept < n:
+        more = min(max(n, tried, BLOCK), ENOUGH, ROUND // len(network.names))
+        found.append(_draw(everything, key, tried, tried + more, len(network.names), n_jobs))
+        tried, kept = tried + more, kept + len(found[-1])
+        if tried >= ENOUGH and n * tried > kept * MOST_TRIED:
+            raise UnsupportedError(
+                f"{kept:,} of {tried:,} samples agree with the evidence, which is impossible or too rare for "
+                f"{n:,} by rejection; ask for fewer rows or less evidence"
+            )
+    return np.concatenate(found)[:n]
 
-    def shard(first: int, last: int) -> None:
-        draw_rows(everything, cumulative, key, bounds[first], bounds[last], rows)
 
-    bounds = _bounds(n)
-    over_shards(shard, np.arange(len(bounds)), n_jobs)
-    return rows
+def _draw(
+    everything: Families, key: np.uint64, first: int, last: int, n_variables: int, n_jobs: int
+) -> NDArray[np.int32]:
+    """The particles ``first`` .. ``last - 1`` that agree with the evidence, in their order."""
+    cumulative, bounds = cumulative_tables(everything), first + _bounds(last - first)
+    rows = np.empty((last - first, n_variables), dtype=np.int32)
+
+    def shard(begin: int, end: int) -> NDArray[np.int32]:
+        part = rows[bounds[begin] - first : bounds[end] - first]
+        return part[: draw_rows(everything, cumulative, key, bounds[begin], bounds[end], part)]
+
+    parts = over_shards(shard, np.arange(len(bounds)), n_jobs)
+    return rows if sum(len(part) for part in parts) == len(rows) else np.concatenate(parts)
 
 
 def random_key(random_state: RandomState) -> np.uint64:

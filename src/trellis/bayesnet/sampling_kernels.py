@@ -130,13 +130,17 @@ def estimate(families, cumulative, reject, scopes, key, first, last, sums, squar
 
 @kernel
 def draw_rows(families, cumulative, key, first, last, rows):
-    """Particles ``first`` .. ``last - 1`` as rows (particles, variables); nothing is observed."""
-    n_variables = rows.shape[1]
+    """Particles ``first`` .. ``last - 1`` that agree with what is observed, in their order, as the first
+    ``rows`` (particles, variables); returns how many these are."""
+    n_variables, kept = rows.shape[1], 0
     codes = np.empty((families.factors.cardinalities.shape[0], BLOCK), np.int32)
     log_weight, alive = np.empty(BLOCK), np.empty(BLOCK, np.int64)
     for begin in range(first, last, BLOCK):
-        n = min(BLOCK, last - begin)
-        forward(families, cumulative, False, key, begin, n, codes, log_weight, alive)
-        for i in range(n):
+        n = forward(
+            families, cumulative, True, key, begin, min(BLOCK, last - begin), codes, log_weight, alive
+        )
+        for a in range(n):
             for v in range(n_variables):
-                rows[begin + i, v] = codes[v, i]
+                rows[kept + a, v] = codes[v, alive[a]]
+        kept += n
+    return kept
