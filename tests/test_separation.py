@@ -162,6 +162,27 @@ def test_more_paths_than_shown() -> None:
     assert text.endswith("There are more paths; max_paths=2 limits this list.")
 
 
+def test_long_paths() -> None:
+    """Each path of a ladder goes over at one rung; a chain has one path, however long."""
+    n = 1500
+    names = [f"{side}{i}" for i in range(n) for side in "ab"]
+    parents = {f"{side}{i}": [f"{side}{i - 1}"] for i in range(1, n) for side in "ab"}
+    for i in range(n):
+        parents.setdefault(f"b{i}", []).append(f"a{i}")
+    ladder = BayesianNetwork(dict.fromkeys(names, (0, 1)), parents)
+    reasons = ladder.explain_separation("a0", f"b{n - 1}", max_paths=5)
+    assert [len(path.names) for path in reasons.paths] == [n + 1] * 5
+    assert len({path.names for path in reasons.paths}) == 5
+    assert not reasons.complete
+    chain_of_many = BayesianNetwork(
+        {f"v{i}": [0, 1] for i in range(5000)}, {f"v{i}": [f"v{i - 1}"] for i in range(1, 5000)}
+    )
+    reasons = chain_of_many.explain_separation("v0", "v4999", "v77")
+    assert reasons.complete
+    assert reasons.separated
+    assert [str(node) for node in reasons.paths[0].blocked_by] == ["v77 is a chain and is observed"]
+
+
 def test_overlapping_sets() -> None:
     net = network_of("A>B B>C")
     assert not net.d_separated("A", "A")
@@ -232,10 +253,15 @@ def test_all_independencies() -> None:
         "B \u27c2 D | A, C",
         "B \u27c2 D | C",
     ]
-    wide = BayesianNetwork({f"v{i}": [0, 1] for i in range(13)})
-    with pytest.raises(UnsupportedError, match="13 variables have too many subsets"):
+    wide = BayesianNetwork({f"v{i}": [0, 1] for i in range(20)})
+    with pytest.raises(UnsupportedError, match=r"20 variables have too many subsets to list \([\d,]+ walks"):
         wide.independencies()
-    assert len(wide.independencies(max_given=0)) == 13 * 12 // 2
+    assert len(wide.independencies(max_given=0)) == 20 * 19 // 2
+    wider = BayesianNetwork({f"v{i}": [0, 1] for i in range(1000)})
+    with pytest.raises(UnsupportedError, match="1000 variables have too many subsets"):
+        wider.independencies(max_given=2)
+    with pytest.raises(DataError, match="max_given must be at least 0, got -1"):
+        wide.independencies(max_given=-1)
 
 
 @given(seeds)

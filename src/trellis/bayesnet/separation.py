@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from math import comb
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from trellis.bayesnet.network import BayesianNetwork
 
 Names = str | Iterable[str]
-_MOST_VARIABLES = 12
+_MOST_WALKS = 1_000_000  # over the graph, to list independencies: some ten seconds
 
 
 def d_separated(network: BayesianNetwork, x: Names, y: Names, given: Names = ()) -> bool:
@@ -103,15 +104,18 @@ class Independence:
 def independencies(network: BayesianNetwork, *, max_given: int | None = None) -> list[Independence]:
     """All pairs with all sets (of at most ``max_given`` variables) that separate them, in small networks."""
     n = len(network.names)
-    largest = n - 2 if max_given is None else max_given
-    if n > _MOST_VARIABLES and largest > 2:
+    if max_given is not None and max_given < 0:
+        raise DataError(f"max_given must be at least 0, got {max_given}")
+    largest = n - 2 if max_given is None else min(max_given, n - 2)
+    walks = sum(comb(n, size) * (n - size) for size in range(largest + 1))
+    if walks > _MOST_WALKS:
         raise UnsupportedError(
-            f"{n} variables have too many subsets to list; take at most {_MOST_VARIABLES} variables, or "
-            "max_given of 2 or less"
+            f"{n} variables have too many subsets to list ({walks:,} walks over the graph, and the limit is "
+            f"{_MOST_WALKS:,}); give a smaller max_given, or ask d_separated"
         )
     no_targets = np.zeros(n, dtype=np.bool_)
     found = []
-    for size in range(min(largest, n - 2) + 1):
+    for size in range(largest + 1):
         for given in combinations(range(n), size):
             observed = mask(network, given)
             for x in range(n):

@@ -4,17 +4,16 @@ At an inner node of a path the arrows meet in one of three ways. A *chain* (-> v
 are open unless v is observed; a *collider* (-> v <-) is blocked unless v or one of its descendants is
 observed. A path is open if all of its nodes are.
 
-Paths are listed from short to long (Yen 1971), up to a limit. If the variables are connected, an open path is
-among them: the shortest walk of :mod:`trellis.bayesnet.separation_kernels` never meets a node twice, since it
-could be cut short there.
+Paths are listed from short to long (:mod:`trellis.bayesnet.short_paths`), up to a limit. If the variables are
+connected, an open path is among them: the shortest walk of :mod:`trellis.bayesnet.separation_kernels` never
+meets a node twice, since it could be cut short there.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
@@ -22,6 +21,7 @@ import numpy as np
 
 from trellis.bayesnet.separation import Names, mask, nonempty
 from trellis.bayesnet.separation_kernels import reach
+from trellis.bayesnet.short_paths import short_paths
 from trellis.errors import DataError
 from trellis.storage import PathLike
 
@@ -133,7 +133,7 @@ def explain_separation(
     active = _active_path(network, xs, ys, observed)
     found: list[tuple[int, ...]] = []
     complete = True
-    for walk in _short_paths(network, xs, ys):
+    for walk in short_paths(network.graph, xs, ys):
         if len(found) == max_paths:
             complete = False
             break
@@ -191,63 +191,6 @@ def _active_path(
         walk.append(int(state) >> 1)
         state = before[state]
     return tuple(reversed(walk)) or None
-
-
-def _short_paths(network: BayesianNetwork, xs: Sequence[int], ys: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Paths of the graph without directions that touch x only at their start and y only at their end.
-
-    Yen's algorithm: the next path leaves an earlier one at some node, by an edge that no earlier path with
-    the same beginning took.
-    """
-    first = _shortest(network, [(x,) for x in xs], ys, set(), set(xs))
-    waiting: list[tuple[int, tuple[int, ...]]] = []
-    seen: set[tuple[int, ...]] = set()
-    earlier: list[tuple[int, ...]] = []
-
-    def add(walk: tuple[int, ...] | None) -> None:
-        if walk is not None and walk not in seen:
-            seen.add(walk)
-            heappush(waiting, (len(walk), walk))
-
-    add(first)
-    while waiting:
-        _, walk = heappop(waiting)
-        yield walk
-        earlier.append(walk)
-        starts = {other[0] for other in earlier}
-        add(_shortest(network, [(x,) for x in xs if x not in starts], ys, set(), set(xs)))
-        for i in range(1, len(walk)):
-            root = walk[:i]
-            taken = {other[i] for other in earlier if other[:i] == root}
-            add(_shortest(network, [root], ys, taken, {*xs, *root}))
-
-
-def _shortest(
-    network: BayesianNetwork,
-    roots: Sequence[tuple[int, ...]],
-    ys: Sequence[int],
-    not_next: Collection[int],
-    closed: Collection[int],
-) -> tuple[int, ...] | None:
-    """The shortest way on from one of the roots to y, not by way of ``closed`` nor next to ``not_next``."""
-    before: dict[int, int] = {}
-    beginning = {root[-1]: root for root in roots}
-    waiting = deque(beginning)
-    targets, met = set(ys), set(closed)
-    while waiting:
-        v = waiting.popleft()
-        for w in sorted({*network.parents(v), *network.children(v)}):
-            if w in met or (v in beginning and w in not_next):
-                continue
-            met.add(w)
-            before[w] = v
-            if w in targets:
-                tail = [w]
-                while tail[-1] not in beginning:
-                    tail.append(before[tail[-1]])
-                return (*beginning[tail[-1]][:-1], *reversed(tail))
-            waiting.append(w)
-    return None
 
 
 def _listed(names: Sequence[str]) -> str:
