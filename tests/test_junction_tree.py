@@ -13,16 +13,17 @@ from small_networks import joint, random_graph, random_network, seeds
 from trellis import BayesianNetwork, FactorGraph
 from trellis.errors import DataError, UnsupportedError
 from trellis.inference import (
-    junction_tree,
+    junction_tree_choice,
     junction_tree_compiled,
     junction_tree_log,
     junction_tree_plan,
 )
 from trellis.inference.elimination_order import HEURISTICS, elimination_order, given_order
 from trellis.inference.factors import Table, aligned
-from trellis.inference.junction_tree import JunctionTree, eliminate
+from trellis.inference.junction_tree import JunctionTree
 from trellis.inference.junction_tree_rows import RowTree
 from trellis.inference.possible_states import Possibilities, restrict
+from trellis.inference.variable_elimination import eliminate
 
 Model = BayesianNetwork | FactorGraph
 
@@ -71,7 +72,7 @@ def marginals_of(whole: np.ndarray) -> list[np.ndarray]:
 @pytest.fixture(params=["one plan", "a plan for the evidence", "matrix products", "log space"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Every way that a question can take, forced."""
-    monkeypatch.setattr(junction_tree, "REPLAN_ABOVE", np.inf if request.param == "one plan" else -1.0)
+    monkeypatch.setattr(junction_tree_choice, "REPLAN_ABOVE", np.inf if request.param == "one plan" else -1.0)
     if request.param == "log space":
         monkeypatch.setattr(junction_tree_compiled, "SAFE_LOG_SLOPE", -np.inf)
         monkeypatch.setattr(junction_tree_compiled, "SAFE_VALUE", np.inf)

@@ -21,7 +21,8 @@ from trellis.bayesnet.network import BayesianNetwork
 from trellis.bayesnet.posterior import described
 from trellis.errors import DataError, InfeasibleError
 from trellis.inference.factors import Table
-from trellis.inference.junction_tree import MEMORY_LIMIT, JunctionTree, refuse_above
+from trellis.inference.junction_tree import JunctionTree
+from trellis.inference.junction_tree_choice import MEMORY_LIMIT, refuse_above
 from trellis.inference.junction_tree_rows import RowTree
 from trellis.inference.shards import n_threads
 

@@ -29,8 +29,10 @@ from trellis.bayesnet.conditioning import conditioned
 from trellis.bayesnet.flat_factors import FloatArray, Model, encode_likelihoods, reduced_factors
 from trellis.bayesnet.posterior import MostProbable, Posterior, described
 from trellis.errors import DataError, InfeasibleError, UnsupportedError
-from trellis.inference.junction_tree import MEMORY_LIMIT, JunctionTree, eliminate
+from trellis.inference.junction_tree import JunctionTree
+from trellis.inference.junction_tree_choice import MEMORY_LIMIT
 from trellis.inference.junction_tree_plan import Forecast
+from trellis.inference.variable_elimination import eliminate
 
 EXACT = ("junction_tree", "elimination", "conditioning")
 APPROXIMATE = ("loopy", "rejection", "likelihood_weighting", "gibbs")

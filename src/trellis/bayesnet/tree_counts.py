@@ -23,7 +23,7 @@ from trellis.bayesnet.columns import Codes
 from trellis.bayesnet.flat_factors import FlatFactors, FloatArray
 from trellis.bayesnet.tree_counts_log import log_counts
 from trellis.inference.elimination_order import elimination_order
-from trellis.inference.junction_tree import MEMORY_LIMIT, refuse_above
+from trellis.inference.junction_tree_choice import MEMORY_LIMIT, refuse_above
 from trellis.inference.junction_tree_compiled import Arrays, steepest
 from trellis.inference.junction_tree_kernels import SUM
 from trellis.inference.junction_tree_plan import Plan

@@ -25,23 +25,27 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.errors import DataError, UnsupportedError
-from trellis.inference.elimination_order import EliminationOrder, elimination_order, given_order
-from trellis.inference.factors import FloatArray, Table, aligned
+from trellis.errors import DataError
+from trellis.inference.elimination_order import EliminationOrder
+from trellis.inference.factors import FloatArray, Table
+from trellis.inference.junction_tree_choice import (
+    MEMORY_LIMIT,
+    Order,
+    chosen_plan,
+    is_impractical,
+    orders_for,
+    refuse_above,
+    rough_forecast,
+    worth_a_plan,
+)
 from trellis.inference.junction_tree_compiled import CompiledPlan, Leaves, Scratch, around
 from trellis.inference.junction_tree_plan import Forecast, Plan
 from trellis.inference.possible_states import Allowed, Possibilities, restrict
 
-GIB = 2.0**30
-MEMORY_LIMIT = 8 * GIB
-IMPRACTICAL = 1e14  # multiplications: half a day
 KEPT_PLANS = 32
-# Multiplications that planning for one variable is worth: with more, evidence gets a plan of its own.
-REPLAN_ABOVE = 30_000.0
 
 Evidence = Mapping[int, int]
 Likelihoods = Mapping[int, FloatArray]
-Order = str | Sequence[int]
 
 
 class Marginals(NamedTuple):
@@ -138,18 +142,22 @@ class JunctionTree:
 
     def forecast(self, observed: Collection[int] = ()) -> Forecast:
         """What all marginals need when these variables are observed, whatever their states."""
-        order = self._ordered(self.cardinalities, self._scopes_without(observed))
-        return _rough(order) if order.total > IMPRACTICAL else self._observing(observed, order).forecast
+        scopes = self._scopes_without(observed)
+        orders = self._orders(self.cardinalities, scopes)
+        if is_impractical(orders[0]):
+            return rough_forecast(orders[0])
+        return chosen_plan(self.cardinalities, scopes, orders, self.memory_limit).forecast
 
     def largest_clique(self, observed: Collection[int] = ()) -> list[int]:
         """The variables of the largest clique when these are observed."""
-        order = self._ordered(self.cardinalities, self._scopes_without(observed))
-        return self._observing(observed, order).largest_clique
+        scopes = self._scopes_without(observed)
+        order = self._orders(self.cardinalities, scopes)[0]
+        return Plan(self.cardinalities, scopes, order.variables).largest_clique
 
     @property
     def is_costly(self) -> bool:
         """Whether evidence is worth a plan of its own."""
-        return self._general_order.total > REPLAN_ABOVE * len(self.cardinalities)
+        return worth_a_plan(self._general_order)
 
     # -- plans ------------------------------------------------------------------------------------------
 
@@ -181,21 +189,18 @@ class JunctionTree:
         self._plans[key] = compiled
 
     def _compile(self, sizes: Sequence[int], scopes: list[tuple[int, ...]]) -> CompiledPlan:
-        order = self._ordered(sizes, scopes)
-        if order.total > IMPRACTICAL:
-            refuse_above(_rough(order), 0.0)
-        return CompiledPlan(Plan(sizes, scopes, order.variables), self._scratch)
+        orders = self._orders(sizes, scopes)
+        return CompiledPlan(chosen_plan(sizes, scopes, orders, self.memory_limit), self._scratch)
 
-    def _ordered(self, sizes: Sequence[int], scopes: list[tuple[int, ...]]) -> EliminationOrder:
-        if isinstance(self._order, str):
-            return elimination_order(sizes, scopes, self._order)
+    def _orders(self, sizes: Sequence[int], scopes: list[tuple[int, ...]]) -> list[EliminationOrder]:
         left = {v for scope in scopes for v in scope}
-        chosen = [v for v in self._order if v in left] if left.issubset(self._order) else self._order
-        return given_order(sizes, scopes, chosen)
+        if isinstance(self._order, str) or not left.issubset(self._order):
+            return orders_for(sizes, scopes, self._order)
+        return orders_for(sizes, scopes, [v for v in self._order if v in left])
 
     @cached_property
     def _general_order(self) -> EliminationOrder:
-        return self._ordered(self.cardinalities, self._scopes_without(()))
+        return self._orders(self.cardinalities, self._scopes_without(()))[0]
 
     @cached_property
     def _general(self) -> CompiledPlan:
@@ -210,9 +215,6 @@ class JunctionTree:
     @cached_property
     def _possibilities(self) -> Possibilities:
         return Possibilities(self.cardinalities, self.factors)
-
-    def _observing(self, observed: Collection[int], order: EliminationOrder) -> Plan:
-        return Plan(self.cardinalities, self._scopes_without(observed), order.variables)
 
     def _scopes_without(self, observed: Collection[int]) -> list[tuple[int, ...]]:
         gone = set(observed)
@@ -263,86 +265,3 @@ class JunctionTree:
         for v, weights in likelihoods.items():
             if not 0 <= v < n or np.shape(weights) != (self.cardinalities[v],):
                 raise DataError(f"the likelihood of variable {v} needs one weight for each of its states")
-
-
-def eliminate(
-    cardinalities: Sequence[int] | NDArray[np.int64],
-    factors: Sequence[Table],
-    keep: Sequence[int],
-    *,
-    order: Order = "best",
-    memory_limit: float = MEMORY_LIMIT,
-) -> tuple[float, Table]:
-    """Variable elimination: the sum over all variables but ``keep``, as (log s, T) for the product s T.
-
-    The axes of T are ``keep`` in order, and its largest entry is 1; log s is -inf if everything is zero.
-    """
-    sizes = [int(size) for size in cardinalities]
-    held = {v for table in factors for v in table.variables}
-    factors = [*factors, *(Table((v,), np.ones(sizes[v])) for v in keep if v not in held)]
-    shape = [sizes[v] for v in keep]
-    nothing = -np.inf, Table(tuple(keep), np.zeros(shape))
-    found = _order_but(sizes, factors, keep, order)
-    allowed: Allowed = [np.ones(size, dtype=np.bool_) for size in sizes]
-    if found.total > REPLAN_ABOVE * len(found.variables):
-        possible = Possibilities(sizes, factors).given({}, {})
-        if possible is None:
-            return nothing
-        allowed = possible
-        factors, sizes = [restrict(t, allowed) for t in factors], [int(s.sum()) for s in allowed]
-        if not isinstance(order, str):
-            held = {v for table in factors for v in table.variables}
-            order = [v for v in order if v in held]
-        found = _order_but(sizes, factors, keep, order)
-    if found.total > IMPRACTICAL:
-        refuse_above(_rough(found), 0.0)
-    compiled = CompiledPlan(Plan(sizes, [t.variables for t in factors], found.variables), Scratch())
-    forecast = compiled.plan.forecast
-    refuse_above(forecast._replace(bytes=forecast.bytes + 8.0 * math.prod(shape)), memory_limit)
-    solution = compiled.contract(compiled.lay_out(factors))
-    if solution.log_partition == -np.inf:
-        return nothing
-    total = np.zeros([sizes[v] for v in keep])
-    for table in solution.kept:
-        total = total + aligned(table, keep)
-    top = float(total.max())
-    if top == -np.inf:
-        return nothing
-    values = np.zeros(shape)
-    values[np.ix_(*(allowed[v] for v in keep))] = np.exp(total - top)
-    return solution.log_partition + top, Table(tuple(keep), values)
-
-
-def _order_but(
-    sizes: list[int], factors: Sequence[Table], keep: Sequence[int], order: Order
-) -> EliminationOrder:
-    scopes = [table.variables for table in factors]
-    if isinstance(order, str):
-        return elimination_order(sizes, scopes, order, keep=keep)
-    return given_order(sizes, scopes, order, keep)
-
-
-def refuse_above(forecast: Forecast, limit: float) -> None:
-    """Raise if a plan needs more memory than allowed, with what it needs and what else there is."""
-    if forecast.bytes > limit:
-        raise UnsupportedError(
-            f"exact inference would need {_amount(forecast.bytes)} of memory (width {forecast.width}, "
-            f"largest clique {forecast.clique:.3g} entries, {forecast.multiplications:.3g} multiplications)"
-            + (f", and the limit is {_amount(limit)}" if limit else "")
-            + "; condition on variables of the largest cliques (method='conditioning'), use an approximate "
-            "method ('loopy', 'likelihood_weighting', 'gibbs') or raise memory_limit"
-        )
-
-
-def _rough(order: EliminationOrder) -> Forecast:
-    """A forecast from the order alone, where planning itself would take long: tables as large as cliques."""
-    largest = float(np.exp(order.log_sizes.max()))
-    return Forecast(order.width, largest, order.total, 16.0 * order.total)
-
-
-def _amount(size: float) -> str:
-    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
-        if size < 1024:
-            return f"{size:.3g} {unit}"
-        size /= 1024
-    return f"{size:.3g} PiB"
