@@ -17,6 +17,11 @@ from trellis.bayesnet.layout import layered
 from trellis.errors import DataError, MissingExtraError
 
 
+@pytest.fixture
+def without_dot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+
+
 @given(seeds)
 def test_arrows_point_down_and_nodes_keep_apart(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -64,6 +69,52 @@ def test_factor_graphs_too(tmp_path: Path) -> None:
     assert text.count("shape=square") == 2
     graph.draw(tmp_path / "graph.png")
     assert (tmp_path / "graph.png").stat().st_size > 1000
+
+
+def test_factor_graphs_have_as_many_rows_as_steps(tmp_path: Path) -> None:
+    pair = np.ones((2, 2))
+    FactorGraph([2] * 3, [([0, 1], pair), ([2, 1], pair)]).draw(tmp_path / "chain.dot")
+    lines = [line.split("[")[0].strip() for line in (tmp_path / "chain.dot").read_text().splitlines()]
+    assert {"0 -> 3", "3 -> 1", "1 -> 4", "4 -> 2"} <= set(lines)  # from x0 to x2, by the factors 3 and 4
+
+
+def test_nodes_without_arrows_fill_rows() -> None:
+    places = layered([1.0] * 203, [(200, 201), (201, 202)]).places
+    wide = max(x for x, _ in places) - min(x for x, _ in places)
+    high = max(y for _, y in places) - min(y for _, y in places)
+    assert high >= 5
+    assert wide < 50
+    assert places[200][1] - 2 == places[201][1] - 1 == places[202][1]
+
+
+@pytest.mark.parametrize(
+    "name", ["WWWWWWWWWWWWMMMMMMMM", "iiiiiiiiiiiiiiiiiiii", "$\\frac{$", "two\nlines", "\\"]
+)
+def test_names_of_any_kind_fit_into_their_ellipses(name: str, tmp_path: Path, without_dot: None) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from trellis.bayesnet import picture
+
+    BayesianNetwork({name: [0, 1]}).draw(tmp_path / "net.png")
+    text = Figure(dpi=720).text(0, 0, name, fontsize=9, parse_math=False)
+    FigureCanvasAgg(text.figure)
+    drawn = text.get_window_extent().width / 720 / 0.85
+    assert picture._width(name) == pytest.approx(drawn, abs=0.05)
+
+
+def test_flat_lines_pass_above_the_neighbours() -> None:
+    """A fan of 40: no arrow crosses the ellipse of another node of its row."""
+    from trellis.bayesnet import picture
+
+    size = (1.0, 0.42)
+    layout = layered([1.0] * 41, [(0, i) for i in range(1, 41)])
+    for route in layout.routes:
+        (x0, y0), (x1, y1) = picture._rim(route[0], route[1], size), picture._rim(route[1], route[0], size)
+        for x, y in layout.places[1:]:
+            if min(x0, x1) < x < max(x0, x1) and (x, y) != route[1]:
+                at = y0 + (y1 - y0) * (x - x0) / (x1 - x0)
+                assert at > y + 0.42 / 2 * 0.75
 
 
 def test_other_endings_and_missing_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

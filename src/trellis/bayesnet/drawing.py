@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -57,12 +58,33 @@ def draw_network(network: BayesianNetwork, path: PathLike, *, observed: str | It
 
 
 def draw_graph(graph: FactorGraph, path: PathLike) -> None:
-    """Draw variables as ellipses and factors as small squares."""
+    """Draw variables as ellipses and factors as small squares, row by row as far as they are apart."""
     n = len(graph.names)
     factors = graph.factors()
     marks = [*(Mark(name) for name in graph.names), *(Mark("", fill=INK, square=True) for _ in factors)]
-    lines = [Line(n + i, v, arrow=False) for i, factor in enumerate(factors) for v in factor.variables]
+    pairs = [(n + i, v) for i, factor in enumerate(factors) for v in factor.variables]
+    steps = _steps_apart(len(marks), pairs)
+    lines = [Line(*((a, b) if steps[a] < steps[b] else (b, a)), arrow=False) for a, b in pairs]
     draw(marks, lines, path)
+
+
+def _steps_apart(n: int, pairs: Sequence[tuple[int, int]]) -> list[int]:
+    """How many lines each node is away from the first node that is joined to it."""
+    near: list[list[int]] = [[] for _ in range(n)]
+    for a, b in pairs:
+        near[a].append(b)
+        near[b].append(a)
+    steps = [-1] * n
+    for first in range(n):
+        waiting = deque([first]) if steps[first] < 0 else deque()
+        steps[first] = max(steps[first], 0)
+        while waiting:
+            v = waiting.popleft()
+            for w in near[v]:
+                if steps[w] < 0:
+                    steps[w] = steps[v] + 1
+                    waiting.append(w)
+    return steps
 
 
 def draw_separation(separation: Separation, path: PathLike) -> None:

@@ -8,6 +8,7 @@ neighbours' mean as the order and the widths allow, which is an isotonic regress
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import numpy as np
 
 _SWEEPS = 12
 _GAP = 0.5
+_ALONE = 8  # nodes without arrows in one row, at least
 
 Point = tuple[float, float]
 
@@ -60,7 +62,8 @@ def layered(widths: Sequence[float], arrows: Sequence[tuple[int, int]]) -> Layou
 
 
 def _layers(n: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
-    """The longest path from above; nodes without parents come down to just above their children."""
+    """The longest path from above; nodes without parents come down to just above their children, and those
+    without any arrow fill rows of their own if there are more of them than look well in one."""
     layer = [0] * n
     below: list[list[int]] = [[] for _ in range(n)]
     waiting = [0] * n
@@ -79,6 +82,10 @@ def _layers(n: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
     for v in roots:
         if below[v]:
             layer[v] = min(layer[w] for w in below[v]) - 1
+    alone = [v for v in roots if not below[v]]
+    row = max(_ALONE, math.ceil(math.sqrt(2 * len(alone))))
+    for i, v in enumerate(alone):
+        layer[v] = i // row
     return layer
 
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _HEIGHT = 0.42  # of an ellipse; layers are 1 apart
 _SQUARE = 0.16
 _INCHES = 0.85  # per unit
+_FONT_SIZE = 9
+_FLATTEST = math.radians(40)  # how far from straight down a line may leave an ellipse, or enter it
+_MARGIN = 0.25
 _MOST_DOTS = 16_000  # across a picture; painting a larger one would fail or take minutes
 
 
@@ -30,11 +33,13 @@ def painted(marks: Sequence[Mark], lines: Sequence[Line], kind: str) -> bytes:
             "pictures need Graphviz (the program dot) or matplotlib, and neither is installed; "
             "run: pip install 'trellis-learn[plot]'"
         ) from error
-    widths = [_SQUARE if mark.square else max(0.55, 0.3 + 0.115 * len(mark.label)) for mark in marks]
+    widths = [_SQUARE if mark.square else max(0.55, 0.22 + 1.07 * _width(mark.label)) for mark in marks]
     layout = layered(widths, [(line.tail, line.head) for line in lines])
-    across = [x for x, _ in layout.places] or [0.0]
+    bends = [x for route in layout.routes for x, _ in route]
+    centres = [x for x, _ in layout.places]
+    left = min([*(x - w / 2 for x, w in zip(centres, widths, strict=True)), *bends, 0.0]) - _MARGIN
+    right = max([*(x + w / 2 for x, w in zip(centres, widths, strict=True)), *bends, 0.0]) + _MARGIN
     rows = [y for _, y in layout.places] or [0.0]
-    left, right = min(across) - max(widths, default=1.0), max(across) + max(widths, default=1.0)
     bottom, top = min(rows) - 0.5, max(rows) + 0.5
     figure = Figure(figsize=(_INCHES * (right - left), _INCHES * (top - bottom)))
     FigureCanvasAgg(figure)
@@ -63,7 +68,9 @@ def _paint_mark(axes: Any, mark: Mark, place: Point, width: float) -> None:
         axes.add_patch(Rectangle(corner, _SQUARE, _SQUARE, **style))
     else:
         axes.add_patch(Ellipse(place, width, _HEIGHT, **style))
-        axes.text(*place, mark.label, ha="center", va="center", fontsize=9, color="#30343b", zorder=3)
+        # a name is text, whatever dollar signs it has
+        style = {"fontsize": _FONT_SIZE, "color": "#30343b", "parse_math": False, "zorder": 3}
+        axes.text(*place, mark.label, ha="center", va="center", **style)
 
 
 def _paint_line(axes: Any, line: Line, route: list[Point], ends: tuple[Point, Point]) -> None:
@@ -98,15 +105,31 @@ def _paint_line(axes: Any, line: Line, route: list[Point], ends: tuple[Point, Po
     )
 
 
+def _width(label: str) -> float:
+    """Of a label, in units of the layout."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+
+    font = FontProperties(size=_FONT_SIZE)
+    rows = label.splitlines() or [""]
+    points = max(text_to_path.get_text_width_height_descent(row, font, ismath=False)[0] for row in rows)
+    return float(points) / 72 / _INCHES
+
+
 def _size(mark: Mark, width: float) -> Point:
     return (_SQUARE, _SQUARE) if mark.square else (width, _HEIGHT)
 
 
 def _rim(centre: Point, towards: Point, size: Point) -> Point:
-    """Where the line from the centre of an ellipse to a point leaves it."""
-    dx, dy = towards[0] - centre[0], towards[1] - centre[1]
-    radius = math.hypot(2 * dx / size[0], 2 * dy / size[1]) or 1.0
-    return centre[0] + dx / radius, centre[1] + dy / radius
+    """Where the line from the centre of an ellipse to a point leaves it.
+
+    Flat lines leave nearer to the top or the bottom than they would: otherwise they run into the ellipses
+    beside it. The angle is that of the circle which the ellipse is when its width is its height.
+    """
+    dx, dy = 2 * (towards[0] - centre[0]) / size[0], 2 * (towards[1] - centre[1]) / size[1]
+    angle = max(-_FLATTEST, min(_FLATTEST, math.atan2(dx, abs(dy))))
+    x, y = math.sin(angle), math.copysign(math.cos(angle), dy)
+    return centre[0] + x * size[0] / 2, centre[1] + y * size[1] / 2
 
 
 def _no_date(kind: str) -> dict[str, None]:
