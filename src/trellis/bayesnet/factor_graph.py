@@ -148,6 +148,16 @@ class FactorGraph(Questions):
 
         return graph_from_state(meta, arrays)
 
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a variable of this name."""
+        return name in self.names
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Copies and unpickled factor graphs cannot be written to either."""
+        self.__dict__.update(state)
+        for array in (*(factor.values for factor in self._factors), self.cardinalities):
+            array.setflags(write=False)
+
     def __repr__(self) -> str:
         return f"FactorGraph({len(self.names)} variables, {len(self._factors)} factors)"
 

@@ -6,7 +6,7 @@ given; likewise the children, in ascending order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -66,6 +66,17 @@ def topological_order(graph: DirectedGraph) -> list[int] | None:
             if waiting[child] == 0:
                 heapq.heappush(ready, child)
     return order if len(order) == graph.n_nodes else None
+
+
+def closure(start: Iterable[int], step: Callable[[int], Iterable[int]]) -> set[int]:
+    """All nodes that are reached from ``start`` in any number of steps, none included."""
+    found = set(start)
+    waiting = list(found)
+    while waiting:
+        new = set(step(waiting.pop())) - found
+        found |= new
+        waiting += new
+    return found
 
 
 def find_cycle(graph: DirectedGraph) -> list[int]:

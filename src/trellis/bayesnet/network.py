@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.bayesnet.arrows import Arrows
 from trellis.bayesnet.graph import DirectedGraph, directed_graph, find_cycle, topological_order
 from trellis.bayesnet.questions import Questions
 from trellis.bayesnet.tables import (
@@ -33,14 +34,12 @@ from trellis.storage import PathLike
 if TYPE_CHECKING:
     from trellis.bayesnet.factor_graph import FactorGraph
     from trellis.bayesnet.learning import LearningReport
-    from trellis.bayesnet.separation import Independence
-    from trellis.bayesnet.separation_paths import Separation
     from trellis.inference.factors import Table
 
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
 
-class BayesianNetwork(Questions):
+class BayesianNetwork(Arrows, Questions):
     """A Bayesian network over discrete variables.
 
     Parameters
@@ -163,6 +162,12 @@ class BayesianNetwork(Questions):
         """P(variable | parents), with the variable on the last axis."""
         return self.tables[self.index(name)]
 
+    def show(self, name: str, *, max_rows: int = 60) -> str:
+        """P(variable | parents) as a table to read, one row for each configuration of the parents."""
+        from trellis.bayesnet.showing import shown_table
+
+        return shown_table(self, name, max_rows)
+
     @property
     def n_parameters(self) -> int:
         """How many probabilities can be chosen freely: the last of each row follows from the others."""
@@ -249,60 +254,6 @@ class BayesianNetwork(Questions):
 
         draw_network(self, path, observed=observed)
 
-    # -- questions: independence ------------------------------------------------------------------------
-
-    def d_separated(
-        self, x: str | Iterable[str], y: str | Iterable[str], given: str | Iterable[str] = ()
-    ) -> bool:
-        """Whether the arrows alone make ``x`` and ``y`` independent given ``given``; names or lists."""
-        from trellis.bayesnet.separation import d_separated
-
-        return d_separated(self, x, y, given)
-
-    def explain_separation(
-        self,
-        x: str | Iterable[str],
-        y: str | Iterable[str],
-        given: str | Iterable[str] = (),
-        *,
-        max_paths: int = 20,
-    ) -> Separation:
-        """Each path between ``x`` and ``y`` with the node that blocks it, or what opens its nodes."""
-        from trellis.bayesnet.separation_paths import explain_separation
-
-        return explain_separation(self, x, y, given, max_paths=max_paths)
-
-    def markov_blanket(self, name: str) -> list[str]:
-        """Parents, children and the children's other parents."""
-        from trellis.bayesnet.separation import markov_blanket
-
-        return markov_blanket(self, name)
-
-    def minimal_separator(
-        self,
-        x: str | Iterable[str],
-        y: str | Iterable[str],
-        *,
-        include: str | Iterable[str] = (),
-        within: str | Iterable[str] | None = None,
-    ) -> list[str] | None:
-        """A set that d-separates ``x`` and ``y`` with no member to spare; None if nothing separates them."""
-        from trellis.bayesnet.separation import minimal_separator
-
-        return minimal_separator(self, x, y, include=include, within=within)
-
-    def independencies(self, *, max_given: int | None = None) -> list[Independence]:
-        """All pairs with all sets of variables that d-separate them, in small networks."""
-        from trellis.bayesnet.separation import independencies
-
-        return independencies(self, max_given=max_given)
-
-    def moral_graph(self) -> dict[str, list[str]]:
-        """The neighbours of each variable once parents are joined and arrows lose their heads."""
-        from trellis.bayesnet.separation import moral_graph
-
-        return moral_graph(self)
-
     # -- data -------------------------------------------------------------------------------------------
 
     def fit(self, frame: Any, **options: Any) -> BayesianNetwork:
@@ -322,6 +273,16 @@ class BayesianNetwork(Questions):
         from trellis.bayesnet.learning import log_likelihood
 
         return log_likelihood(self, frame, **options)
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a variable of this name."""
+        return name in self.names
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Copies and unpickled networks cannot be written to either."""
+        self.__dict__.update(state)
+        for table in (*self.tables, self.cardinalities):
+            table.setflags(write=False)
 
     def __repr__(self) -> str:
         return (

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.bayesnet.graph import closure
 from trellis.bayesnet.separation_kernels import UNSEEN, reach
 from trellis.errors import DataError, UnsupportedError
 
@@ -79,7 +80,7 @@ def minimal_separator(
     if xs & ys or (xs | ys) & fixed:
         raise DataError("x, y and include must have no variable in common")
     allowed = set(range(len(variables)) if within is None else variables.indices(within)) | fixed
-    neighbours = _moral_neighbours(network, _ancestors(network, xs | ys | fixed))
+    neighbours = _moral_neighbours(network, closure(xs | ys | fixed, network.parents))
     candidates = (allowed & neighbours.keys()) - xs - ys
     met = _met_first(neighbours, xs, candidates)
     if met & ys:
@@ -140,17 +141,6 @@ def mask(network: BayesianNetwork, indices: Iterable[int]) -> NDArray[np.bool_]:
     chosen = np.zeros(len(network.names), dtype=np.bool_)
     chosen[list(indices)] = True
     return chosen
-
-
-def _ancestors(network: BayesianNetwork, nodes: Iterable[int]) -> set[int]:
-    """The nodes and all their ancestors."""
-    found = set(nodes)
-    waiting = list(found)
-    while waiting:
-        above = set(network.parents(waiting.pop())) - found
-        found |= above
-        waiting += above
-    return found
 
 
 def _moral_neighbours(network: BayesianNetwork, nodes: Iterable[int]) -> dict[int, set[int]]:
