@@ -5,9 +5,10 @@ product of their cardinalities. The best order is NP-hard to find; greedy ones a
 
 * ``"min_fill"``: least number of new edges; ``"weighted_min_fill"``: new edges weighted by cardinalities;
 * ``"min_weight"``: smallest cluster;
-* ``"best"``: all three, then more tries with other tie-breaks from a fixed seed, and by turns with new edges
-  weighted by logarithms of cardinalities, for as long as the search has cost little against the work that it
-  plans (counted in steps, not in seconds: the same input always gives the same order).
+* ``"best"``: all three, then more tries with random tie-breaks and by turns noise on the weights from a fixed
+  seed, also with weights that are logarithms of cardinalities, for as long as the search has cost little
+  against the work that it plans (counted in steps, not in seconds: the same input always gives the same
+  order).
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ from trellis.inference.elimination_order_kernels import FILL, WEIGHT, greedy_ord
 
 HEURISTICS = ("min_fill", "weighted_min_fill", "min_weight")
 LOG_FILL = "log_min_fill"
+NOISE = 0.3  # standard deviation of the logarithms of weights in random tries
 # Steps of the search for each multiplication that it plans: first generously, then for large plans alone (on
 # models of genetic linkage the 200th try still halves the work).
 FEW_TRIES, FEW_SHARE = 20, 0.25
 MANY_TRIES, MANY_SHARE = 300, 0.02
-LARGE, LITTLE_MORE, CHOICES = 1e9, 4.0, 16  # a plan of many multiplications, and how many to choose from
+LARGE, LITTLE_MORE, CHOICES = 1e9, 8.0, 64  # a plan of many multiplications, and how many to choose from
 SEARCH_MOST = 1e9  # steps of the search, whatever it plans: seconds
 # Where min-weight needs more multiplications than this no other rule makes the plan possible, and on dense
 # graphs min-fill itself takes n^4 steps.
@@ -68,10 +70,12 @@ def elimination_orders(
     heuristic: str = "best",
     *,
     keep: Iterable[int] = (),
+    thorough: bool = True,
 ) -> list[EliminationOrder]:
     """The best order found, and where it needs many multiplications others that need little more of them.
 
-    The tables of these others may be smaller.
+    The tables of these others may be smaller. Without ``thorough`` there is no long search: a large plan is
+    only wanted for its costs.
     """
     if heuristic != "best" and heuristic not in HEURISTICS:
         raise UnsupportedError(
@@ -91,12 +95,13 @@ def elimination_orders(
     names = [found.heuristic for found, total, _ in tries if total <= 4 * bound]  # tie-breaks gain no more
     if graph.has_many_sizes:
         names.append(LOG_FILL)
-    for attempt in range(MANY_TRIES):
+    for attempt in range(MANY_TRIES if thorough else FEW_TRIES):
         share = FEW_SHARE if attempt < FEW_TRIES else MANY_SHARE if bound < OUT_OF_REACH else 0.0
         if spent > min(share * bound, SEARCH_MOST):
             break
         allowed = bound if bound < LARGE else LITTLE_MORE * bound
-        found = graph.try_(names[attempt % len(names)], rng, allowed)
+        turn, name = divmod(attempt, len(names))
+        found = graph.try_(names[name], rng, allowed, noise=NOISE * (turn % 2))
         spent += found[2]
         if found[1] < allowed:
             tries.append(found)
@@ -159,20 +164,21 @@ class _Graph:
         """Whether variables differ in their numbers of states."""
         return len(np.unique(self.sizes)) > 1
 
-    def _weights(self, heuristic: str) -> NDArray[np.float64]:
+    def _weights(self, heuristic: str, noise: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Of the variables in the ends of new edges, times exp(noise)."""
+        weights = np.ones(len(self.sizes))
         if heuristic == "weighted_min_fill":
-            return self.sizes
-        if heuristic == LOG_FILL:
-            whole: NDArray[np.float64] = np.rint(256 * np.log(self.sizes))  # so that sums in any order tie
-            return whole
-        return np.ones(len(self.sizes))
+            weights = self.sizes
+        elif heuristic == LOG_FILL:
+            weights = np.log(self.sizes)
+        return np.asarray(np.rint(256 * weights * np.exp(noise)))  # whole, so that sums in any order tie
 
     def try_(
-        self, heuristic: str, rng: np.random.Generator | None, bound: float
+        self, heuristic: str, rng: np.random.Generator | None, bound: float, noise: float = 0.0
     ) -> tuple[EliminationOrder, float, int]:
         n = len(self.variables)
-        weights = self._weights(heuristic)
         keys = np.arange(n, dtype=np.float64) if rng is None else rng.random(n)
+        weights = self._weights(heuristic, noise * (np.zeros(n) if rng is None else rng.standard_normal(n)))
         mode = WEIGHT if heuristic == "min_weight" else FILL
         order, clusters = np.empty(n, dtype=np.int64), np.empty(n)
         widths = np.empty(n, dtype=np.int64)

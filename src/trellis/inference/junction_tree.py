@@ -192,15 +192,18 @@ class JunctionTree:
         orders = self._orders(sizes, scopes)
         return CompiledPlan(chosen_plan(sizes, scopes, orders, self.memory_limit), self._scratch)
 
-    def _orders(self, sizes: Sequence[int], scopes: list[tuple[int, ...]]) -> list[EliminationOrder]:
+    def _orders(
+        self, sizes: Sequence[int], scopes: list[tuple[int, ...]], thorough: bool = True
+    ) -> list[EliminationOrder]:
         left = {v for scope in scopes for v in scope}
         if isinstance(self._order, str) or not left.issubset(self._order):
-            return orders_for(sizes, scopes, self._order)
+            return orders_for(sizes, scopes, self._order, thorough=thorough)
         return orders_for(sizes, scopes, [v for v in self._order if v in left])
 
     @cached_property
     def _general_order(self) -> EliminationOrder:
-        return self._orders(self.cardinalities, self._scopes_without(()))[0]
+        """Where it is costly, evidence gets other orders, and this one only tells so."""
+        return self._orders(self.cardinalities, self._scopes_without(()), thorough=False)[0]
 
     @cached_property
     def _general(self) -> CompiledPlan:

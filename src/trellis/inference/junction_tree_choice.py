@@ -24,11 +24,16 @@ Order = str | Sequence[int]
 
 
 def orders_for(
-    sizes: Sequence[int], scopes: Sequence[tuple[int, ...]], order: Order, keep: Sequence[int] = ()
+    sizes: Sequence[int],
+    scopes: Sequence[tuple[int, ...]],
+    order: Order,
+    keep: Sequence[int] = (),
+    *,
+    thorough: bool = True,
 ) -> list[EliminationOrder]:
     """Orders by a rule, or the one that is given."""
     if isinstance(order, str):
-        return elimination_orders(sizes, scopes, order, keep=keep)
+        return elimination_orders(sizes, scopes, order, keep=keep, thorough=thorough)
     return [given_order(sizes, scopes, order, keep)]
 
 

@@ -21,7 +21,7 @@ from trellis.inference.junction_tree_kernels import (
 )
 from trellis.inference.junction_tree_log import log_best, log_marginals
 from trellis.inference.junction_tree_plan import NOTHING, Plan
-from trellis.inference.junction_tree_products import matrix_products
+from trellis.inference.junction_tree_products import MatrixProduct
 from trellis.inference.junction_tree_records import INNER, SCATTER, step_records
 
 # With slopes below exp(575) = 1e250, products lost below 1e-308 are less than 1e-58 of the result.
@@ -83,7 +83,10 @@ class Arrays:
         self.n_values, self.n_slopes = int(plan.offsets[-1]), int(plan.slope_offsets[-1])
         self._offsets = plan.offsets
         self._inputs = np.array([(step.a, step.b) for step in plan.steps], dtype=np.int64).reshape(-1, 2)
-        self.products = matrix_products(plan)
+        self.products = [
+            MatrixProduct(plan, number, self.steps[number], self.axes, self.maps)
+            for number in plan.matrix_steps
+        ]
         self.n_tables = len(plan.offsets) - 1
         self.roots = [(t, int(plan.offsets[t]), int(plan.slope_offsets[t])) for t in plan.roots]
         self._seeds = [(at, int(plan.slope_offsets[t + 1])) for t, _, at in self.roots]

@@ -174,6 +174,28 @@ def from_roots(steps, axes, maps, first, last, n_rows, values, slopes, log_scale
 
 
 @kernel
+def scatter(s, axes, maps, product, values):
+    """The output of step ``s``, as rows of its loops by its inner axis, to its place in ``values``."""
+    count = np.empty(64, np.uint64)
+    nothing, o = np.uint64(0), s[O_VALUES]
+    for row in range(_n_outer(axes, s, count)):
+        for j in range(s[INNER]):
+            values[o + (maps[s[MAP] + j] if s[SCATTER] else j)] = product[row, j]
+        _, _, o = _advance(axes, s, count, nothing, nothing, o)
+
+
+@kernel
+def gather(s, axes, maps, slopes, product):
+    """The derivatives of the output of step ``s`` as rows of its loops by its inner axis."""
+    count = np.empty(64, np.uint64)
+    nothing, o = np.uint64(0), s[O_SLOPES]
+    for row in range(_n_outer(axes, s, count)):
+        for j in range(s[INNER]):
+            product[row, j] = slopes[o + (maps[s[MAP] + j] if s[SCATTER] else j)]
+        _, _, o = _advance(axes, s, count, nothing, nothing, o)
+
+
+@kernel
 def _n_outer(axes, s, count):
     """How often the inner axis is gone through; sets the counters of the other axes to 0."""
     n = np.uint64(1)

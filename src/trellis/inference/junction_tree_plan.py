@@ -245,10 +245,6 @@ class Plan:
         """The variables of a table in the order of its axes."""
         return [self._name[v] for v in self._layouts[table]]
 
-    def positions(self, table: int) -> list[int]:
-        """The same by their positions in the order, the bits of masks."""
-        return self._layouts[table]
-
     @cached_property
     def strides(self) -> list[dict[int, int]]:
         """How far apart neighbours along each axis of each table are."""

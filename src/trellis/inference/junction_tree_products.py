@@ -16,8 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 from trellis.inference.factors import FloatArray
-from trellis.inference.junction_tree_kernels import rescale
+from trellis.inference.junction_tree_kernels import gather, rescale, scatter
 from trellis.inference.junction_tree_plan import Plan
+from trellis.inference.junction_tree_records import UIntArray
 
 
 class _Place(NamedTuple):
@@ -33,9 +34,12 @@ class _Place(NamedTuple):
 
 
 class MatrixProduct:
-    """Step number ``number`` of a plan, in both directions; for plans without rows."""
+    """Step number ``number`` of a plan without rows, in both directions.
 
-    def __init__(self, plan: Plan, number: int) -> None:
+    ``record``, ``axes`` and ``maps`` say where the rows of the product lie in the output.
+    """
+
+    def __init__(self, plan: Plan, number: int, record: UIntArray, axes: UIntArray, maps: UIntArray) -> None:
         self.number = number
         batch, alone_a, alone_b, summed, inner = plan.groups[number]
         a, b, out = plan.steps[number]
@@ -44,13 +48,7 @@ class MatrixProduct:
         self._left = self._place(plan, left, (n_batch, m, k))
         self._right = self._place(plan, right, (n_batch, k, n))
         self._out = self._place(plan, out, (n_batch, m, n))
-        # The output lies as the step that reads it wants it: its axes, seen from [batch, m, n].
-        axes = [v for mask in (batch, other, inner) for v in plan.members(mask)]
-        layout = plan.positions(out)
-        self._shape = [plan.sizes[v] for v in layout]
-        self._split = [plan.sizes[v] for v in axes]
-        self._to_layout = [axes.index(v) for v in layout]
-        self._from_layout = [layout.index(v) for v in axes]
+        self._places = record, axes, maps
 
     @staticmethod
     def _place(plan: Plan, table: int, shape: tuple[int, int, int]) -> _Place:
@@ -59,19 +57,17 @@ class MatrixProduct:
 
     def to_roots(self, values: FloatArray, log_scale: FloatArray) -> None:
         """As the kernel of this name does for one step."""
-        left, right, out = self._left, self._right, self._out
-        product = np.matmul(left.of(values), right.of(values))
-        target = values[out.start : out.end].reshape(self._shape)
-        target[...] = product.reshape(self._split).transpose(self._to_layout)
-        self._rescale(values, out, log_scale)
+        product = np.matmul(self._left.of(values), self._right.of(values))
+        scatter(*self._places, product.reshape(-1, product.shape[2]), values)
+        self._rescale(values, self._out, log_scale)
 
     def from_roots(
         self, values: FloatArray, slopes: FloatArray, log_scale: FloatArray, log_slope: FloatArray
     ) -> None:
         """As the kernel of this name does for one step."""
         left, right, out = self._left, self._right, self._out
-        laid_out = slopes[out.start : out.end].reshape(self._shape)
-        slope = np.ascontiguousarray(laid_out.transpose(self._from_layout)).reshape(out.shape)
+        slope = np.empty(out.shape)
+        gather(*self._places, slopes, slope.reshape(-1, out.shape[2]))
         np.matmul(slope, right.of(values).transpose(0, 2, 1), out=left.of(slopes))
         np.matmul(left.of(values).transpose(0, 2, 1), slope, out=right.of(slopes))
         for place in (left, right):
@@ -82,8 +78,3 @@ class MatrixProduct:
     def _rescale(array: FloatArray, place: _Place, logs: FloatArray) -> None:
         start, size, one = (np.uint64(x) for x in (place.start, place.end - place.start, 1))
         rescale(array, start, size, one, logs, np.uint64(place.table))
-
-
-def matrix_products(plan: Plan) -> list[MatrixProduct]:
-    """The steps of a plan that run as matrix products, in order."""
-    return [MatrixProduct(plan, number) for number in plan.matrix_steps]

@@ -43,7 +43,7 @@ def eliminate(
     shape = [sizes[v] for v in keep]
     nothing = -np.inf, Table(tuple(keep), np.zeros(shape))
     scopes = [table.variables for table in factors]
-    orders = orders_for(sizes, scopes, order, keep)
+    orders = orders_for(sizes, scopes, order, keep, thorough=False)
     allowed: Allowed = [np.ones(size, dtype=np.bool_) for size in sizes]
     if worth_a_plan(orders[0]):
         possible = Possibilities(sizes, factors).given({}, {})
