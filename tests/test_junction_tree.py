@@ -18,7 +18,13 @@ from trellis.inference import (
     junction_tree_log,
     junction_tree_plan,
 )
-from trellis.inference.elimination_order import HEURISTICS, elimination_order, given_order
+from trellis.inference.elimination_order import (
+    HEURISTICS,
+    LITTLE_MORE,
+    elimination_order,
+    elimination_orders,
+    given_order,
+)
 from trellis.inference.factors import Table, aligned
 from trellis.inference.junction_tree import JunctionTree
 from trellis.inference.junction_tree_rows import RowTree
@@ -327,6 +333,31 @@ def test_what_does_not_fit_is_refused_with_a_forecast() -> None:
         tree.best_assignment()
     assert tree.forecast().bytes > 1000
     assert tree.forecast(range(30)).bytes < tree.forecast().bytes
+
+
+def test_the_first_plan_that_fits_into_memory_is_taken() -> None:
+    scopes = [table.variables for table in grid(6)]
+    rows, columns = list(range(36)), [6 * (i % 6) + i // 6 for i in range(36)]
+    middle = sorted(range(36), key=lambda v: abs(v - 17))  # from the middle outwards: large tables
+    orders = [given_order([2] * 36, scopes, order) for order in (middle, rows, columns)]
+    bytes_of = [junction_tree_plan.Plan([2] * 36, scopes, o.variables).forecast.bytes for o in orders]
+    assert bytes_of[0] > 2 * max(bytes_of[1:])
+    for limit, expected in ((bytes_of[0], bytes_of[0]), (bytes_of[0] - 1, bytes_of[1]), (0, min(bytes_of))):
+        plan = junction_tree_choice.chosen_plan([2] * 36, scopes, orders, limit)
+        assert plan.forecast.bytes == expected
+
+
+def test_large_plans_have_several_orders_to_choose_from() -> None:
+    """A grid of 14 x 14 with 4 states: the orders are near each other in work, the best one first."""
+    scopes = [table.variables for table in grid(14)]
+    orders = elimination_orders([4] * 196, scopes)
+    totals = [order.total for order in orders]
+    assert len(orders) > 1
+    assert totals == sorted(totals)
+    assert totals[-1] <= LITTLE_MORE * totals[0]
+    assert totals[0] < min(elimination_order([4] * 196, scopes, rule).total for rule in HEURISTICS)
+    assert all(sorted(order.variables) == list(range(196)) for order in orders)
+    assert elimination_orders([4] * 196, scopes)[0].variables == orders[0].variables
 
 
 def test_a_hopeless_graph_is_refused_before_it_is_planned() -> None:

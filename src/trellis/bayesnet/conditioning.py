@@ -30,14 +30,14 @@ def cutset(tree: JunctionTree, observed: frozenset[int]) -> list[int]:
     chosen: list[int] = []
     while True:
         known = observed.union(chosen)
-        if tree.forecast(known).bytes <= tree.memory_limit:
+        if tree.forecast(known, thorough=False).bytes <= tree.memory_limit:
             return chosen
         clique = sorted(tree.largest_clique(known), key=lambda v: -tree.cardinalities[v])
         if not clique:
             raise UnsupportedError(
                 f"no cutset makes the tables fit into {tree.memory_limit:.3g} bytes; raise memory_limit"
             )
-        chosen.append(min(clique[:TRIED], key=lambda v: tree.forecast(known | {v}).bytes))
+        chosen.append(min(clique[:TRIED], key=lambda v: tree.forecast(known | {v}, thorough=False).bytes))
         assignments = math.prod(tree.cardinalities[v] for v in chosen)
         if assignments > MAX_ASSIGNMENTS:
             raise UnsupportedError(

@@ -140,10 +140,13 @@ class JunctionTree:
                 chosen[v] = code if case.allowed is None else np.flatnonzero(case.allowed[v])[code]
         return Assignment(chosen, log_value)
 
-    def forecast(self, observed: Collection[int] = ()) -> Forecast:
-        """What all marginals need when these variables are observed, whatever their states."""
+    def forecast(self, observed: Collection[int] = (), *, thorough: bool = True) -> Forecast:
+        """What all marginals need when these variables are observed, whatever their states.
+
+        Without ``thorough`` it is found fast, and a large plan may turn out smaller.
+        """
         scopes = self._scopes_without(observed)
-        orders = self._orders(self.cardinalities, scopes)
+        orders = self._orders(self.cardinalities, scopes, thorough)
         if is_impractical(orders[0]):
             return rough_forecast(orders[0])
         return chosen_plan(self.cardinalities, scopes, orders, self.memory_limit).forecast
@@ -151,7 +154,7 @@ class JunctionTree:
     def largest_clique(self, observed: Collection[int] = ()) -> list[int]:
         """The variables of the largest clique when these are observed."""
         scopes = self._scopes_without(observed)
-        order = self._orders(self.cardinalities, scopes)[0]
+        order = self._orders(self.cardinalities, scopes, thorough=False)[0]
         return Plan(self.cardinalities, scopes, order.variables).largest_clique
 
     @property
