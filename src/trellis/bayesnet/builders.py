@@ -10,16 +10,16 @@ Tables that are not given are uniform, as a start for learning.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trellis.bayesnet.arguments import whole
 from trellis.bayesnet.network import BayesianNetwork
 from trellis.bayesnet.tables import TOLERANCE, table_shape
-from trellis.bayesnet.variables import Variables, is_whole, numbered_states
+from trellis.bayesnet.variables import Variables, numbered_states
 from trellis.errors import DataError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ def markov_chain(
     ``transitions``: P(x_t | x_{t-order}, ..., x_{t-1}), one axis for each of these and the last for x_t.
     ``initial``: the joint distribution of the first ``order`` variables, one axis for each.
     """
-    k = _at_least("order", order, 0)
-    steps = _at_least("length", length, max(k, 1))
+    k = whole("order", order, 0)
+    steps = whole("length", length, max(k, 1))
     variables = Variables([f"{name}{t + 1}" for t in range(steps)], [states] * steps)
     size = len(states)
     parents = [range(max(0, t - k), t) for t in range(steps)]
@@ -159,7 +159,7 @@ def from_hmm(
             "emissions.Categorical, or ask the HMM itself (smooth, decode, ...)"
         )
     n_states, n_symbols = emission.probabilities.shape
-    steps = _at_least("length", length, 1)
+    steps = whole("length", length, 1)
     hidden = numbered_states(n_states) if states is None else tuple(states)
     visible = numbered_states(n_symbols) if symbols is None else tuple(symbols)
     names, values, parents, tables = [], [], [], []
@@ -193,9 +193,3 @@ def _distribution(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Float
     if not (array >= 0).all() or not abs(array.sum() - 1.0) <= TOLERANCE:
         raise DataError(f"{name} must not be negative and must sum to 1; its sum is {array.sum():.9g}")
     return array
-
-
-def _at_least(name: str, value: int, least: int) -> int:
-    if not is_whole(value, least, sys.maxsize):
-        raise DataError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    return int(value)

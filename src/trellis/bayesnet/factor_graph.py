@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.bayesnet.arguments import is_whole
 from trellis.bayesnet.questions import Questions
 from trellis.bayesnet.tables import MOST_AXES
-from trellis.bayesnet.variables import IntArray, Variables, is_whole, numbered_states
+from trellis.bayesnet.variables import IntArray, Variables, numbered_states
 from trellis.errors import DataError
 from trellis.inference.factors import Table
 from trellis.storage import PathLike

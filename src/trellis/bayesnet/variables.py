@@ -108,11 +108,6 @@ def numbered_states(size: int) -> tuple[str, ...]:
     return tuple(str(code) for code in range(size))
 
 
-def is_whole(value: Any, least: int, most: float) -> bool:
-    """Whether a value is a whole number between two bounds; 3.0 is one, "3" is not."""
-    return isinstance(value, Real) and least <= float(value) <= most and float(value).is_integer()
-
-
 def state_name(state: Any) -> str:
     """How a state is written: whole numbers without a decimal point, everything else as Python prints it."""
     if isinstance(state, str):
