@@ -22,7 +22,6 @@ depend on the row are computed once for all rows, but their derivatives have all
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -181,10 +180,22 @@ class Plan:
             work += size
             width = max(width, (union & ~self.row_bit).bit_count() - 1)
             clique = max(clique, size / (self.rows if union & self.row_bit else 1))
-        values = sum(float(self.size(mask)) for mask in self.masks)
-        slopes = sum(float(self.size(mask | self.row_bit)) for mask in self.masks)
-        copies = (float(self.size(self.masks[self.steps[number].out])) for number in self.matrix_steps)
-        return Forecast(width, clique, work, 8.0 * (values + slopes + max(copies, default=0.0)))
+        entries = float(sum(self.table_sizes) + sum(self.slope_sizes))
+        if clique >= MATRIX_WORK and self.matrix_steps:
+            entries += max(self.table_sizes[self.steps[number].out] for number in self.matrix_steps)
+        return Forecast(width, clique, work, 8.0 * entries)
+
+    @cached_property
+    def table_sizes(self) -> list[int]:
+        """How many entries each table has."""
+        return [self.size(mask) for mask in self.masks]
+
+    @cached_property
+    def slope_sizes(self) -> list[int]:
+        """How many entries the derivatives of each table have."""
+        if self.rows == 1:
+            return self.table_sizes
+        return [self.size(mask | self.row_bit) for mask in self.masks]
 
     @property
     def largest_clique(self) -> list[int]:
@@ -221,9 +232,9 @@ class Plan:
             return []
         found = []
         for number, (_, alone_a, alone_b, k, inner) in enumerate(self.groups):
-            if inner and inner in (alone_a, alone_b):
-                sizes = self.size(alone_a), self.size(alone_b), self.size(k)
-                if min(sizes) >= MATRIX_AXIS and math.prod(sizes) >= MATRIX_WORK:
+            if self.size(k) >= MATRIX_AXIS and inner and inner in (alone_a, alone_b):
+                m, n = self.size(alone_a), self.size(alone_b)
+                if min(m, n) >= MATRIX_AXIS and m * n * self.size(k) >= MATRIX_WORK:
                     found.append(number)
         return found
 
@@ -263,15 +274,12 @@ class Plan:
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
         """Where the values of each table start; place 0 holds the number 1, which stands for "no table"."""
-        return np.cumsum([1, *(self.size(mask) for mask in self.masks)], dtype=np.int64)
+        return np.cumsum([1, *self.table_sizes], dtype=np.int64)
 
     @cached_property
     def slope_offsets(self) -> NDArray[np.int64]:
         """Where the derivatives of each table start."""
-        if self.rows == 1:
-            return self.offsets
-        sizes = (self.size(mask | self.row_bit) for mask in self.masks)
-        return np.cumsum([1, *sizes], dtype=np.int64)
+        return self.offsets if self.rows == 1 else np.cumsum([1, *self.slope_sizes], dtype=np.int64)
 
     @cached_property
     def marginal_tables(self) -> dict[int, int]:
