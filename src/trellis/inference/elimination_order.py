@@ -14,6 +14,7 @@ product of their cardinalities. The best order is NP-hard to find; greedy ones a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -144,20 +145,19 @@ class _Graph:
     """Who shares a table with whom, in CSR, among the variables that occur at all."""
 
     def __init__(self, cardinalities: IntArray, scopes: list[tuple[int, ...]], keep: set[int]) -> None:
-        self.variables = np.array(sorted({v for scope in scopes for v in scope}), dtype=np.int64)
-        n = len(self.variables)
-        number = np.full(len(cardinalities) + 1, -1, dtype=np.int64)
-        number[self.variables] = np.arange(n)
-        pairs: set[int] = set()
+        names = sorted({v for scope in scopes for v in scope})
+        number = {v: i for i, v in enumerate(names)}
+        near: list[set[int]] = [set() for _ in names]
         for scope in set(scopes):
-            local = number[list(scope)].tolist()
-            pairs.update(u * n + w for u in local for w in local if u != w)
-        codes = np.array(sorted(pairs), dtype=np.int64)
-        heads = codes // max(n, 1)
-        self.starts = np.searchsorted(heads, np.arange(n + 1)).astype(np.int64)
-        self.neighbours = (codes - heads * n).astype(np.int32)
+            local = [number[v] for v in scope]
+            for u in local:
+                near[u].update(local)
+        rows = [sorted(others - {u}) for u, others in enumerate(near)]
+        self.variables = np.array(names, dtype=np.int64)
+        self.starts = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+        self.neighbours = np.fromiter(chain.from_iterable(rows), dtype=np.int32, count=self.starts[-1])
         self.sizes = np.asarray(cardinalities, dtype=np.float64)[self.variables]
-        self.kept = np.array([int(v) in keep for v in self.variables], dtype=np.bool_)
+        self.kept = np.array([v in keep for v in names], dtype=np.bool_)
 
     @property
     def has_many_sizes(self) -> bool:

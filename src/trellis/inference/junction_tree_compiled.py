@@ -193,16 +193,18 @@ class CompiledPlan:
 
     def lay_out(self, tables: Sequence[Table]) -> Leaves:
         """Tables with the scopes of the plan, as its leaves."""
-        offsets = self.plan.offsets.tolist()
-        values = np.empty(offsets[self.plan.n_leaves] - 1)
-        log_scale = 0.0
-        for leaf, table in enumerate(tables):
-            top = float(table.values.max())
-            axes = [table.variables.index(v) for v in self.plan.layout(leaf)]
-            part = table.values.transpose(axes).ravel()
-            values[offsets[leaf] - 1 : offsets[leaf + 1] - 1] = part / top if top > 0 else 0.0
-            log_scale += float(np.log(top)) if top > 0 else -np.inf
-        return Leaves(values, log_scale)
+        if not tables:
+            return Leaves(np.zeros(0), 0.0)
+        parts = []
+        for leaf, (variables, values) in enumerate(tables):
+            axes = [variables.index(v) for v in self.plan.layout(leaf)]
+            parts.append(values.transpose(axes).ravel())
+        flat = np.concatenate(parts, dtype=np.float64)
+        tops = np.maximum.reduceat(flat, self.plan.offsets[: len(tables)] - 1)
+        if not tops.all():
+            return Leaves(np.zeros(len(flat)), -np.inf)
+        flat /= np.repeat(tops, [len(part) for part in parts])
+        return Leaves(flat, float(np.log(tops).sum()))
 
     def _start(self, leaves: Leaves) -> FloatArray:
         values = self._scratch.take(self.arrays.n_values)

@@ -22,12 +22,14 @@ depend on the row are computed once for all rows, but their derivatives have all
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from trellis.inference.variable_masks import JointStates, Members
 
 NOTHING = -1  # the second input of a step that only sums
 INNER_ENOUGH = 16  # an inner axis of one table alone reads less memory, and is taken once it is this long
@@ -88,8 +90,8 @@ class Plan:
             sum(1 << position[v] for v in scope) | (self.row_bit if leaf in marked else 0)
             for leaf, scope in enumerate(scopes)
         ]
-        self._bits: dict[int, tuple[int, ...]] = {}
-        self._products: dict[int, int] = {0: 1}
+        self.members: Callable[[int], tuple[int, ...]] = Members().__getitem__
+        self.size: Callable[[int], int] = JointStates(self.sizes, self.members).__getitem__
         kept = (self.row_bit << 1) - (1 << len(order))
         self.steps = self._contract(len(order), kept)
         if rows > 1:  # first what all rows share
@@ -141,28 +143,6 @@ class Plan:
             return a, min((t for t in tables if t != a), key=lambda t: self.size(masks[a] | masks[t]))
         pairs = ((a, b) for i, a in enumerate(tables) for b in tables[i + 1 :])
         return min(pairs, key=lambda pair: self.size(masks[pair[0]] | masks[pair[1]]))
-
-    def members(self, mask: int) -> tuple[int, ...]:
-        """The variables of a mask, ascending."""
-        known = self._bits.get(mask)
-        if known is None:
-            members, rest = [], mask
-            while rest:
-                low = rest & -rest
-                members.append(low.bit_length() - 1)
-                rest ^= low
-            known = self._bits[mask] = tuple(members)
-        return known
-
-    def size(self, mask: int) -> int:
-        """The product of the cardinalities of a mask."""
-        known = self._products.get(mask)
-        if known is None:
-            known = 1
-            for v in self.members(mask):
-                known *= self.sizes[v]
-            self._products[mask] = known
-        return known
 
     def has_rows(self, table: int) -> bool:
         """Whether a table has the row axis."""
