@@ -171,6 +171,16 @@ def test_conditioning_fits_where_the_tree_does_not(monkeypatch: pytest.MonkeyPat
         graph.query(None, memory_limit=limit, method="conditioning")
 
 
+def test_a_joint_state_whose_tree_is_too_large_is_parted_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = grid(6)
+    exact = graph.query(None, {"x3": 1})
+    monkeypatch.setattr(conditioning, "cutset", lambda tree, observed: [])
+    limit = graph.forecast().bytes / 2
+    found = graph.query(None, {"x3": 1}, memory_limit=limit, method="conditioning")
+    for name, answer in found.items():
+        np.testing.assert_allclose(answer.values, exact[name].values, atol=1e-12)
+
+
 def test_refusal_before_running() -> None:
     graph = grid(5)
     for question in (
