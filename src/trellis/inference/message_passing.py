@@ -18,7 +18,8 @@ from trellis.inference.forest_move_kernels import forest_move
 from trellis.inference.graph_answers import RelaxedSolution
 from trellis.inference.message_passing_kernels import descend, score_of, sweep
 from trellis.inference.ordered_graph import OrderedGraph
-from trellis.scores.graphs import GraphScores, Labels
+from trellis.scores.graphs import GraphScores, IntArray, Labels
+from trellis.scores.parts import FloatArray
 
 FORESTS = 20
 FOREST_PATIENCE = 5  # forests in a row that gain nothing
@@ -38,19 +39,22 @@ class Passes:
 
     def forward(self) -> float:
         """A pass through the nodes from the first to the last; the bound."""
-        g, t = self.graph, self.graph.topology
+        t = self.graph.topology
         edges = t.low, t.below_start, t.below, t.above_start, t.above
-        bound = sweep(True, g.unary, g.pairwise, *edges, self.to_high, self.to_low, self.labels, self.total)
-        return self._feasible(bound)
+        return self._pass(True, edges, self.to_high, self.to_low)
 
     def backward(self) -> float:
         """A pass from the last node to the first; the bound."""
-        g, t = self.graph, self.graph.topology
+        t = self.graph.topology
         edges = t.high, t.above_start, t.above, t.below_start, t.below
-        bound = sweep(False, g.unary, g.pairwise, *edges, self.to_low, self.to_high, self.labels, self.total)
-        return self._feasible(bound)
+        return self._pass(False, edges, self.to_low, self.to_high)
 
-    def _feasible(self, bound: float) -> float:
+    def _pass(
+        self, forward: bool, edges: tuple[IntArray, ...], from_in: FloatArray, to_out: FloatArray
+    ) -> float:
+        g = self.graph
+        messages = from_in, to_out, self.labels, self.total
+        bound = sweep(forward, g.topology.is_forest, g.unary, g.pairwise, *edges, *messages)
         if bound == -np.inf:
             raise InfeasibleError(
                 "the graph has no allowed labelling: forbidden labels and pairs leave a node without a label"

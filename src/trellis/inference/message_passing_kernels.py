@@ -12,7 +12,8 @@ node i after all its neighbours on one side. It takes what it can from the edges
 
 and hands S = unary'_i on in equal shares w = 1 / max(edges in, edges out) to the edges of the other side:
 m[e, i] -= w S. The first can only lower the bound, the second does not change it. After a pass every edge has
-the maximum 0, and the bound is sum_i (1 - w * edges out) max S_i.
+the maximum 0, and the bound is sum_i (1 - w * edges out) max S_i. In a forest w = 1 / edges out: all of S
+must reach the one edge towards the root, or what is known of several subtrees would arrive in parts.
 
 A label with S = -inf is impossible; +inf in an outgoing message keeps it so for the other end.
 """
@@ -26,8 +27,9 @@ from trellis.numerics import kernel
 
 @kernel
 def sweep(
-    forward, unary, pairwise, far, in_start, in_edges, out_start, out_edges, from_in, to_out, labels, total
-):
+    forward, forest, unary, pairwise, far, in_start, in_edges, out_start, out_edges, from_in, to_out, labels,
+    total,
+):  # fmt: skip
     """One pass; returns the bound (-inf: no labelling is allowed) and fills ``labels``.
 
     ``far``: the end of each edge that comes first in this pass. ``from_in``, ``to_out`` (E, K): the messages
@@ -60,7 +62,7 @@ def sweep(
         if top == -np.inf:
             return top
         n_in, n_out = in_start[i + 1] - in_start[i], out_start[i + 1] - out_start[i]
-        share = 1.0 / max(n_in, n_out, 1)
+        share = 1.0 / max(n_out, 1) if forest else 1.0 / max(n_in, n_out, 1)
         bound += (1.0 - share * n_out) * top
         for at in range(out_start[i], out_start[i + 1]):
             message = to_out[out_edges[at]]
