@@ -407,3 +407,20 @@ def test_rows_equal_single_questions(seed: int) -> None:
         for v in wanted if exact.of else ():
             np.testing.assert_allclose(found.of[v][row], exact.of[v], atol=1e-12)
             np.testing.assert_array_equal(found.of[v], threaded.of[v])
+
+
+@pytest.mark.parametrize("seed", [238, 593, 850, 1312])
+def test_the_best_assignment_of_tables_that_underflow_together(seed: int) -> None:
+    """Each step's best product is far above underflow, and an assignment lost before is better than all."""
+    rng = np.random.default_rng(seed)
+    logs = []
+    for _ in range(9):
+        variables = tuple(sorted(rng.permutation(4)[: rng.integers(1, 3)].tolist()))
+        shape = (2,) * len(variables)
+        logs.append((variables, -rng.uniform(0, 600, shape) * (rng.random(shape) < 0.7)))
+    found = JunctionTree([2] * 4, [Table(v, np.exp(t)) for v, t in logs]).best_assignment()
+    every = [
+        sum(float(t[tuple(y[v] for v in variables)]) for variables, t in logs)
+        for y in itertools.product(range(2), repeat=4)
+    ]
+    assert found.log_value == pytest.approx(max(every), abs=1e-6)

@@ -6,9 +6,12 @@ table of its own. With t an entry of a table and Z the sum of everything, two pa
 
     p(entry) = t dZ/dt / sum over the entries of the table of t dZ/dt.
 
-For the best labelling scores are first divided by a constant where exp would underflow, which changes no
-maximiser. Plans depend on the edges alone and are kept for the next question about the same graph; where
-that plan is costly, another one leaves out the labels that are forbidden at each node.
+For the best labelling scores are first divided by a constant, so large that no product of entries of all
+tables can underflow: this changes no maximiser, and costs no more digits than a sum of scores of that size
+has. Sums whose products may underflow are done again in log space (:mod:`.junction_tree_log`).
+
+Plans depend on the edges alone and are kept for the next question about the same graph; where that plan is
+costly, another one leaves out the labels that are forbidden at each node.
 """
 
 from __future__ import annotations
@@ -18,17 +21,19 @@ from functools import lru_cache
 
 import numpy as np
 
-from trellis.errors import InfeasibleError, NumericalError, UnsupportedError
+from trellis.errors import InfeasibleError, UnsupportedError
 from trellis.inference.elimination_order import elimination_order
+from trellis.inference.factors import Table
 from trellis.inference.graph_answers import GraphMarginals, RelaxedSolution
 from trellis.inference.junction_tree_compiled import SAFE_LOG_SLOPE, CompiledPlan, Leaves, Scratch
 from trellis.inference.junction_tree_kernels import SUM
+from trellis.inference.junction_tree_log import leaf_posteriors, log_tables
 from trellis.inference.junction_tree_plan import NOTHING, Forecast, Plan
 from trellis.scores.graphs import GraphParts, GraphScores, IntArray, Labels
 from trellis.scores.parts import FloatArray
 
 KEPT_PLANS = 256
-UNDERFLOW = 600.0  # exp(-600) = 1e-261: tables whose finite scores span more are not exponentiated
+UNDERFLOW = 550.0  # exp(-550) = 1e-239: products of scores that span more are not exponentiated
 COSTLY = 1e6  # multiplications above which forbidden labels are worth a plan of their own
 IMPRACTICAL = 1e13  # multiplications
 NONE_ALLOWED = "the graph has no allowed labelling: forbidden labels and pairs contradict each other"
@@ -110,23 +115,32 @@ class _Leaves:
         self.compiled = self.plan.compiled
         flat = GraphParts(scores.unary, scores.pairwise, tuple(f.table for f in scores.factors)).flat()
         self.logs = flat[self.plan.source]
-        self.total, self.span = 0.0, 0.0
+        self.total = self.span = self.reach = 0.0  # spans: of one table at most, of all together
         if len(self.logs):
             tops = np.maximum.reduceat(self.logs, self.plan.starts)
             if tops.min() == -np.inf:
                 raise InfeasibleError(NONE_ALLOWED)
             lows = np.minimum.reduceat(np.where(self.logs > -np.inf, self.logs, np.inf), self.plan.starts)
-            self.total, self.span = float(tops.sum()), float((tops - lows).max())
+            spans = tops - lows
+            self.total, self.span, self.reach = float(tops.sum()), float(spans.max()), float(spans.sum())
             self.logs -= np.repeat(tops, np.diff(self.plan.starts, append=len(self.logs)))
 
     def scaled(self, scale: float) -> Leaves:
         return Leaves(np.exp(scale * self.logs), scale * self.total)
 
+    def tables(self) -> list[Table]:
+        """The logs of the leaves, an axis for each variable."""
+        plan = self.compiled.plan
+        parts = np.split(self.logs, self.plan.starts[1:])
+        return [
+            Table(tuple(plan.layout(leaf)), part.reshape(plan.shape(leaf))) for leaf, part in enumerate(parts)
+        ]
+
 
 def junction_best(scores: GraphScores, memory_limit: float) -> RelaxedSolution:
     """A best labelling."""
     leaves = _Leaves(scores, memory_limit)
-    scale = min(1.0, UNDERFLOW / max(leaves.span, 1e-300))
+    scale = min(1.0, UNDERFLOW / max(leaves.reach, 1e-300))
     states, log_value = leaves.compiled.best(leaves.scaled(scale))
     if log_value == -np.inf:
         raise InfeasibleError(NONE_ALLOWED)
@@ -136,84 +150,106 @@ def junction_best(scores: GraphScores, memory_limit: float) -> RelaxedSolution:
 
 
 class _Upward:
-    """Sums towards the roots, with what the way back needs."""
+    """Sums towards the roots by kernels, with what the way back needs.
 
-    def __init__(self, scores: GraphScores, memory_limit: float) -> None:
-        given = _Leaves(scores, memory_limit)
-        if given.span > UNDERFLOW:
-            raise NumericalError(
-                f"the scores of one table span {given.span:.3g}, and sums of their exponentials lose digits "
-                f"above {UNDERFLOW:g}; forbid labels by -inf instead, or scale the scores"
-            )
-        self.plan, self.compiled = given.plan, given.compiled
-        leaves = given.scaled(1.0)
-        arrays = self.compiled.arrays
+    ``found`` is False where they mean nothing: exponentials have underflowed, or all that reaches a root."""
+
+    def __init__(self, given: _Leaves) -> None:
+        leaves, arrays = given.scaled(1.0), given.compiled.arrays
         self.values = np.empty(arrays.n_values)
         self.values[0] = 1.0
         self.values[1 : 1 + len(leaves.values)] = leaves.values
         self.log_scale = np.zeros((arrays.n_tables, 1))
         arrays.to_roots(SUM, 1, self.values, self.log_scale)
-        roots = [float(self.values[at]) for _, at, _ in arrays.roots]
-        if not all(roots):
-            raise InfeasibleError(NONE_ALLOWED)
-        self.log_partition = leaves.log_scale + float(self.log_scale.sum() + np.log(roots).sum())
+        roots = np.array([self.values[at] for _, at, _ in arrays.roots])
+        self.found = given.span <= UNDERFLOW and bool(roots.all())
+        if self.found:
+            self.log_partition = leaves.log_scale + float(self.log_scale.sum() + np.log(roots).sum())
 
 
 def junction_marginals(scores: GraphScores, memory_limit: float) -> GraphMarginals:
     """log Z and the marginals of all parts."""
-    pass_up = _Upward(scores, memory_limit)
-    arrays = pass_up.compiled.arrays
+    given = _Leaves(scores, memory_limit)
+    joint = None
+    up = _Upward(given)
+    if up.found:
+        log_partition, joint = up.log_partition, _kernel_posteriors(given, up)
+    if joint is None:
+        log_z, posteriors = leaf_posteriors(given.compiled.plan, given.tables())
+        if log_z == -np.inf:
+            raise InfeasibleError(NONE_ALLOWED)
+        log_partition = given.total + log_z
+        joint = np.concatenate([table.values.ravel() for table in posteriors]) if posteriors else np.zeros(0)
+    flat = np.zeros(scores.unary.size + scores.pairwise.size + sum(f.table.size for f in scores.factors))
+    flat[given.plan.source] = joint
+    return GraphMarginals(log_partition, scores.unflat(flat), True, True, "junction_tree", 1)
+
+
+def _kernel_posteriors(given: _Leaves, up: _Upward) -> FloatArray | None:
+    """p of all entries of the leaves; None where products that count may have been lost."""
+    arrays = given.compiled.arrays
     slopes = np.empty(arrays.n_slopes)
-    _, log_slope = arrays.from_roots(1, pass_up.values, pass_up.log_scale, slopes)
+    _, log_slope = arrays.from_roots(1, up.values, up.log_scale, slopes)
     if log_slope[0] > SAFE_LOG_SLOPE:
-        raise NumericalError(
-            "the marginals of this graph are lost to underflow: some scores are too far apart; scale them"
-        )
-    source, starts = pass_up.plan.source, pass_up.plan.starts
-    n_entries = len(source)
-    joint = pass_up.values[1 : 1 + n_entries] * slopes[1 : 1 + n_entries]
+        return None
+    n_entries, starts = len(given.logs), given.plan.starts
+    joint: FloatArray = up.values[1 : 1 + n_entries] * slopes[1 : 1 + n_entries]
     if n_entries:
         joint /= np.repeat(np.add.reduceat(joint, starts), np.diff(starts, append=n_entries))
-    flat = np.zeros(scores.unary.size + scores.pairwise.size + sum(f.table.size for f in scores.factors))
-    flat[source] = joint
-    return GraphMarginals(pass_up.log_partition, scores.unflat(flat), True, True, "junction_tree", 1)
+    return joint
 
 
 def junction_samples(
     scores: GraphScores, n_samples: int, rng: np.random.Generator, memory_limit: float
 ) -> Labels:
     """Exact samples (n_samples, N): from the roots back, what each step summed out given what is known."""
-    pass_up = _Upward(scores, memory_limit)
-    plan, values = pass_up.compiled.plan, pass_up.values
+    given = _Leaves(scores, memory_limit)
+    plan, tables = given.compiled.plan, _sums(given)
     samples = np.zeros((n_samples, scores.n_nodes), dtype=np.int32)
     for step in reversed(plan.steps):
         summed = plan.summed(step)
         if summed:
-            weights = np.ones((n_samples, *(len(pass_up.plan.states[v]) for v in summed)))
+            logs = np.zeros((n_samples, *(len(given.plan.states[v]) for v in summed)))
             for table in (step.a, step.b):
                 if table != NOTHING:
-                    weights = weights * _given(plan, table, values, samples, summed)
-            codes = _draw(weights.reshape(n_samples, -1), rng)
-            samples[:, summed] = np.stack(np.unravel_index(codes, weights.shape[1:]), axis=1)
-    for i, states in enumerate(pass_up.plan.states):
+                    logs = logs + _given(tables[table], samples, summed)
+            codes = _draw(logs.reshape(n_samples, -1), rng)
+            samples[:, summed] = np.stack(np.unravel_index(codes, logs.shape[1:]), axis=1)
+    for i, states in enumerate(given.plan.states):
         samples[:, i] = states[samples[:, i]]
     return samples
 
 
-def _given(plan: Plan, table: int, values: FloatArray, samples: Labels, summed: list[int]) -> FloatArray:
+def _sums(given: _Leaves) -> list[Table]:
+    """The logs of all tables of the plan, each up to a constant, in the order of the plan."""
+    plan = given.compiled.plan
+    up = _Upward(given)
+    if up.found and given.compiled.arrays.cannot_underflow(up.values):
+        with np.errstate(divide="ignore"):
+            logs = np.log(up.values)
+        bounds = zip(plan.offsets[:-1].tolist(), plan.offsets[1:].tolist(), strict=True)
+        return [
+            Table(tuple(plan.layout(t)), logs[a:b].reshape(plan.shape(t))) for t, (a, b) in enumerate(bounds)
+        ]
+    tables = log_tables(plan, given.tables())
+    if any(tables[root].values == -np.inf for root in plan.roots):
+        raise InfeasibleError(NONE_ALLOWED)
+    return tables
+
+
+def _given(table: Table, samples: Labels, summed: list[int]) -> FloatArray:
     """The entries of a table at the sampled labels, an axis for each of ``summed`` (length 1: absent)."""
-    start, end = plan.offset_lists[0][table : table + 2]
-    layout = plan.layout(table)
+    layout = table.variables
     known = [v for v in layout if v not in summed]
     axes = [layout.index(v) for v in known] + [layout.index(v) for v in summed if v in layout]
-    block = values[start:end].reshape(plan.shape(table)).transpose(axes)
+    block = table.values.transpose(axes)
     part = block[tuple(samples[:, v] for v in known)] if known else block[None]
     sizes = iter(block.shape[len(known) :])
     return part.reshape(len(part), *(next(sizes) if v in layout else 1 for v in summed))
 
 
-def _draw(weights: FloatArray, rng: np.random.Generator) -> Labels:
-    """One column for each row, with probability in proportion to its weight."""
-    shares = np.cumsum(weights, axis=1)
-    drawn = rng.random((len(weights), 1)) * shares[:, -1:]
+def _draw(logs: FloatArray, rng: np.random.Generator) -> Labels:
+    """One column for each row, with probability in proportion to the exponential of its entry."""
+    shares = np.cumsum(np.exp(logs - logs.max(axis=1, keepdims=True)), axis=1)
+    drawn = rng.random((len(logs), 1)) * shares[:, -1:]
     return np.asarray((shares <= drawn).sum(axis=1), dtype=np.int32)

@@ -260,7 +260,7 @@ class CompiledPlan:
         log_scale = np.zeros((arrays.n_tables, 1))
         arrays.to_roots(MAX, 1, values, log_scale)
         roots = [float(values[at]) for _, at, _ in arrays.roots]
-        states = self._trace_back(values) if all(roots) else None
+        states = self._trace_back(values) if all(roots) and arrays.cannot_underflow(values) else None
         if states is None:
             states, log_value = log_best(self.plan, values)
         else:

@@ -60,6 +60,25 @@ def log_posteriors(
     return log_z, posteriors()
 
 
+def log_tables(plan: Plan, leaves: Sequence[Table]) -> list[Table]:
+    """All tables of the plan after the pass to the roots; ``leaves`` are logs of tables."""
+    return _to_roots(plan, leaves, np.logaddexp)
+
+
+def leaf_posteriors(plan: Plan, leaves: Sequence[Table]) -> tuple[float, list[Table]]:
+    """log Z, and the posteriors of all leaves (none if it is -inf), which are logs of tables."""
+    tables = log_tables(plan, leaves)
+    log_z = sum(float(tables[root].values) for root in plan.roots)
+    if log_z == -np.inf:
+        return log_z, []
+    posteriors = []
+    for leaf, slope in zip(leaves, _from_roots(plan, tables), strict=False):
+        joint = leaf.values + aligned(slope, leaf.variables)
+        shares = np.exp(joint - joint.max())
+        posteriors.append(Table(leaf.variables, shares / shares.sum()))
+    return log_z, posteriors
+
+
 def log_best(plan: Plan, values: FloatArray) -> tuple[dict[int, int], float]:
     """The assignment with the largest product and the log of it; ties go to smaller numbers."""
     tables = _to_roots(plan, _log_leaves(plan, values), np.maximum)
