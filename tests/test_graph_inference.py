@@ -58,6 +58,20 @@ def test_a_forest(graph: GraphScores) -> None:
     assert_sums(graph, "loopy")
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_trees_that_branch(seed: int) -> None:
+    """Nodes with a parent and several children: messages of all children must reach the parent in full."""
+    rng = np.random.default_rng(seed)
+    n, k = 40, 3
+    edges = [(int(rng.integers(max(0, i - 4), i)), i) for i in range(1, n)]
+    graph = GraphScores.of(rng.normal(size=(n, k)), edges, 2.0 * rng.normal(size=(n - 1, k, k)))
+    exact = GraphInference("junction_tree").best(graph)
+    for method in ("tree", "auto", "message_passing"):
+        found = GraphInference(method, max_iter=2).best(graph)
+        assert found.value == pytest.approx(exact.value, abs=1e-9)
+        assert found.exact
+
+
 @given(graphs())
 def test_a_junction_tree(graph: GraphScores) -> None:
     assert_best(graph, "junction_tree")
@@ -137,6 +151,41 @@ def test_scores_far_apart_do_not_underflow() -> None:
         [[0.0, -2000.0], [-3000.0, 0.0], [0.0, 1.0]], [(0, 1), (1, 2), (0, 2)], -900 * np.eye(2)
     )
     assert_best(graph, "junction_tree")
+    assert_sums(graph, "junction_tree")
+
+
+@given(graphs(), st.sampled_from([200.0, 1e4, 1e6]))
+def test_a_junction_tree_of_scores_that_underflow_together(graph: GraphScores, scale: float) -> None:
+    """Products of many tables underflow where none of them does alone."""
+    tables = [(f.nodes, scale * f.table) for f in graph.factors]
+    large = GraphScores.of(scale * graph.unary, graph.edges, scale * graph.pairwise, tables)
+    every = AllLabellings.of(large)
+    inference = GraphInference("junction_tree")
+    if not every.feasible:
+        for question in (inference.best, inference.marginals):
+            with pytest.raises(InfeasibleError):
+                question(large)
+        return
+    assert inference.best(large).value == pytest.approx(every.best, rel=1e-9, abs=1e-9)
+    sums = inference.marginals(large)
+    assert sums.log_partition == pytest.approx(every.log_partition, rel=1e-9, abs=1e-9)
+    np.testing.assert_allclose(sums.parts.flat(), every.marginals(large).flat(), atol=1e-6)
+    drawn = inference.sample(large, 20, np.random.default_rng(0))
+    assert all(large.score(y) >= every.best - 50.0 for y in drawn)  # others have probability exp(-50)
+
+
+def test_a_best_labelling_that_step_after_step_nearly_underflows() -> None:
+    """Label 1 falls out of the product of the first two tables, and is the best of all four."""
+    graph = GraphScores.of(
+        [[0.0, -400.0]] * 1, [(0, 0)] * 3, [np.diag([0.0, -400.0]), *[np.diag([-410.0, 0.0])] * 2]
+    )
+    assert_best(graph, "junction_tree")
+    assert_sums(graph, "junction_tree")
+    forbidden = GraphScores.of(
+        [[0.0, -400.0]], [(0, 0)] * 2, [np.diag([0.0, -400.0]), np.diag([-np.inf, 0.0])]
+    )
+    assert_best(forbidden, "junction_tree")
+    assert_sums(forbidden, "junction_tree")
 
 
 # -- relaxed methods ----------------------------------------------------------------------------------------
@@ -184,6 +233,15 @@ def test_relaxed_marginals_are_in_the_local_polytope(graph: GraphScores, method:
         for axis, node in enumerate(f.nodes):
             others = tuple(x for x in range(table.ndim) if x != axis)
             np.testing.assert_allclose(table.sum(axis=others), mu.unary[node], atol=1e-7)
+
+
+@given(graphs(), st.sampled_from([1e-8, 1e-6, 1e6]))
+def test_the_bound_of_the_programme_holds_at_any_scale(graph: GraphScores, scale: float) -> None:
+    tables = [(f.nodes, scale * f.table) for f in graph.factors]
+    scaled = GraphScores.of(scale * graph.unary, graph.edges, scale * graph.pairwise, tables)
+    best = AllLabellings.of(scaled).best
+    with suppress(InfeasibleError):
+        assert GraphInference("lp").best(scaled).bound >= best - 1e-12 * scale
 
 
 def test_a_frustrated_triangle_is_fractional() -> None:

@@ -6,6 +6,11 @@
 
 Forbidden entries are fixed at 0. The dual simplex method returns a vertex of the polytope; a vertex whose
 entries are all 0 or 1 is a best labelling. The number of variables is N K + E K^2 + the sizes of the tables.
+
+HiGHS is right to 1e-7, so scores are divided by the largest of them. The bound is not the optimum it reports,
+which may be too low by as much, but that of its multipliers m of the last constraints, which always holds:
+
+    sum_i max (unary_i - sum_c m[c, i]) + sum_c max (table_c + sum_i m[c, i])
 """
 
 from __future__ import annotations
@@ -44,9 +49,11 @@ def linear_programme(scores: GraphScores, tol: float) -> RelaxedSolution:
         [problem.unary.ravel(), problem.pairwise.ravel(), *(t.ravel() for t in problem.tables)]
     )
     allowed = cost > -np.inf
+    finite = np.where(allowed, cost, 0.0)
+    size_of_scores = float(np.abs(finite).max()) or 1.0
     left, right = _constraints(problem)
     found = linprog(
-        -np.where(allowed, cost, 0.0),
+        finite / -size_of_scores,
         A_eq=left,
         b_eq=right,
         bounds=np.stack([np.zeros(len(cost)), np.where(allowed, np.inf, 0.0)], axis=1),
@@ -57,7 +64,9 @@ def linear_programme(scores: GraphScores, tol: float) -> RelaxedSolution:
     if found.status != 0:
         raise NumericalError(f"HiGHS stopped without an answer ({found.message.strip()}); rescale the scores")
     mu = problem.parts(np.clip(np.asarray(found.x), 0.0, 1.0))
-    return _rounded(scores, mu, float(-found.fun), int(found.nit), tol)
+    messages = size_of_scores * np.where(right == 0.0, found.eqlin.marginals, 0.0)
+    bound = problem.bound(cost + left.T @ messages)
+    return _rounded(scores, mu, bound, int(found.nit), tol)
 
 
 class _Programme(NamedTuple):
@@ -84,10 +93,20 @@ class _Programme(NamedTuple):
         scopes = [tuple(place[list(f.nodes)].tolist()) for f in broad]
         return cls(graph, graph.unary, edges, graph.pairwise, scopes, [f.table for f in broad], scores)
 
+    def bound(self, rewritten: FloatArray) -> float:
+        """The sum of the maxima of all tables, given in one vector."""
+        nodes, pairs, *tables = self._pieces(rewritten)
+        maxima = [nodes.reshape(self.unary.shape).max(axis=1).sum()]
+        maxima.append(pairs.reshape(self.pairwise.shape).max(axis=(1, 2)).sum())
+        return float(sum(maxima) + sum(table.max() for table in tables))
+
+    def _pieces(self, flat: FloatArray) -> list[FloatArray]:
+        ends = np.cumsum([self.unary.size, self.pairwise.size, *(t.size for t in self.tables)])
+        return np.split(flat, ends[:-1])
+
     def parts(self, flat: FloatArray) -> GraphParts:
         """The marginals of the given parts from those of all tables in one vector."""
-        ends = np.cumsum([self.unary.size, self.pairwise.size, *(t.size for t in self.tables)])
-        pieces = np.split(flat, ends[:-1])
+        pieces = self._pieces(flat)
         narrow = self.graph.parts(pieces[0].reshape(self.unary.shape), pieces[1].reshape(self.pairwise.shape))
         few, many = iter(narrow.factors), iter(zip(pieces[2:], self.tables, strict=True))
         tables = []
