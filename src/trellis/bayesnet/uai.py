@@ -50,10 +50,17 @@ class _Content:
     tokens: Tokens
 
 
-def read_uai_graph(source: Source, *, encoding: str = "utf-8") -> FactorGraph:
-    """The factor graph in a UAI file of either kind."""
+def read_uai(
+    source: Source, *, tolerance: float = FILE_TOLERANCE, encoding: str = "utf-8"
+) -> BayesianNetwork | FactorGraph:
+    """What a UAI file holds: a Bayesian network (BAYES) or a factor graph (MARKOV)."""
     content = _read(source, encoding)
-    return FactorGraph(content.sizes, content.factors)
+    return _network(content, tolerance) if content.kind == "BAYES" else _graph(content)
+
+
+def read_uai_graph(source: Source, *, encoding: str = "utf-8") -> FactorGraph:
+    """The factor graph in a UAI file; the tables of a Bayesian network are factors like any other."""
+    return _graph(_read(source, encoding))
 
 
 def read_uai_network(
@@ -61,9 +68,17 @@ def read_uai_network(
 ) -> BayesianNetwork:
     """The Bayesian network in a UAI file of the kind BAYES; its rows are normalised."""
     content = _read(source, encoding)
-    tokens = content.tokens
     if content.kind != "BAYES":
-        raise tokens.error(0, "this is a Markov network; read it by trellis.FactorGraph.read")
+        raise content.tokens.error(0, "this is a Markov network; read it by trellis.FactorGraph.read")
+    return _network(content, tolerance)
+
+
+def _graph(content: _Content) -> FactorGraph:
+    return FactorGraph(content.sizes, content.factors)
+
+
+def _network(content: _Content, tolerance: float) -> BayesianNetwork:
+    tokens = content.tokens
     tables: dict[int, Factor] = {}
     start_of: dict[int, int] = {}
     for number, ((scope, values), start) in enumerate(zip(content.factors, content.starts, strict=True)):

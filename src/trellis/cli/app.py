@@ -11,6 +11,7 @@ from trellis.cli.align import align
 from trellis.cli.bound import bound
 from trellis.cli.evaluate import evaluate
 from trellis.cli.inspect import inspect
+from trellis.cli.net import net
 from trellis.cli.tag import tag
 from trellis.cli.train import train
 
@@ -45,3 +46,4 @@ app.command()(evaluate)
 app.command()(inspect)
 app.command()(bound)
 app.add_typer(align, name="align")
+app.add_typer(net, name="net")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,7 +37,7 @@ Kind = Annotated[
 ]
 Hypotheses = Annotated[
     str | None,
-    typer.Option("--hypotheses", "-H", metavar="N", help="How many hypotheses: 1000, 1e6 or 2^20."),
+    typer.Option("--hypotheses", "-H", metavar="N", help="How many hypotheses: 1000, 1e6, 2^20 or 2^2^10."),
 ]
 VcDimension = Annotated[int | None, typer.Option("--vc", metavar="D", help="The VC dimension of the class.")]
 Examples = Annotated[
@@ -83,7 +84,11 @@ def bound(
         from dataclasses import asdict
 
         extra = {} if kind is BoundKind.exact else {"vacuous": bool(answer.vacuous)}  # type: ignore[union-attr]
-        typer.echo(json.dumps({**asdict(answer), **extra}, indent=2))
+        # JSON has no infinity: a bound that says nothing has no number
+        numbers = {
+            k: None if isinstance(v, float) and math.isinf(v) else v for k, v in asdict(answer).items()
+        }
+        typer.echo(json.dumps({**numbers, **extra}, indent=2, allow_nan=False))
     else:
         typer.echo(str(answer))
 
@@ -134,7 +139,7 @@ def _exact(errors: int | None, m: int | None, delta: float | None) -> Interval:
 
 
 def _log_count(text: str) -> float:
-    """ln of a number such as 1000, 1e6, 2^20 or 2**20, which may be too large for a float itself."""
+    """ln of a number such as 1000, 1e6, 2^20 or 2^2^10 = 2^(2^10), which may be too large for a float."""
     from trellis.errors import DataError
 
     parts = re.split(r"\^|\*\*", text.replace(",", "").replace("_", ""))
@@ -144,6 +149,8 @@ def _log_count(text: str) -> float:
         numbers = []
     if len(numbers) == 1 and numbers[0] >= 1 and math.isfinite(numbers[0]):
         return math.log(numbers[0])
-    if len(numbers) == 2 and numbers[0] >= 1 and numbers[1] >= 0 and all(map(math.isfinite, numbers)):
-        return numbers[1] * math.log(numbers[0])
-    raise DataError(f"--hypotheses {text}: give a number of at least 1, such as 1000, 1e6 or 2^20")
+    if len(numbers) in (2, 3) and numbers[0] >= 1 and min(numbers) >= 0 and all(map(math.isfinite, numbers)):
+        with suppress(OverflowError):
+            exponent = math.pow(*numbers[1:]) if len(numbers) == 3 else numbers[1]
+            return exponent * math.log(numbers[0])
+    raise DataError(f"--hypotheses {text}: give a number of at least 1, such as 1000, 1e6, 2^20 or 2^2^10")

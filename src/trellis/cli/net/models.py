@@ -1,0 +1,50 @@
+"""Networks as commands open them, and evidence as it is written on the command line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from trellis.bayesnet.factor_graph import FactorGraph
+from trellis.bayesnet.network import BayesianNetwork
+from trellis.bayesnet.uai import read_uai
+from trellis.errors import DataError, ModelFileError
+from trellis.estimators.persistence import load
+
+
+def open_model(path: str) -> BayesianNetwork | FactorGraph:
+    """The network in a file, or the factor graph where it holds none."""
+    kind = os.path.splitext(path.lower().removesuffix(".gz"))[1]
+    if kind == ".fg":
+        return FactorGraph.read(path)
+    if kind == ".uai":
+        return read_uai(path)
+    if kind == ".bif":
+        return BayesianNetwork.read(path)
+    model = load(path)
+    if not isinstance(model, BayesianNetwork | FactorGraph):
+        raise ModelFileError(
+            f"{path}: holds a {type(model).__name__}, and trellis net asks networks and factor graphs"
+        )
+    return model
+
+
+def open_network(path: str) -> BayesianNetwork:
+    """A Bayesian network: questions about arrows need some."""
+    model = open_model(path)
+    if isinstance(model, FactorGraph):
+        raise DataError(f"{path}: a factor graph has no arrows; give a Bayesian network")
+    return model
+
+
+def pairs(option: str, given: Sequence[str] | None) -> dict[str, str]:
+    """``["A=yes", "B=no"]`` as a dictionary; a name may hold = itself if its state does not."""
+    found: dict[str, str] = {}
+    for text in given or ():
+        name, equals, value = text.rpartition("=")
+        if not equals or not name:
+            raise DataError(f"{option} {text}: write a variable, = and its value, as in {option} Rain=yes")
+        if name in found:
+            raise DataError(f"{option} {text}: {name!r} is given twice")
+        found[name] = value
+    return found

@@ -1,0 +1,62 @@
+"""``trellis net predict``: the answers for each row of a table of evidence."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from trellis.cli.net.options import Network
+
+Rows = Annotated[
+    str,
+    typer.Argument(
+        metavar="ROWS",
+        help="Comma- or tab-separated, the names of variables in the first line; - for standard input.",
+        show_default=False,
+    ),
+]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--target", "-t", metavar="X", help="Predict X (may be repeated); else all that is missing somewhere."
+    ),
+]
+Probabilities = Annotated[
+    bool, typer.Option("--probabilities", "-p", help="The probability of each state instead of the best one.")
+]
+Missing = Annotated[
+    list[str] | None,
+    typer.Option("--missing", metavar="TEXT", help="What means not observed, besides an empty cell."),
+]
+Output = Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="Where to (- standard output).")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", help="Threads.")]
+
+
+def predict(
+    network: Network,
+    rows: Rows,
+    target: Targets = None,
+    probabilities: Probabilities = False,
+    missing: Missing = None,
+    output: Output = "-",
+    jobs: Jobs = 1,
+) -> None:
+    """The most probable state of each unobserved variable for each of the ROWS."""
+    from trellis.cli.console import binary_output
+    from trellis.cli.net.models import open_model
+    from trellis.cli.net.tables import read_rows, write_rows
+
+    model = open_model(network)
+    frame = read_rows(rows, model.variables, missing or ())
+    if probabilities:
+        shares = model.predict_proba(frame, target, n_jobs=jobs)
+        columns = {
+            f"{name}={state}": [f"{p:.6g}" for p in table[:, k].tolist()]
+            for name, table in shares.items()
+            for k, state in enumerate(model.states[model.index(name)])
+        }
+    else:
+        columns = {name: list(states) for name, states in model.predict(frame, target, n_jobs=jobs).items()}
+    with binary_output(output) as file:
+        write_rows(file, columns)

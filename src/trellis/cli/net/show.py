@@ -1,0 +1,40 @@
+"""``trellis net show``: what a network is made of."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from trellis.cli.net.options import Network
+
+Variables = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[VARIABLE]...", help="Show the tables of these variables.", show_default=False),
+]
+_LISTED = 60  # variables without being asked for
+
+
+def show(network: Network, variables: Variables = None) -> None:
+    """Show the variables of a NETWORK and what exact inference needs, or the tables of some variables."""
+    from trellis.bayesnet.network import BayesianNetwork
+    from trellis.cli.net.models import open_model, open_network
+
+    if variables:
+        net = open_network(network)
+        typer.echo("\n\n".join(net.show(name) for name in variables))
+        return
+    model = open_model(network)
+    needed = model.forecast()
+    typer.echo(f"{model!r}")
+    typer.echo(
+        f"exact inference: {needed.bytes / 2**20:,.3g} MiB, {needed.multiplications:,.3g} multiplications, "
+        f"width {needed.width}"
+    )
+    width = max(map(len, model.names[:_LISTED]), default=0)
+    for name, states in zip(model.names[:_LISTED], model.states, strict=False):
+        above = model.parents_of(name) if isinstance(model, BayesianNetwork) else []
+        given = f"  given {', '.join(above)}" if above else ""
+        typer.echo(f"  {name:<{width}}  {' '.join(states)}{given}")
+    if len(model.names) > _LISTED:
+        typer.echo(f"  ... {len(model.names) - _LISTED:,} more")
