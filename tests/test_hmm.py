@@ -206,7 +206,7 @@ def test_streaming_is_the_filter() -> None:
     assert stream.log_likelihood == pytest.approx(model.log_likelihood(x)[0], rel=1e-12)
     stream.reset()
     assert (stream.n_steps, stream.log_likelihood) == (0, 0.0)
-    with pytest.raises(DataError, match="predict at least one step"):
+    with pytest.raises(DataError, match="steps is 0; give a whole number of at least 1"):
         stream.predict(0)
 
 
@@ -323,7 +323,7 @@ PLAIN = Categorical(2)
         (lambda: GIVEN.log_joint(X0, [None, None]), "step 0 of sequence 0 is not known"),
         (lambda: GIVEN.decode(X0, "best"), "give 'viterbi' or 'max_marginal'"),
         (lambda: GIVEN.decode_k_best(X0, 0), "k is 0"),
-        (lambda: GIVEN.predict_next(X0, 0), "predict at least one step"),
+        (lambda: GIVEN.predict_next(X0, 0), "steps is 0; give a whole number"),
         (lambda: clone(GIVEN).set_params(n_states=3).fit(X0), "initial has shape"),
         (lambda: HMM(3, Categorical(2, np.full((2, 2), 0.5))).fit(X0), "for 2 states, but n_states is 3"),
         (lambda: HMM(2, PLAIN, transitions=[[0.5, 0.6], [0, 1]]).fit(X0), "row 0 of transitions"),

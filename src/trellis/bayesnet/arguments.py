@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from numbers import Real
-from typing import Any
-
 import numpy as np
 
+from trellis.emissions.checks import is_whole, whole
 from trellis.errors import DataError
 
+__all__ = ["RandomState", "generator", "is_whole", "whole"]
+
 RandomState = int | np.random.Generator | None
-
-
-def is_whole(value: Any, least: int, most: float = sys.maxsize) -> bool:
-    """Whether a value is a whole number between two bounds; 3.0 and 1e6 are, "3" is not."""
-    return isinstance(value, Real) and least <= float(value) <= most and float(value).is_integer()
-
-
-def whole(name: str, value: Any, least: int) -> int:
-    """``value`` as a whole number of at least ``least``."""
-    if not is_whole(value, least):
-        raise DataError(f"{name} is {value!r}; give a whole number of at least {least}")
-    return int(value)
 
 
 def generator(random_state: RandomState) -> np.random.Generator:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from trellis.emissions.checks import NO_WEIGHT, check_posterior, fixed_array, known
+from trellis.emissions.checks import NO_WEIGHT, check_posterior, fixed_array, known, not_negative, whole
 from trellis.emissions.emission import Emission, FloatArray, Statistics
 from trellis.emissions.row_kernels import count_symbols
 from trellis.errors import DataError
@@ -44,11 +44,8 @@ class Categorical(Emission):
     unseen: str = "error"
 
     def __post_init__(self) -> None:
-        if self.n_symbols < 1 or int(self.n_symbols) != self.n_symbols:
-            raise DataError(f"n_symbols must be a whole number of at least 1, got {self.n_symbols}")
-        object.__setattr__(self, "n_symbols", int(self.n_symbols))
-        if not 0.0 <= self.pseudocount < np.inf:
-            raise DataError(f"pseudocount must not be negative, got {self.pseudocount}")
+        object.__setattr__(self, "n_symbols", whole("n_symbols", self.n_symbols, 1))
+        not_negative("pseudocount", self.pseudocount)
         if self.unseen not in ("error", "smooth"):
             raise DataError(f"unseen must be 'error' or 'smooth', got {self.unseen!r}")
         if self.probabilities is None:
@@ -83,8 +80,8 @@ class Categorical(Emission):
             raise DataError(
                 f"symbols must be whole numbers in one column, got {array.dtype} of shape {array.shape}"
             )
-        if mask is not None:
-            array = np.where(mask, -1, array)
+        if mask is not None:  # small unsigned integers have no -1
+            array = np.where(mask, -1, array if array.dtype.kind == "f" else array.astype(np.int64))
         if array.dtype.kind == "f":
             array = np.where(np.isnan(array), -1.0, array)
         wrong = (array < -1) | (array >= self.n_symbols) | (array != np.floor(array))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,27 @@ FloatArray = NDArray[np.float64]
 # A state with less posterior weight than this has seen nothing: it keeps the parameters it has. (Quotients of
 # smaller numbers lose their digits to gradual underflow.)
 NO_WEIGHT = 1e-290
+
+LARGEST = 1e150  # squares of larger numbers overflow
+
+
+def is_whole(value: Any, least: int, most: float = sys.maxsize) -> bool:
+    """Whether a value is a whole number between two bounds; 3.0 and 1e6 are, "3" is not."""
+    return isinstance(value, Real) and least <= float(value) <= most and float(value).is_integer()
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    """``value`` as a whole number of at least ``least``."""
+    if not is_whole(value, least):
+        raise DataError(f"{name} is {value!r}; give a whole number of at least {least}")
+    return int(value)
+
+
+def not_negative(name: str, value: Any) -> float:
+    """``value`` as a finite number of at least 0."""
+    if not isinstance(value, Real) or not 0.0 <= float(value) < np.inf:
+        raise DataError(f"{name} is {value!r}; give a finite number that is not negative")
+    return float(value)
 
 
 def check_rows(values: ArrayLike, n_columns: int | None = None) -> FloatArray:
@@ -33,11 +56,14 @@ def check_rows(values: ArrayLike, n_columns: int | None = None) -> FloatArray:
         raise DataError(
             f"observations have {rows.shape[1]} columns, but the emission has {n_columns}; they must be equal"
         )
-    infinite = np.isinf(rows)
-    if infinite.any():
-        row, column = np.argwhere(infinite)[0]
+    large = np.abs(rows) > LARGEST
+    if large.any():
+        row, column = np.argwhere(large)[0]
         raise DataError(
             f"row {row}, column {column} of the observations is infinite; write NaN where a value is missing"
+            if np.isinf(rows[row, column])
+            else f"row {row}, column {column} of the observations is {rows[row, column]:g}, whose square is "
+            "beyond all numbers; scale the data"
         )
     return np.require(rows, requirements=["C", "W"])
 

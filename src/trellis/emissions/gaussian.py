@@ -24,7 +24,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from trellis.emissions.checks import NO_WEIGHT, check_posterior, check_rows, fixed_array, known
+from trellis.emissions.checks import (
+    NO_WEIGHT,
+    check_posterior,
+    check_rows,
+    fixed_array,
+    known,
+    not_negative,
+)
 from trellis.emissions.covariance import (
     KINDS,
     LOG_2PI,
@@ -70,9 +77,8 @@ class Gaussian(Emission):
     def __post_init__(self) -> None:
         if self.covariance not in KINDS:
             raise DataError(f"covariance must be one of {', '.join(KINDS)}, got {self.covariance!r}")
-        for name, least in (("min_variance", 0.0), ("prior_weight", 0.0), ("prior_variance", 0.0)):
-            if not least <= getattr(self, name) < np.inf:
-                raise DataError(f"{name} must not be negative, got {getattr(self, name)}")
+        for name in ("min_variance", "prior_weight", "prior_variance"):
+            not_negative(name, getattr(self, name))
         if self.means is not None:
             if np.ndim(self.means) == 1:
                 object.__setattr__(self, "means", np.asarray(self.means)[:, None])

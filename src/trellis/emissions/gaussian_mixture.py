@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trellis.emissions.checks import NO_WEIGHT, check_posterior, fixed_array, known
+from trellis.emissions.checks import NO_WEIGHT, check_posterior, fixed_array, known, not_negative, whole
 from trellis.emissions.emission import Emission, FloatArray, Statistics
 from trellis.emissions.gaussian import Gaussian
 from trellis.emissions.mixture_kernels import mix, share
@@ -50,11 +50,8 @@ class GaussianMixture(Emission):
     prior_variance: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.n_components < 1 or int(self.n_components) != self.n_components:
-            raise DataError(f"n_components must be a whole number of at least 1, got {self.n_components}")
-        if not 0.0 <= self.pseudocount < np.inf:
-            raise DataError(f"pseudocount must not be negative, got {self.pseudocount}")
-        object.__setattr__(self, "n_components", int(self.n_components))
+        object.__setattr__(self, "n_components", whole("n_components", self.n_components, 1))
+        not_negative("pseudocount", self.pseudocount)
         parts = (self.weights, self.means, self.covariances)
         if any(part is None for part in parts) and any(part is not None for part in parts):
             raise DataError("a mixture needs its weights, means and covariances together, or none of them")

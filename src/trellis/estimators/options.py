@@ -96,5 +96,14 @@ def _differences_of_convex(options: Options) -> bool:
 
 
 def seed_of(random_state: Any) -> int:
-    """One seed for all that is random in a fit, from scikit-learn's kinds of ``random_state``."""
-    return int(check_random_state(random_state).randint(2**31 - 1))
+    """One seed for all that is random in a fit, from scikit-learn's kinds of ``random_state`` or a numpy
+    ``Generator``."""
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31 - 1))
+    try:
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except ValueError as error:
+        raise UnsupportedError(
+            f"random_state={random_state!r}: give a seed (a whole number, 0 or more), a generator of "
+            "numpy, or None"
+        ) from error

@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 
 from trellis.data.sequences import offsets_from_lengths
 from trellis.emissions import Emission
-from trellis.emissions.checks import check_order
+from trellis.emissions.checks import check_order, whole
 from trellis.errors import DataError, UnsupportedError
 from trellis.estimators.hmm import questions
 from trellis.estimators.hmm.counting import counted
@@ -288,7 +288,7 @@ class HMM(Model):
                 raise UnsupportedError(f"{name}={value!r} must be a whole number of at least 1")
         if not isinstance(self.emission, Emission):
             raise UnsupportedError(f"emission={self.emission!r}: give an object of trellis.emissions")
-        if not 0 <= self.tol < np.inf:
+        if not isinstance(self.tol, int | float | np.number) or not 0 <= float(self.tol) < np.inf:
             raise UnsupportedError(f"tol={self.tol!r} must be a finite number that is not negative")
         if self.start not in ("auto", "kmeans", "random"):
             raise UnsupportedError(f"start={self.start!r}: give 'auto', 'kmeans' or 'random'")
@@ -300,6 +300,11 @@ class HMM(Model):
     def parameters(self) -> Parameters:
         """The fitted model, or the given one, as one record."""
         if hasattr(self, "initial_"):
+            if len(self.initial_) != self.n_states:
+                raise UnsupportedError(
+                    f"n_states is {self.n_states}, but this HMM was fitted with {len(self.initial_)} states; "
+                    "set it back, or fit again"
+                )
             return Parameters(self.initial_, self.transitions_, self.emission_)
         given = self._given()
         if given is None:
@@ -328,7 +333,7 @@ class HMM(Model):
     def predict_next(self, X: Any, steps: int = 1, *, lengths: ArrayLike | None = None) -> Any:
         """p(y_{T+h} | x_1..x_T) for h = 1..steps: (steps, K) for each sequence."""
         parameters, observations = self._asked(X, lengths)
-        ahead = questions.forecast(parameters, observations, steps, self._threads())
+        ahead = questions.forecast(parameters, observations, whole("steps", steps, 1), self._threads())
         if observations.as_list:
             return list(ahead)
         return ahead if lengths is not None else ahead[0]
@@ -356,6 +361,7 @@ class HMM(Model):
         fewer are possible); for one array without ``lengths`` that list alone.
         """
         parameters, observations = self._asked(X, lengths)
+        k = whole("k", k, 1)
         states, scores = questions.decode_k_best(parameters, observations, k, self._threads())
         found = [
             [(ranked[r], float(own[r])) for r in range(k) if own[r] > -np.inf]
@@ -389,6 +395,8 @@ class HMM(Model):
         values, states = questions.sample(self.parameters(), offsets, rng)
         if one:
             return values, states
+        if len(offsets) == 1:  # np.split would make one piece of nothing
+            return [], []
         return np.split(values, offsets[1:-1]), np.split(states, offsets[1:-1])
 
     def stationary(self) -> FloatArray:

@@ -7,7 +7,7 @@ end, and one array comes out. Known states are whole numbers, -1 (or None) where
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -51,22 +51,7 @@ class Observations:
 
 def packed(X: Any, lengths: ArrayLike | None, emission: Emission) -> Observations:
     """Check and pack ``X``; an error names the sequence."""
-    as_list = not isinstance(X, np.ndarray)
-    if as_list:
-        if lengths is not None:
-            raise DataError("lengths go with one array of all sequences; a list says its lengths by itself")
-        if isinstance(X, list | tuple) and X and np.ndim(X[0]) == 0:
-            raise DataError(
-                "X is a list of single values; give a list of sequences, or one sequence as an array"
-            )
-        values, offsets = _concatenated(X)
-    else:
-        if X.ndim == 0:
-            raise DataError(f"X is the single value {X}; give an array of shape (length, ...)")
-        values = X
-        offsets = offsets_from_lengths([len(X)] if lengths is None else lengths)
-        if offsets[-1] != len(X):
-            raise DataError(f"lengths add up to {offsets[-1]}, but X has {len(X)} rows; they must be equal")
+    values, offsets, as_list = packed_arrays(X, lengths)
     try:
         checked = emission.check(values)
     except DataError as error:
@@ -74,12 +59,34 @@ def packed(X: Any, lengths: ArrayLike | None, emission: Emission) -> Observation
     return Observations(checked, offsets, as_list)
 
 
-def _concatenated(X: Any) -> tuple[NDArray[Any], IntArray]:
-    if any(isinstance(sequence, np.ma.MaskedArray) for sequence in X):
-        masked = np.ma.concatenate([np.ma.asarray(sequence) for sequence in X])  # type: ignore[no-untyped-call]
-        return masked, offsets_from_lengths([len(sequence) for sequence in X])
+def packed_arrays(X: Any, lengths: ArrayLike | None) -> tuple[NDArray[Any], IntArray, bool]:
+    """Rows end to end (masked ones stay masked), offsets, and whether ``X`` is a list of sequences: a list, a
+    tuple, an array of arrays or anything that is gone through once. A table or a column of one is an array.
+    """
+    if not isinstance(X, np.ndarray | list | tuple):
+        X = np.asarray(X) if hasattr(X, "__array__") else list(_iterated(X))
+    if isinstance(X, np.ndarray) and not (X.dtype == object and X.ndim == 1 and X.size and np.ndim(X[0])):
+        if X.ndim == 0:
+            raise DataError(f"X is the single value {X}; give an array of shape (length, ...)")
+        offsets = offsets_from_lengths([len(X)] if lengths is None else lengths)
+        if offsets[-1] != len(X):
+            raise DataError(f"lengths add up to {offsets[-1]}, but X has {len(X)} rows; they must be equal")
+        return X, offsets, False
+    if lengths is not None:
+        raise DataError("lengths go with one array of all sequences; a list says its lengths by itself")
+    if len(X) and np.ndim(X[0]) == 0:
+        raise DataError("X is a list of single values; give a list of sequences, or one sequence as an array")
     sequences = Sequences.from_list(X)
-    return sequences.values, sequences.offsets
+    values = sequences.values
+    if any(isinstance(sequence, np.ma.MaskedArray) for sequence in X):
+        values = np.ma.array(values, mask=Sequences.from_list([np.ma.getmaskarray(x) for x in X]).values)
+    return values, sequences.offsets, True
+
+
+def _iterated(X: Any) -> Iterable[Any]:
+    if not isinstance(X, Iterable):
+        raise DataError(f"X is {X!r}; give a list of sequences, or one sequence as an array")
+    return X
 
 
 def located(error: TrellisError, values: Any, offsets: IntArray, read: Callable[[Any], Any]) -> TrellisError:
@@ -120,6 +127,7 @@ def with_states(observations: Observations, states: Any, n_states: int) -> Obser
 
 def _codes_of_list(states: Any, observations: Observations) -> IntArray:
     lengths = np.diff(observations.offsets)
+    states = list(_iterated(states))
     if len(states) != len(lengths):
         raise DataError(f"there are {len(states)} sequences of states for {len(lengths)} of observations")
     parts = []
@@ -132,9 +140,14 @@ def _codes_of_list(states: Any, observations: Observations) -> IntArray:
 
 
 def _codes(states: Any) -> IntArray:
-    array = np.asarray(states)
+    """Whole numbers; -1 for None, NaN (a column with gaps is one of floats) and masked entries."""
+    array = np.ma.getdata(states) if isinstance(states, np.ma.MaskedArray) else np.asarray(states)
     if array.dtype == object:
         array = np.asarray([UNKNOWN if s is None else s for s in array.ravel()]).reshape(array.shape)
+    if np.issubdtype(array.dtype, np.floating):
+        array = np.where(np.isnan(array), UNKNOWN, array)
+        if (array == np.floor(array)).all() and np.isfinite(array).all():
+            array = array.astype(np.int64)
     if array.size and not np.issubdtype(array.dtype, np.integer):
         raise DataError(f"states must be whole numbers, -1 or None where one is not known, got {array.dtype}")
-    return array.astype(np.int64)
+    return np.where(np.ma.getmaskarray(states), UNKNOWN, array.astype(np.int64))

@@ -66,8 +66,6 @@ def log_likelihood(parameters: Parameters, observations: Observations, n_jobs: i
 
 def forecast(parameters: Parameters, observations: Observations, steps: int, n_jobs: int) -> FloatArray:
     """p(y_{T+h} | x) for h = 1..steps, (S, steps, K). After a sequence of no steps: p(y_1), p(y_2), ..."""
-    if steps < 1:
-        raise DataError(f"steps is {steps}; predict at least one step")
     filtered, _ = posteriors(parameters, observations, n_jobs, smooth=False)
     lengths = np.diff(observations.offsets)
     now = np.empty((len(lengths), parameters.n_states))
@@ -100,8 +98,6 @@ def decode_k_best(
     parameters: Parameters, observations: Observations, k: int, n_jobs: int
 ) -> tuple[States, FloatArray]:
     """The k most probable state sequences (k, N), -1 where there are fewer, and log p(x, y), (S, k)."""
-    if k < 1:
-        raise DataError(f"k is {k}; ask for at least one state sequence")
     states = np.empty((k, observations.n_steps), dtype=np.int32)
     scores = np.empty((observations.n_sequences, k))
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from trellis.errors import DataError, InfeasibleError
+from trellis.emissions.checks import whole
+from trellis.errors import InfeasibleError
 from trellis.estimators.hmm.expectation import Parameters
 from trellis.scores.parts import FloatArray
 
@@ -67,8 +68,7 @@ class StreamingFilter:
 
     def predict(self, steps: int = 1) -> FloatArray:
         """p(y_{t+steps} | x_1..x_t), (K,)."""
-        if steps < 1:
-            raise DataError(f"steps is {steps}; predict at least one step")
+        steps = whole("steps", steps, 1)
         ahead, now = (
             (steps - 1, self._parameters.initial) if self.n_steps == 0 else (steps, self.probabilities)
         )

@@ -148,17 +148,26 @@ def _normalised(counts: FloatArray, before: FloatArray) -> FloatArray:
 
 
 def _groups(tied: Any, n_states: int) -> NDArray[np.int64]:
-    labels = list(tied)
+    try:
+        labels = list(tied)
+        order = {label: i for i, label in enumerate(dict.fromkeys(labels))}
+    except TypeError as error:
+        raise DataError(
+            f"tied_transitions is {tied!r}; give one group, a number or a name, for each state"
+        ) from error
     if len(labels) != n_states:
         raise DataError(
             f"tied_transitions names {len(labels)} groups; give one for each of the {n_states} states"
         )
-    order = {label: i for i, label in enumerate(dict.fromkeys(labels))}
     return np.array([order[label] for label in labels])
 
 
 def _pseudocounts(name: str, given: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
-    array = np.asarray(given, dtype=np.float64)
+    words = f"{name} must be a number that is not negative, or an array of them of shape {shape}"
+    try:
+        array = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(words) from error
     if array.shape not in ((), shape) or not (np.isfinite(array) & (array >= 0)).all():
-        raise DataError(f"{name} must be a number that is not negative, or an array of them of shape {shape}")
+        raise DataError(words)
     return np.broadcast_to(array, shape)

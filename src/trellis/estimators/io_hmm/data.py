@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trellis.data.labels import step_name
-from trellis.data.sequences import IntArray, Sequences
+from trellis.data.sequences import IntArray
 from trellis.errors import DataError
+from trellis.estimators.hmm.observations import packed_arrays
 from trellis.scores.parts import FloatArray
 
 
@@ -28,17 +29,12 @@ class Packed:
 
 
 def packed(sequences: Any, lengths: ArrayLike | None) -> Packed:
-    """A list of arrays; one array with ``lengths``; or one array that is one sequence."""
-    if isinstance(sequences, np.ndarray) and sequences.dtype != object:
-        ends = [len(sequences)] if lengths is None and sequences.ndim else lengths
-        if ends is None:
-            raise DataError("one number is not a sequence; give a list of arrays, or one array")
-        given = Sequences.from_lengths(sequences, ends)
-        return Packed(given.values, given.offsets, True)
-    if lengths is not None:
-        raise DataError("lengths go with one array; a list of sequences has lengths of its own")
-    given = Sequences.from_list(sequences)
-    return Packed(given.values, given.offsets, False)
+    """A list of arrays; one array with ``lengths``; or one array that is one sequence. Masked entries become
+    NaN."""
+    values, offsets, as_list = packed_arrays(sequences, lengths)
+    if isinstance(values, np.ma.MaskedArray):
+        values = np.ma.filled(values.astype(np.float64), np.nan)
+    return Packed(values, offsets, not as_list)
 
 
 def packed_inputs(inputs: Any, lengths: ArrayLike | None, n_inputs: int | None = None) -> Packed:

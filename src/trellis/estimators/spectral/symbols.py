@@ -13,14 +13,22 @@ from trellis.errors import DataError
 from trellis.estimators.hmm.observations import Observations, packed
 from trellis.scores.parts import FloatArray
 
+MOST_SYMBOLS = 10**7  # that are taken from the data alone
+
 
 def pack_symbols(X: Any, lengths: ArrayLike | None, n_symbols: int | None) -> tuple[Observations, int]:
     """The sequences packed, -1 where a symbol is missing; and the number of symbols, which is the largest
     plus 1 if it is not known."""
     if n_symbols is not None:
         return packed(X, lengths, Categorical(n_symbols)), n_symbols
-    data = packed(X, lengths, Categorical(np.iinfo(np.int64).max))
-    return data, int(data.values.max(initial=0)) + 1
+    data = packed(X, lengths, Categorical(2**62))
+    largest = int(data.values.max(initial=0))
+    if largest >= MOST_SYMBOLS:
+        raise DataError(
+            f"the largest symbol is {largest}, and each from 0 on has its own operator; number the symbols "
+            "that occur from 0 on, or give n_symbols"
+        )
+    return data, largest + 1
 
 
 def missing_as_last(symbols: IntArray, n_symbols: int) -> IntArray:
