@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.mixture import GaussianMixture as SklearnMixture
 
 from small_emissions import NAMES, example
-from trellis import HMM
-from trellis.emissions import Categorical, Emission, Gaussian, GaussianMixture, Poisson
+from trellis import HMM, load
+from trellis.emissions import Categorical, Emission, Gaussian, GaussianMixture, Poisson, Product
 from trellis.errors import DataError, InfeasibleError
 from trellis.estimators.hmm import align_states, distance, left_right
 
@@ -361,3 +361,32 @@ def test_missing_values_are_marginalised_in_learning() -> None:
     assert_allclose(found.transitions_, true.transitions, atol=0.08)
     masked = [np.ma.masked_invalid(x) for x in X]
     assert_array_equal(found.log_likelihood(masked), found.log_likelihood(X))
+
+
+@pytest.mark.parametrize(
+    "emission",
+    [
+        Categorical(4),
+        Gaussian("full"),
+        GaussianMixture(2, "diag"),
+        Product({0: Poisson(), (1, 2): Gaussian("diag")}),
+    ],
+)
+def test_online_em_goes_on_from_a_file(emission: Emission, tmp_path: Any) -> None:
+    """A model that was saved between two batches learns what it would have learned without that."""
+    rng = np.random.default_rng(3)
+    if isinstance(emission, Categorical):
+        batches = [rng.integers(4, size=60) for _ in range(4)]
+    else:
+        batches = [np.column_stack([rng.poisson(3, 60), rng.normal(size=(60, 2))]) for _ in range(4)]
+    kept, stored = (HMM(2, emission, random_state=0) for _ in range(2))
+    for i, batch in enumerate(batches):
+        kept.partial_fit(batch)
+        stored.partial_fit(batch)
+        if i == 1:
+            stored.save(tmp_path / "model")
+            stored = load(tmp_path / "model")
+    assert_allclose(stored.transitions_, kept.transitions_, rtol=1e-12)
+    assert_allclose(stored.log_likelihood(batches[0]), kept.log_likelihood(batches[0]), rtol=1e-12)
+    assert_allclose(stored.history_["log_likelihood"], kept.history_["log_likelihood"], rtol=1e-12)
+    assert stored.status_ == kept.status_

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from trellis.emissions import emission_from_state, emission_to_state
 from trellis.errors import ModelFileError
+from trellis.estimators.hmm.expectation import Expectations
+from trellis.estimators.hmm.online import OnlineState
 from trellis.estimators.hmm.structure import checked_probabilities
 from trellis.solvers.loop import Status
 
@@ -42,6 +44,7 @@ def hmm_to_state(model: HMM) -> State:
         "status": asdict(model.status_) if hasattr(model, "status_") else None,
         "history": getattr(model, "history_", {}),
         "objectives": getattr(model, "objectives_", []),
+        "online": None,
     }
     options: dict[str, Any] = {
         name: getattr(model, name) for name in ARRAYS if getattr(model, name) is not None
@@ -53,6 +56,11 @@ def hmm_to_state(model: HMM) -> State:
         **{f"emission.{name}": array for name, array in given_arrays.items()},
         **{f"fitted_emission.{name}": array for name, array in fitted_arrays.items()},
     }
+    online: OnlineState | None = getattr(model, "online_", None)
+    if online is not None:
+        meta["online"] = {"n_batches": online.n_batches, "n_steps": online.n_steps}
+        arrays |= {"online.start": online.mean.start, "online.pairs": online.mean.pairs}
+        arrays |= {f"online.emission.{name}": np.asarray(a) for name, a in online.mean.emission.items()}
     return meta, arrays
 
 
@@ -76,7 +84,21 @@ def hmm_from_state(cls: type[HMM], meta: Mapping[str, Any], arrays: Mapping[str,
         model.status_ = Status(**meta["status"])
         model.n_iter_ = model.status_.n_iter
     model.history_, model.objectives_ = dict(meta["history"]), list(meta["objectives"])
+    model.online_ = _online(model, meta.get("online"), arrays)
     return model
+
+
+def _online(
+    model: HMM, counts: Mapping[str, int] | None, arrays: Mapping[str, NDArray[Any]]
+) -> OnlineState | None:
+    """What partial_fit goes on from; None where the last to learn was fit."""
+    if counts is None:
+        return None
+    start, pairs = arrays["online.start"], arrays["online.pairs"]
+    if (start.shape, pairs.shape) != (model.initial_.shape, model.transitions_.shape):
+        raise ModelFileError(f"its online counts have shapes {start.shape} and {pairs.shape}")
+    mean = Expectations(start, pairs, _under("online.emission.", arrays), model.parameters())
+    return OnlineState(mean, int(counts["n_batches"]), int(counts["n_steps"]))
 
 
 def _plain(value: Any) -> Any:
