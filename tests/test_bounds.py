@@ -153,8 +153,23 @@ def test_sauer() -> None:
         (lambda: finite_agnostic_bound(10, epsilon=1e-9, delta=0.1), "more than 2\\^53 examples"),
         (lambda: vc_bound(3, epsilon=1e-200, delta=0.1), "more than 2\\^53 examples"),
         (lambda: vc_bound(0, m=10, delta=0.1), "vc_dimension is 0; it must be at least 1"),
+        (lambda: vc_bound(1.5, m=10, delta=0.1), "vc_dimension is 1.5; it must"),
+        (lambda: finite_agnostic_bound(10, m=1.5, delta=0.1), "m is 1.5; it must .* a whole number"),
+        (lambda: finite_agnostic_bound([2**2000], m=10, delta=0.1), "hypotheses is .* too large"),
+        (lambda: hoeffding_bound(m=10**400, delta=0.1), "m is 1000.*too large"),
+        (lambda: vc_bound([1, 2, 3], epsilon=[0.1, 0.2], delta=0.1), r"\(2,\) and \(3,\) do not broadcast"),
     ],
 )
 def test_bad_input(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         call()
+
+
+def test_numbers_at_the_edge_of_what_floats_hold() -> None:
+    """No warning (which would be an error here), and no number that is not one."""
+    assert float(hoeffding_bound(m=10, delta=1e-320)) == pytest.approx(
+        math.sqrt((math.log(2) + 320 * math.log(10)) / 20), rel=1e-3
+    )
+    for bound in (hoeffding_bound(m=10, epsilon=1e200), vc_bound(3, m=10, epsilon=1e200)):
+        assert bound.delta == 0.0
+        assert bound.vacuous

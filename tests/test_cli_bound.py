@@ -150,3 +150,14 @@ def test_a_comparison_by_hand() -> None:
     assert evaluate_labels(gold, a).bernstein is None
     with pytest.raises((DataError, UnsupportedError)):
         compare_labels(gold, a, b[:2])
+
+
+def test_json_has_no_infinity() -> None:
+    printed = run("bound", "vc", "--vc", 3, "-m", 1, "--delta", 0.1, "--json")
+    found = json.loads(printed, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert found["epsilon"] is None
+    assert found["vacuous"] is True
+
+
+def test_a_tower_of_powers_counts_trees() -> None:
+    assert "m = 7,128" in run("bound", "consistent", "-H", "2^2^10", "-e", 0.1, "--delta", 0.05)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 
 from tagging import noisy_words, spans
@@ -295,3 +296,71 @@ def _radius_by_enumeration(model: SequenceLabeler, X: Any, y: Any) -> float:
         for x, gold in zip(X, y, strict=True)
         for other in product(range(3), repeat=len(gold))
     )
+
+
+@pytest.mark.parametrize("unit", [1e-13, 1.0, 1e12])
+@pytest.mark.parametrize("shift", [0.0, 1e9])
+def test_the_unit_of_a_loss_does_not_change_the_p_value(unit: float, shift: float) -> None:
+    """Every swap but that of none and of all lowers the difference: p = 2 / 2^7."""
+    a = np.array([1.1, 2.3, 4.7, 3.1, 5.0, 6.0, 7.0])
+    found = paired_loss_test((a + shift) * unit, np.full(7, shift) * unit)
+    assert found.p_value == 2 / 2**7
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_losses_that_are_no_numbers_prove_nothing(bad: float) -> None:
+    with pytest.raises(DataError, match=r"example 1 has .* needs finite numbers"):
+        paired_loss_test([1.0, bad, 3.0], [1.0, 2.0, 3.0])
+    with pytest.raises(DataError, match=r"the counts of example 0 are .*finite"):
+        bootstrap_interval([[bad, 1.0], [0.0, 1.0]], lambda sums: sums[..., 0] / sums[..., 1])
+
+
+def test_no_resamples_are_no_test() -> None:
+    with pytest.raises(DataError, match="n_resamples is 0"):
+        paired_loss_test(np.arange(20.0), np.zeros(20), n_resamples=0)
+    with pytest.raises(DataError, match="n_resamples is 0"):
+        bootstrap_interval([1.0, 2.0], lambda sums: sums[..., 0], n_resamples=0)
+
+
+def test_counts_are_whole() -> None:
+    with pytest.raises(DataError, match="whole numbers"):
+        clopper_pearson_limits(0.5, 10)
+    with pytest.raises(DataError, match=r"losses is .*give a number"):
+        hoeffding_interval(["much"])
+
+
+class Series:
+    """As a column of pandas: labels are asked for by name, and a part of a table has no row 0."""
+
+    def __init__(self, values: Any) -> None:
+        self._values = np.asarray(values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, key: Any) -> Any:
+        raise KeyError(key)
+
+    def to_numpy(self) -> Any:
+        return self._values
+
+
+def test_labels_from_a_table() -> None:
+    X = np.arange(20.0)[:, None]
+    y = np.repeat([0, 1], 10)
+    model = LogisticRegression().fit(X, y)
+    assert score_with_interval(model, X, Series(y)) == score_with_interval(model, X, y)
+    with pytest.raises(DataError, match="true labels are sequences and the predicted ones single labels"):
+        score_with_interval(model, X, y[:, None])
+    with pytest.raises(UnsupportedError, match="span_f1 is for sequences"):
+        score_with_interval(model, X, y, loss="span_f1")
+
+
+def test_the_margin_of_sparse_and_of_wrong_features() -> None:
+    X, y = np.array([[2.0], [1.0], [-1.0], [-3.0]]), [1, 1, 0, 0]
+    model = LogisticRegression(fit_intercept=False).fit(X, y)
+    assert measured_mistake_bound(model, csr_array(X), y) == measured_mistake_bound(model, X, y)
+    for rows, labels in ((X[:0], []), (X, y[:3]), (X[0], y[:1]), (np.ones((4, 2)), y)):
+        with pytest.raises(DataError, match="X has shape"):
+            measured_mistake_bound(model, rows, labels)
+    assert perceptron_mistake_bound(1e200, 1e-200) == np.inf

@@ -229,3 +229,38 @@ def test_the_answer_in_words() -> None:
 def test_bad_input(call: Any, message: str) -> None:
     with pytest.raises((DataError, UnsupportedError), match=message):
         call()
+
+
+def test_half_planes_of_coordinates_of_different_sizes() -> None:
+    """Three points in general position are shattered, however flat their triangle; on a line, 2 n ways."""
+    assert growth(HalfPlanes(), [[0, 0], [1, 1e-9], [2, 0]]) == 8
+    assert growth(HalfPlanes(), [1e-12, 2e-12, 1.0]) == 6
+    assert growth(HalfPlanes(), [[0, 0], [1, 0], [2, 0]]) == 6
+    assert growth(HalfPlanes(), [[0, 0.1], [1, 0.1], [2, 0.1]]) == 6
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1.0, 1e200])
+def test_discs_of_any_size(unit: float) -> None:
+    points = unit * np.array([[0, 1], [2, 0], [3, 4], [5, 0]])
+    assert growth(Discs(), points[:3]) == 4
+    assert vc_dimension(Discs("either"), points).dimension == 1  # none of them is the centre
+
+
+@pytest.mark.parametrize(
+    ("family", "points"), [(Intervals(), [[0, 1]]), (Rectangles(), [1, 2]), (Sinusoids(), [[0, 1]])]
+)
+def test_families_of_the_line_and_of_the_plane(family: Any, points: Any) -> None:
+    with pytest.raises(DataError, match=r"points lie (on the line|in the plane)"):
+        growth(family, points)
+
+
+@pytest.mark.parametrize("depth", [-1, 0.5])
+def test_a_depth_is_a_whole_number(depth: Any) -> None:
+    with pytest.raises(DataError, match="give a whole number from 0 on"):
+        Trees(depth)
+
+
+def test_points_that_are_no_numbers() -> None:
+    for family in (Intervals(), np.eye(3) > 0):
+        with pytest.raises(DataError, match="give a number"):
+            growth(family, ["a"])

@@ -197,3 +197,30 @@ def test_bad_samplers_and_learners() -> None:
     failing = DecisionTreeClassifier(max_depth=-1)
     with pytest.raises(DataError, match="repeat 0 at m = 10: the learner failed"):
         simulate_generalization_gap(coin, failing, 10, 2)
+
+
+def squares(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    return np.zeros((n, 1)), 5 * rng.normal(size=n)
+
+
+def squared(true: float, found: float) -> float:
+    return (true - found) ** 2
+
+
+def test_losses_that_know_no_bound(tmp_path: Path) -> None:
+    """Of four repeats nothing is known from above: the quantile of a squared error does not end at 1."""
+    curve = simulate_learning_curve(squares, always, [5, 20], n_repeats=4, loss=squared)
+    for sample in curve.samples:
+        for found in (sample.epsilon, sample.true_error):
+            assert found.low <= found.value <= found.high == np.inf
+    assert curve.examples_needed(1.0) is None
+    draw_gap(tmp_path / "gap.png", curve.samples[0])
+    draw_learning_curve(tmp_path / "curve.png", curve)
+    bounded = simulate_generalization_gap(coin, always, 5, n_repeats=4)
+    assert (bounded.epsilon.high, bounded.true_error.high) == (1.0, 1.0)
+
+
+def test_numbers_of_examples_are_whole() -> None:
+    for m in (5.0, "5"):
+        with pytest.raises(DataError, match="must be whole numbers"):
+            simulate_generalization_gap(coin, always, m)  # type: ignore[arg-type]

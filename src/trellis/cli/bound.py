@@ -85,9 +85,7 @@ def bound(
 
         extra = {} if kind is BoundKind.exact else {"vacuous": bool(answer.vacuous)}  # type: ignore[union-attr]
         # JSON has no infinity: a bound that says nothing has no number
-        numbers = {
-            k: None if isinstance(v, float) and math.isinf(v) else v for k, v in asdict(answer).items()
-        }
+        numbers = {k: None if v == math.inf else v for k, v in asdict(answer).items()}
         typer.echo(json.dumps({**numbers, **extra}, indent=2, allow_nan=False))
     else:
         typer.echo(str(answer))

@@ -29,7 +29,6 @@ def draw_gap(path: PathLike, sample: GapSample) -> None:
         axes = _axes(figure)
         n_bins = min(40, max(8, int(2 * len(gap) ** (1 / 3))))
         axes.hist(gap, bins=n_bins, color=BLUE, alpha=0.55, label=f"{len(gap):,} repeats")
-        axes.axvspan(epsilon.low, min(epsilon.high, 1.0), color=WRONG, alpha=0.15, lw=0)
         axes.axvline(
             epsilon.value,
             color=WRONG,
@@ -38,13 +37,16 @@ def draw_gap(path: PathLike, sample: GapSample) -> None:
         )
         useful = [float(b.epsilon) for b in bounds if not b.vacuous]
         right = 1.08 * max([*useful, float(gap.max()), epsilon.value])
+        left = min(float(gap.min()), 0.0) - 0.02 * right
+        shaded = max(epsilon.low, left), min(epsilon.high, right)  # of few repeats an end may be infinite
+        axes.axvspan(*shaded, color=WRONG, alpha=0.15, lw=0)
         for bound, colour in zip(bounds, BOUND_COLOURS, strict=False):
             value = float(bound.epsilon)
             words = f"{bound.name}: {value:.3g}, {factors[bound.name]:.3g} times"
             style = ":" if bound.vacuous else "-"
             words += ", vacuous (off the scale)" if bound.vacuous else ""
             axes.axvline(min(value, 0.995 * right), color=colour, ls=style, lw=1.8, label=words)
-        axes.set_xlim(min(float(gap.min()), 0.0) - 0.02 * right, right)
+        axes.set_xlim(left, right)
         axes.set_xlabel("error_true - error_train")
         axes.set_ylabel("repeats")
         axes.set_title(
@@ -60,7 +62,9 @@ def draw_learning_curve(path: PathLike, curve: LearningCurve, *, target: float |
     m = np.array(curve.m)
     quantiles = [s.true_error for s in samples]
     values = np.array([q.value for q in quantiles])
-    ends = np.array([[q.value - q.low, q.high - q.value] for q in quantiles]).T
+    # an end that too few repeats leave open has no bar
+    bars = np.array([[q.value - q.low, q.high - q.value] for q in quantiles]).T
+    ends = np.where(np.isfinite(bars), bars, 0.0)
     with _styled():
         figure = new_figure(8, 4)
         axes = _axes(figure)

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trellis.errors import DataError
+from trellis.theory.numbers import as_numbers
 
 FloatArray = NDArray[np.float64]
 Number = float | FloatArray
@@ -85,7 +86,7 @@ def finite_consistent_bound(
     """A learner with no training errors, among ``hypotheses`` (or exp(``log_hypotheses``)) many."""
     size = _log_size(hypotheses, log_hypotheses)
     return _solve(
-        "finite class, consistent learner", m, delta, epsilon,
+        "finite class, consistent learner", size, m, delta, epsilon,
         for_epsilon=lambda m, delta: (size - np.log(delta)) / m,
         for_log_delta=lambda m, epsilon: size - m * epsilon,
         for_m=lambda delta, epsilon: _whole((size - np.log(delta)) / epsilon),
@@ -103,7 +104,7 @@ def finite_agnostic_bound(
     """Any learner, among ``hypotheses`` (or exp(``log_hypotheses``)) many."""
     size = _log_size(hypotheses, log_hypotheses)
     return _solve(
-        "finite class, agnostic", m, delta, epsilon,
+        "finite class, agnostic", size, m, delta, epsilon,
         for_epsilon=lambda m, delta: np.sqrt((size - np.log(delta)) / (2.0 * m)),
         for_log_delta=lambda m, epsilon: size - 2.0 * m * epsilon**2,
         for_m=lambda delta, epsilon: _whole((size - np.log(delta)) / (2.0 * epsilon**2)),
@@ -115,10 +116,10 @@ def hoeffding_bound(
 ) -> Bound:
     """One hypothesis, m examples that played no part in learning it: how far off is the measured loss?"""
     return _solve(
-        "held-out examples (Hoeffding)", m, delta, epsilon,
-        for_epsilon=lambda m, delta: np.sqrt(np.log(2.0 / delta) / (2.0 * m)),
+        "held-out examples (Hoeffding)", np.zeros(()), m, delta, epsilon,
+        for_epsilon=lambda m, delta: np.sqrt((math.log(2.0) - np.log(delta)) / (2.0 * m)),
         for_log_delta=lambda m, epsilon: math.log(2.0) - 2.0 * m * epsilon**2,
-        for_m=lambda delta, epsilon: _whole(np.log(2.0 / delta) / (2.0 * epsilon**2)),
+        for_m=lambda delta, epsilon: _whole((math.log(2.0) - np.log(delta)) / (2.0 * epsilon**2)),
     )  # fmt: skip
 
 
@@ -137,14 +138,14 @@ def vc_bound(
         return d * (np.log(np.maximum(m, d) / d) + 1.0)
 
     def for_epsilon(m: FloatArray, delta: FloatArray) -> FloatArray:
-        epsilon = 8.0 * np.sqrt((log_capacity(m) + np.log(8.0 / delta)) / (2.0 * m))
+        epsilon = 8.0 * np.sqrt((log_capacity(m) + (math.log(8.0) - np.log(delta))) / (2.0 * m))
         return np.where(m >= d, epsilon, np.inf)
 
     def for_log_delta(m: FloatArray, epsilon: FloatArray) -> FloatArray:
         return np.where(m >= d, math.log(8.0) + log_capacity(m) - m * epsilon**2 / 32.0, np.inf)
 
     return _solve(
-        "VC dimension", m, delta, epsilon,
+        "VC dimension", d, m, delta, epsilon,
         for_epsilon=for_epsilon,
         for_log_delta=for_log_delta,
         for_m=lambda delta, epsilon: _smallest_m(for_log_delta, delta, epsilon, d),
@@ -165,8 +166,8 @@ def vc_deviation_bound(
         return math.log(8.0) + d * np.log1p(m) - m * epsilon**2 / 32.0
 
     return _solve(
-        "uniform deviation", m, delta, epsilon,
-        for_epsilon=lambda m, delta: np.sqrt(32.0 * (np.log(8.0 / delta) + d * np.log1p(m)) / m),
+        "uniform deviation", d, m, delta, epsilon,
+        for_epsilon=lambda m, delta: np.sqrt(32.0 * (math.log(8.0) - np.log(delta) + d * np.log1p(m)) / m),
         for_log_delta=for_log_delta,
         for_m=lambda delta, epsilon: _smallest_m(for_log_delta, delta, epsilon, d),
     )  # fmt: skip
@@ -186,6 +187,7 @@ Formula = Callable[[FloatArray, FloatArray], FloatArray]
 
 def _solve(
     name: str,
+    capacity: FloatArray,
     m: ArrayLike | None,
     delta: ArrayLike | None,
     epsilon: ArrayLike | None,
@@ -202,20 +204,29 @@ def _solve(
             f"{3 - len(missing)} were given"
         )
     checked = {key: _checked(key, value) for key, value in given.items() if value is not None}
+    _check_shapes(name, *checked.values(), capacity)
     solved = missing[0]
-    if solved == "epsilon":
-        checked["epsilon"] = for_epsilon(checked["m"], checked["delta"])
-    elif solved == "delta":
-        checked["delta"] = np.exp(np.minimum(for_log_delta(checked["m"], checked["epsilon"]), 700.0))
-    else:
-        # tiny epsilons overflow, and then more examples are needed than can be counted
-        with np.errstate(over="ignore", divide="ignore"):
-            needed = np.asarray(for_m(checked["delta"], checked["epsilon"]))
-        if not np.all(needed <= MOST_EXAMPLES):
-            raise DataError(f"{name}: more than 2^53 examples would be needed; raise epsilon or delta")
-        checked["m"] = needed
+    # huge epsilons overflow when squared, and delta is then 0; tiny ones need more examples than there are
+    with np.errstate(over="ignore", divide="ignore"):
+        if solved == "epsilon":
+            checked["epsilon"] = for_epsilon(checked["m"], checked["delta"])
+        elif solved == "delta":
+            checked["delta"] = np.exp(np.minimum(for_log_delta(checked["m"], checked["epsilon"]), 700.0))
+        else:
+            checked["m"] = np.asarray(for_m(checked["delta"], checked["epsilon"]))
+    if solved == "m" and not np.all(checked["m"] <= MOST_EXAMPLES):
+        raise DataError(f"{name}: more than 2^53 examples would be needed; raise epsilon or delta")
     values = {key: float(value) if value.ndim == 0 else value for key, value in checked.items()}
     return Bound(name, values["epsilon"], values["delta"], values["m"], solved)
+
+
+def _check_shapes(name: str, *arrays: FloatArray) -> None:
+    shapes = [array.shape for array in arrays]
+    try:
+        np.broadcast_shapes(*shapes)
+    except ValueError as error:
+        shown = " and ".join(str(shape) for shape in shapes if shape)
+        raise DataError(f"{name}: arrays of shapes {shown} do not broadcast; give equal shapes") from error
 
 
 def _whole(needed: FloatArray) -> FloatArray:
@@ -223,21 +234,15 @@ def _whole(needed: FloatArray) -> FloatArray:
     return np.maximum(np.ceil(needed * (1.0 - 1e-12)), 1.0)
 
 
-def _numbers(name: str, value: ArrayLike) -> FloatArray:
-    try:
-        return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{name} is {value!r}; give a number, or an array of numbers") from error
-
-
 def _checked(name: str, value: ArrayLike) -> FloatArray:
-    array = _numbers(name, value)
+    array = as_numbers(name, value)
     if name == "delta":
         good, rule = (array > 0) & (array < 1), "must lie between 0 and 1 (the confidence is 1 - delta)"
     elif name == "m":
-        good, rule = array >= 1, "must be at least 1: without examples nothing is known"
+        good = (array >= 1) & (array == np.floor(array))
+        rule = "must be at least 1 (without examples nothing is known), and a whole number"
     else:
-        good, rule = array > 0, "must be positive"
+        good, rule = array > 0, "must be positive and finite"
     if not np.all(good & np.isfinite(array)):
         bad = array[~(good & np.isfinite(array))].flat[0] if array.ndim else array
         raise DataError(f"{name} is {bad}; it {rule}")
@@ -252,22 +257,22 @@ def _log_size(hypotheses: int | ArrayLike | None, log_hypotheses: ArrayLike | No
             raise DataError(f"hypotheses is {hypotheses}; a class has at least one")
         return np.asarray(math.log(hypotheses))  # of whole numbers of any size: 2**(2**10) is no problem
     if hypotheses is not None:
-        count = _numbers("hypotheses", hypotheses)
+        count = as_numbers("hypotheses", hypotheses)
         if not np.all((count >= 1) & np.isfinite(count)):
             raise DataError(
                 f"hypotheses is {hypotheses!r}; a class has at least one, and infinite ones need vc_bound"
             )
         return np.asarray(np.log(count))
-    size = _numbers("log_hypotheses", 0.0 if log_hypotheses is None else log_hypotheses)
+    size = as_numbers("log_hypotheses", 0.0 if log_hypotheses is None else log_hypotheses)
     if not np.all((size >= 0) & np.isfinite(size)):
         raise DataError(f"log_hypotheses is {log_hypotheses!r}; it must be finite and not negative")
     return size
 
 
 def _dimension(vc_dimension: ArrayLike) -> FloatArray:
-    d = _numbers("vc_dimension", vc_dimension)
-    if not np.all((d >= 1) & np.isfinite(d)):
-        raise DataError(f"vc_dimension is {vc_dimension!r}; it must be at least 1")
+    d = as_numbers("vc_dimension", vc_dimension)
+    if not np.all((d >= 1) & np.isfinite(d) & (d == np.floor(d))):
+        raise DataError(f"vc_dimension is {vc_dimension!r}; it must be at least 1, and a whole number")
     return d
 
 
@@ -282,7 +287,7 @@ def _smallest_m(log_delta: Formula, delta: FloatArray, epsilon: FloatArray, d: F
     low = np.maximum(np.floor(32.0 * d / epsilon**2) - 1.0, 0.0)
     if not np.all(low < MOST_EXAMPLES):
         return np.full(low.shape, np.inf)
-    high = np.minimum(2.0 * low + 64.0 * np.log(8.0 / delta) / epsilon**2 + 2.0, MOST_EXAMPLES)
+    high = np.minimum(2.0 * low + 64.0 * (math.log(8.0) - np.log(delta)) / epsilon**2 + 2.0, MOST_EXAMPLES)
     target = np.log(delta)
     while np.any(too_small := (log_delta(high, epsilon) > target) & (high < MOST_EXAMPLES)):
         high = np.where(too_small, np.minimum(2.0 * high, MOST_EXAMPLES), high)

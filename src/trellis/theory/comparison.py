@@ -21,8 +21,10 @@ from scipy.special import bdtr
 
 from trellis.errors import DataError
 from trellis.theory.intervals import FloatArray, Statistic, bootstrap_interval, ratio
+from trellis.theory.numbers import as_numbers
 
 EXACT_UP_TO = 12
+_ROUNDING = 1e-12  # relative: a swap whose difference is the observed one must count, whatever the units
 _CELLS = 1 << 21  # of swaps that are held in memory at a time
 
 
@@ -94,19 +96,25 @@ def paired_test(
     seed: int = 0,
 ) -> Comparison:
     """For a ``statistic`` of sums, see :func:`trellis.theory.intervals.bootstrap_interval`."""
-    a, b = np.asarray(counts_a, dtype=np.float64), np.asarray(counts_b, dtype=np.float64)
+    a, b = as_numbers("counts_a", counts_a), as_numbers("counts_b", counts_b)
     if a.shape != b.shape or a.ndim != 2 or not len(a):
         raise DataError(f"counts of shapes {a.shape} and {b.shape}: both must be (examples, k)")
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        i = int(np.argmin((np.isfinite(a) & np.isfinite(b)).all(axis=1)))
+        raise DataError(f"example {i} has {a[i]} and {b[i]}; a paired test needs finite numbers")
+    if n_resamples < 1:
+        raise DataError(f"n_resamples is {n_resamples}; draw at least one swap")
     change = (a - b)[(a != b).any(axis=1)]
     totals = a.sum(axis=0), b.sum(axis=0)
-    observed = abs(float(statistic(totals[0]) - statistic(totals[1])))
+    figures = [float(statistic(total)) for total in totals]
+    observed = abs(figures[0] - figures[1]) - _ROUNDING * max(map(abs, figures))
     exact = len(change) <= EXACT_UP_TO
     rng = np.random.default_rng(seed)
     hits = draws = 0
     for swaps in _all_swaps(len(change)) if exact else _drawn_swaps(len(change), n_resamples, rng):
         moved = swaps @ change
         differences = np.abs(statistic(totals[0] - moved) - statistic(totals[1] + moved))
-        hits += int((differences >= observed - 1e-12).sum())
+        hits += int((differences >= observed).sum())
         draws += len(swaps)
     p = hits / draws if exact else (1 + hits) / (1 + draws)
     rows = np.concatenate([a, b], axis=1)
@@ -147,7 +155,7 @@ def _mean_of(n: int) -> Statistic:
 
 
 def _pair(losses_a: ArrayLike, losses_b: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    a, b = np.asarray(losses_a, dtype=np.float64).ravel(), np.asarray(losses_b, dtype=np.float64).ravel()
+    a, b = as_numbers("losses_a", losses_a).ravel(), as_numbers("losses_b", losses_b).ravel()
     if a.shape != b.shape or not len(a):
         raise DataError(f"{len(a)} losses against {len(b)}: a paired test needs both on the same examples")
     return a, b

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,6 +31,7 @@ from scipy.optimize import linprog
 
 from trellis.errors import DataError, NumericalError
 from trellis.scores.parts import FloatArray
+from trellis.theory.numbers import as_numbers
 
 BoolArray = NDArray[np.bool_]
 Hypothesis = Callable[[FloatArray], BoolArray]  # of points (n, d), (n,) whether it holds
@@ -42,15 +43,21 @@ class Family:
     """A subclass answers ``realisable``, or lists its ``labellings`` outright."""
 
     name: str = "family"
+    coordinates: ClassVar[int | None] = None  # that points must have; None: any number
 
     def points(self, points: ArrayLike | None) -> FloatArray:
         """Points as (n, d); a list of numbers is n points on the line."""
         if points is None:
             raise DataError(f"{self.name}: give the points to be labelled, (n, d) or (n,)")
-        array = np.asarray(points, dtype=np.float64)
+        array = as_numbers(f"{self.name}: points", points)
         array = array[:, None] if array.ndim == 1 else array
         if array.ndim != 2 or not np.isfinite(array).all():
             raise DataError(f"{self.name}: points must be finite numbers of shape (n, d), not {array.shape}")
+        if self.coordinates is not None and array.shape[1] != self.coordinates:
+            raise DataError(
+                f"{self.name}: points lie {'on the line' if self.coordinates == 1 else 'in the plane'}, so "
+                f"(n, {self.coordinates}), not {array.shape}"
+            )
         return array
 
     def realisable(self, points: FloatArray, labels: BoolArray) -> bool:
@@ -86,7 +93,7 @@ class Finite(Family):
     def points(self, points: ArrayLike | None) -> FloatArray:
         if isinstance(self.hypotheses, np.ndarray):
             width = self.hypotheses.shape[1]
-            columns = np.arange(width) if points is None else np.asarray(points).ravel()
+            columns = np.arange(width) if points is None else as_numbers("points", points).ravel()
             if not np.all((columns >= 0) & (columns < width) & (columns == np.floor(columns))):
                 raise DataError(f"{self.name}: points are columns of the matrix, 0 to {width - 1}")
             return np.asarray(columns[:, None], dtype=np.float64)
@@ -130,6 +137,7 @@ class Intervals(Boxes):
     """Closed intervals on the line."""
 
     name: str = "intervals"
+    coordinates: ClassVar[int | None] = 1
 
 
 @dataclass(frozen=True)
@@ -137,6 +145,7 @@ class Rectangles(Boxes):
     """Closed axis-parallel rectangles in the plane."""
 
     name: str = "axis-parallel rectangles"
+    coordinates: ClassVar[int | None] = 2
 
 
 @dataclass(frozen=True)
@@ -158,8 +167,9 @@ class Discs(Family):
         return self.hypothesis(points, labels) is not None
 
     def hypothesis(self, points: FloatArray, labels: BoolArray) -> Hypothesis | None:
-        squares = (points**2).sum(axis=1)
-        at_centre = squares == 0
+        unit = _power_of_two(points)  # squares neither overflow nor vanish, and lose no digit
+        squares = ((points / unit) ** 2).sum(axis=1)
+        at_centre = (points == 0).all(axis=1)
         inside = labels | at_centre  # the centre does not limit the radius
         radius = squares[inside].max(initial=0.0)
         if (squares[~inside] <= radius).any():
@@ -168,13 +178,19 @@ class Discs(Family):
         limit = 0.5 * (radius + outside) if np.isfinite(outside) else 1.1 * radius
         for holds in {"with": (True,), "without": (False,), "either": (True, False)}[self.centre]:
             if (labels[at_centre] == holds).all():
-                return lambda x, holds=holds: _in_disc(x, limit, holds)  # type: ignore[misc]
+                return lambda x, holds=holds: _in_disc(x / unit, limit, holds)  # type: ignore[misc]
         return None
+
+
+def _power_of_two(points: FloatArray) -> float:
+    """The largest power of two that is not above the largest coordinate; 1 if all are 0."""
+    largest = float(np.abs(points).max(initial=0.0))
+    return 2.0 ** (math.frexp(largest)[1] - 1) if largest else 1.0
 
 
 def _in_disc(points: FloatArray, square: float, with_centre: bool) -> BoolArray:
     squares = (points**2).sum(axis=1)
-    return np.asarray((squares <= square) & (with_centre | (squares > 0)))
+    return np.asarray((squares <= square) & (with_centre | (points != 0).any(axis=1)))
 
 
 @dataclass(frozen=True)
@@ -188,9 +204,13 @@ class HalfPlanes(Family):
 
     def hypothesis(self, points: FloatArray, labels: BoolArray) -> Hypothesis | None:
         """y_i (w.x_i - b) >= 1 for all i: feasible if and only if the labels can be separated."""
-        # moved and scaled, which changes no separability, so that HiGHS's tolerances mean something
+        if points.shape[1] == 1:
+            return _half_line(points[:, 0], labels)
+        # moved and scaled, coordinate by coordinate, which changes no separability, so that HiGHS's
+        # tolerances mean something
         middle = points.mean(axis=0)
-        scale = np.abs(points - middle).max(initial=0.0) or 1.0
+        scale = np.abs(points - middle).max(axis=0, initial=0.0)
+        scale[scale == 0] = 1.0
         rows = np.column_stack([(points - middle) / scale, -np.ones(len(points))])
         signs = np.where(labels, 1.0, -1.0)
         n = rows.shape[1]
@@ -205,11 +225,25 @@ class HalfPlanes(Family):
         return lambda x: np.asarray((x - middle) / scale @ w >= b)
 
 
+def _half_line(points: FloatArray, labels: BoolArray) -> Hypothesis | None:
+    """On the line there is nothing to search: the true points lie on one side of all others."""
+    for side in (1.0, -1.0):
+        nearest = (side * points[labels]).min(initial=np.inf)
+        furthest = (side * points[~labels]).max(initial=-np.inf)
+        if nearest > furthest:
+            return lambda x, side=side, nearest=nearest: np.asarray(side * x[:, 0] >= nearest)  # type: ignore[misc]
+    return None
+
+
 @dataclass(frozen=True)
 class Trees(Family):
     """Decision trees: each node compares one coordinate with a threshold. ``depth=None``: no limit."""
 
     depth: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.depth is not None and (self.depth < 0 or self.depth != int(self.depth)):
+            raise DataError(f"depth={self.depth!r}: give a whole number from 0 on, or None for no limit")
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -255,14 +289,13 @@ class Sinusoids(Family):
     """{x : sin(omega x) >= 0} for any omega: one parameter, and yet of infinite VC dimension."""
 
     name: str = "sinusoids"
+    coordinates: ClassVar[int | None] = 1
 
     def realisable(self, points: FloatArray, labels: BoolArray) -> bool:
         return bool((self.labellings(points) == labels).all(axis=1).any())
 
     def labellings(self, points: FloatArray) -> BoolArray:
         """With x = p u for whole p: sin(pi t p) changes sign at t = k / p, and has the period 2 in t."""
-        if points.shape[1] != 1:
-            raise DataError(f"{self.name}: points lie on the line, so (n,) or (n, 1), not {points.shape}")
         exact = [Fraction(repr(float(x))) for x in points[:, 0]]
         unit = math.lcm(*(x.denominator for x in exact))
         whole = [int(x * unit) for x in exact]

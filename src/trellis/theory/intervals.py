@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr, betaincinv
 
 from trellis.errors import DataError
+from trellis.theory.numbers import as_numbers
 
 FloatArray = NDArray[np.float64]
 
@@ -91,9 +92,11 @@ def clopper_pearson_limits(
 ) -> tuple[FloatArray, FloatArray]:
     """The same for arrays of counts, which broadcast: lower and upper limits."""
     _confidence(delta)
-    k, n = np.broadcast_arrays(np.asarray(errors, dtype=np.float64), np.asarray(m, dtype=np.float64))
-    if not np.all((k >= 0) & (k <= n) & (n >= 1)):
-        raise DataError(f"{errors!r} errors of {m!r} examples: give 0 <= errors <= m and m >= 1")
+    k, n = np.broadcast_arrays(as_numbers("errors", errors), as_numbers("m", m))
+    if not np.all((k >= 0) & (k <= n) & (n >= 1) & (k == np.floor(k)) & (n == np.floor(n))):
+        raise DataError(
+            f"{errors!r} errors of {m!r} examples: give whole numbers with 0 <= errors <= m and m >= 1"
+        )
     # of no errors the lower limit is 0, and of nothing but errors the upper limit is 1
     low = np.where(k > 0, betaincinv(np.maximum(k, 1), n - k + 1, delta / 2), 0.0)
     high = np.where(k < n, betaincinv(k + 1, np.maximum(n - k, 1), 1 - delta / 2), 1.0)
@@ -116,10 +119,15 @@ def bootstrap_interval(
     ``statistic`` takes sums (..., k) and gives (...). F1, for one: rows of correct, predicted and gold spans,
     and ``2 s[..., 0] / (s[..., 1] + s[..., 2])``.
     """
-    rows = np.asarray(counts, dtype=np.float64)
+    rows = as_numbers("counts", counts)
     rows = rows[:, None] if rows.ndim == 1 else rows
     if rows.ndim != 2 or not len(rows):
         raise DataError(f"counts have shape {rows.shape}; give one row for each of at least one example")
+    if not np.isfinite(rows).all():
+        i = int(np.argmin(np.isfinite(rows).all(axis=1)))
+        raise DataError(f"the counts of example {i} are {rows[i]}; give finite numbers")
+    if n_resamples < 1:
+        raise DataError(f"n_resamples is {n_resamples}; draw at least one sample")
     _confidence(delta)
     rng = np.random.default_rng(seed)
     n = len(rows)
@@ -140,7 +148,7 @@ def quantile_interval(
     1 - delta/2. ``low`` and ``high``, what values can be at all, take the place of an end for which there are
     too few values. The quantile itself is the smallest value with a share of ``level`` up to it.
     """
-    ordered = np.sort(np.asarray(values, dtype=np.float64).ravel())
+    ordered = np.sort(as_numbers("values", values).ravel())
     n = len(ordered)
     if not n or not np.isfinite(ordered).all():
         raise DataError("a quantile needs at least one value, and finite ones")
@@ -173,7 +181,7 @@ def _interval(values: FloatArray, width: float, delta: float, low: float, high: 
 
 
 def _losses(losses: ArrayLike, low: float, high: float) -> FloatArray:
-    values = np.asarray(losses, dtype=np.float64).ravel()
+    values = as_numbers("losses", losses).ravel()
     if not high > low:
         raise DataError(f"the range of the loss is from {low} to {high}; give low < high")
     if len(values) == 0:

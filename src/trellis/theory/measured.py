@@ -51,7 +51,8 @@ class Measured:
 
 
 def measure(gold: Any, predicted: Any, loss: LossLike = "zero_one") -> Measured:
-    """The losses of ``predicted`` against ``gold``, both arrays of labels or lists of label sequences."""
+    """The losses of ``predicted`` against ``gold``: labels (array, list, series) or label sequences."""
+    gold, predicted = _in_order(gold), _in_order(predicted)
     if len(gold) != len(predicted):
         raise DataError(
             f"there are {len(gold)} true labels or sequences, but {len(predicted)} predicted ones"
@@ -59,6 +60,13 @@ def measure(gold: Any, predicted: Any, loss: LossLike = "zero_one") -> Measured:
     if not len(gold):
         raise DataError("there are no examples to compare; at least one is needed")
     structured = is_structured(gold)
+    if structured != is_structured(predicted):
+        kinds = ("sequences", "single labels")
+        true, found = kinds if structured else reversed(kinds)
+        raise DataError(
+            f"the true labels are {true} and the predicted ones {found}; give both alike (single labels have "
+            "the shape (n,), not (n, 1))"
+        )
     if isinstance(loss, Loss):
         return _mean(_of_loss_object(gold, predicted, loss))
     if callable(loss):
@@ -68,6 +76,8 @@ def measure(gold: Any, predicted: Any, loss: LossLike = "zero_one") -> Measured:
             f"loss={loss!r} is not known; choose one of {', '.join(NAMES)}, or give a function"
         )
     if loss == "span_f1":
+        if not structured:
+            raise UnsupportedError("span_f1 is for sequences of labels, and these are single labels")
         return Measured(span_report(gold, predicted).counts.astype(np.float64), lambda s: 1.0 - f1(s), None)
     if not structured:
         return _mean((np.asarray(gold) != np.asarray(predicted)).astype(np.float64))
@@ -76,6 +86,13 @@ def measure(gold: Any, predicted: Any, loss: LossLike = "zero_one") -> Measured:
         return _mean((wrong > 0).astype(np.float64))
     rows = np.stack([wrong, steps], axis=1).astype(np.float64)
     return Measured(rows, ratio, wrong / np.maximum(steps, 1))
+
+
+def _in_order(labels: Any) -> Any:
+    """Labels that can be asked for by their place: the first label of a series need not be called 0."""
+    if hasattr(labels, "to_numpy"):
+        return labels.to_numpy()
+    return labels if isinstance(labels, Sequence | np.ndarray) else list(labels)
 
 
 def is_structured(labels: Any) -> bool:

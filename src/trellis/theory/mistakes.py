@@ -21,13 +21,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
 from trellis.data.sequences import IntArray
 from trellis.errors import DataError, UnsupportedError
 from trellis.estimators.sequence_labeler import SequenceLabeler
 from trellis.inference.chain import Chain
 from trellis.scores.parts import FloatArray
+from trellis.theory.numbers import as_numbers
 
 
 @dataclass(frozen=True)
@@ -56,13 +57,14 @@ class MistakeBound:
 
 def perceptron_mistake_bound(radius: ArrayLike, margin: ArrayLike) -> FloatArray:
     """The largest whole number that is not above (radius / margin)^2; arrays broadcast."""
-    r, gamma = np.asarray(radius, dtype=np.float64), np.asarray(margin, dtype=np.float64)
+    r, gamma = as_numbers("radius", radius), as_numbers("margin", margin)
     if not np.all((r >= 0) & np.isfinite(r)):
         raise DataError(f"radius is {radius!r}; it must be finite and not negative")
     if not np.all(gamma > 0):
         raise DataError(f"margin is {margin!r}; it must be positive: without a margin there is no bound")
-    # what rounding put just below a whole number is that number
-    return np.asarray(np.floor((r / gamma) ** 2 * (1.0 + 1e-12)))
+    # what rounding put just below a whole number is that number; a margin next to nothing overflows
+    with np.errstate(over="ignore"):
+        return np.asarray(np.floor((r / gamma) ** 2 * (1.0 + 1e-12)))
 
 
 def measured_mistake_bound(model: Any, X: Any, y: Any) -> MistakeBound:
@@ -86,7 +88,12 @@ def measured_mistake_bound(model: Any, X: Any, y: Any) -> MistakeBound:
 def _two_classes(model: Any, X: Any, y: Any) -> MistakeBound:
     """Weights (coef, intercept), features (x, 1), Phi(x, y*) = y* x for y* = +1, -1: R is max ||(x, 1)||."""
     fits_intercept = bool(np.any(model.intercept_ != 0)) or bool(getattr(model, "fit_intercept", False))
-    rows = np.asarray(X, dtype=np.float64)
+    rows = as_numbers("X", X.toarray() if issparse(X) else X)
+    if rows.ndim != 2 or not len(rows) or len(rows) != len(y) or rows.shape[1] != model.coef_.shape[1]:
+        raise DataError(
+            f"X has shape {rows.shape} and y {len(y)} labels; give (examples, {model.coef_.shape[1]}) "
+            "features and one label for each of at least one example"
+        )
     rows = np.column_stack([rows, np.ones(len(rows))]) if fits_intercept else rows
     weights = np.append(model.coef_[0], model.intercept_) if fits_intercept else model.coef_[0]
     labels = np.asarray(y)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any, Literal
 
 import numpy as np
@@ -69,6 +70,7 @@ class GapSample:
     train: FloatArray
     true: FloatArray
     capacity: Capacity = Capacity()
+    bounded: bool = False  # losses are known to lie between 0 and 1
 
     @property
     def gap(self) -> FloatArray:
@@ -78,12 +80,17 @@ class GapSample:
     @property
     def epsilon(self) -> Interval:
         """The (1 - delta) quantile of the gap, with its own interval."""
-        return quantile_interval(self.gap, 1 - self.delta, delta=1 - self.confidence, low=-1.0, high=1.0)
+        return self._quantile(self.gap, low=-1.0)
 
     @property
     def true_error(self) -> Interval:
         """The (1 - delta) quantile of error_true: what all but a share delta of training sets achieve."""
-        return quantile_interval(self.true, 1 - self.delta, delta=1 - self.confidence, low=0.0, high=1.0)
+        return self._quantile(self.true, low=0.0)
+
+    def _quantile(self, values: FloatArray, low: float) -> Interval:
+        """With few repeats an end of the interval is all that is known of any loss: that it is bounded."""
+        low, high = (low, 1.0) if self.bounded else (-np.inf, np.inf)
+        return quantile_interval(values, 1 - self.delta, delta=1 - self.confidence, low=low, high=high)
 
     def bounds(self) -> tuple[Bound, ...]:
         """Every analytic bound that applies, at the same m and delta."""
@@ -185,6 +192,10 @@ def simulate_generalization_gap(
     resume : a file in which results are kept, to go on after a stop. It may hold several m.
     progress : True, False, or None for "on a terminal".
     """
+    try:
+        m, n_repeats = index(m), index(n_repeats)
+    except TypeError as error:
+        raise DataError(f"m={m!r} and n_repeats={n_repeats!r} must be whole numbers") from error
     if m < 1 or n_repeats < 1:
         raise DataError(f"m={m} and n_repeats={n_repeats} must be at least 1")
     if not 0 < delta < 1 or not 0 < confidence < 1:
@@ -209,7 +220,10 @@ def simulate_generalization_gap(
                 record.add(i, *errors)
                 if tick is not None:
                     tick(record.n_done, {}, None)
-    return GapSample(m, n_test, delta, confidence, loss_name(loss), record.train, record.true, capacity)
+    bounded = repeat.bounded or (isinstance(loss, str) and loss in ("zero_one", "hamming"))
+    return GapSample(
+        m, n_test, delta, confidence, loss_name(loss), record.train, record.true, capacity, bounded
+    )
 
 
 def simulate_learning_curve(
