@@ -31,9 +31,9 @@ from trellis.inference.factors import FloatArray, Table
 from trellis.inference.junction_tree_choice import (
     MEMORY_LIMIT,
     Order,
-    chosen_plan,
     is_impractical,
     orders_for,
+    planned,
     refuse_above,
     rough_forecast,
     worth_a_plan,
@@ -146,15 +146,16 @@ class JunctionTree:
         Without ``thorough`` it is found fast, and a large plan may turn out smaller.
         """
         scopes = self._scopes_without(observed)
-        orders = self._orders(self.cardinalities, scopes, thorough)
-        if is_impractical(orders[0]):
-            return rough_forecast(orders[0])
-        return chosen_plan(self.cardinalities, scopes, orders, self.memory_limit).forecast
+        order = self._order_of(scopes)
+        quick = orders_for(self.cardinalities, scopes, order, thorough=False)[0]
+        if is_impractical(quick):
+            return rough_forecast(quick)
+        return planned(self.cardinalities, scopes, order, self.memory_limit, thorough=thorough).forecast
 
     def largest_clique(self, observed: Collection[int] = ()) -> list[int]:
         """The variables of the largest clique when these are observed."""
         scopes = self._scopes_without(observed)
-        order = self._orders(self.cardinalities, scopes, thorough=False)[0]
+        order = orders_for(self.cardinalities, scopes, self._order_of(scopes), thorough=False)[0]
         return Plan(self.cardinalities, scopes, order.variables).largest_clique
 
     @property
@@ -192,21 +193,20 @@ class JunctionTree:
         self._plans[key] = compiled
 
     def _compile(self, sizes: Sequence[int], scopes: list[tuple[int, ...]]) -> CompiledPlan:
-        orders = self._orders(sizes, scopes)
-        return CompiledPlan(chosen_plan(sizes, scopes, orders, self.memory_limit), self._scratch)
+        return CompiledPlan(planned(sizes, scopes, self._order_of(scopes), self.memory_limit), self._scratch)
 
-    def _orders(
-        self, sizes: Sequence[int], scopes: list[tuple[int, ...]], thorough: bool = True
-    ) -> list[EliminationOrder]:
+    def _order_of(self, scopes: list[tuple[int, ...]]) -> Order:
+        """The rule, or the given order without variables that have left the tables."""
         left = {v for scope in scopes for v in scope}
         if isinstance(self._order, str) or not left.issubset(self._order):
-            return orders_for(sizes, scopes, self._order, thorough=thorough)
-        return orders_for(sizes, scopes, [v for v in self._order if v in left])
+            return self._order
+        return [v for v in self._order if v in left]
 
     @cached_property
     def _general_order(self) -> EliminationOrder:
         """Where it is costly, evidence gets other orders, and this one only tells so."""
-        return self._orders(self.cardinalities, self._scopes_without(()), thorough=False)[0]
+        scopes = self._scopes_without(())
+        return orders_for(self.cardinalities, scopes, self._order_of(scopes), thorough=False)[0]
 
     @cached_property
     def _general(self) -> CompiledPlan:

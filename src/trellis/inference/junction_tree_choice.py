@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from trellis.errors import UnsupportedError
-from trellis.inference.elimination_order import EliminationOrder, elimination_orders, given_order
+from trellis.inference.elimination_order import LARGE, EliminationOrder, elimination_orders, given_order
 from trellis.inference.junction_tree_plan import Forecast, Plan
 
 GIB = 2.0**30
@@ -19,6 +19,7 @@ MEMORY_LIMIT = 8 * GIB
 IMPRACTICAL = 1e14  # multiplications: half a day
 # Multiplications that planning for one variable is worth: with more, evidence gets a plan of its own.
 REPLAN_ABOVE = 30_000.0
+OUT_OF_REACH = 4.0  # times the memory that there is: no search brings a plan down from there
 
 Order = str | Sequence[int]
 
@@ -40,6 +41,23 @@ def orders_for(
 def worth_a_plan(order: EliminationOrder) -> bool:
     """Whether what an order costs is worth a plan for each evidence."""
     return order.total > REPLAN_ABOVE * len(order.variables)
+
+
+def planned(
+    sizes: Sequence[int],
+    scopes: Sequence[tuple[int, ...]],
+    order: Order,
+    memory_limit: float,
+    *,
+    keep: Sequence[int] = (),
+    thorough: bool = True,
+) -> Plan:
+    """The plan of a model; a long search for orders only where it can make the difference."""
+    orders = orders_for(sizes, scopes, order, keep, thorough=False)
+    plan = chosen_plan(sizes, scopes, orders, memory_limit)
+    if not thorough or orders[0].total < LARGE or plan.forecast.bytes > OUT_OF_REACH * memory_limit:
+        return plan
+    return chosen_plan(sizes, scopes, orders_for(sizes, scopes, order, keep), memory_limit)
 
 
 def chosen_plan(

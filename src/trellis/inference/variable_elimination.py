@@ -18,6 +18,7 @@ from trellis.inference.junction_tree_choice import (
     Order,
     chosen_plan,
     orders_for,
+    planned,
     refuse_above,
     worth_a_plan,
 )
@@ -55,8 +56,9 @@ def eliminate(
         if not isinstance(order, str):
             left = {v for scope in scopes for v in scope}
             order = [v for v in order if v in left]
-        orders = orders_for(sizes, scopes, order, keep)
-    plan = chosen_plan(sizes, scopes, orders, memory_limit)
+        plan = planned(sizes, scopes, order, memory_limit, keep=keep)
+    else:
+        plan = chosen_plan(sizes, scopes, orders, memory_limit)
     forecast = plan.forecast
     refuse_above(forecast._replace(bytes=forecast.bytes + 8.0 * math.prod(shape)), memory_limit)
     compiled = CompiledPlan(plan, Scratch())
