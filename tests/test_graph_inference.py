@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
 
@@ -412,6 +413,30 @@ def test_best_methods_have_no_marginals() -> None:
 
 
 @pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        (lambda: GraphInference().k_best(FRUSTRATED, 0), "k is 0; ask for at least one"),
+        (lambda: GraphInference().k_best(FRUSTRATED, 1.5), "k is 1.5"),  # type: ignore[arg-type]
+        (lambda: GraphInference().sample(FRUSTRATED, -1, np.random.default_rng(0)), "n_samples is -1"),
+        (
+            lambda: GraphInference().best(FRUSTRATED, [[0.0, np.nan]] * 3),
+            r"with costs contain nan at \(0, 1\)",
+        ),
+        (
+            lambda: GraphInference().best(FRUSTRATED, [[0.0, np.inf]] * 3),
+            r"with costs contain inf at \(0, 1\)",
+        ),
+        (lambda: GraphInference().best(FRUSTRATED, np.zeros((3, 2)), np.inf), "multiplied by inf"),
+        (lambda: GraphInference(max_iter=1.5), "max_iter must be a whole number"),  # type: ignore[arg-type]
+        (lambda: FRUSTRATED.score([0, 0.5, 1]), "type float64 for 3 nodes"),
+    ],
+)
+def test_malformed_questions(question: Callable[[], object], words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        question()
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (([0.0, 1.0],), r"shape \(2,\); they must have shape \(nodes, labels\)"),
@@ -421,6 +446,10 @@ def test_best_methods_have_no_marginals() -> None:
         (([[0.0, 1.0]], [(0, 0)], np.zeros((1, 3, 3))), r"for 1 edges and 2 labels"),
         (([[0.0]] * 3, [], None, [((0, 0, 1), np.zeros((1, 1, 1)))]), "factor 0 is over nodes"),
         (([[0.0]] * 3, [], None, [((0, 1, 2), np.zeros((1, 1)))]), "factor 0 has shape"),
+        (([[0.0]] * 3, [], None, [((0.5,), [0.0])]), r"factor 0 is over nodes \(0.5,\)"),
+        (([[0.0]] * 3, [], None, [7]), "factor 0 is of type int"),
+        (([["a"]],), "unary scores are not an array of numbers"),
+        (([[0.0]], [(0, 0), (0,)]), "edges differ in length"),
     ],
 )
 def test_malformed_scores(arguments: tuple[object, ...], words: str) -> None:

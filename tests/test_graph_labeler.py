@@ -250,6 +250,10 @@ def test_a_warm_start_goes_on(data: tuple[list[Graph], list[np.ndarray]]) -> Non
         (lambda g, y: GraphLabeler(inference="magic").fit(g, y), "no inference method 'magic'"),
         (lambda g, y: GraphLabeler(inference=3).fit(g, y), "inference=3"),
         (lambda g, y: GraphLabeler(directed=(True, False)).fit(g, y), "each of the 1 edge types"),
+        (lambda g, y: GraphLabeler(directed=None).fit(g, y), "directed=None"),
+        (lambda g, y: GraphLabeler().fit(5, y), "graphs are of type int"),
+        (lambda g, y: GraphLabeler().fit(g, 5), "labels are of type int"),
+        (lambda g, y: GraphLabeler().fit(g, [y[0], 1]), "the labels of graph 1 are of type int"),
         (lambda g, y: GraphLabeler(l2=-1.0).fit(g, y), "l2=-1.0"),
         (lambda g, y: GraphLabeler("log", inference="lp").fit(g, y), "has no marginals"),
         (lambda g, y: GraphLabeler(solver="perceptron").fit(g, y), "minibatch"),
@@ -261,6 +265,14 @@ def test_errors_say_what_and_where(
 ) -> None:
     with pytest.raises((DataError, UnsupportedError), match=message):
         fit(data[0][:2], data[1][:2])
+
+
+def test_graphs_and_labels_may_come_one_by_one(data: tuple[list[Graph], list[np.ndarray]]) -> None:
+    graphs, labels = data[0][:4], data[1][:4]
+    whole = GraphLabeler("pseudo_likelihood", verbose=False).fit(graphs, labels)
+    streamed = GraphLabeler("pseudo_likelihood", verbose=False).fit(iter(graphs), iter(labels))
+    np.testing.assert_array_equal(streamed.weights_, whole.weights_)
+    assert streamed.score(iter(graphs), iter(labels)) == whole.score(graphs, labels)
 
 
 def test_labels_of_new_graphs_must_be_known(data: tuple[list[Graph], list[np.ndarray]]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from scipy.special import logsumexp
 
 from test_cccp import certified
+from trellis.inference.graph import GraphInference
 from trellis.losses import Hamming
 from trellis.objectives import Log, Margin, Objective
 from trellis.objectives.graph_problem import GraphExample, GraphProblem
@@ -61,3 +62,17 @@ def test_certificates_of_graphs_never_rise() -> None:
     assert not problem.convex
     solution = certified(problem, np.random.default_rng(0).normal(size=problem.dimension), tol=1e-3)
     assert solution.status.converged
+
+
+@pytest.mark.parametrize("method", ["lp", "icm"])
+def test_the_excess_counts_the_hidden_side(method: str) -> None:
+    """Where the best completion is not proved, the objective is known to that, too."""
+    graph = Graph(np.eye(3)[:, :2], [(0, 1), (1, 2), (0, 2)])
+    example = GraphExample(graph, np.array([-1, -1, -1]), K)
+    weights = np.zeros(LAYOUT.dimension)
+    weights[-2] = 1.0  # of unequal labels: all three nodes want to differ
+    assert np.array_equal(LAYOUT.edge_weights(weights)[0, 0], 1.0 - np.eye(2))
+    problem = GraphProblem([example], Margin(), Hamming(), layout=LAYOUT, inference=GraphInference(method))
+    gap = problem.inference.best(LAYOUT.scores(graph, weights)).gap
+    assert problem.excess(weights) == pytest.approx(2.0 * gap)  # no label is known: both questions are equal
+    assert gap > 0.9

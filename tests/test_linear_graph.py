@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from trellis import Graph
 from trellis.errors import DataError
@@ -115,6 +116,12 @@ def test_trees_and_multilabel() -> None:
         (lambda: Graph.grid(np.zeros((2, 2)), edge_features="colour"), "edge_features='colour'"),
         (lambda: Graph.tree([1, 0], np.zeros((2, 1))), "circle"),
         (lambda: Graph.tree([2], np.zeros((1, 1))), "node 0 has the parent 2"),
+        (lambda: Graph.tree([-1, 0], np.zeros((3, 1))), "3 nodes, but 2 parents"),
+        (lambda: Graph([["a"]]), "node features are not an array of numbers"),
+        (lambda: Graph(csr_array(np.eye(2))), "node features are not an array of numbers"),
+        (lambda: Graph([[1.0], [2.0]], [(0, 1), (1,)]), "edges differ in length"),
+        (lambda: Graph.grid([["a"]]), "images are not an array of numbers"),
+        (lambda: Graph.multilabel([1.0], 2.5), "for 2.5 labels"),
         (lambda: Graph.multilabel(np.zeros((2, 2)), 2), "give a vector"),
     ],
 )

@@ -138,11 +138,10 @@ class GraphLabeler(Model):
         """
         options = training.graph_options(self)
         graphs = training.checked_graphs(graphs)
-        names = LabelSet.of(training.flat_labels(graphs, labels))
+        flat = training.flat_labels(graphs, labels)
+        names = LabelSet.of(flat)
         seed = seed_of(self.random_state)
-        examples = training.graph_examples(
-            graphs, training.encode(graphs, labels, names), names, options.loss
-        )
+        examples = training.graph_examples(graphs, training.encode(graphs, flat, names), names, options.loss)
         weight = checked_weights(sample_weight, len(graphs))
         kept, held = training.hold_out_graphs(self.holdout, examples, options, names, seed)
         layout = training.layout_of(graphs, len(names), self.directed, self.bias)
@@ -215,7 +214,7 @@ class GraphLabeler(Model):
         ``sample_weight``)."""
         graphs = training.checked_graphs(graphs)
         found = self._solve(graphs, None)
-        gold = training.encode(graphs, labels, self.labels_)
+        gold = training.encode(graphs, training.flat_labels(graphs, labels), self.labels_)
         weight = checked_weights(sample_weight, len(graphs))
         nodes = np.repeat(weight, np.diff(gold.offsets)) * (gold.codes >= 0)
         if nodes.sum() == 0:
@@ -293,6 +292,7 @@ def _approximation(
     if excess == np.inf:
         return excess, f"; approximate: inference by {method!r} has no bound, so the objective may be larger"
     smaller = "smaller" if method == "lp" else "larger"
+    smaller = "smaller or larger" if problem.latent else smaller
     return (
         excess,
         f"; approximate: inference leaves open whether the objective is up to {excess:.3g} {smaller}",

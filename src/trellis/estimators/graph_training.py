@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +92,8 @@ def for_sums(inference: GraphInference) -> GraphInference:
 def checked_graphs(graphs: Any) -> list[Graph]:
     if isinstance(graphs, Graph):
         raise DataError("one Graph was given; give a list of them")
+    if not isinstance(graphs, Iterable):
+        raise DataError(f"graphs are of type {type(graphs).__name__}; give a list of trellis.Graph")
     found = list(graphs)
     for i, graph in enumerate(found):
         if not isinstance(graph, Graph):
@@ -106,6 +108,8 @@ def checked_graphs(graphs: Any) -> list[Graph]:
 
 def flat_labels(graphs: Sequence[Graph], labels: Any) -> list[list[Any]]:
     """Labels of each graph as one list; those of an image may have its shape."""
+    if not isinstance(labels, Iterable):
+        raise DataError(f"labels are of type {type(labels).__name__}; give those of each graph in a list")
     given = list(labels)
     if len(given) != len(graphs):
         raise DataError(f"there are {len(graphs)} graphs, but labels of {len(given)}")
@@ -118,6 +122,10 @@ def flat_labels(graphs: Sequence[Graph], labels: Any) -> list[list[Any]]:
                     f"{(graph.n_nodes,) if graph.shape is None else graph.shape}"
                 )
             one = one.ravel()
+        if not isinstance(one, Iterable) or (isinstance(one, np.ndarray) and one.ndim == 0):
+            raise DataError(
+                f"the labels of graph {i} are of type {type(one).__name__}; give one label for each node"
+            )
         values = one.tolist() if isinstance(one, np.ndarray) else list(one)
         if len(values) != graph.n_nodes:
             raise DataError(f"graph {i} has {graph.n_nodes} nodes, but {len(values)} labels")
@@ -125,10 +133,9 @@ def flat_labels(graphs: Sequence[Graph], labels: Any) -> list[list[Any]]:
     return flat
 
 
-def encode(graphs: Sequence[Graph], labels: Any, names: LabelSet) -> EncodedLabels:
-    return names.encode(
-        flat_labels(graphs, labels), like=offsets_from_lengths([graph.n_nodes for graph in graphs])
-    )
+def encode(graphs: Sequence[Graph], flat: list[list[Any]], names: LabelSet) -> EncodedLabels:
+    """The codes of labels that :func:`flat_labels` gave."""
+    return names.encode(flat, like=offsets_from_lengths([graph.n_nodes for graph in graphs]))
 
 
 def graph_examples(
@@ -157,7 +164,9 @@ def graph_examples(
 def layout_of(graphs: Sequence[Graph], n_labels: int, directed: Any, bias: bool) -> GraphLayout:
     """The shape of the weights: that of the features of the first graph (with edges)."""
     n_types = 1 + max(int(graph.edge_types.max(initial=0)) for graph in graphs)
-    kinds = (bool(directed),) * n_types if isinstance(directed, bool | np.bool_) else tuple(directed)
+    if isinstance(directed, bool | np.bool_):
+        directed = (directed,) * n_types
+    kinds = tuple(directed) if isinstance(directed, Iterable) else ()
     if len(kinds) != n_types or not all(isinstance(d, bool | np.bool_) for d in kinds):
         raise UnsupportedError(
             f"directed={directed!r}: give True, False, or one of them for each of the {n_types} edge types"
@@ -226,7 +235,8 @@ def hold_out_graphs(
         return every, None
     if isinstance(holdout, tuple) and len(holdout) == 2:
         graphs = checked_graphs(holdout[0])
-        return every, graph_examples(graphs, encode(graphs, holdout[1], names), names, options.loss)
+        known = encode(graphs, flat_labels(graphs, holdout[1]), names)
+        return every, graph_examples(graphs, known, names, options.loss)
     kept, held = split(holdout, n, "graph", seed)
     return kept.tolist(), [examples[i] for i in held]
 

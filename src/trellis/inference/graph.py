@@ -27,6 +27,7 @@ from heapq import heappop, heappush
 from itertools import count
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from trellis.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.inference.graph_answers import GraphMarginals, RelaxedSolution
@@ -38,7 +39,7 @@ from trellis.inference.message_passing import icm, message_passing, tree
 from trellis.inference.ordered_graph import topology_of, wide
 from trellis.inference.structure import Labels
 from trellis.inference.tree_reweighted import sample_tree, tree_marginals, tree_reweighted
-from trellis.scores.graphs import GraphScores
+from trellis.scores.graphs import GraphScores, is_count
 from trellis.scores.parts import FloatArray
 
 BEST_METHODS = ("auto", "tree", "junction_tree", "max_flow", "lp", "message_passing", "icm", "loopy")
@@ -66,19 +67,18 @@ class GraphInference:
     memory_limit: float = 2.0**30
 
     def __post_init__(self) -> None:
-        if self.method not in {*BEST_METHODS, *SUM_METHODS}:
+        if self.method not in (*BEST_METHODS, *SUM_METHODS):
             raise DataError(
                 f"there is no inference method {self.method!r} for graphs; for the best labelling choose one "
                 f"of {', '.join(BEST_METHODS)}; for marginals one of {', '.join(SUM_METHODS)}"
             )
-        if self.max_iter < 1 or not self.tol >= 0.0:
+        if not is_count(self.max_iter, 1) or not self.tol >= 0.0 or not self.memory_limit >= 0.0:
             raise DataError(
-                f"max_iter={self.max_iter}, tol={self.tol}: max_iter must be at least 1 and tol not negative"
+                f"max_iter={self.max_iter}, tol={self.tol}, memory_limit={self.memory_limit}: max_iter must "
+                "be a whole number of at least 1, the others not negative"
             )
 
-    def best(
-        self, scores: GraphScores, cost: FloatArray | None = None, scale: float = 1.0
-    ) -> RelaxedSolution:
+    def best(self, scores: GraphScores, cost: ArrayLike | None = None, scale: float = 1.0) -> RelaxedSolution:
         """argmax_y score(y) + scale sum_i cost[i, y_i]; value and bound include the cost."""
         if cost is not None:
             scores = scores.plus_cost(cost, scale)
@@ -106,7 +106,7 @@ class GraphInference:
         )
 
     def marginals(
-        self, scores: GraphScores, cost: FloatArray | None = None, scale: float = 1.0
+        self, scores: GraphScores, cost: ArrayLike | None = None, scale: float = 1.0
     ) -> GraphMarginals:
         """log sum_y exp(score(y) + scale cost(y)) and the marginals of nodes, edges and factors."""
         if cost is not None:
@@ -132,6 +132,8 @@ class GraphInference:
 
     def sample(self, scores: GraphScores, n_samples: int, rng: np.random.Generator) -> Labels:
         """Exact samples from p(y) proportional to exp score(y), (n_samples, N)."""
+        if not is_count(n_samples, 0):
+            raise DataError(f"n_samples is {n_samples}; give a whole number that is not negative")
         method = self._exact(scores)
         if self.method not in ("auto", method, "junction_tree"):
             raise UnsupportedError(
@@ -148,6 +150,8 @@ class GraphInference:
         Lawler's partition: what is left after a labelling y was taken out is split by the first node that
         differs from y, and each part is solved: k N questions, so for small graphs.
         """
+        if not is_count(k, 1):
+            raise DataError(f"k is {k}; ask for at least one labelling")
         if self.method not in ("auto", "tree", "junction_tree"):
             raise UnsupportedError(
                 f"the k best labellings need an exact method, not {self.method!r}; use method='auto' on a "

@@ -126,11 +126,12 @@ class GraphProblem(ExampleProblem[GraphExample, Loss]):
         return GraphOracle(self, index, weights)
 
     def excess(self, weights: FloatArray) -> float:
-        """sum_i c_i (bound_i - value_i) of the loss-augmented questions that were not answered exactly: how
-        far the true objective can be from what the answers say.
+        """sum_i c_i (bound_i - value_i) of the loss-augmented questions that were not answered exactly, and
+        of those about the best gold labelling where labels are hidden: how far the true objective can be from
+        what the answers say.
 
-        With relaxed answers it is at most that much smaller, with labellings at most that much larger; 0
-        proves that all answers are exact, to the tolerance of inference."""
+        With relaxed answers it is at most that much smaller, with labellings at most that much larger, with
+        hidden labels either; 0 proves that all answers are exact, to the tolerance of inference."""
         scale = 1.0 if self.objective.uses_loss else 0.0
         answers = self.over_examples(lambda i: GraphOracle(self, i, weights).unproved(scale))
         return float(np.dot(answers, np.ones(len(answers)) if self.weight is None else self.weight))
@@ -165,10 +166,12 @@ class GraphOracle:
     def unproved(self, scale: float) -> float:
         """By how much the bound of the answer is above the best labelling that is known."""
         found = self.solve(scale)
+        if self._example.latent:
+            hidden = self._gold_solution()
+            return sum(0.0 if one.exact else one.gap for one in (found, hidden))
         if found.exact:  # up to the tolerance of inference
             return 0.0
-        gold = -np.inf if self._example.latent else self.gold_best().value
-        return max(found.bound - max(found.value, gold), 0.0)
+        return max(found.bound - max(found.value, self.gold_best().value), 0.0)
 
     def sum(self, scale: float) -> Answer:
         cost = None if scale == 0.0 else self._example.cost
@@ -178,11 +181,13 @@ class GraphOracle:
     def gold_best(self) -> Answer:
         example = self._example
         if example.latent:
-            found = self._inference.best(self.scores.restricted(example.gold_mask))
-            parts = self._layout.of_parts(example.graph, found.mu)
+            parts = self._layout.of_parts(example.graph, self._gold_solution().mu)
             return Answer(float(parts @ self._weights), parts)
         parts = example.gold_features(self._layout)
         return Answer(float(parts @ self._weights), parts)
+
+    def _gold_solution(self) -> RelaxedSolution:
+        return self._inference.best(self.scores.restricted(self._example.gold_mask))
 
     def gold_sum(self) -> Answer:
         if not self._example.latent:

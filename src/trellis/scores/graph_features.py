@@ -15,12 +15,12 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
 from trellis.errors import DataError
-from trellis.scores.graphs import IntArray, checked_edges
+from trellis.scores.graphs import IntArray, as_numbers, checked_edges, is_count
 from trellis.scores.parts import FloatArray
 
 EdgeFeatures = Literal["none", "direction", "difference", "ends"]
@@ -109,7 +109,7 @@ class Graph:
         indicators); "difference" (a constant 1, and |x_a - x_b| of each feature); "ends" (a constant 1, x_a
         and x_b). ``directions``: edges of each direction are a type of their own.
         """
-        pixels = np.asarray(image, dtype=np.float64)
+        pixels = as_numbers("images", image)
         pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels
         if pixels.ndim != 3:
             raise DataError(
@@ -132,6 +132,7 @@ class Graph:
         """A forest: ``parents`` (N,) holds the parent of each node, -1 for roots. Edges go from parent to
         child."""
         parent = np.asarray(parents)
+        parent = parent.astype(np.int64) if parent.size == 0 else parent
         if parent.ndim != 1 or not np.issubdtype(parent.dtype, np.integer):
             raise DataError(
                 f"parents have shape {parent.shape} and type {parent.dtype}; give a whole number for each "
@@ -149,7 +150,10 @@ class Graph:
         joined = coo_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(n, n))
         if n and len(edges) != n - connected_components(joined, directed=False, return_labels=False):
             raise DataError("the parents go round in a circle; a tree needs a root with the parent -1")
-        return cls(nodes, edges)
+        tree = cls(nodes, edges)
+        if tree.n_nodes != n:
+            raise DataError(f"there are {tree.n_nodes} nodes, but {n} parents; give one for each node")
+        return tree
 
     @classmethod
     def multilabel(cls, x: ArrayLike, n_labels: int) -> Graph:
@@ -158,10 +162,10 @@ class Graph:
 
         Node l has x in the columns of label l, so that each label has weights of its own: (L, L D).
         """
-        features = np.asarray(x, dtype=np.float64)
-        if features.ndim != 1 or n_labels < 1:
+        features = as_numbers("x", x)
+        if np.ndim(x) != 1 or not is_count(n_labels, 1):
             raise DataError(
-                f"x has shape {features.shape} for {n_labels} labels; give a vector, and at least one label"
+                f"x has shape {np.shape(x)} for {n_labels} labels; give a vector, and at least one label"
             )
         first, second = np.triu_indices(n_labels, 1)
         nodes = np.kron(np.eye(n_labels), features)
@@ -192,7 +196,7 @@ def _edge_features(
 
 
 def _features(name: str, given: Any) -> FloatArray:
-    values: NDArray[np.float64] = np.ascontiguousarray(given, dtype=np.float64)
+    values = as_numbers(name, given)
     if values.ndim != 2:
         raise DataError(f"{name} have shape {values.shape}; they must have two dimensions, a row for each")
     bad = np.argwhere(~np.isfinite(values))

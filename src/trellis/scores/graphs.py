@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -103,11 +104,14 @@ class GraphScores:
         )
         return GraphParts(unary, pairwise, tuple(tables))
 
-    def plus_cost(self, cost: FloatArray, scale: float = 1.0) -> GraphScores:
+    def plus_cost(self, cost: ArrayLike, scale: float = 1.0) -> GraphScores:
         """With scale * cost (N, K) added to the unaries: a loss that adds up over nodes."""
-        if cost.shape != self.unary.shape:
-            raise DataError(f"costs have shape {cost.shape}; the unary scores have {self.unary.shape}")
-        return replace(self, unary=self.unary + scale * cost)
+        given = as_numbers("costs", cost)
+        if given.shape != self.unary.shape:
+            raise DataError(f"costs have shape {given.shape}; the unary scores have {self.unary.shape}")
+        if not np.isfinite(scale):
+            raise DataError(f"the costs are to be multiplied by {scale}; give a finite number")
+        return replace(self, unary=_floats("unary scores with costs", self.unary + scale * given))
 
     def restricted(self, allowed: NDArray[np.bool_]) -> GraphScores:
         """The same scores with every label outside ``allowed`` (N, K) forbidden."""
@@ -116,13 +120,14 @@ class GraphScores:
         return replace(self, unary=np.where(allowed, self.unary, -np.inf))
 
     def _checked(self, labels: ArrayLike) -> IntArray:
-        y = np.asarray(labels, dtype=np.int64)
-        if y.shape != (self.n_nodes,) or (y.size and (y.min() < 0 or y.max() >= self.n_labels)):
+        y = np.asarray(labels)
+        whole = y.size == 0 or np.issubdtype(y.dtype, np.integer)
+        if not whole or y.shape != (self.n_nodes,) or (y.size and (y.min() < 0 or y.max() >= self.n_labels)):
             raise DataError(
-                f"labels of shape {y.shape} for {self.n_nodes} nodes; give each one of 0 to "
-                f"{self.n_labels - 1}"
+                f"labels of shape {y.shape} and type {y.dtype} for {self.n_nodes} nodes; give each one of 0 "
+                f"to {self.n_labels - 1}"
             )
-        return y
+        return y.astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +155,10 @@ class GraphParts:
 
 def checked_edges(edges: ArrayLike, n_nodes: int) -> IntArray:
     """Edges (E, 2) as whole numbers of nodes that exist."""
-    given = np.asarray(edges)
+    try:
+        given = np.asarray(edges)
+    except ValueError as error:
+        raise DataError("edges differ in length; give two nodes for each") from error
     if given.size == 0:
         return np.zeros((0, 2), dtype=np.int64)
     if given.ndim != 2 or given.shape[1] != 2 or not np.issubdtype(given.dtype, np.integer):
@@ -166,17 +174,36 @@ def checked_edges(edges: ArrayLike, n_nodes: int) -> IntArray:
 
 
 def _checked_factor(number: int, given: HigherOrder | tuple[Any, Any], n: int, k: int) -> HigherOrder:
-    nodes = tuple(int(i) for i in given[0])
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise DataError(f"factor {number} is of type {type(given).__name__}; give a pair of nodes and scores")
+    scope = np.asarray(given[0])
+    nodes: tuple[int, ...] = tuple(scope.tolist()) if scope.ndim == 1 else ()
     table = _floats(f"scores of factor {number}", given[1])
-    if not nodes or len(set(nodes)) != len(nodes) or min(nodes) < 0 or max(nodes) >= n:
+    whole = np.issubdtype(scope.dtype, np.integer)
+    if not nodes or not whole or len(set(nodes)) != len(nodes) or min(nodes) < 0 or max(nodes) >= n:
         raise DataError(f"factor {number} is over nodes {nodes}; give different ones of 0 to {n - 1}")
     if table.shape != (k,) * len(nodes):
         raise DataError(f"factor {number} has shape {table.shape} and needs {(k,) * len(nodes)}")
     return HigherOrder(nodes, table)
 
 
+def is_count(value: object, least: int) -> bool:
+    """Whether it is a whole number of at least ``least``."""
+    return isinstance(value, Integral) and int(value) >= least
+
+
+def as_numbers(name: str, values: Any) -> FloatArray:
+    """An array of double precision, whatever numbers it is made from."""
+    try:
+        return np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"{name} are not an array of numbers ({error}); give one, not a sparse one"
+        ) from error
+
+
 def _floats(name: str, values: Any) -> FloatArray:
-    array = np.ascontiguousarray(values, dtype=np.float64)
+    array = as_numbers(name, values)
     bad = ~(array < np.inf)  # NaN or +inf
     if bad.any():
         where = tuple(int(i) for i in np.argwhere(bad)[0])
