@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.data.border import unframed
 from trellis.data.constraints import split_tag
 from trellis.data.labels import step_name
 from trellis.data.sequences import IntArray, offsets_from_lengths
@@ -209,6 +210,7 @@ def _packed(
     y_true: Sequence[Any], y_pred: Sequence[Any]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], IntArray, list[Any]]:
     """Both labellings as codes over the labels that occur in either."""
+    y_true, y_pred = (_label_lists(name, y) for name, y in (("y_true", y_true), ("y_pred", y_pred)))
     if len(y_true) != len(y_pred):
         raise DataError(
             f"y_true has {len(y_true)} sequences, but y_pred has {len(y_pred)}; they must be equal"
@@ -228,6 +230,18 @@ def _packed(
         raise DataError(f"the label of {step_name(offsets, step)} is None; scores need known labels")
     gold, predicted = (np.fromiter(map(table.__getitem__, y), np.int64, len(y)) for y in flat)
     return gold, predicted, offsets, list(table)
+
+
+def _label_lists(name: str, y: Any) -> list[Any]:
+    """A list of lists of labels; one flat list is an error, also where its labels are strings."""
+    sequences = [unframed(sequence) for sequence in unframed(y)]
+    for i, sequence in enumerate(sequences):
+        if isinstance(sequence, str) or not isinstance(sequence, Sequence | np.ndarray):
+            raise DataError(
+                f"sequence {i} of {name} is {sequence!r}; give a list of lists of labels, one list for each "
+                "sequence"
+            )
+    return sequences
 
 
 def _sequence_accuracy(gold: NDArray[Any], predicted: NDArray[Any], offsets: IntArray) -> float:

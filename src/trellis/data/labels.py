@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trellis.data.border import unframed
 from trellis.data.sequences import IntArray, offsets_from_lengths
 from trellis.errors import DataError, ModelFileError
 
@@ -76,6 +77,10 @@ class LabelSet:
             )
         seen.pop(None, None)
         labels = [_plain(label) for label in seen]
+        if any(isinstance(label, float) and math.isnan(label) for label in labels):
+            raise DataError(
+                "a label is NaN, which equals no label, not even itself; use None for unknown ones"
+            )
         with suppress(TypeError):  # not comparable: the order of first appearance is the documented one
             labels.sort()
         return cls(labels)
@@ -165,6 +170,7 @@ def step_name(offsets: IntArray, step: int) -> str:
 
 def _flatten(y: Any, lengths: ArrayLike | None) -> tuple[list[Any], IntArray]:
     """All labels end to end, and the offsets of the sequences."""
+    y = unframed(y)
     if lengths is not None and not _is_nested(y):
         flat = y.tolist() if isinstance(y, np.ndarray) else list(y)
         offsets = offsets_from_lengths(lengths)
@@ -178,7 +184,7 @@ def _flatten(y: Any, lengths: ArrayLike | None) -> tuple[list[Any], IntArray]:
         raise DataError(
             "no labels were given; y must be a list with one sequence of labels for each sequence of X"
         )
-    for index, sequence in enumerate(sequences):
+    for index, sequence in enumerate(map(unframed, sequences)):
         if isinstance(sequence, np.ndarray) and sequence.ndim == 1:
             sequences[index] = sequence.tolist()  # Python values: they hash faster, and can be saved
         elif not isinstance(sequence, Sequence):

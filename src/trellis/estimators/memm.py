@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from trellis.data.border import listed
 from trellis.data.labels import LabelSet, step_name
 from trellis.data.latent import LatentLabels
 from trellis.errors import UnsupportedError
@@ -85,6 +86,7 @@ class MEMM(ChainLabeler):
 
     def fit(self, X: Any, y: Any, *, lengths: ArrayLike | None = None, sample_weight: Any = None) -> Self:
         """Learn from sequences ``X`` and their labels ``y``, in the forms that ``SequenceLabeler`` takes."""
+        X, y = listed(X), listed(y)
         check_numbers(self, {"max_iter": None})
         encoder = self._new_encoder(X, lengths)
         inputs = encoder.fit(X, lengths)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from trellis.data.border import listed
 from trellis.data.labels import LabelSet
 from trellis.data.latent import LatentLabels, LatentStates
 from trellis.estimators import inspection
@@ -140,6 +141,7 @@ class SequenceLabeler(ChainLabeler):
         CSR matrix) with ``lengths``. ``y``: a list of label sequences; ``None`` is an unknown label, a set
         means "one of these".
         """
+        X, y = listed(X), listed(y)
         options = checked_options(self)
         objective = options.objective
         encoder = self._new_encoder(X, lengths)
@@ -209,7 +211,7 @@ class SequenceLabeler(ChainLabeler):
         """
         from trellis.estimators.online import continue_training
 
-        continue_training(self, X, y, classes, lengths, sample_weight)
+        continue_training(self, listed(X), listed(y), classes, lengths, sample_weight)
         return self
 
     def _label_set(self, y: Any, lengths: ArrayLike | None) -> LabelSet:

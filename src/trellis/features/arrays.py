@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse, vstack
 
+from trellis.data.border import unframed
 from trellis.data.labels import step_name
 from trellis.data.sequences import IntArray, offsets_from_lengths
 from trellis.errors import DataError
@@ -109,6 +110,7 @@ class ArrayEncoder:
 
 def _stack(X: Any, lengths: ArrayLike | None, width: int | None) -> tuple[csr_array, IntArray]:
     """All rows as one float64 CSR matrix without stored zeros, and the offsets of the sequences."""
+    X = unframed(X)
     if lengths is not None:
         parts, offsets = [X], offsets_from_lengths(lengths)
     else:
@@ -120,12 +122,15 @@ def _stack(X: Any, lengths: ArrayLike | None, width: int | None) -> tuple[csr_ar
         offsets = np.empty(0, np.int64)
     if not parts:
         raise DataError("X has no sequences; at least one is needed")
-    blocks = [_block(part, index, lengths is not None) for index, part in enumerate(parts)]
-    expected = blocks[0].shape[1] if width is None else width
+    blocks = [_block(unframed(part), index, lengths is not None) for index, part in enumerate(parts)]
+    # an empty list has no columns, so none that could be wrong
+    first = next((index for index, block in enumerate(blocks) if block.ndim == 2), -1)
+    expected = width if width is not None else blocks[first].shape[1] if first >= 0 else 0
+    blocks = [block.reshape(0, expected) if block.ndim == 1 else block for block in blocks]
     for index, block in enumerate(blocks):
         if block.shape[1] != expected:
             what = "X" if lengths is not None else f"sequence {index}"
-            other = "sequence 0 has" if width is None else "there were in training:"
+            other = f"sequence {first} has" if width is None else "there were in training:"
             raise DataError(f"{what} has {block.shape[1]} columns, but {other} {expected}")
     if lengths is None:
         offsets = offsets_from_lengths([block.shape[0] for block in blocks])
@@ -147,6 +152,8 @@ def _stack(X: Any, lengths: ArrayLike | None, width: int | None) -> tuple[csr_ar
 
 def _block(part: Any, index: int, whole: bool) -> Any:
     name = "X" if whole else f"sequence {index}"
+    if np.ma.is_masked(part):
+        raise DataError(f"{name} has masked values; fill them, or leave these columns out")
     if not issparse(part):
         try:
             part = np.asarray(part)
@@ -156,8 +163,11 @@ def _block(part: Any, index: int, whole: bool) -> Any:
             ) from None
     if part.dtype.kind not in "buif":
         raise DataError(
-            f"{name} holds values of type {part.dtype}; an array of features must hold real numbers"
+            f"{name} holds values of type {part.dtype}; an array of features must hold real numbers "
+            "(columns that are not go in as dictionaries, {name: value} for each step)"
         )
+    if part.shape == (0,) and not whole:
+        return part
     if part.ndim != 2:
         raise DataError(f"{name} has shape {part.shape}; it must have shape (length, n_columns)")
     return part

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from trellis.data.attributes import AttributeData
+from trellis.data.border import unframed
 from trellis.data.columns import ColumnData
 from trellis.errors import ModelFileError, UnsupportedError
 from trellis.features.arrays import ArrayEncoder
@@ -58,10 +59,13 @@ def _is_numeric(X: Any, flat: bool) -> bool:
     """Whether X holds arrays of numbers; told by the first step that there is."""
     if isinstance(X, AttributeData):
         return False
+    X = unframed(X)
     if issparse(X) or (isinstance(X, np.ndarray) and X.dtype.kind in "biufc"):
         return True
-    for sequence in [X] if flat else X:
-        if issparse(sequence) or (isinstance(sequence, np.ndarray) and sequence.dtype != object):
+    for sequence in map(unframed, [X] if flat else X):
+        if issparse(sequence) or (isinstance(sequence, np.ndarray) and sequence.ndim == 2):
+            return sequence.dtype.kind not in "US"
+        if isinstance(sequence, np.ndarray) and sequence.dtype != object:
             return sequence.dtype.kind in "biufc"
         if isinstance(sequence, Sequence) and not isinstance(sequence, str) and len(sequence):
             step = sequence[0]

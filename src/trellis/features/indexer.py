@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trellis.data.attributes import AttributeData
+from trellis.data.border import unframed
 from trellis.data.labels import step_name
 from trellis.data.sequences import IntArray, offsets_from_lengths
 from trellis.data.vocabulary import Vocabulary
@@ -174,6 +175,7 @@ def flatten_steps(X: Any, lengths: ArrayLike | None) -> tuple[list[Any], IntArra
     """All steps end to end and the offsets of the sequences; with ``lengths``, X is already one list of
     steps.
     """
+    X = unframed(X)
     if lengths is not None:
         steps = list(X)
         offsets = offsets_from_lengths(lengths)
@@ -182,7 +184,7 @@ def flatten_steps(X: Any, lengths: ArrayLike | None) -> tuple[list[Any], IntArra
                 f"lengths add up to {offsets[-1]}, but there are {len(steps)} steps; they must be equal"
             )
     else:
-        sequences = list(X)
+        sequences = [unframed(sequence) for sequence in X]
         for t in set(map(type, sequences)):
             if issubclass(t, str | bytes | dict) or not (hasattr(t, "__len__") and hasattr(t, "__iter__")):
                 index = next(i for i, s in enumerate(sequences) if type(s) is t)
