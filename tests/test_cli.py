@@ -50,7 +50,10 @@ CONLLU = """\
         (CRFSUITE, FileFormat.crfsuite),
         ("NP\tw=a\tp=b\n\nVP\tw=c\tp=d\n", FileFormat.crfsuite),
         ("NP\tw=a\tn:1.5\n\nVP\tw=c\tn:-2e3\n", FileFormat.crfsuite),
+        ("NP\tw=a\tfirst\n\nVP\n", FileFormat.crfsuite),  # a step without attributes
         ("10:30\tTIME\n=\tSYM\n", FileFormat.columns),
+        ("The\tDT\tB-NP\ncat\tNN\n", FileFormat.columns),  # a broken line, not attributes
+        ("The\tDT\tB-NP\ncat\n", FileFormat.columns),
         (CONLLU, FileFormat.conllu),
     ],
 )

@@ -147,19 +147,22 @@ def settle_format(
 def detect_format(text: bytes, name: str) -> FileFormat:
     """The format that the first lines show; column files are what is left when nothing speaks for another.
 
-    CoNLL-U: ten tab-separated columns and a whole number in front. CRFsuite: tab-separated, and the number of
-    fields differs from line to line (a column file's never does), or every field after the first is like
-    ``name=value`` or ``name:number``.
+    CoNLL-U: ten tab-separated columns and a whole number in front. CRFsuite: tab-separated, and every field
+    after the first is like ``name=value`` or ``name:number``; half of them suffice where the number of fields
+    differs from line to line, which a column file's never does. (Differing numbers alone do not: then every
+    tab-separated file with a broken line would be one of CRFsuite's, and its words would be the labels.)
     """
     lines = [line for line in text[:100_000].split(b"\n")[:200] if line.strip()]
-    steps = [line.split(b"\t") for line in lines if not line.startswith(b"#")]
+    steps = [line.rstrip(b"\r").split(b"\t") for line in lines if not line.startswith(b"#")]
     if not steps:
         raise DataError(f"{name}: the file holds no sequences")
     if all(len(fields) == len(CONLLU_COLUMNS) and fields[0][:1].isdigit() for fields in steps):
         return FileFormat.conllu
-    tabbed = all(len(fields) > 1 for fields in steps)
+    named = [bool(_ATTRIBUTE.search(field)) for fields in steps for field in fields[1:]]
+    if not named or any(len(fields) == 1 and b" " in fields[0] for fields in steps):
+        return FileFormat.columns
     ragged = len({len(fields) for fields in steps}) > 1
-    if tabbed and (ragged or all(_ATTRIBUTE.search(field) for fields in steps for field in fields[1:])):
+    if all(named) or (ragged and 2 * sum(named) >= len(named)):
         return FileFormat.crfsuite
     return FileFormat.columns
 

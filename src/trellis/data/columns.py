@@ -265,7 +265,10 @@ def parse_columns(
     if ragged.size:
         step = int(ragged[0])
         first = "earlier lines have" if n_columns else f"line {first_line + int(lines.line_of_step[0])} has"
-        raise DataError(f"{lines.where(step)}: {int(of_steps[step])} columns, but {first} {expected}")
+        raise DataError(
+            f"{lines.where(step)}: {int(of_steps[step])} columns, but {first} {expected}; every line of a "
+            "column file has as many"
+        )
     starts, ends = field_spans(raw, counts, mode)
     if expected > 1 and text[ends[0]] == ord(" "):
         lines = replace(lines, separator=" ")
