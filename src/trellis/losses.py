@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -172,13 +173,14 @@ class Custom(CandidateLoss):
             )
         self.check_known(gold)
         true, guessed = labels.decode(gold.codes, gold.offsets), labels.decode(predicted, gold.offsets)
-        values = np.array([self.function(t, g) for t, g in zip(true, guessed, strict=True)], dtype=np.float64)
+        given: list[Any] = [self.function(t, g) for t, g in zip(true, guessed, strict=True)]
+        values = np.array([v if isinstance(v, Real | np.bool_) else np.nan for v in given], dtype=np.float64)
         bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
         if bad.size:
             i = int(bad[0])
             raise DataError(
-                f"the loss function gave {values[i]} for the gold labels {true[i]} and the labels "
-                f"{guessed[i]}; losses must be finite and not negative"
+                f"the loss function gave {given[i]!r} for the gold labels {true[i]} and the labels "
+                f"{guessed[i]}; losses must be finite numbers, not negative"
             )
         return values
 
@@ -190,11 +192,12 @@ def loss_of(loss: str | Loss | Callable[[list[Any], list[Any]], float]) -> Loss:
     """A loss by name, as given, or from a Python function."""
     if isinstance(loss, Loss):
         return loss
-    if callable(loss):
+    if callable(loss) and not isinstance(loss, type):
         return Custom(function=loss)
-    if loss not in LOSSES:
+    if not isinstance(loss, str) or loss not in LOSSES:
         raise UnsupportedError(
-            f"loss={loss!r} is not known; choose one of {', '.join(LOSSES)}, or give a function"
+            f"loss={loss!r} is not known; choose one of {', '.join(LOSSES)}, or give an object of "
+            "trellis.losses or a function"
         )
     return LOSSES[loss]()
 
@@ -229,10 +232,13 @@ def class_weights(
         counts = np.bincount(gold.codes[gold.codes >= 0], minlength=len(labels))
         balanced: FloatArray = counts.sum() / (len(labels) * np.maximum(counts, 1))
         return balanced
+    if not isinstance(weight, Mapping):
+        raise UnsupportedError(f"class_weight={weight!r}: give 'balanced' or a dict of label to weight")
     weights = np.ones(len(labels))
+    value: Any
     for label, value in weight.items():
-        if not (np.isfinite(value) and value >= 0):
-            raise DataError(f"the class weight of {label!r} is {value}; it must be finite and not negative")
+        if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
+            raise DataError(f"the class weight of {label!r} is {value!r}; it must be finite and not negative")
         weights[labels.code(label)] = value
     return weights
 

@@ -45,6 +45,10 @@ def legal_transitions(constraints: Constraints, labels: LabelSet) -> LegalTransi
                 f"constraints are {constraints!r}; use 'bio', 'bioes', or a list of (previous, next) pairs"
             )
         return _span_grammar(constraints, labels.labels)
+    if not isinstance(constraints, Iterable):
+        raise UnsupportedError(
+            f"constraints are {constraints!r}; use 'bio', 'bioes', or a list of (previous, next) pairs"
+        )
     k = len(labels)
     pair = np.zeros((k, k), np.bool_)
     for entry in constraints:

@@ -42,7 +42,8 @@ class ChainLabeler(ChainPredictor):
 
     def _new_encoder(self, X: Any, lengths: ArrayLike | None) -> FeatureEncoder:
         if self.template is None:
-            return encoder_for(X, self.min_count, self.transition_features, flat=lengths is not None)
+            keys = () if self.transition_features is None else self.transition_features
+            return encoder_for(X, self.min_count, keys, flat=lengths is not None)
         if self.transition_features is True or self.transition_features:
             raise UnsupportedError(
                 "transition_features do not apply to a template; write B lines like B01:%x[0,0] in it"

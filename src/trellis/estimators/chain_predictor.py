@@ -87,7 +87,7 @@ class ChainPredictor(Model):
             )
         ranked = Chain(self._threads()).k_best(scores, k)
         found: list[list[tuple[list[Any], float]]] = [[] for _ in range(scores.n_sequences)]
-        for rank in range(k):
+        for rank in range(len(ranked.labels)):
             decoded = self.labels_.decode(np.maximum(ranked.labels[rank], 0), scores.offsets)
             for i in np.flatnonzero(ranked.counts > rank):
                 found[i].append((decoded[i], float(ranked.scores[i, rank])))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 _TO_THE_MINIMUM = ("cutting_plane", "frank_wolfe")
+_SMOOTH_ONLY = ("lbfgs", "owlqn")
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,17 +39,22 @@ def check_numbers(model: Any, counts: dict[str, Any]) -> None:
             raise UnsupportedError(f"{name}={value!r} must be a finite number that is not negative")
     for name, unset in counts.items():
         value = getattr(model, name)
-        if value != unset and (not isinstance(value, Integral) or value < 1):
+        whole = isinstance(value, int | np.integer) and value is not True and value >= 1
+        if not (whole or (value is None and unset is None)):
             raise UnsupportedError(f"{name}={value!r} must be a whole number of at least 1")
-    if getattr(model, "weights", "auto") not in ("auto", "observed", "all"):
-        raise UnsupportedError(f"weights={model.weights!r}: give 'observed', 'all' or 'auto'")
+    if model.tol is not None and not (isinstance(model.tol, Real) and float(model.tol) >= 0):
+        raise UnsupportedError(f"tol={model.tol!r} must be a number that is not negative, or None")
+    weights = getattr(model, "weights", "auto")
+    if not isinstance(weights, str) or weights not in ("auto", "observed", "all"):
+        raise UnsupportedError(f"weights={weights!r}: give 'observed', 'all' or 'auto'")
 
 
 def checked_options(model: SequenceLabeler) -> Options:
     """The objects behind the names; a value that cannot be used is an error that names its parameter."""
     check_numbers(model, {"max_iter": None, "patience": 1})
     automatic = isinstance(model.solver, str) and model.solver == "auto"
-    if not isinstance(model.solver, str) and not hasattr(model.solver, "start"):
+    record = not isinstance(model.solver, type) and hasattr(model.solver, "start")
+    if not isinstance(model.solver, str) and not record:
         raise UnsupportedError(f"solver={model.solver!r}: give a name or an object of trellis.solvers")
     solver = None if automatic else solver_of(model.solver, model.tol)
     objective = objective_of(model.objective)
@@ -56,6 +62,16 @@ def checked_options(model: SequenceLabeler) -> Options:
         raise UnsupportedError(
             f"the perceptron objective with an L2 norm has its minimum at w = 0, which is where "
             f"{solver.name!r} would end; use solver='perceptron'"
+        )
+    if objective.path and solver is not None and solver.name in _SMOOTH_ONLY:
+        raise UnsupportedError(
+            f"solver {solver.name!r} stops at the kinks of {objective.name!r}, far from its minimum; leave "
+            "the solver to 'auto', or choose a smooth objective ('log', 'softmax_margin', 'risk')"
+        )
+    if objective.path and model.l1 > 0:
+        raise UnsupportedError(
+            f"l1={model.l1}: an L1 norm needs a smooth objective ('log', 'softmax_margin', 'risk'), and "
+            f"{objective.name!r} has kinks; set l1=0"
         )
     return Options(objective, loss_of(model.loss), solver)
 

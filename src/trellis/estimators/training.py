@@ -105,7 +105,10 @@ def checked_weights(sample_weight: Any, n: int) -> FloatArray:
     """One finite weight, not negative, for each of n sequences; ones if none are given."""
     if sample_weight is None:
         return np.ones(n)
-    weights = np.array(sample_weight, dtype=np.float64)
+    try:
+        weights = np.array(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError("sample_weight must hold numbers, one for each sequence") from None
     if weights.shape != (n,):
         raise DataError(
             f"sample_weight has shape {weights.shape}; there are {n} sequences, one weight for each"
@@ -198,6 +201,8 @@ def holdout_loss(
 ) -> Callable[[FloatArray], float]:
     """The mean loss of a sequence, weighted by c_i, as a function of the weights."""
     labels = held.examples.labels
+    if labels.allowed is not None and labels.allowed.all():
+        raise DataError("no held-out step has a known label, so no loss can be measured on them; label some")
     design = layout.design(held.examples.inputs, sort=True)
     chain = Chain(n_jobs)
     cost = held.cost

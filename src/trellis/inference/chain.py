@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from trellis.emissions.checks import whole
 from trellis.errors import DataError, InfeasibleError
 from trellis.inference import batch_kernels as kernels
 from trellis.inference.shards import over_shards
@@ -62,8 +63,7 @@ class Chain:
 
     def k_best(self, scores: ChainScores, k: int) -> RankedLabellings:
         """The k labellings with the largest scores, all different, best first (list Viterbi, O(n K^2 k))."""
-        if k < 1:
-            raise DataError(f"k is {k}; ask for at least one labelling")
+        k = whole("k", k, 1)
         labels = np.empty((k, len(scores.unary)), dtype=np.int32)
         values = np.empty((scores.n_sequences, k))
         self._run(kernels.k_best_batch, scores, k, labels, values)
@@ -123,8 +123,7 @@ class Chain:
 
     def sample(self, scores: ChainScores, n_samples: int, rng: np.random.Generator) -> Labels:
         """Exact, independent samples from p, (n_samples, N); the same for any number of threads."""
-        if n_samples < 0:
-            raise DataError(f"n_samples is {n_samples}; it must not be negative")
+        n_samples = whole("n_samples", n_samples, 0)
         uniforms = rng.random((n_samples, len(scores.unary)))
         labels = np.empty(uniforms.shape, dtype=np.int32)
         for dead in self._run(kernels.sample_batch, scores, uniforms, labels):

@@ -67,7 +67,7 @@ class CuttingPlane:
                 "cutting planes need l2 > 0, by which their dual divides; set l2 or use solver='adagrad'"
             )
         if problem.l1 > 0:
-            raise UnsupportedError("cutting planes cannot handle an L1 norm (l1 > 0); use solver='adagrad'")
+            raise UnsupportedError("cutting planes cannot handle an L1 norm (l1 > 0); set l1=0")
         if not problem.convex:
             raise UnsupportedError(
                 "cutting planes need a convex objective such as 'margin'; use solver='adagrad' for this one"
