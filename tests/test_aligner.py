@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -262,6 +264,81 @@ def test_long_recordings_in_chunks_agree_with_the_whole(
     by_words = aligner.align(sound, words=words, dictionary=dictionary)
     assert by_words.labels == tuple(phones)
     assert [w.label for w in by_words.words] == words
+
+
+@pytest.fixture(scope="module")
+def plain(train: Corpus) -> Aligner:
+    """One whose features do not depend on how much of a recording is silent."""
+    frames = replace(FAST["classifier"].frames(), normalise="none")
+    return Aligner("log", frames=frames, **FAST).fit(train)
+
+
+@pytest.mark.parametrize("seconds", [1.0, 3.0, 9.0, 30.0])
+@pytest.mark.parametrize("place", [0, 21, 42])
+def test_a_long_pause_in_a_long_recording(
+    plain: Aligner, monkeypatch: pytest.MonkeyPatch, seconds: float, place: int
+) -> None:
+    """A pause longer than a chunk, and than what a search sees: at the beginning, inside, at the end."""
+    from trellis.speech import long
+
+    rng = np.random.default_rng(3)
+    phones = [p for _ in range(6) for p in tone_speech.phones_of(rng)[:-1]] + ["sil"]
+    sound, truth = tone_speech.recording(phones, 10)
+    at = round(sound.rate * (truth.starts[place] + 0.05))
+    assert phones[place] == "sil"
+    pause = tone_speech.sound("sil", round(seconds * sound.rate), rng)
+    samples = np.concatenate([sound.samples[:at], pause, sound.samples[at:]])
+    wanted = truth.starts + seconds * (np.arange(len(phones)) > place)
+    monkeypatch.setattr(analysis, "LONG", 1.0)
+    largest = []
+    exactly = long.align_frames
+
+    def watched(model, frames, lattice, *rest):
+        largest.append(len(frames) * lattice.n_nodes)
+        return exactly(model, frames, lattice, *rest)
+
+    monkeypatch.setattr(long, "align_frames", watched)
+    for name, value in {"LOOK_AHEAD": 6.0, "CHUNK": 2.0, "AROUND": 0.7, "OVERLAP": 0.5}.items():
+        monkeypatch.setattr(long, name, value)
+    recording = Recording(samples, sound.rate)
+    found = plain.align(recording, phones, silence="none")
+    np.testing.assert_allclose(found.starts, wanted, atol=0.06)
+    assert max(largest) < 500 * len(phones)  # 5 seconds, however long the pause is
+    words = ["+".join(w) for w in _words(phones)]
+    dictionary = {"+".join(w): [w] for w in _words(phones)}
+    np.testing.assert_allclose(
+        plain.align(recording, words=words, dictionary=dictionary).starts, wanted, atol=0.06
+    )
+
+
+def test_a_silence_at_one_end_alone_is_not_forced_on_the_other(aligner: Aligner) -> None:
+    """The transcript has its silence at the beginning, and the recording breaks off in the last phone."""
+    sound, truth = tone_speech.recording(["sil", "a", "s", "i", "sil"], 4)
+    spoken = Recording(sound.samples[: round(truth.starts[-1] * sound.rate)], sound.rate)
+    assert aligner.align(spoken, ["sil", "a", "s", "i"]).labels == ("sil", "a", "s", "i")
+    assert aligner.align(sound, ["sil", "a", "s", "i"]).labels == ("sil", "a", "s", "i", "sil")
+
+
+def test_recordings_in_memory_are_judged_as_files_are(aligner: Aligner) -> None:
+    phones = ["sil", "a", "s", "i", "sil"]
+    sound, _ = tone_speech.recording(phones, 4)
+    silent = aligner.align(Recording(np.zeros(16000), 16000), phones)
+    assert any("silent" in flag for flag in silent.flags)
+    clipped = aligner.align(Recording(np.clip(20 * sound.samples, -1, 1), 16000), phones)
+    assert any("clipped" in flag for flag in clipped.flags)
+    whole = Recording((32768 * sound.samples).round().astype(np.int16), 16000)
+    np.testing.assert_allclose(whole.samples, sound.samples, atol=2.0**-15)
+
+
+def test_phones_of_any_kind_of_list(aligner: Aligner) -> None:
+    phones = ["sil", "a", "s", "i", "sil"]
+    sound, _ = tone_speech.recording(phones, 4)
+    wanted = aligner.align(sound, phones)
+    assert aligner.align(sound, np.array(phones)) == wanted
+    assert aligner.align(sound, (phone for phone in phones)) == wanted
+    assert type(aligner.align(sound, np.array(phones)).labels[0]) is str
+    with pytest.raises(DataError, match=r"phones\[1\] is 7; give text"):
+        aligner.align(sound, ["sil", 7])
 
 
 def _words(phones: list[str]) -> list[list[str]]:

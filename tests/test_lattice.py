@@ -127,3 +127,18 @@ def _walks(befores: list[tuple[int, ...]], last: int, n: int) -> list[tuple[int,
     if n == 1:
         return [(0,)] if last == 0 else []
     return [(*walk, last) for p in (last, *befores[last]) for walk in _walks(befores, p, n - 1)]
+
+
+def test_a_chain_ends_in_its_last_node_alone() -> None:
+    """With a silence at the beginning and none at the end, the last node may still be left out."""
+    lattice = phone_lattice(["sil", "a"], optional_silence=True)
+    assert not lattice.is_chain
+    assert spoken(lattice) == ["sil a", "sil a sil"]
+    assert phone_lattice(["sil", "a", "sil"], optional_silence=True).is_chain
+
+
+def test_between_may_end_within_a_node() -> None:
+    whole = phone_lattice(["a", "b", "c"])
+    assert spoken(whole.between([0], 2).lattice) == ["a b"]
+    assert spoken(whole.between([0], 2, within_stop=True).lattice) == ["a b c"]
+    assert spoken(whole.between([1], 1, within_stop=True).lattice) == ["b"]

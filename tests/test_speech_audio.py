@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from trellis.errors import DataError, MissingExtraError
 from trellis.speech import read_audio
-from trellis.speech.audio import audio_info, load_recording
+from trellis.speech.audio import Recording, audio_info, load_recording
 
 Array = NDArray[np.float64]
 
@@ -154,3 +155,17 @@ def test_without_soundfile_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setitem(sys.modules, "soundfile", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'trellis-learn\[speech\]'"):
         read_audio(path)
+
+
+@pytest.mark.parametrize(
+    ("samples", "sentence"),
+    [
+        (np.zeros((5, 2)), "shape (5, 2)"),
+        (np.zeros(5, dtype=np.int64), "type int64"),
+        (np.array([0.0, np.nan]), "sample 1 is nan"),
+        (np.array([0.0, 0.1, 1e300]), "sample 2 is 1e+300"),
+    ],
+)
+def test_samples_that_are_no_recording(samples: Array, sentence: str) -> None:
+    with pytest.raises(DataError, match=re.escape(sentence)):
+        Recording(samples, 16000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,3 +81,15 @@ def test_words_of_a_transcript() -> None:
         "Don't", "go", "she", "said", "twice", "'tis", "well-known", "really",
     ]  # fmt: skip
     assert words_of(" <unk> ... \n '' ") == ["<unk>"]
+
+
+@pytest.mark.parametrize("ways", ["dh ax", ["dh ax"], [["dh", "ax"], "dh iy"]])
+def test_phones_are_not_the_letters_of_a_string(ways: Any) -> None:
+    with pytest.raises(DataError, match=r"the word 'the': .* a string"):
+        Dictionary({"the": ways})
+
+
+@pytest.mark.parametrize("ways", [[], [[]], [["dh", "ax"], []]])
+def test_a_word_has_phones(ways: Any) -> None:
+    with pytest.raises(DataError, match="the word 'the' has no phones"):
+        Dictionary({"the": ways})

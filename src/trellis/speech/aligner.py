@@ -27,7 +27,7 @@ from trellis.errors import DataError, TrellisError
 from trellis.objectives.modes import Direct, Objective, objective_of
 from trellis.speech.alignment import Alignment
 from trellis.speech.analysis import Analysis, analyse
-from trellis.speech.audio import Recording
+from trellis.speech.audio import Recording, sound_flags
 from trellis.speech.boundaries import BoundaryOptions
 from trellis.speech.classifiers import ClassifierOptions, classifier_of
 from trellis.speech.features import feature_names
@@ -303,13 +303,24 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
         if phones is not None:
             if isinstance(phones, str):
                 raise DataError("phones must be a list of labels, not one string; split it first")
-            return phone_lattice(phones, optional)
+            return phone_lattice(_labels(phones, "phones"), optional)
         if dictionary is None:
             raise DataError("aligning words needs a pronunciation dictionary; give dictionary=")
-        return word_lattice(words or (), dictionary, optional)
+        if isinstance(words, str):
+            raise DataError("words must be a list of words, not one string; split the text first")
+        return word_lattice(_labels(words or (), "words"), dictionary, optional)
 
     def _framed(self, audio: PathLike | Recording, channel: int | None) -> FramedRecording:
         options = self.model_.acoustics.options
         if not isinstance(audio, Recording):
             return framed_recording(audio, options, channel)
-        return FramedRecording(mfcc(audio.samples, audio.rate, options), audio.duration, audio.flags)
+        flags = dict.fromkeys((*audio.flags, *sound_flags(audio.samples)))
+        return FramedRecording(mfcc(audio.samples, audio.rate, options), audio.duration, tuple(flags))
+
+
+def _labels(given: Iterable[str], what: str) -> tuple[str, ...]:
+    labels = tuple(given)
+    for place, label in enumerate(labels):
+        if not isinstance(label, str):
+            raise DataError(f"{what}[{place}] is {label!r}; give text, such as '{label}'")
+    return tuple(map(str, labels))  # plain ones: those of NumPy are shown in another way

@@ -26,6 +26,7 @@ from trellis.storage import PathLike
 AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".sph", ".nist", ".aiff", ".aif", ".au", ".opus", ".oga")
 _SILENT_PEAK = 10 ** (-60 / 20)  # -60 dB below full scale
 _CLIP_RUN, _CLIP_RUNS = 3, 3  # samples in a row at the peak, and how many such runs make a clipped recording
+_LARGEST = 1e9  # a recording too loud is still one, up to where its energy would overflow
 _FILTER_REACH = 10  # resample_poly's filter reaches this many samples of the lower rate to either side
 
 
@@ -44,11 +45,28 @@ class AudioInfo:
 
 @dataclass(frozen=True)
 class Recording:
-    """Mono ``samples`` at ``rate`` Hz, and sentences about what looks wrong with them."""
+    """Mono ``samples`` at ``rate`` Hz, and sentences about what looks wrong with them.
+
+    Samples of 16 or 32 bits, as ``scipy.io.wavfile`` gives them, are scaled to -1 to 1.
+    """
 
     samples: NDArray[np.float64]
     rate: int
     flags: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        given: NDArray[Any] = np.asarray(self.samples)
+        if given.dtype in (np.int16, np.int32):
+            given = given / (np.iinfo(given.dtype).max + 1.0)
+        if given.ndim != 1 or given.dtype.kind != "f":
+            raise DataError(
+                f"samples of shape {given.shape} and type {given.dtype}; give one channel of numbers between "
+                "-1 and 1"
+            )
+        if not float(np.abs(given).max(initial=0.0)) <= _LARGEST:
+            i = int(np.argmin(np.abs(given) <= _LARGEST))
+            raise DataError(f"sample {i} is {given[i]}; samples lie between -1 and 1")
+        object.__setattr__(self, "samples", given.astype(np.float64, copy=False))
 
     @property
     def duration(self) -> float:
@@ -105,7 +123,7 @@ def load_recording(
         begin, stop = block * down, min(length, -(-last * down // up) + reach)
         values = _read(file, begin, stop, shown)
     mono = _one_channel(values, channel, shown)
-    flags = _flags(mono)
+    flags = sound_flags(mono)
     if up != down:
         from scipy.signal import resample_poly
 
@@ -170,10 +188,10 @@ def _one_channel(values: NDArray[np.float64], channel: int | None, shown: str) -
     return values[:, 0]
 
 
-def _flags(samples: NDArray[np.float64]) -> tuple[str, ...]:
+def sound_flags(samples: NDArray[np.float64]) -> tuple[str, ...]:
     """Silent: no sample above -60 dB. Clipped: three times, three samples in a row lie at the full peak."""
     size = np.abs(samples)
-    peak = float(size.max())
+    peak = float(size.max(initial=0.0))
     if peak <= _SILENT_PEAK:
         return ("the recording is silent (no sample above -60 dB of full scale)",)
     if peak < 0.98:

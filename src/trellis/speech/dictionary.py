@@ -42,7 +42,15 @@ class Dictionary:
         self._entries: dict[str, tuple[Pronunciation, ...]] = {}
         self._lower: dict[str, str] = {}
         for word, given in entries.items():
-            ways = (p if isinstance(p, Pronunciation) else Pronunciation(tuple(p)) for p in given)
+            listed = list(given)
+            if isinstance(given, str) or any(isinstance(p, str) for p in listed):
+                raise DataError(
+                    f"the word {word!r}: its pronunciations are a list of lists of phones, such as "
+                    "[['dh', 'ax']], and this has a string in it; split it first"
+                )
+            ways = [p if isinstance(p, Pronunciation) else Pronunciation(tuple(p)) for p in listed]
+            if not ways or not all(way.phones for way in ways):
+                raise DataError(f"the word {word!r} has no phones; add them, or leave the word out")
             self._entries[word] = tuple(dict.fromkeys(ways))
             self._lower.setdefault(word.lower(), word)
 

@@ -130,6 +130,10 @@ def static_features(samples: Array, rate: int, options: FrameOptions) -> Array:
     values = np.asarray(samples, dtype=np.float64)
     if values.ndim != 1:
         raise DataError(f"samples of shape {values.shape}; give one channel")
+    if not np.isfinite(values).all():
+        raise DataError(
+            f"sample {int(np.argmin(np.isfinite(values)))} is not a finite number; record it anew"
+        )
     n_frames = options.n_frames(len(values))
     if n_frames == 0:
         return np.zeros((0, options.n_static))

@@ -55,8 +55,12 @@ class Lattice:
 
     @property
     def is_chain(self) -> bool:
-        """Whether there is only one way through."""
-        return all(before == (i - 1,) for i, before in enumerate(self.predecessors))
+        """Whether there is only one way through: it leads through all nodes, and ends in the last alone."""
+        return (
+            bool(self.final[-1])
+            and not self.final[:-1].any()
+            and all(before == (i - 1,) for i, before in enumerate(self.predecessors))
+        )
 
     @cached_property
     def depth(self) -> IntArray:
@@ -74,14 +78,17 @@ class Lattice:
         """The nodes that may begin."""
         return [i for i, before in enumerate(self.predecessors) if BEGIN in before]
 
-    def between(self, heads: Sequence[int], stop: int | None, last: int | None = None) -> Part:
+    def between(
+        self, heads: Sequence[int], stop: int | None, last: int | None = None, within_stop: bool = False
+    ) -> Part:
         """All paths that begin in one of ``heads`` and end before ``stop`` (at the end, if None).
 
-        With ``last``, only nodes below it, and a path may end anywhere.
+        With ``last``, only nodes below it, and a path may end anywhere; ``within_stop``: they end in ``stop``
+        itself.
         """
         limit = self.n_nodes if last is None else last
         reached: dict[int, tuple[int, ...]] = {}
-        for i in range(min(heads), limit if stop is None else stop):
+        for i in range(min(heads), limit if stop is None else stop + within_stop):
             inner = tuple(p for p in self.predecessors[i] if p in reached)
             if i in heads:
                 inner = (BEGIN, *inner)
@@ -92,7 +99,7 @@ class Lattice:
                 set(reached) if last is not None and last < self.n_nodes else set(np.flatnonzero(self.final))
             )
         else:
-            ends = set(self.predecessors[stop])
+            ends = {stop} if within_stop else set(self.predecessors[stop])
         useful = set[int]()
         for i in sorted(reached, reverse=True):
             if i in ends or i in useful:
@@ -161,7 +168,7 @@ class _Builder:
 
 def phone_lattice(phones: Sequence[str], optional_silence: bool = False) -> Lattice:
     """A sequence of phones; with ``optional_silence``, also a silence at each end that has none."""
-    if not phones:
+    if not len(phones):
         raise DataError("the transcript has no phones; give at least one")
     builder = _Builder()
     ends = [BEGIN]

@@ -13,6 +13,10 @@ The segmental programme would need (phones x frames) numbers. So the recording i
    longer than the longest that the search found.
 4. All but the last ``OVERLAP`` seconds of it is kept; the next chunk begins with the first node that is not.
 
+A segment of twice ``AROUND`` seconds or more (somebody waits, or plays music) is not aligned as a whole: a
+chunk ends ``AROUND`` seconds after its start, and the next one begins within it, ``AROUND`` seconds before
+its end. So memory does not grow with pauses either, and no search needs to see beyond one.
+
 So a boundary that is kept was found with at least ``OVERLAP`` seconds of what follows it in view, and no
 search of the first kind decides where it lies. What can go wrong is a search that loses its way for longer
 than it looks ahead: speech that the transcript lacks, for a minute on end. The confidences of what follows
@@ -53,6 +57,18 @@ class _Search:
     complete: bool
 
 
+@dataclass(frozen=True)
+class _Cut:
+    """Where a chunk ends: at frame ``end``, before the node ``stop`` (None: the end of the recording).
+
+    With ``resume`` it ends within the node ``stop``, and the next chunk begins at that frame, within it too.
+    """
+
+    end: int
+    stop: int | None
+    resume: int | None = None
+
+
 def align_long(
     model: AlignmentModel,
     frames: Rows,
@@ -72,14 +88,17 @@ def align_long(
     evidence = acoustics.confidences(frames)
     codes = acoustics.phones.encode(lattice.labels, source).codes
     per_second = 1.0 / acoustics.step
-    begin, node, first_nodes = 0, -1, lattice.beginnings()
+    begin, heads, within = 0, lattice.beginnings(), False  # within: the first node began in an earlier chunk
     parts: list[tuple[list[int], FloatArray, FloatArray, FloatArray]] = []
     scores, stretched = [], False
     while True:
-        heads = first_nodes if node < 0 else [node]
         search = _look_ahead(lattice, codes, evidence, begin, heads, per_second, source)
-        end, stop = _chunk_end(lattice, search, begin, len(frames), per_second)
-        chunk = lattice.between(heads, stop)
+        cut = _chunk_end(lattice, search, begin, len(frames), per_second)
+        if within and cut.resume is not None and [cut.stop] == heads:
+            begin = cut.resume  # still the same long segment
+            continue
+        end = cut.end
+        chunk = lattice.between(heads, cut.stop, within_stop=cut.resume is not None)
         limit = _longest_silence(lattice, search.nodes[: end - begin]) + round(LONGER * per_second)
         found = align_frames(
             model,
@@ -92,14 +111,22 @@ def align_long(
             evidence[begin:end],
             limit,
         )
-        keep = len(found.nodes) if stop is None else _kept(found.starts, end - begin, OVERLAP * per_second)
         nodes = [chunk.nodes[i] for i in found.nodes]
-        parts.append((nodes[:keep], found.starts[:keep] + begin, found.confidence[:keep], found.gaps[:keep]))
+        whole = cut.stop is None or cut.resume is not None
+        keep = len(nodes) if whole else _kept(found.starts, end - begin, OVERLAP * per_second)
+        new = slice(int(within), keep)
+        parts.append((nodes[new], found.starts[new] + begin, found.confidence[new], found.gaps[new]))
         scores.append((found.score, keep))
         stretched |= found.stretched
-        if stop is None:
+        if cut.stop is None:
             break
-        node, begin = nodes[keep], begin + round(float(found.starts[keep]))
+        within = cut.resume is not None
+        if cut.resume is not None:
+            heads, begin = [cut.stop], cut.resume
+        elif keep == len(nodes):  # a single segment, longer than what is kept in view
+            heads, begin = [cut.stop], end
+        else:
+            heads, begin = [nodes[keep]], begin + round(float(found.starts[keep]))
     return _joined(parts, scores, stretched)
 
 
@@ -144,21 +171,20 @@ def _look_ahead(
     return _Search(np.array(window.nodes)[path[1:] - 1], complete)
 
 
-def _chunk_end(
-    lattice: Lattice, search: _Search, begin: int, n_frames: int, per_second: float
-) -> tuple[int, int | None]:
-    """The frame at which the chunk ends and the node that begins there (None: the end of the recording)."""
+def _chunk_end(lattice: Lattice, search: _Search, begin: int, n_frames: int, per_second: float) -> _Cut:
+    """Where the chunk that begins at ``begin`` ends."""
     nodes = search.nodes
     around, middle = round(AROUND * per_second), round(CHUNK * per_second)
     if search.complete and len(nodes) <= middle + around:
-        return n_frames, None
+        return _Cut(n_frames, None)
     changes = np.flatnonzero(np.diff(nodes)) + 1  # frames at which a node begins
-    near = changes[np.abs(changes - middle) <= around]
-    if len(near) == 0:
-        later = changes[changes > middle]
-        if len(later) == 0:
-            return n_frames, None  # one phone to the end of the window: the segmental programme must judge
-        near = later[:1]
+    starts = np.concatenate([[0], changes])
+    runs = np.diff(starts, append=len(nodes))
+    long = np.flatnonzero((runs >= 2 * around) & (starts <= middle + around))
+    if len(long):
+        start, length = int(starts[long[0]]), int(runs[long[0]])
+        return _Cut(begin + start + around, int(nodes[start]), begin + start + length - around)
+    near = changes[np.abs(changes - middle) <= around]  # some, since no segment is as long as that
     lengths = np.append(changes[1:], len(nodes))[np.searchsorted(changes, near)] - near
     silent = np.array([is_silence(lattice.labels[nodes[t]]) for t in near])
     best = (
@@ -167,7 +193,7 @@ def _chunk_end(
         else int(np.argmin(np.abs(near - middle)))
     )
     at = int(near[best])
-    return begin + at, int(nodes[at])
+    return _Cut(begin + at, int(nodes[at]))
 
 
 def _longest_silence(lattice: Lattice, nodes: IntArray) -> int:
