@@ -507,3 +507,120 @@ def test_without_pytorch_the_message_names_the_extra() -> None:
 def test_every_objective_is_covered() -> None:
     names = {o if isinstance(o, str) else o.name for o in OBJECTIVES}
     assert names == {c.name for c in Objective.__subclasses__()}
+
+
+# -- odd batches ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_stands_in_the_padding_does_not_matter(backend: Any) -> None:
+    """Attention over nothing gives NaN there: neither values nor gradients see it."""
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(2, 4, 3, generator=generator, dtype=torch.float64)
+    transitions = torch.randn(2, 4, 3, 3, generator=generator, dtype=torch.float64)
+    lengths, gold = torch.tensor([4, 2]), torch.zeros(2, 4, dtype=torch.int64)
+
+    def answers(padding: float) -> list[torch.Tensor]:
+        found = []
+        for by_step in (False, True):
+            x = scores.clone()
+            x[1, 2:] = padding
+            a = transitions.clone() if by_step else transitions[0, 0].clone()
+            if by_step:
+                a[1, 2:] = padding
+            chain = Chain(a.requires_grad_())
+            x.requires_grad_()
+            where = {"lengths": lengths, "backend": backend}
+            for objective in ("margin", "log", "risk"):
+                value = structured_loss(chain, x, gold, objective=objective, **where)
+                found += [value, *torch.autograd.grad(value, (x, a))]
+            total = entropy(chain, x, **where).sum() + log_partition(chain, x, **where).sum()
+            found += [total, *torch.autograd.grad(total, (x, a)), marginals(chain, x, **where)]
+        return found
+
+    for plain, strange in zip(answers(0.0), answers(torch.nan), strict=True):
+        torch.testing.assert_close(plain, strange, rtol=0.0, atol=0.0)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_batches_without_steps(backend: Any) -> None:
+    scores, empty = torch.zeros(0, 3, requires_grad=True), torch.zeros(0, dtype=torch.int64)
+    chain = Chain(torch.zeros(3, 3, requires_grad=True))
+    where = {"offsets": [0, 0, 0], "backend": backend}
+    for objective in ("perceptron", "margin", "log", "ramp", Direct(0.5)):
+        for loss in LOSSES:
+            value = structured_loss(chain, scores, empty, objective=objective, loss=loss, **where)
+            value.backward()
+            assert value.item() == 0.0
+    assert entropy(chain, scores, **where).tolist() == [0.0, 0.0]
+    assert marginals(chain, scores, **where).shape == (0, 3)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_one_step_and_an_empty_sequence_with_a_transition_for_each_step(backend: Any) -> None:
+    scores = torch.tensor([[0.0, 1.0]], requires_grad=True)
+    pairs = torch.zeros(1, 2, 2, requires_grad=True)
+    where = {"lengths": [0, 1], "backend": backend}
+    value = structured_loss(Chain(pairs), scores, torch.tensor([0]), reduction="sum", **where)
+    value.backward()
+    assert value.item() == pytest.approx(np.log(1 + np.e), abs=1e-6)
+    assert pairs.grad is not None
+    assert not pairs.grad.any()
+    assert decode(Chain(pairs), scores, **where).tolist() == [1]
+    assert marginals(Chain(pairs), scores, **where).tolist()[0][1] == pytest.approx(np.e / (1 + np.e))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_sequence_without_labellings_has_no_risk(backend: Any) -> None:
+    scores = torch.zeros(2, 1, 2)
+    scores[1] = -torch.inf
+    with pytest.raises(InfeasibleError):
+        structured_loss(
+            Chain(torch.zeros(2, 2)), scores, torch.zeros(2, 1, dtype=torch.int64), objective="risk",
+            backend=backend,
+        )  # fmt: skip
+
+
+def test_second_derivatives_of_an_objective() -> None:
+    """Right, or refused: the gradient of a gradient is never silently 0."""
+    scores = torch.randn(1, 3, 2, dtype=torch.float64, requires_grad=True)
+    chain, gold = Chain(torch.zeros(2, 2, dtype=torch.float64)), torch.tensor([[0, 1, 0]])
+    for objective in ("log", "softmax_margin", "risk"):
+        value = structured_loss(chain, scores, gold, objective=objective)
+        with pytest.raises(UnsupportedError, match="backend='torch'"):
+            torch.autograd.grad(value, scores, create_graph=True)
+        assert torch.autograd.gradgradcheck(
+            lambda s, objective=objective: structured_loss(
+                chain, s, gold, objective=objective, backend="torch"
+            ),
+            scores,
+        )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_answers_without_gradients_keep_no_graph(backend: Any) -> None:
+    scores = torch.randn(1, 3, 2, requires_grad=True)
+    with torch.no_grad():
+        assert not marginals(Chain(torch.zeros(2, 2)), scores, backend=backend).requires_grad
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda x, a, b: decode(Chain(a), x.to(torch.int64), backend=b), "unary scores are torch.int64"),
+        (lambda x, a, b: decode(Chain(a), x.tolist(), backend=b), "unary scores are of type list"),
+        (lambda x, a, b: decode(Chain(a.numpy()), x, backend=b), "transition scores are of type ndarray"),
+        (
+            lambda x, a, b: decode(Chain(a), x * torch.nan, backend=b),
+            r"unary scores contain nan at \(0, 0, 0\)",
+        ),
+        (lambda x, a, b: marginals(Chain(a + torch.inf), x, backend=b), "transition scores contain inf"),
+        (lambda x, a, b: sample(Chain(a), x, 1, seed=-1, backend=b), "seed is -1"),
+        (lambda x, a, b: decode([Chain(a)], x, backend=b), "structure is of type list"),
+        (lambda x, a, b: structured_loss("chain", x, x, backend=b), "structure is of type str"),
+    ],
+)
+def test_what_is_no_score_is_refused(ask: Any, words: str, backend: Any) -> None:
+    with pytest.raises(DataError, match=words):
+        ask(torch.zeros(1, 3, 2), torch.zeros(2, 2), backend)

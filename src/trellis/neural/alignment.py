@@ -33,7 +33,15 @@ from trellis.neural.alignment_torch import SegmentTensors
 from trellis.neural.chain_functions import apply, value_type
 from trellis.neural.chain_torch import log_sum_exp, maximum
 from trellis.neural.formulas import check_finite, objective_values
-from trellis.neural.structure import Backend, Goal, Structure, Where, uses_kernels
+from trellis.neural.structure import (
+    Backend,
+    Goal,
+    Structure,
+    Where,
+    check_floating,
+    check_scores,
+    uses_kernels,
+)
 from trellis.objectives.formulas import SUPPORTED
 from trellis.scores.parts import FloatArray
 from trellis.scores.segments import SegmentGraph, SegmentPath
@@ -54,6 +62,7 @@ class Alignment(Structure):
         nodes, longest = self.graph.n_nodes, self.graph.longest
         if any(given is not None for given in where):
             raise DataError("an alignment has no lengths, mask or offsets: leave them out, one per utterance")
+        check_floating("frame", scores)
         if scores.ndim != 2 or scores.shape[0] != nodes or scores.shape[1] < 1:
             raise DataError(
                 f"frame scores have shape {tuple(scores.shape)}; for {nodes} nodes they must be ({nodes}, "
@@ -75,8 +84,10 @@ class Alignment(Structure):
     def _given(name: str, table: Tensor | None, shape: tuple[int, int], like: Tensor) -> Tensor:
         if table is None:
             return like.new_zeros(shape)
+        check_floating(name, table)
         if tuple(table.shape) != shape:
             raise DataError(f"{name} scores have shape {tuple(table.shape)}; they must be {shape}")
+        check_scores(name, table)
         return table.to(like.dtype)
 
     # -- answers ------------------------------------------------------------------------------------------

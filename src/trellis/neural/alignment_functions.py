@@ -16,12 +16,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from trellis.errors import UnsupportedError
 from trellis.inference.segments import Segmentation
 from trellis.neural.alignment_torch import SegmentTensors, forward
 from trellis.neural.chain_torch import log_sum_exp
+from trellis.neural.structure import check_once
 from trellis.objectives.formulas import Answer, value_and_gradient
 from trellis.objectives.modes import Objective
 from trellis.scores.parts import FloatArray
@@ -118,11 +118,12 @@ class AlignmentObjective(torch.autograd.Function):
         scores = segment_scores(graph, prefix, boundary, duration, rate)
         value, gradient = value_and_gradient(task.objective, KernelOracle(scores, task), task.epsilon)
         ctx.save_for_backward(*_unflat(gradient, prefix, boundary, duration, rate))
+        ctx.objective = task.objective
         return prefix.new_tensor([value])
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, weight: Tensor) -> tuple[Tensor | None, ...]:
+        check_once(ctx.objective)
         return (*(weight[0] * g for g in ctx.saved_tensors), None, None)
 
 

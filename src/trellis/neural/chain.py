@@ -27,7 +27,7 @@ from trellis.neural.chain_search import k_best_padded, sample_padded
 from trellis.neural.formulas import check_finite, objective_values
 from trellis.neural.gold import costs_of, encoded_gold
 from trellis.neural.layout import Layout
-from trellis.neural.structure import Backend, Goal, Structure, Where, uses_kernels
+from trellis.neural.structure import Backend, Goal, Structure, Where, check_floating, uses_kernels
 from trellis.objectives.example_kernels import ZERO_ONE
 from trellis.scores.parts import ChainScores
 
@@ -44,11 +44,15 @@ class Chain(Structure):
 
     def tensors(self, scores: Tensor, where: Where) -> ChainTensors:
         """All part scores of a batch, checked, with what is not allowed at -inf."""
+        check_floating("unary", scores)
+        check_floating("transition", self.transitions)
         layout = Layout.of(scores, *where)
         k = scores.shape[-1]
         zero = scores.new_zeros(k)
         start = zero if self.start is None else self.start
         end = zero if self.end is None else self.end
+        check_floating("start", start)
+        check_floating("end", end)
         if tuple(start.shape) != (k,) or tuple(end.shape) != (k,):
             raise DataError(
                 f"start and end scores have shapes {tuple(start.shape)} and {tuple(end.shape)}; for {k} "
@@ -64,10 +68,13 @@ class Chain(Structure):
 
     def _shaped(self, layout: Layout, k: int) -> Tensor:
         given = tuple(self.transitions.shape)
-        if given in ((k, k), (*layout.shape, k, k)):
+        if given == (k, k):
             return self.transitions
-        if len(layout.shape) == 2 and given == (layout.shape[1], k, k):
-            return self.transitions.expand(layout.shape[0], *given)
+        by_position = len(layout.shape) == 2 and given == (layout.shape[1], k, k)
+        if by_position or given == (*layout.shape, k, k):
+            if layout.n_rows == 1:  # one matrix, that of a first step, which is not used
+                return self.transitions.reshape(k, k)
+            return self.transitions.expand(*layout.shape, k, k)
         raise DataError(
             f"transition scores have shape {given}; for {k} labels they must be {(k, k)}, or "
             f"{(*layout.shape, k, k)} for one matrix per step"
@@ -132,12 +139,13 @@ class Chain(Structure):
         chain = self.tensors(scores, where)
         if uses_kernels(scores, backend):
             return kernels.marginals(chain)[0].to(scores.dtype)
+        wanted = torch.is_grad_enabled()
         with torch.enable_grad():
             extra = torch.zeros_like(scores, requires_grad=True)
             shifted = ChainTensors(scores + extra, *chain.tensors[1:], chain.layout)
             total = plain.PaddedChain.of(shifted).total(plain.log_sum_exp)
             check_finite(total)
-            (found,) = torch.autograd.grad(total.sum(), extra, create_graph=True)
+            (found,) = torch.autograd.grad(total.sum(), extra, create_graph=wanted)
         return found
 
     def entropy(self, scores: Tensor, where: Where, backend: Backend) -> Tensor:
@@ -215,8 +223,8 @@ def _kernel_entropy(chain: ChainTensors) -> Tensor:
 
 
 def _dot(parts: Tensor, scores: Tensor) -> Tensor:
-    """parts * scores, 0 where a score is -inf: such a part has probability 0."""
-    return parts * scores.masked_fill(scores == -torch.inf, 0.0)
+    """parts * scores, 0 where a score is not finite: such a part is forbidden, or in the padding."""
+    return parts * scores.masked_fill(~torch.isfinite(scores), 0.0)
 
 
 def _scaled_entropy(padded: plain.PaddedChain) -> tuple[Tensor, Tensor]:

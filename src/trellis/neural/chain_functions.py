@@ -20,11 +20,12 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from trellis.data.labels import EncodedLabels
-from trellis.errors import DataError, InfeasibleError
+from trellis.errors import InfeasibleError
 from trellis.neural.gold import Costs
 from trellis.neural.layout import Layout
 from trellis.neural.marginal_kernels import covariance_batch, marginals_batch, subtract_gold
 from trellis.neural.objective_kernels import dense_batch, path_batch
+from trellis.neural.structure import check_once, check_scores
 from trellis.objectives.modes import Log, Objective
 from trellis.objectives.score_level import check_feasible
 from trellis.scores.parts import FloatArray
@@ -92,24 +93,24 @@ def kernel_arrays(
     """What the kernels read: views of the tensors where these are contiguous and have 32 or 64 bits."""
     k = unary.shape[-1]
     kept = value_type(unary)
-    rows = _array("unary", unary, kept).reshape(layout.n_rows, k)
+    rows = _array("unary", unary, kept, layout.counts).reshape(layout.n_rows, k)
     if transitions.ndim == 2:
         pairs = _array("transition", transitions, torch.float64)[None]
     else:
-        pairs = _array("transition", transitions, kept).reshape(layout.n_rows, k, k)
+        pairs = _array("transition", transitions, kept, layout.counts).reshape(layout.n_rows, k, k)
     return rows, pairs, _array("start", start, torch.float64), _array("end", end, torch.float64)
 
 
-def _array(name: str, tensor: Tensor, dtype: torch.dtype) -> Array:
+def _array(name: str, tensor: Tensor, dtype: torch.dtype, counts: Tensor | None = None) -> Array:
     values = tensor.detach().to(dtype).contiguous()
-    if values.numel() and not float(values.max()) < torch.inf:  # the maximum of a NaN and anything is NaN
-        where = tuple(torch.nonzero(~(values < torch.inf))[0].tolist())
-        raise DataError(
-            f"{name} scores contain {float(values[where])} at {where}; scores must be finite or -inf "
-            "(forbidden)"
-        )
+    check_scores(name, values, None if counts is None else on_axes(counts, values))
     result: Array = values.numpy()
     return result
+
+
+def on_axes(counts: Tensor, values: Tensor) -> Tensor:
+    """[B, T] with as many axes as the values have."""
+    return counts.reshape(*counts.shape, *[1] * (values.ndim - 2))
 
 
 def check_some_labelling(log_z: FloatArray) -> None:
@@ -202,6 +203,7 @@ class ChainObjective(torch.autograd.Function):
         values, d_unary, d_pairs = _run(arrays, layout, task, wanted)
         check_feasible(values)
         _remember(ctx, (unary, transitions, start, end), layout)
+        ctx.objective = task.objective
         if wanted:
             ctx.save_for_backward(
                 torch.from_numpy(d_unary).reshape(unary.shape), _pairs_tensor(d_pairs, transitions)
@@ -209,8 +211,8 @@ class ChainObjective(torch.autograd.Function):
         return torch.from_numpy(values).to(value_type(unary))
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, weight: Tensor) -> tuple[Tensor | None, ...]:
+        check_once(ctx.objective)
         return (*_gradients(ctx, weight, *ctx.saved_tensors), None, None)
 
 

@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trellis.neural.chain_functions import ChainTensors, value_type
+from trellis.neural.chain_functions import ChainTensors, on_axes, value_type
+from trellis.neural.structure import check_scores
 
 Reduce = Callable[[Tensor, int], Tensor]
 
@@ -61,6 +62,14 @@ class PaddedChain:
             index = torch.from_numpy(np.minimum(rows, max(layout.n_rows - 1, 0))).to(unary.device)
             unary = unary[index]
             transitions = transitions if chain.shared else transitions[index]
+        else:  # what stands in the padding must reach no gradient, not even as 0 times NaN
+            unary = unary.masked_fill(~on_axes(mask, unary), 0.0)
+            if not chain.shared:
+                transitions = transitions.masked_fill(~on_axes(mask, transitions), 0.0)
+        for name, scores in zip(
+            ("unary", "transition", "start", "end"), (unary, transitions, start, end), strict=True
+        ):
+            check_scores(name, scores)
         return cls(unary, transitions, start, end, mask)
 
     def pairs(self, t: int) -> Tensor:
@@ -82,7 +91,7 @@ class PaddedChain:
     def total(self, reduce: Reduce) -> Tensor:
         """(B,) the maximum or log-sum-exp of all labellings; 0 for a sequence of no steps."""
         if self.unary.shape[1] == 0:
-            return self.unary.new_zeros(self.unary.shape[0])
+            return self.unary.sum((1, 2))  # zeros that know their gradient
         alpha = self.start + self.unary[:, 0]
         for t in range(1, self.unary.shape[1]):
             onward = reduce(alpha.unsqueeze(-1) + self.pairs(t), 1) + self.unary[:, t]
@@ -110,7 +119,7 @@ class PaddedChain:
     def score(self, labels: Tensor) -> Tensor:
         """(B,) the score of labels [B, T]; what stands in the padding does not matter."""
         if self.unary.shape[1] == 0:
-            return self.unary.new_zeros(self.unary.shape[0])
+            return self.unary.sum((1, 2))
         y = labels.masked_fill(~self.mask, 0)
         rows = torch.arange(len(y), device=y.device)
         last = y[rows, (self.mask.sum(1) - 1).clamp(min=0)]

@@ -28,7 +28,7 @@ from trellis.neural.chain_torch import log_sum_exp, maximum
 from trellis.neural.elimination import Elimination, LogTable, Scope, aligned, eliminate, joint, walk_back
 from trellis.neural.factor_gold import FactorOracle, factor_costs, gold_sets
 from trellis.neural.formulas import check_finite, objective_values
-from trellis.neural.structure import Backend, Goal, Structure, Where
+from trellis.neural.structure import Backend, Goal, Structure, Where, check_floating, check_scores
 
 MOST_ENTRIES = 1e8  # of all tables that elimination makes, for one example
 MOST_ASSIGNMENTS = 200_000  # that k_best writes out
@@ -85,6 +85,7 @@ class Factors(Structure):
         return [*found, *free]
 
     def _table(self, f: int, tensor: Tensor) -> LogTable:
+        check_floating(f"factor {f}:", tensor)
         scope = tuple(self.scopes[f])
         shape = tuple(self.cardinalities[v] for v in scope)
         extra = tensor.ndim - len(shape)
@@ -94,10 +95,7 @@ class Factors(Structure):
                 f"must be {shape} or [batch, {', '.join(map(str, shape))}]"
             )
         values = tensor.to(value_type(tensor))
-        if not bool((values < torch.inf).all()):
-            raise DataError(
-                f"the scores of factor {f} contain NaN or +inf; they must be finite or -inf (forbidden)"
-            )
+        check_scores(f"factor {f}:", values)
         return LogTable(scope, values if tensor.ndim > len(shape) else values.unsqueeze(0))
 
     def total(self, tables: Sequence[LogTable], reduce: Any) -> Tensor:
@@ -135,6 +133,7 @@ class Factors(Structure):
         """One tensor per factor, [batch, sizes]: the probability of each of its entries."""
         tables = self.tables(scores, where, backend)
         batch = max(len(table.values) for table in tables)
+        wanted = torch.is_grad_enabled()
         with torch.enable_grad():
             extra = [
                 torch.zeros(
@@ -145,7 +144,7 @@ class Factors(Structure):
             moved = [LogTable(t.scope, t.values + e) for t, e in zip(tables, extra, strict=False)]
             total = self.total([*moved, *tables[len(extra) :]], log_sum_exp)
             check_finite(total)
-            return list(torch.autograd.grad(total.sum(), extra, create_graph=True))
+            return list(torch.autograd.grad(total.sum(), extra, create_graph=wanted))
 
     def entropy(self, scores: Any, where: Where, backend: Backend) -> Tensor:
         tables = self.tables(scores, where, backend)

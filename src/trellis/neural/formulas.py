@@ -112,7 +112,9 @@ def _risk(oracle: TensorOracle) -> Tensor:
     # E L = d log Z(s + c L) / dc at c = 0
     with torch.enable_grad():
         scale = torch.zeros_like(oracle.gold_sum().detach()).requires_grad_()
-        (expected,) = torch.autograd.grad(oracle.sum(scale).sum(), scale, create_graph=True)
+        total = oracle.sum(scale)
+        check_finite(total)
+        (expected,) = torch.autograd.grad(total.sum(), scale, create_graph=True)
     return expected
 
 

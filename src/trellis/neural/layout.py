@@ -113,6 +113,13 @@ class Layout:
         some = np.flatnonzero(self.lengths > 0)
         return some, self.begins[some], self.begins[some] + self.lengths[some] - 1
 
+    @cached_property
+    def counts(self) -> Tensor | None:
+        """[B, T] the steps that count, if some of a padded batch do not."""
+        if self.full or len(self.shape) == 1:
+            return None
+        return torch.from_numpy(np.arange(self.shape[1]) < self.lengths[:, None])
+
     def packed(self, values: Tensor, width: tuple[int, ...] = ()) -> NDArray[Any]:
         """The rows that count of a tensor with the batch's shape and ``width`` more axes."""
         if tuple(values.shape) != (*self.shape, *width):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,6 +18,7 @@ from trellis.errors import DataError, UnsupportedError
 from trellis.neural.structure import Backend, Goal, Structure, Where
 from trellis.objectives.modes import Objective, objective_of
 from trellis.objectives.score_level import fixed_epsilon
+from trellis.scores.graphs import is_count
 
 Reduction = Literal["mean", "sum", "none"]
 
@@ -35,7 +37,7 @@ def structured_loss(
     reduction: Reduction = "mean",
     backend: Backend = None,
 ) -> Tensor:
-    """A training objective of the scores, differentiable once.
+    """A training objective of the scores, differentiable once (with ``backend="torch"``, twice).
 
     ``objective``: a name of :data:`trellis.objectives.OBJECTIVES` or such an object. ``loss``: "hamming",
     "zero_one", a loss object, or a tensor of costs. ``epsilon``: that of the direct objective. ``gold``: see
@@ -44,8 +46,10 @@ def structured_loss(
     if reduction not in ("mean", "sum", "none"):
         raise UnsupportedError(f"reduction={reduction!r}: give 'mean', 'sum' or 'none'")
     chosen = objective_of(objective)
-    goal = Goal(chosen, loss, fixed_epsilon(chosen, epsilon))
     where = Where(lengths, mask, offsets)
+    if isinstance(loss, np.ndarray):
+        loss = torch.from_numpy(loss)
+    goal = Goal(chosen, loss, fixed_epsilon(chosen, epsilon))
     if isinstance(structure, Structure):
         values = structure.objective_values(scores, gold, goal, where, backend)
     else:
@@ -71,7 +75,7 @@ def decode(
 ) -> Any:
     """argmax_y s(y): labels of the shape of the batch for chains, -1 in the padding."""
     with torch.no_grad():
-        return structure.decode(scores, Where(lengths, mask, offsets), backend)
+        return _one(structure).decode(scores, Where(lengths, mask, offsets), backend)
 
 
 def log_partition(
@@ -84,7 +88,7 @@ def log_partition(
     backend: Backend = None,
 ) -> Tensor:
     """log sum_y exp s(y) of each example, differentiable twice."""
-    return structure.log_partition(scores, Where(lengths, mask, offsets), backend)
+    return _one(structure).log_partition(scores, Where(lengths, mask, offsets), backend)
 
 
 def marginals(
@@ -97,7 +101,7 @@ def marginals(
     backend: Backend = None,
 ) -> Any:
     """The probability of each label (chains: of the shape of the scores), differentiable."""
-    return structure.marginals(scores, Where(lengths, mask, offsets), backend)
+    return _one(structure).marginals(scores, Where(lengths, mask, offsets), backend)
 
 
 def entropy(
@@ -110,7 +114,7 @@ def entropy(
     backend: Backend = None,
 ) -> Tensor:
     """-sum_y p(y) log p(y) of each example in nats, differentiable."""
-    return structure.entropy(scores, Where(lengths, mask, offsets), backend)
+    return _one(structure).entropy(scores, Where(lengths, mask, offsets), backend)
 
 
 def sample(
@@ -125,8 +129,11 @@ def sample(
     backend: Backend = None,
 ) -> Any:
     """Exact, independent samples of p(y), the same for the same seed."""
+    for name, value in (("n_samples", n_samples), ("seed", seed)):
+        if not is_count(value, 0):
+            raise DataError(f"{name} is {value!r}; give a whole number that is not negative")
     with torch.no_grad():
-        return structure.sample(scores, n_samples, seed, Where(lengths, mask, offsets), backend)
+        return _one(structure).sample(scores, n_samples, seed, Where(lengths, mask, offsets), backend)
 
 
 def k_best(
@@ -141,10 +148,25 @@ def k_best(
 ) -> Any:
     """The k outputs of each example with the largest scores, and these scores."""
     with torch.no_grad():
-        return structure.k_best(scores, k, Where(lengths, mask, offsets), backend)
+        return _one(structure).k_best(scores, k, Where(lengths, mask, offsets), backend)
 
 
-def _check_lists(structures: Sequence[Structure], scores: Any, gold: Any) -> None:
+def _one(structure: Any) -> Structure:
+    if not isinstance(structure, Structure):
+        raise DataError(
+            f"the structure is of type {type(structure).__name__}; give a Chain, an Alignment or Factors "
+            "(lists of them are for structured_loss; ask about one after another here)"
+        )
+    return structure
+
+
+def _check_lists(structures: Any, scores: Any, gold: Any) -> None:
+    sized = isinstance(structures, list | tuple) and all(isinstance(one, Structure) for one in structures)
+    if not sized:
+        raise DataError(
+            f"the structure is of type {type(structures).__name__}; give a Chain, an Alignment, Factors, "
+            "or a list of them"
+        )
     if not len(structures) == len(scores) == len(gold) or not len(structures):
         raise DataError(
             f"there are {len(structures)} structures, {len(scores)} scores and {len(gold)} gold outputs; "

@@ -11,9 +11,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+import torch
 from torch import Tensor
 
-from trellis.errors import UnsupportedError
+from trellis.errors import DataError, UnsupportedError
 from trellis.objectives.modes import Objective
 
 Backend = Literal["kernels", "torch"] | None
@@ -67,6 +68,36 @@ class Structure(ABC):
     @abstractmethod
     def k_best(self, scores: Any, k: int, where: Where, backend: Backend) -> Any:
         """The k best outputs and their scores."""
+
+
+def check_floating(name: str, given: Any) -> None:
+    """Scores are tensors of floating-point numbers."""
+    if not isinstance(given, Tensor) or not given.is_floating_point():
+        kind = given.dtype if isinstance(given, Tensor) else f"of type {type(given).__name__}"
+        raise DataError(f"{name} scores are {kind}; give a tensor of floating-point numbers")
+
+
+def check_scores(name: str, given: Tensor, counts: Tensor | None = None) -> None:
+    """Scores are finite or -inf, wherever they count (booleans that broadcast; default: everywhere)."""
+    values = given.detach()
+    if not values.numel() or float(values.max()) < torch.inf:  # the maximum of a NaN and anything is NaN
+        return
+    bad = ~(values < torch.inf) if counts is None else ~(values < torch.inf) & counts
+    if bool(bad.any()):
+        where = tuple(torch.nonzero(bad)[0].tolist())
+        raise DataError(
+            f"{name} scores contain {float(values[where])} at {where}; scores must be finite or -inf "
+            "(forbidden)"
+        )
+
+
+def check_once(objective: Objective) -> None:
+    """In a backward pass of kernels: that nobody will differentiate its result, or that it is constant."""
+    if torch.is_grad_enabled() and not objective.path:
+        raise UnsupportedError(
+            f"the kernels differentiate the objective {objective.name!r} once, and create_graph=True asks "
+            "for more; use backend='torch', or log_partition for second derivatives"
+        )
 
 
 def uses_kernels(tensor: Tensor, backend: Backend) -> bool:
