@@ -251,3 +251,17 @@ def test_simplex_qp_equals_nonnegative_least_squares_where_the_bound_is_loose() 
     expected, _ = nnls(A, t)
     np.testing.assert_allclose(solve_simplex_qp(A.T @ A, A.T @ t, 1e3), expected, atol=1e-7)
     assert not solve_simplex_qp(np.eye(3), -np.ones(3)).any()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_simplex_qp_of_planes_that_nearly_cancel(seed: int) -> None:
+    """Long planes whose mean is short: the bound, and not G, says how large alpha is."""
+    rng = np.random.default_rng(seed)
+    A = 3e4 * rng.normal(size=(26, 200))
+    A += 7.0 * rng.normal(size=200) - A.mean(axis=0)
+    G, b = A @ A.T, 2e4 - 2e3 * rng.random(26)
+    alpha = solve_simplex_qp(G, b)
+    residual = b - G @ alpha
+    assert alpha.min() >= 0
+    assert alpha.sum() == pytest.approx(1.0)
+    assert max(0.0, residual.max()) - alpha @ residual <= 1e-6 * (b @ alpha)

@@ -6,7 +6,10 @@ measurement, see docs/decisions/qp.md):
 G is positive semi-definite and often singular or nearly so, its diagonal spread over many orders of
 magnitude: early planes are long, late ones short and alike. So the variables are scaled to a unit diagonal
 and the linear term to size 1 before PIQP sees them; its proximal terms take care of the rest, and no ridge
-is added.
+is added. What is left is a common unit of all variables. PIQP wants answers of about size 1: where G decides
+how large alpha is, the unit is that of b / G; where the bound does (planes that nearly cancel, so that G
+holds alpha back only when they no longer do), it is that of the bound. Which one it is, only the answer
+tells, so the second is tried where the first fails.
 
 Whatever PIQP says of its own answer, the answer is judged by its duality gap  bound max(0, max_j r_j) -
 alpha.r, r = b - G alpha, which bounds how far the objective can be from the optimum.
@@ -31,12 +34,21 @@ def solve_simplex_qp(gram: FloatArray, linear: FloatArray, bound: float = 1.0) -
     diagonal = gram.diagonal()
     # A plane without slope has no natural length; it keeps its unit.
     size = 1.0 / np.sqrt(np.where(diagonal > 1e-300, diagonal, 1.0))
-    step = float(np.abs(linear * size).max())
-    scaled = _solve_with_piqp(gram * size * size[:, None], linear * size / step, size * (step / bound))
-    alpha = np.maximum(scaled * size * step, 0.0)
-    alpha *= min(1.0, bound / max(float(alpha.sum()), 1e-300))
-    _check(gram, linear, bound, alpha)
-    return alpha
+    slope = linear * size
+    step = float(np.abs(slope).max())
+    unit_gram = gram * size * size[:, None]
+    gap = value = np.inf
+    for unit in (step, bound / float(size.max())):
+        scaled = _solve_with_piqp(unit_gram * (unit / step), slope / step, size * (unit / bound))
+        alpha = np.maximum(scaled * size * unit, 0.0)
+        alpha *= min(1.0, bound / max(float(alpha.sum()), 1e-300))
+        gap, value = _gap_and_value(gram, linear, bound, alpha)
+        if gap <= ACCEPTED_GAP * max(abs(value), float(np.finfo(float).tiny)):
+            return alpha
+    raise NumericalError(
+        f"the quadratic programme of {len(linear)} planes could not be solved (duality gap {gap:.3g} at "
+        f"objective {value:.3g}); scale the features to similar size or raise l2"
+    )
 
 
 def _solve_with_piqp(gram: FloatArray, linear: FloatArray, row: FloatArray) -> FloatArray:
@@ -60,13 +72,10 @@ def _solve_with_piqp(gram: FloatArray, linear: FloatArray, row: FloatArray) -> F
     return np.array(solver.result.x)
 
 
-def _check(gram: FloatArray, linear: FloatArray, bound: float, alpha: FloatArray) -> None:
-    """Raise if the duality gap says that this is not the minimiser."""
+def _gap_and_value(
+    gram: FloatArray, linear: FloatArray, bound: float, alpha: FloatArray
+) -> tuple[float, float]:
+    """How far the objective is from the optimum at most, and the objective (with the sign of a maximum)."""
     residual = linear - gram @ alpha
     value = float(alpha @ linear) - 0.5 * float(alpha @ (gram @ alpha))
-    gap = bound * max(0.0, float(residual.max())) - float(alpha @ residual)
-    if not gap <= ACCEPTED_GAP * max(abs(value), float(np.finfo(float).tiny)):
-        raise NumericalError(
-            f"the quadratic programme of {len(linear)} planes could not be solved (duality gap {gap:.3g} at "
-            f"objective {value:.3g}); scale the features to similar size or raise l2"
-        )
+    return bound * max(0.0, float(residual.max())) - float(alpha @ residual), value
