@@ -243,6 +243,37 @@ def test_what_cannot_be_done_is_said(aligner: Aligner, train: Corpus, test: Corp
         Aligner(split={"classifier": ["u0_000"], "weights": ["u0_000"], "holdout": ["u0_001"]}).fit(train)
 
 
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"loss": "hamming"}, "loss='hamming' is not known"),
+        ({"solver": "magic"}, "solver='magic' is not known"),
+        ({"objective": "log", "solver": "passive_aggressive"}, "made of planes"),
+        ({"objective": "risk"}, "objective='risk' cannot align"),
+        ({"random_state": -1}, "random_state is -1; give a whole number"),
+        ({"random_state": None}, "random_state is None; give a whole number"),
+        ({"tau_ms": np.inf}, "tau_ms is inf"),
+        ({"tau_ms": "ten"}, "tau_ms is 'ten'"),
+        ({"l2": -1.0}, "l2 is -1.0"),
+        ({"l2": np.nan}, "l2 is nan"),
+        ({"shortest_ms": -5.0}, "shortest_ms is -5.0"),
+        ({"shortest_ms": np.nan}, "shortest_ms is nan"),
+        ({"passes": 1.5}, "passes is 1.5"),
+        ({"cross_fit": 1}, "cross_fit=1"),
+        ({"cross_fit": 2.5}, "cross_fit is 2.5"),
+        ({"split": (0.7, 0.3)}, "give three fractions"),
+        ({"split": "abc"}, "give three fractions"),
+        ({"step_ms": np.nan}, "step_ms must be positive"),
+        ({"frames": FrameOptions(step_ms=5)}, "frames has step_ms=5 and the aligner step_ms=10"),
+    ],
+)
+def test_bad_options_are_told_before_anything_is_learnt(options: dict, sentence: str, train: Corpus) -> None:
+    stages: list[str] = []
+    with pytest.raises(TrellisError, match=sentence):
+        Aligner(**{**FAST, **options}).fit(train, lambda stage, share: stages.append(stage))
+    assert stages == []
+
+
 def test_long_recordings_in_chunks_agree_with_the_whole(
     aligner: Aligner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

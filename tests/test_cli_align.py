@@ -307,3 +307,54 @@ def test_training_options_are_those_of_the_aligner(monkeypatch: pytest.MonkeyPat
         invoke("train", folder, "-o", tmp_path / "n", "--split", "train")
     with pytest.raises(DataError, match="does not exist; give the path of a file"):
         invoke("train", folder, "-o", tmp_path / "no" / "m")
+
+
+def test_a_page_shows_the_reference_at_its_own_place(recordings: Path) -> None:
+    """Two recordings of one name in two folders: each has the reference of its own folder."""
+    write_wav(recordings / "two.wav", 0.4)
+    (recordings / "two.phones").write_text("h ow")
+    for name, label in (("deep/two", "qq"), ("other/two", "zz"), ("two", "xx")):
+        path = Path("references", name).with_suffix(".TextGrid")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Alignment.from_starts([0.0, 0.2], ["h", label], 0.4).to_textgrid(path)
+    run("run", "model", recordings, "-o", "out", "--page", "--reference", "references")
+    for name, label in (("deep/two", "qq"), ("two", "xx")):
+        page = Path("out", f"{name}.html").read_text("utf-8")
+        assert [word for word in ("qq", "zz", "xx") if f'"{word}"' in page] == [label]
+    assert '"xx"' not in Path("out/one.html").read_text("utf-8")
+    (recordings / "two.wav").rename("recordings/deep/new.wav")
+    Path("references/two.TextGrid").unlink()
+    with pytest.raises(DataError, match=r"several references are called two \(deep/two, other/two\)"):
+        run(
+            "run",
+            "model",
+            recordings / "deep" / "two.wav",
+            "-o",
+            "out2",
+            "--page",
+            "--reference",
+            "references",
+        )
+    assert not Path("out2").exists()
+
+
+def test_a_folder_is_no_transcript(recordings: Path) -> None:
+    Path("h").mkdir()
+    run("run", "model", recordings / "one.wav", "-o", "out", "--phones", "h")
+    assert Alignment.read("out/one.TextGrid").labels == ("h",)
+
+
+def test_csv_has_the_difference(judged: Path) -> None:
+    rows = list(
+        csv.reader(
+            io.StringIO(run("evaluate", judged / "ref", judged / "hyp", "--against", judged / "ref", "--csv"))
+        )
+    )
+    found = {row[2]: float(row[3]) for row in rows if row[0] == "difference"}
+    alone = {row[2]: float(row[3]) for row in rows if row[0] == "all"}
+    assert found["bias_ms"] == pytest.approx(alone["bias_ms"])  # the reference itself has none
+    assert found["within_10_ms"] == pytest.approx(alone["within_10_ms"] - 1)
+
+
+def test_a_negative_seed_is_told_at_once() -> None:
+    assert invoke("train", "corpus", "-o", "model", "--seed", -1).exit_code == 2

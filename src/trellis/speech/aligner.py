@@ -22,8 +22,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sklearn.base import BaseEstimator
 
-from trellis.alignment_losses import AlignmentLoss
+from trellis.alignment_losses import AlignmentLoss, alignment_loss_of
+from trellis.emissions.checks import not_negative, whole
 from trellis.errors import DataError, TrellisError
+from trellis.inference.shards import n_threads
 from trellis.objectives.modes import Direct, Objective, objective_of
 from trellis.speech.alignment import Alignment
 from trellis.speech.analysis import Analysis, analyse
@@ -237,6 +239,11 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
 
     def frame_options(self) -> FrameOptions:
         """``frames`` if given, or those that suit the classifier; with ``step_ms``."""
+        if self.frames is not None and self.frames.step_ms != self.step_ms:
+            raise DataError(
+                f"frames has step_ms={self.frames.step_ms:g} and the aligner step_ms={self.step_ms:g}; give "
+                "the same to both"
+            )
         suited = self.frames or classifier_of(self.classifier).frames()
         return replace(suited, step_ms=self.step_ms)
 
@@ -251,30 +258,31 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
         solver_name(objective, self.solver)
         if self.start not in ("log", "zero"):
             raise DataError(f"start={self.start!r}; give 'log' or 'zero'")
-        if not self.tau_ms >= 0 or not self.passes >= 1 or self.cross_fit < 0 or self.cross_fit == 1:
-            raise DataError(
-                f"tau_ms={self.tau_ms}, passes={self.passes}, cross_fit={self.cross_fit}: tau_ms must not be "
-                "negative, passes at least 1, and cross_fit 0 or at least 2"
-            )
+        if self.cross_fit == 1:
+            raise DataError("cross_fit=1: give 0 for none, or at least 2 folds")
+        if not not_negative("shortest_ms", self.shortest_ms) > 0:
+            raise DataError(f"shortest_ms is {self.shortest_ms!r}; give a positive number")
+        tau_ms = not_negative("tau_ms", self.tau_ms)
+        alignment_loss_of(self.loss, tau_ms)  # unknown names, before anything is learnt
         return FitOptions(
             frames=self.frame_options(),
             objective=objective,
             loss=self.loss,
-            tau_ms=self.tau_ms,
+            tau_ms=tau_ms,
             classifier=classifier_of(self.classifier),
             boundaries=self.boundaries or BoundaryOptions(),
             names=feature_names(self.features),
             fold=self.fold,
             shortest=self.shortest_ms / 1000.0,
             solver=self.solver,
-            passes=self.passes,
-            l2=self.l2,
+            passes=whole("passes", self.passes, 1),
+            l2=not_negative("l2", self.l2),
             average=self.average,
             start=self.start,
             split=self.split,
-            cross_fit=self.cross_fit,
-            n_jobs=self.n_jobs,
-            seed=self.random_state,
+            cross_fit=whole("cross_fit", self.cross_fit, 0),
+            n_jobs=n_threads(self.n_jobs),
+            seed=whole("random_state", self.random_state, 0),
         )
 
     def take(self, model: AlignmentModel, history: dict[str, list[float]]) -> None:

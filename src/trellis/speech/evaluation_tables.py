@@ -53,16 +53,22 @@ def comparison_table(comparison: AlignmentComparison, a: str = "first", b: str =
     return table
 
 
-def to_csv(parts: Mapping[str, AlignmentEvaluation]) -> str:
-    """One row per part (``all``, then classes) and figure: part, n, figure, value, low, high."""
+def to_csv(parts: Mapping[str, AlignmentEvaluation], comparison: AlignmentComparison | None = None) -> str:
+    """One row per part (``all``, then classes) and figure: part, n, figure, value, low, high.
+
+    With a comparison, the part ``difference`` has the figures of the first system minus those of the second.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["part", "boundaries", "figure", "value", "low", "high"])
-    for name, part in parts.items():
-        for figure, e in part.estimates.items():
+    rows = [(name, part.n_boundaries, part.estimates) for name, part in parts.items()]
+    if comparison is not None:
+        rows.append(("difference", comparison.a.n_boundaries, comparison.differences))
+    for name, n_boundaries, found in rows:
+        for figure, e in found.items():
             kind, _, ms = figure.partition(" ")
             shown = f"{kind}_{ms}_ms" if ms else f"{kind}_ms"
-            writer.writerow([name, part.n_boundaries, shown, repr(e.value), repr(e.low), repr(e.high)])
+            writer.writerow([name, n_boundaries, shown, repr(e.value), repr(e.low), repr(e.high)])
     return out.getvalue()
 
 

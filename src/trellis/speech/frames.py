@@ -53,8 +53,9 @@ class FrameOptions:
     rate: int = 16000
 
     def __post_init__(self) -> None:
+        if not 0 < self.step_ms <= self.window_ms < np.inf:
+            raise DataError("frame options: step_ms must be positive and at most window_ms")
         checks = {
-            "step_ms must be positive and at most window_ms": 0 < self.step_ms <= self.window_ms,
             "cepstra must be from 0 (the channels themselves) to channels - 1": 0
             <= self.cepstra
             < self.channels,

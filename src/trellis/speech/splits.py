@@ -30,7 +30,13 @@ class Parts:
 
 def split_corpus(ids: Sequence[str], groups: Sequence[str], split: Split, rng: np.random.Generator) -> Parts:
     """``split``: three fractions, or ``{"classifier": ids, "weights": ids, "holdout": ids}``."""
-    parts = _listed(ids, split) if isinstance(split, Mapping) else _drawn(groups, split, rng)
+    if isinstance(split, Mapping):
+        parts = _listed(ids, split)
+    else:
+        shares = np.asarray(split)
+        if shares.shape != (len(PARTS),) or shares.dtype.kind not in "fiu":
+            raise DataError(f"split={split!r}: give three fractions, for {', '.join(PARTS)}")
+        parts = _drawn(groups, split, rng)
     for name, part in zip(PARTS, parts, strict=True):
         if not part:
             raise DataError(

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from trellis.alignment_losses import AlignmentLoss
-from trellis.errors import DataError
+from trellis.errors import DataError, UnsupportedError
 from trellis.objectives.modes import Direct, Log, Objective
 from trellis.objectives.segment_problem import SegmentExample, SegmentProblem
 from trellis.scores.parts import FloatArray
@@ -54,8 +54,8 @@ _SOLVER_OF = {
     "margin": "passive_aggressive",
     "log": "lbfgs",
     "softmax_margin": "lbfgs",
-    "risk": "lbfgs",
 }
+_OF_PLANES = ("passive_aggressive", "frank_wolfe", "cutting_plane")
 
 OnPass = Callable[[int, Mapping[str, float], Any], None]
 
@@ -111,11 +111,19 @@ def learn_weights(
 
 
 def solver_name(objective: Objective, solver: str) -> str:
-    if solver != "auto":
-        return solver
+    """The solver that is meant; one that does not go with the objective is refused."""
     if objective.name not in _SOLVER_OF:
         raise DataError(f"objective={objective.name!r} cannot align; choose one of {', '.join(_SOLVER_OF)}")
-    return _SOLVER_OF[objective.name]
+    if solver == "auto":
+        return _SOLVER_OF[objective.name]
+    if solver in _OF_PLANES and not (objective.path and objective.convex):
+        raise UnsupportedError(
+            f"solver {solver!r} needs a convex objective made of planes such as 'margin', not "
+            f"{objective.name!r}; use solver='auto'"
+        )
+    if solver not in ONLINE:
+        solver_of(solver)
+    return solver
 
 
 def _learn(

@@ -62,7 +62,7 @@ def find_transcript(base: Path, dictionary: bool) -> Transcript:
 
 def _content(given: str, suffixes: tuple[str, ...]) -> tuple[str, Path | None]:
     """The text of the file ``given``, or ``given`` itself where it cannot be meant as one."""
-    if os.path.exists(given) or given.endswith(suffixes):
+    if os.path.isfile(given) or given.endswith(suffixes):
         return read_text(given), Path(given)
     return given, None
 

@@ -87,7 +87,7 @@ def evaluate(
     elif as_csv:
         from trellis.speech.evaluation_tables import to_csv
 
-        typer.echo(to_csv({"all": found, **parts}), nl=False)
+        typer.echo(to_csv({"all": found, **parts}, comparison), nl=False)
     else:
         _print_tables(found, parts, comparison, side)
 

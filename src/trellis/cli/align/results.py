@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from trellis.errors import UnsupportedError
+from trellis.errors import DataError, UnsupportedError
 from trellis.speech.alignment import Alignment
 from trellis.speech.batch import Job
 from trellis.speech.formats import FORMATS
@@ -33,7 +33,9 @@ class Results:
         return [job.target.with_name(job.target.name + suffix) for suffix in suffixes]
 
     def check(self, job: Job) -> None:
-        """Refuse formats whose files would be taken for the transcript, or take its place."""
+        """Refuse formats whose files would be taken for the transcript, or take its place; and references
+        of which nobody knows which is meant."""
+        self._reference(job)
         said = job.transcript.path
         beside = {job.audio.with_suffix("").resolve(), *([said.with_suffix("").resolve()] if said else [])}
         clash = [name for name in self.formats if name in _READ_AS_TRANSCRIPT]
@@ -50,15 +52,18 @@ class Results:
             from trellis.report.alignment_page import write_alignment_page
 
             title = job.audio.name
-            write_alignment_page(
-                path, job.audio, alignment, self._reference(job), title=title, channel=self.channel
-            )
+            read = self._reference(job)
+            reference = None if read is None else read()
+            write_alignment_page(path, job.audio, alignment, reference, title=title, channel=self.channel)
 
-    def _reference(self, job: Job) -> Alignment | None:
-        """The reference at the same place, or with the same name."""
-        if self.references is None:
-            return None
-        for key, read in self.references.items():
-            if job.target.as_posix().endswith(f"/{key}") or key.rpartition("/")[2] == job.target.name:
-                return read()
-        return None
+    def _reference(self, job: Job) -> Callable[[], Alignment] | None:
+        """How to read the reference at the same place, or else the only one with the same name."""
+        references = self.references or {}
+        here = [key for key in references if f"/{job.target.as_posix()}".endswith(f"/{key}")]
+        named = here or [key for key in references if key.rpartition("/")[2] == job.target.name]
+        if len(named) > 1 and not here:
+            raise DataError(
+                f"{job.audio}: several references are called {job.target.name} ({', '.join(named)}); give "
+                "folders below which the names are the same"
+            )
+        return references[max(named, key=len)] if named else None

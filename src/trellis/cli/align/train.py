@@ -97,7 +97,7 @@ L2 = Annotated[float, typer.Option("--l2", metavar="X", min=0.0, help="Weight of
 Refine = Annotated[
     bool, typer.Option("--refine/--no-refine", help="Place boundaries between frames.", show_default=False)
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of everything random.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of everything random.")]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, help="Threads.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but errors.")]
 
