@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.special import logsumexp
+from sklearn.base import clone
 
 from trellis import HMM
 from trellis.emissions import Categorical, Emission, Gaussian
@@ -230,3 +231,27 @@ def test_fast_and_log_space_sequences_share_a_batch(transitions: list[list[float
         every = scores_of(p.chain, p.emission.log_likelihood(x))
         assert_allclose(own, every.marginals().unary, atol=1e-12)
         assert log_p == pytest.approx(every.log_partition(), rel=1e-13)
+
+
+@pytest.mark.parametrize("least", [1e-3, 0.0, 1e-150])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_sequences_without_steps(least: float, n_jobs: int) -> None:
+    """In each kind of chain they are as good as not there; in log space they were read beyond their end."""
+    emission = Categorical(3, [[0.5, 0.3, 0.2], [0.1, 0.3, 0.6]])
+    model = HMM(
+        2, emission, initial=[1 - least, least], transitions=[[0.5, 0.5], [least, 1 - least]], n_jobs=n_jobs
+    )
+    kind = HMMChain(np.array([1 - least, least]), np.array([[0.5, 0.5], [least, 1 - least]])).kind
+    assert kind == {1e-3: DENSE, 0.0: SPARSE, 1e-150: LOG}[least]
+    some = [np.array([0, 1, 1]), np.array([2, 0, 2, 1])]
+    none = np.zeros(0, int)
+    padded = [none, some[0], none, none, some[1], none]
+    assert_allclose(model.log_likelihood(padded)[[1, 4]], model.log_likelihood(some))
+    assert_allclose(model.log_likelihood(padded)[[0, 2, 3, 5]], 0.0)
+    for ask in (model.smooth, model.filter):
+        answers = ask(padded)
+        assert [len(a) for a in answers] == [0, 3, 0, 0, 4, 0]
+        assert_allclose(np.concatenate(answers), np.concatenate(ask(some)))
+    fits = [clone(model).set_params(max_iter=3, tol=0.0).fit(x) for x in (padded, some)]
+    assert_allclose(fits[0].initial_, fits[1].initial_, atol=1e-15)
+    assert_allclose(fits[0].transitions_, fits[1].transitions_, atol=1e-15)

@@ -278,6 +278,9 @@ def log_space_batch(u, offsets, log_initial, log_A, smooth, log_p, out, start, p
         if not np.isnan(log_p[i]):
             continue
         lo, hi = offsets[i], offsets[i + 1]
+        if lo == hi:  # the row at lo belongs to another sequence, if to any
+            log_p[i] = 0.0
+            continue
         own = f[: hi - lo]
         out[lo:hi] = 0.0
         if smooth:
