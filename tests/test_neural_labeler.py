@@ -220,6 +220,19 @@ def test_partly_known_labels() -> None:
         assert labeler(objective=objective).fit(X, partly).score(NEW, GOLD) > 0.65
 
 
+def test_sentences_and_labels_may_come_one_by_one() -> None:
+    whole = labeler("embedding", max_epochs=2).fit(X, Y)
+    streamed = labeler("embedding", max_epochs=2).fit(iter(X), iter(Y))
+    assert streamed.predict(iter(NEW)) == whole.predict(NEW)
+
+
+def test_tensors_and_frames_are_arrays() -> None:
+    rows = [np.random.default_rng(i).normal(size=(len(y), 3)).astype(np.float32) for i, y in enumerate(Y)]
+    model = labeler("cnn", max_epochs=1).fit(rows, Y)
+    tensors = [torch.from_numpy(row) for row in rows]
+    assert labeler("cnn", max_epochs=1).fit(tensors, Y).predict(tensors[:5]) == model.predict(rows[:5])
+
+
 def test_early_stopping_keeps_the_best_weights() -> None:
     model = labeler(holdout=(NEW, GOLD), patience=1, max_epochs=60, learning_rate=0.05).fit(X, Y)
     wrong = errors_by_sequence(GOLD, model.predict(NEW))[0].mean()

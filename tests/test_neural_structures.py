@@ -295,3 +295,45 @@ def test_the_seed_networks_by_hand() -> None:
     n1.requires_grad_()
     structured_loss(pair, [n1, n2, n12], torch.tensor([[2, 1]]), objective="perceptron").backward()
     assert n1.grad.tolist() == [[0.0, 1.0, -1.0]]
+
+
+def test_factors_of_no_variable_and_no_factors() -> None:
+    constant = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    pair = Factors((2, 3), [(), (0,)])
+    scores = [constant, torch.tensor([0.0, np.log(3.0)], dtype=torch.float64)]
+    wanted = np.log(4.0) + np.log(3.0)
+    assert log_partition(pair, scores).tolist() == pytest.approx([1.0 + wanted, 2.0 + wanted])
+    half = -0.25 * np.log(0.25) - 0.75 * np.log(0.75)
+    assert entropy(pair, scores).tolist() == pytest.approx([half + np.log(3.0)] * 2)
+    free = Factors((2, 3), [])
+    assert marginals(free, []) == []
+    assert entropy(free, []).tolist() == pytest.approx([np.log(6.0)])
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda: decode(Factors((2,), [(0,)]), [torch.zeros(2, dtype=torch.int64)]), "factor 0: scores are"),
+        (
+            lambda: decode(Factors((2,), [(0,)]), [torch.tensor([0.0, torch.nan])]),
+            r"factor 0: scores contain nan",
+        ),
+        (lambda: decode(Factors((2,), [(0,)]), [[0.0, 1.0]]), "factor 0: scores are of type list"),
+    ],
+)
+def test_what_is_no_table_is_refused(ask: Any, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        ask()
+
+
+def test_boundaries_and_durations_must_be_numbers() -> None:
+    rng = np.random.default_rng(0)
+    graph = random_graph("chain", rng)
+    scores = torch.zeros(graph.n_nodes, 6)
+    boundary = torch.zeros(graph.n_nodes, 7)
+    boundary[0, 1] = torch.nan
+    with pytest.raises(DataError, match=r"boundary scores contain nan at \(0, 1\)"):
+        decode(Alignment(graph, boundary), scores)
+    duration = torch.full((graph.n_nodes, graph.longest + 1), torch.inf)
+    with pytest.raises(DataError, match="duration scores contain inf"):
+        log_partition(Alignment(graph, None, duration), scores)

@@ -132,6 +132,8 @@ class Factors(Structure):
     def marginals(self, scores: Any, where: Where, backend: Backend) -> list[Tensor]:
         """One tensor per factor, [batch, sizes]: the probability of each of its entries."""
         tables = self.tables(scores, where, backend)
+        if not self.scopes:
+            return []
         batch = max(len(table.values) for table in tables)
         wanted = torch.is_grad_enabled()
         with torch.enable_grad():
@@ -151,7 +153,7 @@ class Factors(Structure):
         total = self.total(tables, log_sum_exp)
         for table, p in zip(tables, self.marginals(scores, where, backend), strict=False):
             finite = table.values.masked_fill(table.values == -torch.inf, 0.0)
-            total = total - (p * finite).flatten(1).sum(1)
+            total = total - (p * finite).reshape(len(p), -1).sum(1)
         return total
 
     def sample(self, scores: Any, n_samples: int, seed: int, where: Where, backend: Backend) -> Tensor:

@@ -2,7 +2,7 @@
 
     words        ["The", "cat"]                            one column of codes
     attributes   [{"word": "The", "shape": "Xx"}, ...]      one column per attribute, "word" first
-    arrays       (T, D) of numbers                          as they are, in single precision
+    arrays       (T, D) of numbers, or tensors              as they are, in single precision
 
 Code 0 is padding and code 1 anything that training saw fewer than ``min_count`` times. With characters, each
 word brings ``SPELLING`` more columns, the codes of its characters; a longer word keeps its beginning and its
@@ -18,7 +18,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
+from trellis.data.border import unframed
 from trellis.data.sequences import IntArray, offsets_from_lengths
 from trellis.data.vocabulary import Vocabulary
 from trellis.errors import DataError, ModelFileError, UnsupportedError
@@ -113,9 +115,10 @@ class InputEncoder:
         for i, sentence in enumerate(sentences):
             for t, step in enumerate(sentence):
                 if not isinstance(step, dict):
+                    names = ", ".join(map(str, self.names))
+                    reads = "strings, or else dicts throughout" if names == "word" else f"dicts with {names}"
                     raise DataError(
-                        f"step {t} of sequence {i} is a {type(step).__name__}; this labeller reads "
-                        f"{'strings' if self.names == ('word',) else 'dicts with ' + ', '.join(self.names)}"
+                        f"step {t} of sequence {i} is a {type(step).__name__}; this labeller reads {reads}"
                     )
         return [[[str(step.get(name, "")) for step in s] for s in sentences] for name in self.names]
 
@@ -176,10 +179,16 @@ class InputEncoder:
         return encoder
 
 
+def _arrayed(values: Any) -> Any:
+    """Tensors, frames and series as arrays."""
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else unframed(values)
+
+
 def _sentences(X: Any) -> list[Any]:
+    X = _arrayed(X)
     if isinstance(X, str) or not isinstance(X, Sequence | np.ndarray):
         raise DataError(f"X is a {type(X).__name__}; give a list of sentences, each a list of words")
-    sentences = list(X)
+    sentences = [_arrayed(sentence) for sentence in X]
     for i, sentence in enumerate(sentences):
         if isinstance(sentence, str) or not isinstance(sentence, Sequence | np.ndarray):
             raise DataError(

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from trellis.data.border import listed
 from trellis.data.constraints import LegalTransitions, check_legal, legal_transitions
 from trellis.data.labels import LabelSet
 from trellis.data.latent import LatentLabels
@@ -152,6 +153,7 @@ class NeuralSequenceLabeler(ChainPredictor):
     def prepare(self, X: Any, y: Any, seed: int) -> tuple[InputEncoder, Plan]:
         """What ``fit`` does before it trains, for training loops of your own."""
         stages, loss = checked_stages(self), loss_of(self.loss)
+        X, y = listed(X), listed(y)
         encoder = InputEncoder(self.min_count, self.encoder == "char_cnn_bilstm")
         inputs = encoder.fit(X)
         labels = LabelSet.of(given_labels(y, self.holdout))
@@ -169,7 +171,7 @@ class NeuralSequenceLabeler(ChainPredictor):
             raise UnsupportedError("sentences come as a list here; leave lengths out")
         network = self._network()
         with _torch_threads(self._threads()):
-            return packed_scores(network, Corpus(self.inputs_.transform(X)), self.legal_)
+            return packed_scores(network, Corpus(self.inputs_.transform(listed(X))), self.legal_)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The fitted model as JSON values and arrays."""

@@ -64,7 +64,8 @@ def hold_out(
         held = encoder.transform(holdout[0])
         return Corpus(inputs, gold), Corpus(held, labels.encode(holdout[1], like=held.offsets))
     if not isinstance(holdout, Real) or not 0 < float(holdout) < 1:
-        raise UnsupportedError(f"holdout={holdout!r}: give a fraction between 0 and 1, (X, y) or None")
+        given = f"a {type(holdout).__name__}" if isinstance(holdout, list | tuple) else repr(holdout)
+        raise UnsupportedError(f"holdout={given}: give a fraction between 0 and 1, (X, y) or None")
     n = len(inputs.offsets) - 1
     size = round(float(holdout) * n)
     if not 0 < size < n:
