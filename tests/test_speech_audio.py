@@ -169,3 +169,24 @@ def test_without_soundfile_one_sentence(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_samples_that_are_no_recording(samples: Array, sentence: str) -> None:
     with pytest.raises(DataError, match=re.escape(sentence)):
         Recording(samples, 16000)
+
+
+@pytest.mark.parametrize("suffix", ["wav", "aiff", "au", "flac", "mp3"])
+def test_a_recording_that_was_cut_off_is_no_shorter_recording(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"cut.{suffix}"
+    soundfile.write(path, 0.1 * np.random.default_rng(0).normal(size=32000), 16000)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError, match="copy it again"):
+        load_recording(path)
+
+
+def test_a_recording_of_unknown_length_is_read_to_its_end(tmp_path: Path) -> None:
+    """As written to a pipe: the header has the largest number where the length belongs."""
+    path = tmp_path / "pipe.wav"
+    soundfile.write(path, np.linspace(-0.5, 0.5, 1000), 16000)
+    content = bytearray(path.read_bytes())
+    at = content.find(b"data") + 4
+    content[4:8] = content[at : at + 4] = b"\xff" * 4
+    path.write_bytes(content)
+    assert len(load_recording(path).samples) == 1000

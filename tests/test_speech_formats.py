@@ -360,3 +360,11 @@ def test_silences_get_one_name_and_merge() -> None:
     assert alignment.with_silence({"pau"}, "PAUSE").labels == ("h#", "PAUSE", "a", "", "<P:>", "SIL", "b")
     assert alignment.fitted(2.5).labels == ("h#", "pau", "a")
     assert alignment.fitted(2.5).phones[-1].end == 2.5
+
+
+@pytest.mark.parametrize("suffix", [".lab", ".phn"])
+def test_seconds_are_not_taken_for_ticks(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"seconds{suffix}"
+    path.write_text("0 0.25 h\n0.25 0.5 i\n")
+    with pytest.raises(DataError, match=r":1: the time is 0\.25, and times here are whole"):
+        Alignment.read(path)

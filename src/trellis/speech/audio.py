@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,9 @@ AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".sph", ".nist", ".aiff", ".a
 _SILENT_PEAK = 10 ** (-60 / 20)  # -60 dB below full scale
 _CLIP_RUN, _CLIP_RUNS = 3, 3  # samples in a row at the peak, and how many such runs make a clipped recording
 _LARGEST = 1e9  # a recording too loud is still one, up to where its energy would overflow
+_CUT_OFF = re.compile(r"^\s*(?:data|SSND|Data Size) *: (\d+) \(should be (\d+)\)", re.MULTILINE)
+_UNKNOWN_LENGTH = 0x7FFF0000
+_BROKEN_OFF = 0.01  # seconds
 _FILTER_REACH = 10  # resample_poly's filter reaches this many samples of the lower rate to either side
 
 
@@ -147,7 +151,26 @@ def _opened(path: PathLike) -> Any:
     if file.frames <= 0 or file.samplerate <= 0:
         file.close()
         raise DataError(f"{shown}: the recording holds no samples; copy it again or leave it out")
+    length = file.frames / file.samplerate
+    promised = length * _promised(file.extra_info)
+    if promised > length + _BROKEN_OFF:
+        file.close()
+        raise DataError(
+            f"{shown}: the recording breaks off after {length:.3f} of {promised:.3f} s; copy it again"
+        )
     return file
+
+
+def _promised(log: str) -> float:
+    """How many times as much sound the header promises as there is.
+
+    Formats without frames of their own (WAV, AIFF, AU) can be cut off anywhere, and libsndfile reads what is
+    there; only its log tells. Programs that write to a pipe leave the length at its largest.
+    """
+    found = _CUT_OFF.search(log)
+    if found is None or int(found[1]) >= _UNKNOWN_LENGTH or int(found[2]) == 0:
+        return 1.0
+    return int(found[1]) / int(found[2])
 
 
 def _why_not_audio(shown: str, error: Exception) -> str:

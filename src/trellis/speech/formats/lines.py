@@ -43,7 +43,7 @@ def read_lab(
         words = line.strip().split(None, 2)
         if len(words) < 3:
             raise DataError(f"{where}: {line.strip()!r} is not: start end label; correct the line")
-        start, end = (number(word, where, "time") / _HTK_UNIT for word in words[:2])
+        start, end = (_count(word, where, "time", "units of 100 ns") / _HTK_UNIT for word in words[:2])
         quoted = _QUOTED.match(words[2])
         label = re.sub(r"\\(.)", r"\1", quoted[2]) if quoted else words[2].split()[0]
         intervals.append(Interval(start, end, label))
@@ -80,7 +80,7 @@ def read_phn(
         words = line.split()
         if len(words) != 3:
             raise DataError(f"{where}: {line.strip()!r} is not: start end label; correct the line")
-        start, end = (number(word, where, "sample") / rate for word in words[:2])
+        start, end = (_count(word, where, "time", "samples") / rate for word in words[:2])
         intervals.append(Interval(start, end, words[2]))
     overlap = float("inf") if tier == "words" else _ROUNDED
     return _alignment(intervals, tier, duration, shown, overlap)
@@ -191,6 +191,14 @@ def ctm_lines(alignment: Alignment, tier: str, id: str, channel: str = "1") -> s
         head = f"{single_word(id, 'CTM')} {channel} {start / 1e6:.6f} {(end - start) / 1e6:.6f}"
         lines.append(f"{head} {single_word(interval.label, 'CTM')}{confidence}\n")
     return "".join(lines)
+
+
+def _count(word: str, where: str, what: str, unit: str) -> float:
+    """A whole number: a file in seconds would else be read as if nothing took any time."""
+    value = number(word, where, what)
+    if not value.is_integer():
+        raise DataError(f"{where}: the {what} is {word}, and times here are whole {unit}; convert the file")
+    return value
 
 
 def _stem(alignment: Alignment, path: PathLike) -> str:
