@@ -256,9 +256,29 @@ def test_inspect(folder: Path) -> None:
     report = json.loads(run("inspect", folder / "model", "--json", "-l", "B-NP", "-l", "O"))
     assert set(report["strongest_weights"]) == {"B-NP", "O"}
     row, column = report["labels"].index("O"), report["labels"].index("I-NP")
-    assert report["transitions"][row][column] == float("-inf")
+    assert report["transitions"][row][column] is None  # JSON has no -inf
+    assert all(
+        not top
+        for top in json.loads(run("inspect", folder / "model", "--json", "-n", 0))[
+            "strongest_weights"
+        ].values()
+    )
+    assert "U:" not in run("inspect", folder / "model", "-n", 0)
     with pytest.raises(DataError, match="'B-XY' is not known"):
         run("inspect", folder / "model", "-l", "B-XY")
+
+
+def test_errors_of_training_name_the_line(folder: Path, tmp_path: Path) -> None:
+    file, dev = tmp_path / "train.txt", tmp_path / "dev.txt"
+    file.write_text("a X B-x\n\nb X O\nc X I-x\n")
+    with pytest.raises(DataError, match=r"train\.txt:4: step 1 of sequence 1: 'I-x' may not follow 'O'"):
+        run("train", file, "-o", tmp_path / "model", "--constraints", "bio")
+    dev.write_text("a X O\n\nc X S-x\n")
+    with pytest.raises(DataError, match=r"dev\.txt:3: label 'S-x' does not occur in the training file"):
+        run("train", file, "-o", tmp_path / "model", "--dev", dev)
+    with pytest.raises(DataError, match=r"train\.txt: no line has a tab"):
+        run("train", file, "-o", tmp_path / "model", "--format", "crfsuite")
+    assert not (tmp_path / "model").exists()
 
 
 def test_attribute_and_conllu_files(tmp_path: Path) -> None:
@@ -294,7 +314,7 @@ def test_template_dev_file_pairs_and_class_weights(folder: Path, tmp_path: Path)
     assert features
     assert all(feature.startswith(("U00:", "U01:")) for feature in features)
     assert not any("garden" in feature and "3" in feature for feature in features)
-    assert report["transitions"][labels.index("O")][labels.index("I-NP")] == float("-inf")
+    assert report["transitions"][labels.index("O")][labels.index("I-NP")] is None
 
 
 @pytest.mark.parametrize(

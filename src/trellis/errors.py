@@ -12,7 +12,15 @@ class TrellisError(ValueError):
 
 
 class DataError(TrellisError):
-    """Input data are malformed: names the file and line, or the sequence index and the shape."""
+    """Input data are malformed: names the file and line, or the sequence index and the shape.
+
+    ``step`` is the place of the step to blame among all steps of the training data, where one is: who knows
+    the file that it came from can name the line.
+    """
+
+    def __init__(self, message: str, step: int | None = None) -> None:
+        super().__init__(message)
+        self.step = step
 
 
 class InfeasibleError(TrellisError):

@@ -21,6 +21,7 @@ from trellis.data.columns import (
     iter_column_blocks,
     parse_columns,
 )
+from trellis.data.labels import step_name
 from trellis.data.streams import Source, read_utf8, source_name
 from trellis.errors import DataError, ModelFileError, UnsupportedError
 
@@ -123,6 +124,11 @@ def settle_format(
             raise UnsupportedError(
                 "CRFsuite files have the label in front and no columns to choose; drop the column options"
             )
+        if b"\t" not in text:
+            raise DataError(
+                f"{name}: no line has a tab, which is what separates attributes in CRFsuite's files; drop "
+                "--format crfsuite for a file of columns"
+            )
         return InputFormat(format, encoding=encoding)
     conllu = format is FileFormat.conllu
     n_columns = len(CONLLU_COLUMNS) if conllu else _count_columns(text, name, tabs)
@@ -187,6 +193,11 @@ def _column(column: str, n_columns: int, conllu: bool) -> int:
     if not -n_columns <= index < n_columns:
         raise DataError(f"column {index} was asked for, but the file has {n_columns} columns (from 0)")
     return index % n_columns
+
+
+def line_of(data: InputData, step: int) -> str:
+    """``file:line`` of a step, counted over all sequences."""
+    return step_name(data.offsets, step) if data.lines is None else data.lines.where(step)
 
 
 def _name(data: ColumnData) -> str:

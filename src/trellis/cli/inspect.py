@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -42,15 +43,17 @@ def inspect(
         if name not in names:
             raise DataError(f"{model}: label {name!r} is not known; the labels are {', '.join(names)}")
     strongest = {
-        name_of[state]: top
-        for state, top in labeler.strongest_weights(number).items()
+        name_of[state]: top[:number]
+        for state, top in labeler.strongest_weights(max(number, 1)).items()
         if name_of[state] in shown
     }
     if as_json:
         import json
 
         weights = {name: [list(pair) for pair in top] for name, top in strongest.items()}
-        table = labeler.transition_table().tolist() if transitions else None
+        # JSON has no infinity: what is forbidden has no score
+        rows = labeler.transition_table().tolist() if transitions else None
+        table = rows and [[None if math.isinf(score) else score for score in row] for row in rows]
         report = {**_facts(labeler), "labels": names, "strongest_weights": weights, "transitions": table}
         typer.echo(json.dumps(report, indent=2, default=str))
         return
@@ -94,8 +97,6 @@ def _print_weights(strongest: dict[str, list[tuple[str, float]]]) -> None:
 
 def _print_transitions(labeler: SequenceLabeler, names: list[str], shown: list[str]) -> None:
     """Rows lead to columns; a dot is a forbidden transition."""
-    import math
-
     from rich import box
     from rich.console import Console
     from rich.table import Table

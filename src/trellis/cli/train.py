@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from trellis.cli import train_options as opt
@@ -11,7 +12,7 @@ from trellis.cli.console import note
 from trellis.errors import DataError, UnsupportedError
 
 if TYPE_CHECKING:
-    from trellis.cli.inputs import InputFormat
+    from trellis.cli.inputs import InputData, InputFormat
 
 
 def train(
@@ -47,7 +48,7 @@ def train(
     quiet: opt.Quiet = False,
 ) -> None:
     """Learn a model from a labelled FILE and write it to one file."""
-    from trellis.cli.inputs import settle_format
+    from trellis.cli.inputs import line_of, settle_format
     from trellis.cli.models import save_model
     from trellis.data.streams import read_utf8, source_name
     from trellis.estimators.sequence_labeler import SequenceLabeler
@@ -73,11 +74,16 @@ def train(
         min_count=min_count,
         weights="all" if all_weights else "observed",
         class_weight=_class_weight(class_weight),
-        holdout=_held_out(holdout, dev, layout),
+        holdout=_held_out(holdout, dev, layout, data),
         patience=patience,
         verbose=False if quiet else None,
     )
-    labeler.fit(layout.inputs(data), layout.labels(data))
+    try:
+        labeler.fit(layout.inputs(data), layout.labels(data))
+    except DataError as error:
+        if error.step is None:
+            raise
+        raise DataError(f"{line_of(data, error.step)}: {error}") from error
     save_model(labeler, layout, output)
     if not quiet:
         note(
@@ -189,10 +195,21 @@ def _class_weight(entries: list[str] | None) -> str | dict[str, float] | None:
     return weights
 
 
-def _held_out(fraction: float | None, dev: str | None, layout: InputFormat) -> Any:
+def _held_out(fraction: float | None, dev: str | None, layout: InputFormat, training: InputData) -> Any:
+    """A fraction, or the development file, whose labels must be among those of the training file."""
     if dev is None:
         return "auto" if fraction is None else fraction
     if fraction is not None:
         raise UnsupportedError("--holdout and --dev both say what to hold out; give one of them")
+    from trellis.cli.inputs import line_of
+
     data = layout.read(dev)
-    return layout.inputs(data), layout.labels(data)
+    labels = layout.labels(data)
+    known = set(chain.from_iterable(layout.labels(training)))
+    for step, label in enumerate(chain.from_iterable(labels)):
+        if label not in known:
+            raise DataError(
+                f"{line_of(data, step)}: label {label!r} does not occur in the training file; a model "
+                "cannot learn it, so leave its sequence out"
+            )
+    return layout.inputs(data), labels

@@ -103,5 +103,5 @@ def check_legal(encoded: EncodedLabels, legal: LegalTransitions, labels: LabelSe
         f"{label!r} may not end a sequence",
     )[order]
     raise DataError(
-        f"{step_name(offsets, step)}: {what} under the constraints; correct the label or loosen them"
+        f"{step_name(offsets, step)}: {what} under the constraints; correct the label or loosen them", step
     )
