@@ -84,7 +84,7 @@ def test_run_writes_every_format_in_place(recordings: Path) -> None:
     assert result.exit_code == 0
     assert result.stdout == ""
     assert re.search(r"aligned 2 recordings \(0\.8 s of sound\) in \d+\.\d s", result.stderr)
-    suffixes = {".TextGrid", ".json", ".csv", ".ctm", ".lab", ".phn", ".txt", ".html"}
+    suffixes = {".TextGrid", ".eaf", ".json", ".csv", ".ctm", ".lab", ".phn", ".txt", ".html"}
     assert {p.suffix for p in Path("out/deep").iterdir()} == suffixes
     for suffix in suffixes - {".html"}:
         made = Alignment.read(f"out/deep/two{suffix}")
@@ -172,7 +172,7 @@ def test_pages_show_a_reference(recordings: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--to", "textgrid,praat"], "no format 'praat'; choose from textgrid, json"),
+        (["--to", "textgrid,praat"], "no format 'praat'; choose from textgrid, elan, json"),
         (["--to", ","], "no format ''"),
         (["--phones", "a", "--words", "b"], "give one of them"),
         (["--words", "b"], "--words need a --dictionary"),

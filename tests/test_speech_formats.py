@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import math
+import re
 import tempfile
 from itertools import pairwise
 from pathlib import Path
@@ -368,3 +369,64 @@ def test_seconds_are_not_taken_for_ticks(suffix: str, tmp_path: Path) -> None:
     path.write_text("0 0.25 h\n0.25 0.5 i\n")
     with pytest.raises(DataError, match=r":1: the time is 0\.25, and times here are whole"):
         Alignment.read(path)
+
+
+def test_elan(tmp_path: Path) -> None:
+    """Words and phones come back in whole milliseconds; gaps and empty labels stay gaps."""
+    path = tmp_path / "talk.eaf"
+    made = Alignment(
+        phones=(Interval(0.1, 0.2004, '<"&ɐ̃'), Interval(0.2004, 0.3, "b"), Interval(0.3, 0.5, "")),
+        words=(Interval(0.1, 0.3, "two words"),),
+        duration=1.0,
+        source="/far/away/talk.wav",
+    )
+    made.to_elan(path)
+    found = Alignment.read(path, duration=1.0)
+    assert [(p.start, p.end, p.label) for p in found.phones] == [(0.1, 0.2, '<"&ɐ̃'), (0.2, 0.3, "b")]
+    assert [(w.start, w.end, w.label) for w in found.words] == [(0.1, 0.3, "two words")]
+    assert found.duration == 1.0
+    content = path.read_text("utf-8")
+    assert 'RELATIVE_MEDIA_URL="./talk.wav"' in content
+    times = [int(time) for time in re.findall(r'TIME_VALUE="(\d+)"', content)]
+    assert times == sorted(times) == [100, 100, 200, 200, 300, 300]
+    assert "/far/away" not in content
+    made.to_elan(path)
+    assert path.read_text("utf-8") == content
+
+
+ELAN = """<?xml version="1.0" encoding="UTF-8"?>
+<ANNOTATION_DOCUMENT><TIME_ORDER>
+<TIME_SLOT TIME_SLOT_ID="t1" TIME_VALUE="250"/><TIME_SLOT TIME_SLOT_ID="t2" TIME_VALUE="400"/>
+<TIME_SLOT TIME_SLOT_ID="t3"/><TIME_SLOT TIME_SLOT_ID="t4" TIME_VALUE="0"/></TIME_ORDER>
+<TIER TIER_ID="Sounds"><ANNOTATION><ALIGNABLE_ANNOTATION ANNOTATION_ID="a1" TIME_SLOT_REF1="t1"
+ TIME_SLOT_REF2="FROM"><ANNOTATION_VALUE>b</ANNOTATION_VALUE></ALIGNABLE_ANNOTATION></ANNOTATION>
+<ANNOTATION><ALIGNABLE_ANNOTATION ANNOTATION_ID="a2" TIME_SLOT_REF1="t4" TIME_SLOT_REF2="t1">
+<ANNOTATION_VALUE>a</ANNOTATION_VALUE></ALIGNABLE_ANNOTATION></ANNOTATION></TIER>
+<TIER TIER_ID="gloss"><ANNOTATION><REF_ANNOTATION ANNOTATION_ID="a3" ANNOTATION_REF="a1">
+<ANNOTATION_VALUE>x</ANNOTATION_VALUE></REF_ANNOTATION></ANNOTATION></TIER></ANNOTATION_DOCUMENT>"""
+
+
+def test_elan_by_others(tmp_path: Path) -> None:
+    """Annotations out of order, a tier of another name, and one without times of its own."""
+    path = tmp_path / "x.eaf"
+    path.write_text(ELAN.replace("FROM", "t2"))
+    for options in ({}, {"phones": "Sounds"}):
+        found = Alignment.read(path, **options)
+        assert [(p.start, p.end, p.label) for p in found.phones] == [(0.0, 0.25, "a"), (0.25, 0.4, "b")]
+    for content, sentence in (
+        (ELAN.replace("FROM", "t3"), "annotation a1 of the tier 'Sounds' has no time of its own"),
+        (ELAN.replace("FROM", "t4"), "ends before or where it starts"),
+        (ELAN[:-30], "x.eaf:10: this is not XML"),
+        ("<html/>", "this is not an ELAN file; its first element is html"),
+        (ELAN.replace("ALIGNABLE", "REF").replace("FROM", "t2"), "interval tiers there: none"),
+    ):
+        path.write_text(content)
+        with pytest.raises(DataError, match=sentence):
+            Alignment.read(path)
+
+
+@pytest.mark.parametrize(("end", "label"), [(0.5, "\x07"), (0.1001, "a")])
+def test_what_elan_cannot_hold(end: float, label: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="ELAN files hold no"):
+        Alignment((Interval(0.1, end, label),)).to_elan(tmp_path / "x.eaf")
+    assert not list(tmp_path.iterdir())

@@ -147,6 +147,10 @@ class Alignment:
         """Praat TextGrid with the tiers words and phones."""
         self.write(path, "textgrid", **options)
 
+    def to_elan(self, path: PathLike) -> None:
+        """ELAN annotations with the tiers words and phones, in whole milliseconds."""
+        self.write(path, "elan")
+
     def to_json(self, path: PathLike) -> None:
         """JSON that holds everything (the format ``trellis-alignment``)."""
         self.write(path, "json")

@@ -18,17 +18,17 @@ from trellis.speech.corpus_files import find_files
 from trellis.speech.evaluation import TOLERANCES_MS, AlignmentEvaluation, evaluate_alignments
 from trellis.speech.formats import FORMATS, format_of
 from trellis.speech.formats.lines import read_ctm_file
-from trellis.speech.formats.textgrid import read_textgrid
 from trellis.storage import PathLike
 
 # Text files are more often transcripts than Audacity's labels, so those are read only where they are named.
-ORDER = ("textgrid", "json", "csv", "phn", "ctm", "lab")
+ORDER = ("textgrid", "elan", "json", "csv", "phn", "ctm", "lab")
 
 Readers = Mapping[str, Callable[[], Alignment]]
 
 
 def find_alignments(path: PathLike, format: str | None = None, phones: str | None = None) -> Readers:
-    """How to read each alignment, by its path below ``path``. ``phones`` names the tier in TextGrids."""
+    """How to read each alignment, by its path below ``path``. ``phones`` names the tier in TextGrids and in
+    ELAN files."""
     root = Path(path)
     if root.is_file():
         entry = format_of(root, format)
@@ -83,7 +83,8 @@ def _unique_names(readers: Readers) -> bool:
 
 
 def _read(path: Path, format: str, phones: str | None) -> Alignment:
-    return read_textgrid(path, phones) if format == "textgrid" else Alignment.read(path, format)
+    named = {"phones": phones} if format in ("textgrid", "elan") else {}
+    return Alignment.read(path, format, **named)
 
 
 def _same(alignment: Alignment) -> Alignment:

@@ -29,6 +29,7 @@ class AlignmentFormat(StrEnum):
     """File formats of alignments."""
 
     textgrid = "textgrid"
+    elan = "elan"
     json = "json"
     csv = "csv"
     ctm = "ctm"

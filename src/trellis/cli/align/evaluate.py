@@ -42,10 +42,13 @@ Format = Annotated[
 ]
 ReferenceTier = Annotated[
     str | None,
-    typer.Option("--reference-tier", metavar="NAME", help="Tier of the phones in REF's TextGrids."),
+    typer.Option(
+        "--reference-tier", metavar="NAME", help="Tier of the phones in REF's TextGrids or ELAN files."
+    ),
 ]
 Tier = Annotated[
-    str | None, typer.Option("--tier", metavar="NAME", help="Tier of the phones in HYP's TextGrids.")
+    str | None,
+    typer.Option("--tier", metavar="NAME", help="Tier of the phones in HYP's TextGrids or ELAN files."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print the figures as CSV.")]

@@ -62,7 +62,7 @@ SilenceOption = Annotated[
 To = Annotated[
     str,
     typer.Option(
-        "--to", metavar="FORMATS", help="textgrid, json, csv, ctm, lab, phn, audacity; split by commas."
+        "--to", metavar="FORMATS", help="textgrid, elan, json, csv, ctm, lab, phn, audacity; split by commas."
     ),
 ]
 Page = Annotated[bool, typer.Option("--page", help="Also write an HTML page to look at and listen to.")]

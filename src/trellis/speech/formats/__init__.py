@@ -9,7 +9,7 @@ from typing import Any
 
 from trellis.errors import DataError
 from trellis.speech.alignment import Alignment
-from trellis.speech.formats import lines, native, textgrid
+from trellis.speech.formats import elan, lines, native, textgrid
 from trellis.storage import PathLike
 
 
@@ -27,6 +27,7 @@ FORMATS = {
     entry.name: entry
     for entry in (
         Format("textgrid", (".TextGrid",), textgrid.read_textgrid, textgrid.write_textgrid),
+        Format("elan", (".eaf",), elan.read_elan, elan.write_elan),
         Format("json", (".json",), native.read_json, native.write_json),
         Format("csv", (".csv",), native.read_csv, native.write_csv),
         Format("ctm", (".ctm",), lines.read_ctm, lines.write_ctm),

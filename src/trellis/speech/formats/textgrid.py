@@ -139,21 +139,24 @@ def read_textgrid(
     """
     shown = os.fspath(path)
     grid = read_textgrid_tiers(path, encoding)
-    there = ", ".join(map(repr, grid.tiers)) or "none"
-    names = [_find(grid.tiers, phones, PHONE_TIERS), _find(grid.tiers, words, WORD_TIERS)]
+    found = chosen_tiers(shown, grid.tiers, phones, words)
+    return Alignment(*found, duration=grid.duration if duration is None else duration, source=shown)
+
+
+def chosen_tiers(
+    shown: str, tiers: dict[str, Tier], phones: str | None, words: str | None
+) -> tuple[Tier, Tier]:
+    """The tiers of phones and words among those of a file, by name or by the usual names."""
+    there = ", ".join(map(repr, tiers)) or "none"
+    names = [_find(tiers, phones, PHONE_TIERS), _find(tiers, words, WORD_TIERS)]
     for asked, found, what in zip((phones, words), names, ("phones", "words"), strict=True):
         if asked is not None and found is None:
             raise DataError(f"{shown}: no tier {asked!r} for the {what}; interval tiers there: {there}")
-    if names[0] is None and len(grid.tiers) == 1 and names[1] is None:
-        names[0] = next(iter(grid.tiers))
+    if names[0] is None and len(tiers) == 1 and names[1] is None:
+        names[0] = next(iter(tiers))
     if names[0] is None:
         raise DataError(f"{shown}: which tier holds the phones? name it; interval tiers there: {there}")
-    return Alignment(
-        phones=grid.tiers[names[0]],
-        words=grid.tiers[names[1]] if names[1] is not None else (),
-        duration=grid.duration if duration is None else duration,
-        source=shown,
-    )
+    return tiers[names[0]], tiers[names[1]] if names[1] is not None else ()
 
 
 def _find(tiers: Sequence[str] | dict[str, Tier], asked: str | None, usual: Sequence[str]) -> str | None:
