@@ -390,3 +390,37 @@ def test_online_em_goes_on_from_a_file(emission: Emission, tmp_path: Any) -> Non
     assert_allclose(stored.log_likelihood(batches[0]), kept.log_likelihood(batches[0]), rtol=1e-12)
     assert_allclose(stored.history_["log_likelihood"], kept.history_["log_likelihood"], rtol=1e-12)
     assert stored.status_ == kept.status_
+
+
+def test_certificates_allow_for_terms_that_cancel() -> None:
+    """Counts near 1e6 have log-likelihoods far smaller than their terms, and a state with fewer rows than
+    columns a covariance at its floor: neither is a failure of EM."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        counts = rng.poisson(1e6 * (1 + 0.01 * (rng.random(2000) > 0.5)))
+        assert HMM(2, Poisson(), random_state=0).fit(counts).status_.converged
+    for seed in (1, 2, 3, 12):
+        vectors = np.random.default_rng(seed).normal(size=(14, 3)) * 10.0 ** (seed % 4 + 1)
+        model = HMM(4, Gaussian("full"), random_state=0).fit(vectors)
+        assert np.isfinite(model.log_likelihood(vectors)).all()
+
+
+def test_no_symbol_is_impossible_at_the_start() -> None:
+    """Clusters of the other columns decide where EM starts; zeros they happen to leave would stay."""
+    rng = np.random.default_rng(0)
+    far = np.repeat([0.0, 50.0], 20)
+    x = np.column_stack([np.repeat([0, 1], 20), far + rng.normal(size=40)])
+    model = HMM(2, Product({0: Categorical(3), 1: Gaussian()}), max_iter=1, random_state=0).fit(x)
+    emission = Categorical(3).initialise(np.array([0, 0, 1]), np.eye(2)[[0, 0, 1]], rng)
+    assert (np.asarray(emission.probabilities)[:, :2] > 0).all()
+    assert_array_equal(np.asarray(emission.probabilities)[:, 2], 0.0)  # seen nowhere
+    assert model.status_.n_iter == 1
+
+
+def test_a_start_that_the_prior_rules_out() -> None:
+    table = [[0.9, 0.1, 0.0], [0.0, 0.1, 0.9]]
+    for emission in (Categorical(3, table, pseudocount=1.0), Categorical(3, table, unseen="smooth")):
+        model = HMM(2, emission, initial=[0.5, 0.5], transitions=np.full((2, 2), 0.5))
+        with pytest.raises(DataError, match="probability of 0 where the prior"):
+            model.fit(np.array([0, 1, 2, 0]))
+        model.fit(np.array([0, 1, 2, 0]), [0, 0, 1, 1])  # counting needs no start

@@ -140,6 +140,16 @@ class Categorical(Emission):
             table[empty] = _overall(counts) if self.probabilities is None else self.probabilities[empty]
         return replace(self, probabilities=table)
 
+    def initialise(
+        self, values: NDArray[Any], posterior: FloatArray, rng: np.random.Generator
+    ) -> Categorical:
+        """Frequencies, with one more observation for each state, shared out as all symbols are: a symbol that
+        is impossible at the start of EM would remain so."""
+        if self.probabilities is not None:
+            return self
+        counts = self.statistics(values, posterior)["counts"]
+        return self.maximise({"counts": counts if self.smoothing else counts + _overall(counts)})
+
     def expected_log_likelihood(self, statistics: Mapping[str, FloatArray]) -> float:
         counts = statistics["counts"]
         seen = counts > NO_WEIGHT

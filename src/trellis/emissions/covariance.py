@@ -26,6 +26,7 @@ from trellis.errors import DataError, NumericalError
 FloatArray = NDArray[np.float64]
 
 KINDS = ("diag", "spherical", "full", "tied")
+UNRESOLVED = 4.0 * float(np.finfo(float).eps)  # per column: smaller eigenvalues of correlations are rounding
 LOG_2PI = math.log(2.0 * math.pi)
 
 
@@ -104,7 +105,7 @@ def matrices_from_scatter(
         raised = (vectors * np.maximum(eigenvalues, prior.floor)) @ vectors.T
         matrices[k] = 0.5 * (raised + raised.T)
     for state, matrix in enumerate(matrices):
-        if not _is_definite(matrix):
+        if not _is_resolved(matrix):
             raise _degenerate(state)
     return matrices[0] if kind == "tied" else matrices
 
@@ -156,6 +157,13 @@ def _is_definite(matrix: FloatArray) -> bool:
     except np.linalg.LinAlgError:
         return False
     return True
+
+
+def _is_resolved(matrix: FloatArray) -> bool:
+    """Whether the matrix is positive definite by more than rounding, whatever the units of its columns."""
+    deviations = np.sqrt(np.maximum(np.diagonal(matrix), np.finfo(float).tiny))
+    correlations = matrix / np.outer(deviations, deviations)
+    return bool(np.linalg.eigvalsh(correlations)[0] > len(matrix) * UNRESOLVED)
 
 
 def _degenerate(state: int) -> NumericalError:

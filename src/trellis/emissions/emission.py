@@ -100,6 +100,11 @@ class Emission(ABC):
             f"EM needs; implement expected_log_likelihood(statistics)"
         )
 
+    def magnitude(self, statistics: Mapping[str, FloatArray]) -> float:
+        """The sum of the sizes of the terms that ``expected_log_likelihood`` adds up, where they may cancel:
+        rounding moves it by about 1e-16 of this."""
+        return 0.0
+
     def log_prior(self) -> float:
         """Log density of the prior at these parameters, without its constant; 0 for maximum likelihood."""
         return 0.0

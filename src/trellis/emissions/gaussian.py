@@ -185,6 +185,7 @@ class Gaussian(Emission):
             covariances = variances_from_scatter(self.covariance, scatter, weight, self._prior, old)
         else:
             scatter = second - first[:, :, None] * shift[:, None, :]
+            scatter = 0.5 * (scatter + scatter.transpose(0, 2, 1))  # rounding may differ across the diagonal
             covariances = matrices_from_scatter(self.covariance, scatter, weight, self._prior, old)
         return replace(self, means=means, covariances=covariances)
 
@@ -196,6 +197,20 @@ class Gaussian(Emission):
             return float(np.sum(weight * constants) - 0.5 * np.sum(second * precisions))
         whiteners, constants = self._whiteners
         return float(np.sum(weight * constants) - 0.5 * np.sum((whiteners @ second) * whiteners))
+
+    def magnitude(self, statistics: Mapping[str, FloatArray]) -> float:
+        """|W| |S| |W|^T in place of W S W^T: large where a covariance is all but singular, or a mean moved
+        far."""
+        weight, first, second = statistics["weight"], np.abs(statistics["first"]), statistics["second"]
+        move = np.abs(self._origin(statistics) - self._means)
+        if weight.ndim == 2:
+            sizes = np.abs(second) + move * (2.0 * first + weight * move)
+            return float(0.5 * np.sum(sizes * self._precisions[0]))
+        cross = first[:, :, None] * move[:, None, :]
+        square = move[:, :, None] * move[:, None, :]
+        sizes = np.abs(second) + cross + cross.transpose(0, 2, 1) + weight[:, None, None] * square
+        whiteners = np.abs(self._whiteners[0])
+        return float(0.5 * np.sum((whiteners @ sizes) * whiteners))
 
     def recentre(self, statistics: Mapping[str, FloatArray]) -> Statistics:
         """The same moments about the means of this record."""

@@ -143,6 +143,9 @@ class GaussianMixture(Emission):
         of_weights = float(counts[seen] @ self._log_weights[seen])
         return of_weights + self.components.expected_log_likelihood(statistics)
 
+    def magnitude(self, statistics: Mapping[str, FloatArray]) -> float:
+        return self.components.magnitude(statistics)
+
     def recentre(self, statistics: Mapping[str, FloatArray]) -> Statistics:
         return self.components.recentre(statistics)
 

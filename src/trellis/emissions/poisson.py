@@ -104,6 +104,12 @@ class Poisson(Emission):
         value = np.sum(statistics["sum"] * self._log_rates) - np.sum(statistics["weight"] * rates)
         return float(value - statistics["log_factorials"])
 
+    def magnitude(self, statistics: Mapping[str, FloatArray]) -> float:
+        """Large counts have a log-likelihood far smaller than x log(rate), the rate, and log x!."""
+        rates = known(self, self.rates)
+        sizes = np.sum(statistics["sum"] * np.abs(self._log_rates)) + np.sum(statistics["weight"] * rates)
+        return float(sizes + statistics["log_factorials"])
+
     def log_prior(self) -> float:
         rates = known(self, self.rates)
         return float((self.prior_shape - 1.0) * self._log_rates.sum() - self.prior_rate * rates.sum())

@@ -97,6 +97,9 @@ class Product(Emission):
             part.expected_log_likelihood(_of_part(i, statistics)) for i, (_, part) in enumerate(self._parts)
         )
 
+    def magnitude(self, statistics: Mapping[str, FloatArray]) -> float:
+        return sum(part.magnitude(_of_part(i, statistics)) for i, (_, part) in enumerate(self._parts))
+
     def recentre(self, statistics: Mapping[str, FloatArray]) -> Statistics:
         result = dict(statistics)
         for i, (_, part) in enumerate(self._parts):

@@ -37,6 +37,7 @@ U = TypeVar("U")  # a primal point: an array, or a record of parameters
 V = TypeVar("V")  # a dual point: an array, or a record of statistics
 
 ROUNDING = 1e-10  # of the largest of the four terms met so far: sums of 1e8 terms stay well inside
+CANCELLED = 1e-14  # of the magnitude, where a problem says it: some 50 roundings
 
 
 class DCProblem(Protocol[U, V]):
@@ -103,6 +104,7 @@ def minimise_dc(
     tol: float,
     on_iteration: Callable[[int, Mapping[str, float], U], None] | None = None,
     rounding: float = ROUNDING,
+    magnitude: Callable[[U, V], float] | None = None,
 ) -> DCSolution[U]:
     """Run the DC algorithm from ``u`` until an iteration lowers the primal by at most ``tol``.
 
@@ -111,11 +113,12 @@ def minimise_dc(
     iteration with its ``primal`` and ``dual``. Ctrl-C returns the point reached, with a status that says so.
 
     ``rounding`` is the rise that is forgiven, relative to the largest magnitude met so far of g, h, <u, v>
-    and g*; a larger one raises :class:`~trellis.errors.CertificateError`.
+    and g*; a larger one raises :class:`~trellis.errors.CertificateError`. Where these are small differences
+    of large terms, ``magnitude(u, v)`` says how large: the sum of the sizes of the terms of <u, v>.
     """
     if not tol >= 0:
         raise DataError(f"tol is {tol}; give the least fall of the objective worth another iteration, or 0")
-    run = DCRun(problem, u, rounding)
+    run = DCRun(problem, u, rounding, magnitude)
     status, interrupted = None, False
     began = time.perf_counter()
     try:
@@ -139,11 +142,18 @@ def minimise_dc(
 class DCRun(Generic[U, V]):
     """The point reached, the plane at it, and the certificates. A step is kept whole or not at all."""
 
-    def __init__(self, problem: DCProblem[U, V], u: U, rounding: float = ROUNDING) -> None:
+    def __init__(
+        self,
+        problem: DCProblem[U, V],
+        u: U,
+        rounding: float = ROUNDING,
+        magnitude: Callable[[U, V], float] | None = None,
+    ) -> None:
         self.point, self.n_iter = u, 0
         self.history: dict[str, list[float]] = {"primal": [], "dual": [], "seconds": []}
         self._problem = problem
         self._rounding, self._scale = rounding, 0.0
+        self._magnitude, self._terms = magnitude, 0.0
 
     def begin(self) -> None:
         self._primal, self._h, self._v = self._evaluate(self.point)
@@ -157,6 +167,9 @@ class DCRun(Generic[U, V]):
         dual = inner - self._h - float(conjugate)
         self._finite(dual, "h*(v) - g*(v)", t)
         self._scale = max(self._scale, abs(inner), abs(conjugate))
+        if self._magnitude is not None:
+            sizes = (float(self._magnitude(u, self._v)) for u in (self.point, point))
+            self._terms = max(self._terms, *sizes)
         self._no_rise(
             self._primal, dual, f"h*(v) - g*(v) at iteration {t} is {{rise:.3g}} above g(u) - h(u)",
             "g_conjugate does not give the conjugate of g and its maximiser",
@@ -188,10 +201,10 @@ class DCRun(Generic[U, V]):
             )
 
     def _no_rise(self, before: float, after: float, what: str, why: str) -> None:
-        rise = after - before
-        if rise > self._rounding * self._scale:
+        rise, forgiven = after - before, self._rounding * self._scale + CANCELLED * self._terms
+        if rise > forgiven:
             raise CertificateError(
-                f"{what.format(rise=rise)}, and rounding explains {self._rounding * self._scale:.2g}: {why}, "
+                f"{what.format(rise=rise)}, and rounding explains {forgiven:.2g}: {why}, "
                 "or one of the two functions is not convex"
             )
 

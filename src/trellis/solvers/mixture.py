@@ -93,6 +93,10 @@ class MixtureEM:
         rows = float(v.counts[used] @ u.log_weights[used])
         return rows + u.components.expected_log_likelihood(v.components)
 
+    def magnitude(self, u: Mixture, v: MixtureStatistics) -> float:
+        """The sizes of the terms of :meth:`inner` that may cancel."""
+        return u.components.magnitude(v.components)
+
     def _log_weights(self, counts: FloatArray) -> FloatArray:
         total = counts + self._pseudocount
         with np.errstate(divide="ignore"):
@@ -134,4 +138,6 @@ def fit_mixture(
         raise DataError(f"pseudocount is {pseudocount}; it must not be negative")
     problem = MixtureEM(values, weight, pseudocount)
     first = problem.start(emission, start, np.random.default_rng(random_state))
-    return minimise_dc(problem, first, max_iter=max_iter, tol=tol * float(weight.sum()))
+    return minimise_dc(
+        problem, first, max_iter=max_iter, tol=tol * float(weight.sum()), magnitude=problem.magnitude
+    )

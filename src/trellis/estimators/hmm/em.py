@@ -20,6 +20,7 @@ from collections.abc import Iterable
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from trellis.errors import DataError
 from trellis.estimators.hmm.expectation import Expectations, Parameters, expectations
 from trellis.estimators.hmm.observations import Observations
 from trellis.estimators.hmm.structure import Structure
@@ -44,6 +45,10 @@ class BaumWelch:
 
     def inner(self, u: Parameters, v: Expectations) -> float:
         return v.expected_log_likelihood(u)
+
+    def magnitude(self, u: Parameters, v: Expectations) -> float:
+        """The sizes of the terms of :meth:`inner` that may cancel."""
+        return u.emission.magnitude(v.emission)
 
     def g_conjugate(self, v: Expectations) -> tuple[float, Parameters]:
         u = self.maximise(v)
@@ -76,6 +81,11 @@ def run_em(
     solutions: list[DCSolution[Parameters]] = []
     for i, start in enumerate(starts):
         title = "EM" if n_starts == 1 else f"EM, start {i + 1} of {n_starts}"
+        if problem.g(start) == np.inf:
+            raise DataError(
+                "the start has a probability of 0 where the prior has a pseudo-count, which no estimate can "
+                "have; raise it a little, or set the pseudo-count (or unseen='smooth') aside"
+            )
         problem.log_likelihoods = []
         with progress_bar(title, max_iter, show) as report:
             solution = minimise_dc(
@@ -84,6 +94,7 @@ def run_em(
                 max_iter=max_iter,
                 tol=tol,
                 on_iteration=report,
+                magnitude=problem.magnitude,
             )
         solution.history["log_likelihood"] = problem.log_likelihoods[: len(solution.history["primal"])]
         solutions.append(solution)
