@@ -9,6 +9,7 @@ import pytest
 
 from trellis import SequenceLabeler, metrics
 from trellis.errors import DataError
+from trellis.features import Template
 
 WORDS = [["a", "b", "a"], ["b"], ["c", "a"], ["b", "c", "b", "a"]]
 LABELS = [["X", "Y", "X"], ["Y"], ["Z", "X"], ["Y", "Z", "Y", "X"]]
@@ -84,6 +85,24 @@ def test_frames_of_other_things_than_numbers_say_what_to_do() -> None:
     frame = Frame(np.array([["a", 1.0], ["b", 2.0], ["c", 1.0]], dtype=object), "pq")
     with pytest.raises(DataError, match=r"sequence 0 holds values of type object.*dictionaries"):
         labeler().fit([frame], [["X", "Y", "X"]])
+
+
+def test_frames_of_strings_are_columns_of_a_template() -> None:
+    rows = [[("a", "N"), ("b", "V")], [("b", "V")]]
+    labels = [["X", "Y"], ["Y"]]
+    template = Template.parse("U0:%x[0,0]\nU1:%x[-1,0]/%x[0,1]\n")
+    expected = SequenceLabeler(template=template, max_iter=10).fit(rows, labels)
+    frames = [Frame(np.array(part, dtype=object), "pq") for part in rows]
+    found = SequenceLabeler(template=template, max_iter=10).fit(frames, labels)
+    np.testing.assert_array_equal(found.weights_, expected.weights_)
+    flat = Frame(np.array(rows[0] + rows[1]), "pq")
+    assert found.predict(flat, lengths=[2, 1]) == expected.predict(rows)
+
+
+def test_a_set_with_none_is_not_taken_for_the_rest_of_it() -> None:
+    for known in ({"Y", None}, frozenset({"Y", None})):
+        with pytest.raises(DataError, match=r"step 1 of sequence 0 has the set of labels.*None is no label"):
+            labeler().fit([["a", "b"]], [["X", known]])
 
 
 def test_masked_values_are_not_taken_for_data() -> None:

@@ -61,6 +61,12 @@ def test_spans_are_scored_as_spans() -> None:
     assert found.headline().startswith("span F1  50.00  (95% interval ")
 
 
+def test_the_tags_of_bilou_spell_spans_too() -> None:
+    found = evaluate_labels([["B-X", "L-X", "U-Y"]], [["B-X", "L-X", "O"]])
+    assert found.f1 == pytest.approx(2 / 3)  # one span right of one predicted and two true
+    assert set(found.by_type) == {"X", "Y"}
+
+
 def test_other_labels_are_scored_by_token() -> None:
     found = evaluate_labels([["N", "V"], ["N"], ["B"]], [["N", "N"], ["N"], ["B"]])
     assert found.f1 is None

@@ -3,7 +3,7 @@
 Spans are read from tags ``B- I- E- S- O`` by conlleval's rules, which also make sense of IOB1 and of illegal
 sequences: between two steps a span ends and another begins where the next tag is B or S, the last was E or S,
 the type changes, or one of them is O. (In IOB these are exactly conlleval's rules; for E it misses that B
-after E begins a span, and it knows no S.)
+after E begins a span, and it knows no S.) ``L-`` and ``U-`` are other names of E and S.
 
     precision = correct / predicted,   recall = correct / gold,   F1 = 2 correct / (predicted + gold)
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _OUT, _BEGIN, _INSIDE, _END, _SINGLE = range(5)
 _TAGS = {"O": _OUT, "B": _BEGIN, "I": _INSIDE, "E": _END, "S": _SINGLE, "L": _END, "U": _SINGLE}
+SPAN_TAGS = frozenset(_TAGS)
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.data.border import unframed
 from trellis.data.column_kernels import TAB, WHITESPACE, count_fields, field_spans
 from trellis.data.labels import step_name
 from trellis.data.sequences import IntArray, offsets_from_lengths
@@ -72,7 +73,7 @@ class ColumnData:
     @classmethod
     def from_sequences(cls, sequences: Iterable[Iterable[Sequence[str]]]) -> ColumnData:
         """Pack a list of sequences of rows; a row is a tuple (or list) of strings, one per column."""
-        listed = [list(sequence) for sequence in sequences]
+        listed = [_rows(sequence) for sequence in unframed(sequences)]
         rows = list(chain.from_iterable(listed))
         if not rows:
             raise DataError("no rows were given; pass a list with at least one sequence of column tuples")
@@ -149,6 +150,11 @@ class ColumnData:
                 f"column {column} was asked for, but {where} has {self.n_columns} columns (from 0)"
             )
         return column % self.n_columns
+
+
+def _rows(sequence: Any) -> list[Any]:
+    """The rows of a list, an array or a frame; rows of arrays as lists."""
+    return [row.tolist() if isinstance(row, np.ndarray) else row for row in unframed(sequence)]
 
 
 def read_columns(

@@ -203,6 +203,11 @@ def _is_nested(y: Any) -> bool:
 def _members(label: Any, offsets: IntArray, step: int) -> list[Any]:
     """The labels that a step may have: one, or those of a set. ``None`` stands for itself."""
     members = sorted(label, key=repr) if isinstance(label, set | frozenset) else [label]
+    if len(members) > 1 and None in members:
+        raise DataError(
+            f"{step_name(offsets, step)} has the set of labels {label!r}; None is no label: use None in "
+            "place of the set where nothing is known"
+        )
     if not members:
         raise DataError(
             f"{step_name(offsets, step)} has an empty set of labels; use None where nothing is known"

@@ -1,11 +1,12 @@
 """How good are predicted labels: one headline with a confidence interval, and the scores of each type.
 
-Labels that spell spans (``B-NP``, ``I-NP``, ``O``) are scored by spans, as conlleval counts them; all others
-token by token, each label being its own type. Every figure has its 95% interval: a percentile bootstrap over
-sequences for F1 and tokens, because the tokens of one sequence are not independent of each other, and the
-exact one of Clopper and Pearson for whole sequences. Where nothing is wrong the bootstrap shrinks to a point,
-and the exact one says how much that is worth. Empirical Bernstein, when asked for, holds for any number of
-sequences; it is about the mean over sequences of the share of right tokens.
+Labels that spell spans (``B-NP``, ``I-NP``, ``O``; E and S, or L and U, as well) are scored by spans, as
+conlleval counts them; all others token by token, each label being its own type. Every figure has its 95%
+interval: a percentile bootstrap over sequences for F1 and tokens, because the tokens of one sequence are not
+independent of each other, and the exact one of Clopper and Pearson for whole sequences. Where nothing is
+wrong the bootstrap shrinks to a point, and the exact one says how much that is worth. Empirical Bernstein,
+when asked for, holds for any number of sequences; it is about the mean over sequences of the share of right
+tokens.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trellis.data.constraints import split_tag
-from trellis.metrics import SpanScore, errors_by_sequence, span_report
+from trellis.metrics import SPAN_TAGS, SpanScore, errors_by_sequence, span_report
 from trellis.theory.intervals import (
     Interval,
     bootstrap_interval,
@@ -31,7 +32,7 @@ from trellis.theory.intervals import (
 if TYPE_CHECKING:
     from rich.table import Table
 
-_SPAN_TAGS = frozenset("BIES")
+_SPAN_TAGS = SPAN_TAGS - {"O"}
 _RESAMPLES = 1000
 
 
