@@ -137,8 +137,8 @@ class SequenceLabeler(ChainLabeler):
     def fit(self, X: Any, y: Any, *, lengths: ArrayLike | None = None, sample_weight: Any = None) -> Self:
         """Learn from sequences ``X`` and their labels ``y``.
 
-        ``X``: a list of sequences of feature dicts, lists of strings, strings, or arrays; or one array (or
-        CSR matrix) with ``lengths``. ``y``: a list of label sequences; ``None`` is an unknown label, a set
+        ``X``: a list of sequences of feature dicts, lists of strings, strings, or arrays (or frames of
+        numbers); or one array (or CSR matrix, or frame) with ``lengths``. ``y``: a list of label sequences; ``None`` is an unknown label, a set
         means "one of these".
         """
         X, y = listed(X), listed(y)
@@ -207,7 +207,8 @@ class SequenceLabeler(ChainLabeler):
         """One pass of an online solver over (more) data, see :mod:`trellis.estimators.online`.
 
         The first call fixes the features and the labels (``classes``, or those in ``y``): later features that
-        were not there are ignored, and later labels that were not there are an error.
+        were not there are ignored, and later labels that were not there are an error. A model file keeps the
+        weights but not the state of the solver: after ``load``, a new run begins at these weights.
         """
         from trellis.estimators.online import continue_training
 
