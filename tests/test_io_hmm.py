@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 from scipy.stats import multivariate_normal
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
@@ -377,3 +378,16 @@ def test_questions_that_do_not_fit_are_said() -> None:
         model.decode(X, inputs, "best")
     with pytest.raises(DataError, match="transitions has shape"):
         IOHMM.from_parameters(np.zeros((2, 3)), np.zeros((2, 3, 3)), model.emission_)
+
+
+def test_the_seed_of_the_model_is_that_of_its_samples() -> None:
+    rng = np.random.default_rng(0)
+    x, u = rng.normal(size=(20, 1)), rng.normal(size=(20, 1))
+    model = IOHMM(2, max_iter=2, n_init=1, random_state=3).fit(x, u)
+    assert_array_equal(model.sample(u)[0], model.sample(u)[0])
+    assert_array_equal(model.sample(u)[0], model.sample(u, random_state=3)[0])
+    assert model.score(x, u) == pytest.approx(model.log_likelihood(x, u).sum())
+    with pytest.raises(DataError, match="too large to be squared"):
+        model.fit(x, 1e200 * u)
+    with pytest.raises(UnsupportedError, match="to start from have 2 states"):
+        model.set_params(warm_start=True, n_states=3).fit(x, u)

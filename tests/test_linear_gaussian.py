@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 import trellis
 from small_state_spaces import random_parameters
-from trellis import LinearGaussian
-from trellis.errors import DataError, ModelFileError, UnsupportedError
+from trellis import LinearGaussian, load
+from trellis.errors import DataError, ModelFileError, TrellisError, UnsupportedError
 from trellis.storage import read, save
 
 
@@ -126,8 +127,8 @@ X0 = np.zeros((4, 3))
         (lambda m: m.filter([]), "no sequences were given"),
         (lambda m: m.filter(X0, lengths=[3]), "lengths add up to 3"),
         (lambda m: m.filter(X0, controls=X0), "made without controls"),
-        (lambda m: m.forecast(X0, 0), "ask for at least one step"),
-        (lambda m: m.sample(-1), "neither may be negative"),
+        (lambda m: m.forecast(X0, 0), "steps is 0; give a whole number"),
+        (lambda m: m.sample(-1), "length is -1; give a whole number"),
         (lambda m: m.stream().update([1.0]), "step 0: the observation has 1 values, the model 3"),
         (lambda m: m.stream().update([1.0, 2.0, np.inf]), "step 0: the observation is infinite"),
         (lambda m: m.stream().update([1.0, 2.0, 3.0], [1.0]), "step 0: give control with 0 finite values"),
@@ -186,3 +187,38 @@ def test_varying_parameters_end(model: LinearGaussian) -> None:
     stream.update([1.0, np.nan, 2.0])
     with pytest.raises(DataError, match="step 2: observation_offset is given for 2 steps only"):
         stream.update(None)
+
+
+def test_what_a_series_may_come_as(tmp_path: Any) -> None:
+    rng = np.random.default_rng(0)
+    x = [rng.normal(size=(6, 2)) for _ in range(3)]
+    model = LinearGaussian(1, max_iter=np.int64(2), tol=np.float64(0.0), random_state=0).fit(x)
+    assert_array_equal(model.log_likelihood(row for row in x), model.log_likelihood(x))
+    stream, masked = model.stream(), np.ma.array([1.0, 2.0], mask=[False, True])
+    law = stream.update(masked)  # the value under a mask used to be taken
+    assert_allclose(law.mean, model.filter(masked[None]).means[0])
+    model.save(tmp_path / "model")  # numbers of numpy are numbers
+    assert_array_equal(load(tmp_path / "model").log_likelihood(x), model.log_likelihood(x))
+    model.set_params(random_state=rng).save(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda m, x: m.forecast(x, 1.5), "steps is 1.5"),
+        (lambda m, x: m.sample(2.5), "length is 2.5"),
+        (lambda m, x: m.sample(2, n=-1), "n is -1"),
+        (lambda m, x: m.stream().update("a"), "step 0: the observation must be 2 numbers"),
+        (lambda m, x: m.fit(1e200 * x), "sequence 0, step 0, column 0 is too large"),
+        (lambda m, x: m.set_params(max_iter="many").fit(x), "max_iter is 'many'"),
+        (lambda m, x: m.set_params(tol="small").fit(x), "tol is 'small'"),
+        (lambda m, x: m.set_params(min_variance=np.inf).fit(x), "min_variance is inf"),
+        (lambda m, x: m.set_params(n_observations="two").fit(x), "n_observations is 'two'"),
+        (lambda m, x: m.set_params(n_states=2).filter(x), "fitted with 1"),
+    ],
+)
+def test_numbers_that_are_none(call: Any, words: str) -> None:
+    x = np.random.default_rng(1).normal(size=(6, 2))
+    model = LinearGaussian(1, max_iter=1, random_state=0).fit(x)
+    with pytest.raises(TrellisError, match=words):
+        call(model, x)

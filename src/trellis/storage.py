@@ -51,7 +51,7 @@ def save(path: PathLike, kind: str, meta: Mapping[str, Any], arrays: Mapping[str
         "meta": dict(meta),
     }
     try:
-        head = json.loads(json.dumps(head))  # the checksum is of what a reader will see
+        head = json.loads(json.dumps(head, default=_number))  # the checksum is of what a reader will see
     except (TypeError, ValueError) as error:
         raise DataError(
             f"this {kind} cannot be saved: its description is not plain JSON ({error})"
@@ -60,6 +60,13 @@ def save(path: PathLike, kind: str, meta: Mapping[str, Any], arrays: Mapping[str
     content = safetensors.numpy.save(packed, metadata={_KEY: json.dumps(head)})
     with atomic_writer(path) as file:
         file.write(content)
+
+
+def _number(value: object) -> Any:
+    """A number of numpy is plain enough: options often come out of an array."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 
 def read(path: PathLike) -> tuple[str, dict[str, Any], dict[str, NDArray[Any]]]:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trellis.data.labels import step_name
 from trellis.data.sequences import IntArray
+from trellis.emissions.checks import LARGEST
 from trellis.errors import DataError
 from trellis.estimators.hmm.observations import packed_arrays
 from trellis.scores.parts import FloatArray
@@ -48,11 +49,12 @@ def packed_inputs(inputs: Any, lengths: ArrayLike | None, n_inputs: int | None =
     if values.ndim != 2 or (n_inputs is not None and values.shape[1] != n_inputs):
         wanted = "n_inputs" if n_inputs is None else n_inputs
         raise DataError(f"inputs have shape {values.shape}; they must have shape (length, {wanted})")
-    bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
+    bad = np.flatnonzero(~(np.abs(values) <= LARGEST).all(axis=1))
     if bad.size:
-        raise DataError(
-            f"{step_name(given.offsets, int(bad[0]))} has an input that is not finite; inputs must be known"
-        )
+        why = "too large to be squared; scale it"
+        if not np.isfinite(values[bad[0]]).all():
+            why = "not finite; inputs must be known"
+        raise DataError(f"{step_name(given.offsets, int(bad[0]))} has an input that is {why}")
     return Packed(values, given.offsets, given.one)
 
 

@@ -114,6 +114,11 @@ class IOHMM(Model):
         """Learn from observations ``X`` and the inputs they came with."""
         self._check_options()
         emission, warm = self._emission(), self.warm_start and hasattr(self, "parameters_")
+        if warm and self.parameters_.n_states != self.n_states:
+            raise UnsupportedError(
+                f"n_states is {self.n_states}, but the parameters to start from have "
+                f"{self.parameters_.n_states} states; set it back, or fit without warm_start"
+            )
         given = packed_inputs(inputs, lengths, self.parameters_.n_inputs if warm else None)
         observed = packed(X, lengths)
         check_same_lengths(observed.offsets, given.offsets)
@@ -199,6 +204,10 @@ class IOHMM(Model):
         scores, _ = self._scores(X, inputs, lengths)
         return Chain(self._threads()).log_partition(scores)
 
+    def score(self, X: Any, inputs: Any, *, lengths: ArrayLike | None = None) -> float:
+        """The log-likelihood of all sequences together."""
+        return float(self.log_likelihood(X, inputs, lengths=lengths).sum())
+
     def smooth(self, X: Any, inputs: Any, *, lengths: ArrayLike | None = None) -> Any:
         """P(z_t = k | all of x and u), (length, K)."""
         scores, given = self._scores(X, inputs, lengths)
@@ -256,10 +265,10 @@ class IOHMM(Model):
     def sample(
         self, inputs: Any, *, lengths: ArrayLike | None = None, random_state: int | None = None
     ) -> tuple[Any, Any]:
-        """Observations and states under the given inputs."""
+        """Observations and states under the given inputs. The seed is ``random_state``, or the model's."""
         check_is_fitted(self, "parameters_")
         given = packed_inputs(inputs, lengths, self.parameters_.n_inputs)
-        rng = np.random.default_rng(seed_of(random_state))
+        rng = np.random.default_rng(seed_of(self.random_state if random_state is None else random_state))
         features = features_of(given.values)
         states = Chain().sample(self.parameters_.prior_scores(features, given.offsets), 1, rng)[0]
         return given.answer(self.emission_.sample(states, features, rng)), given.answer(states)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trellis.emissions.checks import not_negative, whole
 from trellis.errors import DataError, UnsupportedError
 from trellis.estimators.kalman.learning import (
     EM,
@@ -161,8 +162,10 @@ class LinearGaussian(Model):
     def _check_options(self) -> None:
         if not (isinstance(self.n_states, int | np.integer) and self.n_states >= 1):
             raise DataError(f"n_states is {self.n_states!r}; give a whole number, at least 1")
-        if not self.min_variance > 0.0:
+        if not_negative("min_variance", self.min_variance) == 0.0:
             raise DataError(f"min_variance is {self.min_variance}; give a positive number")
+        not_negative("tol", self.tol)
+        whole("max_iter", self.max_iter, 0)
 
     def _given(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in SHAPES}
@@ -170,7 +173,7 @@ class LinearGaussian(Model):
     def _size(self, letter: str, given: dict[str, Any]) -> int | None:
         """The number of observations (m) or controls (p), from the options or the matrices given."""
         if letter == "m" and self.n_observations is not None:
-            return int(self.n_observations)
+            return whole("n_observations", self.n_observations, 1)
         for name, (_, letters) in SHAPES.items():
             if given[name] is not None and letter in letters:
                 shape = np.shape(given[name])
@@ -187,6 +190,11 @@ class LinearGaussian(Model):
     def _model(self) -> StateSpace:
         """What was fitted, or else what was given, if that is enough."""
         if hasattr(self, "parameters_"):
+            if self.parameters_.n_states != self.n_states:
+                raise UnsupportedError(
+                    f"n_states is {self.n_states}, but the model was fitted with "
+                    f"{self.parameters_.n_states}; set it back, or fit again"
+                )
             return self.parameters_
         self._check_options()
         given = self._given()
@@ -261,8 +269,7 @@ class LinearGaussian(Model):
         ``controls`` are those of ``X``; ``future_controls`` (steps, p) those of the steps to come, one array
         for all sequences or one for each.
         """
-        if steps < 1:
-            raise DataError(f"steps is {steps}; ask for at least one step")
+        steps = whole("steps", steps, 1)
         series, _ = self._ask(X, lengths, controls)
         model = self._model()
         n_sequences = len(series.data.offsets) - 1
@@ -284,11 +291,9 @@ class LinearGaussian(Model):
         ``controls`` (length, p) serve all samples. The seed is ``random_state``, or that of the model.
         """
         model = self._model()
-        if length < 0 or (n is not None and n < 0):
-            raise DataError(f"length is {length} and n is {n}; neither may be negative")
+        length, count = whole("length", length, 0), 1 if n is None else whole("n", n, 0)
         model.check_lengths(np.array([length]))
         rng = np.random.default_rng(self.random_state if random_state is None else random_state)
-        count = 1 if n is None else n
         u = read_future(controls, 1, length, model.n_controls, "controls")[0]
         steps = np.arange(length)
         z_noise = rng.standard_normal((count, length, model.n_states))
@@ -309,6 +314,8 @@ class LinearGaussian(Model):
         options = {name: getattr(self, name) for name in _OPTIONS}
         if not isinstance(self.learn, str):
             options["learn"] = sorted(self.learn)
+        if not isinstance(self.random_state, int | np.integer):
+            options["random_state"] = None  # a stream of random numbers has no beginning to go back to
         arrays = {
             f"given.{name}": np.asarray(value, dtype=np.float64)
             for name, value in self._given().items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trellis.data.sequences import IntArray, Sequences, offsets_from_lengths
+from trellis.emissions.checks import LARGEST
 from trellis.errors import DataError
 from trellis.inference.kalman import Observations
 from trellis.inference.state_space import FloatArray
@@ -51,6 +53,7 @@ def read_series(
     packed, listed = _pack(X, lengths, "X", n_observations, "n_observations")
     values = packed.values
     _finite(packed, np.isinf(values), "is infinite; write NaN where a value is missing")
+    _finite(packed, np.abs(values) > LARGEST, "is too large to be squared; scale the data")
     offsets = packed.offsets
     if controls is None:
         if n_controls:
@@ -96,6 +99,8 @@ def read_future(
 def _pack(
     X: Any, lengths: ArrayLike | None, name: str, width: int | None, named: str
 ) -> tuple[Sequences, bool]:
+    if isinstance(X, Iterator):
+        X = list(X)
     listed = lengths is None and isinstance(X, list | tuple)
     if listed:
         packed = Sequences.from_list([_rows(x, f"sequence {i} of {name}") for i, x in enumerate(X)])

@@ -90,7 +90,12 @@ class FilterStream:
         m = self._model.n_observations
         if observation is None:
             return np.full(m, np.nan)
-        y = np.array(observation, dtype=np.float64).reshape(-1)
+        if isinstance(observation, np.ma.MaskedArray):
+            observation = np.ma.filled(observation.astype(np.float64), np.nan)
+        try:
+            y = np.array(observation, dtype=np.float64).reshape(-1)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"step {self.n_steps}: the observation must be {m} numbers ({error})") from error
         if len(y) != m:
             raise DataError(f"step {self.n_steps}: the observation has {len(y)} values, the model {m}")
         if np.isinf(y).any():

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from trellis.emissions import Categorical
+from trellis.emissions.checks import whole
 from trellis.errors import DataError, NumericalError
 from trellis.estimators.hmm.model import HMM
 from trellis.estimators.hmm.observations import Observations
@@ -165,8 +166,7 @@ class SpectralHMM(Model):
 
     def predict_next(self, X: Any, lengths: ArrayLike | None = None, *, steps: int = 1) -> FloatArray:
         """The distribution of the symbol ``steps`` steps after the end of each sequence: (n_sequences, M)."""
-        if steps < 1:
-            raise DataError(f"steps is {steps}; at least 1 step ahead can be predicted")
+        steps = whole("steps", steps, 1)
         final, operators = self._read(X, lengths).final, self.operators_
         ahead = operators.readout[:-1] @ np.linalg.matrix_power(operators.steps[-1], steps - 1)
         distribution: FloatArray = final @ ahead.T
@@ -253,8 +253,8 @@ class SpectralHMM(Model):
     # Inside
 
     def _check_parameters(self) -> None:
-        if self.n_states < 1:
-            raise DataError(f"n_states is {self.n_states}; it must be at least 1")
+        if not isinstance(self.n_states, int | np.integer) or self.n_states < 1:
+            raise DataError(f"n_states is {self.n_states!r}; give a whole number of at least 1")
         for name, value, known in [
             ("triples", self.triples, ("all", "first")),
             ("initial", self.initial, ("first", "average")),
