@@ -138,8 +138,8 @@ class SequenceLabeler(ChainLabeler):
         """Learn from sequences ``X`` and their labels ``y``.
 
         ``X``: a list of sequences of feature dicts, lists of strings, strings, or arrays (or frames of
-        numbers); or one array (or CSR matrix, or frame) with ``lengths``. ``y``: a list of label sequences; ``None`` is an unknown label, a set
-        means "one of these".
+        numbers); or one array (or CSR matrix, or frame) with ``lengths``. ``y``: a list of label sequences;
+        ``None`` is an unknown label, a set means "one of these".
         """
         X, y = listed(X), listed(y)
         options = checked_options(self)
