@@ -391,3 +391,13 @@ def test_the_seed_of_the_model_is_that_of_its_samples() -> None:
         model.fit(x, 1e200 * u)
     with pytest.raises(UnsupportedError, match="to start from have 2 states"):
         model.set_params(warm_start=True, n_states=3).fit(x, u)
+
+
+def test_certificates_allow_for_covariances_at_their_floor() -> None:
+    rng = np.random.default_rng(18)
+    lengths = [int(v) for v in rng.integers(0, 12, size=3)] + [6]
+    x = rng.normal(size=(sum(lengths), 2)) * 1e3 + rng.choice([0, 1e4])
+    x[rng.random(x.shape) < 0.3] = np.nan
+    u = rng.normal(size=(sum(lengths), 1))
+    model = IOHMM(3, GaussianRegression("full"), max_iter=30, n_init=1, random_state=0)
+    assert np.isfinite(model.fit(x, u, lengths=lengths).objectives_[0])

@@ -70,6 +70,10 @@ class ConditionalEmission(Protocol):
     def maximise(self, given: Weighted[Self], n_jobs: int) -> Self:
         """The record with the largest expected log-likelihood plus log-prior."""
 
+    def magnitude(self, weight: FloatArray) -> float:
+        """About the sum of the sizes of the terms of the expected log-likelihood that may cancel, for states
+        with the posterior ``weight`` (K,): rounding moves it by 1e-16 of this."""
+
     def log_prior(self) -> float: ...
 
     def initialise(

@@ -67,6 +67,10 @@ class EMProblem:
             + u.emission.expected_log_likelihood(self._weighted(v))
         )
 
+    def magnitude(self, u: Parameters, v: Posterior) -> float:
+        """The sizes of the terms of :meth:`inner` that may cancel."""
+        return u.emission.magnitude(v.unary.sum(axis=0))
+
     def g_conjugate(self, v: Posterior) -> tuple[float, Parameters]:
         """The M-step, from where the E-step was taken: it never ends below its start."""
         u = self._maximise(v)

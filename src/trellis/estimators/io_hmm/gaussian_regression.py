@@ -168,6 +168,13 @@ class GaussianRegression:
         solved = np.linalg.lstsq(matrix * scale * scale[:, None], (right * scale).T, rcond=1e-13)[0]
         return np.asarray(solved.T * scale)
 
+    def magnitude(self, weight: FloatArray) -> float:
+        """The scatter is near weight C, so trace(C^-1 S) has terms |C^-1| |C|: large if C is singular."""
+        if self.covariance == "diag":
+            return 0.0
+        terms = (np.abs(np.linalg.inv(self.spread)) * np.abs(self.spread)).sum(axis=(1, 2))
+        return float(0.5 * weight @ terms)
+
     def log_prior(self) -> float:
         slopes = self.table[:, :, :-1]
         if self.covariance == "diag":

@@ -150,6 +150,7 @@ class IOHMM(Model):
                     max_iter=self.max_iter,
                     tol=self.tol * len(problem.features),
                     on_iteration=on_iteration,
+                    magnitude=problem.magnitude,
                 )
             self.objectives_.append(-found.objective)
             if best is None or found.objective < best.objective:

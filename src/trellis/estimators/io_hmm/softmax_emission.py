@@ -101,6 +101,9 @@ class SoftmaxEmission:
 
         return replace(self, weights=np.stack(over_items(regression, len(self.table), n_jobs)))
 
+    def magnitude(self, weight: FloatArray) -> float:
+        return 0.0
+
     def log_prior(self) -> float:
         slopes = self.table[:, :, :-1]
         return -0.5 * self.l2 * float(np.vdot(slopes, slopes))
