@@ -57,7 +57,7 @@ def test_markov_chain(order: int) -> None:
     assert net.d_separated("x1", "x5", [f"x{t}" for t in range(5 - order, 5)])
     if order:
         assert not net.d_separated("x1", "x5")
-    with pytest.raises(DataError, match="length is .*; give a whole number"):
+    with pytest.raises(DataError, match=r"length is .*; give a whole number"):
         markov_chain([0, 1], 1, 2)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trellis.bayesnet.arguments import whole
+from trellis.arguments import whole
 from trellis.bayesnet.network import BayesianNetwork
 from trellis.bayesnet.tables import TOLERANCE, table_shape
 from trellis.bayesnet.variables import Variables, numbered_states

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.bayesnet.arguments import is_whole
+from trellis.arguments import is_whole
 from trellis.bayesnet.questions import Questions
 from trellis.bayesnet.tables import MOST_AXES
 from trellis.bayesnet.variables import IntArray, Variables, numbered_states

@@ -25,6 +25,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.arguments import RandomState, generator, whole
 from trellis.bayesnet.approximate import (
     Answer,
     ApproximationWarning,
@@ -34,7 +35,6 @@ from trellis.bayesnet.approximate import (
     Targets,
     unseen_cells,
 )
-from trellis.bayesnet.arguments import RandomState, generator, whole
 from trellis.bayesnet.flat_factors import (
     FlatFactors,
     FloatArray,

@@ -19,8 +19,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trellis.arguments import RandomState, generator, whole
 from trellis.bayesnet.approximate import Evidence
-from trellis.bayesnet.arguments import RandomState, generator, whole
 from trellis.bayesnet.columns import Codes, Output, decode_frame, encode_frame
 from trellis.bayesnet.em import Counts, NetworkEM, normalised, table_rows
 from trellis.bayesnet.expected_counts import Expectation, distinct_rows

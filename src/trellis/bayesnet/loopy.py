@@ -24,6 +24,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from trellis.arguments import whole
 from trellis.bayesnet.approximate import (
     Answer,
     ApproximationWarning,
@@ -32,7 +33,6 @@ from trellis.bayesnet.approximate import (
     Question,
     Targets,
 )
-from trellis.bayesnet.arguments import whole
 from trellis.bayesnet.flat_factors import (
     FlatFactors,
     FloatArray,

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.arguments import RandomState, generator, whole
 from trellis.bayesnet.approximate import (
     Answer,
     ApproximationWarning,
@@ -28,7 +29,6 @@ from trellis.bayesnet.approximate import (
     Targets,
     unseen_cells,
 )
-from trellis.bayesnet.arguments import RandomState, generator, whole
 from trellis.bayesnet.flat_factors import Families, FloatArray, Model, families
 from trellis.bayesnet.network import BayesianNetwork
 from trellis.bayesnet.sampling_kernels import BLOCK, cumulate, draw_rows, estimate

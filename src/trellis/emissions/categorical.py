@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from trellis.emissions.checks import NO_WEIGHT, check_posterior, fixed_array, known, not_negative, whole
+from trellis.arguments import not_negative, whole
+from trellis.emissions.checks import NO_WEIGHT, check_posterior, fixed_array, known
 from trellis.emissions.emission import Emission, FloatArray, Statistics
 from trellis.emissions.row_kernels import count_symbols
 from trellis.errors import DataError

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -18,25 +16,6 @@ FloatArray = NDArray[np.float64]
 NO_WEIGHT = 1e-290
 
 LARGEST = 1e150  # squares of larger numbers overflow
-
-
-def is_whole(value: Any, least: int, most: float = sys.maxsize) -> bool:
-    """Whether a value is a whole number between two bounds; 3.0 and 1e6 are, "3" is not."""
-    return isinstance(value, Real) and least <= float(value) <= most and float(value).is_integer()
-
-
-def whole(name: str, value: Any, least: int) -> int:
-    """``value`` as a whole number of at least ``least``."""
-    if not is_whole(value, least):
-        raise DataError(f"{name} is {value!r}; give a whole number of at least {least}")
-    return int(value)
-
-
-def not_negative(name: str, value: Any) -> float:
-    """``value`` as a finite number of at least 0."""
-    if not isinstance(value, Real) or not 0.0 <= float(value) < np.inf:
-        raise DataError(f"{name} is {value!r}; give a finite number that is not negative")
-    return float(value)
 
 
 def check_rows(values: ArrayLike, n_columns: int | None = None) -> FloatArray:

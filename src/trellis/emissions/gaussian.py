@@ -24,14 +24,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from trellis.emissions.checks import (
-    NO_WEIGHT,
-    check_posterior,
-    check_rows,
-    fixed_array,
-    known,
-    not_negative,
-)
+from trellis.arguments import not_negative
+from trellis.emissions.checks import NO_WEIGHT, check_posterior, check_rows, fixed_array, known
 from trellis.emissions.covariance import (
     KINDS,
     LOG_2PI,

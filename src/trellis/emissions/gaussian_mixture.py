@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trellis.emissions.checks import NO_WEIGHT, check_posterior, fixed_array, known, not_negative, whole
+from trellis.arguments import not_negative, whole
+from trellis.emissions.checks import NO_WEIGHT, check_posterior, fixed_array, known
 from trellis.emissions.emission import Emission, FloatArray, Statistics
 from trellis.emissions.gaussian import Gaussian
 from trellis.emissions.mixture_kernels import mix, share

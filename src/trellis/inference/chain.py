@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trellis.emissions.checks import whole
+from trellis.arguments import whole
 from trellis.errors import DataError, InfeasibleError
 from trellis.inference import batch_kernels as kernels
 from trellis.inference.shards import over_shards

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sklearn.base import BaseEstimator
 
 from trellis.alignment_losses import AlignmentLoss, alignment_loss_of
-from trellis.emissions.checks import not_negative, whole
+from trellis.arguments import not_negative, whole
 from trellis.errors import DataError, TrellisError
 from trellis.inference.shards import n_threads
 from trellis.objectives.modes import Direct, Objective, objective_of

@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trellis.arguments import as_numbers
 from trellis.errors import DataError
-from trellis.theory.numbers import as_numbers
 
 FloatArray = NDArray[np.float64]
 Number = float | FloatArray

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtr
 
+from trellis.arguments import as_numbers
 from trellis.errors import DataError
 from trellis.theory.intervals import FloatArray, Statistic, bootstrap_interval, ratio
-from trellis.theory.numbers import as_numbers
 
 EXACT_UP_TO = 12
 _ROUNDING = 1e-12  # relative: a swap whose difference is the observed one must count, whatever the units

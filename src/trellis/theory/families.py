@@ -29,9 +29,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
 
+from trellis.arguments import as_numbers
 from trellis.errors import DataError, NumericalError
 from trellis.scores.parts import FloatArray
-from trellis.theory.numbers import as_numbers
 
 BoolArray = NDArray[np.bool_]
 Hypothesis = Callable[[FloatArray], BoolArray]  # of points (n, d), (n,) whether it holds

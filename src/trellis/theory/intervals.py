@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr, betaincinv
 
+from trellis.arguments import as_numbers
 from trellis.errors import DataError
-from trellis.theory.numbers import as_numbers
 
 FloatArray = NDArray[np.float64]
 

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 
+from trellis.arguments import whole
 from trellis.data.sequences import offsets_from_lengths
 from trellis.emissions import Emission
-from trellis.emissions.checks import check_order, whole
+from trellis.emissions.checks import check_order
 from trellis.errors import DataError, UnsupportedError
 from trellis.estimators.hmm import questions
 from trellis.estimators.hmm.counting import counted

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from trellis.emissions.checks import whole
+from trellis.arguments import whole
 from trellis.errors import InfeasibleError
 from trellis.estimators.hmm.expectation import Parameters
 from trellis.scores.parts import FloatArray

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trellis.emissions.checks import not_negative, whole
+from trellis.arguments import not_negative, whole
 from trellis.errors import DataError, UnsupportedError
 from trellis.estimators.kalman.learning import (
     EM,

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from trellis.arguments import whole
 from trellis.emissions import Categorical
-from trellis.emissions.checks import whole
 from trellis.errors import DataError, NumericalError
 from trellis.estimators.hmm.model import HMM
 from trellis.estimators.hmm.observations import Observations
