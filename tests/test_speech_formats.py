@@ -33,8 +33,11 @@ WORD = st.one_of(LABEL, TRICKY).map(lambda text: "".join(text.split()))
 
 @st.composite
 def tiers(draw: st.DrawFn, unit: float, labels: st.SearchStrategy[str]) -> Tier:
-    """Intervals between whole ticks, some of them missing."""
-    ticks = sorted(draw(st.sets(st.integers(0, 400_000_000), min_size=2, max_size=9)))
+    """Intervals between whole ticks, some missing; of two microseconds or more, as shorter gaps are closed."""
+    step = math.ceil(2e-6 * unit)
+    ticks = sorted(
+        step * i for i in draw(st.sets(st.integers(0, 400_000_000 // step), min_size=2, max_size=9))
+    )
     kept = [pair for pair in pairwise(ticks) if draw(st.booleans())]
     return tuple(Interval(a / unit, b / unit, draw(labels)) for a, b in kept)
 
