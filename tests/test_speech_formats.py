@@ -33,7 +33,7 @@ WORD = st.one_of(LABEL, TRICKY).map(lambda text: "".join(text.split()))
 
 @st.composite
 def tiers(draw: st.DrawFn, unit: float, labels: st.SearchStrategy[str]) -> Tier:
-    """Intervals between whole ticks, some missing; of two microseconds or more, as shorter gaps are closed."""
+    """Intervals of whole ticks, some missing, of two microseconds or more: shorter gaps are closed."""
     step = math.ceil(2e-6 * unit)
     ticks = sorted(
         step * i for i in draw(st.sets(st.integers(0, 400_000_000 // step), min_size=2, max_size=9))
