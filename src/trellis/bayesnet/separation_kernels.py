@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs
 """Reachability under d-separation, in time linear in the graph.
 
 A ball moves along the arrows. It is at a node having come from a child ("up", state 2 v) or from a parent
@@ -21,7 +22,7 @@ SOURCE = -1
 
 
 @kernel
-def reach(graph, sources, observed, targets):  # type: ignore[no-untyped-def]
+def reach(graph, sources, observed, targets):
     """Breadth first from ``sources`` until some node of the mask ``targets`` is reached.
 
     Returns the state in which a target was reached (-1 for none) and, for each state, the state before it

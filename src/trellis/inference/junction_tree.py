@@ -147,10 +147,11 @@ class JunctionTree:
         """
         scopes = self._scopes_without(observed)
         order = self._order_of(scopes)
-        quick = orders_for(self.cardinalities, scopes, order, thorough=False)[0]
-        if is_impractical(quick):
-            return rough_forecast(quick)
-        return planned(self.cardinalities, scopes, order, self.memory_limit, thorough=thorough).forecast
+        quick = orders_for(self.cardinalities, scopes, order, thorough=False)
+        if is_impractical(quick[0]):
+            return rough_forecast(quick[0])
+        sizes, limit = self.cardinalities, self.memory_limit
+        return planned(sizes, scopes, order, limit, thorough=thorough, quick=quick).forecast
 
     def largest_clique(self, observed: Collection[int] = ()) -> list[int]:
         """The variables of the largest clique when these are observed."""

@@ -19,7 +19,7 @@ MEMORY_LIMIT = 8 * GIB
 IMPRACTICAL = 1e14  # multiplications: half a day
 # Multiplications that planning for one variable is worth: with more, evidence gets a plan of its own.
 REPLAN_ABOVE = 30_000.0
-OUT_OF_REACH = 4.0  # times the memory that there is: no search brings a plan down from there
+WITHIN_REACH = 4.0  # times the memory that there is: a long search brings no plan down from further up
 
 Order = str | Sequence[int]
 
@@ -51,11 +51,15 @@ def planned(
     *,
     keep: Sequence[int] = (),
     thorough: bool = True,
+    quick: Sequence[EliminationOrder] | None = None,
 ) -> Plan:
-    """The plan of a model; a long search for orders only where it can make the difference."""
-    orders = orders_for(sizes, scopes, order, keep, thorough=False)
+    """The plan of a model; a long search for orders only where it can make the difference.
+
+    ``quick``: the orders of a short search, if they are known.
+    """
+    orders = quick or orders_for(sizes, scopes, order, keep, thorough=False)
     plan = chosen_plan(sizes, scopes, orders, memory_limit)
-    if not thorough or orders[0].total < LARGE or plan.forecast.bytes > OUT_OF_REACH * memory_limit:
+    if not thorough or orders[0].total < LARGE or plan.forecast.bytes > WITHIN_REACH * memory_limit:
         return plan
     return chosen_plan(sizes, scopes, orders_for(sizes, scopes, order, keep), memory_limit)
 

@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs
 """The last two layers of the boundary classifier, for every pair of phones at every boundary."""
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from trellis.numerics import kernel
 
 
 @kernel
-def pair_log_odds(frames, pairs, weight, bias, out):  # type: ignore[no-untyped-def]
+def pair_log_odds(frames, pairs, weight, bias, out):
     """out[r, t] = bias + sum_h weight[h] max(frames[t, h] + pairs[r, h], 0), all in single precision.
 
     ``frames`` (T + 1, H) and ``pairs`` (R, H) are the two halves of the first layer.

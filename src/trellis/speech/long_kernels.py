@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs
 """Viterbi on frames, for finding out roughly where in a long recording what is said."""
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from trellis.numerics import max_kernel
 
 
 @max_kernel
-def frame_viterbi(emission, codes, pred_indptr, pred, score, back):  # type: ignore[no-untyped-def]
+def frame_viterbi(emission, codes, pred_indptr, pred, score, back):
     """score_t[i] = emission[t, codes[i]] + max(score_{t-1}[i], max_{p in pred(i)} score_{t-1}[p]), from node
     0.
 
@@ -31,7 +32,7 @@ def frame_viterbi(emission, codes, pred_indptr, pred, score, back):  # type: ign
 
 
 @max_kernel
-def frame_trace(pred_indptr, pred, back, last, path):  # type: ignore[no-untyped-def]
+def frame_trace(pred_indptr, pred, back, last, path):
     """path[t]: the node at frame t on the best path into ``last`` at the last frame."""
     i = last
     for t in range(len(path) - 1, -1, -1):

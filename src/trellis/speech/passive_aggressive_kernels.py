@@ -1,3 +1,4 @@
+# mypy: allow-untyped-defs
 """One pass of the multiclass passive-aggressive algorithm, on a kernel matrix or on explicit features.
 
 With r the right class of example i and s the best wrong one,
@@ -12,7 +13,7 @@ from trellis.numerics import kernel
 
 
 @kernel
-def kernel_pass(gram, targets, order, C, alpha, total):  # type: ignore[no-untyped-def]
+def kernel_pass(gram, targets, order, C, alpha, total):
     """f_c(x_i) = sum_j alpha[j, c] gram[i, j]; ``total`` adds up alpha after every visit. Returns
     mistakes."""
     n, n_classes = alpha.shape
@@ -44,7 +45,7 @@ def kernel_pass(gram, targets, order, C, alpha, total):  # type: ignore[no-untyp
 
 
 @kernel
-def feature_pass(rows, targets, C, weights, total, visited, visits):  # type: ignore[no-untyped-def]
+def feature_pass(rows, targets, C, weights, total, visited, visits):
     """The same with f_c(x) = weights[c] . x, for rows in the order given.
 
     ``visited``: visits before these rows, of ``visits`` in all; ``total`` adds up the weights after every
