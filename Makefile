@@ -6,11 +6,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-# Numba's cache does not notice edits in kernels that a kernel calls: one cache folder per state of all the kernels does.
-# The tests compute the same key (tests/conftest.py), so that tests, demo and benchmarks share what is compiled.
-KERNELS := $(shell find src -name '*_kernels.py' | LC_ALL=C sort | xargs cat | (sha256sum 2>/dev/null || shasum -a 256) | cut -c1-16)
-export TRELLIS_TEST_CACHE := $(CURDIR)/.numba_cache
-export NUMBA_CACHE_DIR    := $(TRELLIS_TEST_CACHE)/$(KERNELS)
+# Compiled kernels are kept here, by the content of their sources: tests, demo and benchmarks share them.
+export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache
 
 .PHONY: help test demo bench lint format clean
 .DEFAULT_GOAL := help

@@ -20,12 +20,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from trellis.alignment_losses import alignment_loss_of
-from trellis.objectives.modes import objective_of
-from trellis.objectives.segment_problem import SegmentProblem
+from trellis.objectives.records import objective_of
 from trellis.speech import Aligner, Alignment, Corpus, Utterance
-from trellis.speech.evaluation import AlignmentEvaluation, compare, evaluate_alignments
-from trellis.speech.fitting import Prepared
+from trellis.speech.align.aligner_fitting import Prepared
+from trellis.speech.evaluate.boundary_evaluation import AlignmentEvaluation, compare, evaluate_alignments
+from trellis.structures.segments.problem.alignment_losses import alignment_loss_of
+from trellis.structures.segments.problem.segment_problem import SegmentProblem
 
 PASSES = 40
 # name -> what it asks of the aligner: one or several candidates, among which the hold-out loss chooses

@@ -23,12 +23,12 @@ from rich.table import Table
 from threadpoolctl import ThreadpoolController
 
 from trellis.data.labels import EncodedLabels, LabelSet
-from trellis.estimators.training import Examples, linear_problem
 from trellis.features.encoded import Encoded
-from trellis.losses import Hamming
-from trellis.objectives.linear_chain import LinearChainProblem, no_penalties
-from trellis.objectives.modes import Objective
-from trellis.scores.linear import LinearLayout
+from trellis.losses.labelings import Hamming
+from trellis.objectives.records import Objective
+from trellis.structures.chain.problem.chain_problem import LinearChainProblem, no_penalties
+from trellis.structures.chain.scores.linear_chain import LinearLayout
+from trellis.training.chain_training import Examples, linear_problem
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 DATA = CHECKOUT.parent / "shared" / "data"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # the child process whose memory is measured must not pay for
 
     from trellis.data.labels import LabelSet
     from trellis.features.encoded import FeatureEncoder
-    from trellis.scores.linear import LinearLayout
+    from trellis.structures.chain.scores.linear_chain import LinearLayout
 
 Sentence = list[list[str]]  # rows of columns
 Items = list[list[str]]  # feature strings of each step

@@ -43,8 +43,8 @@ from _alignment import (
 )
 from _common import DATA
 from trellis.speech import Aligner, Alignment, Corpus, synthetic_corpus
-from trellis.speech.evaluation import AlignmentEvaluation, evaluate_alignments
-from trellis.speech.synthetic import VOICES
+from trellis.speech.corpus.synthetic import VOICES
+from trellis.speech.evaluate.boundary_evaluation import AlignmentEvaluation, evaluate_alignments
 
 GOAL = {10.0: 62.0, 20.0: 77.0, 30.0: 85.0, 40.0: 89.0}  # voxangeles, per cent
 TEST, DEVELOPMENT = 8, 4  # languages

@@ -27,8 +27,8 @@ import numpy as np
 from _common import Figures, check, cold_seconds, fastest, files, parser
 from trellis import BayesianNetwork, FactorGraph
 from trellis.bayesnet import read_evidence
-from trellis.bayesnet.query import log_partition
-from trellis.errors import UnsupportedError
+from trellis.bayesnet.inference.query import log_partition
+from trellis.core.errors import UnsupportedError
 
 GIB = 2.0**30
 NETWORKS = [

@@ -28,9 +28,9 @@ import numpy as np
 
 from _common import Figures, check, fastest, files, parser
 from trellis import BayesianNetwork, FactorGraph
-from trellis.bayesnet.gibbs import gibbs
-from trellis.bayesnet.loopy import loopy
-from trellis.bayesnet.sampling import likelihood_weighting, rejection
+from trellis.bayesnet.inference.loopy_propagation import loopy
+from trellis.bayesnet.inference.sampling.forward_sampling import likelihood_weighting, rejection
+from trellis.bayesnet.inference.sampling.gibbs import gibbs
 
 N_SAMPLES, N_PEER, N_EM = 100_000, 2_000, 300
 

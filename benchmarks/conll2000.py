@@ -37,11 +37,11 @@ from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.features.encoded import Encoded
 from trellis.features.template_encoder import TemplateEncoder
 from trellis.features.templates import Template
-from trellis.inference.chain import Chain
-from trellis.metrics import span_report
+from trellis.losses.metrics import span_report
 from trellis.objectives import Log, Perceptron
-from trellis.objectives.linear_chain import LinearChainProblem, linear_chain_scores
 from trellis.solvers import LBFGS
+from trellis.structures.chain.oracle.chain_oracle import Chain
+from trellis.structures.chain.problem.chain_problem import LinearChainProblem, linear_chain_scores
 
 OPTIONS = {"l2": 2.0, "weights": "observed", "boundaries": False, "verbose": False}
 KNOWN_OPTIMUM = 13139.37  # of 452,755 weights

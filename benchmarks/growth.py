@@ -23,11 +23,11 @@ from _common import Figures, chain_problem, parser
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.sequences import offsets_from_lengths
 from trellis.features.encoded import Encoded, Features
-from trellis.inference.chain import Chain
 from trellis.objectives import Log, Margin, Objective, Perceptron
-from trellis.objectives.linear_chain import LinearChainProblem
-from trellis.scores.parts import ChainScores
 from trellis.solvers import Perceptron as PerceptronSolver
+from trellis.structures.chain.oracle.chain_oracle import Chain
+from trellis.structures.chain.problem.chain_problem import LinearChainProblem
+from trellis.structures.chain.scores.chain_scores import ChainScores
 
 N_FEATURES = 500
 PER_STEP = 5

@@ -21,11 +21,11 @@ from threadpoolctl import threadpool_limits
 
 from _common import Figures, check, fastest, parser
 from trellis import HMM, emissions
-from trellis.estimators.hmm import left_right
-from trellis.estimators.hmm.em import BaumWelch
-from trellis.estimators.hmm.expectation import Parameters
-from trellis.estimators.hmm.observations import packed
-from trellis.estimators.hmm.structure import Structure
+from trellis.hmm import left_right
+from trellis.hmm.chain_constraints import Structure
+from trellis.hmm.hmm_em import BaumWelch
+from trellis.hmm.hmm_expectation import Parameters
+from trellis.hmm.observations import packed
 
 
 class Case(NamedTuple):

@@ -28,10 +28,10 @@ from rich.table import Table
 
 from _common import Figures, fastest, files, parser
 from trellis.data.columns import read_columns, read_conllu
-from trellis.metrics import errors_by_sequence, span_report
+from trellis.losses.metrics import errors_by_sequence, span_report
 from trellis.neural import NeuralSequenceLabeler
-from trellis.neural.encoders import EncoderOptions, new_network
-from trellis.neural.training import one_step, start
+from trellis.neural.labeler.network_training import one_step, start
+from trellis.neural.labeler.networks import EncoderOptions, new_network
 from trellis.theory.intervals import bootstrap_interval
 
 Sentences = tuple[list[Any], list[list[str]]]

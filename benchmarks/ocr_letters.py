@@ -29,9 +29,7 @@ from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.sequences import offsets_from_lengths
 from trellis.features.arrays import ArrayEncoder
 from trellis.features.encoded import Encoded
-from trellis.inference.chain import Chain
 from trellis.objectives import Direct, Log, Margin, Objective, Perceptron
-from trellis.objectives.linear_chain import LinearChainProblem, linear_chain_scores
 from trellis.solvers import (
     LBFGS,
     SGD,
@@ -43,6 +41,8 @@ from trellis.solvers import (
     minimise,
 )
 from trellis.solvers import Perceptron as PerceptronSolver
+from trellis.structures.chain.oracle.chain_oracle import Chain
+from trellis.structures.chain.problem.chain_problem import LinearChainProblem, linear_chain_scores
 
 C = 0.1
 ANCHOR_FOLD = 1

@@ -29,11 +29,11 @@ from rich.table import Table
 
 from _common import check, fastest, files, parser
 from trellis import FactorGraph
-from trellis.errors import InfeasibleError, UnsupportedError
-from trellis.inference.graph import GraphInference
-from trellis.inference.message_passing import Passes, icm, message_passing
-from trellis.inference.ordered_graph import OrderedGraph
-from trellis.scores.graphs import GraphScores, HigherOrder
+from trellis.core.errors import InfeasibleError, UnsupportedError
+from trellis.structures.graph.oracle.graph_oracle import GraphInference
+from trellis.structures.graph.oracle.message_passing import Passes, icm, message_passing
+from trellis.structures.graph.oracle.ordered_graph import OrderedGraph
+from trellis.structures.graph.scores.graph_scores import GraphScores, HigherOrder
 
 LN10 = np.log(10.0)
 MOST_FOR_HIGHS = 60_000

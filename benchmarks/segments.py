@@ -18,8 +18,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from _common import Figures, check, cold_seconds, fastest, parser
-from trellis.inference.segments import Segmentation
-from trellis.scores.segments import SegmentGraph, SegmentScores
+from trellis.structures.segments.oracle.segment_oracle import Segmentation
+from trellis.structures.segments.scores.segment_scores import SegmentGraph, SegmentScores
 
 PHONES, FRAMES, LONGEST, RATE = 40, 310, 60, 0.3
 FLAT = 0.01

@@ -20,8 +20,8 @@ import numpy as np
 
 from _common import Figures, check, fastest, parser
 from trellis import SpectralHMM
-from trellis.errors import NumericalError
-from trellis.estimators.spectral import SpectralWarning
+from trellis.core.errors import NumericalError
+from trellis.hmm.spectral import SpectralWarning
 
 INITIAL = np.array([0.5, 0.3, 0.2])
 TRANSITIONS = np.array([[0.8, 0.15, 0.05], [0.1, 0.7, 0.2], [0.25, 0.05, 0.7]])

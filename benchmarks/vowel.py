@@ -23,12 +23,12 @@ from typing import Any
 import numpy as np
 
 from _common import Figures, files, parser
-from trellis.alignment_losses import TauInsensitive
-from trellis.objectives.modes import Direct, Log, Margin, Objective, Perceptron
-from trellis.objectives.segment_problem import SegmentExample, SegmentProblem
-from trellis.scores.segment_graph import SegmentGraph, SegmentPath
-from trellis.scores.segments import SegmentFeatures
+from trellis.objectives.records import Direct, Log, Margin, Objective, Perceptron
 from trellis.solvers import LBFGS, EarlyStopping, FrankWolfe, MiniBatch, PassiveAggressive, minimise
+from trellis.structures.segments.problem.alignment_losses import TauInsensitive
+from trellis.structures.segments.problem.segment_problem import SegmentExample, SegmentProblem
+from trellis.structures.segments.scores.segment_graph import SegmentGraph, SegmentPath
+from trellis.structures.segments.scores.segment_scores import SegmentFeatures
 
 FOLDER = "structed_vowel/tutorials-code/vowel"
 WIDTHS = (2, 5, 10)

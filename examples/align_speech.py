@@ -20,7 +20,7 @@ from rich.table import Table
 
 from trellis.report.alignment_page import write_alignment_page
 from trellis.speech import Aligner, Alignment, Utterance, synthetic_corpus
-from trellis.speech.evaluation import AlignmentEvaluation, evaluate_alignments
+from trellis.speech.evaluate.boundary_evaluation import AlignmentEvaluation, evaluate_alignments
 
 TRAIN, TEST = ("awb", "kal16", "rms"), "slt"
 OUTPUT = Path("demo_output/alignment.html")

@@ -17,7 +17,7 @@ import numpy as np
 from trellis import HMM, emissions
 from trellis.report.figures import DIM, GRID, INK, STYLE, WRONG, new_figure
 from trellis.solvers import fit_mixture, minimise_dc
-from trellis.solvers.robust_regression import TruncatedLeastSquares
+from trellis.solvers.dc.robust_regression import TruncatedLeastSquares
 
 OUTPUT = Path("demo_output/em_certificates.png")
 SHOWN = 1e-6  # of the first distance: below, rounding and the unknown limit spoil the picture

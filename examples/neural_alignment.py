@@ -22,13 +22,13 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from trellis.alignment_losses import TauAlignment
 from trellis.neural import Alignment, decode, structured_loss
 from trellis.objectives import Direct
-from trellis.scores.segment_graph import SegmentGraph
 from trellis.speech import synthetic_corpus
-from trellis.speech.classifiers import LOG_MEL
-from trellis.speech.front_end import framed_recording
+from trellis.speech.acoustics.frame_classifiers import LOG_MEL
+from trellis.speech.audio.front_end import framed_recording
+from trellis.structures.segments.problem.alignment_losses import TauAlignment
+from trellis.structures.segments.scores.segment_graph import SegmentGraph
 
 VOICES, STEP, CONTEXT, LONGEST = ("rms", "slt"), 0.010, 5, 60
 # The loss of one boundary is 1 / phones, about 1 / 40: epsilon must be so large that it moves boundaries.

@@ -10,11 +10,11 @@ from scipy.sparse import random as random_sparse
 
 from trellis.features.arrays import ArrayEncoder
 from trellis.objectives import Direct, Objective, objective_of
-from trellis.objectives.example_kernels import COSTS, NO_LOSS, ZERO_ONE
-from trellis.objectives.linear_chain import LinearChainProblem, no_penalties, penalties_of
-from trellis.objectives.linear_kernels import Task
-from trellis.scores.linear import LinearLayout
-from trellis.solvers.loop import Solution, Solver, minimise
+from trellis.structures.chain.problem.chain_problem import LinearChainProblem, no_penalties, penalties_of
+from trellis.structures.chain.problem.chain_problem_kernels import Task
+from trellis.structures.chain.problem.objective_kernels import COSTS, NO_LOSS, ZERO_ONE
+from trellis.structures.chain.scores.linear_chain import LinearLayout
+from trellis.training.driver import Solution, Solver, minimise
 
 
 def small_problem(

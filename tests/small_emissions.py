@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trellis.emissions import Categorical, Emission, Gaussian, GaussianMixture, Poisson, Product
+from trellis.hmm.emissions import Categorical, Emission, Gaussian, GaussianMixture, Poisson, Product
 
 COVARIANCES = ("diag", "spherical", "full", "tied")
 NAMES = (

@@ -8,8 +8,8 @@ from itertools import product
 import numpy as np
 from hypothesis import strategies as st
 
-from trellis.scores.graphs import GraphParts, GraphScores
-from trellis.scores.parts import FloatArray
+from trellis.core.arrays import FloatArray
+from trellis.structures.graph.scores.graph_scores import GraphParts, GraphScores
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from trellis import BayesianNetwork, FactorGraph
-from trellis.inference.factors import Table, aligned, product
+from trellis.factors.tables import Table, aligned, product
 
 
 def random_network(

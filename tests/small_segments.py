@@ -6,7 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from trellis.scores.segments import SegmentFeatures, SegmentGraph, SegmentPath, SegmentScores
+from trellis.structures.segments.scores.segment_scores import (
+    SegmentFeatures,
+    SegmentGraph,
+    SegmentPath,
+    SegmentScores,
+)
 
 # nodes 0 and 6 are optional silences at the ends, 2 and 3 two pronunciations, 4 is optional
 LATTICE = ([[-1], [-1, 0], [1], [1], [2, 3], [2, 3, 4], [5]], [False] * 5 + [True, True])

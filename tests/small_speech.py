@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from trellis.errors import DataError
-from trellis.speech.alignment import Alignment
-from trellis.speech.audio import audio_info
-from trellis.speech.batch import Job
-from trellis.speech.dictionary import Dictionary
-from trellis.speech.intervals import Interval
+from trellis.core.errors import DataError
+from trellis.speech.align.batch_alignment import Job
+from trellis.speech.audio.recordings import audio_info
+from trellis.speech.corpus.dictionary import Dictionary
+from trellis.speech.formats.timed_alignment import Alignment
+from trellis.speech.formats.timed_intervals import Interval
 
 
 def write_wav(

@@ -9,20 +9,26 @@ import pytest
 
 import tone_speech
 from trellis import load
-from trellis.alignment_losses import TauInsensitive
-from trellis.errors import DataError, InfeasibleError, ModelFileError, TrellisError, UnsupportedError
-from trellis.objectives.modes import Direct
+from trellis.core.errors import (
+    DataError,
+    InfeasibleError,
+    ModelFileError,
+    TrellisError,
+    UnsupportedError,
+)
+from trellis.objectives.records import Direct
 from trellis.solvers import MiniBatch
-from trellis.speech import analysis
-from trellis.speech.aligner import Aligner
-from trellis.speech.audio import Recording
-from trellis.speech.boundaries import BoundaryOptions
-from trellis.speech.classifiers import NetworkClassifier
-from trellis.speech.corpus import Corpus
-from trellis.speech.dictionary import Dictionary
-from trellis.speech.frames import FrameOptions
-from trellis.speech.networks import NetworkOptions
-from trellis.speech.training import STEPS, configured
+from trellis.speech.acoustics.boundary_classifier import BoundaryOptions
+from trellis.speech.acoustics.feed_forward import NetworkOptions
+from trellis.speech.acoustics.frame_classifiers import NetworkClassifier
+from trellis.speech.align import utterance_alignment as analysis
+from trellis.speech.align.aligner import Aligner
+from trellis.speech.align.weight_training import STEPS, configured
+from trellis.speech.audio.cepstra import FrameOptions
+from trellis.speech.audio.recordings import Recording
+from trellis.speech.corpus.corpus import Corpus
+from trellis.speech.corpus.dictionary import Dictionary
+from trellis.structures.segments.problem.alignment_losses import TauInsensitive
 
 FAST = {
     "classifier": NetworkClassifier(network=NetworkOptions(hidden=(24,), epochs=6)),
@@ -283,7 +289,7 @@ def test_long_recordings_in_chunks_agree_with_the_whole(
     assert 5 < sound.duration < 60
     whole = aligner.align(sound, phones, silence="none")
     monkeypatch.setattr(analysis, "LONG", 1.0)
-    from trellis.speech import long
+    from trellis.speech.align import long_recordings as long
 
     for name, seconds in {"LOOK_AHEAD": 6.0, "CHUNK": 2.0, "AROUND": 0.7, "OVERLAP": 0.5}.items():
         monkeypatch.setattr(long, name, seconds)
@@ -310,7 +316,7 @@ def test_a_long_pause_in_a_long_recording(
     plain: Aligner, monkeypatch: pytest.MonkeyPatch, seconds: float, place: int
 ) -> None:
     """A pause longer than a chunk, and than what a search sees: at the beginning, inside, at the end."""
-    from trellis.speech import long
+    from trellis.speech.align import long_recordings as long
 
     rng = np.random.default_rng(3)
     phones = [p for _ in range(6) for p in tone_speech.phones_of(rng)[:-1]] + ["sil"]

@@ -8,10 +8,16 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from trellis.errors import DataError, MissingExtraError, ModelFileError
-from trellis.speech import classifiers
-from trellis.speech.boundaries import BoundaryClassifier, BoundaryExamples, BoundaryOptions
-from trellis.speech.classifiers import (
+from trellis.core.errors import DataError, MissingExtraError, ModelFileError
+from trellis.speech.acoustics import frame_classifiers as classifiers
+from trellis.speech.acoustics.boundary_classifier import (
+    BoundaryClassifier,
+    BoundaryExamples,
+    BoundaryOptions,
+)
+from trellis.speech.acoustics.feed_forward import UNSEEN, Network, NetworkOptions, fit_network
+from trellis.speech.acoustics.frame_classifier_kernels import feature_pass, kernel_pass
+from trellis.speech.acoustics.frame_classifiers import (
     NetworkClassifier,
     PassiveAggressiveClassifier,
     classifier_from_state,
@@ -20,9 +26,7 @@ from trellis.speech.classifiers import (
     options_from_json,
     options_to_json,
 )
-from trellis.speech.networks import UNSEEN, Network, NetworkOptions, fit_network
-from trellis.speech.passive_aggressive_kernels import feature_pass, kernel_pass
-from trellis.speech.windows import PackedFrames, windows
+from trellis.speech.audio.windows import PackedFrames, windows
 
 
 def blobs(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

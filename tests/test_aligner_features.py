@@ -10,13 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from trellis.errors import DataError, UnsupportedError
-from trellis.inference.segments import Segmentation
-from trellis.scores.segment_graph import SegmentGraph, SegmentPath
-from trellis.scores.segments import SegmentScores
-from trellis.speech.confidence import confidences, fit_beta, refined, sharpened
-from trellis.speech.durations import AT_LEAST, PRIOR, SLACK, DurationModel
-from trellis.speech.features import (
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.speech.acoustics.phone_durations import AT_LEAST, PRIOR, SLACK, DurationModel
+from trellis.speech.align.alignment_features import (
     ALL,
     Evidence,
     feature_names,
@@ -25,8 +21,12 @@ from trellis.speech.features import (
     spectral_change,
     whole_frames,
 )
-from trellis.speech.phone_set import PhoneSet
-from trellis.speech.splits import folds, split_corpus
+from trellis.speech.align.boundary_confidence import confidences, fit_beta, refined, sharpened
+from trellis.speech.corpus.corpus_split import folds, split_corpus
+from trellis.speech.phones.phone_set import PhoneSet
+from trellis.structures.segments.oracle.segment_oracle import Segmentation
+from trellis.structures.segments.scores.segment_graph import SegmentGraph, SegmentPath
+from trellis.structures.segments.scores.segment_scores import SegmentScores
 
 
 def test_spectral_change_by_hand() -> None:
@@ -80,7 +80,7 @@ def test_all_nine_features_of_a_path_by_hand() -> None:
 def test_scale_is_the_change_by_moving_boundaries() -> None:
     graph = SegmentGraph.chain([1, 1], [20, 20])
     tables = np.stack([np.arange(21.0), np.zeros(21), 100 * np.arange(21.0)])[:, None]
-    from trellis.scores.segments import SegmentFeatures
+    from trellis.structures.segments.scores.segment_scores import SegmentFeatures
 
     one = SegmentFeatures.of(graph, 20, boundary=tables)
     golds = [SegmentPath.of_chain([0, 10], 20)] * 400

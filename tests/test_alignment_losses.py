@@ -7,9 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trellis.alignment_losses import AlignmentLoss, TauAlignment, TauInsensitive, alignment_loss_of
-from trellis.errors import DataError, UnsupportedError
-from trellis.scores.segments import SegmentPath
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.structures.segments.problem.alignment_losses import (
+    AlignmentLoss,
+    TauAlignment,
+    TauInsensitive,
+    alignment_loss_of,
+)
+from trellis.structures.segments.scores.segment_scores import SegmentPath
 
 
 def test_hand_computed_values() -> None:

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from small_speech import write_wav
-from trellis.errors import DataError
+from trellis.core.errors import DataError
 from trellis.report.alignment_page import alignment_page, write_alignment_page
-from trellis.speech.alignment import Alignment
-from trellis.speech.audio import Recording
-from trellis.speech.intervals import Interval
+from trellis.speech.audio.recordings import Recording
+from trellis.speech.formats.timed_alignment import Alignment
+from trellis.speech.formats.timed_intervals import Interval
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WORDS = (Interval(0.25, 0.75, "<b>oh</b>"),)

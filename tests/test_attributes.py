@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trellis.core.errors import DataError
 from trellis.data.attributes import iter_attribute_blocks, read_attributes, write_attributes
-from trellis.errors import DataError
 from trellis.features.indexer import FeatureIndexer
 
 names = st.text(alphabet="ab:\\ é=", min_size=1, max_size=5).filter(lambda s: s.strip())

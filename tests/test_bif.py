@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from small_networks import random_network, seeds
 from trellis import BayesianNetwork
-from trellis.bayesnet.bif import read_bif, write_bif
-from trellis.errors import DataError
+from trellis.bayesnet.formats.bif import read_bif, write_bif
+from trellis.core.errors import DataError
 
 WET = """network "garden" { property author = somebody; }
 // the weather

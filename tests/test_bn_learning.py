@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from small_networks import joint, random_network, seeds
 from trellis import BayesianNetwork
-from trellis.bayesnet.columns import decode_frame, encode_frame
-from trellis.bayesnet.counting_kernels import count_rows
-from trellis.bayesnet.expected_counts import distinct_rows
-from trellis.bayesnet.flat_factors import families
-from trellis.bayesnet.tree_counts import TreeCounts
-from trellis.bayesnet.tree_counts_log import log_counts
-from trellis.errors import DataError
+from trellis.bayesnet.inference.flat_factors import families
+from trellis.bayesnet.learning.counting_kernels import count_rows
+from trellis.bayesnet.learning.data_columns import decode_frame, encode_frame
+from trellis.bayesnet.learning.expected_counts import distinct_rows
+from trellis.bayesnet.learning.tree_counts import TreeCounts
+from trellis.bayesnet.learning.tree_counts_log import log_counts
+from trellis.core.errors import DataError
 
 RAIN = BayesianNetwork(
     {"Rain": ["yes", "no"], "Wet": ["yes", "no"]},

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from trellis import SequenceLabeler, metrics
-from trellis.errors import DataError
+from trellis.core.errors import DataError
 from trellis.features import Template
 
 WORDS = [["a", "b", "a"], ["b"], ["c", "a"], ["b", "c", "b", "a"]]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trellis.errors import DataError
+from trellis.core.errors import DataError
 from trellis.theory import (
     Bound,
     finite_agnostic_bound,

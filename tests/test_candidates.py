@@ -8,23 +8,28 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.data.labels import LabelSet
 from trellis.data.sequences import offsets_from_lengths
-from trellis.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.features.encoded import Encoded, Features
-from trellis.inference import Chain, Enumeration
-from trellis.losses import Custom, Hamming, SpanF1, ZeroOne
+from trellis.losses.labelings import Custom, Hamming, SpanF1, ZeroOne
 from trellis.objectives import Direct, Margin, Objective, Ramp, Risk, Slack, SoftmaxMargin, objective_of
-from trellis.objectives.candidates import CandidateProblem, candidates_of, over_candidates
-from trellis.objectives.linear_chain import LinearChainProblem, no_penalties
-from trellis.objectives.linear_kernels import Task
-from trellis.objectives.score_level import loss_table
-from trellis.scores.linear import LinearLayout
-from trellis.scores.linear_kernels import Penalties
-from trellis.scores.parts import ChainScores
-from trellis.solvers.loop import minimise
-from trellis.solvers.minibatch import MiniBatch
-from trellis.solvers.quasi_newton import LBFGS
+from trellis.solvers.online.minibatch import MiniBatch
+from trellis.solvers.quasi_newton.lbfgs import LBFGS
+from trellis.structures.chain.oracle.chain_oracle import Chain
+from trellis.structures.chain.oracle.exhaustive import Enumeration
+from trellis.structures.chain.problem.chain_candidates import (
+    CandidateProblem,
+    candidates_of,
+    over_candidates,
+)
+from trellis.structures.chain.problem.chain_problem import LinearChainProblem, no_penalties
+from trellis.structures.chain.problem.chain_problem_kernels import Task
+from trellis.structures.chain.problem.score_objectives import loss_table
+from trellis.structures.chain.scores.chain_scores import ChainScores
+from trellis.structures.chain.scores.linear_chain import LinearLayout
+from trellis.structures.chain.scores.linear_chain_kernels import Penalties
+from trellis.training.driver import minimise
 
 BIO = LabelSet(["B", "I", "O"])
 K = 3

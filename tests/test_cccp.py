@@ -14,15 +14,15 @@ from scipy.special import logsumexp
 
 from small_chains import small_problem
 from small_segments import all_paths, random_graph
-from trellis.alignment_losses import TauInsensitive
-from trellis.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.objectives import Direct, Log, Margin, Perceptron, SoftmaxMargin
 from trellis.objectives.example_problem import ExampleProblem
 from trellis.objectives.formulas import Answer
-from trellis.objectives.segment_problem import SegmentExample, SegmentProblem
-from trellis.scores.segment_known import KnownStarts
-from trellis.scores.segments import SegmentFeatures, SegmentPath
 from trellis.solvers import CCCP, CuttingPlane, minimise
+from trellis.structures.segments.problem.alignment_losses import TauInsensitive
+from trellis.structures.segments.problem.segment_problem import SegmentExample, SegmentProblem
+from trellis.structures.segments.scores.known_boundaries import KnownStarts
+from trellis.structures.segments.scores.segment_scores import SegmentFeatures, SegmentPath
 
 # -- a toy structure: every output and hidden value in a table ---------------------------------------
 
@@ -189,7 +189,7 @@ def test_chains_are_completed_as_by_enumeration(options: dict[str, bool]) -> Non
         weights *= problem.layout.mask
     scores = problem.scores(weights)
     found = problem.completed(weights)
-    from trellis.inference.chain import Chain
+    from trellis.structures.chain.oracle.chain_oracle import Chain
 
     completed = found.convex.task.gold  # type: ignore[attr-defined]
     gold = problem.task.gold

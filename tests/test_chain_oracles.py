@@ -10,10 +10,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from trellis.errors import DataError, InfeasibleError, UnsupportedError
-from trellis.inference import Chain, Enumeration
-from trellis.inference.shards import n_threads
-from trellis.scores.parts import ChainScores
+from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.core.shards import n_threads
+from trellis.structures.chain.oracle.chain_oracle import Chain
+from trellis.structures.chain.oracle.exhaustive import Enumeration
+from trellis.structures.chain.scores.chain_scores import ChainScores
 
 CHAIN = Chain()
 NOTHING = -np.inf

@@ -17,7 +17,7 @@ from trellis import __version__
 from trellis.cli.app import app
 from trellis.cli.formats import FileFormat
 from trellis.cli.inputs import detect_format, settle_format
-from trellis.errors import DataError, ModelFileError, TrellisError, UnsupportedError
+from trellis.core.errors import DataError, ModelFileError, TrellisError, UnsupportedError
 
 TRELLIS = [sys.executable, "-c", "from trellis.cli import main; main()"]
 
@@ -150,7 +150,7 @@ def test_version_and_help() -> None:
 
 
 def test_help_names_every_choice() -> None:
-    from trellis.losses import LOSSES
+    from trellis.losses.labelings import LOSSES
     from trellis.objectives import OBJECTIVES
     from trellis.solvers import SOLVERS
 

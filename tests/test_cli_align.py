@@ -20,8 +20,8 @@ from typer.testing import CliRunner
 from small_speech import open_even, write_wav
 from trellis.cli.align.choices import LAYOUTS, AlignmentFormat, CorpusFormat, Folding
 from trellis.cli.app import app
-from trellis.errors import DataError, ModelFileError, TrellisError, UnsupportedError
-from trellis.speech.alignment import Alignment
+from trellis.core.errors import DataError, ModelFileError, TrellisError, UnsupportedError
+from trellis.speech.formats.timed_alignment import Alignment
 
 TRELLIS = [sys.executable, "-c", "from trellis.cli import main; main()"]
 
@@ -61,9 +61,9 @@ def test_every_option_has_a_sentence() -> None:
 
 
 def test_choices_are_those_of_the_library() -> None:
-    from trellis.speech.corpus import Corpus
+    from trellis.speech.corpus.corpus import Corpus
     from trellis.speech.formats import FORMATS
-    from trellis.speech.phones import FOLDINGS
+    from trellis.speech.phones.phone_labels import FOLDINGS
 
     assert {f.value for f in AlignmentFormat} == set(FORMATS)
     assert {f.value for f in Folding} == set(FOLDINGS)
@@ -193,7 +193,7 @@ def test_options_that_cannot_be_used(recordings: Path, options: list[str], messa
 def test_other_models_are_no_aligners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ModelFileError, match="no such file"):
         invoke("run", tmp_path / "absent", tmp_path, "-o", tmp_path / "out")
-    monkeypatch.setattr("trellis.estimators.persistence.load", lambda path: [])
+    monkeypatch.setattr("trellis.core.persistence.load", lambda path: [])
     with pytest.raises(ModelFileError, match="m: holds a list, not an aligner"):
         invoke("run", tmp_path / "m", tmp_path, "-o", tmp_path / "out")
 
@@ -260,7 +260,7 @@ def test_evaluate_lists_what_it_leaves_out(judged: Path) -> None:
 
 
 def test_training_options_are_those_of_the_aligner(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from trellis.speech import aligner
+    from trellis.speech.align import aligner
 
     seen: dict[str, Any] = {}
 

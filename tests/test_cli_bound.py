@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from tagging import spans
 from trellis.cli.app import app
-from trellis.errors import DataError, TrellisError, UnsupportedError
-from trellis.metrics import errors_by_sequence
+from trellis.core.errors import DataError, TrellisError, UnsupportedError
+from trellis.losses.metrics import errors_by_sequence
 from trellis.report.comparison import compare_labels
 from trellis.report.evaluation import evaluate_labels
 from trellis.theory import clopper_pearson_interval, mcnemar_test

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from trellis import BayesianNetwork, FactorGraph, load
 from trellis.bayesnet import Network
 from trellis.cli.app import app
-from trellis.errors import TrellisError
+from trellis.core.errors import TrellisError
 
 NET = (
     Network()

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.columns import ColumnData, iter_column_blocks, read_columns, read_conllu, write_columns
-from trellis.errors import DataError, UnsupportedError
 
 TEXT = "the DT B-NP\ndog NN I-NP\n\n\nbarks VBZ B-VP\n"
 

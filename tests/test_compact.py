@@ -9,10 +9,15 @@ from hypothesis import strategies as st
 
 from trellis.data.sequences import offsets_from_lengths
 from trellis.features.encoded import Encoded, Features
-from trellis.inference.chain_kernels import lanes
-from trellis.scores.compact import compact
-from trellis.scores.compact_kernels import empty_table, fill_table, pull_back_compact, score_compact
-from trellis.scores.linear import LinearLayout
+from trellis.structures.chain.oracle.chain_kernels import lanes
+from trellis.structures.chain.scores.compact import compact
+from trellis.structures.chain.scores.compact_kernels import (
+    empty_table,
+    fill_table,
+    pull_back_compact,
+    score_compact,
+)
+from trellis.structures.chain.scores.linear_chain import LinearLayout
 
 
 def implied_data(rng: np.random.Generator, n: int, k: int, *, ones: bool, twice: bool) -> Encoded:

@@ -7,9 +7,9 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
+from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.constraints import check_legal, legal_transitions
 from trellis.data.labels import EncodedLabels, LabelSet
-from trellis.errors import DataError, UnsupportedError
 
 
 def is_bio(tags: tuple[str, ...]) -> bool:

@@ -11,10 +11,10 @@ from scipy.optimize import nnls
 from scipy.sparse import csc_matrix, csr_array
 from sklearn.svm import LinearSVC
 
-from trellis.errors import DataError, UnsupportedError
-from trellis.solvers.cutting_plane import CuttingPlane
-from trellis.solvers.loop import Solution, minimise
-from trellis.solvers.quadratic import solve_simplex_qp
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.solvers.planes.cutting_plane import CuttingPlane
+from trellis.solvers.planes.quadratic import solve_simplex_qp
+from trellis.training.driver import Solution, minimise
 
 
 class Hinge:

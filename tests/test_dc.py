@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
-from trellis.errors import CertificateError, DataError, NumericalError
-from trellis.solvers.dc import ArrayDC, DCSolution, minimise_dc
+from trellis.core.errors import CertificateError, DataError, NumericalError
+from trellis.solvers.dc.algorithm import ArrayDC, DCSolution, minimise_dc
 
 
 def quadratic(A: np.ndarray, b: np.ndarray) -> tuple:

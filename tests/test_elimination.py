@@ -9,8 +9,8 @@ from hypothesis import given
 from small_networks import joint, random_network, seeds
 from trellis import BayesianNetwork, FactorGraph
 from trellis.bayesnet import Network
-from trellis.errors import DataError, InfeasibleError, UnsupportedError
-from trellis.inference.factors import Table, marginalise, maximise, ordered, product, reduce
+from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.factors.tables import Table, marginalise, maximise, ordered, product, reduce
 
 BOTH = ["T", "F"]
 

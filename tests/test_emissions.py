@@ -11,8 +11,15 @@ import pytest
 
 from small_emissions import NAMES, add, entropy_of, example, posterior_of
 from trellis import emissions
-from trellis.emissions import Categorical, Emission, Gaussian, Product, emission_from_state, emission_to_state
-from trellis.errors import DataError, ModelFileError, UnsupportedError
+from trellis.core.errors import DataError, ModelFileError, UnsupportedError
+from trellis.hmm.emissions import (
+    Categorical,
+    Emission,
+    Gaussian,
+    Product,
+    emission_from_state,
+    emission_to_state,
+)
 
 each = pytest.mark.parametrize("name", NAMES)
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from trellis.emissions import Categorical, Poisson
-from trellis.errors import DataError
+from trellis.core.errors import DataError
+from trellis.hmm.emissions import Categorical, Poisson
 
 B = np.array([[0.5, 0.5, 0.0], [0.1, 0.2, 0.7]])
 

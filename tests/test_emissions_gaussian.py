@@ -16,8 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture as SklearnMixture
 
 from small_emissions import COVARIANCES, covariances_of, definite, gaussian, mixture, posterior_of
-from trellis.emissions import Categorical, Gaussian, GaussianMixture, Poisson, Product
-from trellis.errors import DataError, NumericalError
+from trellis.core.errors import DataError, NumericalError
+from trellis.hmm.emissions import Categorical, Gaussian, GaussianMixture, Poisson, Product
 
 each_covariance = pytest.mark.parametrize("kind", COVARIANCES)
 

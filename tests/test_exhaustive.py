@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from trellis.errors import DataError, InfeasibleError, UnsupportedError
-from trellis.inference.exhaustive import Enumeration
-from trellis.scores.parts import ChainScores
+from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.structures.chain.oracle.exhaustive import Enumeration
+from trellis.structures.chain.scores.chain_scores import ChainScores
 
 TWO_STEPS = ChainScores.of([[1.0, 0.0], [0.0, 2.0]], [[0.5, -1.0], [0.0, 0.25]], [0.0, 3.0], [0.125, 0.0])
 BY_HAND = {(0, 0): 1.625, (1, 0): 3.125, (0, 1): 2.0, (1, 1): 5.25}

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from small_networks import random_graph, random_network, seeds
 from trellis import BayesianNetwork, FactorGraph
 from trellis.bayesnet import naive_bayes
-from trellis.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 
 
 @pytest.fixture(scope="module")

@@ -11,11 +11,15 @@ from scipy.optimize import minimize as scipy_minimize
 from sklearn.svm import LinearSVC
 
 from small_chains import gold_of, labellings, loss_of_path, phi, primal, run, small_problem
-from trellis.errors import DataError, InfeasibleError, UnsupportedError
-from trellis.objectives.linear_chain import LinearChainProblem, penalties_of
-from trellis.objectives.plane_kernels import dot_difference, list_difference, room_for_difference
-from trellis.solvers.cutting_plane import CuttingPlane
-from trellis.solvers.frank_wolfe import FrankWolfe
+from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.solvers.planes.cutting_plane import CuttingPlane
+from trellis.solvers.planes.frank_wolfe import FrankWolfe
+from trellis.structures.chain.problem.chain_problem import LinearChainProblem, penalties_of
+from trellis.structures.chain.problem.plane_kernels import (
+    dot_difference,
+    list_difference,
+    room_for_difference,
+)
 
 VARIANTS = [
     {},

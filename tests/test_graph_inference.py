@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from small_graphs import AllLabellings, graphs, grid, grid_edges
-from trellis.errors import DataError, InfeasibleError, UnsupportedError
-from trellis.inference import graph_junction
-from trellis.inference.graph import GraphInference
-from trellis.inference.message_passing import message_passing
-from trellis.inference.rounding import argmax, expected_loss, random
-from trellis.scores.graphs import GraphParts, GraphScores
+from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.structures.graph.oracle import graph_junction
+from trellis.structures.graph.oracle.graph_oracle import GraphInference
+from trellis.structures.graph.oracle.message_passing import message_passing
+from trellis.structures.graph.oracle.rounding import argmax, expected_loss, random
+from trellis.structures.graph.scores.graph_scores import GraphParts, GraphScores
 
 FRUSTRATED = GraphScores.of(np.zeros((3, 2)), [(0, 1), (1, 2), (0, 2)], [[0.0, 1.0], [1.0, 0.0]])
 

@@ -12,11 +12,11 @@ from sklearn.base import clone
 
 import trellis
 from trellis import Graph, GraphLabeler, SequenceLabeler
-from trellis.errors import DataError, ModelFileError, TrellisError, UnsupportedError
-from trellis.inference.graph import GraphInference
-from trellis.losses import Custom
+from trellis.core.errors import DataError, ModelFileError, TrellisError, UnsupportedError
+from trellis.losses.labelings import Custom
 from trellis.objectives import Direct
 from trellis.solvers import CuttingPlane
+from trellis.structures.graph.oracle.graph_oracle import GraphInference
 
 
 def images(n: int, seed: int = 0, shape: tuple[int, int] = (5, 6)) -> tuple[list[Graph], list[np.ndarray]]:

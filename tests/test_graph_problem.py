@@ -12,17 +12,17 @@ import pytest
 from scipy.special import logsumexp
 
 from trellis import Graph, losses
+from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.labels import LabelSet
-from trellis.errors import DataError, UnsupportedError
-from trellis.inference.graph import GraphInference
-from trellis.losses import Custom, Hamming
-from trellis.objectives.graph_candidates import GraphCandidateProblem
-from trellis.objectives.graph_problem import GraphExample, GraphProblem
-from trellis.objectives.modes import Direct, objective_of
-from trellis.objectives.pseudo_likelihood import PseudoLikelihoodProblem
-from trellis.scores.linear_graph import GraphLayout
+from trellis.losses.labelings import Custom, Hamming
+from trellis.objectives.records import Direct, objective_of
 from trellis.solvers import CuttingPlane, FrankWolfe, MiniBatch, PassiveAggressive, minimise
-from trellis.solvers.loop import Solution
+from trellis.structures.graph.oracle.graph_oracle import GraphInference
+from trellis.structures.graph.problem.graph_candidates import GraphCandidateProblem
+from trellis.structures.graph.problem.graph_problem import GraphExample, GraphProblem
+from trellis.structures.graph.problem.pseudo_likelihood import PseudoLikelihoodProblem
+from trellis.structures.graph.scores.linear_graph import GraphLayout
+from trellis.training.driver import Solution
 
 K = 3
 LAYOUT = GraphLayout(K, 2, 1, (True, False))

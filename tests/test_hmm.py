@@ -15,11 +15,11 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from trellis import HMM, load
-from trellis.emissions import Categorical, Gaussian, Poisson
-from trellis.errors import DataError, InfeasibleError, ModelFileError, UnsupportedError
-from trellis.estimators.hmm import align_states, distance, left_right
-from trellis.inference.exhaustive import Enumeration
-from trellis.scores.parts import ChainScores
+from trellis.core.errors import DataError, InfeasibleError, ModelFileError, UnsupportedError
+from trellis.hmm import align_states, distance, left_right
+from trellis.hmm.emissions import Categorical, Gaussian, Poisson
+from trellis.structures.chain.oracle.exhaustive import Enumeration
+from trellis.structures.chain.scores.chain_scores import ChainScores
 
 
 def rows(rng: np.random.Generator, n: int, k: int, zeros: float = 0.0) -> np.ndarray:
@@ -276,7 +276,7 @@ def test_save_and_load(tmp_path: Any) -> None:
 
 
 def test_forged_files_are_refused(tmp_path: Any) -> None:
-    from trellis import storage
+    from trellis.core import storage
 
     path = tmp_path / "m.trellis"
     random_hmm(0, 2).fit([np.array([0, 1, 2, 1])]).save(path)
@@ -331,7 +331,7 @@ PLAIN = Categorical(2)
         (lambda: HMM(2, PLAIN, transitions="left_right").fit(X0), r"of shape \(2, 2\), got 'left_right'"),
         (lambda: HMM(2, PLAIN, tied_transitions=[0]).fit(X0), "one for each of the 2 states"),
         (lambda: HMM(2, PLAIN, transition_pseudocount=-1).fit(X0), "transition_pseudocount must be"),
-        (lambda: HMM(2, "categorical").fit(X0), "give an object of trellis.emissions"),
+        (lambda: HMM(2, "categorical").fit(X0), "give an object of trellis.hmm.emissions"),
         (lambda: HMM(0, PLAIN).fit(X0), "n_states=0"),
         (lambda: HMM(2, PLAIN, tol=-1).fit(X0), "tol=-1"),
         (lambda: HMM(2, PLAIN, start="best").fit(X0), "start='best'"),

@@ -16,14 +16,14 @@ from sklearn.linear_model import LogisticRegression
 
 from small_emissions import COVARIANCES, example, gaussian, mixture
 from trellis import HMM, SequenceLabeler, load, objectives
-from trellis.emissions import Categorical, Emission, Gaussian, Poisson, Product
-from trellis.errors import DataError, NumericalError, UnsupportedError
-from trellis.estimators.hmm import left_right
-from trellis.estimators.hmm.discriminative import LogLinearHMM, train_discriminatively
-from trellis.estimators.hmm.expectation import Parameters
-from trellis.estimators.hmm.observations import Observations, packed, with_states
-from trellis.estimators.hmm.structure import Structure
-from trellis.inference import Chain
+from trellis.core.errors import DataError, NumericalError, UnsupportedError
+from trellis.hmm import left_right
+from trellis.hmm.chain_constraints import Structure
+from trellis.hmm.discriminative import LogLinearHMM, train_discriminatively
+from trellis.hmm.emissions import Categorical, Emission, Gaussian, Poisson, Product
+from trellis.hmm.hmm_expectation import Parameters
+from trellis.hmm.observations import Observations, packed, with_states
+from trellis.structures.chain.oracle.chain_oracle import Chain
 
 K = 3
 TRANSITIONS = np.array([[0.8, 0.15, 0.05], [0.1, 0.7, 0.2], [0.25, 0.05, 0.7]])

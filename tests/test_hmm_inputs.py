@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from trellis import HMM, IOHMM, SpectralHMM
-from trellis.emissions import Categorical, Gaussian, GaussianMixture
-from trellis.errors import DataError, TrellisError
+from trellis.core.errors import DataError, TrellisError
+from trellis.hmm.emissions import Categorical, Gaussian, GaussianMixture
 
 CHAIN: Any = {"initial": [0.5, 0.5], "transitions": [[0.9, 0.1], [0.2, 0.8]]}
 NORMAL = HMM(2, Gaussian(means=[[0.0, 0.0], [3.0, 1.0]], covariances=np.ones((2, 2))), **CHAIN)

@@ -13,9 +13,9 @@ from sklearn.mixture import GaussianMixture as SklearnMixture
 
 from small_emissions import NAMES, example
 from trellis import HMM, load
-from trellis.emissions import Categorical, Emission, Gaussian, GaussianMixture, Poisson, Product
-from trellis.errors import DataError, InfeasibleError
-from trellis.estimators.hmm import align_states, distance, left_right
+from trellis.core.errors import DataError, InfeasibleError
+from trellis.hmm import align_states, distance, left_right
+from trellis.hmm.emissions import Categorical, Emission, Gaussian, GaussianMixture, Poisson, Product
 
 
 def rows(rng: np.random.Generator, n: int, k: int) -> np.ndarray:

@@ -12,13 +12,13 @@ from scipy.special import logsumexp
 from sklearn.base import clone
 
 from trellis import HMM
-from trellis.emissions import Categorical, Emission, Gaussian
-from trellis.errors import InfeasibleError
-from trellis.estimators.hmm import left_right
-from trellis.inference.exhaustive import Enumeration
-from trellis.inference.hmm_chain import Block, Counts, HMMChain
-from trellis.inference.hmm_kernels import DENSE, LOG, SPARSE
-from trellis.scores.parts import ChainScores
+from trellis.core.errors import InfeasibleError
+from trellis.hmm import left_right
+from trellis.hmm.emissions import Categorical, Emission, Gaussian
+from trellis.hmm.hmm_chain import Block, Counts, HMMChain
+from trellis.hmm.hmm_kernels import DENSE, LOG, SPARSE
+from trellis.structures.chain.oracle.exhaustive import Enumeration
+from trellis.structures.chain.scores.chain_scores import ChainScores
 
 
 def scores_of(chain: HMMChain, logs: np.ndarray) -> Enumeration:

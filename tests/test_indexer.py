@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_matrix
 
-from trellis.errors import DataError, ModelFileError, UnsupportedError
+from trellis.core.errors import DataError, ModelFileError, UnsupportedError
 from trellis.features import ArrayEncoder, FeatureIndexer, Features, encoder_for, encoder_from_state
 from trellis.features.encoded import FeatureEncoder
 

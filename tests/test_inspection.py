@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tagging import as_dicts, clouds, noisy_words
 from trellis import SequenceLabeler
-from trellis.errors import UnsupportedError
-from trellis.estimators.inspection import HMMProbabilities
+from trellis.core.errors import UnsupportedError
+from trellis.structures.chain.labeler.inspection import HMMProbabilities
 
 
 @pytest.fixture(scope="module")

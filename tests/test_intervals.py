@@ -15,9 +15,9 @@ from sklearn.linear_model import LogisticRegression
 
 from tagging import noisy_words, spans
 from trellis import SequenceLabeler
-from trellis.errors import DataError, UnsupportedError
-from trellis.losses import WeightedHamming
-from trellis.metrics import span_report
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.losses.labelings import WeightedHamming
+from trellis.losses.metrics import span_report
 from trellis.theory import (
     bootstrap_interval,
     clopper_pearson_interval,

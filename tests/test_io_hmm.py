@@ -16,9 +16,9 @@ from scipy.stats import multivariate_normal
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from trellis import IOHMM, load
-from trellis.errors import DataError, ModelFileError, UnsupportedError
-from trellis.estimators.io_hmm import GaussianRegression, SoftmaxEmission
-from trellis.estimators.io_hmm.em import EMProblem
+from trellis.core.errors import DataError, ModelFileError, UnsupportedError
+from trellis.hmm.input_output import GaussianRegression, SoftmaxEmission
+from trellis.hmm.input_output.io_em import EMProblem
 
 KINDS = ["categorical", "diag", "full"]
 

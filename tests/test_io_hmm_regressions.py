@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from trellis.errors import DataError
-from trellis.estimators.io_hmm import GaussianRegression, SoftmaxEmission, softmax
-from trellis.estimators.io_hmm.conditional import Weighted
-from trellis.estimators.io_hmm.softmax import _Regression, fit_softmax
+from trellis.core.errors import DataError
+from trellis.hmm.input_output import GaussianRegression, SoftmaxEmission
+from trellis.hmm.input_output import softmax_regression as softmax
+from trellis.hmm.input_output.conditional_emission import Weighted
+from trellis.hmm.input_output.softmax_regression import _Regression, fit_softmax
 
 
 def features_of(n: int, width: int, seed: int) -> np.ndarray:

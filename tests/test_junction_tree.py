@@ -11,25 +11,25 @@ from hypothesis import strategies as st
 
 from small_networks import joint, random_graph, random_network, seeds
 from trellis import BayesianNetwork, FactorGraph
-from trellis.errors import DataError, UnsupportedError
-from trellis.inference import (
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.factors import (
     junction_tree_choice,
     junction_tree_compiled,
     junction_tree_log,
     junction_tree_plan,
 )
-from trellis.inference.elimination_order import (
+from trellis.factors.elimination_order import (
     HEURISTICS,
     LITTLE_MORE,
     elimination_order,
     elimination_orders,
     given_order,
 )
-from trellis.inference.factors import Table, aligned
-from trellis.inference.junction_tree import JunctionTree
-from trellis.inference.junction_tree_rows import RowTree
-from trellis.inference.possible_states import Possibilities, restrict
-from trellis.inference.variable_elimination import eliminate
+from trellis.factors.junction_tree import JunctionTree
+from trellis.factors.junction_tree_rows import RowTree
+from trellis.factors.possible_states import Possibilities, restrict
+from trellis.factors.tables import Table, aligned
+from trellis.factors.variable_elimination import eliminate
 
 Model = BayesianNetwork | FactorGraph
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from small_state_spaces import Dense, random_parameters
 from trellis import LinearGaussian
-from trellis.errors import NumericalError
-from trellis.inference import kalman as kalman_module
+from trellis.core.errors import NumericalError
+from trellis.statespace import kalman_filter as kalman_module
 
 CLOSE: dict[str, Any] = {"rtol": 1e-8, "atol": 1e-9}
 

@@ -12,10 +12,10 @@ from scipy.optimize import approx_fprime
 
 from small_state_spaces import Dense, random_covariance, random_parameters
 from trellis import LinearGaussian
-from trellis.errors import DataError, UnsupportedError
-from trellis.estimators.kalman.learning import EM, TERMS, Statistics
-from trellis.inference.kalman import Observations
-from trellis.inference.state_space import SHAPES, StateSpace
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.statespace.kalman_em import EM, TERMS, Statistics
+from trellis.statespace.kalman_filter import Observations
+from trellis.statespace.state_space import SHAPES, StateSpace
 
 NAMES = tuple(SHAPES)
 

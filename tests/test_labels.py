@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trellis.core.errors import DataError
 from trellis.data.labels import LabelSet
 from trellis.data.sequences import offsets_from_lengths
-from trellis.errors import DataError
 
 hashables = st.one_of(
     st.text(max_size=3), st.integers(0, 5), st.tuples(st.integers(0, 2), st.text(max_size=1))

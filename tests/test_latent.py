@@ -13,14 +13,14 @@ from scipy.special import logsumexp
 
 import trellis
 from trellis import SequenceLabeler
+from trellis.core.errors import DataError, TrellisError, UnsupportedError
 from trellis.data.labels import LabelSet
-from trellis.data.latent import LatentLabels
-from trellis.errors import DataError, TrellisError, UnsupportedError
-from trellis.inference.chain import Chain
-from trellis.losses import Hamming
+from trellis.data.latent_labels import LatentLabels
+from trellis.losses.labelings import Hamming
 from trellis.objectives import Direct, Objective, objective_of
-from trellis.objectives.score_level import value_and_gradient
-from trellis.scores.parts import ChainScores
+from trellis.structures.chain.oracle.chain_oracle import Chain
+from trellis.structures.chain.problem.score_objectives import value_and_gradient
+from trellis.structures.chain.scores.chain_scores import ChainScores
 
 ORDERS = {"A": "abc", "B": "cba"}  # the same symbols: only their order tells the labels apart
 

@@ -9,12 +9,12 @@ import pytest
 from scipy.special import logsumexp
 
 from test_cccp import certified
-from trellis.inference.graph import GraphInference
-from trellis.losses import Hamming
+from trellis.losses.labelings import Hamming
 from trellis.objectives import Log, Margin, Objective
-from trellis.objectives.graph_problem import GraphExample, GraphProblem
-from trellis.scores.graph_features import Graph
-from trellis.scores.linear_graph import GraphLayout
+from trellis.structures.graph.oracle.graph_oracle import GraphInference
+from trellis.structures.graph.problem.graph_problem import GraphExample, GraphProblem
+from trellis.structures.graph.scores.graph_features import Graph
+from trellis.structures.graph.scores.linear_graph import GraphLayout
 
 K = 2
 LAYOUT = GraphLayout(K, 2, 1)

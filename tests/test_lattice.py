@@ -7,10 +7,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from trellis.errors import DataError
-from trellis.speech.dictionary import Dictionary, Pronunciation
-from trellis.speech.lattice import Lattice, loose_lattice, phone_lattice, word_lattice
-from trellis.speech.long_kernels import frame_trace, frame_viterbi
+from trellis.core.errors import DataError
+from trellis.speech.align.long_recordings_kernels import frame_trace, frame_viterbi
+from trellis.speech.align.phone_lattice import Lattice, loose_lattice, phone_lattice, word_lattice
+from trellis.speech.corpus.dictionary import Dictionary, Pronunciation
 
 
 def paths(lattice: Lattice) -> list[tuple[int, ...]]:

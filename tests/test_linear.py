@@ -11,23 +11,23 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
+from trellis.core.errors import InfeasibleError
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.sequences import offsets_from_lengths
-from trellis.errors import InfeasibleError
 from trellis.features.encoded import Encoded, Features
 from trellis.features.indexer import FeatureIndexer
-from trellis.inference import Chain
-from trellis.losses import Hamming, Loss, WeightedHamming, ZeroOne
+from trellis.losses.labelings import Hamming, Loss, WeightedHamming, ZeroOne
 from trellis.objectives import OBJECTIVES, Direct, Objective, objective_of
-from trellis.objectives.linear_chain import LinearChainProblem, no_penalties
-from trellis.objectives.linear_kernels import Task
-from trellis.objectives.score_level import loss_table, value_and_gradient
-from trellis.scores.linear import LinearLayout
-from trellis.scores.linear_kernels import Penalties, pull_back
-from trellis.scores.parts import ChainScores
-from trellis.solvers.cutting_plane import CuttingPlane
-from trellis.solvers.loop import minimise
-from trellis.solvers.quasi_newton import LBFGS
+from trellis.solvers.planes.cutting_plane import CuttingPlane
+from trellis.solvers.quasi_newton.lbfgs import LBFGS
+from trellis.structures.chain.oracle.chain_oracle import Chain
+from trellis.structures.chain.problem.chain_problem import LinearChainProblem, no_penalties
+from trellis.structures.chain.problem.chain_problem_kernels import Task
+from trellis.structures.chain.problem.score_objectives import loss_table, value_and_gradient
+from trellis.structures.chain.scores.chain_scores import ChainScores
+from trellis.structures.chain.scores.linear_chain import LinearLayout
+from trellis.structures.chain.scores.linear_chain_kernels import Penalties, pull_back
+from trellis.training.driver import minimise
 
 ALL = [*(objective_of(name) for name in OBJECTIVES), Direct(sign="worse")]
 

@@ -13,8 +13,8 @@ from sklearn.base import clone
 import trellis
 from small_state_spaces import random_parameters
 from trellis import LinearGaussian, load
-from trellis.errors import DataError, ModelFileError, TrellisError, UnsupportedError
-from trellis.storage import read, save
+from trellis.core.errors import DataError, ModelFileError, TrellisError, UnsupportedError
+from trellis.core.storage import read, save
 
 
 @pytest.fixture

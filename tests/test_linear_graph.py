@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from trellis import Graph
-from trellis.errors import DataError
-from trellis.scores.linear_graph import GraphLayout
+from trellis.core.errors import DataError
+from trellis.structures.graph.scores.linear_graph import GraphLayout
 
 
 def random_graph(rng: np.random.Generator, n: int, n_edges: int, n_types: int = 1) -> Graph:

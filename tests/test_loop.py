@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from trellis.solvers.loop import EarlyStopping, Solution, Status, minimise
+from trellis.training.driver import EarlyStopping, Solution, Status, minimise
 
 
 @dataclass

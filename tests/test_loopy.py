@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from small_networks import joint, random_graph, random_network, seeds
 from trellis import BayesianNetwork, FactorGraph
-from trellis.bayesnet.approximate import ApproximationWarning
-from trellis.bayesnet.flat_factors import merged
-from trellis.bayesnet.loopy import loopy
-from trellis.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.bayesnet.inference.approximate_posterior import ApproximationWarning
+from trellis.bayesnet.inference.flat_factors import merged
+from trellis.bayesnet.inference.loopy_propagation import loopy
+from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 
 
 def random_tree(rng: np.random.Generator, n: int, zeros: bool) -> FactorGraph:

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 
 from trellis.data.labels import EncodedLabels, LabelSet
-from trellis.inference import Chain
-from trellis.losses import Hamming, Loss, WeightedHamming, ZeroOne
+from trellis.losses.labelings import Hamming, Loss, WeightedHamming, ZeroOne
 from trellis.objectives import Direct
-from trellis.objectives.score_level import value_and_gradient
-from trellis.scores.parts import ChainScores
+from trellis.structures.chain.oracle.chain_oracle import Chain
+from trellis.structures.chain.problem.score_objectives import value_and_gradient
+from trellis.structures.chain.scores.chain_scores import ChainScores
 
 EPSILON = 0.03
 SIGNS = ["better", "worse"]

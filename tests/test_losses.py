@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.utils.class_weight import compute_class_weight
 
+from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.labels import LabelSet
-from trellis.errors import DataError, UnsupportedError
-from trellis.losses import (
+from trellis.losses.labelings import (
     Custom,
     Hamming,
     SpanF1,
@@ -23,7 +23,7 @@ from trellis.losses import (
     loss_of,
     sum_by_sequence,
 )
-from trellis.metrics import span_report
+from trellis.losses.metrics import span_report
 
 ABC = LabelSet("abc")
 Y = [["a", "b", "b"], [], ["c"]]

@@ -15,11 +15,11 @@ from sklearn.linear_model import LogisticRegression
 from small_chains import small_problem
 from tagging import as_dicts, clouds, noisy_words, spans
 from trellis import MEMM, SequenceLabeler, load
-from trellis.errors import DataError, InfeasibleError, ModelFileError, UnsupportedError
-from trellis.inference.chain import Chain
-from trellis.inference.exhaustive import Enumeration
-from trellis.objectives.linear_chain import linear_chain_scores, penalties_of
-from trellis.objectives.local_chain import LocalChainProblem, local_chain_scores
+from trellis.core.errors import DataError, InfeasibleError, ModelFileError, UnsupportedError
+from trellis.structures.chain.oracle.chain_oracle import Chain
+from trellis.structures.chain.oracle.exhaustive import Enumeration
+from trellis.structures.chain.problem.chain_problem import linear_chain_scores, penalties_of
+from trellis.structures.chain.problem.local_chain import LocalChainProblem, local_chain_scores
 
 VARIANTS: list[dict[str, Any]] = [
     {},

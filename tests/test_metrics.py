@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from trellis.errors import DataError
-from trellis.metrics import sequence_accuracy, span_f1, span_report, token_accuracy
+from trellis.core.errors import DataError
+from trellis.losses.metrics import sequence_accuracy, span_f1, span_report, token_accuracy
 
 LABELS = ["O", "B-x", "I-x", "E-x", "S-x", "B-y", "I-y", "E-y", "S-y", "I", "B"]
 

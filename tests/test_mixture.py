@@ -13,10 +13,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture as SklearnMixture
 
 from test_dc import check_certificates
-from trellis.emissions import Categorical, Gaussian, Poisson
-from trellis.errors import DataError
-from trellis.solvers import fit_mixture, minimise_dc
-from trellis.solvers.mixture import MixtureEM
+from trellis.core.errors import DataError
+from trellis.hmm import fit_mixture
+from trellis.hmm.emissions import Categorical, Gaussian, Poisson
+from trellis.hmm.mixture_em import MixtureEM
+from trellis.solvers import minimise_dc
 
 CENTRES = np.array([[0.0, 0.0], [4.0, 1.0], [-1.0, 3.0]])
 

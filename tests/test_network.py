@@ -13,8 +13,14 @@ from hypothesis import given
 from small_networks import joint, random_graph, random_network, seeds
 from trellis import BayesianNetwork, FactorGraph, load
 from trellis.bayesnet import Network
-from trellis.bayesnet.conversions import network_from_graph
-from trellis.errors import DataError, InfeasibleError, ModelFileError, TrellisError, UnsupportedError
+from trellis.bayesnet.model.conversions import network_from_graph
+from trellis.core.errors import (
+    DataError,
+    InfeasibleError,
+    ModelFileError,
+    TrellisError,
+    UnsupportedError,
+)
 
 YES_NO = ["yes", "no"]
 
@@ -210,7 +216,7 @@ def test_saving_and_loading(tmp_path: Path) -> None:
 
 
 def test_a_saved_network_is_checked(tmp_path: Path) -> None:
-    from trellis import storage
+    from trellis.core import storage
 
     meta = {"names": ["A"], "states": [["a", "b"]], "parents": [[0]], "extra": {}}
     for changes, values in [({}, [0.5] * 4), ({"parents": [[7]]}, [0.5] * 4), ({"parents": [[]]}, [0.5])]:

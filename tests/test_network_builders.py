@@ -11,7 +11,7 @@ import pytest
 from small_networks import joint
 from trellis import HMM, emissions
 from trellis.bayesnet import from_hmm, full_bayes, markov_chain, naive_bayes
-from trellis.errors import DataError, UnsupportedError
+from trellis.core.errors import DataError, UnsupportedError
 
 
 def test_naive_bayes() -> None:

@@ -13,8 +13,8 @@ from hypothesis import given
 
 from small_networks import random_network, seeds
 from trellis import BayesianNetwork, FactorGraph
-from trellis.bayesnet.layout import layered
-from trellis.errors import DataError, MissingExtraError
+from trellis.bayesnet.drawing.layered_layout import layered
+from trellis.core.errors import DataError, MissingExtraError
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def test_names_of_any_kind_fit_into_their_ellipses(name: str, tmp_path: Path, wi
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from trellis.bayesnet import picture
+    from trellis.bayesnet.drawing import matplotlib_picture as picture
 
     BayesianNetwork({name: [0, 1]}).draw(tmp_path / "net.png")
     text = Figure(dpi=720).text(0, 0, name, fontsize=9, parse_math=False)
@@ -105,7 +105,7 @@ def test_names_of_any_kind_fit_into_their_ellipses(name: str, tmp_path: Path, wi
 
 def test_flat_lines_pass_above_the_neighbours() -> None:
     """A fan of 40: no arrow crosses the ellipse of another node of its row."""
-    from trellis.bayesnet import picture
+    from trellis.bayesnet.drawing import matplotlib_picture as picture
 
     size = (1.0, 0.42)
     layout = layered([1.0] * 41, [(0, i) for i in range(1, 41)])

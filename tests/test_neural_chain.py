@@ -18,11 +18,10 @@ torch = pytest.importorskip(
     "torch", reason="trellis.neural needs PyTorch: pip install 'trellis-learn[torch]'"
 )
 
+from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.data.constraints import legal_transitions
 from trellis.data.labels import EncodedLabels, LabelSet
-from trellis.errors import DataError, InfeasibleError, UnsupportedError
-from trellis.inference.exhaustive import Enumeration
-from trellis.losses import WeightedHamming
+from trellis.losses.labelings import WeightedHamming
 from trellis.neural import (
     Chain,
     decode,
@@ -34,8 +33,9 @@ from trellis.neural import (
     structured_loss,
 )
 from trellis.objectives import Direct, Objective, Risk
-from trellis.objectives.score_level import value_and_gradient
-from trellis.scores.parts import ChainScores
+from trellis.structures.chain.oracle.exhaustive import Enumeration
+from trellis.structures.chain.problem.score_objectives import value_and_gradient
+from trellis.structures.chain.scores.chain_scores import ChainScores
 
 OBJECTIVES: list[Any] = [
     "perceptron", "margin", "slack", "log", "softmax_margin", "ramp", "risk",
@@ -342,8 +342,8 @@ def test_precisions(objective: Any, dtype: Any, backend: Any) -> None:
 
 def test_single_precision_is_read_in_place() -> None:
     """The kernel's array is the tensor's memory."""
-    from trellis.neural.chain_functions import kernel_arrays
-    from trellis.neural.structure import Where
+    from trellis.neural.chain.chain_functions import kernel_arrays
+    from trellis.neural.tensor_structure import Where
 
     for dtype in (torch.float32, torch.float64):
         u = torch.randn(2, 3, 4, dtype=dtype)

@@ -18,15 +18,15 @@ from sklearn.base import clone  # noqa: E402
 
 from tagging import as_dicts, clouds, noisy_words, spans  # noqa: E402
 from trellis import load, losses, objectives  # noqa: E402
+from trellis.core.errors import DataError, ModelFileError, NumericalError, UnsupportedError  # noqa: E402
 from trellis.data.labels import LabelSet  # noqa: E402
-from trellis.errors import DataError, ModelFileError, NumericalError, UnsupportedError  # noqa: E402
-from trellis.metrics import errors_by_sequence  # noqa: E402
+from trellis.losses.metrics import errors_by_sequence  # noqa: E402
 from trellis.neural import NeuralSequenceLabeler  # noqa: E402
-from trellis.neural.batches import Corpus  # noqa: E402
-from trellis.neural.encoders import EncoderOptions, new_network  # noqa: E402
-from trellis.neural.inputs import InputEncoder, InputShape  # noqa: E402
-from trellis.neural.schedules import stages_of  # noqa: E402
-from trellis.neural.training import Plan, batch_objective  # noqa: E402
+from trellis.neural.labeler.batches import Corpus  # noqa: E402
+from trellis.neural.labeler.network_inputs import InputEncoder, InputShape  # noqa: E402
+from trellis.neural.labeler.network_training import Plan, batch_objective  # noqa: E402
+from trellis.neural.labeler.networks import EncoderOptions, new_network  # noqa: E402
+from trellis.neural.labeler.schedules import stages_of  # noqa: E402
 
 X, Y = noisy_words(100)
 NEW, GOLD = noisy_words(60, seed=1)

@@ -14,8 +14,7 @@ torch = pytest.importorskip(
 )
 
 from small_segments import all_paths, random_graph
-from trellis.alignment_losses import TauInsensitive
-from trellis.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.neural import (
     Alignment,
     Factors,
@@ -28,7 +27,8 @@ from trellis.neural import (
     structured_loss,
 )
 from trellis.objectives import Direct
-from trellis.scores.segments import SegmentPath
+from trellis.structures.segments.problem.alignment_losses import TauInsensitive
+from trellis.structures.segments.scores.segment_scores import SegmentPath
 
 SMOOTH: list[Any] = ["perceptron", "margin", "log", "softmax_margin", "ramp", "risk"]
 LOSS = TauInsensitive(0.5)

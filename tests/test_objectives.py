@@ -13,14 +13,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.data.labels import EncodedLabels, LabelSet
-from trellis.errors import DataError, InfeasibleError, UnsupportedError
-from trellis.inference import Enumeration
-from trellis.losses import Hamming, Loss, SpanF1, WeightedHamming, ZeroOne
+from trellis.losses.labelings import Hamming, Loss, SpanF1, WeightedHamming, ZeroOne
 from trellis.objectives import OBJECTIVES, Direct, Objective, objective_of
-from trellis.objectives import example_kernels as kernels
-from trellis.objectives.score_level import value_and_gradient
-from trellis.scores.parts import ChainParts, ChainScores
+from trellis.structures.chain.oracle.exhaustive import Enumeration
+from trellis.structures.chain.problem import objective_kernels as kernels
+from trellis.structures.chain.problem.score_objectives import value_and_gradient
+from trellis.structures.chain.scores.chain_scores import ChainParts, ChainScores
 
 NOTHING = -np.inf
 EPSILON = 0.7

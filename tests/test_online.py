@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from tagging import clouds, noisy_words, spans
 from trellis import SequenceLabeler, load, losses, objectives, solvers
-from trellis.errors import DataError, NumericalError, TrellisError, UnsupportedError
+from trellis.core.errors import DataError, NumericalError, TrellisError, UnsupportedError
 
 X, Y = noisy_words(120, noise=0.15)
 PIECES = [slice(i, i + 20) for i in range(0, 120, 20)]

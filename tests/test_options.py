@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from trellis import SequenceLabeler, losses, solvers
-from trellis.errors import DataError, TrellisError
+from trellis.core.errors import DataError, TrellisError
 
 
 @pytest.mark.parametrize(

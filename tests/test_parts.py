@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trellis.errors import DataError
-from trellis.scores.parts import ChainParts, ChainScores
+from trellis.core.errors import DataError
+from trellis.structures.chain.scores.chain_scores import ChainParts, ChainScores
 
 
 def test_defaults_are_one_sequence_without_start_and_end_scores() -> None:

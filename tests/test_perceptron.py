@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from small_chains import gold_of, labellings, phi, run, small_problem
-from trellis.errors import InfeasibleError, UnsupportedError
-from trellis.objectives.linear_chain import LinearChainProblem, penalties_of
-from trellis.solvers.perceptron import Perceptron
+from trellis.core.errors import InfeasibleError, UnsupportedError
+from trellis.solvers.online.perceptron import Perceptron
+from trellis.structures.chain.problem.chain_problem import LinearChainProblem, penalties_of
 
 VARIANTS = [
     {},

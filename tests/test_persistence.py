@@ -14,10 +14,11 @@ from numpy.testing import assert_array_equal
 from scipy.sparse import csr_array
 
 from tagging import as_dicts, clouds, noisy_words, spans
-from trellis import SequenceLabeler, load, losses, objectives, solvers, storage
+from trellis import SequenceLabeler, load, losses, objectives, solvers
+from trellis.core import storage
+from trellis.core.errors import DataError, ModelFileError, UnsupportedError
+from trellis.core.persistence import save
 from trellis.data.columns import ColumnData
-from trellis.errors import DataError, ModelFileError, UnsupportedError
-from trellis.estimators.persistence import save
 from trellis.features import Template
 
 WORDS, Y = noisy_words(20)

@@ -12,11 +12,11 @@ from scipy.optimize import minimize as scipy_minimize
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-from trellis.errors import DataError, UnsupportedError
-from trellis.solvers.inverse_hessian import FEW, InverseHessian
-from trellis.solvers.line_search import Trial, strong_wolfe
-from trellis.solvers.loop import Solution, minimise
-from trellis.solvers.quasi_newton import LBFGS, OWLQN
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.solvers.quasi_newton.inverse_hessian import FEW, InverseHessian
+from trellis.solvers.quasi_newton.lbfgs import LBFGS, OWLQN
+from trellis.solvers.quasi_newton.line_search import Trial, strong_wolfe
+from trellis.training.driver import Solution, minimise
 
 
 class Smooth:

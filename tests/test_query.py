@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from small_networks import joint, random_graph, random_network, seeds
 from trellis import BayesianNetwork, FactorGraph
-from trellis.bayesnet import Network, conditioning
-from trellis.bayesnet.query import log_partition
-from trellis.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.bayesnet import Network
+from trellis.bayesnet.inference import cutset_conditioning as conditioning
+from trellis.bayesnet.inference.query import log_partition
+from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 
 YES = ["yes", "no"]
 EXACT = ["auto", "junction_tree", "elimination", "conditioning"]

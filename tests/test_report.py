@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trellis.errors import DataError, MissingExtraError
+from trellis.core.errors import DataError, MissingExtraError
 from trellis.report.evaluation import evaluate_labels
 from trellis.report.figures import new_figure
 from trellis.report.image_strings import ReadString, draw_strings

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from test_dc import check_certificates
-from trellis.errors import DataError
+from trellis.core.errors import DataError
 from trellis.solvers import minimise_dc, truncated_least_squares
-from trellis.solvers.robust_regression import Plane, TruncatedLeastSquares
+from trellis.solvers.dc.robust_regression import Plane, TruncatedLeastSquares
 
 
 def objective(X: np.ndarray, y: np.ndarray, u: Plane, c: float, ridge: float) -> float:

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from small_chains import gold_of, primal, run, small_problem
-from trellis.errors import DataError, InfeasibleError, UnsupportedError
-from trellis.objectives.linear_chain import LinearChainProblem, penalties_of
-from trellis.solvers.quasi_newton import LBFGS
-from trellis.solvers.sag import SAG, SAGRun
+from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.solvers.online.sag import SAG, SAGRun
+from trellis.solvers.quasi_newton.lbfgs import LBFGS
+from trellis.structures.chain.problem.chain_problem import LinearChainProblem, penalties_of
 
 VARIANTS = [
     {},

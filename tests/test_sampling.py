@@ -11,12 +11,16 @@ from scipy import stats
 
 from small_networks import joint, random_graph, random_network, seeds
 from trellis import BayesianNetwork, FactorGraph
-from trellis.bayesnet.approximate import ApproximationWarning
-from trellis.bayesnet.gibbs import BATCHES, gibbs, possible_states, split_r_hat
-from trellis.bayesnet.sampling import likelihood_weighting, rejection, sample_codes
-from trellis.bayesnet.uniform_kernels import uniform
-from trellis.errors import DataError, InfeasibleError, UnsupportedError
-from trellis.inference.factors import Table
+from trellis.bayesnet.inference.approximate_posterior import ApproximationWarning
+from trellis.bayesnet.inference.sampling.forward_sampling import (
+    likelihood_weighting,
+    rejection,
+    sample_codes,
+)
+from trellis.bayesnet.inference.sampling.gibbs import BATCHES, gibbs, possible_states, split_r_hat
+from trellis.bayesnet.inference.sampling.uniform_kernels import uniform
+from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.factors.tables import Table
 
 SPRINKLER = BayesianNetwork(
     {"Rain": ["yes", "no"], "Sprinkler": ["on", "off"], "Wet": ["yes", "no"]},

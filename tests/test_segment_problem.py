@@ -7,14 +7,18 @@ import pytest
 from scipy.special import logsumexp
 
 from small_segments import all_paths, random_features, random_graph
-from trellis.alignment_losses import AlignmentLoss, TauAlignment, TauInsensitive
-from trellis.errors import DataError, InfeasibleError, UnsupportedError
-from trellis.inference.segments import Segmentation
-from trellis.objectives.modes import Direct, objective_of
-from trellis.objectives.segment_problem import SegmentExample, SegmentProblem
-from trellis.scores.segments import SegmentPath
+from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.objectives.records import Direct, objective_of
 from trellis.solvers import LBFGS, CuttingPlane, FrankWolfe, MiniBatch, PassiveAggressive, minimise
-from trellis.solvers.loop import Solution, Solver
+from trellis.structures.segments.oracle.segment_oracle import Segmentation
+from trellis.structures.segments.problem.alignment_losses import (
+    AlignmentLoss,
+    TauAlignment,
+    TauInsensitive,
+)
+from trellis.structures.segments.problem.segment_problem import SegmentExample, SegmentProblem
+from trellis.structures.segments.scores.segment_scores import SegmentPath
+from trellis.training.driver import Solution, Solver
 
 
 def small_problem(

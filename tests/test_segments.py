@@ -12,11 +12,16 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from small_segments import all_paths, random_features, random_graph, random_scores, score_by_hand
-from trellis.errors import DataError, InfeasibleError
-from trellis.inference.segment_kernels import plain_forward
-from trellis.inference.segment_pair_kernels import pair_max, pair_sum
-from trellis.inference.segments import Segmentation
-from trellis.scores.segments import SegmentFeatures, SegmentGraph, SegmentPath, SegmentScores
+from trellis.core.errors import DataError, InfeasibleError
+from trellis.structures.segments.oracle.segment_kernels import plain_forward
+from trellis.structures.segments.oracle.segment_oracle import Segmentation
+from trellis.structures.segments.oracle.segment_pair_kernels import pair_max, pair_sum
+from trellis.structures.segments.scores.segment_scores import (
+    SegmentFeatures,
+    SegmentGraph,
+    SegmentPath,
+    SegmentScores,
+)
 
 KINDS = st.sampled_from(["chain", "lattice", "dag"])
 RATES = st.sampled_from([0.0, 0.3, 5.0, -0.3, -5.0])

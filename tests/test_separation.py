@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from small_networks import joint, random_network, seeds
 from trellis import BayesianNetwork
-from trellis.bayesnet.separation import d_connected
-from trellis.errors import DataError, UnsupportedError
+from trellis.bayesnet.separation.d_separation import d_connected
+from trellis.core.errors import DataError, UnsupportedError
 
 EXAM = "A>B A>E B>C C>D C>G E>F F>G H>I I>E I>J J>K J>L K>M L>M"
 

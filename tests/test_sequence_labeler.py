@@ -390,7 +390,7 @@ def test_warm_start_goes_on_and_carries_weights_by_name() -> None:
     )
     start = model.set_params(max_iter=1, weights="all", l2=1e12).fit(other, labels)
     assert start.encoder_.feature_names() != list(weight_of)
-    from trellis.estimators.warm_start import carried_over
+    from trellis.structures.chain.labeler.warm_start import carried_over
 
     model = exact(weights="all").fit(X, y)
     weight_of = dict(

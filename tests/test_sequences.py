@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trellis.core.errors import DataError
 from trellis.data.sequences import Sequences, check_offsets, offsets_from_lengths, shard_bounds
-from trellis.errors import DataError
 
 lengths = st.lists(st.integers(0, 7), min_size=1, max_size=12)
 

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from trellis.inference.shards import over_shards
+from trellis.core.shards import over_shards
 
 OFFSETS = np.arange(0, 101, 5)
 

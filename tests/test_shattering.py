@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trellis.errors import DataError, UnsupportedError
+from trellis.core.errors import DataError, UnsupportedError
 from trellis.report.theory_figures import draw_witness
 from trellis.theory import (
     Boxes,

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 from sklearn.tree import DecisionTreeClassifier
 
-from trellis import storage
-from trellis.errors import DataError, ModelFileError, UnsupportedError
+from trellis.core import storage
+from trellis.core.errors import DataError, ModelFileError, UnsupportedError
 from trellis.report.theory_figures import draw_gap, draw_learning_curve
 from trellis.theory import GapSample, simulate_generalization_gap, simulate_learning_curve
 

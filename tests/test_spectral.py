@@ -11,12 +11,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from trellis import HMM, SpectralHMM, load, storage
-from trellis.emissions import Categorical
-from trellis.errors import DataError, ModelFileError, NumericalError, UnsupportedError
-from trellis.estimators.spectral import SpectralWarning
-from trellis.estimators.spectral.moments import pairs_of, sampling_noise, spectrum_of, triples_of
-from trellis.estimators.spectral.recovery import recover
+from trellis import HMM, SpectralHMM, load
+from trellis.core import storage
+from trellis.core.errors import DataError, ModelFileError, NumericalError, UnsupportedError
+from trellis.hmm.emissions import Categorical
+from trellis.hmm.spectral import SpectralWarning
+from trellis.hmm.spectral.moments import pairs_of, sampling_noise, spectrum_of, triples_of
+from trellis.hmm.spectral.recovery import recover
 
 
 class Truth(NamedTuple):

@@ -11,9 +11,9 @@ import pytest
 import soundfile
 from numpy.typing import NDArray
 
-from trellis.errors import DataError, MissingExtraError
+from trellis.core.errors import DataError, MissingExtraError
 from trellis.speech import read_audio
-from trellis.speech.audio import Recording, audio_info, load_recording
+from trellis.speech.audio.recordings import Recording, audio_info, load_recording
 
 Array = NDArray[np.float64]
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from trellis.errors import DataError
+from trellis.core.errors import DataError
 from trellis.speech import Alignment, Corpus, Interval, Utterance
-from trellis.speech.formats.lines import ctm_lines
+from trellis.speech.formats.interval_lines import ctm_lines
 
 
 def sound(path: Path, seconds: float = 1.0, rate: int = 16000, form: str | None = None) -> Path:

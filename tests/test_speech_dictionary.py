@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from trellis.errors import DataError
+from trellis.core.errors import DataError
 from trellis.speech import Dictionary
-from trellis.speech.dictionary import Pronunciation, words_of
+from trellis.speech.corpus.dictionary import Pronunciation, words_of
 
 CMU = """;;; a comment
 A  AH0

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trellis.errors import DataError
-from trellis.speech.alignment import Alignment
-from trellis.speech.alignment_files import evaluate_files, find_alignments
-from trellis.speech.boundary_figures import draws, figures
-from trellis.speech.evaluation import boundary_errors, compare, evaluate_alignments
-from trellis.speech.evaluation_tables import class_table, comparison_table, to_csv
-from trellis.speech.intervals import Interval
+from trellis.core.errors import DataError
+from trellis.speech.evaluate.alignment_files import evaluate_files, find_alignments
+from trellis.speech.evaluate.boundary_evaluation import boundary_errors, compare, evaluate_alignments
+from trellis.speech.evaluate.boundary_figures import draws, figures
+from trellis.speech.evaluate.evaluation_tables import class_table, comparison_table, to_csv
+from trellis.speech.formats.timed_alignment import Alignment
+from trellis.speech.formats.timed_intervals import Interval
 
 
 def _aligned(starts: list[float], labels: str, duration: float = 1.0) -> Alignment:

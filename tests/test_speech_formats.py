@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from praatio import textgrid as praat
 
-from trellis.errors import DataError, TrellisError
+from trellis.core.errors import DataError, TrellisError
 from trellis.speech import Alignment, Interval
 from trellis.speech.formats import FORMATS, format_of, read_alignment, write_alignment
-from trellis.speech.formats.lines import ctm_lines, read_ctm_file
+from trellis.speech.formats.interval_lines import ctm_lines, read_ctm_file
 from trellis.speech.formats.textgrid import read_textgrid, read_textgrid_tiers
 
 Tier = tuple[Interval, ...]

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from trellis.errors import DataError
+from trellis.core.errors import DataError
 from trellis.speech import FrameOptions, mfcc
-from trellis.speech.frames import delta, static_features
-from trellis.speech.front_end import framed_recording
+from trellis.speech.audio.cepstra import delta, static_features
+from trellis.speech.audio.front_end import framed_recording
 
 Array = NDArray[np.float64]
 

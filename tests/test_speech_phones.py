@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trellis.errors import DataError
-from trellis.speech.arpabet import ARPABET_TO_IPA
-from trellis.speech.ipa_tables import CONSONANTS, MODIFIERS, PROSODY, VOWELS
-from trellis.speech.phones import (
+from trellis.core.errors import DataError
+from trellis.speech.phones.arpabet import ARPABET_TO_IPA
+from trellis.speech.phones.ipa_tables import CONSONANTS, MODIFIERS, PROSODY, VOWELS
+from trellis.speech.phones.phone_labels import (
     BROAD_CLASSES,
     FEATURE_NAMES,
     TIMIT_61,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trellis.inference.square_root_kernels import regression, roots_of, triangularise
+from trellis.statespace.square_root_kernels import regression, roots_of, triangularise
 
 
 @given(

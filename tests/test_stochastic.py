@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from small_chains import gold_of, labellings, loss_of_path, phi, primal, run, small_problem
-from trellis.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.objectives import Direct
-from trellis.objectives.linear_chain import LinearChainProblem, penalties_of
-from trellis.solvers.frank_wolfe import FrankWolfe
-from trellis.solvers.loop import Solver
-from trellis.solvers.quasi_newton import LBFGS
-from trellis.solvers.stochastic import SGD, AdaGrad, Adam, Subgradient
+from trellis.solvers.online.stochastic import SGD, AdaGrad, Adam, Subgradient
+from trellis.solvers.planes.frank_wolfe import FrankWolfe
+from trellis.solvers.quasi_newton.lbfgs import LBFGS
+from trellis.structures.chain.problem.chain_problem import LinearChainProblem, penalties_of
+from trellis.training.driver import Solver
 
 VARIANTS = [
     {},

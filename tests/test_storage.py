@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from trellis import storage
-from trellis.errors import DataError, ModelFileError
+from trellis.core import storage
+from trellis.core.errors import DataError, ModelFileError
 
 DTYPES = ["float64", "float32", "int64", "int32", "uint64", "uint32", "uint8", "bool"]
 

@@ -13,7 +13,7 @@ from hypothesis import given
 
 from small_networks import joint, random_network, seeds
 from trellis import BayesianNetwork, load
-from trellis.errors import DataError
+from trellis.core.errors import DataError
 
 
 @given(seeds)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trellis.errors import DataError
+from trellis.core.errors import DataError
 from trellis.speech import synthetic_corpus
 
 pytest.importorskip("soundfile")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trellis.core.errors import DataError
 from trellis.data.columns import ColumnData
-from trellis.errors import DataError
 from trellis.features import Features, Template, TemplateEncoder, encoder_for, encoder_from_state
 from trellis.features.templates import word_shape
 

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from tagging import clouds, noisy_words, spans
 from trellis import SequenceLabeler, losses, objectives, solvers
-from trellis.errors import DataError, InfeasibleError, TrellisError, UnsupportedError
+from trellis.core.errors import DataError, InfeasibleError, TrellisError, UnsupportedError
 from trellis.features import Template
 
 X, Y = noisy_words(40)

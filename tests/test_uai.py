@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from small_networks import joint, random_graph, random_network, seeds
 from trellis import BayesianNetwork, FactorGraph
 from trellis.bayesnet import read_evidence, read_evidence_samples, write_evidence
-from trellis.bayesnet.libdai import read_fg
-from trellis.bayesnet.uai import read_uai_graph, read_uai_network
-from trellis.errors import DataError, UnsupportedError
+from trellis.bayesnet.formats.libdai import read_fg
+from trellis.bayesnet.formats.uai import read_uai_graph, read_uai_network
+from trellis.core.errors import DataError, UnsupportedError
 
 MARKOV = """MARKOV
 3

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trellis.core.errors import ModelFileError
 from trellis.data.vocabulary import Vocabulary
-from trellis.errors import ModelFileError
 
 texts = st.lists(st.lists(st.text(max_size=20)), max_size=12)
 near_duplicates = st.lists(st.lists(st.text(alphabet="a\n\x00", max_size=17)), max_size=12)

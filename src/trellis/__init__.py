@@ -5,31 +5,32 @@ The public names are imported on first use, so that ``import trellis`` (and ``tr
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from trellis.core.lazy import lazy_exports
 
 __version__ = "0.1.0"
 
-# public name -> module that defines it (a module stands for itself)
+# public name -> module that defines it
 _EXPORTS = {
-    "BayesianNetwork": "trellis.bayesnet.network",
-    "FactorGraph": "trellis.bayesnet.factor_graph",
-    "Graph": "trellis.scores.graph_features",
-    "GraphLabeler": "trellis.estimators.graph_labeler",
-    "HMM": "trellis.estimators.hmm",
-    "IOHMM": "trellis.estimators.io_hmm",
-    "MEMM": "trellis.estimators.memm",
-    "SequenceLabeler": "trellis.estimators.sequence_labeler",
-    "SpectralHMM": "trellis.estimators.spectral",
-    "LinearGaussian": "trellis.estimators.kalman",
-    "load": "trellis.estimators.persistence",
-    "ChainScores": "trellis.scores.parts",
+    "BayesianNetwork": "trellis.bayesnet.model.network",
+    "FactorGraph": "trellis.bayesnet.model.factor_graph",
+    "Graph": "trellis.structures.graph.scores.graph_features",
+    "GraphLabeler": "trellis.structures.graph.labeler.graph_labeler",
+    "HMM": "trellis.hmm",
+    "IOHMM": "trellis.hmm.input_output",
+    "MEMM": "trellis.structures.chain.labeler.memm",
+    "SequenceLabeler": "trellis.structures.chain.labeler.sequence_labeler",
+    "SpectralHMM": "trellis.hmm.spectral",
+    "LinearGaussian": "trellis.statespace",
+    "load": "trellis.core.persistence",
+    "ChainScores": "trellis.structures.chain.scores.chain_scores",
     "Sequences": "trellis.data.sequences",
-    "emissions": "trellis.emissions",
-    "losses": "trellis.losses",
-    "metrics": "trellis.metrics",
-    "objectives": "trellis.objectives",
-    "solvers": "trellis.solvers",
+    "emissions": "module:trellis.hmm.emissions",
+    "losses": "module:trellis.losses",
+    "metrics": "module:trellis.losses.metrics",
+    "objectives": "module:trellis.objectives",
+    "solvers": "module:trellis.solvers",
 }
 
 __all__ = [
@@ -55,30 +56,21 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from trellis import emissions, losses, metrics, objectives, solvers
-    from trellis.bayesnet.factor_graph import FactorGraph
-    from trellis.bayesnet.network import BayesianNetwork
+    from trellis import losses, objectives, solvers
+    from trellis.bayesnet.model.factor_graph import FactorGraph
+    from trellis.bayesnet.model.network import BayesianNetwork
+    from trellis.core.persistence import load
     from trellis.data.sequences import Sequences
-    from trellis.estimators.graph_labeler import GraphLabeler
-    from trellis.estimators.hmm import HMM
-    from trellis.estimators.io_hmm import IOHMM
-    from trellis.estimators.kalman import LinearGaussian
-    from trellis.estimators.memm import MEMM
-    from trellis.estimators.persistence import load
-    from trellis.estimators.sequence_labeler import SequenceLabeler
-    from trellis.estimators.spectral import SpectralHMM
-    from trellis.scores.graph_features import Graph
-    from trellis.scores.parts import ChainScores
+    from trellis.hmm import HMM, emissions
+    from trellis.hmm.input_output import IOHMM
+    from trellis.hmm.spectral import SpectralHMM
+    from trellis.losses import metrics
+    from trellis.statespace import LinearGaussian
+    from trellis.structures.chain.labeler.memm import MEMM
+    from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
+    from trellis.structures.chain.scores.chain_scores import ChainScores
+    from trellis.structures.graph.labeler.graph_labeler import GraphLabeler
+    from trellis.structures.graph.scores.graph_features import Graph
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _EXPORTS:
-        raise AttributeError(f"module 'trellis' has no attribute {name!r}")
-    module = import_module(_EXPORTS[name])
-    value = module if _EXPORTS[name] == f"trellis.{name}" else getattr(module, name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from trellis.errors import TrellisError
+from trellis.core.errors import TrellisError
 
 
 def main() -> None:

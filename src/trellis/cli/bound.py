@@ -93,7 +93,7 @@ def bound(
 
 def _check_belongs(kind: BoundKind, options: dict[str, Any]) -> None:
     """An option that a kind does not look at is a mistake, and is not passed over."""
-    from trellis.errors import UnsupportedError
+    from trellis.core.errors import UnsupportedError
 
     needs = {
         BoundKind.consistent: "--hypotheses",
@@ -128,7 +128,7 @@ def _solved(kind: BoundKind, hypotheses: str | None, vc: int | None, given: dict
 
 
 def _exact(errors: int | None, m: int | None, delta: float | None) -> Interval:
-    from trellis.errors import UnsupportedError
+    from trellis.core.errors import UnsupportedError
     from trellis.theory.intervals import clopper_pearson_interval
 
     if m is None or errors is None:
@@ -138,7 +138,7 @@ def _exact(errors: int | None, m: int | None, delta: float | None) -> Interval:
 
 def _log_count(text: str) -> float:
     """ln of a number such as 1000, 1e6, 2^20 or 2^2^10 = 2^(2^10), which may be too large for a float."""
-    from trellis.errors import DataError
+    from trellis.core.errors import DataError
 
     parts = re.split(r"\^|\*\*", text.replace(",", "").replace("_", ""))
     try:

@@ -19,7 +19,7 @@ def binary_output(path: str) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    from trellis.storage import atomic_writer
+    from trellis.core.storage import atomic_writer
 
     with atomic_writer(path) as file:
         if path.endswith(".gz"):

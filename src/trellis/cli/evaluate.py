@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from trellis.theory.comparison import Comparison
+    from trellis.theory.paired_tests import Comparison
 
 Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="Model file that trellis train wrote.", show_default=False)
@@ -90,7 +90,7 @@ def _compared(
 ) -> dict[str, Comparison]:
     """Labels against those of the model at ``path``, which may read the file in its own way."""
     from trellis.cli.models import open_model
-    from trellis.errors import DataError
+    from trellis.core.errors import DataError
     from trellis.report.comparison import compare_labels
 
     labeler, layout = open_model(path, jobs)

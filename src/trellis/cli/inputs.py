@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 from trellis.cli.formats import FileFormat
+from trellis.core.errors import DataError, ModelFileError, UnsupportedError
 from trellis.data.attributes import AttributeData, iter_attribute_blocks, parse_attributes
 from trellis.data.columns import (
     CONLLU_COLUMNS,
@@ -23,7 +24,6 @@ from trellis.data.columns import (
 )
 from trellis.data.labels import step_name
 from trellis.data.streams import Source, read_utf8, source_name
-from trellis.errors import DataError, ModelFileError, UnsupportedError
 
 _ATTRIBUTE = re.compile(rb"=|:[-+.\d][-+.\deE]*$")
 

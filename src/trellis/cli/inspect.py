@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from trellis.estimators.sequence_labeler import SequenceLabeler
+    from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="Model file.", show_default=False)]
 Number = Annotated[
@@ -33,7 +33,7 @@ def inspect(
 ) -> None:
     """Show what a MODEL has learned, and how."""
     from trellis.cli.models import open_labeler
-    from trellis.errors import DataError
+    from trellis.core.errors import DataError
 
     labeler = open_labeler(model)
     name_of = _names(labeler)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trellis.cli.inputs import InputFormat
-from trellis.errors import ModelFileError
-from trellis.estimators.persistence import load, save
-from trellis.estimators.sequence_labeler import SequenceLabeler
+from trellis.core.errors import ModelFileError
+from trellis.core.persistence import load, save
+from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 
 _KEY = "input"
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trellis.cli.console import binary_output
-from trellis.errors import UnsupportedError
+from trellis.core.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from trellis.cli.inputs import InputData
-    from trellis.estimators.sequence_labeler import SequenceLabeler
+    from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 
 SEQUENCES_PER_BLOCK = 1000
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trellis.cli import train_options as opt
 from trellis.cli.console import note
-from trellis.errors import DataError, UnsupportedError
+from trellis.core.errors import DataError, UnsupportedError
 
 if TYPE_CHECKING:
     from trellis.cli.inputs import InputData, InputFormat
@@ -51,7 +51,7 @@ def train(
     from trellis.cli.inputs import line_of, settle_format
     from trellis.cli.models import save_model
     from trellis.data.streams import read_utf8, source_name
-    from trellis.estimators.sequence_labeler import SequenceLabeler
+    from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 
     began = time.perf_counter()
     text, name = read_utf8(file, encoding), source_name(file)
@@ -95,7 +95,7 @@ def train(
 
 def _objective(name: str, epsilon: str | None, sign: str | None) -> Any:
     """The objective by name, or with its options where any are given."""
-    from trellis.objectives.modes import Direct
+    from trellis.objectives.records import Direct
 
     if epsilon is None and sign is None:
         return name

@@ -2,7 +2,12 @@
 files.
 """
 
-from trellis.data.attributes import AttributeData, iter_attribute_blocks, read_attributes, write_attributes
+from trellis.data.attributes import (
+    AttributeData,
+    iter_attribute_blocks,
+    read_attributes,
+    write_attributes,
+)
 from trellis.data.columns import ColumnData, iter_column_blocks, read_columns, read_conllu, write_columns
 from trellis.data.constraints import LegalTransitions, check_legal, legal_transitions
 from trellis.data.labels import EncodedLabels, LabelSet

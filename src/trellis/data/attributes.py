@@ -16,11 +16,11 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.core.arrays import IntArray
+from trellis.core.errors import DataError
 from trellis.data.column_kernels import TAB, field_spans
 from trellis.data.columns import Codes, SourceLines, intern_fields, split_lines
-from trellis.data.sequences import IntArray
 from trellis.data.streams import Source, iter_sequence_blocks, read_utf8, source_name
-from trellis.errors import DataError
 
 _FIELD = re.compile(r"((?:[^\\:]|\\.)*)(?::(.*))?", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from trellis.numerics import kernel
+from trellis.core.numerics import kernel
 
 WHITESPACE = 0  # fields are separated by runs of blanks
 TAB = 1  # fields are separated by single tabs, and may hold blanks or nothing

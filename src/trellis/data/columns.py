@@ -17,13 +17,14 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.border import unframed
+from trellis.core.arrays import IntArray
+from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.column_kernels import TAB, WHITESPACE, count_fields, field_spans
 from trellis.data.labels import step_name
-from trellis.data.sequences import IntArray, offsets_from_lengths
+from trellis.data.sequences import offsets_from_lengths
 from trellis.data.streams import Source, iter_sequence_blocks, read_utf8, source_name
+from trellis.data.user_input import unframed
 from trellis.data.vocabulary import Vocabulary
-from trellis.errors import DataError, UnsupportedError
 
 CONLLU_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 

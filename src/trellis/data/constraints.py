@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.labels import EncodedLabels, LabelSet, step_name
-from trellis.errors import DataError, UnsupportedError
 
 _SCHEMES = {"bio": ("O", "B", "I"), "bioes": ("O", "B", "I", "E", "S")}
 

@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trellis.data.border import unframed
-from trellis.data.sequences import IntArray, offsets_from_lengths
-from trellis.errors import DataError, ModelFileError
+from trellis.core.arrays import IntArray
+from trellis.core.errors import DataError, ModelFileError
+from trellis.data.sequences import offsets_from_lengths
+from trellis.data.user_input import unframed
 
 
 @dataclass(frozen=True, eq=False)

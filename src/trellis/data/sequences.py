@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trellis.errors import DataError
-
-IntArray = NDArray[np.int64]
+from trellis.core.arrays import IntArray
+from trellis.core.errors import DataError
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any, cast
 
-from trellis.errors import DataError
+from trellis.core.errors import DataError
 
 Source = str | os.PathLike[str] | IO[bytes] | IO[str]
 

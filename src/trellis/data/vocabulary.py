@@ -15,9 +15,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.data.sequences import IntArray
+from trellis.core.arrays import IntArray
+from trellis.core.errors import ModelFileError
 from trellis.data.vocabulary_kernels import gather, look_up
-from trellis.errors import ModelFileError
 
 Codes = NDArray[np.int32]
 Bytes = NDArray[np.uint8]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from trellis.numerics import kernel
+from trellis.core.numerics import kernel
 
 ONE, EIGHT, HALF = np.uint64(1), np.uint64(8), np.uint64(32)
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio, the multiplier of Fibonacci hashing

@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse, vstack
 
-from trellis.data.border import unframed
+from trellis.core.arrays import IntArray
+from trellis.core.errors import DataError
 from trellis.data.labels import step_name
-from trellis.data.sequences import IntArray, offsets_from_lengths
-from trellis.errors import DataError
+from trellis.data.sequences import offsets_from_lengths
+from trellis.data.user_input import unframed
 from trellis.features.encoded import Encoded, State, check_min_count, features_from_codes
 
 

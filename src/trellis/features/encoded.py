@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from trellis.data.sequences import IntArray, check_offsets
-from trellis.errors import DataError
+from trellis.core.arrays import IntArray
+from trellis.core.errors import DataError
+from trellis.data.sequences import check_offsets
 
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 

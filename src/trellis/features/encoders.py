@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from trellis.core.errors import ModelFileError, UnsupportedError
 from trellis.data.attributes import AttributeData
-from trellis.data.border import unframed
 from trellis.data.columns import ColumnData
-from trellis.errors import ModelFileError, UnsupportedError
+from trellis.data.user_input import unframed
 from trellis.features.arrays import ArrayEncoder
 from trellis.features.encoded import FeatureEncoder
 from trellis.features.indexer import FeatureIndexer

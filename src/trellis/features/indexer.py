@@ -20,12 +20,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trellis.core.arrays import IntArray
+from trellis.core.errors import DataError
 from trellis.data.attributes import AttributeData
-from trellis.data.border import unframed
 from trellis.data.labels import step_name
-from trellis.data.sequences import IntArray, offsets_from_lengths
+from trellis.data.sequences import offsets_from_lengths
+from trellis.data.user_input import unframed
 from trellis.data.vocabulary import Vocabulary
-from trellis.errors import DataError
 from trellis.features.encoded import (
     Encoded,
     State,

@@ -16,17 +16,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trellis.core.arrays import IntArray
+from trellis.core.errors import DataError
 from trellis.data.columns import ColumnData
-from trellis.data.sequences import IntArray
 from trellis.data.vocabulary import Vocabulary
-from trellis.errors import DataError
-from trellis.features.encoded import (
-    Encoded,
-    Features,
-    State,
-    check_min_count,
-    ids_by_frequency,
-)
+from trellis.features.encoded import Encoded, Features, State, check_min_count, ids_by_frequency
 from trellis.features.indexer import flatten_steps
 from trellis.features.template_kernels import (
     count_features,

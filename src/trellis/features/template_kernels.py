@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from trellis.numerics import kernel
+from trellis.core.numerics import kernel
 
 
 @kernel

@@ -21,9 +21,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from trellis.core.errors import DataError
 from trellis.data.streams import Source as TextSource
 from trellis.data.streams import read_utf8, source_name
-from trellis.errors import DataError
 
 _MACRO = re.compile(r"%(?:(x|lower|shape|prefix|suffix)(\d*)\[\s*([+-]?\d+)\s*,\s*(\d+)\s*\]|(first|last)\b)")
 _MAX_ROW = 64

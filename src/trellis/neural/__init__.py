@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trellis.errors import MissingExtraError
+from trellis.core.errors import MissingExtraError
 
 try:
     import torch as _torch  # noqa: F401
@@ -11,11 +11,11 @@ except ImportError as error:
         "trellis.neural needs PyTorch, which is not installed; run: pip install 'trellis-learn[torch]'"
     ) from error
 
-from trellis.neural.alignment import Alignment
-from trellis.neural.chain import Chain
-from trellis.neural.factors import Factors
-from trellis.neural.labeler import NeuralSequenceLabeler
-from trellis.neural.questions import (
+from trellis.neural.chain.neural_chain import Chain
+from trellis.neural.factors.neural_factors import Factors
+from trellis.neural.labeler.neural_labeler import NeuralSequenceLabeler
+from trellis.neural.segments.neural_alignment import Alignment
+from trellis.neural.tensor_questions import (
     decode,
     entropy,
     k_best,

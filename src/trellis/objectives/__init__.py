@@ -1,6 +1,6 @@
 """Objectives: what is minimised, as a function of part scores and the gold labelling."""
 
-from trellis.objectives.modes import (
+from trellis.objectives.records import (
     OBJECTIVES,
     Direct,
     Log,

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from scipy.sparse import csr_array
 
-from trellis.errors import DataError
-from trellis.inference.shards import over_items
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError
+from trellis.core.shards import over_items
 from trellis.objectives.formulas import Oracle, check_objective, value_and_gradient
-from trellis.objectives.modes import Objective
-from trellis.scores.parts import FloatArray
+from trellis.objectives.records import Objective
 
 if TYPE_CHECKING:
     from trellis.objectives.latent import Completion

@@ -22,9 +22,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from trellis.errors import UnsupportedError
-from trellis.objectives.modes import Direct, Log, Margin, Objective, Perceptron, Ramp, SoftmaxMargin
-from trellis.scores.parts import FloatArray
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import UnsupportedError
+from trellis.objectives.records import Direct, Log, Margin, Objective, Perceptron, Ramp, SoftmaxMargin
 
 SUPPORTED = (Perceptron, Margin, Ramp, Log, SoftmaxMargin, Direct)
 

@@ -7,7 +7,7 @@
 Both are convex in w (maxima of linear functions). A subgradient of h is v = sum_i c_i Phi(x_i, y*_i, h_i) at
 the best *completions* h_i of the gold outputs, and g(w) - <w, v> is the objective of a plain structural SVM
 whose gold outputs are the completed ones. So all that a structure adds is :meth:`LatentProblem.completed`;
-:mod:`trellis.solvers.cccp` does the rest, for chains, segmentations and graphs alike.
+:mod:`trellis.solvers.dc.cccp` does the rest, for chains, segmentations and graphs alike.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.sparse import csr_array
 
-from trellis.errors import InfeasibleError
-from trellis.objectives.around import AroundProblem
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import InfeasibleError
 from trellis.objectives.example_problem import ExampleProblem
 from trellis.objectives.formulas import Answer, Oracle, value_and_gradient
-from trellis.objectives.modes import Objective
-from trellis.scores.parts import FloatArray
+from trellis.objectives.records import Objective
+from trellis.objectives.wrapped_problem import AroundProblem
 
 
 class ConvexPart(Protocol):

@@ -21,12 +21,16 @@ from typing import Any
 
 import numpy as np
 
-from trellis.errors import DataError
-from trellis.speech.alignment import Alignment, Interval
-from trellis.speech.audio import Recording, audio_info, load_recording
-from trellis.speech.evaluation import AlignmentEvaluation, BoundaryErrors, boundary_errors
-from trellis.speech.silence import is_silence
-from trellis.storage import PathLike, atomic_writer
+from trellis.core.errors import DataError
+from trellis.core.storage import PathLike, atomic_writer
+from trellis.speech.audio.recordings import Recording, audio_info, load_recording
+from trellis.speech.evaluate.boundary_evaluation import (
+    AlignmentEvaluation,
+    BoundaryErrors,
+    boundary_errors,
+)
+from trellis.speech.formats.timed_alignment import Alignment, Interval
+from trellis.speech.phones.silence import is_silence
 
 _RATE, _LONG_RATE, _LONG_SECONDS = 16000, 8000, 600.0
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trellis.metrics import errors_by_sequence, span_report
+from trellis.losses.metrics import errors_by_sequence, span_report
 from trellis.report.evaluation import spell_spans
-from trellis.theory.comparison import Comparison, mcnemar_test, paired_test
 from trellis.theory.intervals import f1, ratio
+from trellis.theory.paired_tests import Comparison, mcnemar_test, paired_test
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trellis.data.constraints import split_tag
-from trellis.metrics import SPAN_TAGS, SpanScore, errors_by_sequence, span_report
+from trellis.losses.metrics import SPAN_TAGS, SpanScore, errors_by_sequence, span_report
 from trellis.theory.intervals import (
     Interval,
     bootstrap_interval,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trellis.errors import MissingExtraError
+from trellis.core.errors import MissingExtraError
 
 INK, DIM, FAINT, GRID, WRONG = "#1f2933", "#616e7c", "#9aa5b1", "#e4e7eb", "#c81e4a"
 

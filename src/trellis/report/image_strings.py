@@ -13,7 +13,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from trellis.errors import DataError
+from trellis.core.errors import DataError
 from trellis.report.figures import DIM, FAINT, GRID, INK, STYLE, WRONG, new_figure
 
 _IMAGE, _ROW, _CELL, _GAP = 1.0, 0.42, 0.3, 0.95  # heights in units of one image's width

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from trellis.errors import DataError, UnsupportedError
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.storage import PathLike
 from trellis.report.figures import DIM, FAINT, GRID, INK, STYLE, WRONG, new_figure
-from trellis.storage import PathLike
 from trellis.theory.shattering import Shattering
 from trellis.theory.simulation import GapSample, LearningCurve
 

@@ -9,51 +9,49 @@ from dataclasses import fields, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from trellis.errors import UnsupportedError
-from trellis.solvers.loop import EarlyStopping, Solution, Solver, Status, minimise
+from trellis.core.errors import UnsupportedError
+from trellis.training.driver import EarlyStopping, Solution, Solver, Status, minimise
 
 # name on the command line and in ``solver=`` -> class, module, iterations if none are asked for
 _SOLVERS = {
-    "perceptron": ("Perceptron", "perceptron", 20),
-    "subgradient": ("Subgradient", "stochastic", 100),
-    "sgd": ("SGD", "stochastic", 50),
-    "adagrad": ("AdaGrad", "stochastic", 50),
-    "adam": ("Adam", "stochastic", 50),
-    "sag": ("SAG", "sag", 100),
-    "lbfgs": ("LBFGS", "quasi_newton", 1000),
-    "owlqn": ("OWLQN", "quasi_newton", 1000),
-    "cutting_plane": ("CuttingPlane", "cutting_plane", 1000),
-    "cccp": ("CCCP", "cccp", 100),
-    "frank_wolfe": ("FrankWolfe", "frank_wolfe", 500),
-    "minibatch": ("MiniBatch", "minibatch", 30),
+    "perceptron": ("Perceptron", "online.perceptron", 20),
+    "subgradient": ("Subgradient", "online.stochastic", 100),
+    "sgd": ("SGD", "online.stochastic", 50),
+    "adagrad": ("AdaGrad", "online.stochastic", 50),
+    "adam": ("Adam", "online.stochastic", 50),
+    "sag": ("SAG", "online.sag", 100),
+    "lbfgs": ("LBFGS", "quasi_newton.lbfgs", 1000),
+    "owlqn": ("OWLQN", "quasi_newton.lbfgs", 1000),
+    "cutting_plane": ("CuttingPlane", "planes.cutting_plane", 1000),
+    "cccp": ("CCCP", "dc.cccp", 100),
+    "frank_wolfe": ("FrankWolfe", "planes.frank_wolfe", 500),
+    "minibatch": ("MiniBatch", "online.minibatch", 30),
 }
 SOLVERS = tuple(_SOLVERS)
 
 # solvers of problems that no command line option chooses
 _OTHERS = {
-    "PassiveAggressive": "passive_aggressive",
+    "PassiveAggressive": "online.passive_aggressive",
     # differences of convex functions: another loop
-    "ArrayDC": "dc",
-    "DCProblem": "dc",
-    "DCSolution": "dc",
-    "fit_mixture": "mixture",
-    "minimise_dc": "dc",
-    "truncated_least_squares": "robust_regression",
+    "ArrayDC": "dc.algorithm",
+    "DCProblem": "dc.algorithm",
+    "DCSolution": "dc.algorithm",
+    "minimise_dc": "dc.algorithm",
+    "truncated_least_squares": "dc.robust_regression",
 }
 
 if TYPE_CHECKING:
-    from trellis.solvers.cccp import CCCP
-    from trellis.solvers.cutting_plane import CuttingPlane
-    from trellis.solvers.dc import ArrayDC, DCProblem, DCSolution, minimise_dc
-    from trellis.solvers.frank_wolfe import FrankWolfe
-    from trellis.solvers.minibatch import MiniBatch
-    from trellis.solvers.mixture import fit_mixture
-    from trellis.solvers.passive_aggressive import PassiveAggressive
-    from trellis.solvers.perceptron import Perceptron
-    from trellis.solvers.quasi_newton import LBFGS, OWLQN
-    from trellis.solvers.robust_regression import truncated_least_squares
-    from trellis.solvers.sag import SAG
-    from trellis.solvers.stochastic import SGD, AdaGrad, Adam, Subgradient
+    from trellis.solvers.dc.algorithm import ArrayDC, DCProblem, DCSolution, minimise_dc
+    from trellis.solvers.dc.cccp import CCCP
+    from trellis.solvers.dc.robust_regression import truncated_least_squares
+    from trellis.solvers.online.minibatch import MiniBatch
+    from trellis.solvers.online.passive_aggressive import PassiveAggressive
+    from trellis.solvers.online.perceptron import Perceptron
+    from trellis.solvers.online.sag import SAG
+    from trellis.solvers.online.stochastic import SGD, AdaGrad, Adam, Subgradient
+    from trellis.solvers.planes.cutting_plane import CuttingPlane
+    from trellis.solvers.planes.frank_wolfe import FrankWolfe
+    from trellis.solvers.quasi_newton.lbfgs import LBFGS, OWLQN
 
 __all__ = [
     "CCCP",
@@ -78,7 +76,6 @@ __all__ = [
     "Status",
     "Subgradient",
     "default_iterations",
-    "fit_mixture",
     "minimise",
     "minimise_dc",
     "solver_of",

@@ -15,9 +15,9 @@ from typing import Any, Protocol
 
 from scipy.sparse import csr_array
 
-from trellis.errors import UnsupportedError
-from trellis.objectives.modes import Objective
-from trellis.scores.parts import FloatArray
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import UnsupportedError
+from trellis.objectives.records import Objective
 
 
 class Problem(Protocol):

@@ -6,21 +6,22 @@ The public names are imported on first use. Reading recordings needs the extra `
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from trellis.core.lazy import lazy_exports
 
 # public name -> module that defines it
 _EXPORTS = {
-    "Aligner": "trellis.speech.aligner",
-    "Alignment": "trellis.speech.alignment",
-    "Interval": "trellis.speech.alignment",
-    "Corpus": "trellis.speech.corpus",
-    "Utterance": "trellis.speech.corpus",
-    "Dictionary": "trellis.speech.dictionary",
-    "FrameOptions": "trellis.speech.frames",
-    "mfcc": "trellis.speech.frames",
-    "read_audio": "trellis.speech.audio",
-    "synthetic_corpus": "trellis.speech.synthetic",
+    "Aligner": "trellis.speech.align.aligner",
+    "Alignment": "trellis.speech.formats.timed_alignment",
+    "Interval": "trellis.speech.formats.timed_alignment",
+    "Corpus": "trellis.speech.corpus.corpus",
+    "Utterance": "trellis.speech.corpus.corpus",
+    "Dictionary": "trellis.speech.corpus.dictionary",
+    "FrameOptions": "trellis.speech.audio.cepstra",
+    "mfcc": "trellis.speech.audio.cepstra",
+    "read_audio": "trellis.speech.audio.recordings",
+    "synthetic_corpus": "trellis.speech.corpus.synthetic",
 }
 
 __all__ = [
@@ -37,22 +38,13 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from trellis.speech.aligner import Aligner
-    from trellis.speech.alignment import Alignment, Interval
-    from trellis.speech.audio import read_audio
-    from trellis.speech.corpus import Corpus, Utterance
-    from trellis.speech.dictionary import Dictionary
-    from trellis.speech.frames import FrameOptions, mfcc
-    from trellis.speech.synthetic import synthetic_corpus
+    from trellis.speech.align.aligner import Aligner
+    from trellis.speech.audio.cepstra import FrameOptions, mfcc
+    from trellis.speech.audio.recordings import read_audio
+    from trellis.speech.corpus.corpus import Corpus, Utterance
+    from trellis.speech.corpus.dictionary import Dictionary
+    from trellis.speech.corpus.synthetic import synthetic_corpus
+    from trellis.speech.formats.timed_alignment import Alignment, Interval
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _EXPORTS:
-        raise AttributeError(f"module 'trellis.speech' has no attribute {name!r}")
-    value = getattr(import_module(_EXPORTS[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)

@@ -18,12 +18,6 @@ if TYPE_CHECKING:
         vc_bound,
         vc_deviation_bound,
     )
-    from trellis.theory.comparison import (
-        Comparison,
-        mcnemar_test,
-        paired_loss_test,
-        paired_test,
-    )
     from trellis.theory.families import (
         Boxes,
         Discs,
@@ -47,6 +41,7 @@ if TYPE_CHECKING:
         quantile_interval,
     )
     from trellis.theory.mistakes import MistakeBound, measured_mistake_bound, perceptron_mistake_bound
+    from trellis.theory.paired_tests import Comparison, mcnemar_test, paired_loss_test, paired_test
     from trellis.theory.scoring import compare_models, score_with_interval
     from trellis.theory.shattering import Shattering, growth, labellings, shatters, vc_dimension
     from trellis.theory.simulation import (
@@ -60,7 +55,7 @@ if TYPE_CHECKING:
 _EXPORTS = {
     "Bound": "trellis.theory.bounds",
     "Boxes": "trellis.theory.families",
-    "Comparison": "trellis.theory.comparison",
+    "Comparison": "trellis.theory.paired_tests",
     "Discs": "trellis.theory.families",
     "Family": "trellis.theory.families",
     "Finite": "trellis.theory.families",
@@ -86,10 +81,10 @@ _EXPORTS = {
     "hoeffding_bound": "trellis.theory.bounds",
     "hoeffding_interval": "trellis.theory.intervals",
     "labellings": "trellis.theory.shattering",
-    "mcnemar_test": "trellis.theory.comparison",
+    "mcnemar_test": "trellis.theory.paired_tests",
     "measured_mistake_bound": "trellis.theory.mistakes",
-    "paired_loss_test": "trellis.theory.comparison",
-    "paired_test": "trellis.theory.comparison",
+    "paired_loss_test": "trellis.theory.paired_tests",
+    "paired_test": "trellis.theory.paired_tests",
     "parametrised": "trellis.theory.families",
     "perceptron_mistake_bound": "trellis.theory.mistakes",
     "quantile_interval": "trellis.theory.intervals",

@@ -27,12 +27,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from trellis.arguments import as_numbers
-from trellis.errors import DataError
+from trellis.core.arguments import as_numbers
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError
 
-FloatArray = NDArray[np.float64]
 Number = float | FloatArray
 MOST_EXAMPLES = 2.0**53  # the last whole number before floats have gaps
 

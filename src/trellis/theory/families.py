@@ -26,14 +26,13 @@ from itertools import product
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
-from trellis.arguments import as_numbers
-from trellis.errors import DataError, NumericalError
-from trellis.scores.parts import FloatArray
+from trellis.core.arguments import as_numbers
+from trellis.core.arrays import BoolArray, FloatArray
+from trellis.core.errors import DataError, NumericalError
 
-BoolArray = NDArray[np.bool_]
 Hypothesis = Callable[[FloatArray], BoolArray]  # of points (n, d), (n,) whether it holds
 
 MOST_SIGN_CHANGES = 1 << 22

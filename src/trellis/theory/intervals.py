@@ -22,13 +22,12 @@ from dataclasses import dataclass
 from operator import index
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import bdtr, betaincinv
 
-from trellis.arguments import as_numbers
-from trellis.errors import DataError
-
-FloatArray = NDArray[np.float64]
+from trellis.core.arguments import as_numbers
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError
 
 
 @dataclass(frozen=True)

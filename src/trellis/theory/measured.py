@@ -4,7 +4,7 @@
     hamming    wrong steps; the loss of a data set is their share of all steps, that of one example
                their share of its own steps
     span_f1    1 - F1 over all spans of a data set (as conlleval counts them), which is no mean over examples
-    others     a function of two labels (or label sequences), or an object of :mod:`trellis.losses`: the mean
+    others     a function of two labels (or label sequences), or an object of ``labelings``: the mean
 
 An example is one label, or one sequence of labels.
 """
@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.labels import LabelSet
-from trellis.errors import DataError, UnsupportedError
-from trellis.losses import Loss
-from trellis.metrics import errors_by_sequence, span_report
-from trellis.scores.parts import FloatArray
+from trellis.losses.labelings import Loss
+from trellis.losses.metrics import errors_by_sequence, span_report
 from trellis.theory.intervals import Statistic, f1, ratio
 
 LossLike = str | Loss | Callable[[Any, Any], float]

@@ -23,12 +23,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from trellis.arguments import as_numbers
-from trellis.data.sequences import IntArray
-from trellis.errors import DataError, UnsupportedError
-from trellis.estimators.sequence_labeler import SequenceLabeler
-from trellis.inference.chain import Chain
-from trellis.scores.parts import FloatArray
+from trellis.core.arguments import as_numbers
+from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
+from trellis.structures.chain.oracle.chain_oracle import Chain
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from trellis.errors import UnsupportedError
-from trellis.theory.comparison import Comparison, mcnemar_test, paired_test
+from trellis.core.errors import UnsupportedError
 from trellis.theory.intervals import (
     Interval,
     bootstrap_interval,
@@ -23,6 +22,7 @@ from trellis.theory.intervals import (
     hoeffding_interval,
 )
 from trellis.theory.measured import LossLike, Measured, loss_name, measure
+from trellis.theory.paired_tests import Comparison, mcnemar_test, paired_test
 
 Method = Literal["auto", "exact", "bootstrap", "bernstein", "hoeffding"]
 

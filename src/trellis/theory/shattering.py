@@ -19,10 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trellis.data.sequences import IntArray
-from trellis.errors import DataError, UnsupportedError
-from trellis.scores.parts import FloatArray
-from trellis.theory.families import BoolArray, Family, FamilyLike, as_family
+from trellis.core.arrays import BoolArray, FloatArray, IntArray
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.theory.families import Family, FamilyLike, as_family
 
 MOST_LABELLINGS = 1 << 20
 

@@ -27,10 +27,10 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, clone
 
-from trellis.errors import DataError, UnsupportedError
-from trellis.scores.parts import FloatArray
-from trellis.solvers.progress import progress_bar
-from trellis.storage import PathLike
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.progress import progress_bar
+from trellis.core.storage import PathLike
 from trellis.theory.bounds import (
     Bound,
     finite_agnostic_bound,
@@ -185,7 +185,7 @@ def simulate_generalization_gap(
     learner : an estimator with ``fit`` and ``predict``, cloned for each repeat (a ``random_state`` of None is
         seeded), or a function ``learner(X, y)`` that returns something with ``predict``.
     loss : "zero_one", "hamming" (the share of wrong steps of a sequence), a function of two labels or label
-        sequences, or an object of :mod:`trellis.losses`.
+        sequences, or an object of :mod:`trellis.losses.labelings`.
     n_test : k, by default 20 m and at least 1,000; ``true_error(model)`` takes its place where it is given.
     log_hypotheses, vc_dimension : of the learner's class, if known: for the analytic bounds.
     confidence : of the interval of epsilon.

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from trellis import storage
-from trellis.errors import DataError
-from trellis.scores.parts import FloatArray
+from trellis.core import storage
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError
 
 KIND = "GeneralizationGap"
 SECONDS_BETWEEN_WRITES = 5.0

@@ -8,10 +8,10 @@ import typer
 
 from trellis.cli.align.choices import AlignmentFormat, ClassSide, Folding
 from trellis.cli.console import note
-from trellis.errors import UnsupportedError
+from trellis.core.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from trellis.speech.evaluation import AlignmentComparison, AlignmentEvaluation
+    from trellis.speech.evaluate.boundary_evaluation import AlignmentComparison, AlignmentEvaluation
 
 _LISTED = 20  # files left out that are named; JSON names all
 
@@ -74,8 +74,8 @@ def evaluate(
     mean, median and bias; all with 95% bootstrap intervals over recordings. The beginning and the end of a
     recording do not count. Recordings with other numbers of phones are left out and listed.
     """
-    from trellis.speech.alignment_files import evaluate_files, find_alignments
-    from trellis.speech.evaluation import compare
+    from trellis.speech.evaluate.alignment_files import evaluate_files, find_alignments
+    from trellis.speech.evaluate.boundary_evaluation import compare
 
     if as_json and as_csv:
         raise UnsupportedError("--json and --csv are both given; give one of them")
@@ -88,7 +88,7 @@ def evaluate(
     if as_json:
         _print_json(found, parts, comparison)
     elif as_csv:
-        from trellis.speech.evaluation_tables import to_csv
+        from trellis.speech.evaluate.evaluation_tables import to_csv
 
         typer.echo(to_csv({"all": found, **parts}, comparison), nl=False)
     else:
@@ -96,7 +96,7 @@ def evaluate(
 
 
 def _parts(found: AlignmentEvaluation, classes: Folding, side: ClassSide) -> dict[str, AlignmentEvaluation]:
-    from trellis.speech.phones import folding
+    from trellis.speech.phones.phone_labels import folding
 
     labels = {label for u in found.utterances for label in (*u.left, *u.right)}
     return found.by_class(folding(classes.value, labels, unknown="other"), side.value)
@@ -123,7 +123,7 @@ def _print_tables(
 ) -> None:
     from rich.console import Console
 
-    from trellis.speech.evaluation_tables import class_table, comparison_table
+    from trellis.speech.evaluate.evaluation_tables import class_table, comparison_table
 
     console = Console(highlight=False)
     if not console.is_terminal:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from trellis.errors import ModelFileError
-from trellis.estimators import persistence
-from trellis.speech.aligner import Aligner
-from trellis.speech.dictionary import Dictionary
-from trellis.speech.extras import soundfile
+from trellis.core import persistence
+from trellis.core.errors import ModelFileError
+from trellis.speech.align.aligner import Aligner
+from trellis.speech.audio.soundfile_extra import soundfile
+from trellis.speech.corpus.dictionary import Dictionary
 
 
 def open_aligner(

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from trellis.errors import DataError, UnsupportedError
-from trellis.speech.alignment import Alignment
-from trellis.speech.batch import Job
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.speech.align.batch_alignment import Job
 from trellis.speech.formats import FORMATS
+from trellis.speech.formats.timed_alignment import Alignment
 
 _READ_AS_TRANSCRIPT = ("lab", "audacity")  # .lab and .txt beside a recording
 

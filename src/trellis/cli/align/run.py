@@ -12,13 +12,13 @@ import typer
 
 from trellis.cli.align.choices import AlignmentFormat, Silence
 from trellis.cli.console import note
-from trellis.errors import DataError, UnsupportedError
+from trellis.core.errors import DataError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from trellis.cli.align.results import Results
-    from trellis.speech.batch import Job, Outcome, Plan, Work
+    from trellis.speech.align.batch_alignment import Job, Outcome, Plan, Work
 
 Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="Model that trellis align train wrote.", show_default=False)
@@ -107,8 +107,8 @@ def run(
     """
     from trellis.cli.align import models
     from trellis.cli.align.results import Results
-    from trellis.speech.batch import Work, plan_jobs
-    from trellis.speech.transcripts import given_transcript
+    from trellis.speech.align.batch_alignment import Work, plan_jobs
+    from trellis.speech.corpus.transcripts import given_transcript
 
     transcript = given_transcript(phones, words)
     if words is not None and dictionary is None:
@@ -143,7 +143,7 @@ def _formats(names: str) -> tuple[str, ...]:
 def _references(path: str | None) -> Any:
     if path is None:
         return None
-    from trellis.speech.alignment_files import find_alignments
+    from trellis.speech.evaluate.alignment_files import find_alignments
 
     return find_alignments(path)
 
@@ -166,7 +166,7 @@ def _first(problems: tuple[Outcome, ...]) -> str:
 def _align_all(
     plan: Plan, work: Work, results: Results, model: str, processes: int, resume: bool, quiet: bool
 ) -> None:
-    from trellis.speech.batch import align_jobs
+    from trellis.speech.align.batch_alignment import align_jobs
 
     began = time.perf_counter()
     jobs: list[Job] = list(plan.jobs)

@@ -13,12 +13,12 @@ import typer
 
 from trellis.cli.align.choices import LAYOUTS, CorpusFormat, Folding
 from trellis.cli.console import note
-from trellis.errors import DataError, UnsupportedError
+from trellis.core.errors import DataError, UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trellis.speech.corpus import Corpus
+    from trellis.speech.corpus.corpus import Corpus
 
 CorpusPath = Annotated[
     str,
@@ -130,7 +130,7 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Learn an aligner from a CORPUS of recordings whose boundaries are known."""
-    from trellis.speech.aligner import Aligner
+    from trellis.speech.align.aligner import Aligner
 
     began = time.perf_counter()
     _check_place(output)
@@ -175,8 +175,8 @@ def _check_place(output: str) -> None:
 
 
 def _read(corpus: str, format: CorpusFormat | None, options: dict[str, Any], skip_bad: bool) -> Corpus:
-    from trellis.speech.corpus import Corpus
-    from trellis.speech.corpus_files import guess_layout
+    from trellis.speech.corpus.corpus import Corpus
+    from trellis.speech.corpus.corpus_files import guess_layout
 
     layout = guess_layout(corpus) if format is None else LAYOUTS[format]
     takes = {

@@ -18,9 +18,9 @@ Observed = Annotated[
 
 def draw(network: Network, output: Output, observed: Observed = None) -> None:
     """Draw a NETWORK or a factor graph, by Graphviz if its program dot is there."""
-    from trellis.bayesnet.network import BayesianNetwork
+    from trellis.bayesnet.model.network import BayesianNetwork
     from trellis.cli.net.models import open_model
-    from trellis.errors import UnsupportedError
+    from trellis.core.errors import UnsupportedError
 
     model = open_model(network)
     if isinstance(model, BayesianNetwork):

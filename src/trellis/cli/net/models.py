@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from trellis.bayesnet.factor_graph import FactorGraph
-from trellis.bayesnet.network import BayesianNetwork
-from trellis.bayesnet.uai import read_uai
-from trellis.errors import DataError, ModelFileError
-from trellis.estimators.persistence import load
+from trellis.bayesnet.formats.uai import read_uai
+from trellis.bayesnet.model.factor_graph import FactorGraph
+from trellis.bayesnet.model.network import BayesianNetwork
+from trellis.core.errors import DataError, ModelFileError
+from trellis.core.persistence import load
 
 
 def open_model(path: str) -> BayesianNetwork | FactorGraph:

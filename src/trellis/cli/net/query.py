@@ -71,11 +71,11 @@ def query(
     """
     import warnings
 
-    from trellis.bayesnet.approximate import ApproximationWarning
-    from trellis.bayesnet.uai import read_evidence
+    from trellis.bayesnet.formats.uai import read_evidence
+    from trellis.bayesnet.inference.approximate_posterior import ApproximationWarning
     from trellis.cli.console import note
     from trellis.cli.net.models import open_model, pairs
-    from trellis.errors import UnsupportedError
+    from trellis.core.errors import UnsupportedError
 
     model = open_model(network)
     seen: dict[str, Any] = read_evidence(evidence_file, model) if evidence_file is not None else {}

@@ -17,7 +17,7 @@ _LISTED = 60  # variables without being asked for
 
 def show(network: Network, variables: Variables = None) -> None:
     """Show the variables of a NETWORK and what exact inference needs, or the tables of some variables."""
-    from trellis.bayesnet.network import BayesianNetwork
+    from trellis.bayesnet.model.network import BayesianNetwork
     from trellis.cli.net.models import open_model, open_network
 
     if variables:

@@ -7,9 +7,9 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO
 
-from trellis.bayesnet.variables import Variables
+from trellis.bayesnet.model.variables import Variables
+from trellis.core.errors import DataError
 from trellis.data.streams import read_utf8, source_name
-from trellis.errors import DataError
 
 Columns = dict[str, list[str | None]]
 

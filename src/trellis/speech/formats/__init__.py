@@ -7,10 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from trellis.errors import DataError
-from trellis.speech.alignment import Alignment
-from trellis.speech.formats import elan, lines, native, textgrid
-from trellis.storage import PathLike
+from trellis.core.errors import DataError
+from trellis.core.storage import PathLike
+from trellis.speech.formats import elan, textgrid
+from trellis.speech.formats import interval_lines as lines
+from trellis.speech.formats import json_csv as native
+from trellis.speech.formats.timed_alignment import Alignment
 
 
 @dataclass(frozen=True)

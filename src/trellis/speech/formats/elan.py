@@ -11,12 +11,12 @@ import re
 import xml.etree.ElementTree as ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from trellis.errors import DataError
-from trellis.speech.alignment import Alignment
-from trellis.speech.formats.text import number, read_text, write_text
+from trellis.core.errors import DataError
+from trellis.core.storage import PathLike
+from trellis.speech.formats.text_files import number, read_text, write_text
 from trellis.speech.formats.textgrid import chosen_tiers
-from trellis.speech.intervals import Interval, Tier, checked, tidy
-from trellis.storage import PathLike
+from trellis.speech.formats.timed_alignment import Alignment
+from trellis.speech.formats.timed_intervals import Interval, Tier, checked, tidy
 
 _PER_SECOND = 1000
 _TYPE = "intervals"

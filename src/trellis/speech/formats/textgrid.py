@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trellis.errors import DataError
-from trellis.speech.alignment import Alignment
-from trellis.speech.formats.text import read_text, write_text
-from trellis.speech.intervals import Interval, Tier, checked, fill, tidy
-from trellis.storage import PathLike
+from trellis.core.errors import DataError
+from trellis.core.storage import PathLike
+from trellis.speech.formats.text_files import read_text, write_text
+from trellis.speech.formats.timed_alignment import Alignment
+from trellis.speech.formats.timed_intervals import Interval, Tier, checked, fill, tidy
 
 PHONE_TIERS = (
     "phones",

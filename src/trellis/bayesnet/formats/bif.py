@@ -1,0 +1,370 @@
+"""BIF, the text format of most published networks (``.bif``; gzipped files are recognised).
+
+    network name { property ...; }
+    variable Rain { type discrete [ 2 ] { yes, no }; }
+    probability ( Wet | Rain ) { (yes) 0.9, 0.1; (no) 0.0, 1.0; }
+
+Commas separate no more than blanks do, ``|`` may be left out, comments are ``//`` and ``/* */``, properties
+are skipped, and names may stand in double quotes. A body of ``probability`` lists rows by the states of the
+parents, or ``table`` and all numbers (the variable itself changes slowest, the last parent fastest);
+``default`` is the row of all configurations that are not listed.
+
+One regular expression cuts the text into words; rows are then slices of a list, so that no Python code runs
+for each number. Every loop uses up words, and tables are never larger than what the file spells out, unless
+a ``default`` fills them, up to a limit.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from trellis.bayesnet.formats.tokens import Tokens, write_text
+from trellis.bayesnet.model.conditional_tables import FILE_TOLERANCE, MOST_AXES, NetworkError, configuration
+from trellis.bayesnet.model.network import BayesianNetwork
+from trellis.bayesnet.model.variables import Variables, suggestion
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError
+from trellis.core.storage import PathLike
+from trellis.data.streams import Source, read_utf8, source_name
+
+_TOKENS = re.compile(r'[{}()\[\];|]|"[^"\n]*"|"|[^\s,{}()\[\];|"]+')
+# A property on one line is matched whole, as a string is: its text may hold //, as addresses do.
+_COMMENTS = re.compile(
+    r'"[^"\n]*"|\bproperty[ \t](?:"[^"\n]*"|[^;\n])*+;|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL
+)
+_PUNCTUATION = frozenset('{}()[];|"')
+_PLAIN = re.compile(r'(?!//|/\*)[^\s,{}()\[\];|"]+')
+_DEFAULT_LIMIT = 2**27  # numbers in a table that a default row fills: 1 GiB
+
+
+def read_bif(
+    source: Source, *, tolerance: float = FILE_TOLERANCE, encoding: str = "utf-8"
+) -> BayesianNetwork:
+    """The network in a BIF file; its rows are normalised."""
+    name = source_name(source)
+    text = read_utf8(source, encoding).decode()
+    if "//" in text or "/*" in text:
+        text = _COMMENTS.sub(lambda match: _blank(match, name, text), text)
+    return _Reader(Tokens(name, text, _TOKENS)).network(tolerance)
+
+
+def write_bif(network: BayesianNetwork, path: PathLike, *, name: str = "unknown") -> None:
+    """Write a network as BIF; numbers are written so that reading gives back every bit."""
+    names = [_written(variable, "variable") for variable in network.names]
+    states = [[_written(state, "state") for state in values] for values in network.states]
+    parts = [f"network {_written(name, 'network')} {{\n}}\n"]
+    for variable, values in zip(names, states, strict=True):
+        parts.append(
+            f"variable {variable} {{\n  type discrete [ {len(values)} ] {{ {', '.join(values)} }};\n}}\n"
+        )
+    for i, table in enumerate(network.tables):
+        parents = network.parents(i)
+        rows = table.reshape(-1, table.shape[-1]).tolist()
+        numbers = [", ".join(map(repr, row)) for row in rows]
+        if not parents:
+            parts.append(f"probability ( {names[i]} ) {{\n  table {numbers[0]};\n}}\n")
+            continue
+        above = ", ".join(names[p] for p in parents)
+        places = np.ndindex(*table.shape[:-1])
+        keys = (", ".join(states[p][code] for p, code in zip(parents, at, strict=True)) for at in places)
+        lines = "".join(f"  ({key}) {row};\n" for key, row in zip(keys, numbers, strict=True))
+        parts.append(f"probability ( {names[i]} | {above} ) {{\n{lines}}}\n")
+    write_text(path, "".join(parts))
+
+
+@dataclass
+class _Body:
+    """The table of one variable as far as it is read: rows by their place, and where each stands."""
+
+    start: int
+    parents: tuple[int, ...] = ()
+    rows: dict[int, list[float]] = field(default_factory=dict)
+    row_at: dict[int, int] = field(default_factory=dict)
+
+
+class _Reader:
+    def __init__(self, tokens: Tokens) -> None:
+        self.tokens, self.words = tokens, tokens.words
+
+    def network(self, tolerance: float) -> BayesianNetwork:
+        declared, blocks = self._blocks()
+        variables = Variables(list(declared), [states for states, _ in declared.values()])
+        bodies: dict[int, _Body] = {}
+        tables: dict[int, FloatArray] = {}
+        for start in blocks:
+            child, table, body = self._probability(variables, start)
+            if child in bodies:
+                raise self.tokens.error(
+                    start, f"the variable {variables.names[child]!r} has a second probability block; keep one"
+                )
+            bodies[child], tables[child] = body, table
+        for i, (name, (_, at)) in enumerate(declared.items()):
+            if i not in bodies:
+                raise self.tokens.error(at, f"the variable {name!r} has no probability block; add one")
+        everyone = range(len(variables))
+        try:
+            return BayesianNetwork.assemble(
+                variables,
+                [bodies[i].parents for i in everyone],
+                [tables[i] for i in everyone],
+                tolerance=tolerance,
+            )
+        except NetworkError as error:
+            body = bodies[error.variable]
+            raise self.tokens.error(body.row_at.get(error.row, body.start), str(error)) from None
+
+    def _blocks(self) -> tuple[dict[str, tuple[list[str], int]], list[int]]:
+        """The variables with their states and their places, and the places of the probability blocks."""
+        words, i = self.words, 0
+        declared: dict[str, tuple[list[str], int]] = {}
+        probabilities = []
+        while words[i]:
+            keyword = words[i]
+            if keyword == "variable":
+                name = self._name(i + 1)
+                if name in declared:
+                    raise self.tokens.error(
+                        i, f"the variable {name!r} is defined twice; rename or remove one"
+                    )
+                states, after = self._variable(name, i + 2)
+                declared[name], i = (states, i), after
+            elif keyword in ("probability", "network"):
+                if keyword == "probability":
+                    probabilities.append(i)
+                i = self._after_block(i)
+            else:
+                raise self.tokens.error(
+                    i, f"expected 'network', 'variable' or 'probability', found {self.tokens.found(i)}"
+                )
+        if not declared:
+            raise self.tokens.error(0, "this file defines no variables; is it a BIF file?")
+        return declared, probabilities
+
+    def _after_block(self, start: int) -> int:
+        """The word after the block that begins at ``start``; its properties may hold braces."""
+        words, i = self.words, start
+        while True:
+            try:
+                end = words.index("}", i)
+            except ValueError:
+                raise self.tokens.error(start, f"this {words[start]} block has no closing brace") from None
+            try:
+                i = words.index("property", i, end)
+            except ValueError:
+                return end + 1
+            i = self._after_semicolon(i) if words[i - 1] in ("{", ";") else i + 1
+
+    def _variable(self, name: str, i: int) -> tuple[list[str], int]:
+        """The states in a variable's block, whose opening brace is word ``i``; the word after the block."""
+        states: list[str] | None = None
+        i = self._expect("{", i)
+        while self.words[i] != "}":
+            if self.words[i] == "property":
+                i = self._after_semicolon(i)
+            elif self.words[i] == "type" and states is None:
+                states, i = self._states(name, i)
+            else:
+                raise self.tokens.error(
+                    i, f"expected 'type', 'property' or '}}' for {name!r}, found {self.tokens.found(i)}"
+                )
+        if states is None:
+            raise self.tokens.error(
+                i, f"the variable {name!r} has no type; add 'type discrete [ 2 ] {{ a, b }};'"
+            )
+        return states, i + 1
+
+    def _states(self, name: str, start: int) -> tuple[list[str], int]:
+        words = self.words
+        i = self._expect("[", self._expect("discrete", start + 1))
+        size = words[i]
+        i = self._expect("{", self._expect("]", i + 1))
+        states = []
+        while words[i] != "}":
+            states.append(self._name(i))
+            i += 1
+        if size != str(len(states)):
+            raise self.tokens.error(
+                start, f"the variable {name!r} should have {size} states by its type and lists {len(states)}"
+            )
+        if len(set(states)) != len(states) or not states:
+            raise self.tokens.error(
+                start, f"the variable {name!r} needs states with different names, at least one"
+            )
+        return states, self._expect(";", i + 1)
+
+    def _probability(self, variables: Variables, start: int) -> tuple[int, FloatArray, _Body]:
+        """The variable that a probability block is about, its table and the parts of the block."""
+        words = self.words
+        i = self._expect("(", start + 1)
+        child = self._known(variables, i)
+        i += 2 if words[i + 1] == "|" else 1
+        parents = []
+        while words[i] != ")":
+            parents.append(self._known(variables, i))
+            i += 1
+        if len({child, *parents}) != len(parents) + 1:
+            raise self.tokens.error(
+                start, f"{variables.names[child]!r} or one of its parents is named twice here"
+            )
+        if len(parents) >= MOST_AXES:
+            raise self.tokens.error(
+                start, f"{variables.names[child]!r} has {len(parents)} parents; the limit is {MOST_AXES - 1}"
+            )
+        body = _Body(start, tuple(parents))
+        shape = [len(variables.states[v]) for v in (*parents, child)]
+        return child, self._table(variables, child, body, shape, self._expect("{", i + 1)), body
+
+    def _table(self, variables: Variables, child: int, body: _Body, shape: list[int], i: int) -> FloatArray:
+        words, size = self.words, shape[-1]
+        n_rows = math.prod(shape[:-1])
+        codes = [variables.codes(p) for p in body.parents]
+        default: list[float] | None = None
+        while words[i] != "}":
+            word = words[i]
+            if word == "(" and body.parents:
+                row, place = self._place(variables, body.parents, codes, i)
+                if place in body.rows:
+                    where = self._configuration(variables, body.parents, shape, place)
+                    raise self.tokens.error(i, f"there is a second row for {where}; keep one")
+                body.rows[place], body.row_at[place] = self._numbers(row, size), i
+                i = row + size + 1
+            elif word == "default" and default is None:
+                default = self._numbers(i + 1, size)
+                i += size + 2
+            elif word == "table" and not body.rows:
+                total = n_rows * size
+                values = self._numbers(i + 1, total)
+                body.rows = {place: values[place::n_rows] for place in range(n_rows)}
+                i += total + 2
+            elif word == "property":
+                i = self._after_semicolon(i)
+            else:
+                raise self.tokens.error(
+                    i, f"expected '(', 'table', 'default' or '}}' for {variables.names[child]!r}, "
+                    f"found {self.tokens.found(i)}"
+                )  # fmt: skip
+        self._complete(variables, child, body, shape, default)
+        return np.array([body.rows[place] for place in range(n_rows)]).reshape(shape)
+
+    def _place(
+        self, variables: Variables, parents: Sequence[int], codes: Sequence[Mapping[str, int]], i: int
+    ) -> tuple[int, int]:
+        """The first number of a row, and its place among the rows: the states of the parents as digits."""
+        words = self.words
+        place = 0
+        for j, known in enumerate(codes, start=i + 1):
+            code = known.get(words[j])
+            if code is None:
+                state = self._name(j)
+                code = known.get(state)
+                if code is None:
+                    name = variables.names[parents[j - i - 1]]
+                    hint = suggestion(state, list(known), "its states")
+                    raise self.tokens.error(j, f"the variable {name!r} has no state {state!r}{hint}")
+            place = place * len(known) + code
+        return self._expect(")", i + 1 + len(codes)), place
+
+    def _complete(
+        self, variables: Variables, child: int, body: _Body, shape: list[int], default: list[float] | None
+    ) -> None:
+        """Every row is there, or is the default."""
+        n_rows = math.prod(shape[:-1])
+        if len(body.rows) == n_rows:
+            return
+        name = variables.names[child]
+        if default is None:
+            missing = next(place for place in range(n_rows) if place not in body.rows)
+            where = self._configuration(variables, body.parents, shape, missing)
+            given = f" given {where}" if where else ""
+            raise self.tokens.error(body.start, f"the table of {name!r} has no row{given}; add it")
+        if n_rows * shape[-1] > _DEFAULT_LIMIT:
+            raise self.tokens.error(
+                body.start, f"the table of {name!r} would have {n_rows * shape[-1]:,} numbers; "
+                f"the limit is {_DEFAULT_LIMIT:,}"
+            )  # fmt: skip
+        body.rows = {place: body.rows.get(place, default) for place in range(n_rows)}
+
+    def _numbers(self, i: int, count: int) -> list[float]:
+        """``count`` numbers that end with a semicolon."""
+        row = self.words[i : i + count]
+        try:
+            values = [float(word) for word in row]
+        except ValueError:
+            values = []
+        if len(values) == count and self.words[i + count] == ";" and "_" not in "".join(row):
+            return values
+        for j in range(i, min(i + count, len(self.words))):
+            if not _is_number(self.words[j]):
+                wanted = "a number" if self.words[j] != ";" else f"{count} numbers and then ';'"
+                raise self.tokens.error(j, f"expected {wanted}, found {self.tokens.found(j)}")
+        raise self.tokens.error(
+            i + count, f"expected ';' after {count} numbers, found {self.tokens.found(i + count)}"
+        )
+
+    @staticmethod
+    def _configuration(variables: Variables, parents: Sequence[int], shape: list[int], place: int) -> str:
+        digits = []
+        for size in reversed(shape[:-1]):
+            place, digit = divmod(place, size)
+            digits.append(digit)
+        return configuration(variables, parents, digits[::-1])
+
+    def _expect(self, word: str, i: int) -> int:
+        if self.words[min(i, len(self.words) - 1)] != word:
+            raise self.tokens.error(i, f"expected {word!r}, found {self.tokens.found(i)}")
+        return i + 1
+
+    def _after_semicolon(self, i: int) -> int:
+        try:
+            return self.words.index(";", i) + 1
+        except ValueError:
+            raise self.tokens.error(i, f"{self.tokens.found(i)} has no ';' at its end") from None
+
+    def _name(self, i: int) -> str:
+        word = self.words[min(i, len(self.words) - 1)]
+        if word in _PUNCTUATION or word in ("", '""'):
+            what = "a quote that is not closed" if word == '"' else self.tokens.found(i)
+            raise self.tokens.error(i, f"expected a name, found {what}")
+        return word[1:-1] if word[0] == '"' else word
+
+    def _known(self, variables: Variables, i: int) -> int:
+        name = self._name(i)
+        try:
+            return variables.index(name)
+        except DataError as error:
+            raise self.tokens.error(i, str(error)) from None
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return "_" not in word
+
+
+def _blank(match: re.Match[str], name: str, text: str) -> str:
+    """Line ends in place of a comment, so that lines keep their numbers; strings and properties stay."""
+    found = match[0]
+    if found[0] != "/":
+        return found
+    if found.startswith("/*") and not (found.endswith("*/") and len(found) > 3):
+        line = text.count("\n", 0, match.start()) + 1
+        raise DataError(f"{name}:{line}: this comment is not closed; end it with */")
+    return " " + "\n" * found.count("\n")
+
+
+def _written(name: str, what: str) -> str:
+    """A name as it stands in a file: in quotes if it could be mistaken for something else."""
+    if _PLAIN.fullmatch(name) and "//" not in name and "/*" not in name:
+        return name
+    if '"' in name or "\n" in name or "\r" in name or not name:
+        raise DataError(
+            f"the {what} {name!r} has a quote or a line end, or is empty, which BIF cannot hold; rename it"
+        )
+    return f'"{name}"'

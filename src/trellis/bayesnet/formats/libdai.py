@@ -1,0 +1,72 @@
+"""The factor graph format of libDAI (``.fg``), read only.
+
+    2                       factors; comments begin with #
+                            each factor:
+    2                       how many variables
+    0 4                     their labels
+    2 2                     their cardinalities
+    4                       how many values follow; all others are zero
+    0 1.5                   place and value, the *first* variable changing fastest
+
+Variables are sorted by their labels and called ``x`` and the label.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+
+from trellis.bayesnet.formats.word_reader import WordReader
+from trellis.bayesnet.model.conditional_tables import MOST_AXES
+from trellis.bayesnet.model.factor_graph import FactorGraph
+from trellis.data.streams import Source, read_utf8, source_name
+
+_COMMENT = re.compile(r"#[^\n]*")
+# Factors are stored whole and each state has a name, so that a short file could ask for any size.
+_MOST_VALUES = 2**27  # of all factors
+_MOST_UNUSED = 1_000_000  # states of all variables, beyond the number of words in the file
+
+
+def read_fg(source: Source, *, encoding: str = "utf-8") -> FactorGraph:
+    """The factor graph in a file of libDAI."""
+    text = _COMMENT.sub("", read_utf8(source, encoding).decode())
+    reader = WordReader(source_name(source), text)
+    sizes: dict[int, int] = {}
+    factors = []
+    room, states_left = _MOST_VALUES, _MOST_UNUSED + len(reader.words)
+    for _ in range(reader.count("the number of factors")):
+        start = reader.at
+        width = reader.count("the number of variables of a factor")
+        labels = [reader.count("the label of a variable") for _ in range(width)]
+        shape = [reader.count("the number of states of a variable", states_left) for _ in range(width)]
+        total = math.prod(shape)
+        if len(set(labels)) != width or width > MOST_AXES:
+            raise reader.tokens.error(
+                start, f"this factor names a variable twice, or has more than {MOST_AXES} variables"
+            )
+        if total > room:
+            raise reader.tokens.error(
+                start, f"this factor has {total:,} values; the limit for all factors is {_MOST_VALUES:,}"
+            )
+        room -= total
+        states_left -= sum(size for label, size in zip(labels, shape, strict=True) if label not in sizes)
+        for label, size in zip(labels, shape, strict=True):
+            if sizes.setdefault(label, size) != size or size < 1:
+                raise reader.tokens.error(
+                    start,
+                    f"variable {label} has {size} states here and {sizes[label]} before, or none at all",
+                )
+        values = np.zeros(total)
+        for _ in range(reader.count("the number of values of a factor")):
+            place = reader.count("the place of a value", below=total)
+            values[place] = reader.numbers(1)[0]
+        factors.append((labels, values.reshape(shape, order="F")))
+    reader.end()
+    order = {label: i for i, label in enumerate(sorted(sizes))}
+    return FactorGraph(
+        [sizes[label] for label in order],
+        [([order[label] for label in labels], values) for labels, values in factors],
+        names=[f"x{label}" for label in order],
+    )

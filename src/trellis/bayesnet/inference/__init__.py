@@ -1,0 +1,1 @@
+"""Questions about probabilities, exact and approximate."""

@@ -1,0 +1,149 @@
+"""Tables of evidence: P(target | row) and the most probable states, for thousands of rows at once.
+
+A frame is a pandas or polars frame, a dictionary of columns, or an array with a column for each variable
+(``data_columns``); missing entries are unobserved. Equal rows are solved once. The others go
+through one plan with the rows as innermost axis (:mod:`trellis.factors.junction_tree_rows`), on ``n_jobs``
+threads that do not change any digit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.bayesnet.inference.flat_factors import Model, ancestors
+from trellis.bayesnet.inference.posterior import described
+from trellis.bayesnet.learning.data_columns import Codes, encode_frame, missing_somewhere
+from trellis.bayesnet.learning.expected_counts import distinct_rows
+from trellis.bayesnet.model.network import BayesianNetwork
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError, InfeasibleError
+from trellis.core.shards import n_threads
+from trellis.factors.junction_tree import JunctionTree
+from trellis.factors.junction_tree_choice import MEMORY_LIMIT, refuse_above
+from trellis.factors.junction_tree_rows import RowTree
+from trellis.factors.tables import Table
+
+Targets = str | Sequence[str] | None
+Impossible = Literal["error", "nan"]
+
+
+def predict_proba(
+    model: Model,
+    frame: Any,
+    targets: Targets = None,
+    *,
+    impossible: Impossible = "error",
+    n_jobs: int = 1,
+    memory_limit: float = MEMORY_LIMIT,
+) -> FloatArray | dict[str, FloatArray]:
+    """P(target | row): an array (rows, states) for one target, a dictionary of such arrays for several.
+
+    Without ``targets``, all variables that are missing somewhere. What a row observes has probability 1.
+    ``impossible``: a row of probability zero is an "error", or its probabilities are "nan".
+    """
+    codes = encode_frame(model.variables, frame)
+    wanted = _targets(model, frame, codes, targets)
+    found = _solve(model, codes, wanted, impossible, n_jobs, memory_limit)
+    return found[wanted[0]] if isinstance(targets, str) else {model.names[v]: found[v] for v in wanted}
+
+
+def predict(
+    model: Model,
+    frame: Any,
+    targets: Targets = None,
+    *,
+    impossible: Impossible = "error",
+    n_jobs: int = 1,
+    memory_limit: float = MEMORY_LIMIT,
+) -> Any:
+    """The most probable state of each target by itself: an array of names for one target, else columns.
+
+    Columns come as a frame of the library of ``frame``, or as a dictionary of arrays. Without ``targets`` all
+    variables that are missing somewhere. Impossible rows, if not an error, are ``None``.
+    """
+    codes = encode_frame(model.variables, frame)
+    wanted = _targets(model, frame, codes, targets)
+    found = _solve(model, codes, wanted, impossible, n_jobs, memory_limit)
+    columns = {model.names[v]: _names(model.states[v], found[v]) for v in wanted}
+    if isinstance(targets, str):
+        return columns[targets]
+    libraries = {kind.__module__.partition(".")[0] for kind in type(frame).__mro__}  # of subclasses, too
+    if "pandas" in libraries:
+        return type(frame)(columns, index=frame.index)
+    return type(frame)(columns) if "polars" in libraries else columns
+
+
+def _names(states: tuple[str, ...], shares: FloatArray) -> NDArray[Any]:
+    """The names of the most probable states; the first of equals."""
+    lost = np.isnan(shares).any(axis=1)
+    names = np.array(states)[np.where(lost, 0, np.nan_to_num(shares).argmax(axis=1))]
+    if lost.any():
+        names = names.astype(object)
+        names[lost] = None
+    return names
+
+
+def _targets(model: Model, frame: Any, codes: Codes, targets: Targets) -> list[int]:
+    if targets is None:
+        return missing_somewhere(model.variables, frame, codes)
+    wanted = list(model.variables.indices(targets))
+    if not wanted:
+        raise DataError("there are no targets; name at least one variable")
+    return wanted
+
+
+def _solve(
+    model: Model, codes: Codes, wanted: list[int], impossible: str, n_jobs: int, memory_limit: float
+) -> dict[int, FloatArray]:
+    """The marginals (rows, states) of each variable wanted."""
+    if impossible not in ("error", "nan"):
+        raise DataError(f"impossible must be 'error' or 'nan', got {impossible!r}")
+    seen = codes >= 0
+    columns = np.flatnonzero(seen.any(axis=0)).tolist()
+    factors = _relevant(model, [*wanted, *columns])
+    rows = distinct_rows(codes, np.ones(len(codes)))
+    observed = rows.codes >= 0
+    always = [v for v in columns if observed[:, v].all()]
+    sometimes = [v for v in columns if not observed[:, v].all()]
+    sizes = model.cardinalities.tolist()
+    tree = RowTree(sizes, factors, always, sometimes, [v for v in wanted if v not in always], len(rows.codes))
+    refuse_above(tree.plan.forecast, memory_limit)
+    found = tree.solve(rows.codes, n_threads(n_jobs))
+    log_z, of = found.log_partition, dict(found.of)
+    for v in wanted:
+        if v in always:
+            of[v] = np.eye(sizes[v])[rows.codes[:, v]]
+        elif v not in of:  # in no factor
+            of[v] = np.full((len(rows.codes), sizes[v]), 1.0 / sizes[v])
+    if found.unsafe.any():
+        whole = JunctionTree(sizes, factors, memory_limit=memory_limit)
+        for row in np.flatnonzero(found.unsafe):
+            evidence = {v: int(rows.codes[row, v]) for v in columns if observed[row, v]}
+            exact = whole.marginals(evidence)
+            log_z[row] = exact.log_partition
+            for v in wanted:
+                if exact.of:
+                    of[v][row] = exact.of[v]
+    lost = np.isneginf(log_z)
+    if lost.any() and impossible == "error":
+        bad = int(np.flatnonzero(lost[rows.inverse])[0])
+        evidence = {v: int(codes[bad, v]) for v in columns if seen[bad, v]}
+        raise InfeasibleError(
+            f"row {bad} of the frame has probability zero: {described(model.variables, evidence)}; "
+            "correct it, or pass impossible='nan'"
+        )
+    for v in wanted:
+        of[v][lost] = np.nan
+    return {v: of[v][rows.inverse] for v in wanted}
+
+
+def _relevant(model: Model, variables: list[int]) -> list[Table]:
+    """The factors that bear on these variables: in a Bayesian network, those of their ancestors."""
+    factors = model.factors()
+    if not isinstance(model, BayesianNetwork):
+        return factors
+    return [factors[v] for v in sorted(ancestors(model, variables))]

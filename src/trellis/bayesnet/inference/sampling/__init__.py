@@ -1,0 +1,1 @@
+"""Answers from samples: forward sampling, likelihood weighting, Gibbs."""

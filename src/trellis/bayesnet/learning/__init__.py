@@ -1,0 +1,1 @@
+"""Tables from data: counting, and EM where states are missing."""

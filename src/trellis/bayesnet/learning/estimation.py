@@ -1,0 +1,271 @@
+"""Tables of a Bayesian network from data, data from a network, and how well the two agree.
+
+Complete rows: the maximum-likelihood table of a variable is the share of each state among the rows with the
+same states of the parents; with a pseudo-count a (a Dirichlet prior with parameters a + 1) it is
+
+    P(k | parents) = (count(k, parents) + a) / sum_j (count(j, parents) + a)
+
+Rows with missing states: EM through the DC solver (``network_em``), which reports minus the
+penalised log-likelihood (primal) and minus its lower bound (dual) in each iteration and stops with an error
+if either rises. Missing means missing at random: that a state is missing must not tell which one it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trellis.bayesnet.inference.approximate_posterior import Evidence
+from trellis.bayesnet.inference.flat_factors import FlatFactors, ancestors, families
+from trellis.bayesnet.inference.sampling.forward_sampling import sample_codes
+from trellis.bayesnet.learning.data_columns import Codes, Output, decode_frame, encode_frame
+from trellis.bayesnet.learning.expected_counts import Expectation, distinct_rows
+from trellis.bayesnet.learning.network_em import Counts, NetworkEM, normalised, table_rows
+from trellis.bayesnet.model.network import BayesianNetwork
+from trellis.core.arguments import RandomState, generator, whole
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError
+from trellis.solvers.dc.algorithm import DCSolution, minimise_dc
+from trellis.training.driver import Status
+
+
+@dataclass(frozen=True)
+class LearningReport:
+    """How a network was learned; ``network.fit_`` of the network that :func:`fit` returns.
+
+    ``history["primal"]`` and ``history["dual"]`` are the certificates of EM (one primal and no dual where the
+    data were complete). ``unseen`` tells for how many configurations of its parents a variable had no data:
+    those rows of its table are as they were before.
+    """
+
+    status: Status
+    log_likelihood: float
+    history: dict[str, list[float]] = field(default_factory=dict)
+    unseen: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def n_iter(self) -> int:
+        return self.status.n_iter
+
+
+def fit(
+    network: BayesianNetwork,
+    frame: Any,
+    *,
+    pseudocount: float | Mapping[str, ArrayLike] = 0.0,
+    sample_weight: ArrayLike | None = None,
+    keep: str | Sequence[str] = (),
+    start: Literal["network", "random"] = "network",
+    n_init: int = 1,
+    max_iter: int = 1000,
+    tol: float = 1e-8,
+    random_state: RandomState = None,
+    n_jobs: int = 1,
+) -> BayesianNetwork:
+    """A network with the same arrows and tables learned from ``frame``; what happened is in its ``fit_``.
+
+    ``frame``: pandas, polars, a dictionary of columns, or an array; missing entries and columns are hidden.
+    ``pseudocount``: a number added to every count, or an array for each variable that has some. ``keep``:
+    variables whose tables are known and stay. ``start``: EM begins at the tables of the network, or at random
+    ones, ``n_init`` times, and the best is kept. ``tol`` is the least rise of the mean log-likelihood of a
+    row worth another iteration.
+    """
+    if start not in ("network", "random"):
+        raise DataError(f"start must be 'network' or 'random', got {start!r}")
+    n_init, max_iter = whole("n_init", n_init, 1), whole("max_iter", max_iter, 0)
+    if start == "network" and n_init > 1:
+        raise DataError(f"n_init is {n_init}; use start='random' for more than one start")
+    codes = encode_frame(network.variables, frame)
+    rows = distinct_rows(codes, _weights(sample_weight, len(codes)))
+    layout = families(network).factors
+    fixed = np.zeros(len(layout.values), dtype=np.bool_)
+    for variable in network.variables.indices(keep):
+        fixed[layout.value_start[variable] : layout.value_start[variable + 1]] = True
+    prior = np.where(fixed, 0.0, _pseudocounts(network, pseudocount, layout))
+    with np.errstate(divide="ignore"):
+        u = np.log(layout.values)
+    problem = NetworkEM(layout, rows, prior, fixed, n_jobs)
+    if (rows.codes >= 0).all():
+        return _fit_complete(network, layout, problem, u)
+    if start == "random":
+        rng = generator(random_state)
+        starts = [_random_tables(layout, u, fixed, rng) for _ in range(n_init)]
+    else:
+        _check_start(network, layout, rows.codes, prior, u)
+        starts = [u]
+    solution = _best(problem, starts, max_iter, tol * float(rows.weight.sum()))
+    return _learned(network, layout, problem, solution.point, solution.status, solution.history)
+
+
+def log_likelihood(
+    network: BayesianNetwork, frame: Any, *, per_row: bool = False, n_jobs: int = 1
+) -> float | FloatArray:
+    """log p(frame), or of each row, summed over everything that is missing; ``-inf`` where impossible."""
+    codes = encode_frame(network.variables, frame)
+    rows = distinct_rows(codes, np.ones(len(codes)))
+    layout = families(network).factors
+    with np.errstate(divide="ignore"):
+        row_log, _ = Expectation(layout, rows.codes, rows.weight, n_jobs)(np.log(layout.values))
+    if per_row:
+        each: FloatArray = row_log[rows.inverse]
+        return each
+    return float(rows.weight @ row_log)
+
+
+def sample(
+    network: BayesianNetwork,
+    n: int,
+    *,
+    evidence: Evidence = None,
+    random_state: RandomState = None,
+    output: Output = "columns",
+    n_jobs: int = 1,
+) -> Any:
+    """``n`` independent rows: a dictionary of columns, which makes a frame of any library, or ``output``.
+
+    ``evidence`` (``{variable: state}``): rows of the distribution given it, by rejection. ``output``:
+    "columns", "pandas", "polars", or "codes" for an array of the numbers of the states. One seed gives the
+    same rows for any ``n_jobs``, and the first rows of a longer sample.
+    """
+    return decode_frame(network.variables, sample_codes(network, n, random_state, n_jobs, evidence), output)
+
+
+def _fit_complete(
+    network: BayesianNetwork, layout: FlatFactors, problem: NetworkEM, before: FloatArray
+) -> BayesianNetwork:
+    """One M-step: expected counts are counts, whatever the tables were."""
+    counts = problem.complete_counts()
+    _, u = problem.g_conjugate(Counts(counts, before))
+    status = Status(True, "all rows are complete, and counting is exact", 1)
+    return _learned(network, layout, problem, u, status, None)
+
+
+def _best(
+    problem: NetworkEM, starts: Sequence[FloatArray], max_iter: int, tol: float
+) -> DCSolution[FloatArray]:
+    best = None
+    for u in starts:
+        solution = minimise_dc(problem, u, max_iter=max_iter, tol=tol)
+        if best is None or solution.objective < best.objective:
+            best = solution
+        if solution.interrupted:
+            break
+    if best is None:
+        raise DataError("there is no start; give at least one")
+    return best
+
+
+def _learned(
+    network: BayesianNetwork,
+    layout: FlatFactors,
+    problem: NetworkEM,
+    u: FloatArray,
+    status: Status,
+    history: dict[str, list[float]] | None,
+) -> BayesianNetwork:
+    value, v = problem.h(u)
+    unseen = problem.unreached(v)
+    with np.errstate(divide="ignore"):  # what did not change keeps its last bit
+        values = np.where(u == np.log(layout.values), layout.values, np.exp(u))
+    bounds = zip(layout.value_start, layout.value_start[1:], network.tables, strict=False)
+    learned = network.with_tables([values[a:b].reshape(table.shape) for a, b, table in bounds])
+    learned.fit_ = LearningReport(
+        status,
+        value,
+        history or {"primal": [problem.g(u) - value], "dual": []},
+        {name: int(count) for name, count in zip(network.names, unseen, strict=True) if count},
+    )
+    return learned
+
+
+def _weights(sample_weight: ArrayLike | None, n: int) -> FloatArray:
+    if n == 0:
+        raise DataError("the frame has no rows; there is nothing to learn from")
+    if sample_weight is None:
+        return np.ones(n)
+    try:
+        weight = np.array(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError("sample_weight must be numbers, one for each row") from None
+    if weight.shape != (n,) or not (weight >= 0).all() or not 0 < weight.sum() < np.inf:
+        raise DataError(
+            f"there are {n} rows and sample_weight has the shape {weight.shape}; give a number for each row, "
+            "not negative, finite and not all 0"
+        )
+    return weight
+
+
+def _pseudocounts(
+    network: BayesianNetwork, pseudocount: float | Mapping[str, ArrayLike], layout: FlatFactors
+) -> FloatArray:
+    """Pseudo-counts of all cells, in the layout of the values."""
+    given: Mapping[str, ArrayLike]
+    if isinstance(pseudocount, Mapping):
+        given = pseudocount
+    elif np.ndim(pseudocount) == 0:
+        given = dict.fromkeys(network.names, pseudocount)
+    else:
+        raise DataError(
+            f"pseudocount is {pseudocount!r}; give a number for all tables, or a dictionary with a number or "
+            "an array for each variable that has some"
+        )
+    prior = np.zeros(len(layout.values))
+    for name, values in given.items():
+        i = network.index(name)
+        shape = network.tables[i].shape
+        try:
+            cells = np.broadcast_to(np.asarray(values, dtype=np.float64), shape)
+        except (TypeError, ValueError):
+            raise DataError(
+                f"the pseudo-counts of {name!r} must be numbers in the shape of its table, {shape}, got the "
+                f"shape {np.shape(values)}"
+            ) from None
+        if not (cells >= 0).all() or np.isinf(cells).any():
+            raise DataError(f"the pseudo-counts of {name!r} must be finite numbers that are not negative")
+        prior[layout.value_start[i] : layout.value_start[i + 1]] = cells.ravel()
+    return prior
+
+
+def _check_start(
+    network: BayesianNetwork, layout: FlatFactors, codes: Codes, prior: FloatArray, u: FloatArray
+) -> None:
+    """EM can leave neither a zero nor a tie between all states of a variable that is never observed.
+
+    Such a tie matters only above something observed; elsewhere data say nothing about the variable, and its
+    table stays as it is.
+    """
+    impossible = (prior > 0) & (u == -np.inf)
+    if impossible.any():
+        variable = int(np.searchsorted(layout.value_start, impossible.argmax(), side="right")) - 1
+        raise DataError(
+            f"the table of {network.names[variable]!r} holds zeros, and a pseudo-count says that these "
+            "states are possible; use start='random', leave its pseudo-count out, or keep its table"
+        )
+    unseen = (codes < 0).all(axis=0)
+    above = ancestors(network, np.flatnonzero(~unseen).tolist())
+    for hidden in sorted(above.intersection(np.flatnonzero(unseen).tolist())):
+        around = (hidden, *network.children(hidden))
+        if network.cardinalities[hidden] > 1 and all(_indifferent(network, hidden, f) for f in around):
+            raise DataError(
+                f"{network.names[hidden]!r} is never observed and the tables treat all its states alike, "
+                "so that EM cannot tell them apart; use start='random', or give the network other tables"
+            )
+
+
+def _indifferent(network: BayesianNetwork, variable: int, family: int) -> bool:
+    """Whether the table of ``family`` is the same for all states of ``variable``."""
+    axis = (*network.parents(family), family).index(variable)
+    table = network.tables[family]
+    return bool(np.allclose(table, table.take([0], axis=axis), rtol=1e-9, atol=0.0))
+
+
+def _random_tables(
+    layout: FlatFactors, u: FloatArray, fixed: NDArray[np.bool_], rng: np.random.Generator
+) -> FloatArray:
+    """Rows drawn uniformly from all distributions; fixed ones stay."""
+    row_start, row_size = table_rows(layout)
+    return normalised(rng.exponential(size=len(u)), row_start, row_size, u, fixed)

@@ -1,0 +1,109 @@
+"""EM for the tables of a Bayesian network, as an instance of the DC algorithm.
+
+With u the logarithms of all tables, b the weights of the rows, and a >= 0 pseudo-counts,
+
+    g(u) = - <a, u>  where every row of a table sums to one at most, infinite elsewhere
+    h(u) = sum over rows of data of  b log sum over hidden states of exp(sum of the cells of u that they use)
+
+g is convex, for the set {sum_k exp u_k <= 1} is, and h is a sum of log-sum-exps. A subgradient of h is the
+vector of expected counts (E-step); the maximiser of <u, v> - g(u) divides counts plus pseudo-counts by their
+sum (M-step). So primal = -(log-likelihood + <a, log tables>), and dual is the negative evidence lower bound
+at the new tables and the old posteriors. The prior is Dirichlet with parameters a + 1. Sums, not means.
+
+A row of a table that no data reach has nothing to maximise and keeps what it was; so do the tables of
+variables that are kept fixed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.bayesnet.inference.flat_factors import FlatFactors
+from trellis.bayesnet.learning.expected_counts import DistinctRows, Expectation
+from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.errors import DataError
+
+
+class Counts(NamedTuple):
+    """A dual point: expected counts of all cells, and the tables (logarithms) that gave them."""
+
+    counts: FloatArray
+    taken_at: FloatArray
+
+
+class NetworkEM:
+    """The pair (g, h) of this module for given rows: a :class:`~trellis.solvers.dc.algorithm.DCProblem`."""
+
+    def __init__(
+        self,
+        factors: FlatFactors,
+        rows: DistinctRows,
+        pseudocount: FloatArray,
+        fixed: NDArray[np.bool_],
+        n_jobs: int = 1,
+    ) -> None:
+        self._factors, self._rows, self._pseudocount, self._fixed = factors, rows, pseudocount, fixed
+        self._expectation = Expectation(factors, rows.codes, rows.weight, n_jobs)
+        self._row_start, self._row_size = table_rows(factors)
+
+    def g(self, u: FloatArray) -> float:
+        return -_inner(u, self._pseudocount)
+
+    def h(self, u: FloatArray) -> tuple[float, Counts]:
+        row_log, counts = self._expectation(u)
+        impossible = row_log == -np.inf
+        if impossible.any():
+            raise DataError(
+                f"row {self._rows.origin[impossible.argmax()]} of the data is impossible under the tables; "
+                "give the network tables without zeros there, or use start='random' and keep no such table"
+            )
+        return float(self._rows.weight @ row_log), Counts(counts, u)
+
+    def g_conjugate(self, v: Counts) -> tuple[float, FloatArray]:
+        u = normalised(v.counts + self._pseudocount, self._row_start, self._row_size, v.taken_at, self._fixed)
+        return self.inner(u, v) - self.g(u), u
+
+    def inner(self, u: FloatArray, v: Counts) -> float:
+        return _inner(u, v.counts)
+
+    def complete_counts(self) -> FloatArray:
+        """The counts of data in which nothing is missing, which no table changes."""
+        return self._expectation(np.zeros(len(self._pseudocount)))[1]
+
+    def unreached(self, v: Counts) -> IntArray:
+        """For each variable, the rows of its table that have neither data nor pseudo-counts."""
+        total = np.add.reduceat(v.counts + self._pseudocount, self._row_start)
+        empty = (total == 0.0) & ~self._fixed[self._row_start]
+        owner = np.searchsorted(self._factors.value_start, self._row_start, side="right") - 1
+        return np.bincount(owner[empty], minlength=len(self._factors.cardinalities))
+
+
+def table_rows(factors: FlatFactors) -> tuple[IntArray, IntArray]:
+    """Where the rows of all tables start, and how many states each has."""
+    own = factors.cardinalities[factors.scope[factors.scope_start[1:] - 1]]
+    sizes = np.repeat(own, np.diff(factors.value_start) // own)
+    return np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64), sizes
+
+
+def normalised(
+    counts: FloatArray,
+    row_start: IntArray,
+    row_size: IntArray,
+    before: FloatArray,
+    fixed: NDArray[np.bool_],
+) -> FloatArray:
+    """log of counts / their sum in each row; ``before`` where the sum is 0 and in fixed cells."""
+    total = np.repeat(np.add.reduceat(counts, row_start), row_size)
+    stays = fixed | (total == 0.0)
+    with np.errstate(divide="ignore"):
+        logs = np.log(counts / np.where(stays, 1.0, total))
+    u: FloatArray = np.where(stays, before, logs)
+    return u
+
+
+def _inner(u: FloatArray, v: FloatArray) -> float:
+    used = v > 0  # 0 log 0 = 0
+    return float(u[used] @ v[used])

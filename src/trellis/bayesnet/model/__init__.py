@@ -1,0 +1,1 @@
+"""Networks and factor graphs: variables, tables, arrows, ways to build and change them."""

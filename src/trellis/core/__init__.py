@@ -1,0 +1,1 @@
+"""What every room stands on: errors, checked arguments, array types, kernels, shards, storage."""

@@ -1,0 +1,54 @@
+"""What callers give for whole numbers, numbers, arrays and seeds: checked once, refused in one sentence."""
+
+from __future__ import annotations
+
+import sys
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trellis.core.errors import DataError
+
+RandomState = int | np.random.Generator | None
+
+
+def is_whole(value: Any, least: int, most: float = sys.maxsize) -> bool:
+    """Whether a value is a whole number between two bounds; 3.0 and 1e6 are, "3" is not."""
+    return isinstance(value, Real) and least <= float(value) <= most and float(value).is_integer()
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    """``value`` as a whole number of at least ``least``."""
+    if not is_whole(value, least):
+        raise DataError(f"{name} is {value!r}; give a whole number of at least {least}")
+    return int(value)
+
+
+def not_negative(name: str, value: Any) -> float:
+    """``value`` as a finite number of at least 0."""
+    if not isinstance(value, Real) or not 0.0 <= float(value) < np.inf:
+        raise DataError(f"{name} is {value!r}; give a finite number that is not negative")
+    return float(value)
+
+
+def as_numbers(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """``value`` as float64 of any shape; what is no number (or too large for one) is named."""
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        shown = repr(value)
+        shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
+        raise DataError(f"{name} is {shown}; give a number, or an array of numbers ({error})") from error
+
+
+def generator(random_state: RandomState) -> np.random.Generator:
+    """The generator itself, or a new one for a seed (None: another one each time)."""
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"random_state is {random_state!r}; give a seed (a whole number, 0 or more), a numpy Generator "
+            "or None"
+        ) from None

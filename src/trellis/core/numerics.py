@@ -1,0 +1,33 @@
+"""What every Numba kernel of the library shares: the decorators and their floating-point contract.
+
+``kernel`` compiles once and caches on disk, releases the GIL (so that threads over shards run in parallel),
+and lets LLVM re-associate sums and contract multiply-adds for SIMD. It does *not* assume away infinities
+and NaNs: ``-inf`` is how Trellis says "forbidden", and kernels may test for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit
+
+from trellis.core.kernel_cache import KernelCache, folder_is_writable
+
+
+def _compiled(function: Callable[..., Any], fastmath: set[str]) -> Any:
+    dispatcher = njit(nogil=True, error_model="numpy", fastmath=fastmath)(function)
+    if folder_is_writable():
+        dispatcher._cache = KernelCache(dispatcher.py_func)
+    return dispatcher
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function of arrays and numbers."""
+    return _compiled(function, {"contract", "reassoc", "nsz", "arcp"})
+
+
+def max_kernel(function: Callable[..., Any]) -> Any:
+    """Compile a max-plus recursion: scores are never NaN there (-inf plus -inf is -inf), which lets LLVM use
+    SIMD maxima. Sums keep their order."""
+    return _compiled(function, {"contract", "nsz", "nnan"})

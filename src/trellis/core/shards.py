@@ -1,0 +1,73 @@
+"""Work is a sum over shards: runs of sequences of about equal size, one thread each.
+
+The kernels release the GIL, so threads suffice. Shards are cut by the data and the number of threads alone,
+and results come back in the order of the shards: the same call gives the same numbers every time.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache
+from typing import TypeVar
+
+import numpy as np
+
+from trellis.core.arrays import IntArray
+from trellis.core.errors import UnsupportedError
+from trellis.data.sequences import shard_bounds
+
+Result = TypeVar("Result")
+MANY = 256  # threads at most
+
+
+_inside = threading.local()  # set on the threads of the pool
+
+
+def over_shards(work: Callable[[int, int], Result], offsets: IntArray, n_jobs: int = 1) -> list[Result]:
+    """``[work(first, last), ...]`` over runs of sequences, on ``n_jobs`` threads (-1: all cores).
+
+    The caller's own thread takes the first run. Work that shares out work again does so on its own thread.
+    """
+    bounds = shard_bounds(offsets, n_threads(n_jobs))
+    if len(bounds) <= 1 or getattr(_inside, "pool", False):
+        return [work(first, last) for first, last in bounds]
+    others = [_pool().submit(_on_pool, work, first, last) for first, last in bounds[1:]]
+    try:
+        own = work(*bounds[0])
+    finally:
+        wait(others)
+    return [own, *(other.result() for other in others)]
+
+
+def over_items(work: Callable[[int], Result], n: int, n_jobs: int = 1) -> list[Result]:
+    """``[work(0), ..., work(n - 1)]``, shared out in runs."""
+    runs = over_shards(lambda a, b: [work(i) for i in range(a, b)], np.arange(n + 1), n_jobs)
+    return [result for run in runs for result in run]
+
+
+def _on_pool(work: Callable[[int, int], Result], first: int, last: int) -> Result:
+    _inside.pool = True
+    return work(first, last)
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """Kept from call to call: starting threads costs as much as a small shard. It starts only as many as
+    are busy at a time."""
+    return ThreadPoolExecutor(MANY, thread_name_prefix="trellis")
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked process has the pool, not its threads
+
+
+def n_threads(n_jobs: int) -> int:
+    """The number of threads that ``n_jobs`` asks for."""
+    if n_jobs == -1:
+        return os.cpu_count() or 1
+    if not isinstance(n_jobs, int | np.integer) or n_jobs < 1:
+        raise UnsupportedError(f"n_jobs is {n_jobs!r}; give a number of threads, or -1 for all cores")
+    return int(n_jobs)

@@ -1,0 +1,1 @@
+"""Products of tables over discrete variables: elimination orders, junction trees, exact answers."""

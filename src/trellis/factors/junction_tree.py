@@ -1,0 +1,275 @@
+"""``JunctionTree``: exact answers about a product of factors, planned once and asked many times.
+
+    p(x) = (1 / Z) prod_f f(x_f)
+
+One pass to the roots of the tree gives Z; one pass back gives the derivative of Z with respect to every
+entry of every table, and with it all marginals. Max in place of sum gives the most probable assignment. The
+plan is in :mod:`.junction_tree_plan`, the loops are in :mod:`.junction_tree_kernels`.
+
+**Evidence.** Where one plan for all evidence is cheap, evidence sets entries of leaves to zero and nothing is
+planned anew. Where the tree is costly, the variables of the evidence and all states that it makes impossible
+(:mod:`.possible_states`) leave the tables before the tree is planned, which can make it smaller by orders of
+magnitude; such plans are kept, by what is left.
+
+**Scaling.** Tables are divided by their maxima, and the kernels bound what underflow could have lost. Where
+the bound is not negligible the same plan runs in log space (:mod:`.junction_tree_log`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError
+from trellis.factors.elimination_order import EliminationOrder
+from trellis.factors.junction_tree_choice import (
+    MEMORY_LIMIT,
+    Order,
+    is_impractical,
+    orders_for,
+    planned,
+    refuse_above,
+    rough_forecast,
+    worth_a_plan,
+)
+from trellis.factors.junction_tree_compiled import CompiledPlan, Leaves, Scratch, around
+from trellis.factors.junction_tree_plan import Forecast, Plan
+from trellis.factors.possible_states import Allowed, Possibilities, restrict
+from trellis.factors.tables import Table
+
+KEPT_PLANS = 32
+
+Evidence = Mapping[int, int]
+Likelihoods = Mapping[int, FloatArray]
+
+
+class Marginals(NamedTuple):
+    """log Z with the evidence (-inf: impossible) and the distribution of each variable."""
+
+    log_partition: float
+    of: dict[int, FloatArray]
+
+
+class Assignment(NamedTuple):
+    """The state of each variable, and the log of the product of all factors there (-inf: impossible)."""
+
+    states: NDArray[np.int64]
+    log_value: float
+
+
+class _Case(NamedTuple):
+    """What is left of a question: a plan, its leaves, and the possible states of all variables."""
+
+    compiled: CompiledPlan
+    leaves: Leaves
+    allowed: Allowed | None  # None: all states are in the tables
+
+
+class JunctionTree:
+    """All marginals, Z and the best assignment of a product of factors.
+
+    Parameters
+    ----------
+    cardinalities : the number of states of each variable.
+    factors : tables over the variables; a variable without any factor is uniform.
+    order : an elimination heuristic (:mod:`.elimination_order`), or the variables in the order to be used.
+    memory_limit : in bytes; a tree that would need more is refused before it runs.
+    """
+
+    def __init__(
+        self,
+        cardinalities: Sequence[int] | NDArray[np.int64],
+        factors: Sequence[Table],
+        *,
+        order: Order = "best",
+        memory_limit: float = MEMORY_LIMIT,
+    ) -> None:
+        self.cardinalities = [int(size) for size in cardinalities]
+        self.memory_limit = memory_limit
+        held = {v for table in factors for v in table.variables}
+        free = [v for v in range(len(self.cardinalities)) if v not in held]
+        self.factors = [*factors, *(Table((v,), np.ones(self.cardinalities[v])) for v in free)]
+        self._order = order
+        self._scratch = Scratch()
+        self._plans: dict[Any, CompiledPlan] = {}
+        self._leaf_of: dict[int, tuple[int, tuple[int, int, int]]] = {}
+
+    # -- questions --------------------------------------------------------------------------------------
+
+    def marginals(
+        self, evidence: Evidence | None = None, likelihoods: Likelihoods | None = None
+    ) -> Marginals:
+        """p(x_v | evidence) for all variables; ``likelihoods`` (variable: weights) are soft evidence."""
+        case = self._case(evidence or {}, likelihoods or {})
+        if case is None:
+            return Marginals(-np.inf, {})
+        solution = case.compiled.solve(case.leaves)
+        if solution.log_partition == -np.inf or case.allowed is None:
+            return Marginals(solution.log_partition, solution.marginals)
+        found = {}
+        for v, states in enumerate(case.allowed):
+            found[v] = states.astype(np.float64)
+            if v in solution.marginals:
+                found[v][states] = solution.marginals[v]
+        return Marginals(solution.log_partition, found)
+
+    def log_partition(
+        self, evidence: Evidence | None = None, likelihoods: Likelihoods | None = None
+    ) -> float:
+        """log Z with the evidence; with the tables of a Bayesian network, log P(evidence)."""
+        case = self._case(evidence or {}, likelihoods or {})
+        return -np.inf if case is None else case.compiled.contract(case.leaves).log_partition
+
+    def best_assignment(
+        self, evidence: Evidence | None = None, likelihoods: Likelihoods | None = None
+    ) -> Assignment:
+        """argmax_x of the product of all factors, given the evidence; ties go to smaller numbers."""
+        case = self._case(evidence or {}, likelihoods or {})
+        chosen = np.zeros(len(self.cardinalities), dtype=np.int64)
+        if case is None:
+            return Assignment(chosen, -np.inf)
+        states, log_value = case.compiled.best(case.leaves)
+        if log_value > -np.inf:
+            for v in range(len(chosen)):
+                code = states.get(v, 0)
+                chosen[v] = code if case.allowed is None else np.flatnonzero(case.allowed[v])[code]
+        return Assignment(chosen, log_value)
+
+    def forecast(self, observed: Collection[int] = (), *, thorough: bool = True) -> Forecast:
+        """What all marginals need when these variables are observed, whatever their states.
+
+        Without ``thorough`` it is found fast, and a large plan may turn out smaller.
+        """
+        scopes = self._scopes_without(observed)
+        order = self._order_of(scopes)
+        quick = orders_for(self.cardinalities, scopes, order, thorough=False)
+        if is_impractical(quick[0]):
+            return rough_forecast(quick[0])
+        sizes, limit = self.cardinalities, self.memory_limit
+        return planned(sizes, scopes, order, limit, thorough=thorough, quick=quick).forecast
+
+    def largest_clique(self, observed: Collection[int] = ()) -> list[int]:
+        """The variables of the largest clique when these are observed."""
+        scopes = self._scopes_without(observed)
+        order = orders_for(self.cardinalities, scopes, self._order_of(scopes), thorough=False)[0]
+        return Plan(self.cardinalities, scopes, order.variables).largest_clique
+
+    @property
+    def is_costly(self) -> bool:
+        """Whether evidence is worth a plan of its own."""
+        return worth_a_plan(self._general_order)
+
+    # -- plans ------------------------------------------------------------------------------------------
+
+    def _case(self, evidence: Evidence, likelihoods: Likelihoods) -> _Case | None:
+        """The plan and the leaves for a question; None if its evidence is impossible."""
+        self._check(evidence, likelihoods)
+        if any(not weights.max() > 0 for weights in likelihoods.values()):
+            return None
+        if not self.is_costly:
+            compiled = self._general
+            if compiled.plan.forecast.bytes <= self.memory_limit or not evidence:
+                refuse_above(compiled.plan.forecast, self.memory_limit)
+                return _Case(compiled, self._leaves_at(evidence, likelihoods), None)
+        allowed = self._possibilities.given(evidence, likelihoods)
+        if allowed is None:
+            return None
+        tables = [restrict(table, allowed) for table in self._weighted(likelihoods)]
+        key = tuple(states.tobytes() for states in allowed)
+        if key not in self._plans:
+            sizes = [int(states.sum()) for states in allowed]
+            self._keep(key, self._compile(sizes, [table.variables for table in tables]))
+        compiled = self._plans[key]
+        refuse_above(compiled.plan.forecast, self.memory_limit)
+        return _Case(compiled, compiled.lay_out(tables), allowed)
+
+    def _keep(self, key: Any, compiled: CompiledPlan) -> None:
+        if len(self._plans) >= KEPT_PLANS:
+            self._plans.pop(next(iter(self._plans)))
+        self._plans[key] = compiled
+
+    def _compile(self, sizes: Sequence[int], scopes: list[tuple[int, ...]]) -> CompiledPlan:
+        return CompiledPlan(planned(sizes, scopes, self._order_of(scopes), self.memory_limit), self._scratch)
+
+    def _order_of(self, scopes: list[tuple[int, ...]]) -> Order:
+        """The rule, or the given order without variables that have left the tables."""
+        left = {v for scope in scopes for v in scope}
+        if isinstance(self._order, str) or not left.issubset(self._order):
+            return self._order
+        return [v for v in self._order if v in left]
+
+    @cached_property
+    def _general_order(self) -> EliminationOrder:
+        """Where it is costly, evidence gets other orders, and this one only tells so."""
+        scopes = self._scopes_without(())
+        return orders_for(self.cardinalities, scopes, self._order_of(scopes), thorough=False)[0]
+
+    @cached_property
+    def _general(self) -> CompiledPlan:
+        """The plan for all evidence."""
+        plan = Plan(self.cardinalities, self._scopes_without(()), self._general_order.variables)
+        return CompiledPlan(plan, self._scratch)
+
+    @cached_property
+    def _general_leaves(self) -> Leaves:
+        return self._general.lay_out(self.factors)
+
+    @cached_property
+    def _possibilities(self) -> Possibilities:
+        return Possibilities(self.cardinalities, self.factors)
+
+    def _scopes_without(self, observed: Collection[int]) -> list[tuple[int, ...]]:
+        gone = set(observed)
+        return [tuple(v for v in table.variables if v not in gone) for table in self.factors]
+
+    # -- evidence in the leaves -------------------------------------------------------------------------
+
+    def _leaves_at(self, evidence: Evidence, likelihoods: Likelihoods) -> Leaves:
+        """The leaves of the general plan, with zeros where the evidence says so."""
+        values, log_scale = self._general_leaves
+        values = values.copy()
+        for v, state in evidence.items():
+            table = self._leaf(values, v)
+            table[:, :state] = 0.0
+            table[:, state + 1 :] = 0.0
+        for v, weights in likelihoods.items():
+            top = float(weights.max())
+            self._leaf(values, v)[...] *= (weights / top)[:, None]
+            log_scale += float(np.log(top))
+        return Leaves(values, log_scale)
+
+    def _leaf(self, values: FloatArray, variable: int) -> FloatArray:
+        """The smallest leaf that holds a variable, as an array with its axis in the middle of three."""
+        if variable not in self._leaf_of:
+            plan = self._general.plan
+            holders = [f for f, table in enumerate(self.factors) if variable in table.variables]
+            leaf = min(holders, key=lambda f: self.factors[f].values.size)
+            self._leaf_of[variable] = int(plan.offsets[leaf]) - 1, around(plan, leaf, variable)
+        at, shape = self._leaf_of[variable]
+        return values[at : at + math.prod(shape)].reshape(shape)
+
+    def _weighted(self, likelihoods: Likelihoods) -> list[Table]:
+        """All factors, with each likelihood multiplied into a small factor of its variable."""
+        factors = list(self.factors)
+        for v, weights in likelihoods.items():
+            holders = [f for f, table in enumerate(factors) if v in table.variables]
+            small = min(holders, key=lambda f: factors[f].values.size)
+            variables, values = factors[small]
+            shape = [-1 if u == v else 1 for u in variables]
+            factors[small] = Table(variables, values * weights.reshape(shape))
+        return factors
+
+    def _check(self, evidence: Evidence, likelihoods: Likelihoods) -> None:
+        n = len(self.cardinalities)
+        for v, state in evidence.items():
+            if not 0 <= v < n or not 0 <= state < self.cardinalities[v]:
+                raise DataError(f"the evidence sets variable {v} to state {state}, which does not exist")
+        for v, weights in likelihoods.items():
+            if not 0 <= v < n or np.shape(weights) != (self.cardinalities[v],):
+                raise DataError(f"the likelihood of variable {v} needs one weight for each of its states")

@@ -1,0 +1,86 @@
+"""States that are impossible, found from the zeros of the tables alone (arc consistency).
+
+A state of a variable is possible as long as each table has a positive entry with it at possible states of the
+other variables. Taking impossible states away can make others impossible; a table is looked at again when a
+variable of it has lost a state. What is found impossible has probability zero; the converse does not hold.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.factors.tables import Table
+
+Allowed = list[NDArray[np.bool_]]
+
+
+class Possibilities:
+    """The possible states of each variable without evidence, and what evidence leaves of them."""
+
+    def __init__(self, cardinalities: Sequence[int], tables: Sequence[Table]) -> None:
+        self._supports = [(t.variables, t.values > 0.0) for t in tables if not t.values.all()]
+        self._holders: dict[int, list[int]] = {}
+        for number, (variables, _) in enumerate(self._supports):
+            for v in variables:
+                self._holders.setdefault(v, []).append(number)
+        everything = [np.ones(size, dtype=np.bool_) for size in cardinalities]
+        self._without_evidence = self._spread(everything, range(len(self._supports)))
+
+    def given(
+        self, evidence: Mapping[int, int], weights: Mapping[int, NDArray[np.float64]]
+    ) -> Allowed | None:
+        """The possible states at the evidence and where soft evidence is positive; None: a contradiction."""
+        if self._without_evidence is None:
+            return None
+        allowed = list(self._without_evidence)
+        for v, state in evidence.items():
+            only = np.zeros(len(allowed[v]), dtype=np.bool_)
+            only[state] = allowed[v][state]
+            allowed[v] = only
+        for v, likelihood in weights.items():
+            allowed[v] = allowed[v] & (likelihood > 0.0)
+        changed = [*evidence, *weights]
+        if not all(allowed[v].any() for v in changed):
+            return None
+        return self._spread(allowed, {t for v in changed for t in self._holders.get(v, ())})
+
+    def _spread(self, allowed: Allowed, tables: Collection[int]) -> Allowed | None:
+        waiting = deque(sorted(tables))
+        queued = set(waiting)
+        while waiting:
+            number = waiting.popleft()
+            queued.discard(number)
+            variables, support = self._supports[number]
+            axes = range(len(variables))
+            for axis, v in enumerate(variables):
+                if not allowed[v].all():
+                    support = support & allowed[v].reshape([-1 if a == axis else 1 for a in axes])
+            if not variables and not support:
+                return None
+            for axis, v in enumerate(variables):
+                left = np.asarray(support.any(axis=tuple(a for a in axes if a != axis)))
+                if left.sum() < allowed[v].sum():
+                    if not left.any():
+                        return None
+                    allowed[v] = left
+                    more = [t for t in self._holders[v] if t != number and t not in queued]
+                    queued.update(more)
+                    waiting.extend(more)
+        return allowed
+
+
+def restrict(table: Table, allowed: Allowed) -> Table:
+    """The table at the possible states; variables with one state left leave the table."""
+    variables, values = table
+    for axis, v in reversed(list(enumerate(variables))):
+        states = np.flatnonzero(allowed[v])
+        if len(states) == 1:
+            values = values.take(states[0], axis=axis)
+        elif len(states) < values.shape[axis]:
+            values = values.take(states, axis=axis)
+    kept = tuple(v for v in variables if np.count_nonzero(allowed[v]) > 1)
+    return Table(kept, np.asarray(values))

@@ -1,0 +1,74 @@
+"""Variable elimination: the sum over all variables but a few of a product of factors.
+
+The plan is that of a junction tree, of which only the pass to the roots is needed. Where it is costly, states
+that the zeros of the factors rule out leave the tables first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.factors.junction_tree_choice import (
+    MEMORY_LIMIT,
+    Order,
+    chosen_plan,
+    orders_for,
+    planned,
+    refuse_above,
+    worth_a_plan,
+)
+from trellis.factors.junction_tree_compiled import CompiledPlan, Scratch
+from trellis.factors.possible_states import Allowed, Possibilities, restrict
+from trellis.factors.tables import Table, aligned
+
+
+def eliminate(
+    cardinalities: Sequence[int] | NDArray[np.int64],
+    factors: Sequence[Table],
+    keep: Sequence[int],
+    *,
+    order: Order = "best",
+    memory_limit: float = MEMORY_LIMIT,
+) -> tuple[float, Table]:
+    """The sum over all variables but ``keep``, as (log s, T) for the product s T.
+
+    The axes of T are ``keep`` in order, and its largest entry is 1; log s is -inf if everything is zero.
+    """
+    sizes = [int(size) for size in cardinalities]
+    held = {v for table in factors for v in table.variables}
+    factors = [*factors, *(Table((v,), np.ones(sizes[v])) for v in keep if v not in held)]
+    shape = [sizes[v] for v in keep]
+    nothing = -np.inf, Table(tuple(keep), np.zeros(shape))
+    scopes = [table.variables for table in factors]
+    orders = orders_for(sizes, scopes, order, keep, thorough=False)
+    allowed: Allowed = [np.ones(size, dtype=np.bool_) for size in sizes]
+    if worth_a_plan(orders[0]):
+        possible = Possibilities(sizes, factors).given({}, {})
+        if possible is None:
+            return nothing
+        allowed = possible
+        factors, sizes = [restrict(t, allowed) for t in factors], [int(s.sum()) for s in allowed]
+        scopes = [table.variables for table in factors]
+        if not isinstance(order, str):
+            left = {v for scope in scopes for v in scope}
+            order = [v for v in order if v in left]
+        plan = planned(sizes, scopes, order, memory_limit, keep=keep)
+    else:
+        plan = chosen_plan(sizes, scopes, orders, memory_limit)
+    forecast = plan.forecast
+    refuse_above(forecast._replace(bytes=forecast.bytes + 8.0 * math.prod(shape)), memory_limit)
+    compiled = CompiledPlan(plan, Scratch())
+    solution = compiled.contract(compiled.lay_out(factors))
+    total = np.zeros([sizes[v] for v in keep])
+    for table in solution.kept:
+        total = total + aligned(table, keep)
+    top = float(total.max())
+    if solution.log_partition == -np.inf or top == -np.inf:
+        return nothing
+    values = np.zeros(shape)
+    values[np.ix_(*(allowed[v] for v in keep))] = np.exp(total - top)
+    return solution.log_partition + top, Table(tuple(keep), values)

@@ -1,0 +1,215 @@
+"""Discriminative training of a hidden Markov model, and the way back to probabilities.
+
+With the natural features T of an emission (:mod:`trellis.hmm.emissions.natural`) the log-joint of an HMM is a
+score that is linear in its parameters, up to what depends on x alone:
+
+    log p(x, y) = start[y_1] + sum_{t>1} A[y_{t-1}, y_t] + sum_t T(x_t) . w[:, y_t] + sum_t c(x_t),
+
+start = log initial, A = log transitions. Forgetting that these are logarithms of probabilities leaves a chain
+whose p(y | x) any objective of chains can train: :class:`LogLinearHMM`, a ``SequenceLabeler`` on these
+features. Training begins at the maximum-likelihood parameters; what has probability 0 there without being
+forbidden by the structure begins at a tenth of the smallest probability.
+
+Objectives that look at best labellings alone (perceptron, margin, slack, direct, ramp) know nothing of
+probabilities: their weights are right up to a factor. They are multiplied by the one that minimises the log
+objective on the same data, with the same l2. Best labellings stay what they are.
+
+Then back. The trained chain defines p_u(x, y) = exp<Phi(x, y), u> / Z, whose emissions are normalised by
+``from_natural`` and whose transitions by a backward pass (``hmm_conversion``). One
+choice is free: adding the same vector g to the weights of all states multiplies p_u(x, y) by a function of x
+alone, so it leaves p(y | x) as it is. The g is taken that brings the weights nearest to those of maximum
+likelihood; if precisions of Gaussians then are not positive definite, g also adds to the precisions of all
+states what is lacking (``natural_shift``). So every trained chain has a proper HMM with the same p(y | x).
+The transitions are
+
+    length=None   those of the limit for long sequences. p(y | x) is then that of the trained chain times
+                  b[y_n], the last backward message, for every x and n: an effect on the last few steps.
+    length=n      expected transitions, counted over sequences of n steps: the nearest chain (in the
+                  Kullback-Leibler sense) whose transitions do not change from step to step.
+
+A step that is missing altogether has no features, so its score is 0 in every state. This is its marginal at
+the maximum-likelihood start; afterwards the HMM marginalises, and the chain that was trained does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize_scalar
+
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError, TrellisError, UnsupportedError
+from trellis.data.labels import EncodedLabels, LabelSet
+from trellis.data.latent_labels import LatentLabels
+from trellis.features.arrays import ArrayEncoder
+from trellis.features.encoded import Encoded, FeatureEncoder
+from trellis.hmm.chain_constraints import Structure
+from trellis.hmm.emissions import Emission
+from trellis.hmm.hmm_expectation import Parameters
+from trellis.hmm.observations import Observations, located, packed
+from trellis.objectives.records import objective_of
+from trellis.structures.chain.labeler.hmm_conversion import normalised_chain
+from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
+from trellis.structures.chain.oracle.chain_oracle import Chain
+from trellis.structures.chain.problem.chain_problem import penalties_of
+from trellis.structures.chain.scores.chain_scores import ChainScores
+from trellis.structures.chain.scores.linear_chain import LinearLayout
+from trellis.structures.chain.scores.linear_chain_kernels import Penalties
+from trellis.training.chain_training import Examples
+
+FACTORS = (np.log(1e-6), np.log(1e2))  # where the scale of weights without one is looked for
+
+
+class NaturalEncoder(ArrayEncoder):
+    """Observations as the natural features of an emission."""
+
+    def __init__(self, emission: Emission) -> None:
+        super().__init__()
+        self.emission = emission
+
+    def fit(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
+        return super().fit(*self._features(X, lengths))
+
+    def transform(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
+        return super().transform(*self._features(X, lengths))
+
+    def _features(self, X: Any, lengths: ArrayLike | None) -> tuple[Any, ArrayLike]:
+        observations = packed(X, lengths, self.emission)
+        values, offsets = observations.values, observations.offsets
+        try:
+            features = self.emission.natural_features(values)
+        except TrellisError as error:
+            raise located(error, values, offsets, self.emission.natural_features) from error
+        return features, np.diff(offsets)
+
+
+class LogLinearHMM(SequenceLabeler):
+    """The chain that an HMM is, with its parameters as free weights: made by :meth:`around`."""
+
+    source: Parameters
+    structure: Structure
+
+    @classmethod
+    def around(cls, source: Parameters, structure: Structure, **options: Any) -> LogLinearHMM:
+        """The chain to be trained from the HMM ``source``, with the options of ``SequenceLabeler``."""
+        if len(np.unique(structure.groups)) < source.n_states:
+            raise UnsupportedError(
+                "discriminative training has a weight for every transition, so it cannot keep "
+                "tied_transitions; leave them out, or use fit"
+            )
+        source.emission.natural_weights()  # an emission without any is refused before its data are read
+        chain = cls(**options)
+        chain.source, chain.structure = source, structure
+        return chain
+
+    def _new_encoder(self, X: Any, lengths: ArrayLike | None) -> FeatureEncoder:
+        return NaturalEncoder(self.source.emission)
+
+    def _label_set(self, y: Any, lengths: ArrayLike | None) -> LabelSet:
+        return LabelSet(range(self.source.n_states))
+
+    def _penalties(self, latent: LatentLabels, labels: EncodedLabels) -> Penalties:
+        ends = np.ones(len(latent.labels), dtype=np.bool_)
+        return penalties_of(self.structure.allowed_initial, self.structure.allowed, ends)
+
+    def _layout(self, examples: Examples, encoder: FeatureEncoder, n_labels: int) -> LinearLayout:
+        """Every feature with every state; no scores for the last state, which an HMM does not have."""
+        layout = LinearLayout.all_pairs(examples.inputs, n_labels, boundaries=True)
+        trained = np.ones(layout.dimension)
+        layout.views(trained).end[:] = 0.0
+        return replace(layout, mask=trained.astype(np.uint8))
+
+    def _start(self, layout: LinearLayout, latent: LatentLabels, encoder: FeatureEncoder) -> FloatArray:
+        start, steps, weights = self._source_weights()
+        rest = np.concatenate([steps.ravel(), start, np.zeros(len(start))])
+        return layout.from_dense(weights, rest)
+
+    def _source_weights(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The weights of the HMM that training starts from: (K,), (K, K) and (F, K)."""
+        with np.errstate(divide="ignore"):
+            start, steps = np.log(self.source.initial), np.log(self.source.transitions)
+        return (
+            _finite(start, self.structure.allowed_initial),
+            _finite(steps, self.structure.allowed),
+            _finite(self.source.emission.natural_weights(), True),
+        )
+
+    def calibrate(self, X: Any, y: Any, lengths: ArrayLike | None) -> None:
+        """Multiply the weights by the factor that minimises the log objective, a function of one variable."""
+        scores = self.scores(X, lengths=lengths)
+        labels = self.labels_.encode(y, lengths, like=scores.offsets)
+        chain, norm = Chain(self._threads()), float(self.weights_ @ self.weights_)
+
+        def objective(log_factor: float) -> float:
+            factor = float(np.exp(log_factor))
+            scaled = ChainScores(
+                factor * scores.unary,
+                factor * scores.transitions,
+                factor * scores.start,
+                factor * scores.end,
+                scores.offsets,
+            )
+            right = scaled if labels.allowed is None else scaled.restricted(labels.allowed)
+            gold = chain.score(right, labels.codes) if labels.allowed is None else chain.log_partition(right)
+            return float((chain.log_partition(scaled) - gold).sum() + 0.5 * self.l2 * factor**2 * norm)
+
+        found = minimize_scalar(objective, bounds=FACTORS, method="bounded", options={"xatol": 1e-4})
+        self.weights_ = float(np.exp(found.x)) * self.weights_
+
+    def normalised(self, length: int | None = None) -> tuple[FloatArray, FloatArray, Emission]:
+        """Initial probabilities (K,), transitions ((K, K), or (length - 1, K, K)) and the emission of
+        p_u(x, y); for a given ``length`` exactly, see above.
+        """
+        start, step, emission = self._scores()
+        return (*normalised_chain(start, step, np.zeros(len(start)), length), emission)
+
+    def to_parameters(self, length: int | None = None) -> Parameters:
+        """The HMM that comes back."""
+        if length is None:
+            return Parameters(*self.normalised())
+        start, step, emission = self._scores()
+        if length < 1:
+            raise UnsupportedError(f"length={length} must be at least 1")
+        free = ChainScores.of(np.zeros((length, len(start))), step, start)
+        expected = Chain().marginals(free)
+        before = replace(self.structure, transition_pseudocount=np.zeros_like(step))
+        _, transitions = before.maximise(
+            expected.start, expected.transitions[0], self.source.initial, self.source.transitions
+        )
+        return Parameters(expected.start / expected.start.sum(), transitions, emission)
+
+    def _scores(self) -> tuple[FloatArray, FloatArray, Emission]:
+        """Log scores of first states and steps with the observations summed out, and the emission."""
+        views, penalties = self.layout_.views(self.weights_), self.penalties_
+        weights = self.layout_.feature_weights(self.weights_)
+        _, _, before = self._source_weights()
+        weights += (before - weights).mean(axis=1, keepdims=True)
+        weights += self.source.emission.natural_shift(weights)[:, None]
+        emission, normalisers = self.source.emission.from_natural(weights)
+        start = views.start + penalties.start + normalisers
+        return start, views.transitions + penalties.transitions + normalisers, emission
+
+
+def train_discriminatively(
+    source: Parameters, structure: Structure, observations: Observations, **options: Any
+) -> LogLinearHMM:
+    """The log-linear chain of ``source`` after training; some states of the observations must be known."""
+    if observations.known is None:
+        raise DataError("discriminative training needs states; without any, use fit(X), which is EM")
+    states = [None if state < 0 else state for state in observations.known.tolist()]
+    chain = LogLinearHMM.around(source, structure, **options)
+    lengths = np.diff(observations.offsets)
+    chain.fit(observations.values, states, lengths=lengths)
+    if objective_of(chain.objective).path:
+        chain.calibrate(observations.values, states, lengths)
+    return chain
+
+
+def _finite(logs: FloatArray, allowed: Any) -> FloatArray:
+    """What is allowed but has probability 0 gets a tenth of the smallest; what is forbidden has weight 0."""
+    finite = np.isfinite(logs)
+    least = logs[finite].min() - np.log(10.0)
+    return np.where(finite, logs, np.where(allowed, least, 0.0))

@@ -1,0 +1,31 @@
+"""Emissions: what the states of a hidden Markov model emit, each with its own M-step.
+
+``Categorical``, ``Poisson``, ``Gaussian``, ``GaussianMixture``, ``Product`` of several, and ``Emission``, the
+interface for your own (:func:`register` makes models that use it loadable).
+"""
+
+from __future__ import annotations
+
+from trellis.hmm.emissions.categorical import Categorical
+from trellis.hmm.emissions.emission import Emission, Statistics
+from trellis.hmm.emissions.emission_registry import emission_from_state, emission_to_state, register
+from trellis.hmm.emissions.gaussian import Gaussian
+from trellis.hmm.emissions.gaussian_mixture import GaussianMixture
+from trellis.hmm.emissions.poisson import Poisson
+from trellis.hmm.emissions.product import Product
+
+__all__ = [
+    "Categorical",
+    "Emission",
+    "Gaussian",
+    "GaussianMixture",
+    "Poisson",
+    "Product",
+    "Statistics",
+    "emission_from_state",
+    "emission_to_state",
+    "register",
+]
+
+for _kind in (Categorical, Gaussian, GaussianMixture, Poisson, Product):
+    register(_kind)

@@ -1,0 +1,210 @@
+"""Symbols 0 to M - 1: p(x = m | k) = B[k, m].
+
+A missing symbol (-1, NaN or a masked entry) has likelihood 1 in every state. The M-step is
+
+    B[k, m] = (counts[k, m] + a) / sum_m' (counts[k, m'] + a),
+
+maximum likelihood for a pseudo-count a of 0, else the mode under a Dirichlet prior with log density
+a sum_m log B[k, m]. A state without any counts keeps its row (the row of all states together if it had none).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from trellis.core.arguments import not_negative, whole
+from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.errors import DataError
+from trellis.hmm.emissions.emission import Emission, Statistics
+from trellis.hmm.emissions.emission_checks import NO_WEIGHT, check_posterior, fixed_array, known
+from trellis.hmm.emissions.row_kernels import count_symbols
+
+SMOOTH = 0.01  # the pseudo-count of unseen="smooth"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Categorical(Emission):
+    """``n_symbols`` symbols with ``probabilities`` (n_states, n_symbols).
+
+    ``pseudocount`` is added to every count in the M-step. ``unseen`` says what becomes of symbols that did
+    not occur in fitting: ``"error"`` leaves them the probability 0, so that data with them are impossible and
+    refused; ``"smooth"`` gives every symbol a pseudo-count of 0.01 (unless ``pseudocount`` is larger).
+    """
+
+    n_symbols: int
+    probabilities: FloatArray | None = None
+    pseudocount: float = 0.0
+    unseen: str = "error"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_symbols", whole("n_symbols", self.n_symbols, 1))
+        not_negative("pseudocount", self.pseudocount)
+        if self.unseen not in ("error", "smooth"):
+            raise DataError(f"unseen must be 'error' or 'smooth', got {self.unseen!r}")
+        if self.probabilities is None:
+            return
+        table = fixed_array(self, "probabilities", ndim=2)
+        if table.shape[1] != self.n_symbols:
+            raise DataError(
+                f"probabilities have shape {table.shape}; {self.n_symbols} symbols need shape "
+                f"(n_states, {self.n_symbols})"
+            )
+        wrong = (table.min(axis=1) < 0) | (np.abs(table.sum(axis=1) - 1.0) > 1e-6)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise DataError(
+                f"row {row} of probabilities is negative somewhere or does not add up to 1 "
+                f"(its sum is {table[row].sum():g})"
+            )
+        object.__setattr__(self, "n_states", len(table))
+
+    @property
+    def smoothing(self) -> float:
+        """The pseudo-count that the M-step adds to every count."""
+        return max(self.pseudocount, SMOOTH) if self.unseen == "smooth" else self.pseudocount
+
+    def check(self, values: ArrayLike) -> IntArray:
+        """Symbols as int64 (N,), -1 where one is missing."""
+        mask = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
+        array = np.asarray(values)
+        if array.ndim == 2 and array.shape[1] == 1:
+            array, mask = array[:, 0], None if mask is None else mask[:, 0]
+        if array.ndim != 1 or array.dtype.kind not in "iufb":
+            raise DataError(
+                f"symbols must be whole numbers in one column, got {array.dtype} of shape {array.shape}"
+            )
+        if mask is not None:  # small unsigned integers have no -1
+            array = np.where(mask, -1, array if array.dtype.kind == "f" else array.astype(np.int64))
+        if array.dtype.kind == "f":
+            array = np.where(np.isnan(array), -1.0, array)
+        wrong = (array < -1) | (array >= self.n_symbols) | (array != np.floor(array))
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise DataError(
+                f"row {row} has the symbol {array[row]}; symbols are 0 to {self.n_symbols - 1}, and -1 or "
+                "NaN where one is missing"
+            )
+        return np.require(array, np.int64, ["C", "W"])
+
+    def _symbols(self, values: NDArray[Any]) -> IntArray:
+        """Kernels index with these: what :meth:`check` returned passes by two looks, all else goes through
+        it."""
+        checked = values.dtype == np.int64 and values.ndim == 1
+        if checked and (not len(values) or (values.min() >= -1 and values.max() < self.n_symbols)):
+            return values
+        return self.check(values)
+
+    @cached_property
+    def log_table(self) -> FloatArray:
+        """log p(m | k) at [m, k], and a last row of zeros, which is that of the missing symbol -1."""
+        probabilities = known(self, self.probabilities)
+        table = np.zeros((self.n_symbols + 1, len(probabilities)))
+        with np.errstate(divide="ignore"):
+            table[:-1] = np.log(probabilities.T)
+        return table
+
+    @cached_property
+    def scaled_table(self) -> tuple[FloatArray, FloatArray]:
+        """:meth:`scaled_likelihood` of each symbol, (M + 1, K) and (M + 1,); the last row is that of -1."""
+        shift = self.log_table.max(axis=1)
+        return np.exp(self.log_table - np.where(shift == -np.inf, 0.0, shift)[:, None]), shift
+
+    def log_likelihood(self, values: NDArray[Any]) -> FloatArray:
+        return self.log_table.take(self._symbols(values), axis=0)
+
+    def scaled_likelihood(self, values: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
+        symbols = self._symbols(values)
+        table, shift = self.scaled_table
+        return table.take(symbols, axis=0), shift.take(symbols)
+
+    def statistics(self, values: NDArray[Any], posterior: FloatArray) -> Statistics:
+        """``counts[k, m]``: the posterior weight of state k on symbol m."""
+        posterior = check_posterior(values, posterior, self.n_states)
+        counts = np.zeros((self.n_symbols + 1, posterior.shape[1]))
+        count_symbols(self._symbols(values), posterior, counts)
+        return {"counts": np.ascontiguousarray(counts[:-1].T)}
+
+    def maximise(self, statistics: Mapping[str, FloatArray]) -> Categorical:
+        counts = statistics["counts"] + self.smoothing
+        weight = counts.sum(axis=1, keepdims=True)
+        empty = weight[:, 0] <= NO_WEIGHT
+        table = counts / np.where(empty[:, None], 1.0, weight)
+        if empty.any():
+            table[empty] = _overall(counts) if self.probabilities is None else self.probabilities[empty]
+        return replace(self, probabilities=table)
+
+    def initialise(
+        self, values: NDArray[Any], posterior: FloatArray, rng: np.random.Generator
+    ) -> Categorical:
+        """Frequencies, with one more observation for each state, shared out as all symbols are: a symbol that
+        is impossible at the start of EM would remain so."""
+        if self.probabilities is not None:
+            return self
+        counts = self.statistics(values, posterior)["counts"]
+        return self.maximise({"counts": counts if self.smoothing else counts + _overall(counts)})
+
+    def expected_log_likelihood(self, statistics: Mapping[str, FloatArray]) -> float:
+        counts = statistics["counts"]
+        seen = counts > NO_WEIGHT
+        return float(counts[seen] @ self.log_table[:-1].T[seen])
+
+    def log_prior(self) -> float:
+        return self.smoothing * float(self.log_table[:-1].sum()) if self.smoothing else 0.0
+
+    def points(self, values: NDArray[Any]) -> FloatArray:
+        """Nothing: symbols have no distances."""
+        return np.empty((len(values), 0))
+
+    def natural_features(self, values: NDArray[Any]) -> csr_array:
+        """One column for each symbol. The reference is the average of the rows of B."""
+        symbols = self._symbols(values)
+        there = symbols >= 0
+        indptr = np.concatenate([[0], np.cumsum(there)])
+        ones = np.ones(int(indptr[-1]))
+        return csr_array((ones, symbols[there], indptr), shape=(len(symbols), self.n_symbols))
+
+    def natural_weights(self) -> FloatArray:
+        """w[m, k] = log B[k, m] - log average[m]; 0 for symbols that no state emits."""
+        reference = self._log_average[:, None]
+        possible = np.isfinite(reference)
+        return np.where(possible, self.log_table[:-1] - np.where(possible, reference, 0.0), 0.0)
+
+    def from_natural(self, weights: FloatArray) -> tuple[Categorical, FloatArray]:
+        """B[k, m] is proportional to average[m] exp(w[m, k]); what no state emitted stays impossible."""
+        logs = weights + self._log_average[:, None]
+        normalisers: FloatArray = np.logaddexp.reduce(logs, axis=0)
+        table = np.exp(logs - normalisers).T
+        return replace(self, probabilities=table / table.sum(axis=1, keepdims=True)), normalisers
+
+    @cached_property
+    def _log_average(self) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            logs: FloatArray = np.log(known(self, self.probabilities).mean(axis=0))
+        return logs
+
+    def sample(self, states: NDArray[np.integer[Any]], rng: np.random.Generator) -> IntArray:
+        cumulative = np.cumsum(known(self, self.probabilities), axis=1)
+        cumulative /= cumulative[:, -1:]
+        symbols, u = np.empty(len(states), np.int64), rng.random(len(states))
+        for k in np.unique(states):
+            at = states == k
+            symbols[at] = np.searchsorted(cumulative[k], u[at], side="right")
+        return symbols
+
+    @property
+    def n_parameters(self) -> int:
+        return len(known(self, self.probabilities)) * (self.n_symbols - 1)
+
+
+def _overall(counts: FloatArray) -> FloatArray:
+    """The distribution of all states together; uniform where nothing was seen at all."""
+    total = counts.sum(axis=0)
+    weight = total.sum()
+    return total / weight if weight > NO_WEIGHT else np.full(len(total), 1.0 / len(total))

@@ -1,0 +1,364 @@
+"""Vectors: p(x | k) is normal with mean ``means[k]`` and a covariance of one of four shapes.
+
+Missing entries (NaN) are marginalised: a row counts with the density of what is observed of it. The M-step
+does the same. For diagonal covariances it counts each column by itself. For "full" and "tied" ones it is
+exact EM for the missing entries: the statistics take their conditional mean and covariance given the observed
+ones (``incomplete_kernels``), and hold their entropy.
+
+Moments are taken about the present means c, so that nothing cancels: with y = x - c[k],
+
+    weight = sum q,   first = sum q y,   second = sum q y^2 (or q y y^T),   origin = weight * c,
+    means = c + first / weight,     scatter = second - first first^T / weight,
+
+and ``origin`` makes statistics complete in themselves. See ``covariance`` for the M-step of the covariance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from trellis.core.arguments import not_negative
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError
+from trellis.hmm.emissions.covariance import (
+    KINDS,
+    LOG_2PI,
+    CovariancePrior,
+    as_matrices,
+    check_covariances,
+    covariance_shape,
+    from_variances,
+    log_determinants,
+    log_prior,
+    matrices_from_scatter,
+    variances_from_scatter,
+)
+from trellis.hmm.emissions.emission import Emission, Statistics
+from trellis.hmm.emissions.emission_checks import (
+    NO_WEIGHT,
+    check_posterior,
+    check_rows,
+    fixed_array,
+    known,
+)
+from trellis.hmm.emissions.gaussian_kernels import (
+    diagonal_likelihood,
+    diagonal_moments,
+    full_likelihood,
+    full_moments,
+)
+from trellis.hmm.emissions.gaussian_natural import NaturalGaussian
+from trellis.hmm.emissions.incomplete_kernels import incomplete_likelihood, incomplete_moments
+from trellis.hmm.emissions.row_kernels import scale_rows
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Gaussian(Emission):
+    """``means`` (n_states, n_columns); ``covariances`` "diag" (n_states, n_columns), "spherical" (n_states,),
+    "full" (n_states, n_columns, n_columns) or "tied" (n_columns, n_columns).
+
+    No variance in any direction falls below ``min_variance``, which should be far below that of the noise.
+    ``prior_weight`` pseudo-observations with variance ``prior_variance`` are added to each covariance.
+    """
+
+    covariance: str = "diag"
+    means: FloatArray | None = None
+    covariances: FloatArray | None = None
+    min_variance: float = 1e-6
+    prior_weight: float = 0.0
+    prior_variance: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.covariance not in KINDS:
+            raise DataError(f"covariance must be one of {', '.join(KINDS)}, got {self.covariance!r}")
+        for name in ("min_variance", "prior_weight", "prior_variance"):
+            not_negative(name, getattr(self, name))
+        if self.means is not None:
+            if np.ndim(self.means) == 1:
+                object.__setattr__(self, "means", np.asarray(self.means)[:, None])
+            means = fixed_array(self, "means", ndim=2)
+            object.__setattr__(self, "n_states", len(means))
+        if self.covariances is not None:
+            self._check_covariances(self.covariances)
+        if self.covariance == "tied":
+            object.__setattr__(self, "shared", ("covariances",))
+
+    def _check_covariances(self, given: ArrayLike) -> None:
+        ndim = {"diag": 2, "spherical": 1, "full": 3, "tied": 2}[self.covariance]
+        if self.covariance == "diag" and np.ndim(given) == 1:
+            object.__setattr__(self, "covariances", np.asarray(given)[:, None])
+        covariances = fixed_array(self, "covariances", ndim)
+        if self.means is not None:
+            shape = covariance_shape(self.covariance, *self.means.shape)
+        elif self.covariance == "full":
+            shape = (*covariances.shape[:2], covariances.shape[1])
+        else:
+            shape = covariances.shape
+        check_covariances(self.covariance, covariances, shape)
+        if self.means is None and self.covariance != "tied":
+            object.__setattr__(self, "n_states", len(covariances))
+
+    # Likelihood
+
+    def check(self, values: ArrayLike) -> FloatArray:
+        return check_rows(values, None if self.means is None else self.means.shape[1])
+
+    def log_likelihood(self, values: NDArray[Any]) -> FloatArray:
+        return self._likelihood(values, scale=False)[0]
+
+    def scaled_likelihood(self, values: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
+        return self._likelihood(values, scale=True)
+
+    def _likelihood(self, values: NDArray[Any], *, scale: bool) -> tuple[FloatArray, FloatArray]:
+        means, rows = self._means, self._rows(values)
+        out, shift = np.empty((len(rows), len(means))), np.empty(len(rows) if scale else 0)
+        if self.covariance == "full":
+            incomplete = full_likelihood(rows, means, *self._whiteners, scale, out, shift)
+        elif self.covariance == "tied":
+            # Whitened, all states have unit covariance. This is linear in x, so a common origin is enough.
+            whitener, constant = self._whiteners[0][0], self._whiteners[1][0]
+            origin, ones = means.mean(axis=0), np.ones_like(means)
+            white, centres = (rows - origin) @ whitener.T, (means - origin) @ whitener.T
+            diagonal_likelihood(white, centres, ones, ones * constant / means.shape[1], scale, out, shift)
+            incomplete = bool(np.isnan(white[:, -1]).any())
+        else:
+            diagonal_likelihood(rows, means, *self._precisions, scale, out, shift)
+            incomplete = False
+        if incomplete:
+            self._marginalise(rows, scale, out, shift)
+        return out, shift
+
+    def _marginalise(self, rows: FloatArray, scale: bool, out: FloatArray, shift: FloatArray) -> None:
+        """Write the rows of ``out`` that have missing entries."""
+        at = _incomplete(rows)
+        log_likelihood = np.empty((len(at), out.shape[1]))
+        incomplete_likelihood(rows, at, self._means, self._matrices, log_likelihood)
+        if scale:
+            scaled, tops = np.empty_like(log_likelihood), np.empty(len(at))
+            scale_rows(log_likelihood, scaled, tops)
+            out[at], shift[at] = scaled, tops
+        else:
+            out[at] = log_likelihood
+
+    # Learning
+
+    def statistics(self, values: NDArray[Any], posterior: FloatArray) -> Statistics:
+        """``weight``, ``first``, ``second`` and ``origin`` as above; ``entropy`` of missing entries."""
+        means, rows = self._means, self._rows(values)
+        posterior = check_posterior(rows, posterior, len(means))
+        first: FloatArray = np.zeros(means.shape)
+        weight: FloatArray
+        if self.covariance in ("diag", "spherical"):
+            weight, second = np.zeros(means.shape), np.zeros(means.shape)
+            diagonal_moments(rows, posterior, means, weight, first, second)
+            return {"weight": weight, "first": first, "second": second, "origin": weight * means}
+        weight, second = np.zeros(len(means)), np.zeros((*means.shape, means.shape[1]))
+        entropy = 0.0
+        if full_moments(rows, posterior, means, weight, first, second):
+            entropy = incomplete_moments(
+                rows, _incomplete(rows), posterior, means, self._matrices, weight, first, second
+            )
+        second += np.tril(second, -1).transpose(0, 2, 1)
+        return {
+            "weight": weight,
+            "first": first,
+            "second": second,
+            "origin": weight[:, None] * means,
+            "entropy": np.asarray(entropy),
+        }
+
+    def maximise(self, statistics: Mapping[str, FloatArray]) -> Gaussian:
+        weight, first, second = statistics["weight"], statistics["first"], statistics["second"]
+        columns = weight if weight.ndim == 2 else weight[:, None]
+        empty = columns <= NO_WEIGHT
+        shift = first / np.where(empty, 1.0, columns)
+        means = np.where(empty, self._means, self._origin(statistics) + shift)
+        old = known(self, self.covariances)
+        if weight.ndim == 2:
+            scatter = np.maximum(second - first * shift, 0.0)
+            covariances = variances_from_scatter(self.covariance, scatter, weight, self._prior, old)
+        else:
+            scatter = second - first[:, :, None] * shift[:, None, :]
+            scatter = 0.5 * (scatter + scatter.transpose(0, 2, 1))  # rounding may differ across the diagonal
+            covariances = matrices_from_scatter(self.covariance, scatter, weight, self._prior, old)
+        return replace(self, means=means, covariances=covariances)
+
+    def expected_log_likelihood(self, statistics: Mapping[str, FloatArray]) -> float:
+        moved = self.recentre(statistics)
+        weight, second = moved["weight"], moved["second"]
+        if weight.ndim == 2:
+            precisions, constants = self._precisions
+            return float(np.sum(weight * constants) - 0.5 * np.sum(second * precisions))
+        whiteners, constants = self._whiteners
+        return float(np.sum(weight * constants) - 0.5 * np.sum((whiteners @ second) * whiteners))
+
+    def magnitude(self, statistics: Mapping[str, FloatArray]) -> float:
+        """|W| |S| |W|^T in place of W S W^T: large where a covariance is all but singular, or a mean moved
+        far."""
+        weight, first, second = statistics["weight"], np.abs(statistics["first"]), statistics["second"]
+        move = np.abs(self._origin(statistics) - self._means)
+        if weight.ndim == 2:
+            sizes = np.abs(second) + move * (2.0 * first + weight * move)
+            return float(0.5 * np.sum(sizes * self._precisions[0]))
+        cross = first[:, :, None] * move[:, None, :]
+        square = move[:, :, None] * move[:, None, :]
+        sizes = np.abs(second) + cross + cross.transpose(0, 2, 1) + weight[:, None, None] * square
+        whiteners = np.abs(self._whiteners[0])
+        return float(0.5 * np.sum((whiteners @ sizes) * whiteners))
+
+    def recentre(self, statistics: Mapping[str, FloatArray]) -> Statistics:
+        """The same moments about the means of this record."""
+        weight, first, second = statistics["weight"], statistics["first"], statistics["second"]
+        move = self._origin(statistics) - self._means
+        if weight.ndim == 2:
+            columns = weight
+            moved = second + move * (2.0 * first + weight * move)
+        else:
+            columns = weight[:, None]
+            cross = first[:, :, None] * move[:, None, :]
+            square = move[:, :, None] * move[:, None, :]
+            moved = second + cross + cross.transpose(0, 2, 1) + weight[:, None, None] * square
+        return {
+            **statistics,
+            "first": first + columns * move,
+            "second": moved,
+            "origin": columns * self._means,
+        }
+
+    def log_prior(self) -> float:
+        return log_prior(self.covariance, known(self, self.covariances), self._means.shape[1], self._prior)
+
+    def initialise(self, values: NDArray[Any], posterior: FloatArray, rng: np.random.Generator) -> Gaussian:
+        """Moments of the rows assigned to each state; a state without any gets those of all rows."""
+        if self.means is not None and self.covariances is not None:
+            return self
+        rows = self.check(values)
+        K = posterior.shape[1]
+        everywhere, variance = _column_moments(rows)
+        base = replace(
+            self,
+            covariance="diag",
+            means=np.tile(everywhere, (K, 1)),
+            covariances=np.tile(np.maximum(variance, self.min_variance), (K, 1)),
+        )
+        first = base.maximise(base.statistics(rows, posterior))
+        if self.covariance != "diag":
+            start = from_variances(self.covariance, known(self, first.covariances))
+            first = replace(first, covariance=self.covariance, covariances=start)
+            first = first.maximise(first.statistics(rows, posterior))
+        return replace(
+            self,
+            means=first.means if self.means is None else self.means,
+            covariances=first.covariances if self.covariances is None else self.covariances,
+        )
+
+    # The rest
+
+    def natural_features(self, values: NDArray[Any]) -> csr_array:
+        return self._natural.features(self._rows(values))
+
+    def natural_weights(self) -> FloatArray:
+        return self._natural.weights(self._means, self._matrices)
+
+    def from_natural(self, weights: FloatArray) -> tuple[Gaussian, FloatArray]:
+        """A "tied" covariance stays as it is; a precision that is not positive definite is an error."""
+        means, matrices, normalisers = self._natural.moments(weights)
+        if self.covariance == "tied":
+            return replace(self, means=means), normalisers
+        covariances = matrices if self.covariance == "full" else np.diagonal(matrices, axis1=1, axis2=2)
+        if self.covariance == "spherical":
+            covariances = covariances.mean(axis=1)
+        return replace(self, means=means, covariances=covariances), normalisers
+
+    def natural_shift(self, weights: FloatArray) -> FloatArray:
+        return self._natural.shift(weights, self._matrices)
+
+    @cached_property
+    def _natural(self) -> NaturalGaussian:
+        return NaturalGaussian.of(self.covariance, self._means, self._matrices)
+
+    def sample(self, states: NDArray[np.integer[Any]], rng: np.random.Generator) -> FloatArray:
+        means = self._means
+        noise = rng.standard_normal((len(states), means.shape[1]))
+        for k in np.unique(states):
+            at = states == k
+            noise[at] = noise[at] @ np.linalg.cholesky(self._matrices[k]).T
+        result: FloatArray = means[states] + noise
+        return result
+
+    @property
+    def n_parameters(self) -> int:
+        K, D = map(int, self._means.shape)
+        triangle = D * (D + 1) // 2
+        return (
+            K * D + {"diag": K * D, "spherical": K, "full": K * triangle, "tied": triangle}[self.covariance]
+        )
+
+    @property
+    def _prior(self) -> CovariancePrior:
+        return CovariancePrior(self.prior_weight, self.prior_variance, self.min_variance)
+
+    def _rows(self, values: NDArray[Any]) -> FloatArray:
+        """What :meth:`check` returned passes; all else goes through it."""
+        ready = values.dtype == np.float64 and values.ndim == 2 and values.flags.c_contiguous
+        return values if ready and values.shape[1] == self._means.shape[1] else self.check(values)
+
+    def _origin(self, statistics: Mapping[str, FloatArray]) -> FloatArray:
+        """What the moments were taken about; the present means where there is no weight."""
+        weight = statistics["weight"]
+        columns = weight if weight.ndim == 2 else weight[:, None]
+        empty = columns <= NO_WEIGHT
+        origin: FloatArray = np.where(
+            empty, self._means, statistics["origin"] / np.where(empty, 1.0, columns)
+        )
+        return origin
+
+    @cached_property
+    def _means(self) -> FloatArray:
+        """Writeable: to Numba a read-only array is another type, and another compilation."""
+        return known(self, self.means).copy()
+
+    @cached_property
+    def _precisions(self) -> tuple[FloatArray, FloatArray]:
+        """1 / variance and - log(2 pi variance) / 2, both (K, D), for "diag" and "spherical"."""
+        variances = known(self, self.covariances)
+        if self.covariance == "spherical":
+            variances = np.repeat(variances[:, None], self._means.shape[1], axis=1)
+        return 1.0 / variances, -0.5 * (np.log(variances) + LOG_2PI)
+
+    @cached_property
+    def _matrices(self) -> FloatArray:
+        """(K, D, D), whatever the shape."""
+        return as_matrices(self.covariance, known(self, self.covariances), *self._means.shape)
+
+    @cached_property
+    def _whiteners(self) -> tuple[FloatArray, FloatArray]:
+        """L^-1 of C = L L^T, (K, D, D), and - (log det C + D log(2 pi)) / 2, (K,); for "full" and "tied"."""
+        D = self._means.shape[1]
+        whiteners = np.linalg.inv(np.linalg.cholesky(self._matrices))
+        constants = -0.5 * (log_determinants("full", self._matrices, D) + D * LOG_2PI)
+        return np.ascontiguousarray(np.tril(whiteners)), constants
+
+
+def _incomplete(rows: FloatArray) -> NDArray[np.int64]:
+    """The rows with missing entries, those that miss the same ones next to each other."""
+    missing = np.isnan(rows)
+    at = np.flatnonzero(missing.any(axis=1))
+    patterns = np.packbits(missing[at], axis=1)
+    return at[np.lexsort(patterns.T)]
+
+
+def _column_moments(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of what is there in each column; 0 and 1 where there is nothing."""
+    there = ~np.isnan(rows)
+    count = np.maximum(there.sum(axis=0), 1)
+    means = np.where(there, rows, 0.0).sum(axis=0) / count
+    variances = np.square(np.where(there, rows - means, 0.0)).sum(axis=0) / count
+    return means, np.where(there.any(axis=0), variances, 1.0)

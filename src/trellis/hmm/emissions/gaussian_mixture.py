@@ -1,0 +1,203 @@
+"""Mixtures of Gaussians: p(x | k) = sum_c weights[k, c] N(x; means[k, c], covariances[k, c]).
+
+All K C components are the states of one :class:`Gaussian`, which knows of covariances, floors, priors and
+missing entries. The component of a row is latent: the statistics are those of the K C components under the
+posterior q[t, k] p(c | x_t, k), and their entropy is part of ``"entropy"``. The M-step is
+
+    weights[k, c] = (n[k, c] + a) / sum_c' (n[k, c'] + a),      n: the posterior weight of each component,
+
+and that of the Gaussian for the rest. A row that is missing altogether says nothing about components and
+counts nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trellis.core.arguments import not_negative, whole
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError
+from trellis.hmm.emissions.emission import Emission, Statistics
+from trellis.hmm.emissions.emission_checks import NO_WEIGHT, check_posterior, fixed_array, known
+from trellis.hmm.emissions.gaussian import Gaussian
+from trellis.hmm.emissions.mixture_kernels import mix, share
+
+_MOST_POINTS = 20_000  # k-means for the first components looks at no more rows per state
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GaussianMixture(Emission):
+    """``n_components`` Gaussians per state: ``weights`` (n_states, n_components), ``means`` (n_states,
+    n_components, n_columns), ``covariances`` as those of :class:`Gaussian` with the axes n_states,
+    n_components in place of n_states ("tied": one matrix for all components of all states).
+
+    ``pseudocount`` is added to the weight of every component in the M-step; the other options are those of
+    :class:`Gaussian`.
+    """
+
+    n_components: int
+    covariance: str = "diag"
+    weights: FloatArray | None = None
+    means: FloatArray | None = None
+    covariances: FloatArray | None = None
+    pseudocount: float = 0.0
+    min_variance: float = 1e-6
+    prior_weight: float = 0.0
+    prior_variance: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_components", whole("n_components", self.n_components, 1))
+        not_negative("pseudocount", self.pseudocount)
+        parts = (self.weights, self.means, self.covariances)
+        if any(part is None for part in parts) and any(part is not None for part in parts):
+            raise DataError("a mixture needs its weights, means and covariances together, or none of them")
+        _ = self._plain  # checks the options
+        if self.weights is None:
+            return
+        weights, means = fixed_array(self, "weights", ndim=2), fixed_array(self, "means", ndim=3)
+        ndim = {"diag": 3, "spherical": 2, "full": 4, "tied": 2}
+        covariances = fixed_array(self, "covariances", ndim[self._plain.covariance])
+        K, C = weights.shape
+        shape = (K, self.n_components)
+        separate = self.covariance != "tied"
+        if shape != (K, C) or means.shape[:2] != shape or (separate and covariances.shape[:2] != shape):
+            raise DataError(
+                f"weights, means and covariances have shapes {weights.shape}, {means.shape} and "
+                f"{covariances.shape}; they must begin with (n_states, {self.n_components})"
+            )
+        if weights.min() < 0 or np.abs(weights.sum(axis=1) - 1.0).max() > 1e-6:
+            raise DataError("the weights of each state must not be negative and must add up to 1")
+        object.__setattr__(self, "n_states", K)
+        _ = self.components  # checks the rest
+        if not separate:
+            object.__setattr__(self, "shared", ("covariances",))
+
+    @cached_property
+    def _plain(self) -> Gaussian:
+        """The Gaussian of all components, without parameters."""
+        return Gaussian(
+            self.covariance,
+            min_variance=self.min_variance,
+            prior_weight=self.prior_weight,
+            prior_variance=self.prior_variance,
+        )
+
+    @cached_property
+    def components(self) -> Gaussian:
+        """The Gaussian whose states are the components: component c of state k is k n_components + c."""
+        means, covariances = known(self, self.means), known(self, self.covariances)
+        n = means.shape[0] * means.shape[1]
+        flat = covariances if self.covariance == "tied" else covariances.reshape(n, *covariances.shape[2:])
+        return replace(self._plain, means=means.reshape(n, -1), covariances=flat)
+
+    @cached_property
+    def _log_weights(self) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            return np.log(known(self, self.weights).reshape(-1))
+
+    def check(self, values: ArrayLike) -> FloatArray:
+        return (self._plain if self.means is None else self.components).check(values)
+
+    def log_likelihood(self, values: NDArray[Any]) -> FloatArray:
+        components = self.components.log_likelihood(values)
+        out = np.empty((len(components), known(self, self.weights).shape[0]))
+        mix(components, self._log_weights, out)
+        return out
+
+    def statistics(self, values: NDArray[Any], posterior: FloatArray) -> Statistics:
+        """Those of the Gaussian of all components, and ``components`` (K, C), the weight of each."""
+        gaussian, rows = self.components, self.check(values)
+        weights = known(self, self.weights)
+        posterior = check_posterior(rows, posterior, len(weights))
+        posterior = np.where(np.isnan(rows).all(axis=1, keepdims=True), 0.0, posterior)
+        shares = np.empty((len(rows), weights.size))
+        entropy = share(gaussian.log_likelihood(rows), self._log_weights, posterior, shares)
+        statistics = gaussian.statistics(rows, shares)
+        return {
+            **statistics,
+            "components": shares.sum(axis=0).reshape(weights.shape),
+            "entropy": np.asarray(entropy + statistics.get("entropy", 0.0)),
+        }
+
+    def maximise(self, statistics: Mapping[str, FloatArray]) -> GaussianMixture:
+        counts = statistics["components"] + self.pseudocount
+        total = counts.sum(axis=1, keepdims=True)
+        empty = total <= NO_WEIGHT
+        weights = np.where(empty, known(self, self.weights), counts / np.where(empty, 1.0, total))
+        return self._with(weights, self.components.maximise(statistics))
+
+    def _with(self, weights: FloatArray, components: Gaussian) -> GaussianMixture:
+        means, covariances = known(self, components.means), known(self, components.covariances)
+        if self.covariance != "tied":
+            covariances = covariances.reshape(*weights.shape, *covariances.shape[1:])
+        means = means.reshape(*weights.shape, -1)
+        return replace(self, weights=weights, means=means, covariances=covariances)
+
+    def expected_log_likelihood(self, statistics: Mapping[str, FloatArray]) -> float:
+        counts = statistics["components"].reshape(-1)
+        seen = counts > NO_WEIGHT
+        of_weights = float(counts[seen] @ self._log_weights[seen])
+        return of_weights + self.components.expected_log_likelihood(statistics)
+
+    def magnitude(self, statistics: Mapping[str, FloatArray]) -> float:
+        return self.components.magnitude(statistics)
+
+    def recentre(self, statistics: Mapping[str, FloatArray]) -> Statistics:
+        return self.components.recentre(statistics)
+
+    def log_prior(self) -> float:
+        of_weights = self.pseudocount * float(self._log_weights.sum()) if self.pseudocount else 0.0
+        return of_weights + self.components.log_prior()
+
+    def initialise(
+        self, values: NDArray[Any], posterior: FloatArray, rng: np.random.Generator
+    ) -> GaussianMixture:
+        """k-means among the rows of each state, weighted by the posterior; then one M-step."""
+        if self.weights is not None:
+            return self
+        rows = self.check(values)
+        posterior = check_posterior(rows, posterior, None)
+        points, C = self.points(rows), self.n_components
+        shares = np.zeros((*posterior.shape, C))
+        for k in range(posterior.shape[1]):
+            labels = _cluster(points, posterior[:, k], C, rng)
+            shares[np.arange(len(rows)), k, labels] = posterior[:, k]
+        nothing = np.isnan(rows).all(axis=1)
+        counts = shares[~nothing].sum(axis=0)
+        total = counts.sum(axis=1, keepdims=True)
+        weights = np.where(total > 0.0, (counts + 1.0 / C) / (total + 1.0), 1.0 / C)
+        return self._with(weights, self._plain.initialise(rows, shares.reshape(len(rows), -1), rng))
+
+    def sample(self, states: NDArray[np.integer[Any]], rng: np.random.Generator) -> FloatArray:
+        cumulative = np.cumsum(known(self, self.weights), axis=1)
+        cumulative /= cumulative[:, -1:]
+        component = (rng.random(len(states))[:, None] >= cumulative[states]).sum(axis=1)
+        return self.components.sample(np.asarray(states) * self.n_components + component, rng)
+
+    @property
+    def n_parameters(self) -> int:
+        K, C = map(int, known(self, self.weights).shape)
+        return K * (C - 1) + self.components.n_parameters
+
+
+def _cluster(points: FloatArray, weight: FloatArray, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """A cluster out of ``n`` for every row, from the rows that have weight."""
+    at = np.flatnonzero(weight > 0.0)
+    if len(at) > _MOST_POINTS:
+        at = rng.choice(at, _MOST_POINTS, replace=False)
+    distinct = len(np.unique(points[at], axis=0)) if len(at) else 0
+    if min(n, distinct) < 2:
+        return np.zeros(len(points), np.int64)
+    from sklearn.cluster import KMeans  # here, because importing it takes a second
+
+    seed = int(rng.integers(2**31))
+    clusters = KMeans(min(n, distinct), n_init=1, random_state=seed)
+    clusters.fit(points[at], sample_weight=weight[at])
+    labels: NDArray[np.int64] = clusters.predict(points).astype(np.int64)
+    return labels

@@ -1,0 +1,162 @@
+"""The chain of a hidden Markov model: probabilities, laid out for the kernels, and its questions for one
+block.
+
+A block is a run of sequences whose likelihoods fit the cache. Scaled messages answer it where they are exact
+(:mod:`trellis.hmm.hmm_kernels` says when); the sequences that they leave open are answered in log
+space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from trellis.core.arrays import FloatArray, IntArray
+from trellis.hmm.hmm_kernels import (
+    DENSE,
+    LOG,
+    SPARSE,
+    filter_batch,
+    floored_exp,
+    log_space_batch,
+    posterior_batch,
+)
+
+DENSE_FROM, SPARSE_FROM = 1e-50, 1e-100
+SMALL = 12  # up to this size the kernels want a matrix in blocks of four columns
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """The likelihoods of a run of sequences: scaled, with the logs of the scales, and on request in logs."""
+
+    scaled: FloatArray
+    shift: FloatArray
+    offsets: IntArray
+    logs: Callable[[], FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class HMMChain:
+    """``initial`` (K,) and ``transitions`` (K, K), row j being p(y_t = . | y_{t-1} = j)."""
+
+    initial: FloatArray
+    transitions: FloatArray
+
+    @cached_property
+    def kind(self) -> int:
+        """DENSE, SPARSE or LOG: which messages are safe."""
+        if self.transitions.min() >= DENSE_FROM:
+            return DENSE
+        both = np.concatenate([self.initial, self.transitions.ravel()])
+        return SPARSE if both[both > 0].min() >= SPARSE_FROM else LOG
+
+    @cached_property
+    def log_initial(self) -> FloatArray:
+        return _log(self.initial)
+
+    @cached_property
+    def log_transitions(self) -> FloatArray:
+        return _log(self.transitions)
+
+    @cached_property
+    def _padded(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The initial probabilities, the matrix and its transpose as the kernels take them."""
+        k = len(self.initial)
+        size = (k + 3) // 4 * 4
+        initial, matrix = np.zeros(size), np.zeros((size, size))
+        initial[:k], matrix[:k, :k] = self.initial, self.transitions
+        return initial, matrix_for(matrix), matrix_for(matrix.T)
+
+    def scale(self, logs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Scaled likelihoods from logs, with what is positive kept positive."""
+        scaled, shift = np.empty_like(logs), np.empty(len(logs))
+        floored_exp(logs, scaled, shift)
+        return scaled, shift
+
+    def posterior(self, block: Block, counts: Counts) -> tuple[FloatArray, FloatArray]:
+        """P(y_t = . | x) and log p(x) of each sequence (-inf where it is impossible); adds to ``counts``."""
+        log_p = np.full(len(block.offsets) - 1, np.nan)
+        out = block.scaled
+        if self.kind != LOG:
+            initial, forward, backward = self._padded
+            posterior_batch(
+                out,
+                block.shift,
+                block.offsets,
+                initial,
+                forward,
+                backward,
+                self.kind == SPARSE,
+                log_p,
+                counts.start,
+                counts.outer,
+            )
+        self._finish(block, True, log_p, out, counts.start, counts.pairs)
+        return out, log_p
+
+    def filter(self, block: Block) -> tuple[FloatArray, FloatArray]:
+        """P(y_t = . | x_1..t) and log p(x) of each sequence."""
+        log_p = np.full(len(block.offsets) - 1, np.nan)
+        out = block.scaled
+        if self.kind != LOG:
+            initial, forward, _ = self._padded
+            filter_batch(out, block.shift, block.offsets, initial, forward, self.kind == SPARSE, log_p)
+        self._finish(block, False, log_p, out, np.empty(0), np.empty((1, 0, 0)))
+        return out, log_p
+
+    def _finish(
+        self,
+        block: Block,
+        smooth: bool,
+        log_p: FloatArray,
+        out: FloatArray,
+        start: FloatArray,
+        pairs: FloatArray,
+    ) -> None:
+        if np.isnan(log_p).any():
+            logs = block.logs()
+            log_space_batch(
+                logs,
+                block.offsets,
+                self.log_initial,
+                self.log_transitions[None],
+                smooth,
+                log_p,
+                out,
+                start,
+                pairs,
+            )
+
+    def transition_counts(self, counts: Counts) -> FloatArray:
+        """Expected number of each transition, (K, K)."""
+        k = len(self.initial)
+        pairs: FloatArray = counts.outer[:k, :k] * self.transitions + counts.pairs[0]
+        return pairs
+
+
+class Counts:
+    """Sums over sequences that :meth:`HMMChain.posterior` adds to."""
+
+    def __init__(self, n_states: int) -> None:
+        size = (n_states + 3) // 4 * 4
+        self.start = np.zeros(n_states)
+        self.outer = np.zeros((size, size))  # times the transitions: expected numbers of transitions
+        self.pairs = np.zeros((1, n_states, n_states))  # the same, finished: of what was done in log space
+
+
+def matrix_for(matrix: FloatArray) -> FloatArray:
+    """The layout in which the kernels compute x M fastest: blocks of four columns, or the transpose."""
+    size = len(matrix)
+    if size > SMALL:
+        return np.ascontiguousarray(matrix.T)[None]
+    return np.ascontiguousarray(matrix.reshape(size, size // 4, 4).transpose(1, 0, 2))
+
+
+def _log(probabilities: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        logs: FloatArray = np.log(probabilities)
+    return logs

@@ -1,0 +1,170 @@
+"""The E-step: expected statistics of a hidden Markov model as a sum over shards of sequences.
+
+A shard (one thread) goes through its sequences block by block: likelihoods, posteriors in their place,
+statistics. Only a block's posteriors exist at a time, so memory does not grow with the data, and a block
+stays in the cache. Known states are likelihoods of 0 for all other states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import xlogy
+
+from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.errors import InfeasibleError
+from trellis.core.shards import over_shards
+from trellis.hmm.chain_constraints import NEGLIGIBLE
+from trellis.hmm.emissions import Emission, Statistics
+from trellis.hmm.hmm_chain import Block, Counts, HMMChain
+from trellis.hmm.hmm_kernels import DENSE
+from trellis.hmm.observations import Observations
+
+BLOCK = 2**17  # likelihoods in a block: a megabyte
+
+
+@dataclass(frozen=True, eq=False)
+class Parameters:
+    """A hidden Markov model: p(y_1), p(y_t | y_{t-1}) and p(x_t | y_t)."""
+
+    initial: FloatArray
+    transitions: FloatArray
+    emission: Emission
+
+    @property
+    def n_states(self) -> int:
+        return len(self.initial)
+
+    @cached_property
+    def chain(self) -> HMMChain:
+        return HMMChain(self.initial, self.transitions)
+
+    def permuted(self, order: NDArray[np.int64]) -> Parameters:
+        """State k of the result is state ``order[k]``."""
+        return Parameters(
+            self.initial[order], self.transitions[np.ix_(order, order)], self.emission.permute(order)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Expectations:
+    """Expected counts of first states (K,) and transitions (K, K), the emission's statistics, and the
+    parameters under which they were taken."""
+
+    start: FloatArray
+    pairs: FloatArray
+    emission: Statistics
+    taken_by: Parameters
+
+    def expected_log_likelihood(self, parameters: Parameters) -> float:
+        """E[log p(x, y)] at other parameters, under the posterior that these statistics are of."""
+        chain = xlogy(self.start, parameters.initial).sum() + xlogy(self.pairs, parameters.transitions).sum()
+        return float(chain) + parameters.emission.expected_log_likelihood(self.emission)
+
+
+def expectations(
+    parameters: Parameters, observations: Observations, n_jobs: int
+) -> tuple[FloatArray, Expectations]:
+    """log p(x) of each sequence, and the statistics of all. An impossible sequence is an error."""
+    log_p = np.empty(observations.n_sequences)
+
+    def work(first: int, last: int) -> tuple[Counts, Statistics]:
+        counts, statistics = Counts(parameters.n_states), Statistics()
+        for a, b, block, values in blocks(parameters, observations, first, last):
+            posterior, log_p[a:b] = parameters.chain.posterior(block, counts)
+            add(statistics, parameters.emission.statistics(values, posterior))
+        return counts, statistics
+
+    shards = over_shards(work, observations.offsets, n_jobs)
+    check_possible(log_p, parameters, observations)
+    start, pairs = np.zeros(parameters.n_states), np.zeros_like(parameters.transitions)
+    statistics = Statistics()
+    for counts, own in shards:
+        start += counts.start
+        pairs += parameters.chain.transition_counts(counts)
+        add(statistics, own)
+    pairs[pairs < NEGLIGIBLE * pairs.sum(axis=1, keepdims=True)] = 0.0
+    return log_p, Expectations(start, pairs, statistics, parameters)
+
+
+def add(total: Statistics, more: Statistics) -> None:
+    """total += more, key by key."""
+    for key, value in more.items():
+        total[key] = total[key] + value if key in total else value
+
+
+def blocks(
+    parameters: Parameters, observations: Observations, first: int, last: int
+) -> Iterator[tuple[int, int, Block, NDArray[Any]]]:
+    """The sequences first..last-1 in blocks ``(a, b, likelihoods, values)``."""
+    scaled_is_safe = parameters.chain.kind == DENSE and observations.known is None
+    for a, b, lo, hi in block_bounds(observations.offsets, first, last, parameters.n_states):
+        values = observations.values[lo:hi]
+        logs = _logs(parameters, observations, lo, hi)
+        scaled, shift = (
+            parameters.emission.scaled_likelihood(values)
+            if scaled_is_safe
+            else parameters.chain.scale(logs())
+        )
+        yield a, b, Block(scaled, shift, observations.offsets[a : b + 1] - lo, logs), values
+
+
+def block_bounds(
+    offsets: IntArray, first: int, last: int, n_states: int
+) -> Iterator[tuple[int, int, int, int]]:
+    """Runs of sequences a..b-1, rows lo..hi-1, of about BLOCK likelihoods; at least one sequence each."""
+    rows = max(1, BLOCK // n_states)
+    a = first
+    while a < last:
+        fits = int(np.searchsorted(offsets, offsets[a] + rows, side="right")) - 1
+        b = min(max(fits, a + 1), last)
+        yield a, b, int(offsets[a]), int(offsets[b])
+        a = b
+
+
+def _logs(parameters: Parameters, observations: Observations, lo: int, hi: int) -> Callable[[], FloatArray]:
+    """log p(x_t | k) of rows lo..hi-1, with -inf for states that are known to be others."""
+
+    def logs() -> FloatArray:
+        u = parameters.emission.log_likelihood(observations.values[lo:hi])
+        if observations.known is None:
+            return u
+        codes = observations.known[lo:hi]
+        rows = np.flatnonzero(codes >= 0)
+        kept = u[rows, codes[rows]]
+        u = u.copy()
+        u[rows] = -np.inf
+        u[rows, codes[rows]] = kept
+        return u
+
+    return logs
+
+
+def check_possible(log_p: FloatArray, parameters: Parameters, observations: Observations) -> None:
+    """An error that names the first sequence, and in it the first step, that the model says cannot be."""
+    dead = np.flatnonzero(log_p == -np.inf)
+    if not dead.size:
+        return
+    i = int(dead[0])
+    one = slice_of(observations, i)
+    _, _, block, _ = next(blocks(parameters, one, 0, 1))
+    filtered, _ = parameters.chain.filter(block)
+    step = int(np.argmax(filtered.sum(axis=1) == 0.0))
+    given = "is the given one and " if one.known is not None and one.known[step] >= 0 else ""
+    raise InfeasibleError(
+        f"sequence {i} has probability zero under the model, from step {step} on: no state that can be "
+        f"reached {given}emits what is observed there; allow it (pseudo-counts, smoothing, fewer fixed "
+        "zeros), or drop the sequence"
+    )
+
+
+def slice_of(observations: Observations, i: int) -> Observations:
+    """Sequence i alone."""
+    lo, hi = observations.offsets[i : i + 2]
+    known = None if observations.known is None else observations.known[lo:hi]
+    return Observations(observations.values[lo:hi], np.array([0, hi - lo]), False, known)

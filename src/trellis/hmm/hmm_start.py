@@ -1,0 +1,137 @@
+"""Where EM starts: given parameters as they are, and the rest from k-means, from known states, or at random.
+
+EM finds the nearest critical point, so several different starts are worth their time. ``"kmeans"`` clusters
+the observations (what the emission offers as ``points``) and counts transitions between clusters.
+``"random"`` assigns each observation to the nearest of K observations drawn at random; observations without
+distances (symbols) get random shares of the states, the same for equal symbols. Known states replace all
+this: their rows say what each state emits. Starts differ by their random numbers alone, and those by one
+seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError
+from trellis.hmm.chain_constraints import Structure
+from trellis.hmm.emissions import Emission
+from trellis.hmm.hmm_expectation import Parameters
+from trellis.hmm.observations import Observations
+
+CLUSTERED = 20_000  # observations that k-means looks at
+UNKNOWN_WEIGHT = 0.1  # of all rows with unknown states, relative to those with known ones
+
+
+def starts(
+    observations: Observations,
+    structure: Structure,
+    emission: Emission,
+    initial: FloatArray | None,
+    transitions: FloatArray | None,
+    *,
+    start: str,
+    n_init: int,
+    seed: int,
+) -> Iterator[Parameters]:
+    """``n_init`` first points; ``"auto"`` is k-means for the first and random for the others."""
+    for i, child in enumerate(np.random.SeedSequence(seed).spawn(n_init)):
+        rng = np.random.default_rng(child)
+        way = start if start != "auto" else "kmeans" if i == 0 else "random"
+        yield _start(observations, structure, emission, initial, transitions, way, rng)
+
+
+def _start(
+    observations: Observations,
+    structure: Structure,
+    emission: Emission,
+    initial: FloatArray | None,
+    transitions: FloatArray | None,
+    way: str,
+    rng: np.random.Generator,
+) -> Parameters:
+    k = len(structure.groups)
+    given = emission.n_states is not None and initial is not None and transitions is not None
+    shares = (
+        np.full((observations.n_steps, k), 1.0 / k) if given else _shares(observations, k, emission, way, rng)
+    )
+    first_emission = emission.initialise(observations.values, shares, rng)
+    if first_emission.n_states != k:
+        raise DataError(
+            f"the emission has parameters for {first_emission.n_states} states, but n_states is {k}; they "
+            "must be equal"
+        )
+    start, pairs = _soft_counts(shares, observations)
+    if way == "random":  # random shares average out over a long sequence; random rows do not
+        start, pairs = rng.dirichlet(np.ones(k)), rng.dirichlet(np.ones(k), k)
+    else:
+        start, pairs = start + 1.0, pairs + 1.0
+    uniform = np.full(k, 1.0 / k), np.full((k, k), 1.0 / k)
+    first_initial, first_transitions = structure.maximise(
+        start * structure.allowed_initial, pairs * structure.allowed, *uniform
+    )
+    return Parameters(
+        first_initial if initial is None else initial,
+        first_transitions if transitions is None else transitions,
+        first_emission,
+    )
+
+
+def _shares(
+    observations: Observations, k: int, emission: Emission, way: str, rng: np.random.Generator
+) -> FloatArray:
+    """First posteriors (N, K)."""
+    if observations.known is not None:
+        return known_shares(observations.known, k)
+    points = emission.points(observations.values)
+    if points.shape[1] == 0:
+        return _shares_of_equals(observations.values, k, rng)
+    if way == "kmeans":
+        return np.eye(k)[_kmeans(points, k, rng)]
+    centres = points[rng.choice(len(points), k, replace=len(points) < k)]
+    return np.eye(k)[_nearest(points, centres)]
+
+
+def known_shares(known: NDArray[np.int64], k: int) -> FloatArray:
+    """One for the known states; small and equal shares elsewhere, for the sake of states never seen."""
+    unknown = known < 0
+    shares = np.eye(k)[np.where(unknown, 0, known)]
+    if unknown.any():
+        weight = UNKNOWN_WEIGHT * max(1.0, float((~unknown).sum())) / float(unknown.sum())
+        shares[unknown] = min(weight, 1.0) / k
+    return shares
+
+
+def _shares_of_equals(values: NDArray[Any], k: int, rng: np.random.Generator) -> FloatArray:
+    _, index = np.unique(values, axis=0, return_inverse=True)
+    shares: FloatArray = rng.dirichlet(np.ones(k), int(index.max(initial=-1)) + 1)[index.ravel()]
+    return shares
+
+
+def _kmeans(points: FloatArray, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    seen = points
+    if len(points) > CLUSTERED:
+        seen = points[rng.choice(len(points), CLUSTERED, replace=False)]
+    distinct = len(np.unique(seen, axis=0))
+    model = KMeans(min(k, distinct), n_init=1, random_state=int(rng.integers(2**31)))
+    return _nearest(points, model.fit(seen).cluster_centers_)
+
+
+def _nearest(points: FloatArray, centres: FloatArray) -> NDArray[np.int64]:
+    """The index of the nearest centre, by |x - c|^2 = |c|^2 - 2 x.c + constant."""
+    distance = (centres**2).sum(axis=1) - 2.0 * points @ centres.T
+    return np.asarray(distance.argmin(axis=1))
+
+
+def _soft_counts(shares: FloatArray, observations: Observations) -> tuple[FloatArray, FloatArray]:
+    """Expected counts of first states and transitions, as if the shares were independent of each other."""
+    offsets = observations.offsets
+    begins = offsets[:-1][np.diff(offsets) > 0]
+    after = shares.copy()
+    after[begins] = 0.0
+    return shares[begins].sum(axis=0), shares[:-1].T @ after[1:]

@@ -1,0 +1,80 @@
+"""A filter that takes one observation at a time: O(K^2) work and K numbers of memory, however long it runs.
+
+It keeps log p(y_t | x_1..x_t), so that an outlier is answered as exactly as anything else:
+
+    f_t(k) = log p(x_t | k) + log sum_j exp( f_{t-1}(j) + log A[j, k] ) - log p(x_t | x_1..x_{t-1})
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from trellis.core.arguments import whole
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import InfeasibleError
+from trellis.hmm.hmm_expectation import Parameters
+
+
+class StreamingFilter:
+    """``update(x)`` gives p(y_t | x_1..x_t); ``predict(h)`` gives p(y_{t+h} | x_1..x_t).
+
+    ``log_likelihood`` is log p(x_1..x_t) and ``n_steps`` is t. ``reset()`` begins a new sequence.
+    """
+
+    def __init__(self, parameters: Parameters) -> None:
+        self._parameters = parameters
+        self.reset()
+
+    def reset(self) -> None:
+        self.n_steps = 0
+        self.log_likelihood = 0.0
+        self._log_filter = np.full(self._parameters.n_states, -np.inf)
+
+    @property
+    def probabilities(self) -> FloatArray:
+        """p(y_t | x_1..x_t); before the first observation, p(y_1)."""
+        if self.n_steps == 0:
+            return self._parameters.initial.copy()
+        probabilities: FloatArray = np.exp(self._log_filter)
+        return probabilities
+
+    def update(self, observation: Any) -> FloatArray:
+        """Take the next observation (NaN: a missing one) and return the filtered probabilities.
+
+        One that is impossible here raises ``InfeasibleError`` and is not taken.
+        """
+        chain = self._parameters.chain
+        emission = self._parameters.emission
+        rows = emission.check(
+            np.ma.asarray(observation)[None] if _masked(observation) else np.array([observation])
+        )
+        arrived = chain.log_initial
+        if self.n_steps:
+            arrived = logsumexp(self._log_filter[:, None] + chain.log_transitions, axis=0)
+        joint = arrived + emission.log_likelihood(rows)[0]
+        total = float(logsumexp(joint))
+        if total == -np.inf:
+            raise InfeasibleError(
+                f"the observation at step {self.n_steps} has probability zero after those before it; "
+                "leave it out, or give a missing value in its place"
+            )
+        self._log_filter = joint - total
+        self.log_likelihood += total
+        self.n_steps += 1
+        return self.probabilities
+
+    def predict(self, steps: int = 1) -> FloatArray:
+        """p(y_{t+steps} | x_1..x_t), (K,)."""
+        steps = whole("steps", steps, 1)
+        ahead, now = (
+            (steps - 1, self._parameters.initial) if self.n_steps == 0 else (steps, self.probabilities)
+        )
+        predicted: FloatArray = now @ np.linalg.matrix_power(self._parameters.transitions, ahead)
+        return predicted
+
+
+def _masked(observation: Any) -> bool:
+    return isinstance(observation, np.ma.MaskedArray) or observation is np.ma.masked

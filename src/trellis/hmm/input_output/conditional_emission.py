@@ -1,0 +1,112 @@
+"""What the states of an input-output HMM emit: p(x_t | z_t, u_t), with its own weighted M-step.
+
+The features of a step are its inputs and a 1 (the last column), so that the last weight of every regression
+is its intercept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.core.arrays import FloatArray
+
+State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+E = TypeVar("E", covariant=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted(Generic[E]):
+    """Observations with the posterior (N, K) of the states that may have emitted them, and the emission
+    ``at`` which the posterior was taken: what is missing in an observation is filled in by it.
+    """
+
+    values: NDArray[Any]
+    features: FloatArray
+    posterior: FloatArray
+    at: E
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What comes next: ``states`` (h, K), and of the observations either their ``probabilities`` (h, M) or
+    their ``mean`` (h, D) and ``covariance`` (h, D, D).
+    """
+
+    states: FloatArray
+    probabilities: FloatArray | None = None
+    mean: FloatArray | None = None
+    covariance: FloatArray | None = None
+
+
+class ConditionalEmission(Protocol):
+    """An immutable record: what was asked for and, once ``weights`` (K, outputs, features) are known, a
+    distribution.
+    """
+
+    @property
+    def weights(self) -> FloatArray | None: ...
+
+    def with_weights(self, weights: FloatArray) -> Self: ...
+
+    def without_parameters(self) -> Self:
+        """The options alone."""
+
+    def check(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Packed observations in the form that the other methods take; an error names the row."""
+
+    def missing(self, n: int) -> NDArray[Any]:
+        """``n`` observations of which nothing is known."""
+
+    def log_likelihood(self, values: NDArray[Any], features: FloatArray) -> FloatArray:
+        """log p(x_t | z_t = k, u_t), (N, K); what is missing is marginalised."""
+
+    def expected_log_likelihood(self, given: Weighted[Self]) -> float:
+        """sum_t sum_k posterior[t, k] log p(x_t | k, u_t) under this record's parameters."""
+
+    def maximise(self, given: Weighted[Self], n_jobs: int) -> Self:
+        """The record with the largest expected log-likelihood plus log-prior."""
+
+    def magnitude(self, weight: FloatArray) -> float:
+        """About the sum of the sizes of the terms of the expected log-likelihood that may cancel, for states
+        with the posterior ``weight`` (K,): rounding moves it by 1e-16 of this."""
+
+    def log_prior(self) -> float: ...
+
+    def initialise(
+        self, values: NDArray[Any], features: FloatArray, n_states: int, rng: np.random.Generator
+    ) -> Self:
+        """The best single regression, disturbed for every state."""
+
+    def sample(
+        self, states: NDArray[np.integer], features: FloatArray, rng: np.random.Generator
+    ) -> NDArray[Any]: ...
+
+    def forecast(self, states: FloatArray, features: FloatArray) -> Forecast:
+        """The distribution of the observations when the states have the given probabilities."""
+
+    @property
+    def n_parameters(self) -> int: ...
+
+    def to_state(self) -> State: ...
+
+    @classmethod
+    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self: ...
+
+
+def disturbed(
+    weights: FloatArray, features: FloatArray, n_states: int, rng: np.random.Generator, scale: Any = 1.0
+) -> FloatArray:
+    """(n_states, outputs, P) copies of ``weights`` (outputs, P), moved at random by about ``scale`` (for each
+    output) over the spread of the inputs; a single state stays where it is.
+    """
+    if n_states == 1:
+        return weights[None].copy()
+    spread = features.std(axis=0)
+    spread[spread == 0] = 1.0  # the intercept, and inputs that never change
+    noise = rng.normal(size=(n_states, *weights.shape)) / spread
+    moved: FloatArray = weights + noise * np.broadcast_to(scale, weights.shape[:1])[:, None]
+    return moved

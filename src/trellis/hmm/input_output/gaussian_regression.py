@@ -1,0 +1,295 @@
+"""Vectors: x_t given z_t = k and u_t is normal with mean V[k] [u_t, 1] and covariance C[k], "diag" or "full".
+
+The penalty is that of a normal prior on the slopes, on the scale of the noise,
+
+    log prior = - (l2 / 2) sum_k trace( C[k]^-1 S[k] S[k]^T ),      S[k] the slopes of V[k],
+
+because the M-step is then one weighted least-squares problem, in closed form: with r = x - V u the residuals
+under the old V, and q the posterior of state k,
+
+    V += ( sum q r u^T - l2 [S, 0] ) ( sum q u u^T + l2 diag(1, ..., 1, 0) )^-1
+    C  = ( sum q (x - V u)(x - V u)^T + l2 S S^T ) / sum q       (eigenvalues not below min_variance)
+
+Regressing residuals in place of x loses no digits however large x is. Missing entries (NaN): a diagonal
+covariance counts each column by itself. For a full one, exact EM: the missing entries have their conditional
+mean given the observed ones, and their conditional covariance is added to the scatter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError, ModelFileError
+from trellis.core.shards import over_items
+from trellis.hmm.emissions.covariance import (
+    LOG_2PI,
+    CovariancePrior,
+    check_covariances,
+    matrices_from_scatter,
+    variances_from_scatter,
+)
+from trellis.hmm.emissions.emission_checks import NO_WEIGHT, check_rows
+from trellis.hmm.input_output.conditional_emission import Forecast, State, Weighted, disturbed
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianRegression:
+    """``weights``: (K, D, n_inputs + 1), the intercept last. ``covariances``: "diag" (K, D), "full" (K, D,
+    D).
+    """
+
+    covariance: str = "diag"
+    l2: float = 0.0
+    min_variance: float = 1e-6
+    weights: FloatArray | None = None
+    covariances: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        if self.covariance not in ("diag", "full"):
+            raise DataError(f"covariance={self.covariance!r}: give 'diag' or 'full'")
+        for name in ("l2", "min_variance"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise DataError(f"{name}={getattr(self, name)} must be a finite number that is not negative")
+        if (self.weights is None) != (self.covariances is None):
+            raise DataError("weights and covariances belong together; give both or neither")
+        if self.weights is None:
+            return
+        for name in ("weights", "covariances"):
+            object.__setattr__(self, name, np.array(getattr(self, name), np.float64))
+        if self.table.ndim != 3 or not np.isfinite(self.table).all():
+            raise DataError(
+                f"weights of shape {self.table.shape} must be finite, (states, columns, inputs + 1)"
+            )
+        n_states, d, _ = self.table.shape
+        shape = (n_states, d) if self.covariance == "diag" else (n_states, d, d)
+        check_covariances(self.covariance, self.spread, shape)
+
+    @property
+    def table(self) -> FloatArray:
+        if self.weights is None:
+            raise DataError("this emission has no weights yet; give them, or fit a model that uses it")
+        return self.weights
+
+    @property
+    def spread(self) -> FloatArray:
+        if self.covariances is None:
+            raise DataError("this emission has no covariances yet; give them, or fit a model that uses it")
+        return self.covariances
+
+    def with_weights(self, weights: FloatArray) -> GaussianRegression:
+        return replace(self, weights=weights)
+
+    def without_parameters(self) -> GaussianRegression:
+        return replace(self, weights=None, covariances=None)
+
+    def check(self, values: NDArray[Any]) -> NDArray[Any]:
+        return check_rows(values, None if self.weights is None else self.weights.shape[1])
+
+    def missing(self, n: int) -> NDArray[Any]:
+        return np.full((n, self.table.shape[1]), np.nan)
+
+    def log_likelihood(self, values: NDArray[Any], features: FloatArray) -> FloatArray:
+        out = np.empty((len(values), len(self.table)))
+        for k in range(len(self.table)):
+            residuals = values - features @ self.table[k].T
+            if self.covariance == "diag":
+                variance = self.spread[k]
+                out[:, k] = _observed_sum(-0.5 * (residuals**2 / variance + np.log(variance) + LOG_2PI))
+            else:
+                for rows, seen in _patterns(values):
+                    part = self.spread[k][np.ix_(seen, seen)]
+                    out[rows, k] = _log_normal(residuals[np.ix_(rows, seen)], part)
+        return out
+
+    def expected_log_likelihood(self, given: Weighted[GaussianRegression]) -> float:
+        if self.covariance == "diag":
+            return float(np.vdot(given.posterior, self.log_likelihood(given.values, given.features)))
+        total, d = 0.0, self.table.shape[1]
+        for k in range(len(self.table)):
+            x, q, uncertain = _completed(given, k)
+            scatter = _scatter(x - given.features @ self.table[k].T, q) + uncertain
+            sign_and_log = np.linalg.slogdet(self.spread[k])
+            total -= 0.5 * np.trace(np.linalg.solve(self.spread[k], scatter))
+            total -= 0.5 * q.sum() * (sign_and_log[1] + d * LOG_2PI)
+        return float(total)
+
+    def maximise(self, given: Weighted[GaussianRegression], n_jobs: int = 1) -> GaussianRegression:
+        step = self._full_state if self.covariance == "full" else self._diagonal_state
+        found = over_items(lambda k: step(given, k), len(self.table), n_jobs)
+        table = np.stack([weights for weights, _, _ in found])
+        scatter = np.stack([scatter for _, scatter, _ in found])
+        weight = np.stack([weight for _, _, weight in found])
+        prior = CovariancePrior(0.0, 1.0, self.min_variance)
+        m_step = matrices_from_scatter if self.covariance == "full" else variances_from_scatter
+        spread = m_step(self.covariance, scatter, weight, prior, self.spread)
+        return replace(self, weights=table, covariances=spread)
+
+    def _diagonal_state(self, given: Weighted[GaussianRegression], k: int) -> tuple[FloatArray, ...]:
+        """Weights (D, P), scatter (D,) and its weight (D,): each column counts the rows that have it."""
+        seen = ~np.isnan(given.values)
+        values = np.where(seen, given.values, 0.0)
+        weights, q = self.table[k].copy(), given.posterior[:, k]
+        total = q @ seen
+        every = None if not seen.all() else (q[:, None] * given.features).T @ given.features
+        for d in np.flatnonzero(total > NO_WEIGHT):
+            q_d = q * seen[:, d]
+            residual = values[:, d] - given.features @ weights[d]
+            moments = every if every is not None else (q_d[:, None] * given.features).T @ given.features
+            weights[d] += self._least_squares(
+                moments, ((q_d * residual) @ given.features)[None], weights[d : d + 1]
+            )[0]
+        residuals = (values - given.features @ weights.T) * seen
+        scatter = q @ residuals**2 + self.l2 * (weights[:, :-1] ** 2).sum(axis=1)
+        return weights, scatter, total
+
+    def _full_state(self, given: Weighted[GaussianRegression], k: int) -> tuple[FloatArray, ...]:
+        """Weights (D, P), scatter (D, D) and its weight ()."""
+        x, q, uncertain = _completed(given, k)
+        weights, total = self.table[k].copy(), q.sum()
+        if total > NO_WEIGHT:
+            heavy = q[:, None] * given.features
+            residuals = x - given.features @ weights.T
+            weights += self._least_squares(heavy.T @ given.features, residuals.T @ heavy, weights)
+        scatter = _scatter(x - given.features @ weights.T, q) + uncertain
+        return weights, scatter + self.l2 * weights[:, :-1] @ weights[:, :-1].T, total
+
+    def _least_squares(self, moments: FloatArray, against: FloatArray, weights: FloatArray) -> FloatArray:
+        """The change of ``weights`` (D, P); the shortest one where inputs do not determine it."""
+        ridge = np.full(len(moments), self.l2)
+        ridge[-1] = 0.0
+        matrix, right = moments + np.diag(ridge), against - ridge * weights
+        scale = 1.0 / np.sqrt(np.where(np.diagonal(matrix) > 0, np.diagonal(matrix), 1.0))
+        solved = np.linalg.lstsq(matrix * scale * scale[:, None], (right * scale).T, rcond=1e-13)[0]
+        return np.asarray(solved.T * scale)
+
+    def magnitude(self, weight: FloatArray) -> float:
+        """The scatter is near weight C, so trace(C^-1 S) has terms |C^-1| |C|: large if C is singular."""
+        if self.covariance == "diag":
+            return 0.0
+        terms = (np.abs(np.linalg.inv(self.spread)) * np.abs(self.spread)).sum(axis=(1, 2))
+        return float(0.5 * weight @ terms)
+
+    def log_prior(self) -> float:
+        slopes = self.table[:, :, :-1]
+        if self.covariance == "diag":
+            return -0.5 * self.l2 * float((slopes**2 / self.spread[:, :, None]).sum())
+        return -0.5 * self.l2 * float(np.vdot(slopes, np.linalg.solve(self.spread, slopes)))
+
+    def initialise(
+        self, values: NDArray[Any], features: FloatArray, n_states: int, rng: np.random.Generator
+    ) -> GaussianRegression:
+        seen = ~np.isnan(values)
+        if not seen.any(axis=0).all():
+            column = int(np.flatnonzero(~seen.any(axis=0))[0])
+            raise DataError(f"column {column} of the observations is never observed; leave it out")
+        weights = np.zeros((1, values.shape[1], features.shape[1]))
+        weights[0, :, -1] = np.nanmean(values, axis=0)
+        flat = replace(self, covariance="diag", weights=weights, covariances=np.ones(weights.shape[:2]))
+        one = flat.maximise(Weighted(values, features, np.ones((len(values), 1)), flat))
+        variance = np.repeat(one.spread, n_states, axis=0)
+        return replace(
+            self,
+            weights=disturbed(one.table[0], features, n_states, rng, np.sqrt(one.spread[0])),
+            covariances=variance
+            if self.covariance == "diag"
+            else variance[:, :, None] * np.eye(values.shape[1]),
+        )
+
+    def sample(
+        self, states: NDArray[np.integer], features: FloatArray, rng: np.random.Generator
+    ) -> NDArray[Any]:
+        noise = rng.normal(size=(len(states), self.table.shape[1]))
+        if self.covariance == "diag":
+            noise *= np.sqrt(self.spread)[states]
+        else:
+            noise = np.einsum("nij,nj->ni", np.linalg.cholesky(self.spread)[states], noise)
+        return np.asarray(np.einsum("np,ndp->nd", features, self.table[states]) + noise)
+
+    def forecast(self, states: FloatArray, features: FloatArray) -> Forecast:
+        """Mean and covariance of the mixture: E[x] and E[C] + Cov[mean of the state]."""
+        by_state = np.einsum("np,kdp->nkd", features, self.table)
+        mean = np.einsum("nk,nkd->nd", states, by_state)
+        away = by_state - mean[:, None]
+        d = self.table.shape[1]
+        within = self.spread if self.covariance == "full" else self.spread[:, :, None] * np.eye(d)
+        between = np.einsum("nk,nkd,nke->nde", states, away, away)
+        return Forecast(states, mean=mean, covariance=np.einsum("nk,kde->nde", states, within) + between)
+
+    @property
+    def n_parameters(self) -> int:
+        n_states, d, width = self.table.shape
+        return int(n_states * (d * width + (d if self.covariance == "diag" else d * (d + 1) // 2)))
+
+    def to_state(self) -> State:
+        meta = {"covariance": self.covariance, "l2": self.l2, "min_variance": self.min_variance}
+        return meta, {"weights": self.table, "covariances": self.spread}
+
+    @classmethod
+    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> GaussianRegression:
+        if any(arrays[name].dtype != np.float64 for name in ("weights", "covariances")):
+            raise ModelFileError("the weights of its emission are not float64")
+        return cls(
+            str(meta["covariance"]),
+            float(meta["l2"]),
+            float(meta["min_variance"]),
+            arrays["weights"],
+            arrays["covariances"],
+        )
+
+
+def _observed_sum(terms: FloatArray) -> FloatArray:
+    return np.asarray(np.where(np.isnan(terms), 0.0, terms).sum(axis=1))
+
+
+def _scatter(residuals: FloatArray, q: FloatArray) -> FloatArray:
+    return np.asarray((q[:, None] * residuals).T @ residuals)
+
+
+def _log_normal(residuals: FloatArray, covariance: FloatArray) -> FloatArray:
+    """log N(r; 0, C) of each row; 0 if there are no columns."""
+    factor = np.linalg.cholesky(covariance)
+    z = np.linalg.solve(factor, residuals.T)
+    log_det = 2.0 * np.log(np.diagonal(factor)).sum()
+    return np.asarray(-0.5 * ((z**2).sum(axis=0) + log_det + len(covariance) * LOG_2PI))
+
+
+def _patterns(values: FloatArray) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Rows that miss the same columns, and the columns that they have."""
+    gone = np.isnan(values)
+    if not gone.any():
+        yield np.arange(len(values)), np.arange(values.shape[1])
+        return
+    patterns, which = np.unique(gone, axis=0, return_inverse=True)
+    for index, pattern in enumerate(patterns):
+        yield np.flatnonzero(which.ravel() == index), np.flatnonzero(~pattern)
+
+
+def _completed(given: Weighted[GaussianRegression], k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Observations with their missing entries filled in by state k of ``given.at``; the posterior (0 for a
+    row of which nothing is observed); the sum of the conditional covariances of what was filled in.
+    """
+    values, q = given.values, given.posterior[:, k]
+    d = values.shape[1]
+    uncertain = np.zeros((d, d))
+    if not np.isnan(values).any():
+        return values, q, uncertain
+    mean, covariance = given.features @ given.at.table[k].T, given.at.spread[k]
+    filled, q = values.copy(), q.copy()
+    for rows, seen in _patterns(values):
+        gone = np.setdiff1d(np.arange(d), seen)
+        if gone.size == 0:
+            continue
+        if seen.size == 0:
+            q[rows] = 0.0
+        across = covariance[np.ix_(gone, seen)]
+        gain = np.linalg.solve(covariance[np.ix_(seen, seen)], across.T).T
+        known = (values - mean)[np.ix_(rows, seen)]
+        filled[np.ix_(rows, gone)] = mean[np.ix_(rows, gone)] + known @ gain.T
+        uncertain[np.ix_(gone, gone)] += q[rows].sum() * (covariance[np.ix_(gone, gone)] - gain @ across.T)
+    return filled, q, uncertain

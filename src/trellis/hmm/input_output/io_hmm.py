@@ -1,0 +1,347 @@
+"""``IOHMM``: a hidden Markov model whose moves and emissions depend on an input at every step.
+
+    p(z_1 = k | u_1) = softmax_k(A u_1 + a)        p(z_t = k | z_{t-1} = j, u_t) = softmax_k(B_j u_t + b_j)
+
+    p(x_t | z_t = k, u_t): a softmax over symbols, or normal around V_k u_t + v_k
+
+Learning is EM, run as a DC algorithm with both certificates (:mod:`.em` has the objective); its M-steps are
+weighted regressions, each solved to its optimum.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.core.estimator import Model
+from trellis.core.progress import progress_bar
+from trellis.core.shards import over_shards
+from trellis.hmm.input_output.conditional_emission import ConditionalEmission, Forecast
+from trellis.hmm.input_output.gaussian_regression import GaussianRegression
+from trellis.hmm.input_output.io_data import (
+    Packed,
+    check_same_lengths,
+    followed_by,
+    packed,
+    packed_inputs,
+)
+from trellis.hmm.input_output.io_em import EMProblem
+from trellis.hmm.input_output.io_filter_kernels import filter_batch
+from trellis.hmm.input_output.io_parameters import (
+    Parameters,
+    checked_parameters,
+    features_of,
+    random_starts,
+)
+from trellis.hmm.input_output.softmax_emission import SoftmaxEmission
+from trellis.solvers.dc.algorithm import DCSolution, minimise_dc
+from trellis.structures.chain.oracle.chain_oracle import Chain
+from trellis.structures.chain.scores.chain_scores import ChainScores
+from trellis.training.options import seed_of
+
+EMISSIONS: dict[str, Any] = {"gaussian": GaussianRegression, "categorical": SoftmaxEmission}
+
+
+class IOHMM(Model):
+    """An input-output hidden Markov model.
+
+    Parameters
+    ----------
+    n_states : the number of hidden states.
+    emission : "gaussian" or "categorical", or a ``GaussianRegression`` or ``SoftmaxEmission`` with options.
+    l2 : weight of the penalty (l2 / 2) ||slopes||^2 on initial and transition weights (not intercepts).
+    max_iter, tol : EM stops when an iteration raises the log-posterior, per step, by no more than ``tol``.
+    n_init : starts from different random parameters, of which the best result is kept.
+    n_jobs : threads; ``None`` is 1, -1 all cores. Results agree to rounding for any number.
+    random_state : the seed of the starts.
+    warm_start : one start, from the parameters of the last ``fit`` or of ``from_parameters``.
+    verbose : progress bar; ``None`` shows it on a terminal.
+
+    Attributes
+    ----------
+    emission_ : the fitted emission. parameters_ : all parameters.
+    history_ : "primal", minus the log-posterior after 0, 1, ... iterations, and "dual", minus the lower bound
+        that each iteration raised: primal[t] >= dual[t] >= primal[t + 1].
+    status_, n_iter_ : why EM stopped.
+    objectives_ : the log-posterior that each start reached.
+
+    Sequences are a list of arrays, or one array with ``lengths`` (without: one sequence); answers have the
+    form of ``inputs``. Observations are (length, D), or whole numbers (length,); NaN (or the symbol -1) is
+    missing. Inputs are (length, n_inputs), all known.
+    """
+
+    def __init__(
+        self,
+        n_states: int,
+        emission: str | ConditionalEmission = "gaussian",
+        *,
+        l2: float = 1e-3,
+        max_iter: int = 300,
+        tol: float = 1e-6,
+        n_init: int = 4,
+        n_jobs: int | None = None,
+        random_state: int | None = None,
+        warm_start: bool = False,
+        verbose: bool | None = None,
+    ) -> None:
+        self.n_states = n_states
+        self.emission = emission
+        self.l2 = l2
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_init = n_init
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+    @classmethod
+    def from_parameters(
+        cls, initial: ArrayLike, transitions: ArrayLike, emission: ConditionalEmission, **options: Any
+    ) -> Self:
+        """A model that is known: ``initial`` (K, n_inputs + 1) and ``transitions`` (K, K, n_inputs + 1), the
+        intercept last, and an emission with weights.
+        """
+        first, moves = np.array(initial, np.float64), np.array(transitions, np.float64)
+        model = cls(len(first) if first.ndim else 0, emission.without_parameters(), **options)
+        model._keep(checked_parameters(Parameters(first, moves, emission)))
+        return model
+
+    # -- learning ---------------------------------------------------------------------------------------
+
+    @threadpool_limits.wrap(limits=1, user_api="blas")
+    def fit(self, X: Any, inputs: Any, *, lengths: ArrayLike | None = None) -> Self:
+        """Learn from observations ``X`` and the inputs they came with."""
+        self._check_options()
+        emission, warm = self._emission(), self.warm_start and hasattr(self, "parameters_")
+        if warm and self.parameters_.n_states != self.n_states:
+            raise UnsupportedError(
+                f"n_states is {self.n_states}, but the parameters to start from have "
+                f"{self.parameters_.n_states} states; set it back, or fit without warm_start"
+            )
+        given = packed_inputs(inputs, lengths, self.parameters_.n_inputs if warm else None)
+        observed = packed(X, lengths)
+        check_same_lengths(observed.offsets, given.offsets)
+        values = emission.check(observed.values)
+        if not len(values):
+            raise DataError("there are no steps to learn from; give sequences that are not empty")
+        centre = given.values.mean(axis=0)
+        features = features_of(given.values - centre)
+        if warm:
+            starts = [self.parameters_.moved(centre)]
+        else:
+            starts = random_starts(
+                self.n_states, self.n_init, seed_of(self.random_state), values, features, emission
+            )
+        problem = EMProblem(values, features, given.offsets, self.l2, self._threads())
+        best = self._best_of(problem, starts)
+        self._keep(best.point.moved(-centre))
+        self.status_, self.history_, self.n_iter_ = best.status, best.history, best.n_iter
+        return self
+
+    def _best_of(self, problem: EMProblem, starts: list[Parameters]) -> DCSolution[Parameters]:
+        best: DCSolution[Parameters] | None = None
+        self.objectives_: list[float] = []
+        for start in starts:
+            with progress_bar("EM", self.max_iter, self.verbose) as on_iteration:
+                found = minimise_dc(
+                    problem,
+                    start,
+                    max_iter=self.max_iter,
+                    tol=self.tol * len(problem.features),
+                    on_iteration=on_iteration,
+                    magnitude=problem.magnitude,
+                )
+            self.objectives_.append(-found.objective)
+            if best is None or found.objective < best.objective:
+                best = found
+            if found.interrupted:
+                break
+        if best is None:
+            raise UnsupportedError(f"n_init={self.n_init} must be a whole number of at least 1")
+        return best
+
+    def _check_options(self) -> None:
+        for name in ("n_states", "max_iter", "n_init"):
+            value = getattr(self, name)
+            if not isinstance(value, int | np.integer) or value < 1:
+                raise UnsupportedError(f"{name}={value!r} must be a whole number of at least 1")
+        for name in ("l2", "tol"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float | np.number) or not 0 <= value < np.inf:
+                raise UnsupportedError(f"{name}={value!r} must be a finite number that is not negative")
+
+    def _emission(self) -> ConditionalEmission:
+        """The emission asked for, with what is known of it when this is a warm start."""
+        if self.warm_start and hasattr(self, "parameters_"):
+            return self.emission_
+        if isinstance(self.emission, str):
+            if self.emission not in EMISSIONS:
+                raise UnsupportedError(
+                    f"emission={self.emission!r}: give 'gaussian', 'categorical', or an emission with options"
+                )
+            made: ConditionalEmission = EMISSIONS[self.emission]()
+            return made
+        if not isinstance(self.emission, tuple(EMISSIONS.values())):
+            raise UnsupportedError(
+                f"emission={self.emission!r} depends on no input; give GaussianRegression(...) or "
+                "SoftmaxEmission(...), or use HMM"
+            )
+        if self.emission.weights is not None:
+            raise UnsupportedError(
+                "the emission has weights already; start from them by IOHMM.from_parameters(..., "
+                "warm_start=True)"
+            )
+        return self.emission
+
+    def _keep(self, parameters: Parameters) -> None:
+        self.parameters_ = parameters
+        self.emission_ = parameters.emission
+
+    # -- questions --------------------------------------------------------------------------------------
+
+    def log_likelihood(self, X: Any, inputs: Any, *, lengths: ArrayLike | None = None) -> FloatArray:
+        """log p(x | u) of each sequence, (n_sequences,)."""
+        scores, _ = self._scores(X, inputs, lengths)
+        return Chain(self._threads()).log_partition(scores)
+
+    def score(self, X: Any, inputs: Any, *, lengths: ArrayLike | None = None) -> float:
+        """The log-likelihood of all sequences together."""
+        return float(self.log_likelihood(X, inputs, lengths=lengths).sum())
+
+    def smooth(self, X: Any, inputs: Any, *, lengths: ArrayLike | None = None) -> Any:
+        """P(z_t = k | all of x and u), (length, K)."""
+        scores, given = self._scores(X, inputs, lengths)
+        return given.answer(Chain(self._threads()).marginals(scores).unary)
+
+    def filter(self, X: Any, inputs: Any, *, lengths: ArrayLike | None = None) -> Any:
+        """P(z_t = k | x and u up to step t), (length, K)."""
+        scores, given = self._scores(X, inputs, lengths)
+        return given.answer(self._filtered(scores))
+
+    def decode(
+        self, X: Any, inputs: Any, method: str = "viterbi", *, lengths: ArrayLike | None = None
+    ) -> Any:
+        """The most probable path of states, or with ``method="max_marginal"`` the most probable state of
+        each step.
+        """
+        if method not in ("viterbi", "max_marginal"):
+            raise UnsupportedError(f"method={method!r}: give 'viterbi' or 'max_marginal'")
+        scores, given = self._scores(X, inputs, lengths)
+        chain = Chain(self._threads())
+        return given.answer(chain.best(scores).labels if method == "viterbi" else chain.minimum_risk(scores))
+
+    def predict(self, X: Any, inputs: Any, *, lengths: ArrayLike | None = None) -> Any:
+        """The same as :meth:`decode`."""
+        return self.decode(X, inputs, lengths=lengths)
+
+    def predict_next(self, X: Any, inputs: Any, future_inputs: Any) -> Any:
+        """The distribution of the states and observations that follow ``X`` under ``future_inputs`` (h,
+        n_inputs): a ``Forecast`` for each sequence, or one for arrays.
+
+        What is to come is a part of the sequence that is not observed, so that filtering answers.
+        """
+        check_is_fitted(self, "parameters_")
+        values, past = self._packed(X, inputs, None)
+        future = packed_inputs(future_inputs, None, self.parameters_.n_inputs)
+        if len(future.offsets) != len(past.offsets):
+            raise DataError(
+                f"there are {len(past.offsets) - 1} sequences, but future inputs for "
+                f"{len(future.offsets) - 1}; they must be equal"
+            )
+        order, is_future, offsets = followed_by(past.offsets, future.offsets)
+        features = features_of(np.concatenate([past.values, future.values])[order])
+        joined = np.concatenate([values, self.emission_.missing(len(future.values))])[order]
+        states = self._filtered(self.parameters_.scores(joined, features, offsets))[is_future]
+        made = self.emission_.forecast(states, features[is_future])
+        if future.one:
+            return made
+        cuts = future.offsets[1:-1]
+        fields = {
+            name: [None] * (len(cuts) + 1) if steps is None else np.split(steps, cuts)
+            for name, steps in vars(made).items()
+        }
+        return [Forecast(*parts) for parts in zip(*fields.values(), strict=True)]
+
+    def sample(
+        self, inputs: Any, *, lengths: ArrayLike | None = None, random_state: int | None = None
+    ) -> tuple[Any, Any]:
+        """Observations and states under the given inputs. The seed is ``random_state``, or the model's."""
+        check_is_fitted(self, "parameters_")
+        given = packed_inputs(inputs, lengths, self.parameters_.n_inputs)
+        rng = np.random.default_rng(seed_of(self.random_state if random_state is None else random_state))
+        features = features_of(given.values)
+        states = Chain().sample(self.parameters_.prior_scores(features, given.offsets), 1, rng)[0]
+        return given.answer(self.emission_.sample(states, features, rng)), given.answer(states)
+
+    def initial_distribution(self, inputs: ArrayLike) -> FloatArray:
+        """p(z_1 | u_1) for each row of ``inputs`` (N, n_inputs): (N, K)."""
+        check_is_fitted(self, "parameters_")
+        rows = packed_inputs(np.asarray(inputs), None, self.parameters_.n_inputs).values
+        return np.exp(self.parameters_.log_initial(features_of(rows)))
+
+    def transition_matrix(self, inputs: ArrayLike) -> FloatArray:
+        """p(z_t | z_{t-1}, u_t) for each row of ``inputs`` (N, n_inputs): (N, K, K)."""
+        check_is_fitted(self, "parameters_")
+        rows = packed_inputs(np.asarray(inputs), None, self.parameters_.n_inputs).values
+        return np.exp(self.parameters_.log_transitions(features_of(rows))).transpose(2, 0, 1)
+
+    @property
+    def n_parameters(self) -> int:
+        """Free parameters of the fitted model."""
+        check_is_fitted(self, "parameters_")
+        return self.parameters_.n_parameters
+
+    def _packed(self, X: Any, inputs: Any, lengths: ArrayLike | None) -> tuple[NDArray[Any], Packed]:
+        given = packed_inputs(inputs, lengths, self.parameters_.n_inputs)
+        observed = packed(X, lengths)
+        check_same_lengths(observed.offsets, given.offsets)
+        return self.emission_.check(observed.values), given
+
+    def _scores(self, X: Any, inputs: Any, lengths: ArrayLike | None) -> tuple[ChainScores, Packed]:
+        check_is_fitted(self, "parameters_")
+        values, given = self._packed(X, inputs, lengths)
+        return self.parameters_.scores(values, features_of(given.values), given.offsets), given
+
+    def _filtered(self, scores: ChainScores) -> FloatArray:
+        filtered, log_sums = np.empty_like(scores.unary), np.empty(scores.n_sequences)
+        over_shards(
+            lambda first, last: filter_batch(
+                scores.unary,
+                scores.transitions,
+                scores.start,
+                scores.offsets,
+                first,
+                last,
+                filtered,
+                log_sums,
+            ),
+            scores.offsets,
+            self._threads(),
+        )
+        dead = np.flatnonzero(log_sums == -np.inf)
+        if dead.size:
+            raise InfeasibleError(f"sequence {dead[0]} has probability 0 under the model; check its values")
+        return filtered
+
+    # -- storage ----------------------------------------------------------------------------------------
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The fitted model as JSON values and arrays."""
+        from trellis.hmm.input_output.io_state import model_to_state
+
+        check_is_fitted(self, "parameters_")
+        return model_to_state(self)
+
+    @classmethod
+    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> IOHMM:
+        """The model that :meth:`to_state` described, checked."""
+        from trellis.hmm.input_output.io_state import model_from_state
+
+        return model_from_state(meta, arrays)

@@ -1,0 +1,150 @@
+"""Symbols: p(x_t = m | z_t = k, u_t) is a softmax over m of <W[k, m], [u_t, 1]>.
+
+The M-step is one weighted multinomial logistic regression for each state (:mod:`.softmax`), with the penalty
+(l2 / 2) ||slopes||^2 in the objective: MAP under a normal prior. Missing symbols (-1 or NaN) have
+probability 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError, ModelFileError
+from trellis.core.shards import over_items
+from trellis.hmm.input_output.conditional_emission import Forecast, State, Weighted, disturbed
+from trellis.hmm.input_output.softmax_regression import blocks, fit_softmax, log_softmax
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxEmission:
+    """``n_symbols``: ``None`` takes as many as the data show. ``weights``: (K, n_symbols, n_inputs + 1)."""
+
+    n_symbols: int | None = None
+    l2: float = 1e-3
+    weights: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.l2 < np.inf:
+            raise DataError(f"l2={self.l2} must be a finite number that is not negative")
+        if self.weights is not None:
+            object.__setattr__(self, "weights", np.array(self.weights, np.float64))
+            object.__setattr__(self, "n_symbols", self.table.shape[1] if self.table.ndim == 3 else 0)
+            if self.table.ndim != 3 or not np.isfinite(self.table).all():
+                raise DataError(
+                    f"weights of shape {self.table.shape} must be finite, (states, symbols, inputs + 1)"
+                )
+
+    @property
+    def table(self) -> FloatArray:
+        if self.weights is None:
+            raise DataError("this emission has no weights yet; give them, or fit a model that uses it")
+        return self.weights
+
+    def with_weights(self, weights: FloatArray) -> SoftmaxEmission:
+        return replace(self, weights=weights)
+
+    def without_parameters(self) -> SoftmaxEmission:
+        return replace(self, weights=None)
+
+    def check(self, values: NDArray[Any]) -> NDArray[Any]:
+        given = np.asarray(values)
+        if given.ndim == 2 and given.shape[1] == 1:
+            given = given[:, 0]
+        if given.ndim != 1 or given.dtype.kind not in "iuf":
+            raise DataError(
+                f"symbols have shape {given.shape} and type {given.dtype}; give whole numbers, one per step"
+            )
+        codes = np.where(np.isnan(given), -1, given) if given.dtype.kind == "f" else given
+        top = np.inf if self.n_symbols is None else self.n_symbols
+        bad = np.flatnonzero((codes < -1) | (codes >= top) | (codes != np.floor(codes)))
+        if bad.size:
+            raise DataError(
+                f"row {bad[0]} of the observations is {given[bad[0]]}; symbols run from 0 to n_symbols - 1 = "
+                f"{top - 1}, and -1 or NaN is a missing one"
+            )
+        return np.ascontiguousarray(codes, dtype=np.int64)
+
+    def missing(self, n: int) -> NDArray[Any]:
+        return np.full(n, -1, dtype=np.int64)
+
+    def log_likelihood(self, values: NDArray[Any], features: FloatArray) -> FloatArray:
+        n_states, n_symbols, _ = self.table.shape
+        out = np.empty((len(values), n_states))
+        for first, last in blocks(len(values), n_symbols):
+            steps, codes, x = np.arange(last - first), values[first:last], features[first:last].T
+            for k in range(n_states):
+                out[first:last, k] = log_softmax(self.table[k] @ x)[codes, steps]
+        out[values < 0] = 0.0
+        return out
+
+    def expected_log_likelihood(self, given: Weighted[SoftmaxEmission]) -> float:
+        return float(np.vdot(given.posterior, self.log_likelihood(given.values, given.features)))
+
+    def maximise(self, given: Weighted[SoftmaxEmission], n_jobs: int = 1) -> SoftmaxEmission:
+        seen = given.values >= 0
+        codes, posterior = given.values[seen], given.posterior[seen]
+        features = np.ascontiguousarray(given.features[seen].T)
+        n_symbols = self.table.shape[1]
+
+        def regression(k: int) -> FloatArray:
+            def targets(first: int, last: int) -> FloatArray:
+                one_hot = np.zeros((n_symbols, last - first))
+                one_hot[codes[first:last], np.arange(last - first)] = posterior[first:last, k]
+                return one_hot
+
+            return fit_softmax(features, targets, self.table[k], self.l2)
+
+        return replace(self, weights=np.stack(over_items(regression, len(self.table), n_jobs)))
+
+    def magnitude(self, weight: FloatArray) -> float:
+        return 0.0
+
+    def log_prior(self) -> float:
+        slopes = self.table[:, :, :-1]
+        return -0.5 * self.l2 * float(np.vdot(slopes, slopes))
+
+    def initialise(
+        self, values: NDArray[Any], features: FloatArray, n_states: int, rng: np.random.Generator
+    ) -> SoftmaxEmission:
+        n_symbols = int(values.max(initial=0)) + 1 if self.n_symbols is None else self.n_symbols
+        flat = replace(self, weights=np.zeros((1, n_symbols, features.shape[1])))
+        one = flat.maximise(Weighted(values, features, np.ones((len(values), 1)), flat))
+        # a symbol that never occurs has a weight that runs away: keep it within reach of the other states
+        weights = np.clip(one.table[0], -20.0, 20.0)
+        return replace(one, weights=disturbed(weights, features, n_states, rng))
+
+    def sample(
+        self, states: NDArray[np.integer], features: FloatArray, rng: np.random.Generator
+    ) -> NDArray[Any]:
+        """The inverse of the cumulative distribution, one uniform number for each step."""
+        uniform = rng.random((len(states), 1))
+        symbols = np.empty(len(states), dtype=np.int64)
+        for first, last in blocks(len(states), self.table[0].size):
+            scores = np.einsum("np,nmp->nm", features[first:last], self.table[states[first:last]])
+            cumulative = np.exp(log_softmax(scores, axis=1)).cumsum(axis=1)
+            cumulative[:, -1] = 1.0  # rounding must not leave a gap at the top
+            symbols[first:last] = (uniform[first:last] < cumulative).argmax(axis=1)
+        return symbols
+
+    def forecast(self, states: FloatArray, features: FloatArray) -> Forecast:
+        by_state = np.exp(log_softmax(np.einsum("np,kmp->nkm", features, self.table), axis=2))
+        return Forecast(states, probabilities=np.einsum("nk,nkm->nm", states, by_state))
+
+    @property
+    def n_parameters(self) -> int:
+        n_states, n_symbols, width = self.table.shape
+        return int(n_states * (n_symbols - 1) * width)
+
+    def to_state(self) -> State:
+        return {"l2": self.l2}, {"weights": self.table}
+
+    @classmethod
+    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> SoftmaxEmission:
+        if arrays["weights"].dtype != np.float64:
+            raise ModelFileError("the weights of its emission are not float64")
+        return cls(l2=float(meta["l2"]), weights=arrays["weights"])

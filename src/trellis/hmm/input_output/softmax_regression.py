@@ -1,0 +1,167 @@
+"""Weighted multinomial logistic regression, solved to its optimum.
+
+    max_W  sum_t sum_c Y[c, t] log p(c | x_t)  -  (l2 / 2) sum of squares of all slopes,
+    p(c | x) = exp<W[c], x> / sum_d exp<W[d], x>
+
+``Y`` (C, N) are weights that need not add up to 1 in a column: posterior probabilities of what happened at
+step t. The last column of the features x is 1; its weights, the intercepts, are not penalised. Sums, not
+means.
+
+Newton's method, damped in the manner of Levenberg and Marquardt: a step that gains too little is taken again
+with more damping, so that the method is safe also where probabilities are 0 or 1 and the curvature vanishes.
+It ends when half the squared Newton decrement (what the next step could still gain) is below ``TOL`` of the
+total weight. Some damping, ``DAMPING`` of the largest curvature possible, is always there: W is not unique
+without a penalty (a vector may be added to every W[c]), and damped steps leave that freedom alone. With more
+than ``NEWTON_LIMIT`` weights L-BFGS takes over. Steps of the data are worked on in blocks that fit the cache,
+and stand in the last axis: there are many of them, and few classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from trellis.core.arrays import FloatArray
+from trellis.solvers.quasi_newton.lbfgs import LBFGS
+from trellis.training.driver import minimise
+
+TOL = 1e-13
+DAMPING = 1e-11
+NEWTON_LIMIT = 600
+MAX_STEPS = 300
+_BLOCK = 1 << 16  # numbers in a block of steps
+
+# Y[:, first:last], made when it is needed: one-hot columns of a large alphabet never exist all at once
+Targets = Callable[[int, int], FloatArray]
+
+
+def log_softmax(scores: FloatArray, axis: int = 0) -> FloatArray:
+    """log p along an axis; ``scores`` are overwritten."""
+    scores -= scores.max(axis=axis, keepdims=True)
+    scores -= np.log(np.exp(scores).sum(axis=axis, keepdims=True))
+    return scores
+
+
+def blocks(n_steps: int, width: int) -> Iterator[tuple[int, int]]:
+    """Runs of steps that hold about ``_BLOCK`` numbers, ``width`` for each step."""
+    size = max(16, _BLOCK // max(width, 1))
+    for first in range(0, n_steps, size):
+        yield first, min(first + size, n_steps)
+
+
+def fit_softmax(features: FloatArray, targets: Targets, start: FloatArray, l2: float) -> FloatArray:
+    """The optimal weights (C, P) for ``features`` (P, N), from ``start``; never worse than it."""
+    problem = _Regression(features, targets, l2, start.shape)
+    if start.size > NEWTON_LIMIT:
+        tight = LBFGS(tol=1e-8 * max(1.0, problem.total_weight()))
+        found = minimise(tight, problem, start.ravel(), max_iter=500, rng=np.random.default_rng(0))
+        return np.asarray(found.weights.reshape(start.shape))
+    return _newton(problem, start.ravel().copy()).reshape(start.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class _Regression:
+    """The negative of the objective, as a problem for solvers (the penalty is in it: ``l2`` is theirs)."""
+
+    features: FloatArray
+    targets: Targets
+    penalty: float
+    shape: tuple[int, ...]
+    l1 = 0.0
+    l2 = 0.0
+    convex = True
+
+    @property
+    def dimension(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+    @property
+    def n_examples(self) -> int:
+        return int(self.features.shape[1])
+
+    def total_weight(self) -> float:
+        return float(sum(self.targets(a, b).sum() for a, b in blocks(self.n_examples, self.shape[0])))
+
+    def largest_curvature(self) -> FloatArray:
+        """An upper bound on the diagonal of the Hessian at any point, 1 where it is 0: p (1 - p) <= 1 / 4."""
+        by_feature = np.zeros(self.shape[1])
+        for a, b in blocks(self.n_examples, self.shape[0]):
+            by_feature += 0.25 * self.features[:, a:b] ** 2 @ self.targets(a, b).sum(axis=0)
+        by_feature[:-1] += self.penalty
+        return np.tile(np.where(by_feature > 0, by_feature, 1.0), self.shape[0])
+
+    def value_and_gradient(self, flat: FloatArray) -> tuple[float, FloatArray]:
+        value, gradient, _ = self.evaluate(flat, second_order=False)
+        return value, gradient
+
+    def evaluate(self, flat: FloatArray, second_order: bool) -> tuple[float, FloatArray, FloatArray]:
+        """Value, gradient and (if asked for) Hessian. With n_t = sum_c Y[c, t] and v_t = p_t (x) x_t,
+
+        Hessian = blockdiag_c( sum_t n_t p_t[c] x_t x_t^T ) - sum_t n_t v_t v_t^T + l2 on the slopes.
+        """
+        c, p = self.shape
+        weights = flat.reshape(self.shape)
+        value, gradient = 0.0, np.zeros(self.shape)
+        own, cross = np.zeros((c * p, p)), np.zeros((c * p, c * p))
+        for first, last in blocks(self.n_examples, c * p if second_order else c):
+            x, y = self.features[:, first:last], self.targets(first, last)
+            log_p = log_softmax(weights @ x)
+            value -= float(np.vdot(y, log_p))
+            total = y.sum(axis=0)
+            prob = np.exp(log_p)
+            gradient += (prob * total - y) @ x.T
+            if second_order:
+                v = (prob[:, None] * x).reshape(c * p, -1)
+                heavy = v * total
+                own += heavy @ x.T
+                cross -= heavy @ v.T
+        for k in range(c if second_order else 0):
+            cross[k * p : (k + 1) * p, k * p : (k + 1) * p] += own[k * p : (k + 1) * p]
+        slopes = np.flatnonzero(np.tile(np.arange(p) < p - 1, c))
+        cross[slopes, slopes] += self.penalty
+        gradient[:, :-1] += self.penalty * weights[:, :-1]
+        value += 0.5 * self.penalty * float(np.sum(weights[:, :-1] ** 2))
+        return value, gradient.ravel(), cross
+
+
+def _newton(problem: _Regression, w: FloatArray) -> FloatArray:
+    scale = 1.0 / np.sqrt(problem.largest_curvature())
+    enough = 2.0 * TOL * max(1.0, problem.total_weight())
+    value, gradient, hessian = problem.evaluate(w, second_order=True)
+    damping, tried_free = DAMPING, False
+    for _ in range(MAX_STEPS):
+        direction = _damped(hessian, gradient, scale, damping)
+        decrement = np.inf if direction is None else float(gradient @ direction)
+        if decrement <= enough:
+            if damping == DAMPING or tried_free:
+                break
+            damping, tried_free = DAMPING, True  # small only because of the damping?
+            continue
+        if direction is not None:
+            trial = problem.evaluate(w - direction, second_order=True)
+            gained = (value - trial[0]) / (decrement - 0.5 * float(direction @ hessian @ direction))
+            if gained > 1e-4:  # of what the quadratic model promises
+                w = w - direction
+                value, gradient, hessian = trial
+                damping = max(DAMPING, damping * (0.01 if gained > 0.75 else 1.0 if gained > 0.25 else 4.0))
+                continue
+        if damping > 1e6:  # rounding hides what is left to gain
+            break
+        damping = max(1e-6, 10.0 * damping)
+    return w
+
+
+def _damped(
+    hessian: FloatArray, gradient: FloatArray, scale: FloatArray, damping: float
+) -> FloatArray | None:
+    """The solution of (Hessian + damping / scale^2) d = gradient; ``None`` if rounding leaves none."""
+    scaled = hessian * scale * scale[:, None]
+    scaled[np.diag_indices_from(scaled)] += damping
+    try:
+        factor = cho_factor(scaled, lower=True)
+    except LinAlgError:
+        return None
+    return np.asarray(scale * cho_solve(factor, scale * gradient))

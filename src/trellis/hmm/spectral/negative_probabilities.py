@@ -1,0 +1,72 @@
+"""Estimated probabilities may come out negative: what to do about it, and a report of where it happens.
+
+Operators from samples are not those of any hidden Markov model; their products are estimates with errors of
+both signs, and a probability near 0 may fall below it. Nothing here hides that: the choices are to stop
+("error"), to raise what is too small to a floor and say how often ("clip"), and to hand out the signed
+numbers ("keep").
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError, NumericalError
+
+POLICIES = ("clip", "error", "keep")
+
+
+class SpectralWarning(UserWarning):
+    """An estimate that came out impossible or unreliable, and was used all the same."""
+
+
+@dataclass(frozen=True)
+class NegativeProbabilities:
+    """Of ``n_probabilities`` estimates p(x | x_1 .. x_{t-1}), for every step and every symbol x, how many are
+    negative, how many of those are of symbols that occurred, and which is the most negative (-1: none)."""
+
+    n_probabilities: int
+    n_negative: int
+    n_negative_observed: int
+    most_negative: float
+    sequence: int
+    step: int
+    symbol: int
+
+    def __str__(self) -> str:
+        if not self.n_negative:
+            return f"none of {self.n_probabilities:,} probabilities is negative"
+        return (
+            f"{self.n_negative:,} of {self.n_probabilities:,} probabilities are negative "
+            f"({self.n_negative_observed:,} of symbols that occurred); the most negative is "
+            f"{self.most_negative:.3g}, of symbol {self.symbol} at step {self.step} of sequence "
+            f"{self.sequence}"
+        )
+
+
+def check_policy(negative: str, floor: float) -> None:
+    if negative not in POLICIES:
+        raise DataError(f"negative={negative!r} is not known; choose one of {', '.join(POLICIES)}")
+    if not 0 < floor < 1:
+        raise DataError(f"floor is {floor}; it must be between 0 and 1")
+
+
+def settle(
+    values: FloatArray, negative: str, floor: float, place: Callable[[tuple[int, ...]], str]
+) -> FloatArray:
+    """``values`` under the policy; ``place`` says in words where an entry stands."""
+    wrong = np.argwhere(values < 0)
+    if len(wrong) and negative != "keep":
+        at = tuple(int(i) for i in wrong[0])
+        message = (
+            f"{len(wrong)} of {values.size} probabilities came out negative, the first is {values[at]:.3g} "
+            f"(at {place(at)}); more data or fewer states make this rarer"
+        )
+        if negative == "error":
+            raise NumericalError(f"{message}, and negative='clip' or 'keep' goes on")
+        warnings.warn(f"{message}; they were raised to {floor:g}", SpectralWarning, stacklevel=4)
+    return np.maximum(values, floor) if negative == "clip" else values

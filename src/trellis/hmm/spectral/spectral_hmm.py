@@ -1,0 +1,326 @@
+"""``SpectralHMM``: a hidden Markov model of symbols, learned from triples in one pass and one SVD.
+
+    p(x_1, ..., x_n) = b_inf^T B_{x_n} ... B_{x_1} b_1
+
+(Hsu, Kakade and Zhang; :mod:`trellis.hmm.spectral.moments` has the formulas.) There is nothing to
+iterate and no local optimum: estimates converge to the truth at the rate 1 / sqrt(number of triples), if the
+data come from a hidden Markov model whose pairs of symbols have rank ``n_states``. The price is that
+estimates may fall outside of [0, 1], see ``negative_probabilities``. Products are scaled as
+they grow, so the length of a sequence does not matter.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from trellis.core.arguments import whole
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError, NumericalError
+from trellis.core.estimator import Model
+from trellis.hmm.emissions import Categorical
+from trellis.hmm.hidden_markov_model import HMM
+from trellis.hmm.observations import Observations
+from trellis.hmm.spectral import moments
+from trellis.hmm.spectral.negative_probabilities import (
+    NegativeProbabilities,
+    SpectralWarning,
+    check_policy,
+    settle,
+)
+from trellis.hmm.spectral.recovery import RecoveredHMM, recover
+from trellis.hmm.spectral.spectral_kernels import read, scan_negative
+from trellis.hmm.spectral.symbols import missing_as_last, pack_symbols, sequence_weights, sums
+
+
+class _Reading(NamedTuple):
+    """What :func:`read` gives, for packed sequences."""
+
+    observed: FloatArray
+    mass: FloatArray
+    final: FloatArray
+    data: Observations
+
+    def place(self, at: tuple[int, ...]) -> str:
+        sequence, step = self.data.place(at[0])
+        return f"sequence {sequence}, step {step}"
+
+
+class SpectralHMM(Model):
+    """Symbols 0 to M - 1 from ``n_states`` hidden states, by the method of moments.
+
+    Parameters
+    ----------
+    n_states : the rank of the operators; at most the number of symbols.
+    n_symbols : M; ``None`` takes the largest symbol in the data plus 1.
+    triples : "all" takes every three consecutive symbols, "first" only the first three of each sequence. Both
+        are right whether or not the sequences are stationary, because where in a sequence a triple stands
+        cancels in the operators; "all" uses more of the data. Triples of one sequence are not independent,
+        which "first" respects.
+    initial : "first" estimates the beginning of sequences from their first symbols and needs many sequences;
+        "average" puts the mean position in its place, which is right for stationary sequences and for
+        excerpts.
+    negative : "clip" raises estimates to at least ``floor`` and warns of negative ones, "error" raises an
+        error, "keep" returns the signed numbers.
+    floor : the least probability under "clip".
+    random_state : the seed of the random projections of :meth:`recover`.
+
+    Attributes
+    ----------
+    singular_values_ : the leading singular values of the pair frequencies, one more than ``n_states`` where
+        there is one.
+    noise_ : about how large each of the first ``n_states`` would come out from sampling error alone.
+    rank_ : how many stand above that.
+    n_triples_ : the triples used.
+    operators_ : the operators themselves.
+    """
+
+    def __init__(
+        self,
+        n_states: int,
+        n_symbols: int | None = None,
+        *,
+        triples: str = "all",
+        initial: str = "first",
+        negative: str = "clip",
+        floor: float = 1e-10,
+        random_state: int | None = None,
+    ) -> None:
+        self.n_states = n_states
+        self.n_symbols = n_symbols
+        self.triples = triples
+        self.initial = initial
+        self.negative = negative
+        self.floor = floor
+        self.random_state = random_state
+
+    def fit(self, X: Any, lengths: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from sequences of symbols: a list of arrays, or one array with ``lengths``; -1 is missing.
+
+        ``sample_weight`` has one weight per sequence: a weight of 2 is the sequence given twice. Sequences of
+        one or two symbols only tell of the beginning.
+        """
+        self._check_parameters()
+        data, n_symbols = pack_symbols(X, lengths, self.n_symbols)
+        weight = sequence_weights(sample_weight, data.n_sequences)
+        triples = moments.triples_of(data.values, data.offsets, weight, self.triples == "first")
+        pairs = moments.pairs_of(triples, n_symbols)
+        first = moments.distribution_of(triples.first, triples.weight, n_symbols)
+        beginning = first
+        if self.initial == "first":
+            beginning = moments.first_symbols(data.values, data.offsets, weight, n_symbols)
+        spectrum = self._spectrum(pairs, triples.total)
+        self.operators_ = moments.operators_of(triples, spectrum, self.n_states, beginning)
+        self.n_triples_ = len(triples.weight)
+        return self
+
+    def fit_moments(self, triples: ArrayLike, initial: ArrayLike | None = None) -> Self:
+        """Learn from known probabilities: ``triples[i, x, j]`` = p(x_3 = i, x_2 = x, x_1 = j).
+
+        ``initial`` is the distribution of the first symbol of a sequence; ``None`` takes that of x_1.
+        """
+        self._check_parameters()
+        table = np.asarray(triples, dtype=np.float64)
+        if table.ndim != 3 or len(set(table.shape)) != 1 or not (table >= 0).all() or not table.any():
+            raise DataError(f"triples of shape {table.shape} must be (M, M, M), not negative, and not all 0")
+        table = table / table.sum()
+        first = table.sum(axis=(0, 1))
+        beginning = first if initial is None else np.asarray(initial, dtype=np.float64)
+        if beginning.shape != first.shape or not (beginning >= 0).all() or not beginning.any():
+            raise DataError(
+                f"initial of shape {beginning.shape} must be a distribution of {len(first)} symbols"
+            )
+        spectrum = self._spectrum(table.sum(axis=0), np.inf)
+        basis = np.ascontiguousarray(spectrum.left)
+        right = spectrum.right / spectrum.values[: self.n_states]
+        steps = np.zeros((len(first) + 1, self.n_states, self.n_states))
+        steps[:-1] = np.einsum("ia,ixj,jb->xab", basis, table, right, optimize=True)
+        self.operators_ = moments.assemble(basis, right.T @ first, steps, beginning / beginning.sum(), first)
+        self.n_triples_ = 0
+        return self
+
+    # Questions about sequences
+
+    def log_probability(self, X: Any, lengths: ArrayLike | None = None) -> FloatArray:
+        """log p(x_1, ..., x_n) of each sequence; NaN where it is negative and ``negative="keep"``."""
+        sign, size = self._signed_log(X, lengths)
+        return np.where((sign < 0) & (size > -np.inf), np.nan, size)
+
+    def joint_probability(self, X: Any, lengths: ArrayLike | None = None) -> FloatArray:
+        """p(x_1, ..., x_n) of each sequence, with its sign under ``negative="keep"``.
+
+        Long sequences underflow to 0: they need :meth:`log_probability`.
+        """
+        sign, size = self._signed_log(X, lengths)
+        probability: FloatArray = sign * np.exp(size)
+        return probability
+
+    def conditional_probabilities(self, X: Any, lengths: ArrayLike | None = None) -> Any:
+        """p(x_t | x_1, ..., x_{t-1}) at every step, scaled so that all symbols together have 1.
+
+        1 where x_t is missing. One array per sequence, or one array for one array.
+        """
+        reading = self._read(X, lengths)
+        conditional = settle(reading.observed / reading.mass, self.negative, self.floor, reading.place)
+        return reading.data.unpacked(conditional)
+
+    def predict_next(self, X: Any, lengths: ArrayLike | None = None, *, steps: int = 1) -> FloatArray:
+        """The distribution of the symbol ``steps`` steps after the end of each sequence: (n_sequences, M)."""
+        steps = whole("steps", steps, 1)
+        final, operators = self._read(X, lengths).final, self.operators_
+        ahead = operators.readout[:-1] @ np.linalg.matrix_power(operators.steps[-1], steps - 1)
+        distribution: FloatArray = final @ ahead.T
+        distribution /= distribution.sum(axis=1, keepdims=True)
+        if self.negative != "keep":
+            distribution = settle(
+                distribution, self.negative, self.floor, lambda at: f"sequence {at[0]}, symbol {at[1]}"
+            )
+            distribution /= distribution.sum(axis=1, keepdims=True)
+        return distribution
+
+    def negative_probabilities(self, X: Any, lengths: ArrayLike | None = None) -> NegativeProbabilities:
+        """A report of all p(x | x_1 .. x_{t-1}) along the sequences: how many are negative, and where."""
+        data, o = self._data(X, lengths), self.operators_
+        found = scan_negative(data.values, data.offsets, o.start, o.average, o.readout, o.steps)
+        return NegativeProbabilities(data.n_steps * len(o.basis), *found)
+
+    # The model behind the operators
+
+    def recover(self, n_projections: int = 50) -> RecoveredHMM:
+        """Initial, transition and emission probabilities, up to the names of the states.
+
+        Needs the rank condition, see :mod:`trellis.hmm.spectral.recovery`; the singular values say
+        whether it holds.
+        """
+        check_is_fitted(self, "operators_")
+        if self.rank_ < self.n_states:
+            raise NumericalError(f"the states cannot be recovered: {self._rank_message()}")
+        return recover(self.operators_, n_projections, np.random.default_rng(self.random_state))
+
+    def to_hmm(self, *, floor: float = 1e-3, **options: Any) -> HMM:
+        """An HMM that starts from the recovered probabilities, ready for ``fit``: EM without restarts.
+
+        Probabilities below ``floor`` are raised to it (and rows scaled), because EM never leaves an exact 0.
+        ``options`` go to :class:`trellis.HMM`.
+        """
+        found = self.recover()
+        initial, transitions, emissions = (
+            np.maximum(part, floor) / np.maximum(part, floor).sum(axis=-1, keepdims=True)
+            for part in (found.initial, found.transitions, found.emissions)
+        )
+        emission = Categorical(emissions.shape[1], probabilities=emissions)
+        return HMM(self.n_states, emission=emission, initial=initial, transitions=transitions, **options)
+
+    # Saving
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The fitted model as JSON values and arrays."""
+        check_is_fitted(self, "operators_")
+        parameters = self.get_params(deep=False)
+        if not isinstance(parameters["random_state"], int):
+            parameters["random_state"] = None
+        o = self.operators_
+        meta = {
+            "parameters": parameters,
+            "rank": self.rank_,
+            "n_triples": self.n_triples_,
+            "start_mass": o.start_mass,
+        }
+        arrays = {name: value for name, value in o._asdict().items() if name != "start_mass"}
+        return meta, {**arrays, "singular_values": self.singular_values_, "noise": self.noise_}
+
+    @classmethod
+    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
+        """The model that :meth:`to_state` described."""
+        model = cls(**meta["parameters"])
+        model._check_parameters()
+        K, M = model.n_states, len(arrays["basis"])
+        shapes = {
+            "basis": (M, K), "start": (K,), "average": (K,), "normaliser": (K,), "steps": (M + 1, K, K),
+            "readout": (M + 1, K), "singular_values": (min(K + 1, M),), "noise": (K,),
+        }  # fmt: skip
+        for name, shape in shapes.items():
+            array = arrays[name]
+            if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
+                raise DataError(f"{name} should be finite float64 of shape {shape}")
+        operators = {name: arrays[name] for name in moments.Operators._fields if name != "start_mass"}
+        model.operators_ = moments.Operators(**operators, start_mass=float(meta["start_mass"]))
+        model.singular_values_ = arrays["singular_values"]
+        model.rank_, model.noise_ = int(meta["rank"]), arrays["noise"]
+        model.n_triples_ = int(meta["n_triples"])
+        return model
+
+    # Inside
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.n_states, int | np.integer) or self.n_states < 1:
+            raise DataError(f"n_states is {self.n_states!r}; give a whole number of at least 1")
+        for name, value, known in [
+            ("triples", self.triples, ("all", "first")),
+            ("initial", self.initial, ("first", "average")),
+        ]:
+            if value not in known:
+                raise DataError(f"{name}={value!r} is not known; choose one of {', '.join(known)}")
+        check_policy(self.negative, self.floor)
+
+    def _spectrum(self, pairs: Any, n_triples: float) -> moments.Spectrum:
+        """The SVD; says so when the data do not carry so many states."""
+        spectrum = moments.spectrum_of(pairs, self.n_states)
+        self.singular_values_ = spectrum.values
+        self.noise_ = np.zeros(self.n_states)
+        self.rank_ = moments.numerical_rank(spectrum, self.noise_)
+        if self.rank_ < self.n_states:
+            raise NumericalError(f"the operators do not exist: {self._rank_message()}")
+        self.noise_ = moments.sampling_noise(pairs, spectrum, n_triples)
+        self.rank_ = moments.numerical_rank(spectrum, self.noise_)
+        if self.rank_ < self.n_states:
+            warnings.warn(f"estimates will be poor: {self._rank_message()}", SpectralWarning, stacklevel=3)
+        return spectrum
+
+    def _rank_message(self) -> str:
+        """Of the rank condition, which fails for good or is lost in noise."""
+        values, noise = (
+            ", ".join(f"{v:.2g}" for v in array[: self.n_states])
+            for array in (self.singular_values_, self.noise_)
+        )
+        against = f" against a sampling noise of {noise}" if self.noise_.any() else ""
+        return (
+            f"the rank condition fails, pairs of symbols show {self.rank_} of {self.n_states} states "
+            f"(singular values {values}{against}); take n_states={max(self.rank_, 1)} or more data"
+        )
+
+    def _data(self, X: Any, lengths: ArrayLike | None) -> Observations:
+        check_is_fitted(self, "operators_")
+        data, n_symbols = pack_symbols(X, lengths, len(self.operators_.basis))
+        return replace(data, values=missing_as_last(data.values, n_symbols))
+
+    def _read(self, X: Any, lengths: ArrayLike | None) -> _Reading:
+        """Run the operators along the sequences.
+
+        Under "clip" the reader starts afresh, from the mean position, after a probability that had to be
+        raised: the state behind it means nothing.
+        """
+        data, o = self._data(X, lengths), self.operators_
+        n, final = data.n_steps, np.empty((data.n_sequences, self.n_states))
+        reading = _Reading(np.empty(n), np.empty(n), final, data)
+        lowest = self.floor if self.negative == "clip" else -np.inf
+        read(
+            data.values, data.offsets, o.start, o.average, o.readout, o.steps, lowest, reading.observed,
+            reading.mass, final,
+        )  # fmt: skip
+        return reading
+
+    def _signed_log(self, X: Any, lengths: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
+        """The sign of each sequence's probability, and the log of its size."""
+        reading = self._read(X, lengths)
+        values = settle(reading.observed, self.negative, self.floor, reading.place)
+        with np.errstate(divide="ignore"):
+            logs = np.log(np.abs(values))
+        n_negative = sums((values < 0).astype(np.float64), reading.data.offsets)
+        size = np.log(self.operators_.start_mass) + sums(logs, reading.data.offsets)
+        return 1.0 - 2.0 * (n_negative % 2), size

@@ -1,0 +1,14 @@
+"""Task losses: what a wrong labeling costs, and which of them decompose."""
+
+from trellis.losses.labelings import (
+    CandidateLoss,
+    Custom,
+    Hamming,
+    Loss,
+    SpanF1,
+    WeightedHamming,
+    ZeroOne,
+    loss_of,
+)
+
+__all__ = ["CandidateLoss", "Custom", "Hamming", "Loss", "SpanF1", "WeightedHamming", "ZeroOne", "loss_of"]

@@ -1,0 +1,265 @@
+"""Task losses: what a wrong labelling costs, and which of them decompose.
+
+    Hamming            number of wrong steps
+    WeightedHamming    sum_t position_t class_weight[y*_t] costs[y*_t, y_t]
+    ZeroOne            1 if any step is wrong
+    SpanF1             1 - F1 of the spans of the sequence (conlleval's rules)
+    Custom             any Python function of (gold labels, predicted labels)
+
+The first two are sums over steps: a table of costs (N, K) that inference adds to the scores, exactly. The 0-1
+loss is served exactly by the best labelling different from the gold one. The last two do not decompose: they
+re-rank candidate labellings (the k best or samples of the current model), and are marked approximate.
+
+Steps whose gold label is not known cost nothing; where a set of labels is known, leaving it costs what the
+cheapest member says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.data.labels import EncodedLabels, LabelSet, step_name
+from trellis.losses.metrics import packed_span_report
+
+Codes = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Loss:
+    """``kind``: "costs", "zero_one" or "candidates", how inference takes the loss into account."""
+
+    name: ClassVar[str]
+    kind: ClassVar[Literal["costs", "zero_one", "candidates"]]
+
+    def costs(self, gold: EncodedLabels, labels: LabelSet) -> FloatArray:
+        """The table of costs (N, K) of a loss that is a sum over steps."""
+        raise UnsupportedError(f"the loss {self.name!r} is not a sum over steps")
+
+    def per_sequence(self, gold: EncodedLabels, predicted: Codes, labels: LabelSet) -> FloatArray:
+        """L(y*, y) of each sequence (S,)."""
+        return sum_by_sequence(self.costs(gold, labels)[np.arange(len(predicted)), predicted], gold.offsets)
+
+    def __repr__(self) -> str:
+        return f"losses.{type(self).__name__}()"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Hamming(Loss):
+    """The number of wrong steps."""
+
+    name = "hamming"
+    kind = "costs"
+
+    def costs(self, gold: EncodedLabels, labels: LabelSet) -> FloatArray:
+        return _cost_table(gold, 1.0 - np.eye(len(labels)))
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedHamming(Loss):
+    """sum_t position_t * class_weight[y*_t] * costs[y*_t, y_t].
+
+    ``matrix``, the costs: (K, K) in the order of the labels (rows: gold), or a dict ``{(gold, predicted):
+    cost}`` (a pair that is not named costs 1, a right label 0); default 1 for every wrong label.
+    ``class_weight``: a dict ``{label: weight}`` (default 1) or ``"balanced"``, n / (K n_k).
+    ``position_weight``: one array per training sequence, or a function of the length that gives one.
+    """
+
+    matrix: ArrayLike | Mapping[tuple[Any, Any], float] | None = None
+    class_weight: Mapping[Any, float] | Literal["balanced"] | None = None
+    position_weight: Sequence[ArrayLike] | Callable[[int], ArrayLike] | None = None
+    name = "weighted_hamming"
+    kind = "costs"
+
+    def costs(self, gold: EncodedLabels, labels: LabelSet) -> FloatArray:
+        table = cost_matrix(self.matrix, labels) * class_weights(self.class_weight, gold, labels)[:, None]
+        costs = _cost_table(gold, table)
+        if self.position_weight is not None:
+            costs *= self._positions(gold.offsets)[:, None]
+        return costs
+
+    def _positions(self, offsets: IntArray) -> FloatArray:
+        lengths = np.diff(offsets)
+        given: Any = self.position_weight
+        if callable(given):
+            of_length = {int(n): np.asarray(given(int(n)), dtype=np.float64) for n in np.unique(lengths)}
+            given = [of_length[int(n)] for n in lengths]
+        if len(given) != len(lengths):
+            raise DataError(f"position_weight has {len(given)} sequences, the data have {len(lengths)}")
+        for i, (row, n) in enumerate(zip(given, lengths, strict=True)):
+            if np.shape(row) != (n,):
+                raise DataError(
+                    f"position_weight of sequence {i} has shape {np.shape(row)}; it must be ({n},)"
+                )
+        weights = (
+            np.concatenate([np.asarray(row, dtype=np.float64) for row in given])
+            if len(given)
+            else np.zeros(0)
+        )
+        if not (weights >= 0).all():
+            raise DataError("position_weight must not be negative or NaN")
+        return weights
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ZeroOne(Loss):
+    """1 if any step of the sequence is wrong."""
+
+    name = "zero_one"
+    kind = "zero_one"
+
+    def per_sequence(self, gold: EncodedLabels, predicted: Codes, labels: LabelSet) -> FloatArray:
+        return (Hamming().per_sequence(gold, predicted, labels) > 0).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CandidateLoss(Loss):
+    """A loss that is evaluated on ``n_candidates`` labellings of each sequence: the best ones, or samples."""
+
+    candidates: Literal["k_best", "samples"] = "k_best"
+    n_candidates: int = 16
+    kind = "candidates"
+
+    def __post_init__(self) -> None:
+        if self.candidates not in ("k_best", "samples") or self.n_candidates < 2:
+            raise UnsupportedError(
+                f"candidates={self.candidates!r}, n_candidates={self.n_candidates}: give 'k_best' or "
+                "'samples', and at least 2"
+            )
+
+    def check_known(self, gold: EncodedLabels) -> None:
+        unknown = np.flatnonzero(gold.codes < 0)
+        if unknown.size:
+            step = step_name(gold.offsets, int(unknown[0]))
+            raise UnsupportedError(
+                f"the loss {self.name!r} needs every gold label, but that of {step} is not known; "
+                "use loss='hamming'"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class SpanF1(CandidateLoss):
+    """1 - F1 of the spans of one sequence; 0 for a sequence without spans in which none is predicted."""
+
+    name = "span_f1"
+
+    def per_sequence(self, gold: EncodedLabels, predicted: Codes, labels: LabelSet) -> FloatArray:
+        self.check_known(gold)
+        report = packed_span_report(gold.codes, predicted, gold.offsets, labels.labels)
+        correct, guessed, true = report.counts.T
+        return 1.0 - np.where(guessed + true > 0, 2.0 * correct / np.maximum(guessed + true, 1), 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Custom(CandidateLoss):
+    """``function(gold, predicted) -> float`` of two lists of labels, not negative, 0 when they are equal."""
+
+    function: Callable[[list[Any], list[Any]], float] | None = None
+    name = "custom"
+
+    def per_sequence(self, gold: EncodedLabels, predicted: Codes, labels: LabelSet) -> FloatArray:
+        if self.function is None:
+            raise UnsupportedError(
+                "the loss of this model was a Python function, which model files do not store; "
+                "set it again with model.set_params(loss=...)"
+            )
+        self.check_known(gold)
+        true, guessed = labels.decode(gold.codes, gold.offsets), labels.decode(predicted, gold.offsets)
+        given: list[Any] = [self.function(t, g) for t, g in zip(true, guessed, strict=True)]
+        values = np.array([v if isinstance(v, Real | np.bool_) else np.nan for v in given], dtype=np.float64)
+        bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+        if bad.size:
+            i = int(bad[0])
+            raise DataError(
+                f"the loss function gave {given[i]!r} for the gold labels {true[i]} and the labels "
+                f"{guessed[i]}; losses must be finite numbers, not negative"
+            )
+        return values
+
+
+LOSSES: dict[str, type[Loss]] = {c.name: c for c in (Hamming, WeightedHamming, ZeroOne, SpanF1)}
+
+
+def loss_of(loss: str | Loss | Callable[[list[Any], list[Any]], float]) -> Loss:
+    """A loss by name, as given, or from a Python function."""
+    if isinstance(loss, Loss):
+        return loss
+    if callable(loss) and not isinstance(loss, type):
+        return Custom(function=loss)
+    if not isinstance(loss, str) or loss not in LOSSES:
+        raise UnsupportedError(
+            f"loss={loss!r} is not known; choose one of {', '.join(LOSSES)}, or give an object of "
+            "trellis.losses.labelings or a function"
+        )
+    return LOSSES[loss]()
+
+
+def cost_matrix(matrix: ArrayLike | Mapping[tuple[Any, Any], float] | None, labels: LabelSet) -> FloatArray:
+    """(K, K) costs, rows by gold label, zero on the diagonal."""
+    k = len(labels)
+    costs = 1.0 - np.eye(k)
+    if isinstance(matrix, Mapping):
+        for (gold, predicted), cost in matrix.items():
+            costs[labels.code(gold), labels.code(predicted)] = cost
+    elif matrix is not None:
+        costs = np.array(matrix, dtype=np.float64)
+        if costs.shape != (k, k):
+            raise DataError(
+                f"the cost matrix has shape {costs.shape}; for the {k} labels it must be ({k}, {k})"
+            )
+    if not (np.isfinite(costs).all() and (costs >= 0).all() and (np.diag(costs) == 0).all()):
+        raise DataError("costs must be finite, not negative, and 0 for the right label")
+    return costs
+
+
+def class_weights(
+    weight: Mapping[Any, float] | str | None, gold: EncodedLabels, labels: LabelSet
+) -> FloatArray:
+    """(K,) weights of the labels; "balanced" is n / (K n_k), as in scikit-learn."""
+    if weight is None:
+        return np.ones(len(labels))
+    if isinstance(weight, str):
+        if weight != "balanced":
+            raise UnsupportedError(f"class_weight={weight!r}: give 'balanced' or a dict of label to weight")
+        counts = np.bincount(gold.codes[gold.codes >= 0], minlength=len(labels))
+        balanced: FloatArray = counts.sum() / (len(labels) * np.maximum(counts, 1))
+        return balanced
+    if not isinstance(weight, Mapping):
+        raise UnsupportedError(f"class_weight={weight!r}: give 'balanced' or a dict of label to weight")
+    weights = np.ones(len(labels))
+    value: Any
+    for label, value in weight.items():
+        if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
+            raise DataError(f"the class weight of {label!r} is {value!r}; it must be finite and not negative")
+        weights[labels.code(label)] = value
+    return weights
+
+
+def sum_by_sequence(values: NDArray[Any], offsets: IntArray) -> FloatArray:
+    """Sums of runs of ``values``; 0 for a sequence of no steps."""
+    sums = np.zeros(len(offsets) - 1)
+    filled = np.diff(offsets) > 0
+    if filled.any():
+        sums[filled] = np.add.reduceat(values, offsets[:-1][filled], dtype=np.float64)
+    return sums
+
+
+def _cost_table(gold: EncodedLabels, matrix: FloatArray) -> FloatArray:
+    """costs[t] = matrix[y*_t]; the minimum over the set where only a set is known."""
+    table: FloatArray = matrix[gold.codes]  # -1 picks the last row, replaced below
+    unknown = gold.codes < 0
+    if unknown.any():
+        if gold.allowed is None:
+            table[unknown] = 0.0
+        else:
+            sets, which = np.unique(gold.allowed[unknown], axis=0, return_inverse=True)
+            cheapest = np.stack([matrix[members].min(axis=0) for members in sets])
+            table[unknown] = cheapest[which.ravel()]
+    return np.ascontiguousarray(table)

@@ -1,0 +1,255 @@
+"""How good is a labelling: tokens, whole sequences, and spans as conlleval counts them.
+
+Spans are read from tags ``B- I- E- S- O`` by conlleval's rules, which also make sense of IOB1 and of illegal
+sequences: between two steps a span ends and another begins where the next tag is B or S, the last was E or S,
+the type changes, or one of them is O. (In IOB these are exactly conlleval's rules; for E it misses that B
+after E begins a span, and it knows no S.) ``L-`` and ``U-`` are other names of E and S.
+
+    precision = correct / predicted,   recall = correct / gold,   F1 = 2 correct / (predicted + gold)
+
+A span is correct if a gold span has the same first step, last step and type. Where a denominator is 0 the
+score is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.core.arrays import IntArray
+from trellis.core.errors import DataError
+from trellis.data.constraints import split_tag
+from trellis.data.labels import step_name
+from trellis.data.sequences import offsets_from_lengths
+from trellis.data.user_input import unframed
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_OUT, _BEGIN, _INSIDE, _END, _SINGLE = range(5)
+_TAGS = {"O": _OUT, "B": _BEGIN, "I": _INSIDE, "E": _END, "S": _SINGLE, "L": _END, "U": _SINGLE}
+SPAN_TAGS = frozenset(_TAGS)
+
+
+@dataclass(frozen=True)
+class SpanScore:
+    """Counts of spans, and the scores that follow from them."""
+
+    correct: int
+    predicted: int
+    gold: int
+
+    @property
+    def precision(self) -> float:
+        return _ratio(self.correct, self.predicted)
+
+    @property
+    def recall(self) -> float:
+        return _ratio(self.correct, self.gold)
+
+    @property
+    def f1(self) -> float:
+        return _ratio(2 * self.correct, self.predicted + self.gold)
+
+
+@dataclass(frozen=True, eq=False)
+class SpanReport:
+    """Span scores overall and by type. ``counts``: (S, 3), correct, predicted and gold spans of each
+    sequence.
+    """
+
+    overall: SpanScore
+    by_type: dict[str, SpanScore]
+    counts: NDArray[np.int64]
+    token_accuracy: float
+    sequence_accuracy: float
+
+    def f1_interval(
+        self, confidence: float = 0.95, n_resamples: int = 1000, seed: int = 0
+    ) -> tuple[float, float]:
+        """Percentile bootstrap interval of the overall F1: sequences drawn with replacement."""
+        if not 0 < confidence < 1:
+            raise DataError(f"confidence is {confidence}; it must lie between 0 and 1")
+        rng = np.random.default_rng(seed)
+        n = len(self.counts)
+        sums = np.empty((n_resamples, 3), np.int64)
+        for i in range(n_resamples):
+            sums[i] = np.bincount(rng.integers(n, size=n), minlength=n) @ self.counts
+        spans = np.maximum(sums[:, 1] + sums[:, 2], 1)
+        tail = (1 - confidence) / 2
+        low, high = np.quantile(2 * sums[:, 0] / spans, [tail, 1 - tail])
+        return float(low), float(high)
+
+    def table(self) -> Table:
+        """A rich table: one row for each type, and one for all."""
+        from rich.table import Table
+
+        table = Table("type", *("precision", "recall", "F1", "gold", "predicted", "correct"))
+        for column in table.columns[1:]:
+            column.justify = "right"
+        for name, score in [*sorted(self.by_type.items()), ("all", self.overall)]:
+            table.add_section() if name == "all" else None
+            scores = (f"{100 * x:.2f}" for x in (score.precision, score.recall, score.f1))
+            table.add_row(name, *scores, *map(str, (score.gold, score.predicted, score.correct)))
+        return table
+
+    def __str__(self) -> str:
+        low, high = self.f1_interval()
+        return (
+            f"span F1 {100 * self.overall.f1:.2f} (precision {100 * self.overall.precision:.2f}, "
+            f"recall {100 * self.overall.recall:.2f}), tokens right {100 * self.token_accuracy:.2f}, "
+            f"sequences right {100 * self.sequence_accuracy:.2f}; F1 between "
+            f"{100 * low:.1f} and {100 * high:.1f} with confidence 95%"
+        )
+
+
+def token_accuracy(y_true: Sequence[Any], y_pred: Sequence[Any]) -> float:
+    """The fraction of steps with the right label, over lists of label sequences."""
+    gold, predicted, _, _ = _packed(y_true, y_pred)
+    return _ratio(int((gold == predicted).sum()), len(gold))
+
+
+def sequence_accuracy(y_true: Sequence[Any], y_pred: Sequence[Any]) -> float:
+    """The fraction of sequences with every label right."""
+    gold, predicted, offsets, _ = _packed(y_true, y_pred)
+    return _sequence_accuracy(gold, predicted, offsets)
+
+
+def errors_by_sequence(y_true: Sequence[Any], y_pred: Sequence[Any]) -> tuple[IntArray, IntArray]:
+    """The number of wrong steps and of all steps of each sequence."""
+    gold, predicted, offsets, _ = _packed(y_true, y_pred)
+    wrong = np.concatenate([[0], np.cumsum(gold != predicted)])
+    return np.diff(wrong[offsets]), np.diff(offsets)
+
+
+def span_report(y_true: Sequence[Any], y_pred: Sequence[Any]) -> SpanReport:
+    """Span precision, recall and F1 of lists of label sequences, as conlleval counts them."""
+    return packed_span_report(*_packed(y_true, y_pred))
+
+
+def span_f1(y_true: Sequence[Any], y_pred: Sequence[Any]) -> float:
+    """The overall span F1, as conlleval counts it."""
+    return span_report(y_true, y_pred).overall.f1
+
+
+def packed_span_report(
+    gold: NDArray[np.integer], predicted: NDArray[np.integer], offsets: IntArray, labels: Sequence[Any]
+) -> SpanReport:
+    """The same for codes (N,) of both labellings, the offsets of the sequences and the labels that codes
+    stand for.
+    """
+    tags, types, names = _parse_labels(labels)
+    gold_spans = spans(tags[gold], types[gold], offsets)
+    predicted_spans = spans(tags[predicted], types[predicted], offsets)
+    _, i, j = np.intersect1d(gold_spans[0], predicted_spans[0], assume_unique=True, return_indices=True)
+    same = (gold_spans[1][i] == predicted_spans[1][j]) & (gold_spans[2][i] == predicted_spans[2][j])
+    correct_spans = tuple(part[i[same]] for part in gold_spans)
+
+    n_types, n_sequences = len(names), len(offsets) - 1
+    columns = []
+    per_type = []
+    for first, _, kind in (correct_spans, predicted_spans, gold_spans):
+        sequence = np.searchsorted(offsets, first, side="right") - 1
+        columns.append(np.bincount(sequence, minlength=n_sequences))
+        per_type.append(np.bincount(kind, minlength=n_types).tolist())
+    by_type = {
+        name: SpanScore(*counts) for name, *counts in zip(names, *per_type, strict=True) if any(counts)
+    }
+    return SpanReport(
+        SpanScore(len(correct_spans[0]), len(predicted_spans[0]), len(gold_spans[0])),
+        by_type,
+        np.stack(columns, axis=1),
+        _ratio(int((gold == predicted).sum()), len(gold)),
+        _sequence_accuracy(gold, predicted, offsets),
+    )
+
+
+def spans(
+    tags: NDArray[np.integer], types: NDArray[np.integer], offsets: IntArray
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.integer]]:
+    """First steps, last steps and types of all spans, in order; ``tags`` are 0 to 4 for O, B, I, E, S."""
+    n = len(tags)
+    # boundary[t] lies before step t, boundary[n] after the last; sequences end all spans
+    boundary = np.ones(n + 1, np.bool_)
+    before, after = tags[:-1], tags[1:]
+    boundary[1:-1] = (
+        np.isin(after, (_BEGIN, _SINGLE))
+        | np.isin(before, (_END, _SINGLE))
+        | (types[:-1] != types[1:])
+        | (before == _OUT)
+        | (after == _OUT)
+    )
+    boundary[offsets] = True
+    inside = tags != _OUT
+    first = np.flatnonzero(boundary[:-1] & inside)
+    last = np.flatnonzero(boundary[1:] & inside)
+    return first, last, types[first]
+
+
+def _parse_labels(labels: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
+    """Tag and type codes of each label, and the names of the types."""
+    names: dict[str, int] = {}
+    tags = np.empty(len(labels), np.int64)
+    types = np.empty(len(labels), np.int64)
+    for code, label in enumerate(labels):
+        tag, kind = split_tag(label) if isinstance(label, str) else ("", "")
+        if tag not in _TAGS:
+            raise DataError(
+                f"label {label!r} is no span label; span scores need O and labels like "
+                "B-type, I-type, E-type, S-type"
+            )
+        tags[code] = _TAGS[tag]
+        types[code] = names.setdefault(kind, len(names))
+    return tags, types, list(names)
+
+
+def _packed(
+    y_true: Sequence[Any], y_pred: Sequence[Any]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], IntArray, list[Any]]:
+    """Both labellings as codes over the labels that occur in either."""
+    y_true, y_pred = (_label_lists(name, y) for name, y in (("y_true", y_true), ("y_pred", y_pred)))
+    if len(y_true) != len(y_pred):
+        raise DataError(
+            f"y_true has {len(y_true)} sequences, but y_pred has {len(y_pred)}; they must be equal"
+        )
+    lengths = [np.fromiter(map(len, y), np.int64, len(y)) for y in (y_true, y_pred)]
+    different = np.flatnonzero(lengths[0] != lengths[1])
+    if different.size:
+        i = int(different[0])
+        raise DataError(f"sequence {i} has {lengths[0][i]} true labels, but {lengths[1][i]} predicted labels")
+    offsets = offsets_from_lengths(lengths[0])
+    if not offsets[-1]:
+        raise DataError("there are no labels to compare; at least one step is needed")
+    flat = [list(chain.from_iterable(y)) for y in (y_true, y_pred)]
+    table = {label: code for code, label in enumerate(dict.fromkeys(chain(*flat)))}
+    if None in table:
+        step = (flat[0] if None in flat[0] else flat[1]).index(None)
+        raise DataError(f"the label of {step_name(offsets, step)} is None; scores need known labels")
+    gold, predicted = (np.fromiter(map(table.__getitem__, y), np.int64, len(y)) for y in flat)
+    return gold, predicted, offsets, list(table)
+
+
+def _label_lists(name: str, y: Any) -> list[Any]:
+    """A list of lists of labels; one flat list is an error, also where its labels are strings."""
+    sequences = [unframed(sequence) for sequence in unframed(y)]
+    for i, sequence in enumerate(sequences):
+        if isinstance(sequence, str) or not isinstance(sequence, Sequence | np.ndarray):
+            raise DataError(
+                f"sequence {i} of {name} is {sequence!r}; give a list of lists of labels, one list for each "
+                "sequence"
+            )
+    return sequences
+
+
+def _sequence_accuracy(gold: NDArray[Any], predicted: NDArray[Any], offsets: IntArray) -> float:
+    wrong = np.concatenate([[0], np.cumsum(gold != predicted)])
+    return _ratio(int((np.diff(wrong[offsets]) == 0).sum()), len(offsets) - 1)
+
+
+def _ratio(numerator: int, denominator: int) -> float:
+    return numerator / denominator if denominator else 0.0

@@ -1,0 +1,160 @@
+"""Where the sequences of a batch of tensors lie: padded [batch, time, ...] or packed (N, ...) with offsets.
+
+A padded batch comes with ``lengths`` (B,) or a ``mask`` [B, T], true on the steps that count, which must be
+the first ones of each row; without either every row is full. A packed batch comes with ``offsets`` (S + 1,)
+or ``lengths``; without them it is one sequence. Kernels see both as rows (R, ...) and the row at which each
+sequence begins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from trellis.core.arrays import IntArray
+from trellis.core.errors import DataError
+from trellis.data.sequences import check_offsets, offsets_from_lengths
+
+ArrayOrTensor = Any  # tensors, arrays or lists of whole numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """``shape``: (B, T) of a padded batch, (N,) of a packed one. ``begins``: (S,) rows. ``offsets``: (S +
+    1,), of the steps that count, packed."""
+
+    shape: tuple[int, ...]
+    begins: IntArray
+    offsets: IntArray
+
+    @classmethod
+    def of(
+        cls,
+        scores: Tensor,
+        lengths: ArrayOrTensor = None,
+        mask: ArrayOrTensor = None,
+        offsets: ArrayOrTensor = None,
+    ) -> Layout:
+        """The layout of unary scores, checked."""
+        if scores.ndim not in (2, 3) or scores.shape[-1] == 0:
+            raise DataError(
+                f"scores have shape {tuple(scores.shape)}; give [batch, time, labels], or (steps, labels) "
+                "for a packed batch"
+            )
+        if sum(given is not None for given in (lengths, mask, offsets)) > 1:
+            raise DataError("give only one of lengths, mask and offsets")
+        if scores.ndim == 2:
+            return cls._packed(scores.shape[0], lengths, mask, offsets)
+        if offsets is not None:
+            raise DataError(
+                f"offsets are for packed scores (steps, labels), these are padded {tuple(scores.shape)}; "
+                "give lengths or a mask"
+            )
+        batch, time = scores.shape[0], scores.shape[1]
+        if mask is not None:
+            lengths = _lengths_of(mask, (batch, time))
+        sizes = np.full(batch, time) if lengths is None else _whole_numbers("lengths", lengths)
+        if sizes.shape != (batch,) or (batch and (sizes.min() < 0 or sizes.max() > time)):
+            raise DataError(
+                f"lengths are {sizes.tolist()[:8]}; for scores of shape {tuple(scores.shape)} give {batch} "
+                f"numbers from 0 to {time}"
+            )
+        return cls((batch, time), np.arange(batch) * time, offsets_from_lengths(sizes))
+
+    @classmethod
+    def _packed(cls, n: int, lengths: Any, mask: Any, offsets: Any) -> Layout:
+        if mask is not None:
+            raise DataError("a mask is for padded scores [batch, time, labels]; give offsets or lengths here")
+        if offsets is None:
+            offsets = offsets_from_lengths([n] if lengths is None else _whole_numbers("lengths", lengths))
+        bounds = _whole_numbers("offsets", offsets)
+        check_offsets(bounds, n)
+        return cls((n,), bounds[:-1], bounds)
+
+    @property
+    def n_sequences(self) -> int:
+        return len(self.begins)
+
+    @property
+    def n_rows(self) -> int:
+        return int(np.prod(self.shape))
+
+    @cached_property
+    def lengths(self) -> IntArray:
+        return np.diff(self.offsets)
+
+    @cached_property
+    def full(self) -> bool:
+        """Whether every row counts: then padded and packed are the same memory."""
+        return bool(self.offsets[-1] == self.n_rows)
+
+    @cached_property
+    def steps(self) -> IntArray:
+        """(N,) the rows that count, in the order of the packed batch."""
+        within = np.arange(self.offsets[-1]) - np.repeat(self.offsets[:-1], self.lengths)
+        rows: IntArray = np.repeat(self.begins, self.lengths) + within
+        return rows
+
+    @cached_property
+    def owners(self) -> IntArray:
+        """(R,) the sequence that each row belongs to, padding included."""
+        if len(self.shape) == 2:
+            return np.repeat(np.arange(self.shape[0]), self.shape[1])
+        return np.repeat(np.arange(self.n_sequences), self.lengths)
+
+    @cached_property
+    def ends_of(self) -> tuple[IntArray, IntArray, IntArray]:
+        """The sequences that have steps, and the rows of their first and last step."""
+        some = np.flatnonzero(self.lengths > 0)
+        return some, self.begins[some], self.begins[some] + self.lengths[some] - 1
+
+    @cached_property
+    def counts(self) -> Tensor | None:
+        """[B, T] the steps that count, if some of a padded batch do not."""
+        if self.full or len(self.shape) == 1:
+            return None
+        return torch.from_numpy(np.arange(self.shape[1]) < self.lengths[:, None])
+
+    def packed(self, values: Tensor, width: tuple[int, ...] = ()) -> NDArray[Any]:
+        """The rows that count of a tensor with the batch's shape and ``width`` more axes."""
+        if tuple(values.shape) != (*self.shape, *width):
+            raise DataError(
+                f"a tensor has shape {tuple(values.shape)}; next to these scores it must be "
+                f"{(*self.shape, *width)}"
+            )
+        rows = values.detach().cpu().reshape((self.n_rows, *width)).numpy()
+        return rows if self.full else rows[self.steps]
+
+    def unpacked(self, values: NDArray[Any], fill: Any) -> Tensor:
+        """A packed array (N, ...) as a tensor of the batch's shape, with ``fill`` in the padding."""
+        if self.full:
+            return torch.from_numpy(np.ascontiguousarray(values)).reshape((*self.shape, *values.shape[1:]))
+        rows = np.full((self.n_rows, *values.shape[1:]), fill, dtype=values.dtype)
+        rows[self.steps] = values
+        return torch.from_numpy(rows).reshape((*self.shape, *values.shape[1:]))
+
+
+def _whole_numbers(name: str, values: Any) -> IntArray:
+    array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    if array.ndim != 1 or not (np.issubdtype(array.dtype, np.integer) or array.size == 0):
+        raise DataError(f"{name} must be one axis of whole numbers, got {array.dtype} of shape {array.shape}")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _lengths_of(mask: Any, shape: tuple[int, int]) -> IntArray:
+    marks = np.asarray(mask.detach().cpu().numpy() if isinstance(mask, Tensor) else mask).astype(bool)
+    if marks.shape != shape:
+        raise DataError(f"the mask has shape {marks.shape}; for these scores it must be {shape}")
+    lengths: IntArray = marks.sum(axis=1)
+    if not np.array_equal(marks, np.arange(shape[1]) < lengths[:, None]):
+        bad = int(np.flatnonzero((marks != (np.arange(shape[1]) < lengths[:, None])).any(axis=1))[0])
+        raise DataError(
+            f"the mask of sequence {bad} has gaps; the steps that count must be the first ones of the row"
+        )
+    return lengths

@@ -1,0 +1,1 @@
+"""Chains over tensors."""

@@ -1,0 +1,131 @@
+"""Gold assignments and losses of factor graphs, and the oracle that puts them into the tables.
+
+A loss adds a table to each variable: 1 for a state outside its gold set (Hamming), or the costs that the user
+gives. The best assignment that contradicts the gold one (for the 0-1 loss) contradicts it in some variable v,
+so it is the maximum over v of the best one whose v does: one elimination per variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.losses.labelings import Hamming, ZeroOne, loss_of
+from trellis.neural.chain.chain_torch import log_sum_exp, maximum
+from trellis.neural.factors.tensor_elimination import LogTable
+from trellis.neural.tensor_structure import Goal
+
+if TYPE_CHECKING:
+    from trellis.neural.factors.neural_factors import Factors
+
+
+def gold_sets(gold: Any, cardinalities: Sequence[int], batch: int, device: torch.device) -> list[Tensor]:
+    """The allowed states of each variable, booleans [batch, states]."""
+    if (
+        not isinstance(gold, Tensor)
+        and len(gold)
+        and isinstance(gold[0], Tensor)
+        and gold[0].dtype == torch.bool
+    ):
+        sets = [torch.as_tensor(one).to(device) for one in gold]
+        if [tuple(one.shape) for one in sets] != [(batch, size) for size in cardinalities]:
+            raise DataError(
+                f"the gold sets must have shapes (batch, states) for the cardinalities {list(cardinalities)}"
+            )
+        if not all(bool(one.any(1).all()) for one in sets):
+            raise DataError("a gold set is empty; allow at least one state of every variable")
+        return sets
+    codes = torch.as_tensor(gold).to(device)
+    if codes.is_floating_point() or tuple(codes.shape) != (batch, len(cardinalities)):
+        raise DataError(
+            f"gold states are {codes.dtype} of shape {tuple(codes.shape)}; give whole numbers of shape "
+            f"{(batch, len(cardinalities))}"
+        )
+    sets = []
+    for v, size in enumerate(cardinalities):
+        column = codes[:, v]
+        if bool(((column < -1) | (column >= size)).any()):
+            raise DataError(
+                f"a gold state of variable {v} is outside 0 to {size - 1} (-1 says that it is unknown)"
+            )
+        sets.append((column[:, None] == torch.arange(size, device=device)) | (column[:, None] < 0))
+    return sets
+
+
+def factor_costs(goal: Goal, sets: list[Tensor], dtype: torch.dtype) -> list[Tensor] | None:
+    """Costs [batch, states] of each variable; ``None`` for the 0-1 loss."""
+    if not goal.objective.uses_loss:
+        return [torch.zeros_like(one, dtype=dtype) for one in sets]
+    if not isinstance(goal.loss, str) and isinstance(goal.loss, Sequence):
+        costs = [torch.as_tensor(one).to(sets[0].device, dtype) for one in goal.loss]
+        if [tuple(one.shape) for one in costs] != [tuple(one.shape) for one in sets]:
+            raise DataError("the costs must be one tensor [batch, states] per variable")
+        return costs
+    loss = loss_of(goal.loss)
+    if isinstance(loss, ZeroOne):
+        return None
+    if isinstance(loss, Hamming):
+        return [(~one).to(dtype) for one in sets]
+    raise UnsupportedError(
+        f"the loss {loss.name!r} is for sequences; give 'hamming', 'zero_one' or a list of costs per variable"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class FactorOracle:
+    """A batch of graphs for :mod:`trellis.neural.tensor_objectives`."""
+
+    factors: Factors
+    tables: list[LogTable]
+    sets: list[Tensor]
+    costs: list[Tensor] | None
+
+    @property
+    def zero_one(self) -> bool:
+        return self.costs is None
+
+    def best(self, scale: float) -> Tensor:
+        return self.factors.total(self._with_costs(scale), maximum)
+
+    def sum(self, scale: float | Tensor) -> Tensor:
+        return self.factors.total(self._with_costs(scale), log_sum_exp)
+
+    def _with_costs(self, scale: float | Tensor) -> list[LogTable]:
+        if self.costs is None or (not isinstance(scale, Tensor) and scale == 0.0):
+            return self.tables
+        by_example = scale[:, None] if isinstance(scale, Tensor) else scale
+        return [*self.tables, *(LogTable((v,), by_example * cost) for v, cost in enumerate(self.costs))]
+
+    def _within(self, sets: Sequence[Tensor], variables: Sequence[int]) -> list[LogTable]:
+        zero = self.tables[0].values.new_zeros(())
+        walls = [
+            LogTable((v,), zero.expand(one.shape).masked_fill(~one, -torch.inf))
+            for v, one in zip(variables, sets, strict=True)
+        ]
+        return [*self.tables, *walls]
+
+    def gold_best(self) -> Tensor:
+        return self.factors.total(self._within(self.sets, range(len(self.sets))), maximum)
+
+    def gold_sum(self) -> Tensor:
+        return self.factors.total(self._within(self.sets, range(len(self.sets))), log_sum_exp)
+
+    def outside(self) -> Tensor:
+        each = [self.factors.total(self._within([~one], [v]), maximum) for v, one in enumerate(self.sets)]
+        return torch.stack(each).max(0).values
+
+    def loss_of_best(self) -> Tensor:
+        with torch.no_grad():
+            states = self.factors.best_states([LogTable(t.scope, t.values.detach()) for t in self.tables])
+            states = states.expand(len(self.sets[0]), -1)
+            chosen = [
+                of.gather(1, states[:, v : v + 1])[:, 0] for v, of in enumerate(self.costs or self.sets)
+            ]
+            if self.costs is None:
+                return (~torch.stack(chosen)).any(0).to(self.tables[0].values.dtype)
+            return torch.stack(chosen).sum(0)

@@ -1,0 +1,1 @@
+"""A sequence labeler whose scores come from a network."""

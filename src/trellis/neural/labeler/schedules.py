@@ -1,0 +1,102 @@
+"""Stages of objectives, optimisers by name, and the learning rate over time.
+
+With t the epochs done (a fraction within an epoch) of T in all, the rate is ``learning_rate`` times
+
+    constant 1     linear 1 - t / T     cosine (1 + cos(pi t / T)) / 2     inverse_sqrt 1 / sqrt(1 + t)
+
+and times the factor of the stage. Each stage begins with a new optimiser: its running means belong to the
+gradients of one objective.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import torch
+from torch import nn
+
+from trellis.core.errors import UnsupportedError
+from trellis.objectives.records import OBJECTIVES, Objective, objective_of
+from trellis.structures.chain.problem.score_objectives import fixed_epsilon
+
+SOFTMAX = "softmax"
+RATES: dict[str, Callable[[float, float], float]] = {
+    "constant": lambda t, total: 1.0,
+    "linear": lambda t, total: 1.0 - t / total,
+    "cosine": lambda t, total: 0.5 * (1.0 + math.cos(math.pi * t / total)),
+    "inverse_sqrt": lambda t, total: (1.0 + t) ** -0.5,
+}
+NEED_TOTAL = ("linear", "cosine")  # rates that depend on max_epochs
+OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+    "sgd": torch.optim.SGD,
+}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """An objective (``None``: the word-local softmax) until an epoch, with a factor of the learning rate."""
+
+    objective: Objective | None
+    until: int
+    factor: float = 1.0
+
+    @property
+    def uses_loss(self) -> bool:
+        return self.objective is not None and self.objective.uses_loss
+
+
+def stages_of(objective: Any, schedule: Iterable[Any] | None, max_epochs: int) -> tuple[Stage, ...]:
+    """One stage, or those of ``[(objective, epochs), (objective, epochs, factor), ...]``; ``None`` epochs
+    take all that are left."""
+    if schedule is None:
+        return (Stage(_objective(objective), max_epochs),)
+    stages: list[Stage] = []
+    done = 0
+    for entry in schedule:
+        if done >= max_epochs:
+            break
+        if not isinstance(entry, tuple | list) or len(entry) not in (2, 3):
+            raise UnsupportedError(
+                f"objective_schedule has the entry {entry!r}; give (objective, epochs) or (objective, "
+                "epochs, factor of the learning rate), None for all epochs that are left"
+            )
+        name, epochs, *rest = entry
+        factor = rest[0] if rest else 1.0
+        if epochs is not None and (not isinstance(epochs, Integral) or epochs < 1):
+            raise UnsupportedError(f"objective_schedule gives {name!r} {epochs!r} epochs; give at least 1")
+        if not isinstance(factor, Real) or not 0 < float(factor) < math.inf:
+            raise UnsupportedError(
+                f"objective_schedule gives {name!r} the factor {factor!r}; it must be positive"
+            )
+        done = max_epochs if epochs is None else min(done + int(epochs), max_epochs)
+        stages.append(Stage(_objective(name), done, float(factor)))
+    if not stages:
+        raise UnsupportedError("objective_schedule is empty; give None, or at least one (objective, epochs)")
+    return tuple(stages)
+
+
+def _objective(objective: Any) -> Objective | None:
+    if isinstance(objective, str) and objective == SOFTMAX:
+        return None
+    if not isinstance(objective, Objective) and objective not in OBJECTIVES:
+        raise UnsupportedError(
+            f"objective={objective!r} is not known; choose one of {SOFTMAX}, {', '.join(OBJECTIVES)}"
+        )
+    chosen = objective_of(objective)
+    fixed_epsilon(chosen, None)  # schedules of epsilon belong to solvers: say so before any work
+    return chosen
+
+
+def new_optimizer(
+    name: str, network: nn.Module, learning_rate: float, weight_decay: float
+) -> torch.optim.Optimizer:
+    options: dict[str, Any] = {"lr": learning_rate, "weight_decay": weight_decay, "fused": True}
+    if name == "sgd":
+        options["momentum"] = 0.9
+    return OPTIMIZERS[name](network.parameters(), **options)

@@ -1,0 +1,1 @@
+"""Segmentations over tensors."""

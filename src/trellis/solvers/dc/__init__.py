@@ -1,0 +1,1 @@
+"""Differences of convex functions: the DC algorithm and the latent structural SVM."""

@@ -1,0 +1,218 @@
+"""Differences of convex functions: minimise g(u) - h(u), and certify each step.
+
+For convex g and h the dual programme is to minimise h*(v) - g*(v); the two have the same optimal value
+(``f*(v) = sup_u <u, v> - f(u)`` is the conjugate). The DC algorithm works on both by turns:
+
+    v_t in the subdifferential of h at u_t             u_{t+1} in the subdifferential of g* at v_t
+
+The first step replaces h by a plane that touches it at u_t from below, the second minimises g minus that
+plane. With h*(v_t) = <u_t, v_t> - h(u_t), which holds because v_t is a subgradient there, the certificates
+
+    primal_t = g(u_t) - h(u_t)          dual_t = h*(v_t) - g*(v_t) = <u_t, v_t> - h(u_t) - g*(v_t)
+
+interleave: primal_0 >= dual_0 >= primal_1 >= dual_1 >= ... The first inequality of each pair is Fenchel's,
+g(u) + g*(v) >= <u, v>; the second is the plane lying below h. So neither sequence ever rises, and a rise
+beyond rounding proves that a subgradient or a conjugate is wrong: it is an error that names the iteration
+and the half-step. EM is the special case in which g is a log-partition function and h the sum of
+log-partition functions with the observations held fixed: v_t are the expected statistics (E-step), u_{t+1}
+is maximum likelihood from them (M-step), and dual_t is the negative evidence lower bound.
+
+No scaling: whatever units g and h have, ``tol`` has.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import CertificateError, DataError, NumericalError
+from trellis.training.driver import Status
+
+U = TypeVar("U")  # a primal point: an array, or a record of parameters
+V = TypeVar("V")  # a dual point: an array, or a record of statistics
+
+ROUNDING = 1e-10  # of the largest of the four terms met so far: sums of 1e8 terms stay well inside
+CANCELLED = 1e-14  # of the magnitude, where a problem says it: some 50 roundings
+
+
+class DCProblem(Protocol[U, V]):
+    """A pair of convex functions, by their values and (sub)gradients."""
+
+    def g(self, u: U) -> float:
+        """The convex part."""
+
+    def h(self, u: U) -> tuple[float, V]:
+        """The part that is subtracted, convex too, and one of its subgradients at ``u``."""
+
+    def g_conjugate(self, v: V) -> tuple[float, U]:
+        """g*(v) = max over u of <u, v> - g(u), and a maximiser."""
+
+    def inner(self, u: U, v: V) -> float:
+        """<u, v>."""
+
+
+@dataclass(frozen=True)
+class ArrayDC:
+    """A DC problem on arrays from three functions.
+
+    ``h(u)`` returns its value and a subgradient; ``step(v)`` returns a minimiser of g(u) - <u, v>, from which
+    the conjugate follows as g*(v) = <u, v> - g(u). A rough minimiser is allowed as long as it is no worse
+    than the point before: both certificates hold all the same.
+    """
+
+    g: Callable[[FloatArray], float]
+    h: Callable[[FloatArray], tuple[float, FloatArray]]
+    step: Callable[[FloatArray], FloatArray]
+
+    def g_conjugate(self, v: FloatArray) -> tuple[float, FloatArray]:
+        u = self.step(v)
+        return self.inner(u, v) - float(self.g(u)), u
+
+    def inner(self, u: FloatArray, v: FloatArray) -> float:
+        return float(np.vdot(u, v))
+
+
+@dataclass
+class DCSolution(Generic[U]):
+    """``history["primal"][t]`` for t = 0 .. n_iter; ``history["dual"][t]`` for t = 0 .. n_iter - 1.
+
+    ``history["seconds"][t]`` is the wall-clock time at the end of iteration t + 1.
+    """
+
+    point: U
+    status: Status
+    history: dict[str, list[float]] = field(default_factory=dict)
+    n_iter: int = 0
+    interrupted: bool = False  # from the keyboard: whoever runs several starts should end with this one
+
+    @property
+    def objective(self) -> float:
+        """The primal at ``point``; infinite if the run was interrupted before it was known."""
+        return self.history["primal"][-1] if self.history["primal"] else np.inf
+
+
+def minimise_dc(
+    problem: DCProblem[U, V],
+    u: U,
+    *,
+    max_iter: int,
+    tol: float,
+    on_iteration: Callable[[int, Mapping[str, float], U], None] | None = None,
+    rounding: float = ROUNDING,
+    magnitude: Callable[[U, V], float] | None = None,
+) -> DCSolution[U]:
+    """Run the DC algorithm from ``u`` until an iteration lowers the primal by at most ``tol``.
+
+    The answer is a critical point (the subdifferentials of g and h meet there), which need not be the global
+    minimum: start from several points. ``on_iteration(iteration, measured, point)`` is called after each
+    iteration with its ``primal`` and ``dual``. Ctrl-C returns the point reached, with a status that says so.
+
+    ``rounding`` is the rise that is forgiven, relative to the largest magnitude met so far of g, h, <u, v>
+    and g*; a larger one raises ``CertificateError``. Where these are small differences
+    of large terms, ``magnitude(u, v)`` says how large: the sum of the sizes of the terms of <u, v>.
+    """
+    if not tol >= 0:
+        raise DataError(f"tol is {tol}; give the least fall of the objective worth another iteration, or 0")
+    run = DCRun(problem, u, rounding, magnitude)
+    status, interrupted = None, False
+    began = time.perf_counter()
+    try:
+        run.begin()
+        while status is None and run.n_iter < max_iter:
+            fall = run.step()
+            run.history["seconds"].append(time.perf_counter() - began)
+            if fall <= tol:
+                status = Status(True, f"the objective fell by {max(fall, 0.0):.2g} (tolerance {tol:.2g})")
+            if on_iteration is not None:
+                on_iteration(run.n_iter, {key: values[-1] for key, values in run.history.items()}, run.point)
+    except KeyboardInterrupt:
+        interrupted = True
+        status = Status(False, "interrupted from the keyboard; the point reached so far is kept")
+    if status is None:
+        status = Status(False, _ran_out(run.history["primal"], max_iter, tol))
+    status = Status(status.converged, status.reason, run.n_iter)
+    return DCSolution(run.point, status, run.history, run.n_iter, interrupted)
+
+
+class DCRun(Generic[U, V]):
+    """The point reached, the plane at it, and the certificates. A step is kept whole or not at all."""
+
+    def __init__(
+        self,
+        problem: DCProblem[U, V],
+        u: U,
+        rounding: float = ROUNDING,
+        magnitude: Callable[[U, V], float] | None = None,
+    ) -> None:
+        self.point, self.n_iter = u, 0
+        self.history: dict[str, list[float]] = {"primal": [], "dual": [], "seconds": []}
+        self._problem = problem
+        self._rounding, self._scale = rounding, 0.0
+        self._magnitude, self._terms = magnitude, 0.0
+
+    def begin(self) -> None:
+        self._primal, self._h, self._v = self._evaluate(self.point)
+        self.history["primal"].append(self._primal)
+
+    def step(self) -> float:
+        """One iteration; returns the fall of the primal."""
+        problem, t = self._problem, self.n_iter
+        inner = float(problem.inner(self.point, self._v))
+        conjugate, point = problem.g_conjugate(self._v)
+        dual = inner - self._h - float(conjugate)
+        self._finite(dual, "h*(v) - g*(v)", t)
+        self._scale = max(self._scale, abs(inner), abs(conjugate))
+        if self._magnitude is not None:
+            sizes = (float(self._magnitude(u, self._v)) for u in (self.point, point))
+            self._terms = max(self._terms, *sizes)
+        self._no_rise(
+            self._primal, dual, f"h*(v) - g*(v) at iteration {t} is {{rise:.3g}} above g(u) - h(u)",
+            "g_conjugate does not give the conjugate of g and its maximiser",
+        )  # fmt: skip
+        primal, h, v = self._evaluate(point, t + 1)
+        self._no_rise(
+            dual, primal, f"g(u) - h(u) rose at iteration {t + 1}: {{rise:.3g}} above h*(v) - g*(v)",
+            "h does not return a subgradient of itself, or g* is too large",
+        )  # fmt: skip
+        fall = self._primal - primal
+        self.history["dual"].append(dual)
+        self.history["primal"].append(primal)
+        self.point, self.n_iter, self._primal, self._h, self._v = point, t + 1, primal, h, v
+        return fall
+
+    def _evaluate(self, u: U, t: int = 0) -> tuple[float, float, V]:
+        g = float(self._problem.g(u))
+        h, v = self._problem.h(u)
+        primal = g - float(h)
+        self._finite(primal, "g(u) - h(u)", t)
+        self._scale = max(self._scale, abs(g), abs(h))
+        return primal, float(h), v
+
+    def _finite(self, value: float, name: str, t: int) -> None:
+        if not np.isfinite(value):
+            where = "the start" if t == 0 else f"iteration {t}"
+            raise NumericalError(
+                f"{name} is {value} at {where}; start where both functions are finite, and scale the problem"
+            )
+
+    def _no_rise(self, before: float, after: float, what: str, why: str) -> None:
+        rise, forgiven = after - before, self._rounding * self._scale + CANCELLED * self._terms
+        if rise > forgiven:
+            raise CertificateError(
+                f"{what.format(rise=rise)}, and rounding explains {forgiven:.2g}: {why}, "
+                "or one of the two functions is not convex"
+            )
+
+
+def _ran_out(primal: list[float], max_iter: int, tol: float) -> str:
+    if len(primal) < 2:
+        return f"max_iter={max_iter} was reached; raise max_iter"
+    return (
+        f"max_iter={max_iter} was reached with the objective still falling by {primal[-2] - primal[-1]:.2g} "
+        f"(tolerance {tol:.2g}); raise max_iter or tol"
+    )

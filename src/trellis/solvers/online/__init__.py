@@ -1,0 +1,1 @@
+"""Solvers that update after every example or mini-batch."""

@@ -1,0 +1,1 @@
+"""Solvers that collect cutting planes and certify a duality gap: cutting planes, Frank-Wolfe."""

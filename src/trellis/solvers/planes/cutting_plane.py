@@ -1,0 +1,172 @@
+"""Cutting planes for convex piecewise-linear risks, with a duality gap to stop on.
+
+    min_w  F(w) = R(w) + (l2 / 2) ||w||^2,        R = sum_i c_i f_i >= 0
+
+R lies above each of its planes  b_j + g_j.w  (and above 0, the plane of the gold labellings). The model that
+keeps the planes found so far is minimised through its dual,
+
+    max_{alpha >= 0, sum alpha <= 1}  b.alpha - 1/(2 l2) ||sum_j alpha_j g_j||^2,      w = -(1/l2) sum_j
+    alpha_j g_j,
+
+whose value bounds min F from below. ``one_slack`` cuts the whole sum with one plane per iteration (Joachims,
+Finley and Yu 2009); ``n_slack`` keeps planes per example (see :mod:`trellis.solvers.planes.n_slack`).
+
+The next plane is not taken at the model's minimiser m but at  q = best + 0.3 (m - best):  planes near the
+best point matter, and m jumps about as long as the model is poor. On the digit images this halves the
+iterations; proximal and level bundle steps did not do better. It cannot cycle: if the plane at q does not
+raise the model at m, convexity along the segment gives
+
+    F(q) <= 0.7 F(best) + 0.3 dual,
+
+i.e. the gap shrinks by almost a third. A plane that has been inactive (alpha = 0) for 20 iterations gives
+its place to the next new one; active planes stay, so dropping never lowers the dual bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.solvers.planes.duality_gap import Certificate
+from trellis.solvers.planes.n_slack import NSlackRun
+from trellis.solvers.planes.quadratic import solve_simplex_qp
+from trellis.solvers.problem import PlaneProblem, Problem
+from trellis.training.driver import Run, Status
+
+TOWARDS_MODEL = 0.3
+PATIENCE = 20  # iterations that a plane may be inactive before its place is free
+ACTIVE = 1e-9
+ROUNDING = 1e-14  # of the largest objective met: an offset below it is what rounding left of nothing
+
+
+@dataclass(frozen=True)
+class CuttingPlane:
+    """Stops at a relative duality gap of ``tol``. Needs l2 > 0, no L1 norm and a convex objective."""
+
+    variant: Literal["one_slack", "n_slack"] = "one_slack"
+    tol: float = 1e-3
+
+    name = "cutting_plane"
+
+    def __post_init__(self) -> None:
+        if self.variant not in ("one_slack", "n_slack"):
+            raise DataError(
+                f"cutting-plane variant {self.variant!r} is unknown; use 'one_slack' or 'n_slack'"
+            )
+        if not self.tol >= 0:
+            raise DataError(f"tol must not be negative, got {self.tol}")
+
+    def start(self, problem: PlaneProblem, weights: FloatArray, rng: np.random.Generator) -> Run:
+        if not problem.l2 > 0:
+            raise UnsupportedError(
+                "cutting planes need l2 > 0, by which their dual divides; set l2 or use solver='adagrad'"
+            )
+        if problem.l1 > 0:
+            raise UnsupportedError("cutting planes cannot handle an L1 norm (l1 > 0); set l1=0")
+        if not problem.convex:
+            raise UnsupportedError(
+                "cutting planes need a convex objective such as 'margin'; use solver='adagrad' for this one"
+            )
+        if self.variant == "one_slack":
+            return OneSlackRun(problem, weights, self.tol)
+        return NSlackRun(problem, weights, self.tol)
+
+
+class Bundle:
+    """Planes in the rows of one array, with their Gram matrix; slots of idle planes are used again."""
+
+    def __init__(self, dimension: int) -> None:
+        self._gradients = np.empty((8, dimension))
+        self._gram = np.empty((8, 8))
+        self._offsets = np.empty(8)
+        self._idle = np.zeros(8, dtype=np.int64)
+        self._size, self._largest = 0, 0.0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def add(self, gradient: FloatArray, offset: float, objective: float) -> None:
+        """``objective``: its value where the plane was found."""
+        self._largest = max(self._largest, objective)
+        offset = offset if abs(offset) > ROUNDING * self._largest else 0.0
+        slot = self._free_slot()
+        self._gradients[slot] = gradient
+        products = self._gradients[: self._size] @ gradient
+        self._gram[slot, : self._size] = products
+        self._gram[: self._size, slot] = products
+        self._offsets[slot] = offset
+        self._idle[slot] = 0
+
+    def tilt(self, direction: FloatArray) -> None:
+        """Add a linear function to what the planes bound from below, its old bound by 0 included."""
+        self.add(np.zeros_like(direction), 0.0, 0.0)
+        gradients = self._gradients[: self._size]
+        gradients += direction
+        self._gram[: self._size, : self._size] = gradients @ gradients.T
+
+    def minimise(self, l2: float) -> tuple[FloatArray, float]:
+        """The minimiser of the model, and the dual value there."""
+        n = self._size
+        offsets = self._offsets[:n]
+        alpha = solve_simplex_qp(self._gram[:n, :n] / l2, offsets)
+        self._idle[:n] = np.where(alpha > ACTIVE, 0, self._idle[:n] + 1)
+        weights = alpha @ self._gradients[:n]
+        weights *= -1.0 / l2
+        return weights, float(alpha @ offsets) - 0.5 * l2 * float(weights @ weights)
+
+    def _free_slot(self) -> int:
+        longest = int(np.argmax(self._idle[: self._size])) if self._size else 0
+        if self._size and self._idle[longest] >= PATIENCE:
+            return longest
+        if self._size == len(self._offsets):
+            self._gradients = np.concatenate([self._gradients, np.empty_like(self._gradients)])
+            self._gram = np.pad(self._gram, (0, self._size))
+            self._offsets = np.pad(self._offsets, (0, self._size))
+            self._idle = np.pad(self._idle, (0, self._size))
+        self._size += 1
+        return self._size - 1
+
+
+class OneSlackRun:
+    """``bundle``: planes that are known already."""
+
+    def __init__(
+        self, problem: Problem, weights: FloatArray, tol: float, bundle: Bundle | None = None
+    ) -> None:
+        self._problem = problem
+        self._tol = tol
+        self._query = weights
+        self._bundle = Bundle(len(weights)) if bundle is None else bundle
+        self._certificate = Certificate(weights)
+        self._evaluations = 0
+
+    @property
+    def weights(self) -> FloatArray:
+        return self._certificate.weights
+
+    def step(self) -> Mapping[str, float]:
+        l2, query, certificate = self._problem.l2, self._query, self._certificate
+        value, gradient = self._problem.value_and_gradient(query)
+        self._evaluations += 1
+        objective = value + 0.5 * l2 * float(query @ query)
+        certificate.lower_primal(objective, query)
+        self._bundle.add(gradient, value - float(gradient @ query), objective)
+        minimiser, dual = self._bundle.minimise(l2)
+        certificate.raise_dual(dual)
+        minimiser -= certificate.weights
+        minimiser *= TOWARDS_MODEL
+        minimiser += certificate.weights
+        self._query = minimiser
+        return {
+            **certificate.measure(),
+            "evaluations": float(self._evaluations),
+            "planes": float(len(self._bundle)),
+        }
+
+    def status(self) -> Status | None:
+        return self._certificate.status(self._tol)

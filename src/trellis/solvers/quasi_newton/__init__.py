@@ -1,0 +1,1 @@
+"""L-BFGS, and OWL-QN for the L1 norm."""

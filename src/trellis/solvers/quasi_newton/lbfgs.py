@@ -1,0 +1,303 @@
+"""L-BFGS, and OWL-QN for the L1 norm, as solver records.
+
+    LBFGS   min_w  f(w) + (l2 / 2) ||w||^2                  f = sum_i c_i f_i, smooth
+    OWLQN   min_w  f(w) + (l2 / 2) ||w||^2 + l1 ||w||_1     (Andrew and Gao 2007)
+
+One step is one iteration: a direction from the limited-memory inverse Hessian, then a line search, which as
+a rule accepts its first trial, so that an iteration costs one evaluation of f. Measured at each step:
+``objective`` (with the regulariser), ``gradient_norm`` (of the pseudo-gradient, i.e. the shortest
+subgradient, under l1), ``evaluations`` (of f, since the start) and, when the problem is convex and l2 > 0,
+
+    gap = ||gradient||^2 / (2 l2)  >=  objective - optimum,
+
+because an l2-strongly convex function lies above its tangent parabola at w. Both solvers stop when
+
+    ||gradient|| <= tol max(1, ||w||),
+
+or, if ``delta`` > 0, when ``period`` iterations lowered the objective by less than ``delta`` times its
+value (CRFsuite's rule).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg.blas import daxpy
+
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.solvers.problem import Problem
+from trellis.solvers.quasi_newton.inverse_hessian import InverseHessian
+from trellis.solvers.quasi_newton.line_search import ROUNDING, SUFFICIENT_DECREASE, Trial, strong_wolfe
+from trellis.training.driver import Status
+
+MOSTLY_FIXED = 0.7  # share of fixed zero weights above which OWL-QN takes H from the free ones alone
+STALL = 50  # iterations at the floating-point floor that lower nothing
+
+
+@dataclass(frozen=True)
+class LBFGS:
+    """Limited-memory BFGS with a strong Wolfe line search, for smooth objectives without L1 norm."""
+
+    memory: int = 10
+    tol: float = 1e-5
+    delta: float = 0.0
+    period: int = 10
+
+    name = "lbfgs"
+
+    def __post_init__(self) -> None:
+        _check_options(self.memory, self.tol, self.delta, self.period)
+
+    def start(self, problem: Problem, weights: FloatArray, rng: np.random.Generator) -> _LBFGSRun:
+        if problem.l1 > 0:
+            raise UnsupportedError("solver 'lbfgs' cannot handle an L1 norm (l1 > 0); use solver='owlqn'")
+        return _LBFGSRun(problem, weights, self)
+
+
+@dataclass(frozen=True)
+class OWLQN:
+    """Orthant-wise L-BFGS: a step stays in one orthant, weights that would leave it become exactly zero."""
+
+    memory: int = 10
+    tol: float = 1e-5
+    delta: float = 0.0
+    period: int = 10
+
+    name = "owlqn"
+
+    def __post_init__(self) -> None:
+        _check_options(self.memory, self.tol, self.delta, self.period)
+
+    def start(self, problem: Problem, weights: FloatArray, rng: np.random.Generator) -> _OWLQNRun:
+        return _OWLQNRun(problem, weights, self)
+
+
+def _check_options(memory: int, tol: float, delta: float, period: int) -> None:
+    if memory < 1 or period < 1:
+        raise DataError(f"memory and period must be at least 1, got {memory} and {period}")
+    if not (tol >= 0 and delta >= 0):
+        raise DataError(f"tol and delta must not be negative, got {tol} and {delta}")
+
+
+class _QuasiNewtonRun(ABC):
+    """What both share: the point, the smooth part's gradient, the pairs, and the stopping rules.
+
+    A point is three things that change together: ``weights``, ``_gradient`` of the smooth part,
+    ``_objective``. Trials are written to a second set of buffers and swapped in when accepted, so an
+    interrupted step leaves the last point whole.
+    """
+
+    def __init__(self, problem: Problem, weights: FloatArray, options: LBFGS | OWLQN) -> None:
+        self.weights = weights
+        self._problem = problem
+        self._options = options
+        # the threads of the problem, where it has any
+        self._inverse_hessian = InverseHessian(options.memory, len(weights), getattr(problem, "n_jobs", 1))
+        self._gradient_products: FloatArray | None = None  # of the pairs with the gradient, where known
+        self._gradient = np.empty_like(weights)
+        self._trial_weights = np.empty_like(weights)
+        self._trial_gradient = np.empty_like(weights)
+        self._direction = np.empty_like(weights)
+        self._objective = np.nan
+        self._objectives: list[float] = []
+        self._evaluations = 0
+        self._gradient_norm = np.inf
+        self._failure: str | None = None
+        self._lowest = (np.inf, np.inf)  # objective, gradient norm
+        self._since_progress = 0
+
+    def step(self) -> Mapping[str, float]:
+        if not self._objectives:
+            self._objective = self._evaluate(self.weights, self._gradient)
+            if not np.isfinite(self._objective):
+                raise DataError(
+                    f"the objective is {self._objective} at the starting weights; scale the features"
+                )
+            self._objectives.append(self._objective)
+            self._gradient_norm = self._measure_gradient()
+        if not self._small_gradient():
+            self._iterate()
+            self._gradient_norm = self._measure_gradient()
+        self._objectives.append(self._objective)
+        self._note_progress()
+        measured = {
+            "objective": self._objective,
+            "gradient_norm": self._gradient_norm,
+            "evaluations": float(self._evaluations),
+        }
+        if self._problem.convex and self._problem.l2 > 0:
+            measured["gap"] = self._gradient_norm**2 / (2.0 * self._problem.l2)
+        return measured
+
+    def status(self) -> Status | None:
+        delta, period = self._options.delta, self._options.period
+        norm = f"gradient norm {self._gradient_norm:.2g}"
+        if self._small_gradient():
+            return Status(True, f"{norm} (tolerance {self._gradient_tolerance():.2g})")
+        if self._failure is not None:
+            return Status(False, f"{self._failure} at {norm} (tolerance {self._gradient_tolerance():.2g})")
+        if self._since_progress >= STALL:
+            return Status(
+                False,
+                f"{STALL} iterations lowered neither objective nor gradient: floating-point precision "
+                f"is exhausted at {norm} (tolerance {self._gradient_tolerance():.2g}); raise tol",
+            )
+        if delta > 0 and len(self._objectives) > period:
+            fall = self._objectives[-1 - period] - self._objectives[-1]
+            if fall < delta * abs(self._objectives[-1]):
+                return Status(
+                    True,
+                    f"{period} iterations lowered the objective by less than {delta:.2g} of it; {norm}",
+                )
+        return None
+
+    def _note_progress(self) -> None:
+        objective, norm = self._lowest
+        progress = self._objective < objective or self._gradient_norm < norm
+        self._since_progress = 0 if progress else self._since_progress + 1
+        self._lowest = (min(objective, self._objective), min(norm, self._gradient_norm))
+
+    def _gradient_tolerance(self) -> float:
+        return self._options.tol * max(1.0, float(np.sqrt(self.weights @ self.weights)))
+
+    def _small_gradient(self) -> bool:
+        return self._gradient_norm <= self._gradient_tolerance()
+
+    def _evaluate(self, weights: FloatArray, gradient: FloatArray) -> float:
+        """The whole objective; the gradient of its smooth part goes to ``gradient``."""
+        value, data_gradient = self._problem.value_and_gradient(weights)
+        self._evaluations += 1
+        l1, l2 = self._problem.l1, self._problem.l2
+        np.copyto(gradient, data_gradient)
+        if l2 > 0:
+            daxpy(weights, gradient, a=l2)
+            value += 0.5 * l2 * float(weights @ weights)
+        if l1 > 0:
+            value += l1 * float(np.abs(weights).sum())
+        return float(value)
+
+    def _accept(self, objective: float) -> None:
+        self._gradient_products = self._inverse_hessian.update(
+            self._trial_weights, self.weights, self._trial_gradient, self._gradient
+        )
+        self.weights, self._trial_weights = self._trial_weights, self.weights
+        self._gradient, self._trial_gradient = self._trial_gradient, self._gradient
+        self._objective = objective
+
+    def _iterate(self) -> None:
+        """Search along the quasi-Newton direction; if that fails, along the gradient, pairs forgotten."""
+        if self._search():
+            return
+        if len(self._inverse_hessian):
+            self._inverse_hessian.forget()
+            if self._search():
+                return
+        self._failure = (
+            "no step along the gradient lowers the objective: floating-point precision is exhausted, "
+            "or the objective is not smooth; raise tol; it stopped"
+        )
+
+    def _first_step(self) -> float:
+        """The natural length 1 of a quasi-Newton direction; at first, a move of length 1."""
+        return 1.0 if len(self._inverse_hessian) else 1.0 / self._gradient_norm
+
+    @abstractmethod
+    def _measure_gradient(self) -> float:
+        """The norm of the (pseudo-)gradient at the point."""
+
+    @abstractmethod
+    def _search(self) -> bool:
+        """Look for a better point along a direction and accept it; ``False`` if there is none."""
+
+
+class _LBFGSRun(_QuasiNewtonRun):
+    def _measure_gradient(self) -> float:
+        return float(np.sqrt(self._gradient @ self._gradient))
+
+    def _search(self) -> bool:
+        self._inverse_hessian.times(self._gradient, self._direction, self._gradient_products)
+        slope = -float(self._direction @ self._gradient)
+        if not slope < 0:
+            return False
+        found = strong_wolfe(self._try_step, Trial(0.0, self._objective, slope), self._first_step())
+        if found is None:
+            return False
+        self._accept(found.value)
+        return True
+
+    def _try_step(self, step: float) -> Trial:
+        np.copyto(self._trial_weights, self.weights)
+        daxpy(self._direction, self._trial_weights, a=-step)
+        value = self._evaluate(self._trial_weights, self._trial_gradient)
+        return Trial(step, value, -float(self._direction @ self._trial_gradient))
+
+
+class _OWLQNRun(_QuasiNewtonRun):
+    """Pseudo-gradient p of the whole objective: the shortest vector of
+
+    gradient + l1 sign(w)  where w != 0,   gradient + l1 [-1, 1]  where w = 0.
+
+    The direction is -H p within the free coordinates (those with w != 0 or p != 0; H is made from these
+    alone once they are few), without the components that would move a zero weight uphill. A trial w + t d is
+    projected on the orthant of sign(w) (of -p where w = 0) and accepted when F(trial) <= F(w) + 1e-4
+    p.(trial - w), rounding of F apart.
+
+    Andrew and Gao take H from all coordinates and drop *every* component that does not descend along -p. On
+    logistic regression of the digit images that needs up to ten times as many evaluations: the dropped
+    components are what makes a quasi-Newton direction better than the gradient, and only zero weights need
+    them dropped.
+    """
+
+    def __init__(self, problem: Problem, weights: FloatArray, options: LBFGS | OWLQN) -> None:
+        super().__init__(problem, weights, options)
+        self._pseudo_gradient = np.empty_like(weights)
+        self._orthant = np.empty_like(weights)
+
+    def _measure_gradient(self) -> float:
+        l1, p = self._problem.l1, self._pseudo_gradient
+        # soft-thresholded gradient where w = 0, gradient + l1 sign(w) elsewhere
+        np.sign(self.weights, out=self._orthant)
+        shrunk = np.clip(self._gradient, -l1, l1)
+        np.subtract(self._gradient, shrunk, out=p)
+        np.multiply(self._orthant, l1, out=shrunk)
+        shrunk += self._gradient
+        np.copyto(p, shrunk, where=self._orthant != 0)
+        np.copyto(self._orthant, -np.sign(p), where=self._orthant == 0)
+        return float(np.sqrt(p @ p))
+
+    def _search(self) -> bool:
+        p, d = self._pseudo_gradient, self._direction
+        at_zero = self.weights == 0
+        fixed = at_zero & (p == 0)
+        if np.count_nonzero(fixed) > MOSTLY_FIXED * len(p):
+            self._inverse_hessian.times_within(np.flatnonzero(~fixed), p, out=d)
+        else:  # gathering the free coordinates would cost more than it saves iterations
+            self._inverse_hessian.times(p, out=d)
+            d[fixed] = 0.0
+        d[at_zero & (d * p <= 0)] = 0.0
+        if not float(d @ p) > 0:
+            return False
+        step = self._first_step()
+        for _ in range(30):
+            decrease = self._project(step)
+            if decrease >= 0:  # the projection stopped the good components: closer by, it does not
+                step *= 0.5
+                continue
+            value = self._evaluate(self._trial_weights, self._trial_gradient)
+            if value <= self._objective + SUFFICIENT_DECREASE * decrease + ROUNDING * abs(self._objective):
+                self._accept(value)
+                return True
+            step *= 0.5
+        return False
+
+    def _project(self, step: float) -> float:
+        """Write the projected trial; returns p.(trial - w), the fall that the pseudo-gradient promises."""
+        trial = self._trial_weights
+        np.copyto(trial, self.weights)
+        daxpy(self._direction, trial, a=-step)
+        trial[trial * self._orthant <= 0] = 0.0
+        return float(self._pseudo_gradient @ trial) - float(self._pseudo_gradient @ self.weights)

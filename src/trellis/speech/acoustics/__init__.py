@@ -1,0 +1,1 @@
+"""Classifiers of frames and boundaries, and durations."""

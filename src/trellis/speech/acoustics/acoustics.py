@@ -1,0 +1,307 @@
+"""All that is learnt before the weights: frames, classifiers and durations, as one map from an utterance to
+its features.
+
+A reference alignment of K phones becomes a path: its starts in frames, rounded to whole frames one apart.
+The loss still sees the unrounded starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.errors import DataError, ModelFileError
+from trellis.core.shards import n_threads
+from trellis.speech.acoustics.boundary_classifier import (
+    BoundaryClassifier,
+    BoundaryExamples,
+    BoundaryOptions,
+)
+from trellis.speech.acoustics.frame_classifiers import (
+    ClassifierOptions,
+    FrameClassifier,
+    classifier_from_state,
+)
+from trellis.speech.acoustics.phone_durations import DurationModel
+from trellis.speech.align.alignment_features import (
+    CHANGES,
+    Evidence,
+    feature_names,
+    segment_features,
+    spectral_change,
+    whole_frames,
+)
+from trellis.speech.align.phone_lattice import Lattice, phone_lattice
+from trellis.speech.audio.cepstra import FrameOptions
+from trellis.speech.audio.windows import Rows
+from trellis.speech.formats.timed_alignment import Alignment
+from trellis.speech.phones.phone_set import PhoneSet
+from trellis.structures.segments.scores.segment_graph import SegmentGraph, SegmentPath
+from trellis.structures.segments.scores.segment_scores import SegmentFeatures
+
+State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Changes to how long segments may be: a factor for the longest ones, and a bound in frames for
+    silences."""
+
+    stretch: float = 1.0
+    longest_silence: int | None = None
+
+
+UNLIMITED = Limits()
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingUtterance:
+    """``frames``: (T, D), standardised. ``starts``: (K,) of the reference in frames, not rounded."""
+
+    id: str
+    frames: Rows
+    labels: tuple[str, ...]
+    starts: FloatArray
+
+    @property
+    def gold(self) -> IntArray:
+        return whole_frames(self.starts, len(self.frames))
+
+    @classmethod
+    def of(cls, id: str, frames: Rows, reference: Alignment, step: float) -> TrainingUtterance:
+        """The reference must cover the recording without gaps, as those of a corpus do."""
+        labels, starts = reference.labels, reference.starts / step
+        if not labels:
+            raise DataError(f"{id}: the reference has no phones; leave the utterance out")
+        if len(labels) > len(frames):
+            raise DataError(
+                f"{id}: {len(labels)} phones in {len(frames)} frames of {1000 * step:g} ms; use a shorter "
+                "step or leave the utterance out"
+            )
+        return cls(id, frames, labels, np.minimum(starts, len(frames) - 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Acoustics:
+    """``centre``, ``spread``: (D,), of frames. ``scale``: (J,), of ``names`` (see
+    :mod:`trellis.speech.align.alignment_features`)."""
+
+    options: FrameOptions
+    phones: PhoneSet
+    centre: Rows
+    spread: Rows
+    classifier: FrameClassifier | None
+    boundaries: BoundaryClassifier | None
+    durations: DurationModel
+    names: tuple[str, ...]
+    scale: FloatArray
+    shortest: float
+
+    @property
+    def step(self) -> float:
+        return self.options.step_seconds
+
+    def standardised(self, features: NDArray[np.floating[Any]]) -> Rows:
+        return ((features - self.centre) / self.spread).astype(np.float32)
+
+    def confidences(self, frames: Rows) -> Rows:
+        """(T, C), in pieces, so that the windows of a long recording need little memory."""
+        if self.classifier is None:
+            raise DataError("this model has no frame classifier; train with the feature 'classifier'")
+        pieces = _pieces(len(frames))
+        if len(pieces) == 1:
+            return self.classifier.confidences(frames)
+        found = []
+        for first, last in pieces:
+            begin = max(0, first - _AROUND)
+            found.append(
+                self.classifier.confidences(frames[begin : last + _AROUND])[first - begin :][: last - first]
+            )
+        return np.concatenate(found)
+
+    def lengths(
+        self, kinds: IntArray, n_frames: int, limits: Limits = UNLIMITED
+    ) -> tuple[IntArray, IntArray]:
+        """Shortest and longest segments in frames."""
+        low, high = self.durations.limits(kinds, self.step, n_frames, self.shortest)
+        if limits.stretch != 1.0:
+            high = np.minimum(np.ceil(high * limits.stretch).astype(np.int64), n_frames)
+        if limits.longest_silence is not None:
+            silent = self.phones.silent_kinds[kinds]
+            high = np.where(silent, np.minimum(high, limits.longest_silence), high)
+        return low, np.maximum(high, low)
+
+    def features(
+        self,
+        frames: Rows,
+        lattice: Lattice,
+        *,
+        where: str = "",
+        confidences: Rows | None = None,
+        gold: SegmentPath | None = None,
+        limits: Limits = UNLIMITED,
+    ) -> SegmentFeatures:
+        """The tables of one utterance. ``gold`` widens the limits of lengths so that they allow it;
+        ``confidences`` are computed unless given; the rest is for :meth:`limits`."""
+        encoded = self.phones.encode(lattice.labels, where)
+        n_frames = len(frames)
+        low, high = self.lengths(encoded.kinds, n_frames, limits)
+        if gold is not None:
+            low[gold.nodes] = np.minimum(low[gold.nodes], gold.lengths)
+            high[gold.nodes] = np.maximum(high[gold.nodes], gold.lengths)
+        mean = self.durations.mean[encoded.kinds] / self.step
+        graph = SegmentGraph.of(low, high, lattice.predecessors, lattice.final, mean)
+        if confidences is None and self.classifier is not None:
+            confidences = self.confidences(frames)
+        changed = any(name in self.names for name in CHANGES)
+        change = spectral_change(frames[:, : self.options.n_static]) if changed else None
+        odds, rows = self._log_odds(frames, lattice, encoded.descriptors)
+        return segment_features(
+            self.names,
+            self.scale,
+            graph,
+            n_frames,
+            lattice.fewest(),
+            encoded.codes,
+            encoded.kinds,
+            Evidence(confidences, change, odds),
+            rows,
+            self.durations.tables(self.step, graph.longest, encoded.kinds),
+        )
+
+    def _log_odds(
+        self, frames: Rows, lattice: Lattice, descriptors: Rows
+    ) -> tuple[Rows | None, IntArray | None]:
+        """Log-odds of the different pairs, and the row of each node; nodes that begin the utterance have row
+        0, all zeros."""
+        if self.boundaries is None:
+            return None, None
+        left = np.array(lattice.left)
+        pairs: dict[tuple[str, str], int] = {}
+        rows = np.zeros(lattice.n_nodes, dtype=np.int64)
+        nodes = []
+        for i, before in enumerate(left.tolist()):
+            if before < 0:
+                continue
+            key = (lattice.labels[before], lattice.labels[i])
+            if key not in pairs:
+                pairs[key] = len(pairs) + 1
+                nodes.append(i)
+            rows[i] = pairs[key]
+        odds = np.zeros((len(pairs) + 1, len(frames) + 1), dtype=np.float32)
+        if nodes:
+            odds[1:] = self.boundaries.log_odds(frames, descriptors[left[nodes]], descriptors[nodes])
+        return odds, rows
+
+    def example(self, utterance: TrainingUtterance) -> tuple[SegmentFeatures, SegmentPath]:
+        """The features of a reference utterance and the reference itself as a path."""
+        gold = SegmentPath.of_chain(utterance.gold, len(utterance.frames))
+        lattice = phone_lattice(utterance.labels)
+        return self.features(utterance.frames, lattice, where=utterance.id, gold=gold), gold
+
+    def to_state(self) -> State:
+        meta: dict[str, Any] = {
+            "frames": asdict(self.options),
+            "phones": self.phones.to_json(),
+            "names": list(self.names),
+            "shortest": self.shortest,
+        }
+        arrays: dict[str, NDArray[Any]] = {"centre": self.centre, "spread": self.spread, "scale": self.scale}
+        arrays |= {f"durations.{k}": a for k, a in self.durations.to_arrays().items()}
+        for name in ("classifier", "boundaries"):
+            part = getattr(self, name)
+            if part is not None:
+                meta[name], own = part.to_state()
+                arrays |= {f"{name}.{k}": a for k, a in own.items()}
+        return meta, arrays
+
+    @classmethod
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Acoustics:
+        """What :meth:`to_state` wrote, once everything about it is checked."""
+        options, phones = FrameOptions(**meta["frames"]), PhoneSet.from_json(meta["phones"])
+        width, names = options.dimension, feature_names(meta["names"])
+        centre, spread = (np.asarray(arrays[k], dtype=np.float32) for k in ("centre", "spread"))
+        scale = np.asarray(arrays["scale"], dtype=np.float64)
+        if centre.shape != (width,) or spread.shape != (width,) or scale.shape != (len(names),):
+            raise ModelFileError("the frames of the model do not fit its options")
+        if not ((spread > 0).all() and (scale > 0).all() and np.isfinite(centre).all()):
+            raise ModelFileError("the scales of the model are not positive")
+        classifier = boundaries = None
+        if "classifier" in meta:
+            own = under("classifier.", arrays)
+            classifier = classifier_from_state(meta["classifier"], own, width, len(phones.classes))
+        if "boundaries" in meta:
+            boundaries = BoundaryClassifier.from_state(
+                meta["boundaries"], under("boundaries.", arrays), width
+            )
+            if boundaries.n_descriptors != phones.n_descriptors:
+                raise ModelFileError("the boundary classifier does not fit the phones of the model")
+        if ("classifier" in names and classifier is None) or ("boundary" in names and boundaries is None):
+            raise ModelFileError("a classifier of the model is missing")
+        durations = DurationModel.from_arrays(under("durations.", arrays), phones.n_kinds)
+        shortest = float(meta["shortest"])
+        return cls(options, phones, centre, spread, classifier, boundaries, durations, names, scale, shortest)
+
+
+def fit_acoustics(
+    utterances: Sequence[TrainingUtterance],
+    more: Sequence[TrainingUtterance],
+    base: Acoustics,
+    classifier: ClassifierOptions,
+    boundaries: BoundaryOptions,
+    seed: int,
+    n_jobs: int = 1,
+) -> Acoustics:
+    """Train the classifiers on ``utterances``, and the durations on ``more`` as well. ``base`` has the rest.
+
+    BLAS runs on one thread: the sums inside a product then have one order, and the classifiers do not depend
+    on the number of cores. The two classifiers train side by side instead.
+    """
+    phones, step_ms = base.phones, 1000.0 * base.step
+    encoded = {u.id: phones.encode(u.labels, u.id) for u in (*utterances, *more)}
+
+    def fit_classifier() -> FrameClassifier | None:
+        if "classifier" not in base.names:
+            return None
+        codes = [frame_codes(u, encoded[u.id].codes) for u in utterances]
+        return classifier.fit([u.frames for u in utterances], codes, len(phones.classes), step_ms, seed)
+
+    def fit_boundaries() -> BoundaryClassifier | None:
+        if "boundary" not in base.names:
+            return None
+        examples = [BoundaryExamples(u.frames, encoded[u.id].descriptors, u.starts) for u in utterances]
+        return boundaries.fit(examples, step_ms, seed + 1)
+
+    limits = threadpool_limits(limits=1, user_api="blas")
+    with limits, ThreadPoolExecutor(min(2, n_threads(n_jobs))) as pool:
+        fitted = pool.submit(fit_classifier), pool.submit(fit_boundaries)
+        frame_classifier, boundary_classifier = fitted[0].result(), fitted[1].result()
+    both = [*utterances, *more]
+    lengths = [np.diff(u.starts, append=float(len(u.frames))) * base.step for u in both]
+    durations = DurationModel.fit([encoded[u.id].kinds for u in both], lengths, phones.silent_kinds)
+    return replace(base, classifier=frame_classifier, boundaries=boundary_classifier, durations=durations)
+
+
+def frame_codes(utterance: TrainingUtterance, codes: IntArray) -> IntArray:
+    """The class at the middle of each frame."""
+    middle = np.arange(len(utterance.frames)) + 0.5
+    return codes[np.searchsorted(utterance.starts[1:], middle, side="right")]
+
+
+def under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The arrays whose names begin with ``prefix``, without it."""
+    return {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}
+
+
+_PIECE, _AROUND = 8192, 128  # frames
+
+
+def _pieces(n_frames: int) -> list[tuple[int, int]]:
+    return [(first, min(first + _PIECE, n_frames)) for first in range(0, n_frames, _PIECE)]

@@ -1,0 +1,135 @@
+"""One classifier for the boundaries between all pairs of phones: log-odds that the boundary is at frame t.
+
+Its input is the window of frames around t (``reach_ms`` to either side), followed by the descriptor of the
+phone on the left and that of the phone on the right (``phone_set``). One network for all
+pairs learns what pairs have in common, and serves pairs that the corpus does not have. Its first layer is
+linear in [frames | left | right], so the share of the frames is computed once per t, that of the phones once
+per pair, and one hidden layer remains:
+
+    log-odds(t; a, b) = v . max(A x_t + B_left a + B_right b + c, 0) + d
+
+Training: a boundary at time y is an example of "yes" at every t with |t - y / step| <= ``width`` frames, and
+of "no" at the other t within ``near_ms`` of it and at ``far`` random t of the same utterance: the question
+is not whether there is *a* boundary at t but whether it is *this* one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.errors import DataError, ModelFileError
+from trellis.speech.acoustics.boundary_classifier_kernels import pair_log_odds
+from trellis.speech.acoustics.feed_forward import Network, NetworkOptions, fit_network
+from trellis.speech.audio.windows import PackedFrames, Rows, windows
+
+
+@dataclass(frozen=True, eq=False)
+class BoundaryExamples:
+    """One utterance: ``frames`` (T, D), ``descriptors`` (K, V) of its phones, ``starts`` (K,) in frames (not
+    rounded)."""
+
+    frames: Rows
+    descriptors: Rows
+    starts: FloatArray
+
+
+@dataclass(frozen=True)
+class BoundaryOptions:
+    """See the module. ``network`` must have one hidden layer."""
+
+    reach_ms: float = 60.0
+    width: float = 0.75
+    near_ms: float = 30.0
+    far: int = 14
+    network: NetworkOptions = field(default_factory=lambda: NetworkOptions(hidden=(128,), epochs=10))
+
+    def __post_init__(self) -> None:
+        if len(self.network.hidden) != 1:
+            raise DataError(f"the boundary classifier needs one hidden layer, not {len(self.network.hidden)}")
+
+    def fit(self, utterances: Sequence[BoundaryExamples], step_ms: float, seed: int) -> BoundaryClassifier:
+        rng = np.random.default_rng(seed)
+        reach = max(1, round(self.reach_ms / step_ms))
+        chosen = [self._positions(u, step_ms, rng) for u in utterances]
+        owner = np.repeat(np.arange(len(chosen)), [len(c[0]) for c in chosen])
+        node, position, target = (np.concatenate(parts) for parts in zip(*chosen, strict=True))
+        if len(target) == 0 or target.min() == target.max():
+            raise DataError(
+                "the utterances for the classifiers have no boundary between two phones; give longer ones"
+            )
+        packed = PackedFrames.of([u.frames for u in utterances], reach)
+        descriptors = np.concatenate([u.descriptors for u in utterances])
+        node += np.concatenate([[0], np.cumsum([len(u.descriptors) for u in utterances])])[owner]
+
+        def rows(index: IntArray) -> Rows:
+            around = packed.windows(position[index], reach, reach, owner[index])
+            right = node[index]
+            return np.concatenate([around, descriptors[right - 1], descriptors[right]], axis=1)
+
+        network = fit_network(rows, target, 2, self.network, seed)
+        return BoundaryClassifier(network, reach, descriptors.shape[1])
+
+    def _positions(
+        self, u: BoundaryExamples, step_ms: float, rng: np.random.Generator
+    ) -> tuple[IntArray, IntArray, IntArray]:
+        """(node on the right, frame, answer) of the examples of one utterance."""
+        near = round(self.near_ms / step_ms)
+        n_frames, n = len(u.frames), len(u.starts) - 1
+        if n < 1 or n_frames < 2:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
+        centre = np.rint(u.starts[1:]).astype(np.int64)
+        close = centre[:, None] + np.arange(-near, near + 1)
+        random = rng.integers(1, n_frames, (n, self.far))
+        taken = np.abs(random - centre[:, None]) > near
+        frames = np.concatenate([close, random], axis=1)
+        kept = np.concatenate([(close > 0) & (close < n_frames), taken], axis=1)
+        answer = np.abs(frames - u.starts[1:, None]) <= self.width
+        node = np.broadcast_to(np.arange(1, n + 1)[:, None], frames.shape)
+        return node[kept], frames[kept], answer[kept].astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class BoundaryClassifier:
+    """``reach`` frames to either side; descriptors of ``n_descriptors`` numbers."""
+
+    network: Network
+    reach: int
+    n_descriptors: int
+
+    def log_odds(self, frames: Rows, left: Rows, right: Rows) -> Rows:
+        """(R, T + 1) for R pairs of descriptors; 0 at frame 0, where there is nothing to decide."""
+        first, bias = self.network.weights[0], self.network.biases[0]
+        n_pair = 2 * self.n_descriptors
+        around = windows(frames, self.reach, self.reach, np.arange(len(frames) + 1)) @ first[:-n_pair]
+        around += bias
+        pairs = np.concatenate([left, right], axis=1).astype(np.float32) @ first[-n_pair:]
+        out = np.empty((len(left), len(frames) + 1), dtype=np.float32)
+        pair_log_odds(around, pairs, self.network.weights[1][:, 0].copy(), self.network.biases[1][0], out)
+        out[:, 0] = 0.0
+        return out
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        meta = {"reach": self.reach, "n_descriptors": self.n_descriptors}
+        return meta, self.network.to_arrays("layer")
+
+    @classmethod
+    def from_state(
+        cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], width: int
+    ) -> BoundaryClassifier:
+        """What :meth:`to_state` wrote, for frames of ``width`` columns."""
+        network = Network.from_arrays(arrays, "layer")
+        reach, n_descriptors = int(meta["reach"]), int(meta["n_descriptors"])
+        inputs = 2 * reach * width + 2 * n_descriptors
+        if reach < 1 or len(network.weights) != 2 or network.weights[0].shape[0] != inputs:
+            raise ModelFileError(
+                "the boundary classifier does not fit the frames and the phones of the model"
+            )
+        if network.biases[1].shape != (1,):
+            raise ModelFileError("the boundary classifier must have one output")
+        return cls(network, reach, n_descriptors)

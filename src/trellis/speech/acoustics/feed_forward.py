@@ -1,0 +1,202 @@
+"""Small feed-forward networks: trained by scikit-learn (or PyTorch), kept as arrays, evaluated by NumPy.
+
+    h_0 = x,   h_m = max(W_m' h_{m-1} + b_m, 0),   logits = W_M' h_{M-1} + b_M
+
+No hidden layer is multinomial logistic regression; one output is a logistic regression, whose logit is the
+log-odds. Training minimises the mean cross-entropy plus ``decay`` / 2 ||W||^2 (scikit-learn's ``alpha``) by
+Adam over mini-batches. The answer is the mean of the weights after each epoch of the last third, which is
+steadier than the last one.
+
+Rows are asked for in blocks (``rows(indices)``), so that windows of frames need not all exist at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.core.arrays import IntArray
+from trellis.core.errors import MissingExtraError, ModelFileError
+from trellis.speech.audio.windows import Rows
+
+BLOCK = 16384  # rows that exist at a time while training
+UNSEEN = -12.0  # logit of a class without training rows: a probability of about 1e-5
+
+Gather = Callable[[IntArray], Rows]
+_ONE_AT_A_TIME = Lock()
+
+
+@dataclass(frozen=True)
+class NetworkOptions:
+    """``hidden``: units per hidden layer. ``torch``: train with PyTorch, with ``dropout`` on hidden units."""
+
+    hidden: tuple[int, ...] = (128,)
+    epochs: int = 12
+    decay: float = 1e-3
+    rate: float = 1e-3
+    batch: int = 256
+    torch: bool = False
+    dropout: float = 0.2
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """``weights[m]``: (inputs, units), ``biases[m]``: (units,), in single precision."""
+
+    weights: tuple[Rows, ...]
+    biases: tuple[Rows, ...]
+
+    def logits(self, rows: Rows) -> Rows:
+        """(N, outputs)."""
+        values = rows
+        last = len(self.weights) - 1
+        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            values = values @ weight
+            values += bias
+            if layer < last:
+                np.maximum(values, 0.0, out=values)
+        return values
+
+    def to_arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
+        pairs = zip(self.weights, self.biases, strict=True)
+        return {
+            f"{prefix}{m}.{name}": array
+            for m, pair in enumerate(pairs)
+            for name, array in zip(("weight", "bias"), pair, strict=True)
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], prefix: str) -> Network:
+        """Reads what :meth:`to_arrays` wrote, and checks that the layers fit each other."""
+        weights: list[Rows] = []
+        biases: list[Rows] = []
+        while f"{prefix}{len(weights)}.weight" in arrays:
+            m = len(weights)
+            weights.append(np.asarray(arrays[f"{prefix}{m}.weight"], dtype=np.float32))
+            biases.append(np.asarray(arrays[f"{prefix}{m}.bias"], dtype=np.float32))
+        fits = bool(weights) and all(
+            w.ndim == 2 and b.shape == w.shape[1:] and np.isfinite(w).all() and np.isfinite(b).all()
+            for w, b in zip(weights, biases, strict=True)
+        )
+        if not fits or any(a.shape[1] != b.shape[0] for a, b in pairwise(weights)):
+            raise ModelFileError(f"the layers of the network {prefix!r} do not fit each other")
+        return cls(tuple(weights), tuple(biases))
+
+
+def fit_network(
+    rows: Gather, targets: IntArray, n_classes: int, options: NetworkOptions, seed: int
+) -> Network:
+    """A classifier of ``rows(i)`` into ``targets[i]``: ``n_classes`` logits, or one for two classes 0 and 1.
+
+    Classes without rows get the logit ``UNSEEN`` everywhere.
+    """
+    seen = np.unique(targets)
+    train = _torch_epochs if options.torch else _sklearn_epochs
+    kept: list[Network] = []
+    first_kept = options.epochs - max(1, options.epochs // 3)
+    for epoch, network in enumerate(train(rows, targets, seen, options, seed)):
+        if epoch >= first_kept:
+            kept.append(network)
+    mean = Network(*(tuple(np.mean(layer, axis=0) for layer in zip(*parts, strict=True)) for parts in (
+        [n.weights for n in kept], [n.biases for n in kept]
+    )))  # fmt: skip
+    return mean if n_classes == 2 and mean.biases[-1].shape == (1,) else _spread(mean, seen, n_classes)
+
+
+def _blocks(n: int, rng: np.random.Generator) -> list[IntArray]:
+    """The rows of one epoch in random order, cut into blocks of about equal size."""
+    order = rng.permutation(n)
+    return np.array_split(order, -(-n // BLOCK))
+
+
+def _sklearn_epochs(
+    rows: Gather, targets: IntArray, seen: IntArray, options: NetworkOptions, seed: int
+) -> Any:
+    from sklearn.neural_network import MLPClassifier
+
+    rng = np.random.default_rng(seed)
+    model = MLPClassifier(
+        hidden_layer_sizes=options.hidden,
+        alpha=options.decay,
+        batch_size=min(options.batch, len(targets)),
+        learning_rate_init=options.rate,
+        random_state=seed,
+        shuffle=False,  # the blocks are shuffled already
+    )
+    for _ in range(options.epochs):
+        for block in _blocks(len(targets), rng):
+            model.batch_size = min(options.batch, len(block))
+            model.partial_fit(rows(block), targets[block], classes=seen)
+        yield Network(
+            tuple(np.array(w, dtype=np.float32) for w in model.coefs_),
+            tuple(np.array(b, dtype=np.float32) for b in model.intercepts_),
+        )
+
+
+def _torch_epochs(rows: Gather, targets: IntArray, seen: IntArray, options: NetworkOptions, seed: int) -> Any:
+    """The same network by PyTorch, with dropout and a falling learning rate."""
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingExtraError(
+            "classifier='torch' needs PyTorch, which is missing; run: pip install 'trellis-learn[torch]'"
+        ) from error
+    # PyTorch's random numbers and threads belong to the process: one training at a time, on one thread, is
+    # what makes it reproducible.
+    with _ONE_AT_A_TIME:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield from _torch_training(torch, rows, targets, seen, options, seed)
+        finally:
+            torch.set_num_threads(threads)
+
+
+def _torch_training(
+    torch: Any, rows: Gather, targets: IntArray, seen: IntArray, options: NetworkOptions, seed: int
+) -> Any:
+    rng = np.random.default_rng(seed)
+    torch.manual_seed(seed)
+    codes = torch.from_numpy(np.searchsorted(seen, targets))
+    sizes = [rows(np.arange(1)).shape[1], *options.hidden]
+    layers: list[Any] = []
+    for wide, narrow in pairwise(sizes):
+        layers += [torch.nn.Linear(wide, narrow), torch.nn.ReLU(), torch.nn.Dropout(options.dropout)]
+    binary = len(seen) == 2
+    model = torch.nn.Sequential(*layers, torch.nn.Linear(sizes[-1], 1 if binary else len(seen)))
+    optimiser = torch.optim.AdamW(model.parameters(), lr=options.rate, weight_decay=options.decay)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, options.epochs)
+    loss_of = torch.nn.BCEWithLogitsLoss() if binary else torch.nn.CrossEntropyLoss()
+    for _ in range(options.epochs):
+        for block in _blocks(len(targets), rng):
+            values, wanted = torch.from_numpy(rows(block)), codes[torch.from_numpy(block)]
+            for i in range(0, len(block), options.batch):
+                out, goal = model(values[i : i + options.batch]), wanted[i : i + options.batch]
+                loss = loss_of(out[:, 0], goal.float()) if binary else loss_of(out, goal)
+                optimiser.zero_grad()
+                loss.backward()
+                optimiser.step()
+        schedule.step()
+        linear = [layer for layer in model if isinstance(layer, torch.nn.Linear)]
+        yield Network(
+            tuple(layer.weight.detach().numpy().T.copy() for layer in linear),
+            tuple(layer.bias.detach().numpy().copy() for layer in linear),
+        )
+
+
+def _spread(network: Network, seen: IntArray, n_classes: int) -> Network:
+    """The outputs of the classes that were seen, put among all classes."""
+    weight, bias = network.weights[-1], network.biases[-1]
+    if bias.shape == (1,):  # two classes (or one), trained with one logit
+        signs = np.array([-0.5, 0.5], dtype=np.float32) if len(seen) == 2 else np.zeros(1, np.float32)
+        weight, bias = weight * signs, bias * signs
+    wide = np.zeros((len(weight), n_classes), dtype=np.float32)
+    offsets = np.full(n_classes, UNSEEN, dtype=np.float32)
+    wide[:, seen], offsets[seen] = weight, bias
+    return Network((*network.weights[:-1], wide), (*network.biases[:-1], offsets))

@@ -1,0 +1,271 @@
+"""Frame classifiers: how well each phone class fits each frame, from a window of frames around it.
+
+    "mlp"                  log p(c | x) of a network with hidden layers (scikit-learn)
+    "linear"               the same without a hidden layer: multinomial logistic regression
+    "torch"                the same network trained by PyTorch (extra ``torch``)
+    "passive_aggressive"   f_c(x) of the multiclass passive-aggressive algorithm with the Gaussian kernel
+                           k(x, x') = exp(-||x - x'||^2 / (2 sigma^2)), as in Keshet et al. (2007): sigma^2 =
+                           19, C = 5
+
+The first three return log p(c | x) - ``prior`` log p(c): with prior = 1 a scaled likelihood, in which
+frequent classes have no advantage over rare ones.
+
+A network with a window of frames learns what it needs from the logarithms of the mel channels, and does
+better on them than on cepstra with derivatives, which are made for kernels on single frames. So each has its
+own default frames.
+
+The passive-aggressive classifier is exact up to ``EXACT`` frames. Beyond, it works on a Nystroem map of
+``landmarks`` frames. Either way the answer is f(x) = sum_b k(x, basis_b) coefficients[b], averaged over all
+visits, and that is what is stored. Its distances are between standardised frames (unit variance per column),
+and without a window (``context_ms`` 0), as in the paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.core.arrays import IntArray
+from trellis.core.errors import DataError, ModelFileError, UnsupportedError
+from trellis.speech.acoustics.feed_forward import Network, NetworkOptions, fit_network
+from trellis.speech.acoustics.frame_classifier_kernels import feature_pass, kernel_pass
+from trellis.speech.audio.cepstra import FrameOptions
+from trellis.speech.audio.windows import PackedFrames, Rows, windows
+
+EXACT = 4000  # frames: a kernel matrix of 128 MB
+LOG_MEL = FrameOptions(cepstra=0, energy=False, deltas=0, low_hz=50.0, high_hz=7600.0)
+State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+
+
+class FrameClassifier(Protocol):
+    """``confidences(frames)``: (T, C)."""
+
+    def confidences(self, frames: Rows) -> Rows: ...
+
+    def to_state(self) -> State: ...
+
+
+class ClassifierOptions(Protocol):
+    """A record of options that trains a classifier of frames (one array per utterance) into codes below C."""
+
+    @property
+    def name(self) -> str: ...
+
+    def frames(self) -> FrameOptions:
+        """The frames that suit this classifier, unless others are asked for."""
+
+    def fit(
+        self, frames: Sequence[Rows], codes: Sequence[IntArray], n_classes: int, step_ms: float, seed: int
+    ) -> FrameClassifier: ...
+
+
+@dataclass(frozen=True)
+class NetworkClassifier:
+    """``context_ms``: what is seen on either side of a frame. ``prior``: see the module."""
+
+    name: str = "mlp"
+    context_ms: float = 50.0
+    prior: float = 1.0
+    network: NetworkOptions = field(default_factory=NetworkOptions)
+
+    def frames(self) -> FrameOptions:
+        return LOG_MEL
+
+    def fit(
+        self, frames: Sequence[Rows], codes: Sequence[IntArray], n_classes: int, step_ms: float, seed: int
+    ) -> _FittedNetwork:
+        targets = _targets(codes)
+        context = round(self.context_ms / step_ms)
+        packed = PackedFrames.of(frames, context + 1)
+        utterance = np.repeat(np.arange(len(frames)), [len(f) for f in frames])
+        position = np.concatenate([np.arange(len(f)) for f in frames])
+
+        def rows(index: IntArray) -> Rows:
+            return packed.windows(position[index], context, context + 1, utterance[index])
+
+        network = fit_network(rows, targets, n_classes, self.network, seed)
+        counts = np.bincount(targets, minlength=n_classes) + 1.0
+        log_prior = np.log(counts / counts.sum()).astype(np.float32)
+        return _FittedNetwork(network, context, self.prior * log_prior)
+
+
+@dataclass(frozen=True)
+class PassiveAggressiveClassifier:
+    """``sigma2``, ``C``: see the module. ``landmarks``: of the Nystroem map. ``max_frames``: a random choice
+    of as many frames, if there are more."""
+
+    sigma2: float = 19.0
+    C: float = 5.0
+    passes: int = 3
+    context_ms: float = 0.0
+    landmarks: int = 800
+    max_frames: int = 200_000
+    name = "passive_aggressive"
+
+    def frames(self) -> FrameOptions:
+        return FrameOptions()
+
+    def fit(
+        self, frames: Sequence[Rows], codes: Sequence[IntArray], n_classes: int, step_ms: float, seed: int
+    ) -> _FittedKernel:
+        rng = np.random.default_rng(seed)
+        targets = _targets(codes)
+        context = round(self.context_ms / step_ms)
+        values = np.concatenate([windows(f, context, context + 1) for f in frames])
+        if len(values) > self.max_frames:
+            chosen = np.sort(rng.choice(len(values), self.max_frames, replace=False))
+            values, targets = values[chosen], targets[chosen]
+        train = self._exact if len(values) <= EXACT else self._nystroem
+        basis, coefficients = train(values, targets, n_classes, rng)
+        return _FittedKernel(basis, coefficients.astype(np.float32), self.sigma2, context)
+
+    def _exact(
+        self, values: Rows, targets: IntArray, n_classes: int, rng: np.random.Generator
+    ) -> tuple[Rows, NDArray[np.float64]]:
+        gram = gaussian_kernel(values, values, self.sigma2).astype(np.float64)
+        alpha = np.zeros((len(values), n_classes))
+        mean = np.zeros_like(alpha)
+        for _ in range(self.passes):
+            before, total = alpha.copy(), np.zeros_like(alpha)
+            kernel_pass(gram, targets, rng.permutation(len(values)), self.C, alpha, total)
+            mean += before + total / len(values)
+        used = np.flatnonzero(np.abs(mean).any(axis=1))
+        return np.ascontiguousarray(values[used]), mean[used] / self.passes
+
+    def _nystroem(
+        self, values: Rows, targets: IntArray, n_classes: int, rng: np.random.Generator
+    ) -> tuple[Rows, NDArray[np.float64]]:
+        from sklearn.kernel_approximation import Nystroem
+
+        chosen = np.sort(rng.choice(len(values), min(len(values), 10 * self.landmarks), replace=False))
+        nystroem = Nystroem(
+            gamma=0.5 / self.sigma2,
+            n_components=min(self.landmarks, len(chosen)),
+            random_state=int(rng.integers(2**31)),
+        ).fit(values[chosen])
+        basis = np.asarray(nystroem.components_, dtype=np.float32)
+        root = np.asarray(nystroem.normalization_, dtype=np.float64).T  # z(x) = k(x, basis) root
+        weights = np.zeros((n_classes, root.shape[1]))
+        mean = np.zeros_like(weights)
+        visits = len(values)
+        for _ in range(self.passes):
+            order = rng.permutation(visits)
+            before, total = weights.copy(), np.zeros_like(weights)
+            for first in range(0, visits, EXACT):
+                block = order[first : first + EXACT]
+                mapped = gaussian_kernel(values[block], basis, self.sigma2) @ root
+                feature_pass(mapped, targets[block], self.C, weights, total, first, visits)
+            mean += before + total / visits
+        return basis, root @ mean.T / self.passes
+
+
+@dataclass(frozen=True, eq=False)
+class _FittedNetwork:
+    network: Network
+    context: int
+    prior: Rows
+
+    def confidences(self, frames: Rows) -> Rows:
+        logits = self.network.logits(windows(frames, self.context, self.context + 1))
+        logits -= logits.max(axis=1, keepdims=True)
+        logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        logits -= self.prior
+        return logits
+
+    def to_state(self) -> State:
+        return {"type": "network", "context": self.context}, {
+            "prior": self.prior,
+            **self.network.to_arrays("layer"),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class _FittedKernel:
+    basis: Rows
+    coefficients: Rows
+    sigma2: float
+    context: int
+
+    def confidences(self, frames: Rows) -> Rows:
+        rows = windows(frames, self.context, self.context + 1)
+        return np.asarray(gaussian_kernel(rows, self.basis, self.sigma2) @ self.coefficients)
+
+    def to_state(self) -> State:
+        meta = {"type": "kernel", "context": self.context, "sigma2": self.sigma2}
+        return meta, {"basis": self.basis, "coefficients": self.coefficients}
+
+
+def gaussian_kernel(left: Rows, right: Rows, sigma2: float) -> Rows:
+    """exp(-||x - x'||^2 / (2 sigma^2)), (len(left), len(right))."""
+    distance = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1) - 2.0 * (left @ right.T)
+    np.maximum(distance, 0.0, out=distance)
+    distance *= -0.5 / sigma2
+    return np.asarray(np.exp(distance, out=distance))
+
+
+CLASSIFIERS: dict[str, ClassifierOptions] = {
+    "mlp": NetworkClassifier("mlp"),
+    "linear": NetworkClassifier("linear", network=NetworkOptions(hidden=())),
+    "torch": NetworkClassifier("torch", network=NetworkOptions(hidden=(256, 256), torch=True)),
+    "passive_aggressive": PassiveAggressiveClassifier(),
+}
+
+
+def classifier_of(classifier: str | ClassifierOptions) -> ClassifierOptions:
+    """A classifier by name with its default options, or as given."""
+    if not isinstance(classifier, str):
+        return classifier
+    if classifier not in CLASSIFIERS:
+        raise UnsupportedError(
+            f"classifier={classifier!r} is not known; choose one of {', '.join(CLASSIFIERS)}"
+        )
+    return CLASSIFIERS[classifier]
+
+
+def classifier_from_state(
+    meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], width: int, n_classes: int
+) -> FrameClassifier:
+    """What ``to_state`` of a fitted classifier wrote, for frames of ``width`` columns."""
+    context = int(meta["context"])
+    inputs = (2 * context + 1) * width
+    fitted: FrameClassifier
+    if meta["type"] == "network":
+        network = Network.from_arrays(arrays, "layer")
+        fitted = _FittedNetwork(network, context, np.asarray(arrays["prior"], dtype=np.float32))
+        sizes = (len(network.weights[0]), len(network.biases[-1]), len(fitted.prior))
+    else:
+        basis, coefficients = (np.asarray(arrays[k], dtype=np.float32) for k in ("basis", "coefficients"))
+        fitted = _FittedKernel(basis, coefficients, float(meta["sigma2"]), context)
+        sizes = (basis.shape[1], coefficients.shape[1], n_classes)
+    if context < 0 or sizes != (inputs, n_classes, n_classes):
+        raise ModelFileError("the frame classifier does not fit the frames and the phones of the model")
+    return fitted
+
+
+def options_to_json(options: ClassifierOptions) -> dict[str, Any]:
+    """The options of a classifier as plain values."""
+    return {"name": options.name, **asdict(options)}  # type: ignore[call-overload]
+
+
+def options_from_json(stored: Mapping[str, Any]) -> ClassifierOptions:
+    """What :func:`options_to_json` wrote."""
+    values = dict(stored)
+    if values["name"] == PassiveAggressiveClassifier.name:
+        del values["name"]
+        return PassiveAggressiveClassifier(**values)
+    network = dict(values.pop("network"))
+    network["hidden"] = tuple(network["hidden"])
+    return NetworkClassifier(**values, network=NetworkOptions(**network))
+
+
+def _targets(codes: Sequence[IntArray]) -> IntArray:
+    targets = np.concatenate(codes).astype(np.int64)
+    if len(np.unique(targets)) < 2:
+        raise DataError(
+            "the frames for the classifier are all of one phone class; give more utterances, or another fold"
+        )
+    return targets

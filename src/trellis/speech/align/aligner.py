@@ -1,0 +1,334 @@
+"""A forced aligner that learns from hand-corrected boundaries.
+
+    aligner = Aligner(objective="direct", loss="tau_alignment", tau_ms=10).fit(Corpus.textgrids("corrected/"))
+    aligner.align("new.wav", phones=["sil", "h", "ax", "l", "ow", "sil"]).to_textgrid("new.TextGrid")
+
+Training follows McAllester, Hazan and Keshet (2010), section 6. The corpus is split into three disjoint
+parts. On the first, a classifier of frames and one of boundaries are trained; on the second, the weights of
+a handful of features (:mod:`trellis.speech.align.alignment_features`), for the loss that is asked for
+(``weight_training``); the third says when to stop. With ``cross_fit`` = n the first two parts are
+one: classifiers of n folds give the features on which the weights are learnt, each on the utterances that it
+has not seen, and the classifiers of the result are trained on all of them.
+
+Alignment is exact: the best of all segmentations (``segment_oracle``), up to recordings of
+``LONG`` seconds. Longer ones are cut at anchors first (:mod:`trellis.speech.align.long_recordings`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from sklearn.base import BaseEstimator
+
+from trellis.core.arguments import not_negative, whole
+from trellis.core.errors import DataError, TrellisError
+from trellis.core.shards import n_threads
+from trellis.core.storage import PathLike
+from trellis.objectives.records import Direct, Objective, objective_of
+from trellis.speech.acoustics.boundary_classifier import BoundaryOptions
+from trellis.speech.acoustics.frame_classifiers import ClassifierOptions, classifier_of
+from trellis.speech.align.aligner_fitting import FitOptions, Prepared, learn, prepare
+from trellis.speech.align.alignment_features import feature_names
+from trellis.speech.align.alignment_model import AlignmentModel
+from trellis.speech.align.phone_lattice import Lattice, phone_lattice, word_lattice
+from trellis.speech.align.utterance_alignment import Analysis, analyse
+from trellis.speech.align.weight_training import solver_name
+from trellis.speech.audio.cepstra import FrameOptions, mfcc
+from trellis.speech.audio.front_end import FramedRecording, framed_recording
+from trellis.speech.audio.recordings import Recording, sound_flags
+from trellis.speech.corpus.corpus_split import Split
+from trellis.speech.formats.timed_alignment import Alignment
+from trellis.speech.phones.phone_set import Fold
+from trellis.structures.segments.problem.alignment_losses import AlignmentLoss, alignment_loss_of
+
+if TYPE_CHECKING:
+    from trellis.speech.corpus.dictionary import Dictionary
+    from trellis.speech.corpus.utterance import Utterance
+    from trellis.speech.evaluate.boundary_evaluation import AlignmentEvaluation
+
+Silence = Literal["auto", "none"]
+Progress = Callable[[str, float], None]
+
+
+class Aligner(BaseEstimator):  # type: ignore[misc]
+    """``fit`` on utterances with reference alignments, then ``align`` recordings to phones or words.
+
+    * ``objective``: "direct", "margin", "log", "perceptron", ...; ``loss``: "tau_alignment" (the share of
+      boundaries off by more than ``tau_ms``) or "tau_insensitive" (the mean excess over it).
+    * ``classifier``: "mlp", "linear", "passive_aggressive", "torch", or a record of options; ``boundaries``:
+      options of the boundary classifier.
+    * ``features``: "standard", "paper" (the seven), "all", or names (``alignment_features``).
+    * ``fold``: classes of phones by name (:mod:`trellis.speech.phones.phone_labels`), or a dict.
+    * ``step_ms``, ``frames``: other frames than those that suit the classifier.
+    * ``shortest_ms``: of a phone. ``refine``: times between frames.
+    * ``solver``, ``epsilon`` (of the direct objective: a number, "holdout" or "decay"), ``passes`` (at most
+      so many over the utterances), ``l2``, ``average``, ``start`` ("log" or "zero"): how weights are learnt
+      (:mod:`trellis.speech.align.weight_training`).
+    * ``split``: fractions or lists of ids for classifiers, weights and hold-out; ``cross_fit``: see above.
+
+    After ``fit``: ``weights_`` and ``feature_names_``, ``status_``, ``history_`` (hold-out loss after each
+    pass), ``epsilon_``, ``epsilon_losses_``, ``model_``.
+    """
+
+    def __init__(
+        self,
+        objective: str | Objective = "direct",
+        loss: str | AlignmentLoss = "tau_alignment",
+        tau_ms: float = 10.0,
+        *,
+        classifier: str | ClassifierOptions = "mlp",
+        boundaries: BoundaryOptions | None = None,
+        features: str | Sequence[str] = "standard",
+        fold: Fold = "none",
+        step_ms: float = 10.0,
+        frames: FrameOptions | None = None,
+        shortest_ms: float = 10.0,
+        solver: str = "auto",
+        epsilon: float | str = "holdout",
+        passes: int = 10,
+        l2: float = 1e-3,
+        average: bool = True,
+        start: str = "log",
+        split: Split = (0.7, 0.2, 0.1),
+        cross_fit: int = 0,
+        refine: bool = True,
+        n_jobs: int = 1,
+        random_state: int = 0,
+    ) -> None:
+        self.objective = objective
+        self.loss = loss
+        self.tau_ms = tau_ms
+        self.classifier = classifier
+        self.boundaries = boundaries
+        self.features = features
+        self.fold = fold
+        self.step_ms = step_ms
+        self.frames = frames
+        self.shortest_ms = shortest_ms
+        self.solver = solver
+        self.epsilon = epsilon
+        self.passes = passes
+        self.l2 = l2
+        self.average = average
+        self.start = start
+        self.split = split
+        self.cross_fit = cross_fit
+        self.refine = refine
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    model_: AlignmentModel
+    extra_: dict[str, Any]
+
+    def fit(self, corpus: Iterable[Utterance] | Prepared, progress: Progress | None = None) -> Aligner:
+        """Learn from the utterances of a corpus that have a reference; ``progress(stage, share)`` is told
+        how far it is."""
+        prepared = corpus if isinstance(corpus, Prepared) else self.prepare(corpus, progress)
+        fitted = learn(prepared, self._fit_options(), progress)
+        self.take(fitted.model, fitted.history)
+        return self
+
+    def prepare(self, corpus: Iterable[Utterance], progress: Progress | None = None) -> Prepared:
+        """Train the classifiers only. ``fit`` takes the result in place of a corpus, to compare objectives
+        on equal ground."""
+        utterances = [u for u in corpus if u.reference is not None]
+        if len(utterances) < 3:
+            raise DataError(
+                f"{len(utterances)} utterances with a reference are too few: each of the three parts needs "
+                "one; give a corpus with reference alignments"
+            )
+        frames = self.frame_options()
+
+        def framed(utterance: Utterance) -> FramedRecording:
+            return framed_recording(utterance.audio, frames, utterance.channel)
+
+        return prepare(utterances, framed, self._fit_options(), progress)
+
+    def align(
+        self,
+        audio: PathLike | Recording,
+        phones: Sequence[str] | None = None,
+        *,
+        words: Sequence[str] | None = None,
+        dictionary: Dictionary | Mapping[str, Sequence[Sequence[str]]] | None = None,
+        silence: Silence = "auto",
+        channel: int | None = None,
+        confidence: bool = True,
+    ) -> Alignment:
+        """Start and end of each phone (and word) in a recording.
+
+        Give ``phones``, or ``words`` and a ``dictionary``: the best of their pronunciations is chosen.
+        ``silence="auto"`` lets silence stand at the ends where the transcript has none, and between words;
+        "none" takes the transcript as it is. ``confidence=False`` saves about half of the time.
+        """
+        return self.analyse(
+            audio,
+            phones,
+            words=words,
+            dictionary=dictionary,
+            silence=silence,
+            channel=channel,
+            confidence=confidence,
+        ).alignment
+
+    def analyse(
+        self,
+        audio: PathLike | Recording,
+        phones: Sequence[str] | None = None,
+        *,
+        words: Sequence[str] | None = None,
+        dictionary: Dictionary | Mapping[str, Sequence[Sequence[str]]] | None = None,
+        silence: Silence = "auto",
+        channel: int | None = None,
+        confidence: bool = True,
+        gaps: bool = False,
+    ) -> Analysis:
+        """What :meth:`align` returns, with the score and, if asked for, the gap of each boundary to its best
+        alternative."""
+        model = self._fitted()
+        lattice = self._lattice(phones, words, dictionary, silence)
+        source = "" if isinstance(audio, Recording) else str(audio)
+        recording = self._framed(audio, channel)
+        return analyse(
+            model, recording, lattice, source=source, refine=self.refine, confidence=confidence, gaps=gaps
+        )
+
+    def evaluate(self, corpus: Iterable[Utterance]) -> AlignmentEvaluation:
+        """Align every utterance to the phones of its reference, and measure how far boundaries lie from
+        it."""
+        from trellis.speech.evaluate.boundary_evaluation import evaluate_alignments
+
+        references, predictions = {}, {}
+        for utterance in corpus:
+            if utterance.reference is None:
+                continue
+            references[utterance.id] = utterance.reference
+            predictions[utterance.id] = self.align_reference(utterance)
+        if not references:
+            raise DataError("the corpus has no utterance with a reference to compare with")
+        return evaluate_alignments(references, predictions)
+
+    def align_reference(self, utterance: Utterance, confidence: bool = False) -> Alignment:
+        """Align an utterance to exactly the phones of its reference, silences included."""
+        if utterance.reference is None:
+            raise DataError(f"{utterance.id}: the utterance has no reference to take phones from")
+        labels = utterance.reference.labels
+        return self.align(
+            utterance.audio, labels, silence="none", channel=utterance.channel, confidence=confidence
+        )
+
+    def save(self, path: PathLike, extra: dict[str, Any] | None = None) -> None:
+        """Write the model to one file; :func:`trellis.load` reads it back."""
+        from trellis.core.persistence import save
+
+        self._fitted()
+        save(self, path, extra)
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        from trellis.speech.align.aligner_state import aligner_to_state
+
+        return aligner_to_state(self)
+
+    @classmethod
+    def from_state(cls, meta: dict[str, Any], arrays: dict[str, Any]) -> Aligner:
+        from trellis.speech.align.aligner_state import aligner_from_state
+
+        return aligner_from_state(meta, arrays)
+
+    def frame_options(self) -> FrameOptions:
+        """``frames`` if given, or those that suit the classifier; with ``step_ms``."""
+        if self.frames is not None and self.frames.step_ms != self.step_ms:
+            raise DataError(
+                f"frames has step_ms={self.frames.step_ms:g} and the aligner step_ms={self.step_ms:g}; give "
+                "the same to both"
+            )
+        suited = self.frames or classifier_of(self.classifier).frames()
+        return replace(suited, step_ms=self.step_ms)
+
+    def objective_record(self) -> Objective:
+        """``objective`` with ``epsilon``, unless it came as a record."""
+        if self.objective == "direct":
+            return Direct(epsilon=self.epsilon)  # type: ignore[arg-type]
+        return objective_of(self.objective)
+
+    def _fit_options(self) -> FitOptions:
+        objective = self.objective_record()
+        solver_name(objective, self.solver)
+        if self.start not in ("log", "zero"):
+            raise DataError(f"start={self.start!r}; give 'log' or 'zero'")
+        if self.cross_fit == 1:
+            raise DataError("cross_fit=1: give 0 for none, or at least 2 folds")
+        if not not_negative("shortest_ms", self.shortest_ms) > 0:
+            raise DataError(f"shortest_ms is {self.shortest_ms!r}; give a positive number")
+        tau_ms = not_negative("tau_ms", self.tau_ms)
+        alignment_loss_of(self.loss, tau_ms)  # unknown names, before anything is learnt
+        return FitOptions(
+            frames=self.frame_options(),
+            objective=objective,
+            loss=self.loss,
+            tau_ms=tau_ms,
+            classifier=classifier_of(self.classifier),
+            boundaries=self.boundaries or BoundaryOptions(),
+            names=feature_names(self.features),
+            fold=self.fold,
+            shortest=self.shortest_ms / 1000.0,
+            solver=self.solver,
+            passes=whole("passes", self.passes, 1),
+            l2=not_negative("l2", self.l2),
+            average=self.average,
+            start=self.start,
+            split=self.split,
+            cross_fit=whole("cross_fit", self.cross_fit, 0),
+            n_jobs=n_threads(self.n_jobs),
+            seed=whole("random_state", self.random_state, 0),
+        )
+
+    def take(self, model: AlignmentModel, history: dict[str, list[float]]) -> None:
+        self.model_, self.history_ = model, history
+        self.weights_, self.feature_names_ = model.weights, model.acoustics.names
+        self.status_ = model.status
+        self.epsilon_, self.epsilon_losses_ = model.epsilon, model.epsilon_losses
+
+    def _fitted(self) -> AlignmentModel:
+        if not hasattr(self, "model_"):
+            raise TrellisError("this aligner has learnt nothing yet; call fit or load a model")
+        return self.model_
+
+    def _lattice(
+        self,
+        phones: Sequence[str] | None,
+        words: Sequence[str] | None,
+        dictionary: Any,
+        silence: str,
+    ) -> Lattice:
+        if silence not in ("auto", "none"):
+            raise DataError(f"silence={silence!r}; give 'auto' or 'none'")
+        if (phones is None) == (words is None):
+            raise DataError("give either phones or words to align to")
+        optional = silence == "auto" and self.model_.acoustics.phones.has_silence
+        if phones is not None:
+            if isinstance(phones, str):
+                raise DataError("phones must be a list of labels, not one string; split it first")
+            return phone_lattice(_labels(phones, "phones"), optional)
+        if dictionary is None:
+            raise DataError("aligning words needs a pronunciation dictionary; give dictionary=")
+        if isinstance(words, str):
+            raise DataError("words must be a list of words, not one string; split the text first")
+        return word_lattice(_labels(words or (), "words"), dictionary, optional)
+
+    def _framed(self, audio: PathLike | Recording, channel: int | None) -> FramedRecording:
+        options = self.model_.acoustics.options
+        if not isinstance(audio, Recording):
+            return framed_recording(audio, options, channel)
+        flags = dict.fromkeys((*audio.flags, *sound_flags(audio.samples)))
+        return FramedRecording(mfcc(audio.samples, audio.rate, options), audio.duration, tuple(flags))
+
+
+def _labels(given: Iterable[str], what: str) -> tuple[str, ...]:
+    labels = tuple(given)
+    for place, label in enumerate(labels):
+        if not isinstance(label, str):
+            raise DataError(f"{what}[{place}] is {label!r}; give text, such as '{label}'")
+    return tuple(map(str, labels))  # plain ones: those of NumPy are shown in another way

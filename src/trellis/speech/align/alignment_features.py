@@ -1,0 +1,175 @@
+"""The feature map of the aligner: seven features of Keshet et al. (2007), and two more.
+
+For K phones p_1..p_K with start frames s_1 = 0 < s_2 < ... and lengths l_k = s_{k+1} - s_k, before
+normalisation:
+
+    classifier     sum_k sum_{s_k <= t < s_{k+1}} g_{p_k}(x_t)        confidence of the frame classifier
+    change_j       sum_{k>1} d_j(s_k),  j = 1..4                      spectral change across the boundary
+    boundary       sum_{k>1} log-odds(s_k; p_{k-1}, p_k)              of the boundary classifier (option)
+    duration       sum_k log N(step l_k; mu_{p_k}, sigma_{p_k}^2)     Gaussian on the length
+    log_duration   sum_k log N(log(step l_k); m_{p_k}, s_{p_k}^2)     Gaussian on its logarithm (option)
+    rate           -sum_{k>1} (l_k / mu_k - l_{k-1} / mu_{k-1})^2     steadiness of the speaking rate
+
+    d_j(t) = (1/D) || (x_{t-1} + ... + x_{t-j}) / j - (x_t + ... + x_{t+j-1}) / j ||^2
+
+x are the D static columns of the frames (cepstra and energy), standardised. Every feature is divided by K, so
+that long utterances do not outweigh short ones, and by its *scale*: the root mean square, over training
+utterances, of the change that the feature (per phone) undergoes when the boundaries of the reference are
+moved by up to ``JITTER_MS``. One unit of any feature is then about what wrong boundaries cost, which lets
+online learning use one step size for all. In a lattice K is the number of phones on the shortest path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.speech.audio.windows import Rows
+from trellis.structures.segments.scores.segment_graph import SegmentGraph, SegmentPath
+from trellis.structures.segments.scores.segment_scores import SegmentFeatures
+
+CHANGES = ("change_1", "change_2", "change_3", "change_4")
+ALL = (
+    "classifier",
+    *CHANGES,
+    "boundary",
+    "duration",
+    "log_duration",
+    "rate",
+)  # also the order of the weights
+PRESETS = {
+    "paper": ("classifier", *CHANGES, "duration", "rate"),
+    "standard": ("classifier", *CHANGES, "boundary", "log_duration"),
+    "all": ALL,
+}
+JITTER_MS = 20.0
+
+
+def feature_names(features: str | Sequence[str]) -> tuple[str, ...]:
+    """A preset or a choice of names, in the order of the weights."""
+    if isinstance(features, str):
+        if features not in PRESETS:
+            raise UnsupportedError(
+                f"features={features!r}; give one of {', '.join(PRESETS)}, or a list of {', '.join(ALL)}"
+            )
+        return PRESETS[features]
+    unknown = [name for name in features if name not in ALL]
+    if unknown or not features:
+        raise UnsupportedError(f"features {unknown or 'are empty'}; choose from {', '.join(ALL)}")
+    return tuple(name for name in ALL if name in features)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What an utterance says before weighting: one entry per named feature.
+
+    ``confidences``: (T, C) of the frame classifier. ``change``: (4, T + 1). ``boundary``: (R, T + 1)
+    log-odds of R pairs.
+    """
+
+    confidences: Rows | None
+    change: FloatArray | None
+    boundary: Rows | None
+
+
+def spectral_change(static: Rows, widths: Sequence[int] = (1, 2, 3, 4)) -> FloatArray:
+    """d_j(t) for t = 0 .. T, (len(widths), T + 1); the frames at the ends are repeated, and d_j(0) = 0."""
+    n_frames, width = static.shape
+    reach = max(widths)
+    padded = np.pad(static.astype(np.float64), ((reach, reach), (0, 0)), mode="edge")
+    sums = np.concatenate([np.zeros((1, width)), np.cumsum(padded, axis=0)])
+    middle = np.arange(n_frames + 1) + reach
+    change = np.empty((len(widths), n_frames + 1))
+    for row, j in enumerate(widths):
+        before, after = sums[middle] - sums[middle - j], sums[middle + j] - sums[middle]
+        change[row] = np.mean(((after - before) / j) ** 2, axis=1)
+    change[:, 0] = 0.0
+    return change
+
+
+def segment_features(
+    names: Sequence[str],
+    scale: FloatArray,
+    graph: SegmentGraph,
+    n_frames: int,
+    n_phones: int,
+    codes: IntArray,
+    kinds: IntArray,
+    evidence: Evidence,
+    boundary_rows: IntArray | None,
+    durations: FloatArray,
+) -> SegmentFeatures:
+    """The tables of one utterance, divided by ``n_phones`` and ``scale``.
+
+    ``codes`` (P,) name columns of the confidences, ``boundary_rows`` (P,) rows of the log-odds, ``kinds``
+    (P,) rows of ``durations`` (2, kinds, L + 1).
+    """
+    factor = dict(zip(names, 1.0 / (n_phones * scale), strict=True))
+    tables: dict[str, Any] = {}
+    if "classifier" in factor and evidence.confidences is not None:
+        used, rows = np.unique(codes, return_inverse=True)
+        sums = np.zeros((1, len(used), n_frames + 1))
+        np.cumsum(evidence.confidences[:, used].T, axis=1, dtype=np.float64, out=sums[0, :, 1:])
+        tables |= {"prefix": sums * factor["classifier"], "prefix_rows": rows}
+    tables |= _boundary_tables(factor, evidence, boundary_rows, n_frames)
+    chosen = [(row, factor[n]) for row, n in enumerate(("duration", "log_duration")) if n in factor]
+    if chosen:
+        used, rows = np.unique(kinds, return_inverse=True)
+        tables["duration"] = np.stack([durations[row][used] * f for row, f in chosen])
+        tables["duration_rows"] = rows
+    return SegmentFeatures.of(graph, n_frames, rate=factor.get("rate", 0.0), **tables)
+
+
+def _boundary_tables(
+    factor: dict[str, float], evidence: Evidence, rows: IntArray | None, n_frames: int
+) -> dict[str, Any]:
+    changes = [i for i, name in enumerate(CHANGES) if name in factor]
+    pairs = evidence.boundary if "boundary" in factor else None
+    if not changes and pairs is None:
+        return {}
+    n_rows = 1 if pairs is None else len(pairs)
+    table = np.empty((len(changes) + (pairs is not None), n_rows, n_frames + 1), dtype=np.float32)
+    for row, i in enumerate(changes):
+        if evidence.change is None:
+            raise DataError("the spectral change of the utterance was not computed")
+        table[row] = evidence.change[i] * factor[CHANGES[i]]
+    if pairs is None:
+        return {"boundary": table}
+    table[-1] = pairs * np.float32(factor["boundary"])
+    return {"boundary": table, "boundary_rows": rows}
+
+
+def scale_of(
+    features: Sequence[SegmentFeatures], golds: Sequence[SegmentPath], jitter: int, seed: int
+) -> FloatArray:
+    """The scale of each feature, from utterances whose features were made with scale 1."""
+    rng = np.random.default_rng(seed)
+    changes = []
+    for one, gold in zip(features, golds, strict=True):
+        moved = gold.starts.copy()
+        moved[1:] += rng.integers(-jitter, jitter + 1, len(moved) - 1)
+        path = SegmentPath(gold.nodes, whole_frames(moved, gold.n_frames), gold.n_frames)
+        if path.lengths.max() <= one.graph.longest:
+            changes.append(one.of_path(path) - one.of_path(gold))
+    if not changes:
+        return np.ones(features[0].dimension)
+    scale: NDArray[np.float64] = np.sqrt(np.mean(np.square(changes), axis=0))
+    return np.where(scale > 1e-12, scale, 1.0)
+
+
+def whole_frames(starts: FloatArray | IntArray, n_frames: int) -> IntArray:
+    """The nearest whole frames that are at least one frame apart, from 0 and below ``n_frames``."""
+    n = len(starts)
+    if n > n_frames:
+        raise DataError(f"{n} phones in {n_frames} frames: some are shorter than a frame; use a shorter step")
+    steps = np.arange(n)
+    frames = np.rint(starts).astype(np.int64)
+    frames[0] = 0
+    apart = np.maximum.accumulate(frames - steps) + steps  # push later ones forwards ...
+    return np.asarray(np.minimum(apart, n_frames - n + steps), dtype=np.int64)  # ... and back from the end

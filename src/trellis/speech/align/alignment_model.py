@@ -1,0 +1,76 @@
+"""What an aligner has learnt: the acoustics, the weights, and what it takes to judge a new alignment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import ModelFileError
+from trellis.speech.acoustics.acoustics import Acoustics, under
+from trellis.speech.align.topology import topology_names
+from trellis.training.driver import Status
+
+
+@dataclass(frozen=True, eq=False)
+class AlignmentModel:
+    """``beta``: sharpness of the marginals (``boundary_confidence``). ``tolerance``: seconds, of
+    the confidences. ``score_mean``: of the best alignments of utterances that were not used for the
+    classifiers; ``score_floor``: below it a score is suspicious (:mod:`trellis.speech.align.calibration`).
+    ``topology``: the weights that choose among pronunciations and silences
+    (:mod:`trellis.speech.align.topology`)."""
+
+    acoustics: Acoustics
+    weights: FloatArray
+    topology: FloatArray
+    status: Status
+    beta: float = 1.0
+    tolerance: float = 0.02
+    score_mean: float = 0.0
+    score_floor: float = -np.inf
+    epsilon: float | None = None
+    epsilon_losses: dict[float, float] | None = None
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        meta, arrays = self.acoustics.to_state()
+        losses = self.epsilon_losses
+        return {
+            "acoustics": meta,
+            "status": asdict(self.status),
+            "beta": self.beta,
+            "tolerance": self.tolerance,
+            "score_mean": self.score_mean,
+            "score_floor": self.score_floor,
+            "epsilon": self.epsilon,
+            "epsilon_losses": None if losses is None else list(losses.items()),
+        }, {
+            "weights": self.weights,
+            "topology": self.topology,
+            **{f"acoustics.{name}": a for name, a in arrays.items()},
+        }
+
+    @classmethod
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> AlignmentModel:
+        acoustics = Acoustics.from_state(meta["acoustics"], under("acoustics.", arrays))
+        weights, topology = (np.asarray(arrays[k], dtype=np.float64) for k in ("weights", "topology"))
+        names = ("beta", "tolerance", "score_mean", "score_floor")
+        numbers = {name: float(meta[name]) for name in names}
+        sizes = (len(acoustics.names),), (len(topology_names(acoustics.names)) + 1,)
+        if (weights.shape, topology.shape) != sizes or not np.isfinite([*weights, *topology]).all():
+            raise ModelFileError("the weights do not fit the features of the model")
+        if not (np.isfinite(list(numbers.values())).all() and numbers["beta"] > 0):
+            raise ModelFileError("the numbers that judge alignments are not finite")
+        losses = meta["epsilon_losses"]
+        return cls(
+            acoustics=acoustics,
+            weights=weights,
+            topology=topology,
+            status=Status(**meta["status"]),
+            epsilon=meta["epsilon"],
+            epsilon_losses=None if losses is None else dict(map(tuple, losses)),
+            **numbers,
+        )

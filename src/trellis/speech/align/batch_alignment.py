@@ -1,0 +1,249 @@
+"""Many recordings, one after the other or in several processes; a bad one does not stop the rest.
+
+A *job* is one recording, what is said in it, and where its results go. Results appear under their names only
+when they are complete, so a run that was stopped can be taken up again: a job is done if all its files
+are there and none is older than the recording, the transcript or the model.
+
+Each process opens the model once. At most two jobs per process are under way at a time, so memory does not
+grow with their number. If a process dies (out of memory, say), the jobs that were under way run again alone,
+each in a process of its own, and the one that kills it is listed as failed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+    wait,
+)
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from threadpoolctl import threadpool_limits
+
+from trellis.core.errors import DataError, TrellisError
+from trellis.core.storage import PathLike, remove_partial
+from trellis.speech.audio.recordings import AUDIO_SUFFIXES
+from trellis.speech.corpus.corpus_files import find_files
+from trellis.speech.corpus.transcripts import Transcript, find_transcript
+from trellis.speech.formats.timed_alignment import Alignment
+
+if TYPE_CHECKING:
+    from trellis.speech.align.aligner import Aligner
+    from trellis.speech.corpus.dictionary import Dictionary
+
+_AHEAD = 2  # jobs under way per process
+_DIED = "the process that aligned it died (out of memory?); align it on a machine with more"
+
+
+@dataclass(frozen=True)
+class Job:
+    """``target`` is the path of the results without their suffix."""
+
+    audio: Path
+    target: Path
+    transcript: Transcript
+
+    def is_done(self, outputs: Iterable[Path], model: PathLike) -> bool:
+        """Whether all ``outputs`` are there and none is older than what it was made from."""
+        sources = [self.audio, Path(model), *filter(None, [self.transcript.path])]
+        newest = max(os.stat(path).st_mtime_ns for path in sources)
+        try:
+            return min(os.stat(path).st_mtime_ns for path in outputs) >= newest
+        except FileNotFoundError:
+            return False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a recording: ``problem`` is a sentence if it failed, ``flags`` are its alignment's."""
+
+    audio: Path
+    problem: str | None = None
+    flags: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Work:
+    """What is done with every job, in whichever process. All of it can be sent to another process.
+
+    ``open_model()`` gives the aligner and the dictionary, ``write(job, alignment)`` writes the results.
+    """
+
+    open_model: Callable[[], tuple[Aligner, Dictionary | None]]
+    write: Callable[[Job, Alignment], None]
+    channel: int | None = None
+    silence: Any = "auto"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``problems``: what cannot be aligned; ``unknown``: words without an entry, and how many hold them."""
+
+    jobs: tuple[Job, ...]
+    problems: tuple[Outcome, ...]
+    unknown: dict[str, int]
+
+
+def plan_jobs(
+    recordings: Sequence[PathLike],
+    output: PathLike,
+    transcript: Transcript | None = None,
+    transcripts: PathLike | None = None,
+    dictionary: Dictionary | None = None,
+) -> Plan:
+    """What is to be done for files and folders of recordings, before anything is done.
+
+    Results go to ``output``, in the same places as in the folders given. ``transcript`` holds for every
+    recording; else each has its own beside it, or in the same place under ``transcripts``.
+    """
+    jobs, problems = [], []
+    unknown: Counter[str] = Counter()
+    taken: dict[Path, Path] = {}
+    for audio, place in _recordings(recordings):
+        target = Path(output, place)
+        if target in taken:
+            raise DataError(
+                f"{taken[target]} and {audio} would both be written to {target}; align them to two folders"
+            )
+        taken[target] = audio
+        base = audio.with_suffix("") if transcripts is None else Path(transcripts, place)
+        try:
+            said = transcript or find_transcript(base, dictionary is not None)
+            if said.words is not None and dictionary is not None:
+                unknown.update(dictionary.missing(said.words))
+                dictionary.require(said.words)
+        except DataError as error:
+            problems.append(Outcome(audio, str(error)))
+        else:
+            jobs.append(Job(audio, target, said))
+    if not taken:
+        raise DataError(
+            f"{', '.join(str(path) for path in recordings)}: no recordings here ({' '.join(AUDIO_SUFFIXES)})"
+        )
+    return Plan(tuple(jobs), tuple(problems), dict(unknown.most_common()))
+
+
+def _recordings(paths: Sequence[PathLike]) -> Iterator[tuple[Path, Path]]:
+    """Each recording and its place in the output: without suffix, below the folder that was given."""
+    for path in map(Path, paths):
+        if path.is_dir():
+            for audio in find_files(path, AUDIO_SUFFIXES):
+                yield audio, audio.relative_to(path).with_suffix("")
+        elif path.exists():
+            yield path, Path(path.stem)
+        else:
+            raise DataError(f"{path}: no such file or folder; give recordings or a folder of them")
+
+
+def align_jobs(work: Work, jobs: Sequence[Job], n_jobs: int = 1) -> Iterator[Outcome]:
+    """Align and write every job; outcomes come as they are ready, in no particular order."""
+    waiting = iter(jobs)
+    processes = max(1, min(n_jobs, len(jobs)))
+    while True:
+        suspects: list[Job] = []
+        yield from _run(work, waiting, processes, suspects)
+        if not suspects:
+            return
+        for job in suspects:
+            deadly: list[Job] = []
+            remove_partial(job.target)  # processes that outlived the dead one were ended while writing
+            yield from _run(work, iter([job]), 1, deadly, alone=True)
+            if deadly:
+                remove_partial(job.target)
+                yield Outcome(job.audio, _DIED)
+
+
+def _run(
+    work: Work, waiting: Iterator[Job], processes: int, lost: list[Job], alone: bool = False
+) -> Iterator[Outcome]:
+    """Run jobs until there are no more, or until the pool breaks: what was under way then is ``lost``."""
+    with _pool(work, processes, alone) as (pool, align):
+        running: dict[Future[Outcome], Job] = {}
+        while True:
+            for job in islice(waiting, 0 if lost else _AHEAD * processes - len(running)):
+                try:
+                    running[pool.submit(align, job)] = job
+                except BrokenProcessPool:
+                    lost.append(job)
+                    break
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                job = running.pop(future)
+                problem = future.exception()
+                if isinstance(problem, BrokenProcessPool):
+                    lost.append(job)
+                elif problem is not None:
+                    yield Outcome(job.audio, _sentence(problem))
+                else:
+                    yield future.result()
+
+
+@contextmanager
+def _pool(work: Work, processes: int, alone: bool) -> Iterator[tuple[Executor, Callable[[Job], Outcome]]]:
+    """A pool, and what it does with a job. One job at a time needs no other process, unless for safety."""
+    pool: Executor
+    if processes == 1 and not alone:
+        pool, align = ThreadPoolExecutor(1), _Worker(work).align
+    else:
+        # Fresh interpreters: forking a process that has threads (those of BLAS, ours) can hang it.
+        context = get_context("spawn")
+        pool, align = ProcessPoolExecutor(processes, context, initializer=_begin, initargs=(work,)), _align
+    with threadpool_limits(1):  # as in the processes: sums are the same, to the last digit, for any number
+        try:
+            yield pool, align
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _sentence(problem: BaseException) -> str:
+    if isinstance(problem, TrellisError | OSError):
+        return str(problem)
+    return f"{type(problem).__name__}: {problem} (this is a defect of Trellis; please report it)"
+
+
+class _Worker:
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._aligner, self._dictionary = work.open_model()
+
+    def align(self, job: Job) -> Outcome:
+        said = job.transcript
+        alignment = self._aligner.align(
+            job.audio,
+            phones=said.phones,
+            words=said.words,
+            dictionary=None if said.words is None else self._dictionary,
+            silence=self._work.silence,
+            channel=self._work.channel,
+        )
+        job.target.parent.mkdir(parents=True, exist_ok=True)
+        self._work.write(job, alignment)
+        return Outcome(job.audio, None, alignment.flags, float(alignment.duration or 0.0))
+
+
+_workers: list[_Worker] = []  # in a process of the pool, its only one
+
+
+def _begin(work: Work) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the run; a job that was begun is finished
+    _workers.append(_Worker(work))
+    threadpool_limits(1)  # after the libraries are loaded; the processes share the cores
+
+
+def _align(job: Job) -> Outcome:
+    return _workers[0].align(job)

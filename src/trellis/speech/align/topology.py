@@ -1,0 +1,138 @@
+"""Which way through a lattice: which pronunciation was spoken, and where there was silence.
+
+The weights of the aligner are learnt for *where* boundaries lie between given phones. All segmentations of a
+sequence have as many segments, so those weights cannot say *whether* a segment is there. That is a question
+of likelihood: a second set of weights is the maximum of the log-likelihood of the reference among all
+segmentations of all sequences that a lattice allows,
+
+    max_w  sum_i log p(y_i | x_i) - (L2 / 2) ||w||^2,     p(y | x) proportional to exp(w . Phi(x, y)),
+
+on utterances that the classifiers have not seen, with an optional silence at every place. Phi are the
+features of ``alignment_features`` without rate, summed (not divided by the number of phones), and
+the number of silences. The best path under it chooses the sequence, with the priors of pronunciations added;
+the aligner then aligns that sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from trellis.core.arrays import FloatArray, IntArray
+from trellis.objectives.records import Log
+from trellis.solvers import Solution, minimise, solver_of
+from trellis.speech.acoustics.acoustics import UNLIMITED, Acoustics, Limits, TrainingUtterance
+from trellis.speech.align.phone_lattice import Lattice, loose_lattice, phone_lattice
+from trellis.speech.audio.windows import Rows
+from trellis.speech.phones.silence import is_silence
+from trellis.structures.segments.oracle.segment_oracle import Segmentation
+from trellis.structures.segments.problem.alignment_losses import TauAlignment
+from trellis.structures.segments.problem.segment_problem import SegmentExample, SegmentProblem
+from trellis.structures.segments.scores.segment_graph import SegmentPath
+from trellis.structures.segments.scores.segment_scores import SegmentFeatures, SegmentScores
+
+L2 = 0.1
+ITERATIONS = 50
+LONGER = 0.5  # seconds: in training, a silence may be as much longer than the longest of its utterance
+
+
+def topology_names(names: Sequence[str]) -> tuple[str, ...]:
+    """The features that choose, in the order of their weights; that of silences comes last."""
+    return tuple(name for name in names if name != "rate")
+
+
+def fit_topology(
+    acoustics: Acoustics, utterances: Sequence[TrainingUtterance], n_jobs: int = 1
+) -> FloatArray:
+    """The weights that choose."""
+    examples = [example for u in utterances if (example := _example(acoustics, u)) is not None]
+    dimension = len(topology_names(acoustics.names)) + 1
+    if not examples:
+        return np.zeros(dimension)
+    problem = SegmentProblem(examples, Log(), TauAlignment(1.0), l2=L2, n_jobs=n_jobs)
+    rng, start = np.random.default_rng(0), np.zeros(dimension)
+    solution: Solution = minimise(solver_of("lbfgs"), problem, start, max_iter=ITERATIONS, rng=rng)
+    return solution.weights
+
+
+def choose(
+    acoustics: Acoustics,
+    weights: FloatArray,
+    frames: Rows,
+    lattice: Lattice,
+    *,
+    evidence: Rows | None = None,
+    limits: Limits = UNLIMITED,
+) -> SegmentPath:
+    """The best path through a lattice."""
+    features = _features(acoustics, frames, lattice, None, evidence, limits)
+    scores: SegmentScores = features.scores(weights)
+    prior = np.array(lattice.prior)
+    if prior.any():
+        scores = replace(scores, boundary=scores.boundary + prior[:, None])
+    return Segmentation().best(scores)
+
+
+def _features(
+    acoustics: Acoustics,
+    frames: Rows,
+    lattice: Lattice,
+    gold: SegmentPath | None = None,
+    evidence: Rows | None = None,
+    limits: Limits = UNLIMITED,
+) -> SegmentFeatures:
+    """Sums over phones, and the number of silences."""
+    kept = [i for i, name in enumerate(acoustics.names) if name != "rate"]
+    plain = replace(acoustics, names=topology_names(acoustics.names), scale=acoustics.scale[kept])
+    features = plain.features(frames, lattice, confidences=evidence, gold=gold, limits=limits)
+    silent = np.array([is_silence(label) for label in lattice.labels], dtype=np.float64)
+    longest = features.graph.longest
+    duration = np.concatenate([
+        lattice.fewest() * features.duration[:, features.duration_rows],
+        np.repeat(silent[:, None], longest + 1, axis=1)[None],
+    ])  # fmt: skip
+    return replace(
+        features,
+        prefix=lattice.fewest() * features.prefix,
+        boundary=lattice.fewest() * features.boundary,
+        duration=duration,
+        duration_rows=np.arange(lattice.n_nodes),
+    )
+
+
+def _example(acoustics: Acoustics, utterance: TrainingUtterance) -> SegmentExample | None:
+    """The reference among all ways through; None if it has silences in a row, which a lattice has not."""
+    with_silence = acoustics.phones.has_silence
+    lattice = loose_lattice(utterance.labels) if with_silence else phone_lattice(utterance.labels)
+    nodes = _follow(lattice, utterance.labels)
+    if nodes is None:
+        return None
+    n_frames = len(utterance.frames)
+    gold = SegmentPath(nodes, utterance.gold, n_frames)
+    silent = [n for label, n in zip(utterance.labels, gold.lengths, strict=True) if is_silence(label)]
+    longest = int(max(silent, default=0)) + round(LONGER / acoustics.step)
+    limits = Limits(longest_silence=longest)
+    features = _features(acoustics, utterance.frames, lattice, gold, limits=limits)
+    return SegmentExample(features, gold, name=utterance.id)
+
+
+def _follow(lattice: Lattice, labels: Sequence[str]) -> IntArray | None:
+    """The nodes of the path with these labels."""
+    nodes: list[int] = []
+    after: dict[int, list[int]] = {}
+    for i, before in enumerate(lattice.predecessors):
+        for p in before:
+            after.setdefault(p, []).append(i)
+    here = -1
+    for label in labels:
+        wanted = [i for i in after.get(here, ()) if lattice.labels[i] == label]
+        wanted = wanted or [
+            i for i in after.get(here, ()) if is_silence(label) and is_silence(lattice.labels[i])
+        ]
+        if not wanted:
+            return None
+        here = wanted[0]
+        nodes.append(here)
+    return np.array(nodes, dtype=np.int64) if lattice.final[here] else None

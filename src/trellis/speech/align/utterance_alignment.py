@@ -1,0 +1,204 @@
+"""From a recording and what may be said in it to an alignment that is judged: times, words, confidences,
+flags.
+
+Flags are sentences about what looks wrong; nothing implausible passes in silence:
+
+* what the sound itself shows (silent, clipped);
+* a phone for whose class, which training lacked, another stood in;
+* a phone as long as the model allows (half as long again as any in training), or longer than
+  ``MANY_SECONDS``;
+* a score no better than those of wrong transcripts (:mod:`trellis.speech.align.calibration`);
+* a recording so long for its phones that their longest lengths had to be stretched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import InfeasibleError
+from trellis.speech.acoustics.acoustics import Limits
+from trellis.speech.acoustics.phone_durations import SLACK
+from trellis.speech.align.alignment_model import AlignmentModel
+from trellis.speech.align.boundary_confidence import confidences, refined, sharpened
+from trellis.speech.align.phone_lattice import Lattice, phone_lattice
+from trellis.speech.align.topology import choose
+from trellis.speech.audio.front_end import FramedRecording
+from trellis.speech.audio.windows import Rows
+from trellis.speech.formats.timed_alignment import Alignment, Interval
+from trellis.speech.phones.silence import is_silence
+from trellis.structures.segments.oracle.segment_oracle import Segmentation
+from trellis.structures.segments.scores.segment_graph import BEGIN, SegmentPath
+from trellis.structures.segments.scores.segment_scores import SegmentScores
+
+MANY_SECONDS = 1.0
+LONG = 15.0  # seconds: longer recordings are cut at anchors first
+LARGEST_GAP = 50.0  # nats
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """``score``: of the best path, per phone. ``gaps``: (n,) nats, or None if not asked for."""
+
+    alignment: Alignment
+    score: float
+    gaps: FloatArray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """A stretch of a recording, aligned: nodes of the lattice, ``starts`` in frames (maybe between them) and
+    what is known of each."""
+
+    nodes: tuple[int, ...]
+    starts: FloatArray
+    confidence: FloatArray
+    gaps: FloatArray
+    score: float
+    stretched: bool
+
+
+def analyse(
+    model: AlignmentModel,
+    recording: FramedRecording,
+    lattice: Lattice,
+    *,
+    source: str = "",
+    refine: bool = True,
+    confidence: bool = True,
+    gaps: bool = False,
+) -> Analysis:
+    """The best alignment of a recording to a lattice."""
+    frames = model.acoustics.standardised(recording.features)
+    model.acoustics.phones.encode(lattice.labels, source)  # unknown phones, before any work
+    check_length(model, lattice, len(frames), recording.duration, source)
+    if recording.duration > LONG:
+        from trellis.speech.align.long_recordings import align_long
+
+        found = align_long(model, frames, lattice, source, refine, confidence, gaps)
+    else:
+        found = align_frames(model, frames, lattice, source, refine, confidence, gaps)
+    flags = (*recording.flags, *_flags(model, found, lattice, len(frames)))
+    alignment = _alignment(model, found, lattice, recording.duration, source, flags, confidence)
+    return Analysis(alignment, found.score, found.gaps if gaps else None)
+
+
+def align_frames(
+    model: AlignmentModel,
+    frames: Rows,
+    lattice: Lattice,
+    source: str = "",
+    refine: bool = True,
+    confidence: bool = True,
+    gaps: bool = False,
+    evidence: Rows | None = None,
+    longest_silence: int | None = None,
+) -> Segments:
+    """Exact inference on frames that fit into memory at once; ``evidence``: the confidences of the frame
+    classifier, if known."""
+    limits = _limits(model, lattice, len(frames), longest_silence)
+    acoustics, nodes = model.acoustics, tuple(range(lattice.n_nodes))
+    if evidence is None and acoustics.classifier is not None:
+        evidence = acoustics.confidences(frames)
+    if not lattice.is_chain:
+        way = choose(acoustics, model.topology, frames, lattice, evidence=evidence, limits=limits)
+        nodes = tuple(way.nodes.tolist())
+    chain = phone_lattice([lattice.labels[i] for i in nodes])
+    features = acoustics.features(frames, chain, where=source, confidences=evidence, limits=limits)
+    scores = features.scores(model.weights)
+    path = Segmentation().best(scores)
+    sharp = sharpened(scores, model.beta * len(nodes))
+    tolerance = model.tolerance / model.acoustics.step
+    unknown = np.full(len(path.nodes), np.nan)
+    return Segments(
+        nodes,
+        refined(scores, path) if refine else path.starts.astype(np.float64),
+        confidences(sharp, path, tolerance) if confidence else unknown,
+        _gaps(sharp, path, tolerance) if gaps else unknown,
+        path.score,
+        limits.stretch > 1.0,
+    )
+
+
+def check_length(
+    model: AlignmentModel, lattice: Lattice, n_frames: int, duration: float, source: str
+) -> None:
+    """Raise ``InfeasibleError`` if the recording is too short for its transcript."""
+    acoustics = model.acoustics
+    each = max(1, round(acoustics.shortest / acoustics.step))
+    n_phones = lattice.fewest()
+    if n_phones * each > n_frames:
+        raise InfeasibleError(
+            f"{source + ': ' if source else ''}{duration:.3f} s are too short for {n_phones} phones, which "
+            f"take at least {n_phones * each * acoustics.step:.3f} s; check the transcript"
+        )
+
+
+def _limits(model: AlignmentModel, lattice: Lattice, n_frames: int, longest_silence: int | None) -> Limits:
+    """Longest lengths grow until the phones can fill the recording."""
+    acoustics = model.acoustics
+    encoded = acoustics.phones.encode(lattice.labels)
+    limits = Limits(longest_silence=longest_silence)
+    _, high = acoustics.lengths(encoded.kinds, n_frames, limits)
+    longest = np.zeros(lattice.n_nodes, dtype=np.int64)
+    for i, before in enumerate(lattice.predecessors):
+        longest[i] = high[i] + max(0 if p == BEGIN else longest[p] for p in before)
+    most = int(longest[lattice.final].max())
+    return limits if most >= n_frames else Limits(2.0 * n_frames / most, longest_silence)
+
+
+def _gaps(sharp: SegmentScores, path: SegmentPath, tolerance: float) -> FloatArray:
+    return Segmentation().gaps(sharp, path, int(tolerance + 1e-9), LARGEST_GAP)
+
+
+def _flags(model: AlignmentModel, found: Segments, lattice: Lattice, n_frames: int) -> list[str]:
+    acoustics = model.acoustics
+    labels = [lattice.labels[i] for i in found.nodes]
+    seconds = np.diff(found.starts, append=float(n_frames)) * acoustics.step
+    kinds = acoustics.phones.encode(labels).kinds
+    longest = acoustics.durations.longest[kinds]
+    flags = []
+    for label in dict.fromkeys(labels):
+        other = acoustics.phones.stand_in(label)
+        if other is not None:
+            flags.append(f"training had nothing like {label!r}; the class {other!r} stood in for it")
+    if found.stretched:
+        flags.append("the recording is very long for its phones; the transcript may lack speech or silence")
+    for k in np.flatnonzero((seconds > longest - 1.5 * acoustics.step) | (seconds > MANY_SECONDS)):
+        if not is_silence(labels[k]):
+            flags.append(
+                f"phone {k + 1} ({labels[k]!r} at {found.starts[k] * acoustics.step:.2f} s) is "
+                f"{seconds[k]:.2f} s long; in training none was longer than {longest[k] / SLACK:.2f} s"
+            )
+    if found.score < model.score_floor:
+        flags.append(
+            f"the score {found.score:.3g} is no better than with a wrong transcript (usual: "
+            f"{model.score_mean:.3g}); the transcript or the recording may be a wrong one"
+        )
+    return flags
+
+
+def _alignment(
+    model: AlignmentModel,
+    found: Segments,
+    lattice: Lattice,
+    duration: float,
+    source: str,
+    flags: tuple[str, ...],
+    confidence: bool,
+) -> Alignment:
+    times = [*(found.starts * model.acoustics.step).tolist(), duration]
+    phones = tuple(Interval(times[k], times[k + 1], lattice.labels[i]) for k, i in enumerate(found.nodes))
+    words: list[Interval] = []
+    previous = -1
+    for phone, i in zip(phones, found.nodes, strict=True):
+        number = lattice.word_of[i]
+        if number >= 0 and number == previous:
+            words[-1] = Interval(words[-1].start, phone.end, words[-1].label)
+        elif number >= 0:
+            words.append(Interval(phone.start, phone.end, lattice.words[number]))
+        previous = number
+    sure = tuple(found.confidence.tolist()) if confidence else None
+    return Alignment(phones, tuple(words), duration, sure, flags, source)

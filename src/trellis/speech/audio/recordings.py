@@ -1,0 +1,228 @@
+"""Recordings: any format of libsndfile, any sampling rate, one channel, as float64 between -1 and 1.
+
+Rates are changed by :func:`scipy.signal.resample_poly`, whose filter has no delay, so times stay what they
+were. A part of a recording (``start``, ``end``) is read with enough of its surroundings that its samples are
+those of the whole recording to rounding: long recordings can be worked through in pieces.
+
+What cannot be used (empty, damaged, not audio, not finite) is a :class:`DataError`. What can be used but
+looks wrong (silent, clipped) is told in :attr:`Recording.flags`, judged on the samples as the file has them.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.core.errors import DataError
+from trellis.core.storage import PathLike
+from trellis.speech.audio.soundfile_extra import soundfile
+
+AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".sph", ".nist", ".aiff", ".aif", ".au", ".opus", ".oga")
+_SILENT_PEAK = 10 ** (-60 / 20)  # -60 dB below full scale
+_CLIP_RUN, _CLIP_RUNS = 3, 3  # samples in a row at the peak, and how many such runs make a clipped recording
+_LARGEST = 1e9  # a recording too loud is still one, up to where its energy would overflow
+_CUT_OFF = re.compile(r"^\s*(?:data|SSND|Data Size) *: (\d+) \(should be (\d+)\)", re.MULTILINE)
+_UNKNOWN_LENGTH = 0x7FFF0000
+_BROKEN_OFF = 0.01  # seconds
+_FILTER_REACH = 10  # resample_poly's filter reaches this many samples of the lower rate to either side
+
+
+@dataclass(frozen=True)
+class AudioInfo:
+    """What the header says: ``frames`` samples per channel at ``rate`` Hz."""
+
+    rate: int
+    frames: int
+    channels: int
+
+    @property
+    def duration(self) -> float:
+        return self.frames / self.rate
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Mono ``samples`` at ``rate`` Hz, and sentences about what looks wrong with them.
+
+    Samples of 16 or 32 bits, as ``scipy.io.wavfile`` gives them, are scaled to -1 to 1.
+    """
+
+    samples: NDArray[np.float64]
+    rate: int
+    flags: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        given: NDArray[Any] = np.asarray(self.samples)
+        if given.dtype in (np.int16, np.int32):
+            given = given / (np.iinfo(given.dtype).max + 1.0)
+        if given.ndim != 1 or given.dtype.kind != "f":
+            raise DataError(
+                f"samples of shape {given.shape} and type {given.dtype}; give one channel of numbers between "
+                "-1 and 1"
+            )
+        if not float(np.abs(given).max(initial=0.0)) <= _LARGEST:
+            i = int(np.argmin(np.abs(given) <= _LARGEST))
+            raise DataError(f"sample {i} is {given[i]}; samples lie between -1 and 1")
+        object.__setattr__(self, "samples", given.astype(np.float64, copy=False))
+
+    @property
+    def duration(self) -> float:
+        return len(self.samples) / self.rate
+
+
+def audio_info(path: PathLike) -> AudioInfo:
+    """Rate, length and channels of a recording, without reading its samples."""
+    with _opened(path) as file:
+        return AudioInfo(int(file.samplerate), int(file.frames), int(file.channels))
+
+
+def read_audio(
+    path: PathLike,
+    rate: int | None = 16000,
+    channel: int | None = None,
+    start: float = 0.0,
+    end: float | None = None,
+) -> tuple[NDArray[np.float64], int]:
+    """Mono samples from ``start`` to ``end`` (seconds), and their rate; see :func:`load_recording`."""
+    recording = load_recording(path, rate, channel, start, end)
+    return recording.samples, recording.rate
+
+
+def load_recording(
+    path: PathLike,
+    rate: int | None = 16000,
+    channel: int | None = None,
+    start: float = 0.0,
+    end: float | None = None,
+) -> Recording:
+    """Read a recording at ``rate`` Hz (``None``: its own rate).
+
+    Of several channels, ``channel`` (from 0) is taken. It may be left out only if all channels are the same.
+    """
+    shown = os.fspath(path)
+    with _opened(path) as file:
+        own, length = int(file.samplerate), int(file.frames)
+        wanted = own if rate is None else int(rate)
+        if wanted <= 0:
+            raise DataError(f"a sampling rate of {wanted} Hz cannot be; give a positive rate")
+        up, down = (n // math.gcd(wanted, own) for n in (wanted, own))
+        first = round(start * wanted)
+        last = -(-length * up // down) if end is None else min(round(end * wanted), -(-length * up // down))
+        if not 0 <= first < last:
+            raise DataError(
+                f"{shown}: nothing between {start:g} s and {'the end' if end is None else f'{end:g} s'}; "
+                f"the recording is {length / own:.6g} s long"
+            )
+        reach = _FILTER_REACH * -(-down // up) + 1 if up != down else 0
+        block = max(
+            0, (first * down // up - reach) // down
+        )  # starts where an output sample is an input sample
+        begin, stop = block * down, min(length, -(-last * down // up) + reach)
+        values = _read(file, begin, stop, shown)
+    mono = _one_channel(values, channel, shown)
+    flags = sound_flags(mono)
+    if up != down:
+        from scipy.signal import resample_poly
+
+        mono = resample_poly(mono, up, down)
+    samples = np.ascontiguousarray(mono[first - block * up : last - block * up])
+    return Recording(samples, wanted, flags)
+
+
+def _opened(path: PathLike) -> Any:
+    shown = os.fspath(path)
+    if not os.path.isfile(path):
+        what = "this is a folder" if os.path.isdir(path) else "no such file"
+        raise DataError(f"{shown}: {what}; give the path of a recording")
+    if os.path.getsize(path) == 0:
+        raise DataError(f"{shown}: the file is empty; copy it again")
+    module = soundfile()
+    try:
+        file = module.SoundFile(shown)
+    except module.LibsndfileError as error:
+        raise DataError(f"{shown}: {_why_not_audio(shown, error)}") from error
+    if file.frames <= 0 or file.samplerate <= 0:
+        file.close()
+        raise DataError(f"{shown}: the recording holds no samples; copy it again or leave it out")
+    length = file.frames / file.samplerate
+    promised = length * _promised(file.extra_info)
+    if promised > length + _BROKEN_OFF:
+        file.close()
+        raise DataError(
+            f"{shown}: the recording breaks off after {length:.3f} of {promised:.3f} s; copy it again"
+        )
+    return file
+
+
+def _promised(log: str) -> float:
+    """How many times as much sound the header promises as there is.
+
+    Formats without frames of their own (WAV, AIFF, AU) can be cut off anywhere, and libsndfile reads what is
+    there; only its log tells. Programs that write to a pipe leave the length at its largest.
+    """
+    found = _CUT_OFF.search(log)
+    if found is None or int(found[1]) >= _UNKNOWN_LENGTH or int(found[2]) == 0:
+        return 1.0
+    return int(found[1]) / int(found[2])
+
+
+def _why_not_audio(shown: str, error: Exception) -> str:
+    with Path(shown).open("rb") as file:
+        head = file.read(1024)
+    if head.startswith(b"NIST_1A") and b"shorten" in head:
+        return "SPHERE with Shorten compression cannot be read; unpack it with sph2pipe first"
+    reason = str(error).rpartition(": ")[2].rstrip(".") or "unknown format"
+    return f"this is not a recording that can be read ({reason}); convert it to WAV or FLAC"
+
+
+def _read(file: Any, begin: int, stop: int, shown: str) -> NDArray[np.float64]:
+    module = soundfile()
+    try:
+        if begin:
+            file.seek(begin)
+        values: NDArray[np.float64] = file.read(stop - begin, dtype="float64", always_2d=True)
+    except module.LibsndfileError as error:
+        raise DataError(f"{shown}: the recording is damaged ({error}); copy it again") from error
+    if len(values) < stop - begin:
+        raise DataError(
+            f"{shown}: the recording breaks off after {(begin + len(values)) / file.samplerate:.3f} of "
+            f"{file.frames / file.samplerate:.3f} s; copy it again"
+        )
+    if not np.isfinite(values).all():
+        raise DataError(f"{shown}: samples are not finite numbers; write the recording anew")
+    return values
+
+
+def _one_channel(values: NDArray[np.float64], channel: int | None, shown: str) -> NDArray[np.float64]:
+    n = values.shape[1]
+    if channel is not None:
+        if not 0 <= channel < n:
+            raise DataError(f"{shown}: there is no channel {channel}; it has the channels 0 to {n - 1}")
+        return values[:, channel]
+    if n > 1 and not (values == values[:, :1]).all():
+        raise DataError(f"{shown}: {n} different channels; choose one of 0 to {n - 1}")
+    return values[:, 0]
+
+
+def sound_flags(samples: NDArray[np.float64]) -> tuple[str, ...]:
+    """Silent: no sample above -60 dB. Clipped: three times, three samples in a row lie at the full peak."""
+    size = np.abs(samples)
+    peak = float(size.max(initial=0.0))
+    if peak <= _SILENT_PEAK:
+        return ("the recording is silent (no sample above -60 dB of full scale)",)
+    if peak < 0.98:
+        return ()
+    high = np.concatenate(([False], size >= peak - 2.0**-15, [False]))
+    edges = np.flatnonzero(high[1:] != high[:-1])
+    runs = edges[1::2] - edges[::2]
+    runs = runs[runs >= _CLIP_RUN]
+    if len(runs) < _CLIP_RUNS:
+        return ()
+    return ("the recording is clipped (samples in a row at full scale)",)

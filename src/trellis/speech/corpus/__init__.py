@@ -1,0 +1,1 @@
+"""Corpora: recordings with what is said in them."""

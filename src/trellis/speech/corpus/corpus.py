@@ -1,0 +1,181 @@
+"""Corpora: recordings and what is said in them, from the layouts in which speech corpora come.
+
+Every reader pairs label files with recordings of the same name, reads the labels at once (so that mistakes
+show before anything is learnt) and the sound later, when it is asked for. A reference then
+
+* covers the whole recording: gaps are silence, and so is what follows the last label; gaps under 20 ms go to
+  the phone before them, because nothing that short can be aligned;
+* has no silences among its words, only gaps between them;
+* writes every silence as ``sil`` and has no two silences in a row (:mod:`trellis.speech.phones.silence`);
+* is as long as its recording; phones that end more than 0.1 s later belong to another one: an error.
+
+A file that cannot be used stops the reading with a sentence, unless ``skip_bad`` is set: then it is left out
+and its sentence is kept in :attr:`Corpus.skipped`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, overload
+
+from trellis.core.errors import DataError
+from trellis.core.storage import PathLike
+from trellis.speech.corpus.corpus_files import guess_layout, labelled_files, read_list, timit_split
+from trellis.speech.corpus.corpus_readers import Rules, read_beside, read_ctm_corpus, read_timit
+from trellis.speech.corpus.utterance import Utterance
+from trellis.speech.formats.interval_lines import read_lab
+from trellis.speech.formats.json_csv import read_json
+from trellis.speech.formats.textgrid import read_textgrid
+from trellis.speech.phones.silence import SILENCES
+
+__all__ = ["Corpus", "Utterance"]
+
+
+@dataclass(frozen=True)
+class Corpus(Sequence[Utterance]):
+    """Utterances in the order of their ids; ``skipped``: the files that were left out, with the reason."""
+
+    utterances: tuple[Utterance, ...]
+    skipped: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "utterances", tuple(self.utterances))
+
+    def __len__(self) -> int:
+        return len(self.utterances)
+
+    def __iter__(self) -> Iterator[Utterance]:
+        return iter(self.utterances)
+
+    @overload
+    def __getitem__(self, index: int) -> Utterance: ...
+    @overload
+    def __getitem__(self, index: slice) -> Corpus: ...
+    def __getitem__(self, index: int | slice) -> Utterance | Corpus:
+        if isinstance(index, slice):
+            return Corpus(self.utterances[index])
+        return self.utterances[index]
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups in the order of their names."""
+        return tuple(sorted({utterance.group for utterance in self}))
+
+    def in_groups(self, groups: Collection[str]) -> Corpus:
+        """The utterances of some groups."""
+        unknown = sorted(set(groups) - set(self.groups))
+        if unknown:
+            there = ", ".join(self.groups)
+            raise DataError(f"the corpus has no group {', '.join(unknown)}; its groups: {there}")
+        return Corpus(tuple(u for u in self if u.group in groups))
+
+    def select(self, ids: Iterable[str] | PathLike) -> Corpus:
+        """The utterances with these ids in this order, or with those of a file with one id per line."""
+        wanted = read_list(ids) if isinstance(ids, str | os.PathLike) else list(ids)
+        by_id = {u.id: u for u in self}
+        unknown = [name for name in wanted if name not in by_id]
+        if unknown:
+            more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
+            raise DataError(
+                f"the corpus has no utterance {', '.join(unknown[:5])}{more}; "
+                f"its ids look like {next(iter(by_id), '(it is empty)')}"
+            )
+        return Corpus(tuple(by_id[name] for name in wanted))
+
+    @classmethod
+    def read(cls, root: PathLike, layout: str | None = None, **options: Any) -> Corpus:
+        """A corpus in one layout (``timit``, ``textgrids``, ``labs``, ``ctm``, ``json``), or as found."""
+        layouts: dict[str, Callable[..., Corpus]] = {
+            "timit": cls.timit,
+            "textgrids": cls.textgrids,
+            "labs": cls.labs,
+            "ctm": cls.ctm,
+            "json": cls.json,
+        }
+        chosen = layout or guess_layout(root)
+        if chosen not in layouts:
+            raise DataError(f"no corpus layout {chosen!r}; choose one of {', '.join(layouts)}")
+        return layouts[chosen](root, **options)
+
+    @classmethod
+    def textgrids(
+        cls,
+        root: PathLike,
+        audio: PathLike | None = None,
+        phones: str | None = None,
+        words: str | None = None,
+        silences: Collection[str] = SILENCES,
+        channel: int | None = None,
+        skip_bad: bool = False,
+    ) -> Corpus:
+        """A folder (and its folders) of Praat TextGrids; ``phones`` and ``words`` name the tiers.
+
+        Recordings lie beside the TextGrids, or in the same places under ``audio``.
+        """
+
+        def read(path: PathLike) -> Any:
+            return read_textgrid(path, phones, words)
+
+        return cls(*read_beside(root, ".textgrid", audio, read, Rules(silences, channel, skip_bad)))
+
+    @classmethod
+    def labs(
+        cls,
+        root: PathLike,
+        audio: PathLike | None = None,
+        silences: Collection[str] = SILENCES,
+        channel: int | None = None,
+        skip_bad: bool = False,
+    ) -> Corpus:
+        """A folder of HTK label files of phones."""
+        return cls(*read_beside(root, ".lab", audio, read_lab, Rules(silences, channel, skip_bad)))
+
+    @classmethod
+    def json(
+        cls,
+        root: PathLike,
+        audio: PathLike | None = None,
+        silences: Collection[str] = SILENCES,
+        channel: int | None = None,
+        skip_bad: bool = False,
+    ) -> Corpus:
+        """A folder of alignments that Trellis wrote as JSON."""
+        return cls(*read_beside(root, ".json", audio, read_json, Rules(silences, channel, skip_bad)))
+
+    @classmethod
+    def ctm(
+        cls,
+        path: PathLike,
+        audio: PathLike | None = None,
+        words: PathLike | None = None,
+        silences: Collection[str] = SILENCES,
+        channel: int | None = None,
+        skip_bad: bool = False,
+    ) -> Corpus:
+        """A CTM file of phones (and one of words); its ids are names of recordings under ``audio``."""
+        return cls(*read_ctm_corpus(path, audio, words, Rules(silences, channel, skip_bad)))
+
+    @classmethod
+    def timit(
+        cls,
+        root: PathLike,
+        split: PathLike | None = None,
+        sa: bool = False,
+        silences: Collection[str] = SILENCES,
+        skip_bad: bool = False,
+    ) -> Corpus:
+        """TIMIT as it is distributed, in upper or lower case: ``.WAV`` (SPHERE), ``.PHN`` and ``.WRD``.
+
+        ``split`` is ``"train"``, ``"test"`` or a file with one id (``train/dr1/fcjf0/sx37``) per line. The SA
+        sentences, which all speakers read, are left out unless ``sa``. Ids are lower case, groups speakers.
+        """
+        files = [f for f in labelled_files(root, ".phn") if sa or not f.stem.lower().startswith("sa")]
+        named = split in ("train", "test")
+        if named:
+            files = timit_split(files, root, str(split))
+        corpus = cls(*read_timit(root, files, Rules(silences, None, skip_bad)))
+        if split is None or named:
+            return corpus
+        return replace(corpus.select(split), skipped=corpus.skipped)

@@ -1,0 +1,42 @@
+"""One recording of a corpus and what is said in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from trellis.speech.audio.recordings import Recording, load_recording
+from trellis.speech.formats.timed_alignment import Alignment
+from trellis.speech.phones.silence import is_silence
+
+
+@dataclass(frozen=True)
+class Utterance:
+    """``phones`` and ``words`` are what is said, taken from ``reference`` if that is given and they are not.
+
+    ``group`` is the speaker or language (the folder of the file), for splits that keep groups whole.
+    """
+
+    id: str
+    audio: Path
+    reference: Alignment | None = None
+    phones: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    group: str = ""
+    channel: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "audio", Path(self.audio))
+        object.__setattr__(self, "phones", tuple(self.phones))
+        object.__setattr__(self, "words", tuple(self.words))
+        if self.reference is None:
+            return
+        if not self.phones:
+            object.__setattr__(self, "phones", self.reference.labels)
+        if not self.words:
+            words = tuple(w.label for w in self.reference.words if not is_silence(w.label))
+            object.__setattr__(self, "words", words)
+
+    def recording(self, rate: int | None = 16000) -> Recording:
+        """The sound, read now."""
+        return load_recording(self.audio, rate, self.channel)

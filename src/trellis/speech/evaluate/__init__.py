@@ -1,0 +1,1 @@
+"""How far boundaries lie from a reference."""

@@ -1,0 +1,95 @@
+"""Two sets of alignment files, paired by name and compared.
+
+A set is one file, a folder (with its folders) of one file per recording, or a CTM file of many recordings.
+Names are file names without suffix, or paths below the folder where a name occurs twice. Where a folder holds
+a recording in several formats, the first of :data:`ORDER` is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from trellis.core.errors import DataError
+from trellis.core.storage import PathLike
+from trellis.speech.corpus.corpus_files import find_files
+from trellis.speech.evaluate.boundary_evaluation import (
+    TOLERANCES_MS,
+    AlignmentEvaluation,
+    evaluate_alignments,
+)
+from trellis.speech.formats import FORMATS, format_of
+from trellis.speech.formats.interval_lines import read_ctm_file
+from trellis.speech.formats.timed_alignment import Alignment
+
+# Text files are more often transcripts than Audacity's labels, so those are read only where they are named.
+ORDER = ("textgrid", "elan", "json", "csv", "phn", "ctm", "lab")
+
+Readers = Mapping[str, Callable[[], Alignment]]
+
+
+def find_alignments(path: PathLike, format: str | None = None, phones: str | None = None) -> Readers:
+    """How to read each alignment, by its path below ``path``. ``phones`` names the tier in TextGrids and in
+    ELAN files."""
+    root = Path(path)
+    if root.is_file():
+        entry = format_of(root, format)
+        if entry.name == "ctm":
+            return {name: partial(_same, one) for name, one in read_ctm_file(root).items()}
+        return {root.stem: partial(_read, root, entry.name, phones)}
+    names = ORDER if format is None else (format_of(root, format).name,)
+    found: dict[str, Callable[[], Alignment]] = {}
+    for name in names:
+        suffixes = {s.lower() for s in FORMATS[name].suffixes} - {".wrd"}
+        for file in find_files(root, suffixes):
+            key = file.relative_to(root).with_suffix("").as_posix()
+            found.setdefault(key, partial(_read, file, name, phones))
+    if not found:
+        raise DataError(f"{root}: no alignments here ({', '.join(names)}); check the folder or the format")
+    return dict(sorted(found.items()))
+
+
+def evaluate_files(
+    references: Readers, hypotheses: Readers, tolerances_ms: tuple[float, ...] = TOLERANCES_MS
+) -> AlignmentEvaluation:
+    """Read and compare what has the same name; a file that cannot be read is left out, with the reason."""
+    if len(references) == len(hypotheses) == 1:  # two single files belong together whatever they are called
+        (name,) = references
+        hypotheses = {name: next(iter(hypotheses.values()))}
+    elif _unique_names(references) and _unique_names(hypotheses):
+        references, hypotheses = (
+            {key.rpartition("/")[2]: read for key, read in readers.items()}
+            for readers in (references, hypotheses)
+        )
+    shared = [name for name in references if name in hypotheses]
+    if not shared:
+        raise DataError(
+            f"no hypothesis has the name of a reference (such as {next(iter(references))}; there is "
+            f"{next(iter(hypotheses))}); give folders below which the names are the same"
+        )
+    left_out = [(name, "there is no hypothesis") for name in references if name not in hypotheses]
+    left_out += [(name, "there is no reference") for name in hypotheses if name not in references]
+    true, found = {}, {}
+    for name in shared:
+        try:
+            true[name], found[name] = references[name](), hypotheses[name]()
+        except DataError as error:
+            true.pop(name, None)
+            left_out.append((name, str(error)))
+    evaluation = evaluate_alignments(true, found, tolerances_ms)
+    return replace(evaluation, left_out=(*left_out, *evaluation.left_out))
+
+
+def _unique_names(readers: Readers) -> bool:
+    return len({key.rpartition("/")[2] for key in readers}) == len(readers)
+
+
+def _read(path: Path, format: str, phones: str | None) -> Alignment:
+    named = {"phones": phones} if format in ("textgrid", "elan") else {}
+    return Alignment.read(path, format, **named)
+
+
+def _same(alignment: Alignment) -> Alignment:
+    return alignment

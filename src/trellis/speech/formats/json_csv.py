@@ -1,0 +1,111 @@
+"""JSON and CSV: the two formats of our own that keep every digit.
+
+JSON (``"format": "trellis-alignment", "version": 1``) holds everything an alignment has. CSV is for
+spreadsheets and statistics: one row per interval with the columns tier, start, end, label, confidence.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from trellis.core.errors import DataError
+from trellis.core.storage import PathLike
+from trellis.speech.formats.text_files import number, read_text, write_text
+from trellis.speech.formats.timed_alignment import Alignment
+from trellis.speech.formats.timed_intervals import Interval, Tier
+
+_NAME, _VERSION = "trellis-alignment", 1
+_COLUMNS = ["tier", "start", "end", "label", "confidence"]
+
+
+def write_json(alignment: Alignment, path: PathLike) -> None:
+    content = {
+        "format": _NAME,
+        "version": _VERSION,
+        "source": alignment.source,
+        "duration": alignment.duration,
+        "flags": list(alignment.flags),
+        "words": _rows(alignment.words, None),
+        "phones": _rows(alignment.phones, alignment.confidence),
+    }
+    write_text(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
+
+
+def _rows(tier: Tier, confidence: Sequence[float] | None) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = [{"start": i.start, "end": i.end, "label": i.label} for i in tier]
+    if confidence is not None:
+        for row, value in zip(rows, confidence, strict=True):
+            row["confidence"] = None if math.isnan(value) else value
+    return rows
+
+
+def read_json(path: PathLike, duration: float | None = None) -> Alignment:
+    shown = os.fspath(path)
+    try:
+        content = json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise DataError(f"{shown}:{error.lineno}: this is not JSON ({error.msg}); write it anew") from error
+    if not isinstance(content, dict) or content.get("format") != _NAME:
+        raise DataError(f'{shown}: this is not an alignment (its "format" is not "{_NAME}")')
+    if content.get("version") != _VERSION:
+        raise DataError(f"{shown}: version {content.get('version')!r} of the format; this Trellis reads 1")
+    try:
+        phones = [_interval(row) for row in content["phones"]]
+        words = [_interval(row) for row in content.get("words", [])]
+        given = [row["confidence"] for row in content["phones"] if "confidence" in row]
+        length = content.get("duration") if duration is None else duration
+        confidence = tuple(math.nan if c is None else float(c) for c in given) or None
+        flags = tuple(str(flag) for flag in content.get("flags", []))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DataError(
+            f"{shown}: phones and words must be lists of start, end and label ({error!r}); write it anew"
+        ) from error
+    source = content.get("source") or shown
+    return Alignment(tuple(phones), tuple(words), length, confidence, flags, source)
+
+
+def _interval(row: dict[str, Any]) -> Interval:
+    if not isinstance(row["label"], str):
+        raise TypeError("label is not a string")
+    return Interval(float(row["start"]), float(row["end"]), row["label"])
+
+
+def write_csv(alignment: Alignment, path: PathLike) -> None:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_COLUMNS)
+    for name in ("words", "phones"):
+        tier = alignment.tier(name)
+        sure = alignment.confidence if name == "phones" else None
+        for interval, value in zip(tier, sure or [math.nan] * len(tier), strict=True):
+            shown = "" if math.isnan(value) else repr(value)
+            writer.writerow([name, repr(interval.start), repr(interval.end), interval.label, shown])
+    write_text(path, out.getvalue())
+
+
+def read_csv(path: PathLike, duration: float | None = None) -> Alignment:
+    """Rows in any order of columns; a column ``confidence`` may be missing."""
+    shown = os.fspath(path)
+    reader = csv.DictReader(io.StringIO(read_text(path), newline=""))
+    missing = [name for name in _COLUMNS[:4] if name not in (reader.fieldnames or [])]
+    if missing:
+        raise DataError(f"{shown}:1: no column {', '.join(missing)}; the first line must name the columns")
+    tiers: dict[str, list[Interval]] = {"phones": [], "words": []}
+    confidence: list[float] = []
+    for row in reader:
+        where = f"{shown}:{reader.line_num}"
+        if row["tier"] not in tiers or None in row.values():
+            raise DataError(f"{where}: a row must hold {', '.join(_COLUMNS[:4])}, its tier phones or words")
+        start, end = number(row["start"], where, "start"), number(row["end"], where, "end")
+        tiers[row["tier"]].append(Interval(start, end, row["label"]))
+        if row["tier"] == "phones":
+            word = row.get("confidence") or ""
+            confidence.append(number(word, where, "confidence") if word else math.nan)
+    sure = None if all(map(math.isnan, confidence)) else tuple(confidence)
+    return Alignment(tuple(tiers["phones"]), tuple(tiers["words"]), duration, sure, source=shown)

@@ -1,0 +1,1 @@
+"""Phone labels, alphabets and foldings."""

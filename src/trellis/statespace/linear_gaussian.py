@@ -1,0 +1,350 @@
+"""``LinearGaussian``: the Kalman filter and smoother, and learning by EM, with scikit-learn's habits.
+
+z_1 ~ N(initial_mean, initial_covariance)
+z_{t+1} = transition z_t + transition_control u_t + transition_offset + N(0, transition_noise)
+x_t     = observation z_t + observation_control u_t + observation_offset + N(0, observation_noise)
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trellis.core.arguments import not_negative, whole
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.estimator import Model
+from trellis.solvers.dc.algorithm import minimise_dc
+from trellis.statespace.kalman_em import (
+    EM,
+    check_learnable,
+    floor_covariances,
+    learnable,
+    named_parameters,
+)
+from trellis.statespace.kalman_filter import Kalman, States
+from trellis.statespace.kalman_sample_kernels import simulate
+from trellis.statespace.kalman_start import starting_point
+from trellis.statespace.kalman_stream import FilterStream
+from trellis.statespace.state_space import COVARIANCES, SHAPES, StateSpace
+from trellis.statespace.time_series import Series, read_future, read_series, steps_of
+from trellis.training.driver import Status
+
+_REQUIRED = tuple(name for name in SHAPES if "control" not in name and "offset" not in name)
+_OPTIONS = (
+    "n_states",
+    "n_observations",
+    "learn",
+    "min_variance",
+    "max_iter",
+    "tol",
+    "n_jobs",
+    "random_state",
+)
+
+
+class StateLaws(NamedTuple):
+    """Laws of the states: ``means`` (length, n) and ``covariances`` (length, n, n), per sequence if listed.
+
+    ``lagged`` (length, n, n), where asked for: Cov(z_t, z_{t+1}), zero at the last step.
+    """
+
+    means: Any
+    covariances: Any
+    lagged: Any = None
+
+
+class Forecast(NamedTuple):
+    """Laws of the steps to come: (steps, .) for one sequence, (n_sequences, steps, .) for several."""
+
+    observations: FloatArray
+    observation_covariances: FloatArray
+    states: FloatArray
+    state_covariances: FloatArray
+
+
+class LinearGaussian(Model):
+    """A linear-Gaussian state-space model.
+
+    Parameters
+    ----------
+    n_states : the dimension n of the hidden state.
+    n_observations : the dimension m of an observation; ``None``: from the data or the matrices.
+    transition, observation, transition_noise, observation_noise, initial_mean, initial_covariance,
+    transition_control, observation_control, transition_offset, observation_offset :
+        known or starting values. All but the two initial ones may vary with time: (T, ...), where entry t
+        belongs to step t of each sequence. With the first six given the model answers questions without
+        ``fit`` (then ``initial_mean`` may be left out and is zero).
+    learn : "all", or the names of the parameters that ``fit`` may change. Parameters that vary with time are
+        not learned.
+    min_variance : learned covariances have no eigenvalue below it.
+    max_iter, tol : EM stops when an iteration raises the log-likelihood by at most ``tol``.
+    n_jobs : threads over sequences (-1: all cores). random_state : seed of guesses and samples.
+
+    Attributes
+    ----------
+    transition_, observation_, ... : the parameters after ``fit``.
+    history_ : ``primal`` (minus the log-likelihood, from the start on) and ``dual`` (minus the evidence lower
+        bound of each iteration); primal_t >= dual_t >= primal_{t+1}.
+    status_ : why EM stopped, in a sentence. n_iter_ : iterations.
+    """
+
+    def __init__(
+        self,
+        n_states: int,
+        n_observations: int | None = None,
+        *,
+        transition: Any = None,
+        observation: Any = None,
+        transition_noise: Any = None,
+        observation_noise: Any = None,
+        initial_mean: Any = None,
+        initial_covariance: Any = None,
+        transition_control: Any = None,
+        observation_control: Any = None,
+        transition_offset: Any = None,
+        observation_offset: Any = None,
+        learn: Any = "all",
+        min_variance: float = 1e-9,
+        max_iter: int = 200,
+        tol: float = 1e-4,
+        n_jobs: int | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.n_states = n_states
+        self.n_observations = n_observations
+        self.transition = transition
+        self.observation = observation
+        self.transition_noise = transition_noise
+        self.observation_noise = observation_noise
+        self.initial_mean = initial_mean
+        self.initial_covariance = initial_covariance
+        self.transition_control = transition_control
+        self.observation_control = observation_control
+        self.transition_offset = transition_offset
+        self.observation_offset = observation_offset
+        self.learn = learn
+        self.min_variance = min_variance
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # -- learning ---------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: None = None, *, lengths: ArrayLike | None = None, controls: Any = None) -> Self:
+        """Learn by EM from a list of (length, m) arrays, or one array (with ``lengths`` if it holds several).
+
+        NaN is a missing value. ``controls`` u_t come in the form of ``X``.
+        """
+        self._check_options()
+        given = self._given()
+        series = read_series(X, lengths, controls, self._size("m", given), self._size("p", given))
+        named = named_parameters(self.learn)
+        start = starting_point(
+            given,
+            series.data,
+            self.n_states,
+            "observation_offset" in named,
+            np.random.default_rng(self.random_state),
+        )
+        learn = learnable(start) if isinstance(self.learn, str) and self.learn == "all" else named
+        guessed = frozenset(name for name in COVARIANCES if given[name] is None) & learn
+        start = floor_covariances(start, guessed, self.min_variance)
+        check_learnable(start, learn, self.min_variance)
+        problem = EM(series.data, learn, self.min_variance, self._threads())
+        solution = minimise_dc(problem, start, max_iter=self.max_iter, tol=self.tol)
+        self._keep(solution.point, solution.status, solution.history)
+        return self
+
+    def _check_options(self) -> None:
+        if not (isinstance(self.n_states, int | np.integer) and self.n_states >= 1):
+            raise DataError(f"n_states is {self.n_states!r}; give a whole number, at least 1")
+        if not_negative("min_variance", self.min_variance) == 0.0:
+            raise DataError(f"min_variance is {self.min_variance}; give a positive number")
+        not_negative("tol", self.tol)
+        whole("max_iter", self.max_iter, 0)
+
+    def _given(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in SHAPES}
+
+    def _size(self, letter: str, given: dict[str, Any]) -> int | None:
+        """The number of observations (m) or controls (p), from the options or the matrices given."""
+        if letter == "m" and self.n_observations is not None:
+            return whole("n_observations", self.n_observations, 1)
+        for name, (_, letters) in SHAPES.items():
+            if given[name] is not None and letter in letters:
+                shape = np.shape(given[name])
+                if len(shape) >= len(letters):
+                    return int(shape[letters.rindex(letter) - len(letters)])
+        return None
+
+    def _keep(self, model: StateSpace, status: Status, history: dict[str, list[float]]) -> None:
+        self.parameters_ = model
+        for name, array in model.arrays().items():
+            setattr(self, f"{name}_", array)
+        self.status_, self.history_, self.n_iter_ = status, history, status.n_iter
+
+    def _model(self) -> StateSpace:
+        """What was fitted, or else what was given, if that is enough."""
+        if hasattr(self, "parameters_"):
+            if self.parameters_.n_states != self.n_states:
+                raise UnsupportedError(
+                    f"n_states is {self.n_states}, but the model was fitted with "
+                    f"{self.parameters_.n_states}; set it back, or fit again"
+                )
+            return self.parameters_
+        self._check_options()
+        given = self._given()
+        if given["initial_mean"] is None:
+            given["initial_mean"] = np.zeros(self.n_states)
+        absent = [name for name in _REQUIRED if given[name] is None]
+        if absent:
+            raise UnsupportedError(f"{absent[0]} is not known; call fit first, or give it")
+        return StateSpace.of(given, self.n_states, self._size("m", given) or 0, self._size("p", given) or 0)
+
+    def _ask(self, X: Any, lengths: ArrayLike | None, controls: Any) -> tuple[Series, Kalman]:
+        model = self._model()
+        series = read_series(X, lengths, controls, model.n_observations, model.n_controls)
+        return series, Kalman(model, series.data, self._threads())
+
+    # -- questions --------------------------------------------------------------------------------------
+
+    def log_likelihood(self, X: Any, *, lengths: ArrayLike | None = None, controls: Any = None) -> FloatArray:
+        """log p(x) of each sequence, (n_sequences,); missing values are integrated out."""
+        return self._ask(X, lengths, controls)[1].log_densities()
+
+    def score(
+        self, X: Any, y: None = None, *, lengths: ArrayLike | None = None, controls: Any = None
+    ) -> float:
+        """The log-likelihood per step."""
+        series, kalman = self._ask(X, lengths, controls)
+        if not len(series.data.values):
+            raise DataError("there is no step to score")
+        return float(kalman.log_densities().sum() / len(series.data.values))
+
+    def filter(self, X: Any, *, lengths: ArrayLike | None = None, controls: Any = None) -> StateLaws:
+        """The law of z_t given x_1 .. x_t."""
+        series, kalman = self._ask(X, lengths, controls)
+        return _unpacked(series, kalman.filtered())
+
+    def smooth(
+        self, X: Any, *, lengths: ArrayLike | None = None, controls: Any = None, lagged: bool = False
+    ) -> StateLaws:
+        """The law of z_t given all of x; with ``lagged`` also Cov(z_t, z_{t+1})."""
+        series, kalman = self._ask(X, lengths, controls)
+        return _unpacked(series, kalman.smoothed(lagged=lagged))
+
+    def impute(
+        self,
+        X: Any,
+        *,
+        lengths: ArrayLike | None = None,
+        controls: Any = None,
+        return_covariances: bool = False,
+    ) -> Any:
+        """``X`` with each missing value replaced by its mean given all that is observed.
+
+        With ``return_covariances`` also the covariances (length, m, m), zero where values are observed.
+        """
+        series, kalman = self._ask(X, lengths, controls)
+        values, covariances = kalman.filled()
+        if return_covariances:
+            return series.unpack(values), series.unpack(covariances)
+        return series.unpack(values)
+
+    def forecast(
+        self,
+        X: Any,
+        steps: int,
+        *,
+        lengths: ArrayLike | None = None,
+        controls: Any = None,
+        future_controls: Any = None,
+    ) -> Forecast:
+        """The laws of the next ``steps`` observations and states after the end of each sequence.
+
+        ``controls`` are those of ``X``; ``future_controls`` (steps, p) those of the steps to come, one array
+        for all sequences or one for each.
+        """
+        steps = whole("steps", steps, 1)
+        series, _ = self._ask(X, lengths, controls)
+        model = self._model()
+        n_sequences = len(series.data.offsets) - 1
+        future = read_future(future_controls, n_sequences, steps, model.n_controls)
+        kalman = Kalman(model, series.extended(steps, future), self._threads())
+        states = kalman.filtered()
+        means, covariances = kalman.observation_law(states)
+        offsets = series.data.offsets + steps * np.arange(n_sequences + 1)
+        rows = steps_of(offsets, steps)
+        if not series.listed and lengths is None:
+            rows = rows[0]
+        return Forecast(means[rows], covariances[rows], states.means[rows], states.covariances[rows])
+
+    def sample(
+        self, length: int, n: int | None = None, *, controls: Any = None, random_state: Any = None
+    ) -> tuple[Any, Any]:
+        """Draw ``(X, states)``: arrays of ``length`` rows, or lists of ``n`` such arrays.
+
+        ``controls`` (length, p) serve all samples. The seed is ``random_state``, or that of the model.
+        """
+        model = self._model()
+        length, count = whole("length", length, 0), 1 if n is None else whole("n", n, 0)
+        model.check_lengths(np.array([length]))
+        rng = np.random.default_rng(self.random_state if random_state is None else random_state)
+        u = read_future(controls, 1, length, model.n_controls, "controls")[0]
+        steps = np.arange(length)
+        z_noise = rng.standard_normal((count, length, model.n_states))
+        x_noise = rng.standard_normal((count, length, model.n_observations))
+        states, X = np.empty_like(z_noise), np.empty_like(x_noise)
+        simulate(model.system(), model.drift(u, steps), model.shift(u, steps), z_noise, x_noise, states, X)
+        return (X[0], states[0]) if n is None else (list(X), list(states))
+
+    def stream(self) -> FilterStream:
+        """A filter that takes one observation at a time and keeps only the current state."""
+        return FilterStream(self._model())
+
+    # -- storage ----------------------------------------------------------------------------------------
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Options as JSON, given and fitted parameters as arrays."""
+        self._model()
+        options = {name: getattr(self, name) for name in _OPTIONS}
+        if not isinstance(self.learn, str):
+            options["learn"] = sorted(self.learn)
+        if not isinstance(self.random_state, int | np.integer):
+            options["random_state"] = None  # a stream of random numbers has no beginning to go back to
+        arrays = {
+            f"given.{name}": np.asarray(value, dtype=np.float64)
+            for name, value in self._given().items()
+            if value is not None
+        }
+        meta: dict[str, Any] = {"options": options, "status": None}
+        if hasattr(self, "parameters_"):
+            arrays |= {f"fitted.{name}": a for name, a in self.parameters_.arrays().items()}
+            meta |= {"status": asdict(self.status_), "history": self.history_}
+        return meta, arrays
+
+    @classmethod
+    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> LinearGaussian:
+        """The model that :meth:`to_state` described; every parameter is checked again."""
+        options = dict(meta["options"])
+        if not isinstance(options["learn"], str):
+            options["learn"] = tuple(options["learn"])
+        options |= {name: arrays.get(f"given.{name}") for name in SHAPES}
+        model = cls(**options)
+        if meta["status"] is not None:
+            fitted = {name: arrays[f"fitted.{name}"] for name in SHAPES}
+            sizes = fitted["observation"].shape[-2], fitted["transition_control"].shape[-1]
+            space = StateSpace.of(fitted, model.n_states, *sizes)
+            model._keep(space, Status(**meta["status"]), meta["history"])
+        model._model()
+        return model
+
+
+def _unpacked(series: Series, states: States) -> StateLaws:
+    lagged = None if states.lagged is None else series.unpack(states.lagged)
+    return StateLaws(series.unpack(states.means), series.unpack(states.covariances), lagged)

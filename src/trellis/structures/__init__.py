@@ -1,0 +1,1 @@
+"""The shapes of outputs, one folder each: chains, segmentations, graphs."""

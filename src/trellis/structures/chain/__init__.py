@@ -1,0 +1,1 @@
+"""Labels in a row."""

@@ -1,0 +1,94 @@
+"""What labellers of chains with linear scores share: features, constraints, and the shape of the weights.
+
+How the weights are learned, and what the scores mean, is for each class to say; prediction is that of every
+labeller of chains (:mod:`.chain_predictor`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import UnsupportedError
+from trellis.data.constraints import check_legal, legal_transitions
+from trellis.data.labels import EncodedLabels
+from trellis.data.latent_labels import LatentLabels
+from trellis.features.arrays import ArrayEncoder
+from trellis.features.encoded import FeatureEncoder
+from trellis.features.encoders import encoder_for
+from trellis.features.template_encoder import TemplateEncoder
+from trellis.structures.chain.labeler import inspection
+from trellis.structures.chain.labeler.chain_predictor import ChainPredictor
+from trellis.structures.chain.problem.chain_problem import no_penalties, penalties_of
+from trellis.structures.chain.scores.linear_chain import LinearLayout
+from trellis.structures.chain.scores.linear_chain_kernels import Penalties
+from trellis.training.chain_training import Examples
+
+
+class ChainLabeler(ChainPredictor):
+    """The base of labellers with linear scores; a subclass offers ``fit`` and ``scores``."""
+
+    constraints: Any
+    template: Any
+    transition_features: Any
+    min_count: int
+    weights: str
+    boundaries: bool
+
+    # -- what learning begins with ----------------------------------------------------------------------
+
+    def _new_encoder(self, X: Any, lengths: ArrayLike | None) -> FeatureEncoder:
+        if self.template is None:
+            keys = () if self.transition_features is None else self.transition_features
+            return encoder_for(X, self.min_count, keys, flat=lengths is not None)
+        if self.transition_features is True or self.transition_features:
+            raise UnsupportedError(
+                "transition_features do not apply to a template; write B lines like B01:%x[0,0] in it"
+            )
+        return TemplateEncoder(self.template, self.min_count)
+
+    def _penalties(self, latent: LatentLabels, labels: EncodedLabels) -> Penalties:
+        if self.constraints is None:
+            return no_penalties(len(latent.label_of))
+        legal = legal_transitions(self.constraints, latent.labels)
+        check_legal(labels, legal, latent.labels)
+        return penalties_of(*latent.expand_legal(legal))
+
+    def _layout(self, examples: Examples, encoder: FeatureEncoder, n_labels: int) -> LinearLayout:
+        if self.weights == "all" or (self.weights == "auto" and isinstance(encoder, ArrayEncoder)):
+            return LinearLayout.all_pairs(examples.inputs, n_labels, boundaries=self.boundaries)
+        labels = examples.labels
+        return LinearLayout.observed(
+            examples.inputs, labels.codes, labels.allowed, n_labels, boundaries=self.boundaries
+        )
+
+    def _keep(
+        self,
+        encoder: FeatureEncoder,
+        latent: LatentLabels,
+        layout: LinearLayout,
+        penalties: Penalties,
+        weights: FloatArray,
+    ) -> None:
+        self.encoder_ = encoder
+        self._keep_labels(latent)
+        self.layout_ = layout
+        self.penalties_ = penalties
+        self.weights_ = weights
+
+    # -- inspection -------------------------------------------------------------------------
+
+    def strongest_weights(self, n: int = 10) -> dict[Any, list[tuple[str, float]]]:
+        """For each label (latent state) the ``n`` features with the largest weights in absolute value."""
+        check_is_fitted(self, "weights_")
+        return inspection.strongest_weights(self, n)
+
+    def transition_table(self) -> FloatArray:
+        """Scores of moving from label (latent state) j, the row, to k, the column; -inf where the constraints
+        forbid it."""
+        check_is_fitted(self, "weights_")
+        table: FloatArray = self.layout_.views(self.weights_).transitions + self.penalties_.transitions
+        return table

@@ -1,0 +1,125 @@
+"""What every labeller of chains answers once it can turn inputs into part scores.
+
+A labeller gives ``scores``; all the questions after that are the oracle's, whatever computed the scores.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.estimator import Model
+from trellis.data.labels import EncodedLabels, LabelSet
+from trellis.data.latent_labels import LatentLabels
+from trellis.structures.chain.oracle.chain_oracle import Chain
+from trellis.structures.chain.scores.chain_scores import ChainScores
+from trellis.training.chain_training import checked_weights
+from trellis.training.driver import Status
+
+
+class ChainPredictor(Model):
+    """The base of labellers of chains; a subclass offers ``fit`` and ``scores``."""
+
+    n_jobs: int | None
+    latent_: LatentLabels
+    labels_: LabelSet
+    status_: Status
+    history_: dict[str, list[float]]
+    n_iter_: int
+
+    def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> ChainScores:
+        """The part scores of new sequences: what the oracles of :class:`trellis.inference.Chain` take."""
+        raise NotImplementedError
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The fitted model as JSON values and arrays."""
+        raise NotImplementedError
+
+    def _keep_labels(self, latent: LatentLabels) -> None:
+        self.latent_ = latent
+        self.labels_ = names = latent.labels
+        self.classes_ = np.empty(len(names), dtype=object)
+        self.classes_[:] = names.labels
+
+    def predict(self, X: Any, *, lengths: ArrayLike | None = None, decoding: str = "best") -> list[list[Any]]:
+        """Labels of each sequence: the best labelling, or with ``decoding="minimum_risk"`` the most probable
+        label of each step.
+        """
+        codes, offsets = self.predict_codes(X, lengths=lengths, decoding=decoding)
+        return self.labels_.decode(codes, offsets)
+
+    def predict_codes(
+        self, X: Any, *, lengths: ArrayLike | None = None, decoding: str = "best"
+    ) -> tuple[NDArray[np.int32], IntArray]:
+        """The same as indices into ``classes_``, packed, with the offsets of the sequences."""
+        if decoding not in ("best", "minimum_risk"):
+            raise UnsupportedError(f"decoding={decoding!r}: give 'best' or 'minimum_risk'")
+        scores = self.scores(X, lengths=lengths)
+        chain = Chain(self._threads())
+        if decoding == "best":
+            return self.latent_.collapse(chain.best(scores).labels), scores.offsets
+        marginals = self.latent_.sum_states(chain.marginals(scores).unary)
+        return np.asarray(marginals.argmax(axis=1), dtype=np.int32), scores.offsets
+
+    def predict_marginals(self, X: Any, *, lengths: ArrayLike | None = None) -> list[FloatArray]:
+        """P(y_t = k | x) under the log-linear model of the scores: a (length, n_labels) array for each
+        sequence.
+        """
+        scores = self.scores(X, lengths=lengths)
+        marginals = self.latent_.sum_states(Chain(self._threads()).marginals(scores).unary)
+        return np.split(marginals, scores.offsets[1:-1])
+
+    def predict_k_best(
+        self, X: Any, k: int, *, lengths: ArrayLike | None = None
+    ) -> list[list[tuple[list[Any], float]]]:
+        """For each sequence its k best labellings with their scores, best first (fewer where fewer are
+        allowed).
+        """
+        scores = self.scores(X, lengths=lengths)
+        if not self.latent_.plain:
+            raise UnsupportedError(
+                "labels have several latent states, and the k best sequences of states are not the k best "
+                "labellings; rank states by trellis.inference.Chain().k_best(model.scores(X), k)"
+            )
+        ranked = Chain(self._threads()).k_best(scores, k)
+        found: list[list[tuple[list[Any], float]]] = [[] for _ in range(scores.n_sequences)]
+        for rank in range(len(ranked.labels)):
+            decoded = self.labels_.decode(np.maximum(ranked.labels[rank], 0), scores.offsets)
+            for i in np.flatnonzero(ranked.counts > rank):
+                found[i].append((decoded[i], float(ranked.scores[i, rank])))
+        return found
+
+    def predict_log_proba(self, X: Any, y: Any = None, *, lengths: ArrayLike | None = None) -> FloatArray:
+        """log p(y | x) of whole labellings, (n_sequences,): of the given ones, or of the predicted ones.
+
+        Where ``y`` holds None or sets: of all labellings that agree with it.
+        """
+        scores = self.scores(X, lengths=lengths)
+        chain = Chain(self._threads())
+        if y is None:
+            best = chain.best(scores)
+            if self.latent_.plain:
+                return best.scores - chain.log_partition(scores)
+            known = EncodedLabels(self.latent_.collapse(best.labels), None, scores.offsets)
+        else:
+            known = self.labels_.encode(y, lengths, like=scores.offsets)
+        labels = self.latent_.expand(known)
+        if labels.allowed is not None:
+            return chain.log_partition(scores.restricted(labels.allowed)) - chain.log_partition(scores)
+        return chain.score(scores, labels.codes) - chain.log_partition(scores)
+
+    def score(self, X: Any, y: Any, *, lengths: ArrayLike | None = None, sample_weight: Any = None) -> float:
+        """The fraction of right labels among the steps whose label is known (sequences weighted by
+        ``sample_weight``).
+        """
+        codes, offsets = self.predict_codes(X, lengths=lengths)
+        gold = self.labels_.encode(y, lengths, like=offsets)
+        weight = checked_weights(sample_weight, len(offsets) - 1)
+        steps = np.repeat(weight, np.diff(offsets)) * (gold.codes >= 0)
+        if steps.sum() == 0:
+            raise DataError("there is no step with a known label (and a weight above 0) to score")
+        return float((steps * (gold.codes == codes)).sum() / steps.sum())

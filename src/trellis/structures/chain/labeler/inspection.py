@@ -1,0 +1,80 @@
+"""Looking into a trained chain: its strongest weights, and the HMM that it is equivalent to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import UnsupportedError
+from trellis.features.encoded import Encoded
+from trellis.structures.chain.labeler.hmm_conversion import normalised_chain
+
+if TYPE_CHECKING:
+    from trellis.structures.chain.labeler.chain_labeler import ChainLabeler
+    from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
+
+
+def strongest_weights(model: ChainLabeler, n: int) -> dict[Any, list[tuple[str, float]]]:
+    """For each label (or latent state) the n features with the largest weights in absolute value, strongest
+    first."""
+    if n < 1:
+        raise UnsupportedError(f"n={n} must be at least 1")
+    weights = model.layout_.feature_weights(model.weights_)
+    names = model.encoder_.feature_names()
+    found = {}
+    for k, label in enumerate(model.latent_.states.labels):
+        column = weights[:, k]
+        top = np.argsort(-np.abs(column), kind="stable")[:n]
+        found[label] = [(names[f], float(column[f])) for f in top if column[f] != 0.0]
+    return found
+
+
+def one_symbol_per_step(inputs: Encoded) -> bool:
+    """Whether every step has exactly one feature, of value 1: what a categorical HMM takes."""
+    nodes = inputs.nodes
+    return inputs.edges is None and bool((nodes.values == 1.0).all() and (np.diff(nodes.indptr) == 1).all())
+
+
+@dataclass(frozen=True, eq=False)
+class HMMProbabilities:
+    """A hidden Markov model over ``symbols`` with the states ``states``.
+
+    ``initial``: (K,). ``transitions``: (K, K), or (n - 1, K, K) for labellings of n steps. ``emissions``:
+    (K, M). A state that no sequence passes through, or that none goes on from, has a row of zeros.
+    """
+
+    states: list[Any]
+    symbols: list[str]
+    initial: FloatArray
+    transitions: FloatArray
+    emissions: FloatArray
+
+
+def to_hmm(model: SequenceLabeler, length: int | None = None) -> HMMProbabilities:
+    """Proper probabilities from the scores of a chain with one symbol per step.
+
+    The chain defines p(x, s) = exp<Phi(x, s), w> / Z over inputs and labellings. Summing the inputs out of
+    the step gives M[j, k] = exp(A[j, k]) sum_x exp(W[k, x]), and P(x | k) = exp(W[k, x]) / sum_x' exp(W[k,
+    x']); the backward pass of ``hmm_conversion`` gives the rest, for a given ``length``
+    exactly, and with ``length=None`` in the limit of long sequences.
+    """
+    if model.layout_.n_edge:
+        raise UnsupportedError(
+            "a chain whose transitions depend on the input is not an HMM; fit it without transition_features"
+        )
+    if not model.one_symbol_:
+        raise UnsupportedError(
+            "an HMM needs exactly one symbol per step; fit the chain on sequences of plain strings"
+        )
+    w, p = model.layout_.views(model.weights_), model.penalties_
+    scores = model.layout_.feature_weights(model.weights_).T
+    emission_sum = np.logaddexp.reduce(scores, axis=1)
+    start = w.start + p.start + emission_sum
+    step = w.transitions + p.transitions + emission_sum[None, :]
+    initial, transitions = normalised_chain(start, step, w.end + p.end, length)
+    emissions = np.exp(scores - emission_sum[:, None])
+    symbols = model.encoder_.feature_names()
+    return HMMProbabilities(list(model.latent_.states.labels), symbols, initial, transitions, emissions)

@@ -1,0 +1,147 @@
+"""``MEMM``: label sequences with transitions that are normalised one by one.
+
+    p(y | x) = prod_t p(y_t | y_{t-1}, x_t),      p(k | j, x_t) proportional to
+    exp(<W[k], x_t> + A[j, k] + <B[j, k], z_t>),  start[k] in place of A and B at the first step
+
+    min_w  sum_i c_i (-log p(y_i | x_i; w)) + (l2 / 2) ||w||^2 + l1 ||w||_1
+
+The weights and features are those of :class:`~trellis.SequenceLabeler` (without end scores); the difference
+is where the normaliser stands. Training needs no dynamic programme, and is convex. The price is label bias:
+a label with few successors passes its probability on whatever the input says (see docs/label-bias.md).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from trellis.core.errors import UnsupportedError
+from trellis.core.progress import progress_bar
+from trellis.data.labels import LabelSet, step_name
+from trellis.data.latent_labels import LatentLabels
+from trellis.data.user_input import listed
+from trellis.solvers import default_iterations, minimise, solver_of
+from trellis.structures.chain.labeler.chain_labeler import ChainLabeler
+from trellis.structures.chain.labeler.chain_state import chain_to_state, restore_chain
+from trellis.structures.chain.problem.local_chain import LocalChainProblem, local_chain_scores
+from trellis.structures.chain.scores.chain_scores import ChainScores
+from trellis.training.chain_training import Examples, checked_weights
+from trellis.training.options import check_numbers
+from trellis.training.parameters import parameters_from_json
+
+
+class MEMM(ChainLabeler):
+    """A maximum-entropy Markov model on the features of :class:`~trellis.SequenceLabeler`.
+
+    Parameters
+    ----------
+    l2, l1 : weights of the regulariser, see the formula above. The solver is L-BFGS, or OWL-QN if l1 > 0.
+    max_iter, tol : iterations, and tolerance on the gradient norm; ``None`` leaves the solver's own.
+    n_jobs : threads; ``None`` is 1, -1 all cores. Results agree to rounding for any number.
+    constraints : "bio", "bioes" or allowed pairs of labels. What is forbidden has probability 0, and the rest
+        is normalised without it.
+    template, transition_features, min_count, weights, boundaries, verbose : as in ``SequenceLabeler``;
+        ``boundaries`` is about the first label only.
+
+    Attributes
+    ----------
+    classes_ : the labels, in the order of the columns of ``predict_marginals``.
+    status_, history_, n_iter_ : why training stopped, and what was measured at each iteration.
+
+    Scores of labellings, as in ``predict_k_best``, are their log-probabilities. ``predict_marginals`` gives
+    P(y_t | x), which here does not depend on the inputs after step t.
+    """
+
+    def __init__(
+        self,
+        *,
+        l2: float = 1.0,
+        l1: float = 0.0,
+        max_iter: int | None = None,
+        tol: float | None = None,
+        n_jobs: int | None = None,
+        constraints: Any = None,
+        template: Any = None,
+        transition_features: Any = (),
+        min_count: int = 1,
+        weights: str = "auto",
+        boundaries: bool = True,
+        verbose: bool | None = None,
+    ) -> None:
+        self.l2 = l2
+        self.l1 = l1
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.constraints = constraints
+        self.template = template
+        self.transition_features = transition_features
+        self.min_count = min_count
+        self.weights = weights
+        self.boundaries = boundaries
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, *, lengths: ArrayLike | None = None, sample_weight: Any = None) -> Self:
+        """Learn from sequences ``X`` and their labels ``y``, in the forms that ``SequenceLabeler`` takes."""
+        X, y = listed(X), listed(y)
+        check_numbers(self, {"max_iter": None})
+        encoder = self._new_encoder(X, lengths)
+        inputs = encoder.fit(X, lengths)
+        names = LabelSet.of(y, lengths)
+        labels = names.encode(y, lengths, like=inputs.nodes.offsets)
+        unknown = np.flatnonzero(labels.codes < 0)
+        if unknown.size:
+            raise UnsupportedError(
+                f"the label of {step_name(labels.offsets, int(unknown[0]))} is not known; MEMM learns from "
+                "complete labellings only: use SequenceLabeler(objective='log')"
+            )
+        latent = LatentLabels.of(names, 1)
+        penalties = self._penalties(latent, labels)
+        layout = self._layout(Examples(inputs, labels), encoder, len(names))
+        problem = LocalChainProblem(
+            layout,
+            layout.design(inputs, sort=True),
+            penalties,
+            labels.codes,
+            checked_weights(sample_weight, len(labels.offsets) - 1),
+            l2=self.l2,
+            l1=self.l1,
+            n_jobs=self._threads(),
+        )
+        solver = solver_of("owlqn" if self.l1 > 0 else "lbfgs", self.tol)
+        max_iter = default_iterations(solver) if self.max_iter is None else self.max_iter
+        with progress_bar(f"MEMM by {solver.name}", max_iter, self.verbose) as on_iteration:
+            solution = minimise(
+                solver,
+                problem,
+                np.zeros(layout.dimension),
+                max_iter=max_iter,
+                rng=np.random.default_rng(0),  # neither solver draws from it
+                on_iteration=on_iteration,
+            )
+        self._keep(encoder, latent, layout, penalties, solution.weights)
+        self.status_, self.history_, self.n_iter_ = solution.status, solution.history, solution.n_iter
+        return self
+
+    def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> ChainScores:
+        """Part scores whose sum over a labelling is its log-probability, for the oracles of
+        :class:`trellis.inference.Chain`.
+        """
+        check_is_fitted(self, "weights_")
+        design = self.layout_.design(self.encoder_.transform(X, lengths), sort=False)
+        return local_chain_scores(self.layout_, design, self.penalties_, self.weights_, self._threads())
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The fitted model as JSON values and arrays."""
+        check_is_fitted(self, "weights_")
+        return chain_to_state(self)
+
+    @classmethod
+    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> MEMM:
+        """The model that :meth:`to_state` described."""
+        model = cls(**parameters_from_json(meta["parameters"]))
+        restore_chain(model, meta, arrays)
+        return model

@@ -1,0 +1,1 @@
+"""Whole passes of solvers in compiled code."""

@@ -1,0 +1,266 @@
+"""A linear chain model, its data and an objective, as the problem that solvers minimise.
+
+    min_w  sum_i c_i f_i(w) + (l2 / 2) ||w||^2 + l1 ||w||_1
+
+``value_and_gradient`` gives the data term: a sum over shards of sequences, one thread each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import UnsupportedError
+from trellis.core.shards import over_shards
+from trellis.objectives.latent import Completion
+from trellis.objectives.records import Log, Objective
+from trellis.structures.chain.oracle.chain_kernels import lanes
+from trellis.structures.chain.problem.chain_problem_kernels import (
+    Task,
+    dense_gradient,
+    linear_planes,
+    linear_scores,
+    path_gradient,
+)
+from trellis.structures.chain.problem.latent_kernels import gold_completions
+from trellis.structures.chain.problem.log_objective_kernels import LogWork, log_gradient, log_work
+from trellis.structures.chain.problem.objective_kernels import ZERO_ONE, Work, new_work
+from trellis.structures.chain.problem.plane_kernels import planes_to_rows
+from trellis.structures.chain.problem.score_objectives import check_feasible
+from trellis.structures.chain.scores.chain_scores import ChainScores
+from trellis.structures.chain.scores.compact import compact
+from trellis.structures.chain.scores.compact_kernels import Compact, empty_table, fill_table
+from trellis.structures.chain.scores.linear_chain import LinearLayout
+from trellis.structures.chain.scores.linear_chain_kernels import Design, Penalties
+
+
+@dataclass(frozen=True, eq=False)
+class LinearChainProblem:
+    """``task.cost`` must be there if ``loss_kind`` is COSTS. ``epsilon`` concerns the direct objectives."""
+
+    layout: LinearLayout
+    design: Design
+    penalties: Penalties
+    task: Task
+    objective: Objective
+    loss_kind: int
+    l2: float = 0.0
+    l1: float = 0.0
+    epsilon: float = 1.0
+    n_jobs: int = 1
+
+    @property
+    def dimension(self) -> int:
+        return self.layout.dimension
+
+    @property
+    def n_examples(self) -> int:
+        return len(self.design.offsets) - 1
+
+    @property
+    def convex(self) -> bool:
+        """A partly known gold labelling makes any objective a difference of convex functions."""
+        return self.objective.convex and not self.task.ambiguous.any()
+
+    def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
+        values, gradient = self.values_and_gradient(weights)
+        return float(values @ self.task.weight), gradient
+
+    def values_and_gradient(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """f_i for each sequence (not weighted by c_i), and the gradient of the weighted sum."""
+        values = np.empty(self.n_examples)
+        if isinstance(self.objective, Log) and not self.layout.n_edge:
+            gradient = self._log_gradient(weights, values)
+        else:
+            gradient, *others = over_shards(
+                lambda first, last: self._shard_gradient(
+                    weights, first, last, values, self._kept_work(first, last)
+                ),
+                self.design.offsets,
+                self.n_jobs,
+            )
+            for other in others:
+                gradient += other
+        return values, self._checked(gradient, values)
+
+    def run_value_and_gradient(self, weights: FloatArray, first: int, last: int) -> tuple[float, FloatArray]:
+        """sum c_i f_i over the sequences first..last-1, and its gradient: a mini-batch."""
+        values = np.zeros(self.n_examples)
+        gradient = self._shard_gradient(weights, first, last, values, self._work(first, last))
+        gradient = self._checked(gradient, values)
+        return float(values[first:last] @ self.task.weight[first:last]), gradient
+
+    def _checked(self, gradient: FloatArray, values: FloatArray) -> FloatArray:
+        self.check(values)
+        if len(self.layout.mask):
+            gradient *= self.layout.mask
+        return gradient
+
+    def _shard_gradient(
+        self, weights: FloatArray, first: int, last: int, values: FloatArray, work: Work
+    ) -> FloatArray:
+        """The gradient of a run of sequences, not yet masked; f_i go into ``values`` (S,)."""
+        gradient = np.zeros(self.dimension)
+        w, g = self.layout.views(weights), self.layout.views(gradient)
+        rows, mode = self.layout.rows, self.objective.kernel_mode
+        run = (self.design, rows, w, self.penalties)
+        if self.objective.path:
+            path_gradient(
+                mode, self.loss_kind, self.epsilon, *run, self.layout.mask, self.task, first, last, work, g,
+                values,
+            )  # fmt: skip
+        else:
+            dense_gradient(mode, self.loss_kind, *run, self.task, first, last, work, g, values)
+        return gradient
+
+    def _log_gradient(self, weights: FloatArray, values: FloatArray) -> FloatArray:
+        """The log objective on compact features; the rows of their table are filled and emptied once."""
+        data, rows, w = self._compact, self.layout.rows, self.layout.views(weights)
+        shape = (len(data.bounds) - 1, int(lanes(self.layout.n_labels)))
+        table = self._kept("table", lambda: np.empty(shape))
+        fill_table(data.bounds, data.members, rows, w, table)
+
+        def shard(first: int, last: int) -> tuple[FloatArray, FloatArray]:
+            gradient, table_g = self._kept(
+                ("sums", first, last), lambda: (np.empty(self.dimension), np.empty(shape))
+            )
+            gradient.fill(0.0)
+            table_g.fill(0.0)
+            g, work = self.layout.views(gradient), self._kept_log_work(first, last)
+            log_gradient(data, table, w, self.penalties, self.task, first, last, work, table_g, g, values)
+            return gradient, table_g
+
+        (gradient, table_g), *others = over_shards(shard, self.design.offsets, self.n_jobs)
+        for other, other_table in others:
+            gradient += other
+            table_g += other_table
+        empty_table(data.bounds, data.members, rows, table_g, self.layout.views(gradient))
+        return gradient.copy()  # the sums are scratch
+
+    @cached_property
+    def _compact(self) -> Compact:
+        return compact(self.layout, self.design)
+
+    def _work(self, first: int, last: int) -> Work:
+        longest = int(np.diff(self.design.offsets[first : last + 1]).max(initial=0))
+        return cast(Work, new_work(longest, self.layout.n_labels, self.layout.n_edge > 0))
+
+    @cached_property
+    def _scratch(self) -> dict[Any, Any]:
+        return {}
+
+    def _kept(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Scratch that lives from call to call: fresh memory costs page faults, as much time as the work on
+        it.
+        """
+        if key not in self._scratch:
+            self._scratch[key] = make()
+        return self._scratch[key]
+
+    def _kept_work(self, first: int, last: int) -> Work:
+        return cast(Work, self._kept((first, last), lambda: self._work(first, last)))
+
+    def _kept_log_work(self, first: int, last: int) -> LogWork:
+        longest = int(np.diff(self.design.offsets[first : last + 1]).max(initial=0))
+        plain = not self.task.ambiguous.any() and bool((self.task.weight == 1.0).all())
+        make = partial(log_work, longest, self.layout.n_labels, not plain)
+        return cast(LogWork, self._kept((first, last), make))
+
+    def example_planes(self, weights: FloatArray) -> tuple[FloatArray, csr_array]:
+        n, steps = self.n_examples, int(self.design.offsets[-1])
+        ups, downs = np.zeros(steps, np.int32), np.zeros(steps, np.int32)
+        coefficients, values = np.zeros(n), np.zeros(n)
+        w = self.layout.views(weights)
+
+        def shard(first: int, last: int) -> None:
+            linear_planes(
+                self.objective.kernel_mode, self.loss_kind, self.design, self.layout.rows, w, self.penalties,
+                self.task, first, last, ups, downs, coefficients, values,
+            )  # fmt: skip
+
+        over_shards(shard, self.design.offsets, self.n_jobs)
+        self.check(values)
+        indptr, indices, data = planes_to_rows(
+            self.design,
+            self.layout.rows,
+            w,
+            self.layout.mask,
+            ups,
+            downs,
+            coefficients * self.task.weight,
+        )
+        rows = csr_array((data, indices, indptr), shape=(n, self.dimension))
+        rows.sum_duplicates()
+        return values * self.task.weight, rows
+
+    def completed(self, weights: FloatArray) -> Completion:
+        """The best allowed labelling of each sequence, see :mod:`trellis.objectives.latent`."""
+        if self.loss_kind == ZERO_ONE:
+            raise UnsupportedError(
+                "the 0-1 loss of a completed labelling is not that of the partly known one; use a sum over "
+                "steps such as loss='hamming', or solver='subgradient'"
+            )
+        values, labels = np.empty(self.n_examples), np.empty_like(self.task.gold)
+        w = self.layout.views(weights)
+
+        def shard(first: int, last: int) -> FloatArray:
+            gradient = np.zeros(self.dimension)
+            gold_completions(
+                self.design, self.layout.rows, w, self.penalties, self.layout.mask, self.task, first, last,
+                self._kept_work(first, last), self.layout.views(gradient), values, labels,
+            )  # fmt: skip
+            return gradient
+
+        gradient, *others = over_shards(shard, self.design.offsets, self.n_jobs)
+        for other in others:
+            gradient += other
+        gradient = self._checked(gradient, values)
+        nothing = np.zeros((0, self.layout.n_labels), dtype=np.bool_)
+        known = np.zeros_like(self.task.ambiguous)
+        task = self.task._replace(gold=labels, ambiguous=known, allowed=nothing)
+        return Completion(float(values @ self.task.weight), gradient, self.with_(task=task))
+
+    def scores(self, weights: FloatArray) -> ChainScores:
+        return linear_chain_scores(self.layout, self.design, self.penalties, weights, self.n_jobs)
+
+    def check(self, values: FloatArray) -> None:
+        """Every labelling of a sequence forbidden, or a gold labelling that the constraints forbid."""
+        check_feasible(values)
+
+    def with_(self, **changes: Any) -> LinearChainProblem:
+        return replace(self, **changes)
+
+
+def linear_chain_scores(
+    layout: LinearLayout, design: Design, penalties: Penalties, weights: FloatArray, n_jobs: int = 1
+) -> ChainScores:
+    """The part scores of a batch under linear weights: from here on nothing sees weights."""
+    w = layout.views(weights)
+    k = layout.n_labels
+    steps = int(design.offsets[-1])
+    unary = np.empty((steps, k))
+    shared = w.transitions + penalties.transitions
+    transitions = np.zeros((max(steps, 1), k, k)) if layout.n_edge else shared[None]
+    over_shards(
+        lambda first, last: linear_scores(design, layout.rows, w, penalties, first, last, unary, transitions),
+        design.offsets,
+        n_jobs,
+    )
+    return ChainScores(unary, transitions, w.start + penalties.start, w.end + penalties.end, design.offsets)
+
+
+def no_penalties(n_labels: int) -> Penalties:
+    return Penalties(np.zeros(n_labels), np.zeros((n_labels, n_labels)), np.zeros(n_labels))
+
+
+def penalties_of(
+    start_ok: NDArray[np.bool_], pair_ok: NDArray[np.bool_], end_ok: NDArray[np.bool_]
+) -> Penalties:
+    return Penalties(*(np.where(ok, 0.0, -np.inf) for ok in (start_ok, pair_ok, end_ok)))

@@ -1,0 +1,112 @@
+"""The locally normalised chain (maximum-entropy Markov model) as a problem for solvers, and its scores.
+
+    p(y | x) = p(y_1 | x_1) prod_{t>1} p(y_t | y_{t-1}, x_t),  each factor a softmax over the labels that may
+    follow
+
+    min_w  sum_i c_i (-log p(y_i | x_i; w)) + (l2 / 2) ||w||^2 + l1 ||w||_1
+
+Sums over sequences and over their steps, not means. Given the labels, the steps are independent multinomial
+logistic regressions on (features, previous label), which share their weights: the problem is convex. There
+are no end scores, for nothing normalises them.
+
+Constraints forbid transitions *before* normalising. A label that cannot be continued to the end of its
+sequence is forbidden too, so that the probabilities of the allowed labellings always add up to 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.shards import over_shards
+from trellis.structures.chain.problem.local_chain_kernels import (
+    fill_horizon,
+    local_gradient,
+    local_scores,
+)
+from trellis.structures.chain.problem.score_objectives import check_feasible
+from trellis.structures.chain.scores.chain_scores import ChainScores
+from trellis.structures.chain.scores.linear_chain import LinearLayout
+from trellis.structures.chain.scores.linear_chain_kernels import Design, Penalties
+
+
+@dataclass(frozen=True, eq=False)
+class LocalChainProblem:
+    """``gold``: (N,), every label known. ``weight``: c_i, (S,)."""
+
+    layout: LinearLayout
+    design: Design
+    penalties: Penalties
+    gold: NDArray[np.int32]
+    weight: FloatArray
+    l2: float = 0.0
+    l1: float = 0.0
+    n_jobs: int = 1
+    convex = True
+
+    @property
+    def dimension(self) -> int:
+        return self.layout.dimension
+
+    @property
+    def n_examples(self) -> int:
+        return len(self.design.offsets) - 1
+
+    def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
+        values = np.empty(self.n_examples)
+        w, rows = self.layout.views(weights), self.layout.rows
+        horizon = horizon_of(self.penalties, self.design.offsets)
+
+        def shard(first: int, last: int) -> FloatArray:
+            gradient = np.zeros(self.dimension)
+            local_gradient(
+                self.design, rows, w, self.penalties, horizon, self.gold, self.weight, first, last,
+                self.layout.views(gradient), values,
+            )  # fmt: skip
+            return gradient
+
+        gradient, *others = over_shards(shard, self.design.offsets, self.n_jobs)
+        for other in others:
+            gradient += other
+        self.layout.views(gradient).end[:] = 0.0
+        if len(self.layout.mask):
+            gradient *= self.layout.mask
+        check_feasible(values)
+        return float(values @ self.weight), gradient
+
+
+def local_chain_scores(
+    layout: LinearLayout, design: Design, penalties: Penalties, weights: FloatArray, n_jobs: int = 1
+) -> ChainScores:
+    """Part scores with s(y) = log p(y | x), for every oracle of chains: their log-partition is 0.
+
+    The scores of a chain that is normalised as a whole, less the logarithm of each local normaliser, which
+    depends on one label only. Where nothing is allowed all scores are ``-inf``.
+    """
+    w, k, steps = layout.views(weights), layout.n_labels, int(design.offsets[-1])
+    unary = np.empty((steps, k))
+    shared = w.transitions + penalties.transitions
+    transitions = np.zeros((max(steps, 1), k, k)) if layout.n_edge else shared[None]
+    horizon = horizon_of(penalties, design.offsets)
+    over_shards(
+        lambda first, last: local_scores(
+            design, layout.rows, w, penalties, horizon, first, last, unary, transitions
+        ),
+        design.offsets,
+        n_jobs,
+    )
+    return ChainScores(unary, transitions, w.start + penalties.start, penalties.end, design.offsets)
+
+
+def horizon_of(penalties: Penalties, offsets: IntArray) -> FloatArray:
+    """(longest, K): 0 where a label may be followed by r more labels, up to one that may end a sequence."""
+    k = len(penalties.end)
+    can_go_on = (penalties.transitions == 0).any(axis=1).all()
+    if can_go_on and not penalties.end.any():
+        return np.zeros((0, k))
+    horizon = np.zeros((max(int(np.diff(offsets).max(initial=1)), 1), k))
+    fill_horizon(penalties.transitions, penalties.end, horizon)
+    return horizon

@@ -1,0 +1,153 @@
+# mypy: allow-untyped-defs
+"""Rows of weights that always come together, found and put together.
+
+A feature f *implies* g if g occurs at every step where f does: a trigram of tags implies its tags and
+bigrams. At a step that has f, the scores of f and of all that it implies can be read as one row, their sum,
+made once per evaluation; the gradient goes back the same way. Each step is covered greedily by such
+*bundles*, the largest first. Only features that occur ``least`` times or more take part.
+
+The implied features of f are kept as 64 bits over the features of the step where f was first seen (those
+beyond the 64th are left alone), and every later step with f clears the bits that it lacks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trellis.core.numerics import kernel
+
+ONE = np.uint64(1)
+
+
+@kernel
+def implied_features(indptr, indices, count, least, first, implied):
+    """first[f]: the step where f was first seen (comes as -1); implied[f]: which of the features there f
+    implies.
+    """
+    where = np.full(count.shape[0], -1, np.int64)  # the last entry of each feature so far
+    for t in range(indptr.shape[0] - 1):
+        begin, end = indptr[t], indptr[t + 1]
+        for p in range(begin, end):
+            where[indices[p]] = p
+        for p in range(begin, end):
+            f = indices[p]
+            if count[f] < least:
+                continue
+            if first[f] < 0:
+                first[f] = t
+                for q in range(min(end - begin, 64)):
+                    f_q = indices[begin + q]
+                    if count[f_q] >= least and where[f_q] == begin + q:  # of one that is there twice, once
+                        implied[f] |= ONE << np.uint64(q)
+                continue
+            base, left, bit = indptr[first[f]], implied[f], ONE
+            while left:
+                if left & ONE and where[indices[base]] < begin:
+                    implied[f] &= ~bit
+                left >>= ONE
+                bit <<= ONE
+                base += 1
+
+
+@kernel
+def _still_open(base, implied, indices, where, bundle):
+    """The implied features that no bundle covers at this step yet: their number and their bits."""
+    number, open_bits, bit = 0, np.uint64(0), ONE
+    while implied:
+        if implied & ONE and bundle[where[indices[base]]] < 0:
+            number += 1
+            open_bits |= bit
+        implied >>= ONE
+        bit <<= ONE
+        base += 1
+    return number, open_bits
+
+
+@kernel
+def _slot_of(slots, heads, sets, head, bits):
+    """Where the bundle (head, bits) is, or may go, in an open hash table."""
+    h = np.uint64(head) * np.uint64(0x9E3779B97F4A7C15) ^ bits * np.uint64(0xC2B2AE3D27D4EB4F)
+    h ^= h >> np.uint64(29)
+    last = np.uint64(slots.shape[0] - 1)
+    i = h & last
+    while slots[i] >= 0 and (heads[slots[i]] != head or sets[slots[i]] != bits):
+        i = (i + ONE) & last
+    return i
+
+
+@kernel
+def _grown(slots, heads, sets, uses):
+    """Twice the room."""
+    n = heads.shape[0]
+    new_heads, new_sets, new_uses = (
+        np.empty(2 * n, np.uint32),
+        np.empty(2 * n, np.uint64),
+        np.zeros(2 * n, np.int64),
+    )
+    new_heads[:n], new_sets[:n], new_uses[:n] = heads, sets, uses
+    new_slots = np.full(2 * slots.shape[0], -1, np.int32)
+    for b in range(n):
+        new_slots[_slot_of(new_slots, new_heads, new_sets, heads[b], sets[b])] = b
+    return new_slots, new_heads, new_sets, new_uses
+
+
+@kernel
+def cover_steps(indptr, indices, count, least, first, implied, bundle):
+    """bundle[p]: which bundle covers entry p, or -1. Returns head feature, bits and number of uses of each
+    bundle.
+    """
+    where = np.zeros(count.shape[0], np.int64)
+    slots, n = np.full(4096, -1, np.int32), 0
+    heads, sets, uses = np.empty(2048, np.uint32), np.empty(2048, np.uint64), np.zeros(2048, np.int64)
+    for t in range(indptr.shape[0] - 1):
+        begin, end = indptr[t], indptr[t + 1]
+        for p in range(begin, end):
+            where[indices[p]] = p
+            bundle[p] = -1
+        while True:
+            most, head, bits = 1, np.uint32(0), np.uint64(0)
+            for p in range(begin, end):
+                f = indices[p]
+                if bundle[p] < 0 and count[f] >= least:
+                    number, open_bits = _still_open(indptr[first[f]], implied[f], indices, where, bundle)
+                    # of two that cover as much, the more frequent one: fewer different bundles
+                    if number > most or (number == most and number > 1 and count[f] > count[head]):
+                        most, head, bits = number, f, open_bits
+            if most < 2:
+                break
+            i = _slot_of(slots, heads, sets, head, bits)
+            if slots[i] < 0:
+                if n == heads.shape[0]:
+                    slots, heads, sets, uses = _grown(slots, heads, sets, uses)
+                    i = _slot_of(slots, heads, sets, head, bits)
+                slots[i], heads[n], sets[n] = n, head, bits
+                n += 1
+            b = slots[i]
+            uses[b] += 1
+            base = indptr[first[head]]
+            while bits:
+                if bits & ONE:
+                    bundle[where[indices[base]]] = b
+                bits >>= ONE
+                base += 1
+    return heads[:n].copy(), sets[:n].copy(), uses[:n].copy()
+
+
+@kernel
+def list_members(indptr, indices, first, heads, sets, order, bounds, members):
+    """The features of the bundles ``order``, end to end; returns their number. ``members`` may be empty:
+    then they are only counted.
+    """
+    kept = 0
+    for i in range(order.shape[0]):
+        bounds[i] = kept
+        base, bits = indptr[first[heads[order[i]]]], sets[order[i]]
+        while bits:
+            if bits & ONE:
+                if members.shape[0] > 0:
+                    members[kept] = indices[base]
+                kept += 1
+            bits >>= ONE
+            base += 1
+    bounds[order.shape[0]] = kept
+    return kept

@@ -1,0 +1,264 @@
+"""The linear scorer: where each weight lives in one flat vector, and how features are arranged to meet it.
+
+    w = [ hot rows (H x K) | tail rows (ragged) | edge rows (E x K x K) | transitions (K x K) | start (K) |
+    end (K) ]
+
+``pairs="all"`` gives every feature a weight for every label. ``pairs="observed"`` gives a (feature, label)
+pair a weight only if it occurs in the training data, and a transition likewise: the choice of CRFsuite, and
+a much smaller model when features are many and rare. A row with at least a quarter of its labels observed
+is stored full all the same, for speed: its other weights are masked, which means that they stay zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trellis.core.arrays import FloatArray
+from trellis.features.encoded import Encoded, Features
+from trellis.structures.chain.scores.linear_chain_kernels import (
+    LABEL,
+    LAST,
+    Design,
+    Rows,
+    Weights,
+    arrange,
+    mark_observed,
+)
+
+FULL_FRACTION = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class LinearLayout:
+    """The shape of a linear chain model. Built once, from the training features; saved with the model."""
+
+    n_labels: int
+    n_hot: int
+    n_edge: int
+    row_of: NDArray[np.uint32]
+    rows: Rows
+    mask: NDArray[np.uint8]
+    boundaries: bool
+
+    @classmethod
+    def observed(
+        cls,
+        encoded: Encoded,
+        gold: NDArray[np.int32],
+        allowed: NDArray[np.bool_] | None,
+        n_labels: int,
+        *,
+        boundaries: bool,
+    ) -> LinearLayout:
+        nodes = encoded.nodes
+        seen = np.zeros((nodes.n_features, n_labels), dtype=np.uint8)
+        if allowed is None:
+            allowed = np.zeros((1, n_labels), dtype=np.bool_)
+        mark_observed(nodes.indptr, nodes.indices, gold, allowed, seen)
+        pairs = _observed_transitions(gold, allowed, nodes.offsets, n_labels)
+        return cls._build(seen, pairs, _n_edge(encoded), boundaries)
+
+    @classmethod
+    def all_pairs(cls, encoded: Encoded, n_labels: int, *, boundaries: bool) -> LinearLayout:
+        n = encoded.nodes.n_features
+        width = np.full(n, n_labels, dtype=np.int64)
+        rows = _rows(width, n, n_labels, np.zeros(0, dtype=np.uint16))
+        layout = cls(
+            n_labels,
+            n,
+            _n_edge(encoded),
+            np.arange(n, dtype=np.uint32),
+            rows,
+            np.zeros(0, np.uint8),
+            boundaries,
+        )
+        return layout if boundaries else layout._with_mask(np.ones(layout.dimension, dtype=np.uint8))
+
+    @classmethod
+    def _build(
+        cls, seen: NDArray[np.uint8], pairs: NDArray[np.bool_], n_edge: int, boundaries: bool
+    ) -> LinearLayout:
+        n_features, n_labels = seen.shape
+        count = seen.sum(axis=1, dtype=np.int64)
+        full = count >= max(1, FULL_FRACTION * n_labels)
+        # Hot rows keep their order (by frequency); tail rows are grouped by width, first seen first.
+        order = np.lexsort((np.where(full, 0, -count), ~full))
+        n_hot = int(full.sum())
+        row_of = np.empty(n_features, dtype=np.uint32)
+        row_of[order] = np.arange(n_features, dtype=np.uint32)
+        tail = seen[order[n_hot:]]
+        rows = _rows(count[order], n_hot, n_labels, np.nonzero(tail)[1].astype(np.uint16))
+        layout = cls(n_labels, n_hot, n_edge, row_of, rows, np.zeros(0, np.uint8), boundaries)
+        mask = np.ones(layout.dimension, dtype=np.uint8)
+        mask[: n_hot * n_labels] = seen[order[:n_hot]].ravel()
+        first, last = layout._sections()[3:5]
+        mask[first:last] = pairs.ravel()
+        return layout._with_mask(mask)
+
+    def _with_mask(self, mask: NDArray[np.uint8]) -> LinearLayout:
+        if not self.boundaries:
+            mask[-2 * self.n_labels :] = 0
+        return LinearLayout(
+            self.n_labels, self.n_hot, self.n_edge, self.row_of, self.rows, mask, self.boundaries
+        )
+
+    def _sections(self) -> list[int]:
+        k = self.n_labels
+        sizes = [self.n_hot * k, self._n_rows_weights - self.n_hot * k, self.n_edge * k * k, k * k, k, k]
+        return [0, *(int(x) for x in np.cumsum(sizes))]
+
+    @property
+    def _n_rows_weights(self) -> int:
+        return int(self.rows.pointer[-1])
+
+    def _widths(self) -> NDArray[np.int64]:
+        return self.rows.pointer[1:].astype(np.int64) - self.rows.pointer[:-1]
+
+    @property
+    def dimension(self) -> int:
+        k = self.n_labels
+        return self._n_rows_weights + self.n_edge * k * k + k * k + 2 * k
+
+    @property
+    def n_weights(self) -> int:
+        """Weights that may differ from zero."""
+        return int(self.mask.sum()) if len(self.mask) else self.dimension
+
+    def views(self, flat: FloatArray) -> Weights:
+        """The named parts of a flat vector, without copying."""
+        k = self.n_labels
+        s = self._sections()
+        return Weights(
+            flat,
+            flat[: s[1]].reshape(self.n_hot, k),
+            flat[s[2] : s[3]].reshape(self.n_edge, k, k),
+            flat[s[3] : s[4]].reshape(k, k),
+            flat[s[4] : s[5]],
+            flat[s[5] : s[6]],
+        )
+
+    def design(self, encoded: Encoded, *, sort: bool) -> Design:
+        """Arrange encoded features for this layout. ``sort`` pays off when the same data are scored many
+        times.
+        """
+        nodes, edges = encoded.nodes, encoded.edges
+        n = len(nodes.indptr) - 1
+        indptr, middle = np.empty(n + 1, np.int64), np.empty(n, np.int64)
+        indices, places = np.empty(len(nodes.indices), np.uint32), np.empty(len(nodes.indices), np.uint32)
+        given = _all_ones_or_long(nodes)
+        values = given if len(given) == 1 else np.empty(len(given))
+        kept = arrange(
+            nodes.indptr, nodes.indices, given, self.row_of, self.n_hot, self.rows.pointer, sort,
+            indptr, middle, indices, places, values,
+        )  # fmt: skip
+        if edges is None:
+            nothing = np.zeros(1, np.int64)
+            edges = Features(nothing, np.zeros(0, np.uint32), np.ones(1), 0, nothing)
+        edge_values = _all_ones_or_long(edges)
+        return Design(
+            nodes.offsets,
+            indptr,
+            middle,
+            indices[:kept],
+            places[:kept],
+            values,
+            edges.indptr,
+            edges.indices,
+            edge_values,
+        )
+
+    def to_dense(self, flat: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Feature weights (n_features, K) in the encoder's order, and the rest of the vector."""
+        return self.feature_weights(flat), flat[self._n_rows_weights :]
+
+    def from_dense(self, features: FloatArray, rest: FloatArray) -> FloatArray:
+        """A flat vector from what :meth:`to_dense` gave, perhaps for another layout; what has no place is
+        dropped.
+        """
+        width = self._widths()
+        rows = np.empty_like(features)
+        rows[self.row_of] = features
+        flat = np.concatenate([rows[np.repeat(np.arange(len(width)), width), self.rows.label & LABEL], rest])
+        return flat * self.mask if len(self.mask) else flat
+
+    def feature_weights(self, flat: FloatArray) -> FloatArray:
+        """Dense (n_features, K) weights in the encoder's order of features; for inspection and conversion."""
+        rows = np.zeros((len(self.row_of), self.n_labels))
+        width = self._widths()
+        row = np.repeat(np.arange(len(width)), width)
+        rows[row, self.rows.label & LABEL] = flat[: self._n_rows_weights]
+        return rows[self.row_of]
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        meta = {
+            "n_labels": self.n_labels,
+            "n_hot": self.n_hot,
+            "n_edge": self.n_edge,
+            "boundaries": self.boundaries,
+        }
+        arrays: dict[str, NDArray[Any]] = {
+            "row_of": self.row_of,
+            "row_pointer": self.rows.pointer,
+            "row_label": self.rows.label[self.n_hot * self.n_labels :],
+            "mask": self.mask,
+        }
+        return meta, arrays
+
+    @classmethod
+    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> LinearLayout:
+        n_labels, n_hot = int(meta["n_labels"]), int(meta["n_hot"])
+        hot = np.tile(np.arange(n_labels, dtype=np.uint16), n_hot)
+        rows = Rows(arrays["row_pointer"], np.concatenate([hot, arrays["row_label"]]))
+        return cls(
+            n_labels,
+            n_hot,
+            int(meta["n_edge"]),
+            arrays["row_of"],
+            rows,
+            arrays["mask"],
+            bool(meta["boundaries"]),
+        )
+
+
+def _all_ones_or_long(features: Features) -> FloatArray:
+    """Values for the kernels, which read an array of one entry as "every value is 1": never a single other
+    value.
+    """
+    if len(features.values) == 1 and len(features.indices) == 1 and features.values[0] != 1.0:
+        return np.append(features.values, 0.0)
+    return features.values
+
+
+def _n_edge(encoded: Encoded) -> int:
+    return 0 if encoded.edges is None else encoded.edges.n_features
+
+
+def _rows(count: NDArray[np.int64], n_hot: int, n_labels: int, tail_labels: NDArray[np.uint16]) -> Rows:
+    width = np.where(np.arange(len(count)) < n_hot, n_labels, count)
+    pointer = np.concatenate([[0], np.cumsum(width)]).astype(np.uint32)
+    hot = np.tile(np.arange(n_labels, dtype=np.uint16), n_hot)
+    label = np.concatenate([hot, tail_labels])
+    ends = pointer[n_hot + 1 :][width[n_hot:] > 0] - 1
+    label[ends] |= LAST
+    return Rows(pointer, label)
+
+
+def _observed_transitions(
+    gold: NDArray[np.int32], allowed: NDArray[np.bool_], offsets: NDArray[np.int64], n_labels: int
+) -> NDArray[np.bool_]:
+    """Which label pairs occur, or may occur, at neighbouring steps."""
+    inside = np.ones(len(gold), dtype=bool)
+    inside[offsets[:-1][np.diff(offsets) > 0]] = False
+    steps = np.flatnonzero(inside)
+    known = steps[(gold[steps] >= 0) & (gold[steps - 1] >= 0)]
+    pairs = np.zeros((n_labels, n_labels), dtype=bool)
+    pairs[gold[known - 1], gold[known]] = True
+    open_steps = steps[(gold[steps] < 0) | (gold[steps - 1] < 0)]
+    if len(open_steps):
+        before, here = allowed[open_steps - 1], allowed[open_steps]
+        pairs |= (before.T.astype(np.float64) @ here.astype(np.float64)) > 0
+    return pairs

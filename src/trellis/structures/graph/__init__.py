@@ -1,0 +1,1 @@
+"""Labels on the nodes of a graph."""

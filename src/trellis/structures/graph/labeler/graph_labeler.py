@@ -1,0 +1,299 @@
+"""``GraphLabeler``: label the nodes of graphs with a pairwise model, trained for any objective.
+
+    score(x, y) = sum_i (bias[y_i] + <W[y_i], X_i>) + sum_{e = (a, b)} sum_f Z[e, f] V[type of e, f, y_a, y_b]
+
+    min_w  sum_g c_g f(x_g, y_g; w) + (l2 / 2) ||w||^2 + l1 ||w||_1        sums over graphs, not means
+
+``f`` is the objective (``objectives``), at what inference (``graph_oracle``) finds.
+Where inference is not exact, ``status_`` and ``excess_`` say what that means for the objective.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.estimator import Model
+from trellis.core.shards import over_items
+from trellis.data.labels import LabelSet
+from trellis.losses.labelings import Loss
+from trellis.objectives.records import Objective
+from trellis.solvers import Solver, default_iterations
+from trellis.structures.graph.labeler import graph_training as training
+from trellis.structures.graph.oracle.graph_answers import GraphMarginals, RelaxedSolution
+from trellis.structures.graph.oracle.graph_oracle import GraphInference
+from trellis.structures.graph.problem.graph_problem import GraphProblem
+from trellis.structures.graph.scores.graph_features import Graph
+from trellis.structures.graph.scores.graph_scores import GraphScores
+from trellis.structures.graph.scores.linear_graph import GraphLayout
+from trellis.training.chain_training import checked_weights, train
+from trellis.training.driver import Status
+from trellis.training.options import seed_of
+
+INTEGRAL = 1e-6
+
+
+@dataclass(frozen=True)
+class RelaxedPrediction:
+    """A labelling with what is known about it.
+
+    ``labels``: as ``predict`` gives them. ``value`` <= best score <= ``bound``; ``gap``: their difference;
+    ``exact``: the gap is closed. ``integral``: the relaxed answer is a labelling; ``integral_share``: the
+    share of nodes of which this is so (NaN where the method has no relaxed marginals). ``method``: what was
+    used.
+    """
+
+    labels: NDArray[Any]
+    value: float
+    bound: float
+    gap: float
+    exact: bool
+    integral: bool
+    integral_share: float
+    method: str
+
+
+class GraphLabeler(Model):
+    """Label the nodes of graphs.
+
+    Parameters
+    ----------
+    objective : "margin" (structural SVM), "log" (CRF), "pseudo_likelihood", "perceptron", "softmax_margin",
+        "ramp", "direct", or an object of :mod:`trellis.objectives` where options are needed.
+    loss : "hamming", an object of ``labelings``, or a function of two lists of labels, which re-ranks
+        candidate labellings and is approximate.
+    inference : "auto", another method of ``GraphInference``, or an object of it.
+    solver : "auto", "frank_wolfe", "cutting_plane", "cccp", "lbfgs", "owlqn", "minibatch", or an object.
+    directed : whether the order of an edge's ends counts, for all edges or for each edge type.
+    bias : whether labels have weights without a feature.
+    l2, l1 : weights of the regulariser, see the formula above. The direct objective does not use ``l2``.
+    max_iter, tol : iterations (passes, for online solvers) and tolerance; ``None`` leaves the solver's own.
+    n_jobs : threads over graphs; ``None`` is 1, -1 all cores. Results agree to rounding for any number.
+    random_state : the seed of everything that is random.
+    holdout : a fraction of the graphs, or ``(graphs, labels)``, for early stopping; "auto" holds out a tenth
+        for the direct objective only.
+    patience : iterations without a smaller hold-out loss before stopping.
+    warm_start : start from the weights of the last ``fit``, if they have the same shape and labels.
+    verbose : progress bar; ``None`` shows it on a terminal.
+
+    Attributes
+    ----------
+    classes_ : the labels, in the order of the columns of ``predict_marginals``.
+    weights_, layout_ : the weights and their shape; ``layout_.edge_weights(weights_)`` is V.
+    status_ : why training stopped and what is approximate about it, in a sentence.
+    history_ : what was measured at each iteration. n_iter_ : their number.
+    excess_ : how far the true objective can be from the one reported, because of inference: 0 where every
+        answer was proved exact at the learned weights; ``None`` where the objective has no such bound.
+    epsilon_, epsilon_losses_ : the epsilon of the direct objective, and the hold-out loss of each candidate.
+    """
+
+    def __init__(
+        self,
+        objective: str | Objective = "margin",
+        loss: str | Loss | Any = "hamming",
+        inference: str | GraphInference = "auto",
+        solver: str | Solver = "auto",
+        *,
+        directed: Any = False,
+        bias: bool = True,
+        l2: float = 1.0,
+        l1: float = 0.0,
+        max_iter: int | None = None,
+        tol: float | None = None,
+        n_jobs: int | None = None,
+        random_state: int | None = None,
+        holdout: Any = "auto",
+        patience: int = 5,
+        warm_start: bool = False,
+        verbose: bool | None = None,
+    ) -> None:
+        self.objective = objective
+        self.loss = loss
+        self.inference = inference
+        self.solver = solver
+        self.directed = directed
+        self.bias = bias
+        self.l2 = l2
+        self.l1 = l1
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.holdout = holdout
+        self.patience = patience
+        self.warm_start = warm_start
+        self.verbose = verbose
+
+    def fit(self, graphs: Any, labels: Any, *, sample_weight: Any = None) -> Self:
+        """Learn from graphs and the labels of their nodes.
+
+        ``labels``: for each graph a list or array of one label per node, or an array of the shape of an
+        image. ``None`` is an unknown label, a set means "one of these".
+        """
+        options = training.graph_options(self)
+        graphs = training.checked_graphs(graphs)
+        flat = training.flat_labels(graphs, labels)
+        names = LabelSet.of(flat)
+        seed = seed_of(self.random_state)
+        examples = training.graph_examples(graphs, training.encode(graphs, flat, names), names, options.loss)
+        weight = checked_weights(sample_weight, len(graphs))
+        kept, held = training.hold_out_graphs(self.holdout, examples, options, names, seed)
+        layout = training.layout_of(graphs, len(names), self.directed, self.bias)
+        problem = training.graph_problem(
+            options, [examples[i] for i in kept], layout, names, seed, weight[kept],
+            l2=self.l2, l1=self.l1, n_jobs=self._threads(),
+        )  # fmt: skip
+        solver = options.solver or training.automatic_graph_solver(options, problem, self.tol)
+        start = training.begin(problem, self._start(layout, names), seed)
+        trained = train(
+            problem,
+            solver,
+            start,
+            max_iter=default_iterations(solver) if self.max_iter is None else self.max_iter,
+            seed=seed,
+            held_out=training.holdout_graph_loss(held, problem),
+            patience=self.patience,
+            show=self.verbose,
+            learned=bool(start.any()),
+        )
+        self._keep(names, layout, trained.solution.weights)
+        self.excess_, note = _approximation(problem, options, self.weights_)
+        status = trained.solution.status
+        self.status_ = Status(status.converged, status.reason + note, status.n_iter)
+        self.history_, self.n_iter_ = trained.solution.history, trained.solution.n_iter
+        self.solver_ = solver.name
+        self.epsilon_, self.epsilon_losses_ = trained.epsilon, trained.epsilon_losses
+        return self
+
+    def scores(self, graph: Graph, name: str = "the graph") -> GraphScores:
+        """The part scores of one graph: what ``GraphInference`` takes."""
+        check_is_fitted(self, "weights_")
+        self.layout_.check(graph, name)
+        return self.layout_.scores(graph, self.weights_)
+
+    def predict(self, graphs: Any) -> list[NDArray[Any]]:
+        """The best labelling that inference finds for each graph: (nodes,), or the shape of the image."""
+        graphs = training.checked_graphs(graphs)
+        found = self._solve(graphs, None)
+        return [self._decode(one.labels, graph) for one, graph in zip(found, graphs, strict=True)]
+
+    def predict_relaxed(self, graphs: Any, inference: Any = None) -> list[RelaxedPrediction]:
+        """Labellings with their bounds; ``inference`` replaces that of the model, such as "lp"."""
+        graphs = training.checked_graphs(graphs)
+        predictions = []
+        for one, graph in zip(self._solve(graphs, inference), graphs, strict=True):
+            share = float("nan")
+            if one.integral or one.relaxed is not None:
+                share = float(np.mean(one.mu.unary.max(axis=1) >= 1.0 - INTEGRAL)) if graph.n_nodes else 1.0
+            known = one.value, one.bound, one.gap, one.exact, one.integral
+            predictions.append(RelaxedPrediction(self._decode(one.labels, graph), *known, share, one.method))
+        return predictions
+
+    def predict_marginals(self, graphs: Any, inference: Any = None) -> list[FloatArray]:
+        """P(y_i = k | x) under the log-linear model of the scores, a (nodes, labels) array for each graph.
+
+        Exact, or refused, unless ``inference`` (that of the model, or given here) is "tree_reweighted" or
+        "loopy": approximate marginals come only when they are asked for by name.
+        """
+        return [one.parts.unary for one in self.marginals(graphs, inference)]
+
+    def marginals(self, graphs: Any, inference: Any = None) -> list[GraphMarginals]:
+        """The same with the marginals of edges, the log-partition function, and whether they are exact."""
+        method = training.for_sums(training.inference_of(self.inference if inference is None else inference))
+        graphs = training.checked_graphs(graphs)
+        return self._over(graphs, lambda i: method.marginals(self.scores(graphs[i], f"graph {i}")))
+
+    def score(self, graphs: Any, labels: Any, *, sample_weight: Any = None) -> float:
+        """The fraction of right labels among the nodes whose label is known (graphs weighted by
+        ``sample_weight``)."""
+        graphs = training.checked_graphs(graphs)
+        found = self._solve(graphs, None)
+        gold = training.encode(graphs, training.flat_labels(graphs, labels), self.labels_)
+        weight = checked_weights(sample_weight, len(graphs))
+        nodes = np.repeat(weight, np.diff(gold.offsets)) * (gold.codes >= 0)
+        if nodes.sum() == 0:
+            raise DataError("there is no node with a known label (and a weight above 0) to score")
+        codes = np.concatenate([one.labels for one in found])
+        return float((nodes * (gold.codes == codes)).sum() / nodes.sum())
+
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The fitted model as JSON values and arrays."""
+        from trellis.structures.graph.labeler.graph_state import graph_labeler_to_state
+
+        check_is_fitted(self, "weights_")
+        return graph_labeler_to_state(self)
+
+    @classmethod
+    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> GraphLabeler:
+        """The model that :meth:`to_state` described."""
+        from trellis.structures.graph.labeler.graph_state import graph_labeler_from_state
+
+        return graph_labeler_from_state(meta, arrays)
+
+    # -- what these share -------------------------------------------------------------------------------
+
+    def _keep(self, names: LabelSet, layout: GraphLayout, weights: FloatArray) -> None:
+        self.labels_, self.layout_, self.weights_ = names, layout, weights
+        self.classes_ = np.empty(len(names), dtype=object)
+        self.classes_[:] = names.labels
+
+    def _start(self, layout: GraphLayout, names: LabelSet) -> FloatArray:
+        if not (self.warm_start and hasattr(self, "weights_")):
+            return np.zeros(layout.dimension)
+        if layout != self.layout_ or names.labels != self.labels_.labels:
+            raise UnsupportedError(
+                "warm_start=True, but the features or labels are not those of the last fit; give the same, "
+                "or warm_start=False"
+            )
+        return self.weights_.copy()
+
+    def _solve(self, graphs: list[Graph], inference: Any) -> list[RelaxedSolution]:
+        method = training.for_best(training.inference_of(self.inference if inference is None else inference))
+        return self._over(graphs, lambda i: method.best(self.scores(graphs[i], f"graph {i}")))
+
+    def _over(self, graphs: list[Graph], work: Any) -> list[Any]:
+        check_is_fitted(self, "weights_")
+        return over_items(work, len(graphs), self._threads())
+
+    def _decode(self, codes: NDArray[np.int32], graph: Graph) -> NDArray[Any]:
+        labels: NDArray[Any] = self.classes_[codes]
+        if len({type(label) for label in self.labels_.labels}) == 1:  # an array of their own type
+            plain = np.array(self.labels_.labels)
+            labels = plain[codes] if plain.ndim == 1 else labels
+        return labels if graph.shape is None else labels.reshape(graph.shape)
+
+
+def _approximation(
+    problem: GraphProblem, options: training.GraphOptions, weights: FloatArray
+) -> tuple[float | None, str]:
+    """How far the true objective can be from the reported one at these weights, and a note for the status."""
+    method = problem.inference.method
+    if options.pseudo:
+        return None, "; approximate: the pseudo-likelihood stands for the likelihood"
+    if options.uses_candidates:
+        return None, f"; approximate: the loss {options.loss.name!r} looks at candidate labellings only"
+    if not problem.objective.path:
+        if method == "tree_reweighted":
+            return None, "; approximate: a tree-reweighted upper bound stands for the log-partition function"
+        if method == "loopy":
+            return None, "; approximate: Bethe's estimate stands for the log-partition function"
+        return 0.0, ""
+    if not problem.objective.convex:
+        return None, ""
+    excess = problem.excess(weights)
+    if excess == 0.0:
+        return excess, ""
+    if excess == np.inf:
+        return excess, f"; approximate: inference by {method!r} has no bound, so the objective may be larger"
+    smaller = "smaller" if method == "lp" else "larger"
+    smaller = "smaller or larger" if problem.latent else smaller
+    return (
+        excess,
+        f"; approximate: inference leaves open whether the objective is up to {excess:.3g} {smaller}",
+    )

@@ -1,0 +1,281 @@
+"""From graphs and options to a problem and a solver: what ``GraphLabeler.fit`` does before it trains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.data.labels import EncodedLabels, LabelSet
+from trellis.data.sequences import offsets_from_lengths
+from trellis.losses.labelings import Custom, Loss, loss_of
+from trellis.objectives.records import Direct, Log, Objective, Perceptron, objective_of
+from trellis.solvers import Solution, Solver, minimise, solver_of
+from trellis.solvers.online.minibatch import MiniBatch
+from trellis.structures.graph.oracle.graph_oracle import BEST_METHODS, SUM_METHODS, GraphInference
+from trellis.structures.graph.problem.graph_candidates import GraphCandidateProblem
+from trellis.structures.graph.problem.graph_problem import GraphExample, GraphProblem
+from trellis.structures.graph.problem.pseudo_likelihood import PseudoLikelihoodProblem
+from trellis.structures.graph.scores.graph_features import Graph
+from trellis.structures.graph.scores.linear_graph import GraphLayout
+from trellis.training.chain_training import split
+from trellis.training.options import check_numbers
+
+if TYPE_CHECKING:
+    from trellis.structures.graph.labeler.graph_labeler import GraphLabeler
+
+FEW = 200  # weights up to which planes of the whole sum need fewer passes (7 weights: 22 against 500)
+BEGINNING = 5  # passes of the perceptron before an objective with hidden labels
+# one graph at a time: an oracle call costs far more than an update
+ONE_BY_ONE = MiniBatch(batch_size=1)
+AVERAGED_PERCEPTRON = MiniBatch(batch_size=1, schedule="constant")
+
+
+@dataclass(frozen=True, eq=False)
+class GraphOptions:
+    """The objects behind the names; ``solver`` is ``None`` where the problem decides."""
+
+    objective: Objective
+    pseudo: bool
+    loss: Loss
+    solver: Solver | None
+    inference: GraphInference
+
+    @property
+    def uses_candidates(self) -> bool:
+        return self.objective.uses_loss and self.loss.kind != "costs"
+
+
+def graph_options(model: GraphLabeler) -> GraphOptions:
+    """Checked before any work is done."""
+    check_numbers(model, {"max_iter": None, "patience": 1})
+    pseudo = isinstance(model.objective, str) and model.objective == "pseudo_likelihood"
+    objective = Log() if pseudo else objective_of(model.objective)
+    automatic = isinstance(model.solver, str) and model.solver == "auto"
+    if not isinstance(model.solver, str) and not hasattr(model.solver, "start"):
+        raise UnsupportedError(f"solver={model.solver!r}: give a name or an object of trellis.solvers")
+    solver = None if automatic else solver_of(model.solver, model.tol)
+    given: Any = model.loss
+    raw = callable(given) and not isinstance(given, Loss | str)
+    loss = Custom(function=given, candidates="samples") if raw else loss_of(given)
+    if loss.kind == "zero_one":
+        raise UnsupportedError(
+            "the 0-1 loss of graphs is not exact; use loss='hamming', or a function such as "
+            "lambda gold, found: float(gold != found)"
+        )
+    return GraphOptions(objective, pseudo, loss, solver, inference_of(model.inference))
+
+
+def inference_of(given: Any) -> GraphInference:
+    """By name, or as given."""
+    if isinstance(given, GraphInference):
+        return given
+    if not isinstance(given, str):
+        raise UnsupportedError(f"inference={given!r}: give the name of a method, or a GraphInference")
+    return GraphInference(given)
+
+
+def for_best(inference: GraphInference) -> GraphInference:
+    """The same for questions about best labellings, if its method answers only those about sums."""
+    return inference if inference.method in BEST_METHODS else replace(inference, method="auto")
+
+
+def for_sums(inference: GraphInference) -> GraphInference:
+    """The same for questions about sums: exact ones, if its method has none."""
+    return inference if inference.method in SUM_METHODS else replace(inference, method="auto")
+
+
+def checked_graphs(graphs: Any) -> list[Graph]:
+    if isinstance(graphs, Graph):
+        raise DataError("one Graph was given; give a list of them")
+    if not isinstance(graphs, Iterable):
+        raise DataError(f"graphs are of type {type(graphs).__name__}; give a list of trellis.Graph")
+    found = list(graphs)
+    for i, graph in enumerate(found):
+        if not isinstance(graph, Graph):
+            raise DataError(
+                f"graph {i} is of type {type(graph).__name__}; give objects of trellis.Graph, for an image "
+                "trellis.Graph.grid(image)"
+            )
+    if not found:
+        raise DataError("no graphs were given")
+    return found
+
+
+def flat_labels(graphs: Sequence[Graph], labels: Any) -> list[list[Any]]:
+    """Labels of each graph as one list; those of an image may have its shape."""
+    if not isinstance(labels, Iterable):
+        raise DataError(f"labels are of type {type(labels).__name__}; give those of each graph in a list")
+    given = list(labels)
+    if len(given) != len(graphs):
+        raise DataError(f"there are {len(graphs)} graphs, but labels of {len(given)}")
+    flat = []
+    for i, (graph, one) in enumerate(zip(graphs, given, strict=True)):
+        if isinstance(one, np.ndarray) and one.ndim == 2:
+            if one.shape != graph.shape:
+                raise DataError(
+                    f"the labels of graph {i} have shape {one.shape}, and its nodes "
+                    f"{(graph.n_nodes,) if graph.shape is None else graph.shape}"
+                )
+            one = one.ravel()
+        if not isinstance(one, Iterable) or (isinstance(one, np.ndarray) and one.ndim == 0):
+            raise DataError(
+                f"the labels of graph {i} are of type {type(one).__name__}; give one label for each node"
+            )
+        values = one.tolist() if isinstance(one, np.ndarray) else list(one)
+        if len(values) != graph.n_nodes:
+            raise DataError(f"graph {i} has {graph.n_nodes} nodes, but {len(values)} labels")
+        flat.append(values)
+    return flat
+
+
+def encode(graphs: Sequence[Graph], flat: list[list[Any]], names: LabelSet) -> EncodedLabels:
+    """The codes of labels that :func:`flat_labels` gave."""
+    return names.encode(flat, like=offsets_from_lengths([graph.n_nodes for graph in graphs]))
+
+
+def graph_examples(
+    graphs: Sequence[Graph], encoded: EncodedLabels, names: LabelSet, loss: Loss, first: int = 0
+) -> list[GraphExample]:
+    """Graphs with their labels and the costs of the loss; ``first`` is the number of the first, for
+    messages."""
+    cost = loss.costs(encoded, names) if loss.kind == "costs" else None
+    examples = []
+    for i, graph in enumerate(graphs):
+        a, b = encoded.offsets[i], encoded.offsets[i + 1]
+        allowed = None if encoded.allowed is None else encoded.allowed[a:b]
+        examples.append(
+            GraphExample(
+                graph,
+                encoded.codes[a:b],
+                len(names),
+                allowed,
+                None if cost is None else cost[a:b],
+                f"graph {first + i}",
+            )
+        )
+    return examples
+
+
+def layout_of(graphs: Sequence[Graph], n_labels: int, directed: Any, bias: bool) -> GraphLayout:
+    """The shape of the weights: that of the features of the first graph (with edges)."""
+    n_types = 1 + max(int(graph.edge_types.max(initial=0)) for graph in graphs)
+    if isinstance(directed, bool | np.bool_):
+        directed = (directed,) * n_types
+    kinds = tuple(directed) if isinstance(directed, Iterable) else ()
+    if len(kinds) != n_types or not all(isinstance(d, bool | np.bool_) for d in kinds):
+        raise UnsupportedError(
+            f"directed={directed!r}: give True, False, or one of them for each of the {n_types} edge types"
+        )
+    with_edges = next((graph for graph in graphs if len(graph.edges)), graphs[0])
+    return GraphLayout(
+        n_labels,
+        graphs[0].nodes.shape[1],
+        with_edges.edge_features.shape[1],
+        tuple(bool(d) for d in kinds),
+        bool(bias),
+    )
+
+
+def graph_problem(
+    options: GraphOptions,
+    examples: Sequence[GraphExample],
+    layout: GraphLayout,
+    names: LabelSet,
+    seed: int,
+    weight: FloatArray,
+    *,
+    l2: float,
+    l1: float,
+    n_jobs: int,
+) -> GraphProblem:
+    shared: dict[str, Any] = {
+        "l2": 0.0 if isinstance(options.objective, Direct) else l2,  # scaling w does not change the loss
+        "l1": l1,
+        "weight": weight,
+        "n_jobs": n_jobs,
+        "layout": layout,
+        "inference": options.inference,
+    }
+    if options.pseudo:
+        return PseudoLikelihoodProblem(examples, options.objective, options.loss, **shared)
+    if options.uses_candidates:
+        return GraphCandidateProblem(
+            examples, options.objective, options.loss, labels=names, seed=seed, **shared
+        ).checked()
+    return GraphProblem(examples, options.objective, options.loss, **shared)
+
+
+def automatic_graph_solver(options: GraphOptions, problem: GraphProblem, tol: float | None) -> Solver:
+    """One with a certificate where there is one."""
+    objective, l2, l1 = problem.objective, problem.l2, problem.l1
+    if not objective.path and not options.uses_candidates:
+        return solver_of("owlqn" if l1 > 0 else "lbfgs", tol)
+    if objective.name == "perceptron":
+        return solver_of(AVERAGED_PERCEPTRON, tol)
+    if objective.name == "margin" and not options.uses_candidates and l2 > 0 and l1 == 0:
+        convex = "cutting_plane" if problem.dimension <= FEW else "frank_wolfe"
+        return solver_of("cccp" if problem.latent else convex, tol)
+    return solver_of(ONE_BY_ONE, tol)
+
+
+def hold_out_graphs(
+    holdout: Any, examples: list[GraphExample], options: GraphOptions, names: LabelSet, seed: int
+) -> tuple[list[int], list[GraphExample] | None]:
+    """The examples to learn from, by number, and those to hold out, if any."""
+    n = len(examples)
+    every = list(range(n))
+    if isinstance(holdout, str) and holdout == "auto":
+        holdout = 0.1 if isinstance(options.objective, Direct) and n >= 10 else None
+    if holdout is None:
+        return every, None
+    if isinstance(holdout, tuple) and len(holdout) == 2:
+        graphs = checked_graphs(holdout[0])
+        known = encode(graphs, flat_labels(graphs, holdout[1]), names)
+        return every, graph_examples(graphs, known, names, options.loss)
+    kept, held = split(holdout, n, "graph", seed)
+    return kept.tolist(), [examples[i] for i in held]
+
+
+def holdout_graph_loss(
+    held: list[GraphExample] | None, problem: GraphProblem
+) -> Callable[[FloatArray], float] | None:
+    """The mean loss of the held-out graphs as a function of the weights."""
+    if held is None:
+        return None
+    changes: dict[str, Any] = {"examples": held, "weight": None, "inference": for_best(problem.inference)}
+    if isinstance(problem, GraphCandidateProblem):
+        question: GraphProblem = problem.with_(**changes)
+    else:
+        question = GraphProblem(
+            objective=Perceptron(), loss=problem.loss, layout=problem.layout, n_jobs=problem.n_jobs, **changes
+        )
+    return lambda weights: float(question.task_losses(weights).mean())
+
+
+def begin(problem: GraphProblem, start: FloatArray, seed: int) -> FloatArray:
+    """Where training begins: with hidden labels, and for the direct objective, where a short (latent)
+    perceptron ends.
+
+    At w = 0 all completions of hidden labels are equal, and what is completed at random stays so. The direct
+    objective needs weights that are large next to its epsilon, or else every step goes all the way to the
+    gold labels.
+    """
+    needed = problem.objective.path and (problem.latent or isinstance(problem.objective, Direct))
+    if not needed or start.any():
+        return start
+    simple = GraphProblem(
+        problem.examples,
+        Perceptron(),
+        problem.loss,
+        weight=problem.weight,
+        layout=problem.layout,
+        inference=problem.inference,
+    )
+    rng = np.random.default_rng(seed)
+    solution: Solution = minimise(AVERAGED_PERCEPTRON, simple, start, max_iter=BEGINNING, rng=rng)
+    return solution.weights

@@ -1,0 +1,1 @@
+"""What the structure answers about all its outputs at once."""

@@ -1,0 +1,69 @@
+"""What inference on graphs answers with: solutions with their bounds, and marginals.
+
+    value = score of the labels  <=  max_y score(y)  <=  bound,         gap = bound - value
+
+A relaxed answer maximises the score over part marginals ``mu`` in the local polytope, a set that contains all
+labellings; so its maximum is an upper bound. An answer whose gap is closed is a best labelling, whatever
+found it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from trellis.structures.graph.scores.graph_scores import GraphParts, GraphScores, Labels
+
+
+@dataclass(frozen=True)
+class RelaxedSolution:
+    """The answer to "which labelling is best?".
+
+    Attributes
+    ----------
+    labels : (N,) after rounding.
+    value : the score of ``labels``.
+    bound : an upper bound on the score of every labelling; ``inf`` if the method has none.
+    integral : the relaxed answer is a labelling (to 1e-6), so nothing was lost in rounding.
+    exact : ``labels`` are proved to be a best labelling, up to ``tol``.
+    method : what solved it (for "auto": what was chosen).
+    n_iter : passes of the solver; 1 for direct methods.
+    scores : the question, with the costs that were added.
+    relaxed : the relaxed part marginals where they are not the labelling; see :attr:`mu`.
+    """
+
+    labels: Labels
+    value: float
+    bound: float
+    integral: bool
+    exact: bool
+    method: str
+    n_iter: int
+    scores: GraphScores
+    relaxed: GraphParts | None = None
+
+    @property
+    def gap(self) -> float:
+        """bound - value, never negative."""
+        return max(self.bound - self.value, 0.0)
+
+    @cached_property
+    def mu(self) -> GraphParts:
+        """The part marginals of the relaxed answer; of a solver without any, the indicators of its labels."""
+        return self.scores.of_labels(self.labels) if self.relaxed is None else self.relaxed
+
+
+@dataclass(frozen=True)
+class GraphMarginals:
+    """log sum_y exp score(y) and the marginals of all parts.
+
+    ``exact`` is False for "tree_reweighted" and "loopy". ``bound`` says that ``log_partition`` is an upper
+    bound, and that ``parts`` is its gradient: true of all methods but "loopy".
+    """
+
+    log_partition: float
+    parts: GraphParts
+    exact: bool
+    bound: bool
+    method: str
+    n_iter: int

@@ -1,0 +1,231 @@
+"""``GraphInference``: the best labelling of a graph, its marginals and samples, by a method of one's choice.
+
+The best labelling:
+
+* ``"tree"``: exact, for forests; O(N K^2).
+* ``"junction_tree"``: exact, for graphs of small width; refuses with a forecast of memory.
+* ``"max_flow"``: exact, for two labels and edges that prefer equal ones.
+* ``"lp"``: the local polytope by HiGHS: an upper bound and a vertex, for small graphs.
+* ``"message_passing"``: an upper bound and a labelling, for graphs of any size (TRW-S).
+* ``"icm"``, ``"loopy"``: baselines without a bound.
+* ``"auto"``: "tree" if it is one; else a few iterations of "message_passing", which often prove their answer;
+  if they do not, "junction_tree" if that is cheap, "max_flow" if it applies, and all iterations else.
+
+Sums over all labellings (marginals, log-partition):
+
+* ``"tree"``, ``"junction_tree"``: exact. ``"auto"`` takes one of them or refuses.
+* ``"tree_reweighted"``: an upper bound of log Z and its gradient. ``"loopy"``: Bethe's estimate.
+
+Samples and the k best are exact, or refused.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from itertools import count
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.core.oracle import Labels
+from trellis.structures.graph.oracle.graph_answers import GraphMarginals, RelaxedSolution
+from trellis.structures.graph.oracle.graph_cut import is_binary_submodular, max_flow
+from trellis.structures.graph.oracle.graph_junction import (
+    junction_best,
+    junction_marginals,
+    junction_samples,
+    plan_of,
+)
+from trellis.structures.graph.oracle.graph_lp import linear_programme
+from trellis.structures.graph.oracle.loopy_graph import loopy_best, loopy_marginals
+from trellis.structures.graph.oracle.message_passing import icm, message_passing, tree
+from trellis.structures.graph.oracle.ordered_graph import topology_of, wide
+from trellis.structures.graph.oracle.tree_reweighted import sample_tree, tree_marginals, tree_reweighted
+from trellis.structures.graph.scores.graph_scores import GraphScores, is_count
+
+BEST_METHODS = ("auto", "tree", "junction_tree", "max_flow", "lp", "message_passing", "icm", "loopy")
+SUM_METHODS = ("auto", "tree", "junction_tree", "tree_reweighted", "loopy")
+CHEAP = 1e7  # multiplications of a junction tree that "auto" spends on a best labelling
+PLANNED = 2_000  # nodes up to which "auto" plans a junction tree at all
+QUICK = 10  # iterations of message passing before "auto" takes an exact method
+
+
+@dataclass(frozen=True)
+class GraphInference:
+    """Options of inference; one object serves any number of graphs and threads.
+
+    Parameters
+    ----------
+    method : see above.
+    max_iter : iterations of message passing (forwards and backwards), loopy and tree-reweighted propagation.
+    tol : a gap of at most tol * max(1, |value|) is closed; beliefs that agree to it have settled.
+    memory_limit : bytes that a junction tree may take.
+    """
+
+    method: str = "auto"
+    max_iter: int = 200
+    tol: float = 1e-6
+    memory_limit: float = 2.0**30
+
+    def __post_init__(self) -> None:
+        if self.method not in (*BEST_METHODS, *SUM_METHODS):
+            raise DataError(
+                f"there is no inference method {self.method!r} for graphs; for the best labelling choose one "
+                f"of {', '.join(BEST_METHODS)}; for marginals one of {', '.join(SUM_METHODS)}"
+            )
+        if not is_count(self.max_iter, 1) or not self.tol >= 0.0 or not self.memory_limit >= 0.0:
+            raise DataError(
+                f"max_iter={self.max_iter}, tol={self.tol}, memory_limit={self.memory_limit}: max_iter must "
+                "be a whole number of at least 1, the others not negative"
+            )
+
+    def best(self, scores: GraphScores, cost: ArrayLike | None = None, scale: float = 1.0) -> RelaxedSolution:
+        """argmax_y score(y) + scale sum_i cost[i, y_i]; value and bound include the cost."""
+        if cost is not None:
+            scores = scores.plus_cost(cost, scale)
+        method = self.method
+        if method == "auto":
+            return self._automatic(scores)
+        if method == "tree":
+            _check_forest(scores)
+            return tree(scores)
+        if method == "junction_tree":
+            return junction_best(scores, self.memory_limit)
+        if method == "max_flow":
+            return max_flow(scores, self.tol)
+        if method == "lp":
+            return linear_programme(scores, self.tol)
+        if method == "message_passing":
+            return message_passing(scores, self.max_iter, self.tol)
+        if method == "icm":
+            return icm(scores)
+        if method == "loopy":
+            return loopy_best(scores, self.max_iter, self.tol)
+        raise UnsupportedError(
+            f"method={method!r} answers questions about sums; for the best labelling use method='auto', "
+            "'message_passing' or 'lp'"
+        )
+
+    def marginals(
+        self, scores: GraphScores, cost: ArrayLike | None = None, scale: float = 1.0
+    ) -> GraphMarginals:
+        """log sum_y exp(score(y) + scale cost(y)) and the marginals of nodes, edges and factors."""
+        if cost is not None:
+            scores = scores.plus_cost(cost, scale)
+        method = self._exact(scores) if self.method == "auto" else self.method
+        if method == "tree":
+            _check_forest(scores)
+            return tree_marginals(scores)
+        if method == "junction_tree":
+            return junction_marginals(scores, self.memory_limit)
+        if method == "tree_reweighted":
+            return tree_reweighted(scores, self.max_iter, self.tol)
+        if method == "loopy":
+            return loopy_marginals(scores, self.max_iter, self.tol)
+        raise UnsupportedError(
+            f"method={method!r} finds best labellings and has no marginals; use method='auto' (exact), "
+            "'tree_reweighted' or 'loopy'"
+        )
+
+    def log_partition(self, scores: GraphScores) -> float:
+        """log sum_y exp score(y), or what the method puts in its place."""
+        return self.marginals(scores).log_partition
+
+    def sample(self, scores: GraphScores, n_samples: int, rng: np.random.Generator) -> Labels:
+        """Exact samples from p(y) proportional to exp score(y), (n_samples, N)."""
+        if not is_count(n_samples, 0):
+            raise DataError(f"n_samples is {n_samples}; give a whole number that is not negative")
+        method = self._exact(scores)
+        if self.method not in ("auto", method, "junction_tree"):
+            raise UnsupportedError(
+                f"method={self.method!r} has no exact samples; use method='auto', or draw by Gibbs sampling "
+                "from a FactorGraph"
+            )
+        if method == "tree" and self.method != "junction_tree":
+            return sample_tree(scores, n_samples, rng)
+        return junction_samples(scores, n_samples, rng, self.memory_limit)
+
+    def k_best(self, scores: GraphScores, k: int) -> tuple[Labels, FloatArray]:
+        """The k best labellings (M, N), best first, and their scores (M,); M < k if there are no more.
+
+        Lawler's partition: what is left after a labelling y was taken out is split by the first node that
+        differs from y, and each part is solved: k N questions, so for small graphs.
+        """
+        if not is_count(k, 1):
+            raise DataError(f"k is {k}; ask for at least one labelling")
+        if self.method not in ("auto", "tree", "junction_tree"):
+            raise UnsupportedError(
+                f"the k best labellings need an exact method, not {self.method!r}; use method='auto' on a "
+                "graph of small width, or candidates from samples"
+            )
+        return _lawler(replace(self, method=self._exact(scores)), scores, k)
+
+    def _automatic(self, scores: GraphScores) -> RelaxedSolution:
+        """A tenth of the time of a junction tree, where message passing closes its gap at once."""
+        method = self._cheapest(scores)
+        if method in ("junction_tree", "max_flow") and not wide(scores):
+            with suppress(InfeasibleError):  # which of the two it is, an exact method decides
+                found = message_passing(scores, min(QUICK, self.max_iter), self.tol)
+                if found.exact:
+                    return found
+        return replace(self, method=method).best(scores)
+
+    def _cheapest(self, scores: GraphScores) -> str:
+        """The method that "auto" takes for a best labelling."""
+        if _is_forest(scores):
+            return "tree"
+        if scores.n_nodes <= PLANNED:
+            forecast = plan_of(scores).forecast
+            if forecast.multiplications <= CHEAP and forecast.bytes <= self.memory_limit:
+                return "junction_tree"
+        return "max_flow" if is_binary_submodular(scores) else "message_passing"
+
+    def _exact(self, scores: GraphScores) -> str:
+        return "tree" if _is_forest(scores) else "junction_tree"
+
+
+def _lawler(oracle: GraphInference, scores: GraphScores, k: int) -> tuple[Labels, FloatArray]:
+    heap: list[tuple[float, int, RelaxedSolution, int]] = []
+    number = count()  # earlier parts first among ties
+
+    def push(part: GraphScores, first: int) -> None:
+        """A part of the labellings whose nodes before ``first`` are fixed, if it has any."""
+        with suppress(InfeasibleError):
+            found = oracle.best(part)
+            heappush(heap, (-found.value, next(number), found, first))
+
+    push(scores, 0)
+    taken: list[Labels] = []
+    while heap and len(taken) < k:
+        _, _, found, first = heappop(heap)
+        taken.append(found.labels)
+        unary = found.scores.unary.copy()
+        for i in range(first, scores.n_nodes):
+            y = found.labels[i]
+            without = unary.copy()
+            without[i, y] = -np.inf
+            push(replace(scores, unary=without), i)
+            unary[i, np.arange(scores.n_labels) != y] = -np.inf  # from here on node i is as in y
+    if not taken:
+        raise InfeasibleError("the graph has no allowed labelling")
+    return np.stack(taken), np.array([scores.score(labels) for labels in taken])
+
+
+def _is_forest(scores: GraphScores) -> bool:
+    if wide(scores):
+        return False
+    pairs = [f.nodes for f in scores.factors if len(f.nodes) == 2]
+    edges = np.concatenate([scores.edges, np.array(pairs, dtype=np.int64).reshape(-1, 2)])
+    return topology_of(scores.n_nodes, edges).is_forest
+
+
+def _check_forest(scores: GraphScores) -> None:
+    if not _is_forest(scores):
+        raise UnsupportedError(
+            "the graph has cycles or factors over more than two nodes, and method='tree' is for forests; use "
+            "method='junction_tree' (exact) or 'message_passing'"
+        )

@@ -1,0 +1,155 @@
+"""Message passing with an upper bound that never rises (TRW-S), exact trees, and descent by single nodes.
+
+``message_passing`` goes forwards and backwards (:mod:`.message_passing_kernels`) until the gap is closed, the
+bound stands still, or ``max_iter`` is reached. The bound converges to a value that no such pass can lower,
+which is at least the maximum over the local polytope and often equal to it. Each pass decodes a labelling;
+each is improved by single nodes, and the best of them, if the gap is still open, by whole forests
+(:mod:`.forest_move_kernels`). Memory: 2 E K numbers beside the scores.
+
+On a forest one pass backwards and one forwards are exact (``tree``): Viterbi's algorithm.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.errors import InfeasibleError
+from trellis.structures.graph.oracle.forest_move_kernels import forest_move
+from trellis.structures.graph.oracle.graph_answers import RelaxedSolution
+from trellis.structures.graph.oracle.message_passing_kernels import descend, score_of, sweep
+from trellis.structures.graph.oracle.ordered_graph import OrderedGraph
+from trellis.structures.graph.scores.graph_scores import GraphScores, Labels
+
+FORESTS = 20
+FOREST_PATIENCE = 5  # forests in a row that gain nothing
+STANDSTILL = 5  # iterations without progress of the bound
+ICM_SWEEPS = 1000
+
+
+class Passes:
+    """The messages of an ordered graph and the bounds after each pass."""
+
+    def __init__(self, graph: OrderedGraph) -> None:
+        self.graph = graph
+        n_edges, k = len(graph.topology.low), graph.unary.shape[1]
+        self.to_low, self.to_high = np.zeros((n_edges, k)), np.zeros((n_edges, k))
+        self.labels = np.zeros(len(graph.unary), dtype=np.int32)
+        self.total = np.empty_like(graph.unary)
+
+    def forward(self) -> float:
+        """A pass through the nodes from the first to the last; the bound."""
+        t = self.graph.topology
+        edges = t.low, t.below_start, t.below, t.above_start, t.above
+        return self._pass(True, edges, self.to_high, self.to_low)
+
+    def backward(self) -> float:
+        """A pass from the last node to the first; the bound."""
+        t = self.graph.topology
+        edges = t.high, t.above_start, t.above, t.below_start, t.below
+        return self._pass(False, edges, self.to_low, self.to_high)
+
+    def _pass(
+        self, forward: bool, edges: tuple[IntArray, ...], from_in: FloatArray, to_out: FloatArray
+    ) -> float:
+        g = self.graph
+        messages = from_in, to_out, self.labels, self.total
+        bound = sweep(forward, g.topology.is_forest, g.unary, g.pairwise, *edges, *messages)
+        if bound == -np.inf:
+            raise InfeasibleError(
+                "the graph has no allowed labelling: forbidden labels and pairs leave a node without a label"
+            )
+        return float(bound)
+
+
+def message_passing(
+    scores: GraphScores, max_iter: int, tol: float, bounds: list[float] | None = None
+) -> RelaxedSolution:
+    """The best labelling found and an upper bound; ``bounds`` collects the bound after each pass."""
+    graph = OrderedGraph.of(scores)
+    passes = Passes(graph)
+    best, value, bound = passes.labels.copy(), -np.inf, np.inf
+    still, n_iter = 0, 0
+    while n_iter < max_iter:
+        n_iter += 1
+        before = bound
+        for one_pass in (passes.forward, passes.backward):
+            after = one_pass()
+            bound = min(bound, after)  # they fall but for rounding
+            if bounds is not None:
+                bounds.append(after)
+            labels = passes.labels.copy()
+            improve(graph, labels)
+            found = value_of(graph, labels)
+            if found > value:
+                best, value = labels, found
+        still = still + 1 if before - bound <= tol * max(1.0, abs(bound)) / 50 else 0
+        if is_closed(bound, value, tol) or still >= STANDSTILL:
+            break
+    if not is_closed(bound, value, tol):
+        move_forests(graph, best)
+    labels = graph.labels(best)
+    value = scores.score(labels)
+    if value == -np.inf:
+        raise InfeasibleError(
+            f"message passing found no allowed labelling in {n_iter} iterations (the bound is {bound:.6g}); "
+            "use method='junction_tree', which finds one wherever there is one"
+        )
+    closed = is_closed(bound, value, tol)
+    return RelaxedSolution(
+        labels, value, max(bound, value), closed, closed, "message_passing", n_iter, scores
+    )
+
+
+def is_closed(bound: float, value: float, tol: float) -> bool:
+    """Whether the gap is closed to a tolerance; never where no allowed labelling is known."""
+    return value > -np.inf and bound - value <= tol * max(1.0, abs(value))
+
+
+def tree(scores: GraphScores) -> RelaxedSolution:
+    """A best labelling of a forest; ties go to smaller labels, from the roots outwards."""
+    graph = OrderedGraph.of(scores)
+    passes = Passes(graph)
+    passes.backward()
+    passes.forward()
+    labels = graph.labels(passes.labels)
+    value = scores.score(labels)
+    return RelaxedSolution(labels, value, value, True, True, "tree", 1, scores)
+
+
+def icm(scores: GraphScores, start: Labels | None = None) -> RelaxedSolution:
+    """A labelling that no change of a single node improves, from the best label of each node by itself."""
+    graph = OrderedGraph.of(scores)
+    labels = np.argmax(graph.unary, axis=1).astype(np.int32) if start is None else graph.places(start)
+    n_sweeps = improve(graph, labels)
+    found = graph.labels(labels)
+    value = scores.score(found)
+    return RelaxedSolution(found, value, np.inf, False, False, "icm", n_sweeps, scores)
+
+
+def improve(graph: OrderedGraph, labels: Labels) -> int:
+    """Single nodes to better labels, in place; the number of passes."""
+    t = graph.topology
+    lists = t.below_start, t.below, t.above_start, t.above
+    return int(descend(graph.unary, graph.pairwise, t.low, t.high, *lists, labels, ICM_SWEEPS))
+
+
+def move_forests(graph: OrderedGraph, labels: Labels) -> None:
+    """Better labels for whole forests (:mod:`.forest_move_kernels`), in place; orders from a fixed seed."""
+    t = graph.topology
+    rng = np.random.default_rng(0)
+    lists = t.below_start, t.below, t.above_start, t.above
+    value, still = value_of(graph, labels), 0
+    for _ in range(FORESTS):
+        order = rng.permutation(len(labels))
+        forest_move(graph.unary, graph.pairwise, t.low, t.high, *lists, order, labels)
+        before, value = value, value_of(graph, labels)
+        still = 0 if value > before else still + 1
+        if still == FOREST_PATIENCE:
+            break
+
+
+def value_of(graph: OrderedGraph, labels: Labels) -> float:
+    """The score of the labels of the places."""
+    t = graph.topology
+    return float(score_of(graph.unary, graph.pairwise, t.low, t.high, labels))

@@ -1,0 +1,1 @@
+"""Learning as a problem for solvers: data, an objective and a loss."""

@@ -1,0 +1,146 @@
+"""Linear scores of graphs: from weights to part scores, and from parts back to sums of features.
+
+    unary[i, k]       = bias[k] + sum_d X[i, d] W[d, k]
+    pairwise[e, j, k] = sum_f Z[e, f] V[t, f, j, k],      t the type of edge e
+
+so score(x, y) = w . Phi(x, y) with Phi linear in the parts: :meth:`GraphLayout.of_parts` is the adjoint of
+:meth:`GraphLayout.scores`. One vector holds all weights: bias (K), W (D, K), then V of each type.
+
+A type that is not directed has V[t, f, j, k] = V[t, f, k, j]: one weight for both, so K (K + 1) / 2 of them
+for each feature, and the norm counts it once.
+
+Dense features go through matrix products; labellings, whose indicators are sparse, through sparse ones: E F
+operations in place of E F K^2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+
+from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.errors import DataError
+from trellis.structures.graph.scores.graph_features import Graph
+from trellis.structures.graph.scores.graph_scores import GraphParts, GraphScores, Labels
+
+
+@dataclass(frozen=True)
+class GraphLayout:
+    """``directed``: for each type of edges, whether the order of its ends counts."""
+
+    n_labels: int
+    n_features: int
+    n_edge_features: int
+    directed: tuple[bool, ...] = (False,)
+    bias: bool = True
+
+    @property
+    def n_types(self) -> int:
+        return len(self.directed)
+
+    @property
+    def dimension(self) -> int:
+        return self._edges_from + self._n_edge_weights
+
+    def check(self, graph: Graph, name: str) -> None:
+        """Whether the features of a graph are those of the weights."""
+        for what, has, needs in (
+            ("node", graph.nodes.shape[1], self.n_features),
+            ("edge", graph.edge_features.shape[1] if len(graph.edges) else None, self.n_edge_features),
+        ):
+            if has is not None and has != needs:
+                raise DataError(f"{name} has {has} {what} features, and the model has {needs}")
+        largest = int(graph.edge_types.max(initial=-1))
+        if largest >= self.n_types:
+            raise DataError(
+                f"{name} has edges of type {largest}, and the model has types 0 to {self.n_types - 1}"
+            )
+
+    def node_weights(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The bias (K,) and W (D, K)."""
+        k = self.n_labels
+        bias = weights[:k] if self.bias else np.zeros(k)
+        return bias, weights[k * self.bias : self._edges_from].reshape(self.n_features, k)
+
+    def edge_weights(self, weights: FloatArray) -> FloatArray:
+        """V (types, F, K, K), with both halves of what is symmetric."""
+        k = self.n_labels
+        flat = weights[self._edges_from :]
+        full = flat if all(self.directed) else flat[self._place_of]
+        return full.reshape(self.n_types, self.n_edge_features, k, k)
+
+    def scores(self, graph: Graph, weights: FloatArray) -> GraphScores:
+        """The part scores of a graph."""
+        k, n_edges = self.n_labels, len(graph.edges)
+        bias, w = self.node_weights(weights)
+        if n_edges:
+            v = self.edge_weights(weights).reshape(-1, k * k)
+            pairwise = np.asarray(graph.edge_design(self.n_types) @ v).reshape(n_edges, k, k)
+        else:
+            pairwise = np.zeros((0, k, k))
+        return GraphScores(graph.nodes @ w + bias, graph.edges, pairwise)
+
+    def of_parts(self, graph: Graph, parts: GraphParts) -> FloatArray:
+        """Sums of features, weighted by indicators, marginals or a gradient: (dimension,)."""
+        pairs = parts.pairwise.reshape(len(graph.edges), self.n_labels**2)
+        return self._features(graph, parts.unary.sum(axis=0), graph.nodes.T @ parts.unary, pairs)
+
+    def of_labels(self, graph: Graph, labels: Labels | IntArray) -> FloatArray:
+        """Phi(x, y) of a labelling."""
+        k = self.n_labels
+        y = labels.astype(np.int64)
+        a, b = graph.edges.T
+        nodes = _indicators(y, k)
+        pairs = _indicators(k * y[a] + y[b], k * k)
+        counts = np.bincount(y, minlength=k).astype(np.float64)
+        return self._features(graph, counts, np.asarray(nodes.T @ graph.nodes).T, pairs)
+
+    def _features(
+        self, graph: Graph, counts: FloatArray, nodes: FloatArray, pairs: FloatArray | csr_array
+    ) -> FloatArray:
+        result = np.zeros(self.dimension)
+        if self.bias:
+            result[: self.n_labels] = counts
+        result[self.n_labels * self.bias : self._edges_from] = nodes.ravel()
+        if len(graph.edges):
+            sums: Any = (pairs.T @ graph.edge_design(self.n_types)).T  # sparse pairs stay on the left
+            full = (sums.toarray() if issparse(sums) else sums).ravel()
+            if all(self.directed):
+                result[self._edges_from :] = full
+            else:
+                result[self._edges_from :] = np.bincount(self._place_of, full, self._n_edge_weights)
+        return result
+
+    @property
+    def _edges_from(self) -> int:
+        return self.n_labels * (self.n_features + self.bias)
+
+    @property
+    def _n_edge_weights(self) -> int:
+        k = self.n_labels
+        return self.n_edge_features * sum(k * k if d else k * (k + 1) // 2 for d in self.directed)
+
+    @cached_property
+    def _place_of(self) -> NDArray[np.int64]:
+        """Which weight of the edges each entry of V is."""
+        k, f = self.n_labels, self.n_edge_features
+        low, high = np.minimum.outer(np.arange(k), np.arange(k)), np.maximum.outer(np.arange(k), np.arange(k))
+        either = (high * (high + 1) // 2 + low).ravel()
+        pieces, start = [], 0
+        for directed in self.directed:
+            one = np.arange(k * k) if directed else either
+            size = k * k if directed else k * (k + 1) // 2
+            pieces.append(start + (np.arange(f)[:, None] * size + one).ravel())
+            start += f * size
+        return np.concatenate(pieces)
+
+
+def _indicators(codes: IntArray, n_codes: int) -> csr_array:
+    """One row for each code, with a 1 in its column."""
+    n = len(codes)
+    return csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, n_codes))

@@ -1,0 +1,1 @@
+"""Part scores, and the linear scorer behind them."""

@@ -1,0 +1,162 @@
+"""Two models on the same examples: paired tests, and an interval for the difference.
+
+    McNemar (exact)   losses 0 or 1: of the n examples that just one model gets wrong, those that a
+                      gets wrong are binomial(n, 1/2) in number if the two err alike
+    randomisation     any statistic of sums: if the models are alike, swapping their results on any examples
+                      changes nothing but chance; p is the share of swaps with a difference at least as large
+
+The randomisation test is exact (all swaps) up to 12 examples on which the models differ; beyond, swaps are
+drawn and p = (1 + hits) / (1 + draws), which is a valid p-value for any number of draws. The interval is a
+bootstrap over examples that keeps the pairs. A difference is always a's figure minus b's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import bdtr
+
+from trellis.core.arguments import as_numbers
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError
+from trellis.theory.intervals import Statistic, bootstrap_interval, ratio
+
+EXACT_UP_TO = 12
+_ROUNDING = 1e-12  # relative: a swap whose difference is the observed one must count, whatever the units
+_CELLS = 1 << 21  # of swaps that are held in memory at a time
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``difference``: ``a`` - ``b``, between ``low`` and ``high`` with ``confidence``; the p-value is
+    two-sided.
+    """
+
+    name: str
+    a: float
+    b: float
+    low: float
+    high: float
+    confidence: float
+    p_value: float
+    n: int
+    n_different: int
+
+    @property
+    def difference(self) -> float:
+        return self.a - self.b
+
+    @property
+    def significant(self) -> bool:
+        """Whether chance alone would rarely do it: p below 1 - confidence."""
+        return self.p_value < 1 - self.confidence
+
+    def __str__(self) -> str:
+        verdict = "they differ" if self.significant else "no difference can be told"
+        return (
+            f"{self.a:.4g} against {self.b:.4g}: difference {self.difference:+.4g} "
+            f"({100 * self.confidence:g}% interval {self.low:+.4g} to {self.high:+.4g}), "
+            f"p = {self.p_value:.3g} ({self.name}, {self.n_different} of {self.n} examples differ): {verdict}"
+        )
+
+
+def mcnemar_test(
+    losses_a: ArrayLike, losses_b: ArrayLike, *, delta: float = 0.05, seed: int = 0
+) -> Comparison:
+    """For losses that are 0 or 1."""
+    a, b = _pair(losses_a, losses_b)
+    if not (np.isin(a, (0.0, 1.0)).all() and np.isin(b, (0.0, 1.0)).all()):
+        raise DataError("McNemar's test is for losses that are 0 or 1; use paired_loss_test for others")
+    only_a, only_b = int(((a == 1) & (b == 0)).sum()), int(((a == 0) & (b == 1)).sum())
+    p = min(1.0, 2.0 * float(bdtr(min(only_a, only_b), only_a + only_b, 0.5)))
+    rows = np.column_stack([a, b])
+    return _comparison("McNemar", rows, _mean_of(len(a)), 1, p, only_a + only_b, delta, seed)
+
+
+def paired_loss_test(
+    losses_a: ArrayLike, losses_b: ArrayLike, *, delta: float = 0.05, n_resamples: int = 10_000, seed: int = 0
+) -> Comparison:
+    """For the mean of any loss."""
+    a, b = _pair(losses_a, losses_b)
+    return paired_test(
+        np.column_stack([a, np.ones(len(a))]), np.column_stack([b, np.ones(len(b))]), ratio,
+        delta=delta, n_resamples=n_resamples, seed=seed,
+    )  # fmt: skip
+
+
+def paired_test(
+    counts_a: ArrayLike,
+    counts_b: ArrayLike,
+    statistic: Statistic,
+    *,
+    delta: float = 0.05,
+    n_resamples: int = 10_000,
+    seed: int = 0,
+) -> Comparison:
+    """For a ``statistic`` of sums, see :func:`trellis.theory.intervals.bootstrap_interval`."""
+    a, b = as_numbers("counts_a", counts_a), as_numbers("counts_b", counts_b)
+    if a.shape != b.shape or a.ndim != 2 or not len(a):
+        raise DataError(f"counts of shapes {a.shape} and {b.shape}: both must be (examples, k)")
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        i = int(np.argmin((np.isfinite(a) & np.isfinite(b)).all(axis=1)))
+        raise DataError(f"example {i} has {a[i]} and {b[i]}; a paired test needs finite numbers")
+    if n_resamples < 1:
+        raise DataError(f"n_resamples is {n_resamples}; draw at least one swap")
+    change = (a - b)[(a != b).any(axis=1)]
+    totals = a.sum(axis=0), b.sum(axis=0)
+    figures = [float(statistic(total)) for total in totals]
+    observed = abs(figures[0] - figures[1]) - _ROUNDING * max(map(abs, figures))
+    exact = len(change) <= EXACT_UP_TO
+    rng = np.random.default_rng(seed)
+    hits = draws = 0
+    for swaps in _all_swaps(len(change)) if exact else _drawn_swaps(len(change), n_resamples, rng):
+        moved = swaps @ change
+        differences = np.abs(statistic(totals[0] - moved) - statistic(totals[1] + moved))
+        hits += int((differences >= observed).sum())
+        draws += len(swaps)
+    p = hits / draws if exact else (1 + hits) / (1 + draws)
+    rows = np.concatenate([a, b], axis=1)
+    return _comparison("randomisation test", rows, statistic, a.shape[1], p, len(change), delta, seed)
+
+
+def _all_swaps(n: int) -> Iterator[FloatArray]:
+    yield ((np.arange(2**n)[:, None] >> np.arange(n)) & 1).astype(np.float64)
+
+
+def _drawn_swaps(n: int, n_resamples: int, rng: np.random.Generator) -> Iterator[FloatArray]:
+    at_a_time = max(1, _CELLS // n)
+    sizes = [min(at_a_time, n_resamples - first) for first in range(0, n_resamples, at_a_time)]
+    return (rng.integers(0, 2, size=(size, n), dtype=np.int8).astype(np.float64) for size in sizes)
+
+
+def _comparison(
+    name: str,
+    rows: FloatArray,
+    statistic: Statistic,
+    k: int,
+    p: float,
+    n_different: int,
+    delta: float,
+    seed: int,
+) -> Comparison:
+    """``rows``: those of a in the first k columns, those of b in the others."""
+    found = bootstrap_interval(
+        rows, lambda sums: statistic(sums[..., :k]) - statistic(sums[..., k:]), delta=delta, seed=seed
+    )
+    total = rows.sum(axis=0)
+    a, b = float(statistic(total[:k])), float(statistic(total[k:]))
+    return Comparison(name, a, b, found.low, found.high, 1 - delta, p, len(rows), n_different)
+
+
+def _mean_of(n: int) -> Statistic:
+    return lambda sums: np.asarray(sums[..., 0] / n)
+
+
+def _pair(losses_a: ArrayLike, losses_b: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    a, b = as_numbers("losses_a", losses_a).ravel(), as_numbers("losses_b", losses_b).ravel()
+    if a.shape != b.shape or not len(a):
+        raise DataError(f"{len(a)} losses against {len(b)}: a paired test needs both on the same examples")
+    return a, b

@@ -1,0 +1,125 @@
+"""The parameters of an estimator, checked before any work is done, and the objects that they name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from trellis.core.errors import UnsupportedError
+from trellis.losses.labelings import Loss, loss_of
+from trellis.objectives.records import Objective, objective_of
+from trellis.solvers import Solver, solver_of
+
+if TYPE_CHECKING:
+    from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
+
+
+_TO_THE_MINIMUM = ("cutting_plane", "frank_wolfe")
+_SMOOTH_ONLY = ("lbfgs", "owlqn")
+
+
+@dataclass(frozen=True, eq=False)
+class Options:
+    """What to minimise and how; ``solver`` is ``None`` where it is left to :func:`automatic_solver`."""
+
+    objective: Objective
+    loss: Loss
+    solver: Solver | None
+
+
+def check_numbers(model: Any, counts: dict[str, Any]) -> None:
+    """The parameters that labellers share; ``counts``: whole numbers of at least 1, and their unset value."""
+    for name in ("l2", "l1"):
+        value = getattr(model, name)
+        if not isinstance(value, Real) or not 0 <= float(value) < np.inf:
+            raise UnsupportedError(f"{name}={value!r} must be a finite number that is not negative")
+    for name, unset in counts.items():
+        value = getattr(model, name)
+        whole = isinstance(value, int | np.integer) and value is not True and value >= 1
+        if not (whole or (value is None and unset is None)):
+            raise UnsupportedError(f"{name}={value!r} must be a whole number of at least 1")
+    if model.tol is not None and not (isinstance(model.tol, Real) and float(model.tol) >= 0):
+        raise UnsupportedError(f"tol={model.tol!r} must be a number that is not negative, or None")
+    weights = getattr(model, "weights", "auto")
+    if not isinstance(weights, str) or weights not in ("auto", "observed", "all"):
+        raise UnsupportedError(f"weights={weights!r}: give 'observed', 'all' or 'auto'")
+
+
+def checked_options(model: SequenceLabeler) -> Options:
+    """The objects behind the names; a value that cannot be used is an error that names its parameter."""
+    check_numbers(model, {"max_iter": None, "patience": 1})
+    automatic = isinstance(model.solver, str) and model.solver == "auto"
+    record = not isinstance(model.solver, type) and hasattr(model.solver, "start")
+    if not isinstance(model.solver, str) and not record:
+        raise UnsupportedError(f"solver={model.solver!r}: give a name or an object of trellis.solvers")
+    solver = None if automatic else solver_of(model.solver, model.tol)
+    objective = objective_of(model.objective)
+    if objective.name == "perceptron" and solver is not None and solver.name in _TO_THE_MINIMUM:
+        raise UnsupportedError(
+            f"the perceptron objective with an L2 norm has its minimum at w = 0, which is where "
+            f"{solver.name!r} would end; use solver='perceptron'"
+        )
+    if objective.path and solver is not None and solver.name in _SMOOTH_ONLY:
+        raise UnsupportedError(
+            f"solver {solver.name!r} stops at the kinks of {objective.name!r}, far from its minimum; leave "
+            "the solver to 'auto', or choose a smooth objective ('log', 'softmax_margin', 'risk')"
+        )
+    if objective.path and model.l1 > 0:
+        raise UnsupportedError(
+            f"l1={model.l1}: an L1 norm needs a smooth objective ('log', 'softmax_margin', 'risk'), and "
+            f"{objective.name!r} has kinks; set l1=0"
+        )
+    return Options(objective, loss_of(model.loss), solver)
+
+
+def automatic_solver(
+    options: Options,
+    l2: float,
+    l1: float,
+    tol: float | None,
+    *,
+    convex: bool,
+    latent: bool = False,
+    online: bool = False,
+) -> Solver:
+    """The solver that suits the problem, one with a certificate where there is one; ``latent``: labels have
+    latent states. ``online`` asks for one that takes its data in pieces.
+    """
+    objective = options.objective
+    if objective.uses_loss and options.loss.kind == "candidates":
+        name = "minibatch"
+    elif objective.name == "perceptron":
+        name = "perceptron"
+    elif objective.path and not objective.convex:  # Pegasos would undo where these begin
+        name = "sgd"
+    elif not objective.path:  # smooth
+        name = "adagrad" if online else "owlqn" if l1 > 0 else "lbfgs"
+    elif latent and not online and l2 > 0 and l1 == 0 and _differences_of_convex(options):
+        name = "cccp"
+    elif l2 > 0:
+        name = "frank_wolfe" if convex and not online else "subgradient"
+    else:
+        name = "sgd"
+    return solver_of(name, tol)
+
+
+def _differences_of_convex(options: Options) -> bool:
+    return options.objective.name == "margin" and options.loss.kind == "costs"
+
+
+def seed_of(random_state: Any) -> int:
+    """One seed for all that is random in a fit, from scikit-learn's kinds of ``random_state`` or a numpy
+    ``Generator``."""
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31 - 1))
+    try:
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except ValueError as error:
+        raise UnsupportedError(
+            f"random_state={random_state!r}: give a seed (a whole number, 0 or more), a generator of "
+            "numpy, or None"
+        ) from error
