@@ -26,9 +26,9 @@ from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.features.encoded import Encoded
 from trellis.losses.labelings import Hamming
 from trellis.objectives.records import Objective
+from trellis.structures.chain.labeler.chain_training import Examples, linear_problem
 from trellis.structures.chain.problem.chain_problem import LinearChainProblem, no_penalties
 from trellis.structures.chain.scores.linear_chain import LinearLayout
-from trellis.training.chain_training import Examples, linear_problem
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 DATA = CHECKOUT.parent / "shared" / "data"

@@ -30,19 +30,11 @@ from trellis.data.sequences import offsets_from_lengths
 from trellis.features.arrays import ArrayEncoder
 from trellis.features.encoded import Encoded
 from trellis.objectives import Direct, Log, Margin, Objective, Perceptron
-from trellis.solvers import (
-    LBFGS,
-    SGD,
-    CuttingPlane,
-    EarlyStopping,
-    FrankWolfe,
-    Solution,
-    Subgradient,
-    minimise,
-)
+from trellis.solvers import LBFGS, SGD, CuttingPlane, FrankWolfe, Solution, Subgradient
 from trellis.solvers import Perceptron as PerceptronSolver
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.problem.chain_problem import LinearChainProblem, linear_chain_scores
+from trellis.training.driver import EarlyStopping, minimise
 
 C = 0.1
 ANCHOR_FOLD = 1

@@ -24,11 +24,12 @@ import numpy as np
 
 from _common import Figures, files, parser
 from trellis.objectives.records import Direct, Log, Margin, Objective, Perceptron
-from trellis.solvers import LBFGS, EarlyStopping, FrankWolfe, MiniBatch, PassiveAggressive, minimise
+from trellis.solvers import LBFGS, FrankWolfe, MiniBatch, PassiveAggressive
 from trellis.structures.segments.problem.alignment_losses import TauInsensitive
 from trellis.structures.segments.problem.segment_problem import SegmentExample, SegmentProblem
 from trellis.structures.segments.scores.segment_graph import SegmentGraph, SegmentPath
 from trellis.structures.segments.scores.segment_scores import SegmentFeatures
+from trellis.training.driver import EarlyStopping, minimise
 
 FOLDER = "structed_vowel/tutorials-code/vowel"
 WIDTHS = (2, 5, 10)

@@ -40,8 +40,8 @@ def folder_is_writable() -> bool:
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         warnings.warn(
-            f"compiled kernels cannot be kept in {folder} ({error.strerror}): they are compiled anew in every "
-            "process; set NUMBA_CACHE_DIR to a folder that can be written",
+            f"compiled kernels cannot be kept in {folder} ({error.strerror}): they are compiled "
+            "anew in every process; set NUMBA_CACHE_DIR to a folder that can be written",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -84,7 +84,7 @@ def source_key(path: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-class _Locator(caching._CacheLocator):  # type: ignore[misc]
+class _Locator(caching._CacheLocator):
     """Where Numba finds the compiled form of one function."""
 
     def __init__(self, function: Callable[..., Any], path: Path) -> None:
@@ -105,11 +105,11 @@ class _Locator(caching._CacheLocator):  # type: ignore[misc]
         return cls(py_func, Path(py_file).resolve())
 
 
-class _Files(caching.CompileResultCacheImpl):  # type: ignore[misc]
+class _Files(caching.CompileResultCacheImpl):
     _locator_classes = (_Locator,)
 
 
-class KernelCache(caching.FunctionCache):  # type: ignore[misc]
+class KernelCache(caching.FunctionCache):
     """Numba's cache of one function, with our keys."""
 
     _impl_class = _Files

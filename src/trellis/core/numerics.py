@@ -16,7 +16,7 @@ from trellis.core.kernel_cache import KernelCache, folder_is_writable
 
 
 def _compiled(function: Callable[..., Any], fastmath: set[str]) -> Any:
-    dispatcher = njit(nogil=True, error_model="numpy", fastmath=fastmath)(function)
+    dispatcher: Any = njit(nogil=True, error_model="numpy", fastmath=fastmath)(function)
     if folder_is_writable():
         dispatcher._cache = KernelCache(dispatcher.py_func)
     return dispatcher

@@ -51,6 +51,7 @@ from trellis.hmm.emissions import Emission
 from trellis.hmm.hmm_expectation import Parameters
 from trellis.hmm.observations import Observations, located, packed
 from trellis.objectives.records import objective_of
+from trellis.structures.chain.labeler.chain_training import Examples
 from trellis.structures.chain.labeler.hmm_conversion import normalised_chain
 from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 from trellis.structures.chain.oracle.chain_oracle import Chain
@@ -58,7 +59,6 @@ from trellis.structures.chain.problem.chain_problem import penalties_of
 from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
-from trellis.training.chain_training import Examples
 
 FACTORS = (np.log(1e-6), np.log(1e2))  # where the scale of weights without one is looked for
 

@@ -34,7 +34,7 @@ from trellis.hmm.known_states import counted
 from trellis.hmm.observations import Observations, packed, with_states
 from trellis.hmm.online_em import OnlineState, online_step
 from trellis.objectives.records import Objective
-from trellis.training.driver import Solver, Status
+from trellis.solvers.run import Solver, Status
 from trellis.training.options import seed_of
 
 

@@ -14,7 +14,7 @@ from trellis.hmm.chain_constraints import checked_probabilities
 from trellis.hmm.emissions import emission_from_state, emission_to_state
 from trellis.hmm.hmm_expectation import Expectations
 from trellis.hmm.online_em import OnlineState
-from trellis.training.driver import Status
+from trellis.solvers.run import Status
 
 if TYPE_CHECKING:
     from trellis.hmm.hidden_markov_model import HMM

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from trellis.core.errors import UnsupportedError
-from trellis.training.driver import EarlyStopping, Solution, Solver, Status, minimise
+from trellis.solvers.run import Solution, Solver, Status
 
 # name on the command line and in ``solver=`` -> class, module, iterations if none are asked for
 _SOLVERS = {
@@ -66,7 +66,6 @@ __all__ = [
     "CuttingPlane",
     "DCProblem",
     "DCSolution",
-    "EarlyStopping",
     "FrankWolfe",
     "MiniBatch",
     "PassiveAggressive",
@@ -76,7 +75,6 @@ __all__ = [
     "Status",
     "Subgradient",
     "default_iterations",
-    "minimise",
     "minimise_dc",
     "solver_of",
     "truncated_least_squares",

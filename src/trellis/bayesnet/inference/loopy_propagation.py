@@ -44,7 +44,7 @@ from trellis.core.arguments import whole
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.factors.tables import Table, marginalise, ordered
-from trellis.training.driver import Status
+from trellis.solvers.run import Status
 
 
 def loopy(

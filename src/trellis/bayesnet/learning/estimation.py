@@ -30,7 +30,7 @@ from trellis.core.arguments import RandomState, generator, whole
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.solvers.dc.algorithm import DCSolution, minimise_dc
-from trellis.training.driver import Status
+from trellis.solvers.run import Status
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from trellis.core.errors import ModelFileError
 from trellis.hmm.input_output.conditional_emission import State
 from trellis.hmm.input_output.io_hmm import EMISSIONS, IOHMM
 from trellis.hmm.input_output.io_parameters import Parameters, checked_parameters
-from trellis.training.driver import Status
+from trellis.solvers.run import Status
 
 
 def model_to_state(model: IOHMM) -> State:

@@ -21,7 +21,7 @@ from trellis.core.errors import DataError, ModelFileError
 from trellis.neural.labeler.batches import Corpus
 from trellis.neural.labeler.network_training import Plan, Run
 from trellis.neural.labeler.schedules import new_optimizer
-from trellis.training.driver import Status
+from trellis.solvers.run import Status
 
 KIND = "NeuralCheckpoint"
 

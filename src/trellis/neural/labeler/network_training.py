@@ -30,9 +30,9 @@ from trellis.neural.labeler.batches import Batch, Corpus
 from trellis.neural.labeler.networks import ChainNetwork
 from trellis.neural.labeler.schedules import RATES, Stage, new_optimizer
 from trellis.neural.tensor_questions import structured_loss
+from trellis.solvers.run import Status
 from trellis.structures.chain.oracle.chain_oracle import Chain as ChainInference
 from trellis.structures.chain.scores.chain_scores import ChainScores
-from trellis.training.driver import Status
 
 PREDICTED_AT_ONCE = 64  # sentences
 OnEpoch = Callable[[int, Mapping[str, float], Any], None]

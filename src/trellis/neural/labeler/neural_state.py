@@ -20,7 +20,7 @@ from trellis.data.labels import LabelSet
 from trellis.neural.labeler.network_inputs import InputEncoder
 from trellis.neural.labeler.networks import new_network
 from trellis.neural.labeler.neural_labeler import NeuralSequenceLabeler
-from trellis.training.driver import Status
+from trellis.solvers.run import Status
 from trellis.training.parameters import parameters_from_json, parameters_to_json
 
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]

@@ -31,7 +31,7 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import CertificateError, DataError, NumericalError
-from trellis.training.driver import Status
+from trellis.solvers.run import Status
 
 U = TypeVar("U")  # a primal point: an array, or a record of parameters
 V = TypeVar("V")  # a dual point: an array, or a record of statistics

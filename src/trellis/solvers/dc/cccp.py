@@ -28,7 +28,7 @@ from trellis.core.errors import DataError, UnsupportedError
 from trellis.objectives.latent import Completion, LatentProblem
 from trellis.solvers.dc.algorithm import DCRun
 from trellis.solvers.planes.cutting_plane import Bundle, OneSlackRun
-from trellis.training.driver import Status
+from trellis.solvers.run import Status
 
 MAX_PLANES = 1000  # evaluations in one step
 NOTHING = 1e-12  # of the first objective: what is left is rounding

@@ -22,7 +22,7 @@ import numpy as np
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.objectives.records import Direct
-from trellis.training.driver import Status
+from trellis.solvers.run import Status
 
 
 @dataclass(frozen=True)

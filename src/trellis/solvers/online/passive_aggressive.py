@@ -21,7 +21,7 @@ import numpy as np
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.solvers.problem import ExamplePlaneProblem, example_plane_problem
-from trellis.training.driver import Status
+from trellis.solvers.run import Status
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ from trellis.core.shards import over_shards
 from trellis.solvers.online import update_kernels as rules
 from trellis.solvers.online.linear_problem import linear_chain_problem
 from trellis.solvers.online.stochastic import OnlineRun, OnlineState
+from trellis.solvers.run import Status
 from trellis.structures.chain.passes.online_kernels import Rule, gold_margins
-from trellis.training.driver import Status
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ from trellis.core.errors import DataError, UnsupportedError
 from trellis.objectives.records import Direct
 from trellis.solvers.online import update_kernels as rules
 from trellis.solvers.online.linear_problem import linear_chain_problem
+from trellis.solvers.run import Status
 from trellis.structures.chain.passes.online_kernels import (
     DECAYING_EPSILON,
     FIXED_EPSILON,
@@ -48,7 +49,6 @@ from trellis.structures.chain.passes.online_kernels import (
     path_pass,
 )
 from trellis.structures.chain.problem.chain_problem import LinearChainProblem
-from trellis.training.driver import Status
 
 SCHEDULES = {"constant": rules.CONSTANT, "sqrt": rules.SQRT, "inverse": rules.INVERSE}
 

@@ -36,7 +36,7 @@ from trellis.solvers.planes.duality_gap import Certificate
 from trellis.solvers.planes.n_slack import NSlackRun
 from trellis.solvers.planes.quadratic import solve_simplex_qp
 from trellis.solvers.problem import PlaneProblem, Problem
-from trellis.training.driver import Run, Status
+from trellis.solvers.run import Run, Status
 
 TOWARDS_MODEL = 0.3
 PATIENCE = 20  # iterations that a plane may be inactive before its place is free

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from trellis.core.arrays import FloatArray
-from trellis.training.driver import Status
+from trellis.solvers.run import Status
 
 STALL = 30  # steps that move neither bound: the digits are used up
 

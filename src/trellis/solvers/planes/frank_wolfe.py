@@ -40,11 +40,11 @@ from trellis.solvers.online.linear_problem import linear_chain_problem
 from trellis.solvers.planes.duality_gap import Certificate
 from trellis.solvers.planes.plane_frank_wolfe import PlaneFrankWolfeRun
 from trellis.solvers.problem import example_plane_problem
+from trellis.solvers.run import Run, Status
 from trellis.structures.chain.passes.frank_wolfe_kernels import block_pass, upper_values
 from trellis.structures.chain.passes.plane_cache_kernels import PlaneCache, copy_cache, gold_planes
 from trellis.structures.chain.problem.chain_problem import LinearChainProblem
 from trellis.structures.chain.problem.score_objectives import check_feasible
-from trellis.training.driver import Run, Status
 
 INNER_STEPS = 10
 EVALUATE_EVERY = 5

@@ -26,7 +26,7 @@ from trellis.core.arrays import FloatArray
 from trellis.solvers.planes.duality_gap import Certificate
 from trellis.solvers.planes.n_slack_kernels import ascend, extend_gram
 from trellis.solvers.problem import PlaneProblem
-from trellis.training.driver import Status
+from trellis.solvers.run import Status
 
 PATIENCE = 10
 MAX_PASSES = 300

@@ -26,7 +26,7 @@ import numpy as np
 from trellis.core.arrays import FloatArray
 from trellis.solvers.planes.duality_gap import Certificate
 from trellis.solvers.problem import ExamplePlaneProblem
-from trellis.training.driver import Status
+from trellis.solvers.run import Status
 
 if TYPE_CHECKING:
     from trellis.solvers.planes.frank_wolfe import FrankWolfe

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import ModelFileError
+from trellis.solvers.run import Status
 from trellis.speech.acoustics.acoustics import Acoustics, under
 from trellis.speech.align.topology import topology_names
-from trellis.training.driver import Status
 
 
 @dataclass(frozen=True, eq=False)

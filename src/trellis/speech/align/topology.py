@@ -22,7 +22,7 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.objectives.records import Log
-from trellis.solvers import Solution, minimise, solver_of
+from trellis.solvers import Solution, solver_of
 from trellis.speech.acoustics.acoustics import UNLIMITED, Acoustics, Limits, TrainingUtterance
 from trellis.speech.align.phone_lattice import Lattice, loose_lattice, phone_lattice
 from trellis.speech.audio.windows import Rows
@@ -32,6 +32,7 @@ from trellis.structures.segments.problem.alignment_losses import TauAlignment
 from trellis.structures.segments.problem.segment_problem import SegmentExample, SegmentProblem
 from trellis.structures.segments.scores.segment_graph import SegmentPath
 from trellis.structures.segments.scores.segment_scores import SegmentFeatures, SegmentScores
+from trellis.training.driver import minimise
 
 L2 = 0.1
 ITERATIONS = 50

@@ -31,17 +31,10 @@ import numpy as np
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.objectives.records import Direct, Log, Objective
-from trellis.solvers import (
-    EarlyStopping,
-    MiniBatch,
-    PassiveAggressive,
-    Solution,
-    Solver,
-    minimise,
-    solver_of,
-)
+from trellis.solvers import MiniBatch, PassiveAggressive, Solution, Solver, solver_of
 from trellis.structures.segments.problem.alignment_losses import AlignmentLoss
 from trellis.structures.segments.problem.segment_problem import SegmentExample, SegmentProblem
+from trellis.training.driver import EarlyStopping, minimise
 
 PATIENCE = 5
 STEPS = 250.0  # of unit length that it takes to go as far from the start as the start is from 0

@@ -22,10 +22,10 @@ from trellis.features.encoders import encoder_for
 from trellis.features.template_encoder import TemplateEncoder
 from trellis.structures.chain.labeler import inspection
 from trellis.structures.chain.labeler.chain_predictor import ChainPredictor
+from trellis.structures.chain.labeler.chain_training import Examples
 from trellis.structures.chain.problem.chain_problem import no_penalties, penalties_of
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
-from trellis.training.chain_training import Examples
 
 
 class ChainLabeler(ChainPredictor):

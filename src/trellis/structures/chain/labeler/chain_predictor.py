@@ -15,10 +15,10 @@ from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.estimator import Model
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.latent_labels import LatentLabels
+from trellis.solvers.run import Status
+from trellis.structures.chain.labeler.chain_training import checked_weights
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.scores.chain_scores import ChainScores
-from trellis.training.chain_training import checked_weights
-from trellis.training.driver import Status
 
 
 class ChainPredictor(Model):

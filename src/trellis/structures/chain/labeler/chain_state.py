@@ -19,11 +19,11 @@ from trellis.data.latent_labels import LatentLabels
 from trellis.features.encoded import FeatureEncoder, State
 from trellis.features.encoders import encoder_from_state
 from trellis.features.template_encoder import TemplateEncoder
+from trellis.solvers.run import Status
 from trellis.structures.chain.labeler.chain_labeler import ChainLabeler
 from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import LABEL, LAST, Penalties
-from trellis.training.driver import Status
 from trellis.training.parameters import parameters_from_json, parameters_to_json
 
 

@@ -19,9 +19,10 @@ from trellis.core.progress import progress_bar
 from trellis.data.latent_labels import LatentLabels
 from trellis.losses.labelings import Loss
 from trellis.objectives.records import Objective, Perceptron
-from trellis.solvers import Solution, default_iterations, minimise, solver_of
+from trellis.solvers import Solution, default_iterations, solver_of
 from trellis.structures.chain.problem.chain_problem import LinearChainProblem
 from trellis.structures.chain.scores.linear_chain import LinearLayout
+from trellis.training.driver import minimise
 
 SPREAD = 0.1  # standard deviation of the random weights
 

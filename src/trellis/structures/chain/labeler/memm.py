@@ -23,12 +23,13 @@ from trellis.core.progress import progress_bar
 from trellis.data.labels import LabelSet, step_name
 from trellis.data.latent_labels import LatentLabels
 from trellis.data.user_input import listed
-from trellis.solvers import default_iterations, minimise, solver_of
+from trellis.solvers import default_iterations, solver_of
 from trellis.structures.chain.labeler.chain_labeler import ChainLabeler
 from trellis.structures.chain.labeler.chain_state import chain_to_state, restore_chain
+from trellis.structures.chain.labeler.chain_training import Examples, checked_weights
 from trellis.structures.chain.problem.local_chain import LocalChainProblem, local_chain_scores
 from trellis.structures.chain.scores.chain_scores import ChainScores
-from trellis.training.chain_training import Examples, checked_weights
+from trellis.training.driver import minimise
 from trellis.training.options import check_numbers
 from trellis.training.parameters import parameters_from_json
 

@@ -28,10 +28,10 @@ from trellis.data.latent_labels import LatentLabels
 from trellis.features.encoded import Encoded, FeatureEncoder
 from trellis.objectives.records import Direct, Objective, Ramp
 from trellis.solvers import Solver, Status
+from trellis.structures.chain.labeler.chain_training import Examples, weighted_examples, weighted_loss
 from trellis.structures.chain.labeler.inspection import one_symbol_per_step
 from trellis.structures.chain.labeler.latent_start import refuse_candidates, split_states
 from trellis.structures.chain.scores.linear_chain import LinearLayout
-from trellis.training.chain_training import Examples, weighted_examples, weighted_loss
 from trellis.training.options import Options, automatic_solver, checked_options, seed_of
 
 if TYPE_CHECKING:

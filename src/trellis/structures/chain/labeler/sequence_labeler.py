@@ -27,14 +27,7 @@ from trellis.objectives.records import Direct, Objective
 from trellis.solvers import Solver, default_iterations
 from trellis.structures.chain.labeler import inspection
 from trellis.structures.chain.labeler.chain_labeler import ChainLabeler
-from trellis.structures.chain.labeler.latent_start import begin, refuse_candidates
-from trellis.structures.chain.labeler.warm_start import carried_over
-from trellis.structures.chain.oracle.chain_oracle import Chain
-from trellis.structures.chain.problem.chain_problem import linear_chain_scores
-from trellis.structures.chain.scores.chain_scores import ChainScores
-from trellis.structures.chain.scores.linear_chain import LinearLayout
-from trellis.structures.chain.scores.linear_chain_kernels import Penalties
-from trellis.training.chain_training import (
+from trellis.structures.chain.labeler.chain_training import (
     Examples,
     WeightedExamples,
     hold_out,
@@ -44,6 +37,13 @@ from trellis.training.chain_training import (
     weighted_examples,
     weighted_loss,
 )
+from trellis.structures.chain.labeler.latent_start import begin, refuse_candidates
+from trellis.structures.chain.labeler.warm_start import carried_over
+from trellis.structures.chain.oracle.chain_oracle import Chain
+from trellis.structures.chain.problem.chain_problem import linear_chain_scores
+from trellis.structures.chain.scores.chain_scores import ChainScores
+from trellis.structures.chain.scores.linear_chain import LinearLayout
+from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 from trellis.training.options import automatic_solver, checked_options, seed_of
 
 

@@ -25,6 +25,8 @@ from trellis.data.labels import LabelSet
 from trellis.losses.labelings import Loss
 from trellis.objectives.records import Objective
 from trellis.solvers import Solver, default_iterations
+from trellis.solvers.run import Status
+from trellis.structures.chain.labeler.chain_training import checked_weights, train
 from trellis.structures.graph.labeler import graph_training as training
 from trellis.structures.graph.oracle.graph_answers import GraphMarginals, RelaxedSolution
 from trellis.structures.graph.oracle.graph_oracle import GraphInference
@@ -32,8 +34,6 @@ from trellis.structures.graph.problem.graph_problem import GraphProblem
 from trellis.structures.graph.scores.graph_features import Graph
 from trellis.structures.graph.scores.graph_scores import GraphScores
 from trellis.structures.graph.scores.linear_graph import GraphLayout
-from trellis.training.chain_training import checked_weights, train
-from trellis.training.driver import Status
 from trellis.training.options import seed_of
 
 INTEGRAL = 1e-6

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from trellis.core.errors import ModelFileError
 from trellis.data.labels import LabelSet
+from trellis.solvers.run import Status
 from trellis.structures.graph.labeler.graph_labeler import GraphLabeler
 from trellis.structures.graph.oracle.graph_oracle import GraphInference
 from trellis.structures.graph.scores.linear_graph import GraphLayout
-from trellis.training.driver import Status
 from trellis.training.parameters import parameters_from_json, parameters_to_json
 
 

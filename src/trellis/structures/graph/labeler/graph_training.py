@@ -14,15 +14,16 @@ from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.sequences import offsets_from_lengths
 from trellis.losses.labelings import Custom, Loss, loss_of
 from trellis.objectives.records import Direct, Log, Objective, Perceptron, objective_of
-from trellis.solvers import Solution, Solver, minimise, solver_of
+from trellis.solvers import Solution, Solver, solver_of
 from trellis.solvers.online.minibatch import MiniBatch
+from trellis.structures.chain.labeler.chain_training import split
 from trellis.structures.graph.oracle.graph_oracle import BEST_METHODS, SUM_METHODS, GraphInference
 from trellis.structures.graph.problem.graph_candidates import GraphCandidateProblem
 from trellis.structures.graph.problem.graph_problem import GraphExample, GraphProblem
 from trellis.structures.graph.problem.pseudo_likelihood import PseudoLikelihoodProblem
 from trellis.structures.graph.scores.graph_features import Graph
 from trellis.structures.graph.scores.linear_graph import GraphLayout
-from trellis.training.chain_training import split
+from trellis.training.driver import minimise
 from trellis.training.options import check_numbers
 
 if TYPE_CHECKING:

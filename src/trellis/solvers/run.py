@@ -1,0 +1,64 @@
+"""What a solver is: a small frozen record of options that starts a run on a problem.
+
+``solver.start(problem, weights, rng)`` gives a *run*, which the driver asks to ``step()`` until its
+``status()`` is no longer ``None``. One step is one iteration of a batch solver or one pass over the data of
+an online one; it returns what it measured (``objective``, ``gap``, ``gradient_norm``, ``mistakes``, ...).
+
+Running out of iterations is never "converged": :class:`Status` says what happened and what to do about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from trellis.core.arrays import FloatArray
+
+
+@dataclass(frozen=True)
+class Status:
+    """Why the solver stopped. ``str(status)`` is one sentence."""
+
+    converged: bool
+    reason: str
+    n_iter: int = 0
+
+    def __str__(self) -> str:
+        verb = "converged" if self.converged else "stopped"
+        return f"{verb} after {self.n_iter} iteration{'s' * (self.n_iter != 1)}: {self.reason}"
+
+
+class Run(Protocol):
+    """The state of a solver at work."""
+
+    @property
+    def weights(self) -> FloatArray:
+        """The answer so far (the averaged weights, where the solver averages)."""
+
+    def step(self) -> Mapping[str, float]:
+        """One iteration or pass; returns measurements for the history."""
+
+    def status(self) -> Status | None:
+        """``None`` while there is more to do; looked at after each step."""
+
+
+class Solver(Protocol):
+    """A record of options that can start a run on a problem."""
+
+    @property
+    def name(self) -> str: ...
+
+    def start(self, problem: Any, weights: FloatArray, rng: np.random.Generator) -> Run: ...
+
+
+@dataclass
+class Solution:
+    """What the loop gives back. ``history[key][i]`` is the measurement after iteration ``i + 1``."""
+
+    weights: FloatArray
+    status: Status
+    history: dict[str, list[float]] = field(default_factory=dict)
+    n_iter: int = 0

@@ -1,0 +1,191 @@
+"""The DC solver: its certificates against grids and known optima, and what it says when the pair is wrong."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp, softmax
+
+from certificates import check_certificates
+from trellis.core.errors import CertificateError, DataError, NumericalError
+from trellis.solvers.dc.algorithm import ArrayDC, minimise_dc
+
+
+def quadratic(A: np.ndarray, b: np.ndarray) -> tuple:
+    """g(u) = u.A u / 2 - b.u, and the minimiser of g(u) - <u, v>."""
+    return lambda u: 0.5 * u @ A @ u - b @ u, lambda v: np.linalg.solve(A, v + b)
+
+
+def pair(seed: int, d: int, kind: str) -> ArrayDC:
+    """A random quadratic minus a random log-sum-exp or maximum of affine functions."""
+    rng = np.random.default_rng(seed)
+    M = rng.normal(size=(d, d))
+    g, step = quadratic(M @ M.T + 0.3 * np.eye(d), rng.normal(size=d))
+    P, c = 2 * rng.normal(size=(5, d)), rng.normal(size=5)
+
+    def h(u: np.ndarray) -> tuple[float, np.ndarray]:
+        z = P @ u + c
+        return (
+            (logsumexp(z), P.T @ softmax(z))
+            if kind == "logsumexp"
+            else (z.max(), P[z.argmax()].astype(float))
+        )
+
+    return ArrayDC(g, h, step)
+
+
+@given(
+    seed=st.integers(0, 10_000),
+    d=st.integers(1, 6),
+    kind=st.sampled_from(["logsumexp", "max"]),
+    scale=st.sampled_from([1e-6, 1.0, 1e6]),
+)
+def test_neither_certificate_rises(seed: int, d: int, kind: str, scale: float) -> None:
+    unit = pair(seed, d, kind)
+
+    def scaled_h(u: np.ndarray) -> tuple[float, np.ndarray]:
+        value, v = unit.h(u)
+        return scale * value, scale * v
+
+    problem = ArrayDC(lambda u: scale * unit.g(u), scaled_h, lambda v: unit.step(v / scale))
+    start = np.random.default_rng(seed + 1).normal(size=d)
+    solution = minimise_dc(problem, start, max_iter=2000, tol=1e-12 * scale)
+    check_certificates(solution)
+    assert solution.status.converged
+    # a critical point: the step from it leads back to the same objective
+    again = problem.step(problem.h(solution.point)[1])
+    assert problem.g(again) - problem.h(again)[0] == pytest.approx(
+        solution.objective, rel=1e-6, abs=1e-9 * scale
+    )
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 10_000), kind=st.sampled_from(["logsumexp", "max"]))
+def test_the_best_of_several_starts_is_the_best_of_a_grid(seed: int, kind: str) -> None:
+    problem = pair(seed, 1, kind)
+    starts = np.linspace(-30, 30, 13)
+    solutions = [minimise_dc(problem, np.array([s]), max_iter=5000, tol=1e-13) for s in starts]
+    grid = np.linspace(-40, 40, 801)
+    values = [problem.g(np.array([u])) - problem.h(np.array([u]))[0] for u in grid]
+    best = min(solution.objective for solution in solutions)
+    assert best <= min(values) + 1e-6
+    assert all(s.objective >= best for s in solutions)
+
+
+def test_a_known_optimum() -> None:
+    """u^2 / 2 - |u| has its minima -1/2 at -1 and 1, and one step finds the nearer one."""
+    problem = ArrayDC(
+        lambda u: 0.5 * float(u @ u), lambda u: (float(np.abs(u).sum()), np.sign(u)), lambda v: v.copy()
+    )
+    solution = minimise_dc(problem, np.array([0.2]), max_iter=10, tol=0.0)
+    assert solution.point == pytest.approx(1.0)
+    assert solution.history["primal"] == pytest.approx([-0.18, -0.5, -0.5])
+    assert solution.history["dual"] == pytest.approx([-0.5, -0.5])
+    assert str(solution.status) == "converged after 2 iterations: the objective fell by 0 (tolerance 0)"
+
+
+def test_a_lying_subgradient_is_named_with_its_iteration() -> None:
+    problem = pair(0, 3, "logsumexp")
+    calls = 0
+
+    def lying(u: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal calls
+        value, v = problem.h(u)
+        calls += 1
+        return value, (-4 * v if calls == 3 else v)
+
+    with pytest.raises(CertificateError, match=r"rose at iteration 3: .* h does not return a subgradient"):
+        minimise_dc(ArrayDC(problem.g, lying, problem.step), np.ones(3), max_iter=50, tol=0.0)
+
+
+def test_a_wrong_conjugate_is_named_with_its_iteration() -> None:
+    problem = pair(0, 3, "logsumexp")
+    worse = ArrayDC(problem.g, problem.h, lambda v: problem.step(v) + 3.0)
+    with pytest.raises(CertificateError, match=r"at iteration \d+ is .* above .* g_conjugate"):
+        minimise_dc(worse, np.ones(3), max_iter=50, tol=0.0)
+
+
+def test_a_rough_minimiser_is_allowed_if_it_is_no_worse_than_the_point_before() -> None:
+    problem = pair(2, 4, "logsumexp")
+    exact = minimise_dc(problem, np.ones(4), max_iter=5000, tol=1e-13)
+    last = np.ones(4)
+
+    def half_way(v: np.ndarray) -> np.ndarray:
+        nonlocal last
+        last = 0.5 * (last + problem.step(v))
+        return last
+
+    rough = minimise_dc(ArrayDC(problem.g, problem.h, half_way), last, max_iter=5000, tol=1e-13)
+    check_certificates(rough)
+    assert rough.n_iter > exact.n_iter
+    assert rough.objective == pytest.approx(exact.objective, abs=1e-8)
+
+
+def test_running_out_of_iterations_is_not_convergence() -> None:
+    problem = pair(1, 4, "logsumexp")
+    solution = minimise_dc(problem, np.ones(4), max_iter=2, tol=0.0)
+    assert not solution.status.converged
+    assert "max_iter=2 was reached with the objective still falling by" in str(solution.status)
+    none = minimise_dc(problem, np.ones(4), max_iter=0, tol=0.0)
+    assert not none.status.converged
+    assert len(none.history["primal"]) == 1
+    np.testing.assert_array_equal(none.point, np.ones(4))
+
+
+def test_a_tolerance_stops_at_the_first_fall_below_it() -> None:
+    problem = pair(1, 4, "logsumexp")
+    falls = -np.diff(minimise_dc(problem, np.ones(4), max_iter=500, tol=1e-10).history["primal"])
+    solution = minimise_dc(problem, np.ones(4), max_iter=500, tol=1e-4)
+    assert solution.status.converged
+    assert solution.n_iter == 1 + int(np.argmax(falls <= 1e-4))
+
+
+@pytest.mark.parametrize("at", [1, 4])
+def test_ctrl_c_keeps_the_point_reached(at: int) -> None:
+    problem = pair(1, 4, "logsumexp")
+    calls = 0
+
+    def h(u: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            raise KeyboardInterrupt
+        return problem.h(u)
+
+    solution = minimise_dc(ArrayDC(problem.g, h, problem.step), np.ones(4), max_iter=500, tol=0.0)
+    assert solution.interrupted
+    assert not solution.status.converged
+    assert "interrupted" in str(solution.status)
+    assert solution.n_iter == max(at - 2, 0)
+    if at == 1:
+        assert solution.objective == np.inf
+    else:
+        check_certificates(solution)
+        reference = minimise_dc(problem, np.ones(4), max_iter=at - 2, tol=0.0)
+        np.testing.assert_array_equal(solution.point, reference.point)
+
+
+def test_the_callback_sees_each_iteration() -> None:
+    seen: list[tuple[int, float, float]] = []
+    solution = minimise_dc(
+        pair(1, 4, "logsumexp"),
+        np.ones(4),
+        max_iter=3,
+        tol=0.0,
+        on_iteration=lambda i, measured, point: seen.append((i, measured["primal"], measured["dual"])),
+    )
+    assert [i for i, _, _ in seen] == [1, 2, 3]
+    assert [p for _, p, _ in seen] == solution.history["primal"][1:]
+    assert [d for _, _, d in seen] == solution.history["dual"]
+
+
+def test_what_cannot_be_run_is_said() -> None:
+    problem = pair(1, 2, "logsumexp")
+    for tol in (-1.0, np.nan):
+        with pytest.raises(DataError, match="tol"):
+            minimise_dc(problem, np.ones(2), max_iter=5, tol=tol)
+    nowhere = ArrayDC(lambda u: np.inf, problem.h, problem.step)
+    with pytest.raises(NumericalError, match="at the start"):
+        minimise_dc(nowhere, np.ones(2), max_iter=5, tol=0.0)
