@@ -20,11 +20,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from trellis.objectives.records import objective_of
+from trellis.objectives.records import get_objective
 from trellis.speech import Aligner, Alignment, Corpus, Utterance
 from trellis.speech.align.aligner_fitting import Prepared
 from trellis.speech.evaluate.boundary_evaluation import AlignmentEvaluation, compare, evaluate_alignments
-from trellis.structures.segments.problem.alignment_losses import alignment_loss_of
+from trellis.structures.segments.problem.alignment_losses import get_alignment_loss
 from trellis.structures.segments.problem.segment_problem import SegmentProblem
 
 PASSES = 40
@@ -60,8 +60,8 @@ def run_systems(make: Callable[..., Aligner], train: Corpus, test: Corpus) -> Pr
 
 
 def held_out_loss(aligner: Aligner, prepared: Prepared) -> float:
-    loss = alignment_loss_of(aligner.loss, aligner.tau_ms / aligner.step_ms)
-    problem = SegmentProblem(prepared.holdout, objective_of("margin"), loss)
+    loss = get_alignment_loss(aligner.loss, aligner.tau_ms / aligner.step_ms)
+    problem = SegmentProblem(prepared.holdout, get_objective("margin"), loss)
     return float(problem.task_losses(aligner.weights_).mean())
 
 

@@ -57,8 +57,8 @@ def main() -> None:
 def belief_propagation(figures: Figures, graph_file: Path, results: Path) -> None:
     graph = FactorGraph.read(graph_file)
     answer = loopy(graph, None)
-    exact, _ = listed(results.read_text(), "EXACT")
-    theirs, log_z_error = listed(results.read_text(), "BP_SEQFIX")
+    exact, _ = as_lists(results.read_text(), "EXACT")
+    theirs, log_z_error = as_lists(results.read_text(), "BP_SEQFIX")
     ours = np.array([found.values for found in answer.values()])
     difference = np.abs(ours - theirs).max()
     check(difference <= 5.1e-5, f"beliefs differ by {difference:.2g}")
@@ -71,7 +71,7 @@ def belief_propagation(figures: Figures, graph_file: Path, results: Path) -> Non
     figures.value("the same, error of log Z by Bethe", f"{error:+.3e}", f"{log_z_error:+.3e}")
 
 
-def listed(text: str, method: str) -> tuple[np.ndarray, float]:
+def as_lists(text: str, method: str) -> tuple[np.ndarray, float]:
     """The beliefs of a method in libDAI's list, and the fifth figure of its line: the error of log Z."""
     head, body = re.search(rf"^{method} +\t(.*)\n((?:#.*\n)+)", text, re.MULTILINE).groups()
     rows = [[float(x) for x in re.findall(r"\d\.\d+e[+-]\d+", line)] for line in body.splitlines()]

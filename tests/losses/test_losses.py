@@ -20,7 +20,7 @@ from trellis.losses.labelings import (
     WeightedHamming,
     ZeroOne,
     class_weights,
-    loss_of,
+    get_loss,
     sum_by_sequence,
 )
 from trellis.losses.metrics import span_report
@@ -114,16 +114,16 @@ def test_custom_gets_lists_of_labels() -> None:
         seen.append((gold, predicted))
         return abs(gold.count("b") - predicted.count("b")) / 2
 
-    assert loss_of(function).per_sequence(ABC.encode(Y), codes(Z), ABC).tolist() == [1, 0, 0]
+    assert get_loss(function).per_sequence(ABC.encode(Y), codes(Z), ABC).tolist() == [1, 0, 0]
     assert seen == list(zip(Y, Z, strict=True))
 
 
 def test_losses_by_name() -> None:
-    assert isinstance(loss_of("hamming"), Hamming)
-    assert isinstance(loss_of("zero_one"), ZeroOne)
-    assert loss_of(SpanF1(n_candidates=4)).n_candidates == 4
+    assert isinstance(get_loss("hamming"), Hamming)
+    assert isinstance(get_loss("zero_one"), ZeroOne)
+    assert get_loss(SpanF1(n_candidates=4)).n_candidates == 4
     with pytest.raises(UnsupportedError, match="loss='accuracy' is not known; choose one of hamming"):
-        loss_of("accuracy")
+        get_loss("accuracy")
 
 
 @pytest.mark.parametrize(

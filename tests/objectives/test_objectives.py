@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.losses.labelings import Hamming, Loss, SpanF1, WeightedHamming, ZeroOne
-from trellis.objectives import OBJECTIVES, Direct, Objective, objective_of
+from trellis.objectives import OBJECTIVES, Direct, Objective, get_objective
 from trellis.structures.chain.oracle.exhaustive import Enumeration
 from trellis.structures.chain.problem import objective_kernels as kernels
 from trellis.structures.chain.problem.score_objectives import value_and_gradient
@@ -24,7 +24,7 @@ from trellis.structures.chain.scores.chain_scores import ChainParts, ChainScores
 
 NOTHING = -np.inf
 EPSILON = 0.7
-ALL: list[Objective] = [*(objective_of(name) for name in OBJECTIVES if name != "direct")]
+ALL: list[Objective] = [*(get_objective(name) for name in OBJECTIVES if name != "direct")]
 ALL += [Direct(epsilon=EPSILON), Direct(epsilon=EPSILON, sign="worse")]
 DENSE = [o for o in ALL if not o.path]
 PATHS = [o for o in ALL if o.path]
@@ -295,13 +295,13 @@ def test_path_gradients_point_at_maximisers(objective: Objective, case: Case) ->
 @given(case=cases(loss="costs"))
 def test_slack_is_certified(case: Case) -> None:
     """Never above the true maximum, equal to it where the bound is 0, and value + bound is never below it."""
-    values, _ = case.ours(objective_of("slack"))
+    values, _ = case.ours(get_objective("slack"))
     cost = case.loss.costs(case.gold, case.labels)
     shared = case.scores.transitions.shape[0] == 1
     for i, value in enumerate(values):
         lo, hi = case.gold.offsets[i : i + 2]
         n, k = hi - lo, case.scores.n_labels
-        true = reference(case, objective_of("slack"), i)
+        true = reference(case, get_objective("slack"), i)
         slip = 1e-8 * (1 + abs(true))
         assert value <= true + slip
         if n == 0:
@@ -332,25 +332,25 @@ def test_slack_is_mostly_exact() -> None:
     exact = 0
     for seed in range(200):
         case = random_case(seed, lengths=(4,))
-        exact += case.ours(objective_of("slack"))[0][0] >= reference(case, objective_of("slack"), 0) - 1e-9
+        exact += case.ours(get_objective("slack"))[0][0] >= reference(case, get_objective("slack"), 0) - 1e-9
     assert exact >= 180
 
 
 @given(case=cases(loss="costs", partial=False, scale=1.0), seed=st.integers(0, 2**32 - 1))
 def test_slack_plane_lies_below_the_true_maximum(case: Case, seed: int) -> None:
     """Even where the search is not exact, its plane is that of one labelling: a lower bound."""
-    values, gradient = case.ours(objective_of("slack"))
+    values, gradient = case.ours(get_objective("slack"))
     by = random_parts(case.scores, np.random.default_rng(seed))
     there = case.with_scores(moved(case.scores, by, 0.5))
-    true = sum(reference(there, objective_of("slack"), i) for i in range(len(values)))
+    true = sum(reference(there, get_objective("slack"), i) for i in range(len(values)))
     assert true >= values.sum() + 0.5 * inner(gradient, by) - 1e-8 * (1 + abs(true))
 
 
 @given(case=cases(loss="zero_one", partial=False))
 def test_zero_one_margin_is_best_different(case: Case) -> None:
     """max(s*, 1 + best different) - s*; slack rescaling is the same."""
-    values, _ = case.ours(objective_of("margin"))
-    slack, _ = case.ours(objective_of("slack"))
+    values, _ = case.ours(get_objective("margin"))
+    slack, _ = case.ours(get_objective("slack"))
     np.testing.assert_array_equal(values, slack)
     for i, value in enumerate(values):
         gold = case.gold.codes[case.gold.offsets[i] : case.gold.offsets[i + 1]]

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import random as random_sparse
 
 from trellis.features.arrays import ArrayEncoder
-from trellis.objectives import Direct, Objective, objective_of
+from trellis.objectives import Direct, Objective, get_objective
 from trellis.solvers.run import Solution, Solver
 from trellis.structures.chain.problem.chain_problem import LinearChainProblem, no_penalties, penalties_of
 from trellis.structures.chain.problem.chain_problem_kernels import Task
@@ -67,7 +67,7 @@ def small_problem(
         unknown[0], allowed = 1, np.ones((n, k), bool)
         gold[0] = -1
     weight = rng.uniform(0.5, 2.0, len(lengths)) if weighted else np.ones(len(lengths))
-    objective = objective_of(objective)
+    objective = get_objective(objective)
     kind = (COSTS if loss == "hamming" else ZERO_ONE) if objective.uses_loss else NO_LOSS
     epsilon = (
         objective.epsilon if isinstance(objective, Direct) and not isinstance(objective.epsilon, str) else 1.0

@@ -116,9 +116,9 @@ def _solver(name: str, average: bool) -> Any:
         return name
     from dataclasses import fields, replace
 
-    from trellis.solvers import solver_of
+    from trellis.solvers import get_solver
 
-    solver: Any = None if name == "auto" else solver_of(name)
+    solver: Any = None if name == "auto" else get_solver(name)
     if solver is None or "average" not in {field.name for field in fields(solver)}:
         raise UnsupportedError(f"--no-average needs a --solver that averages its weights, not {name}")
     # where there are several ways to average, "not at all" is None

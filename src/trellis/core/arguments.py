@@ -14,26 +14,26 @@ from trellis.core.errors import DataError
 RandomState = int | np.random.Generator | None
 
 
-def is_whole(value: Any, least: int, most: float = sys.maxsize) -> bool:
+def is_int(value: Any, minimum: int, maximum: float = sys.maxsize) -> bool:
     """Whether a value is a whole number between two bounds; 3.0 and 1e6 are, "3" is not."""
-    return isinstance(value, Real) and least <= float(value) <= most and float(value).is_integer()
+    return isinstance(value, Real) and minimum <= float(value) <= maximum and float(value).is_integer()
 
 
-def whole(name: str, value: Any, least: int) -> int:
-    """``value`` as a whole number of at least ``least``."""
-    if not is_whole(value, least):
-        raise DataError(f"{name} is {value!r}; give a whole number of at least {least}")
+def check_int(name: str, value: Any, minimum: int) -> int:
+    """``value`` as a whole number of at least ``minimum``."""
+    if not is_int(value, minimum):
+        raise DataError(f"{name} is {value!r}; give a whole number of at least {minimum}")
     return int(value)
 
 
-def not_negative(name: str, value: Any) -> float:
+def check_nonnegative(name: str, value: Any) -> float:
     """``value`` as a finite number of at least 0."""
     if not isinstance(value, Real) or not 0.0 <= float(value) < np.inf:
         raise DataError(f"{name} is {value!r}; give a finite number that is not negative")
     return float(value)
 
 
-def as_numbers(name: str, value: ArrayLike) -> NDArray[np.float64]:
+def as_floats(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """``value`` as float64 of any shape; what is no number (or too large for one) is named."""
     try:
         return np.asarray(value, dtype=np.float64)

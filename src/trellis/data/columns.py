@@ -23,7 +23,7 @@ from trellis.data.column_kernels import TAB, WHITESPACE, count_fields, field_spa
 from trellis.data.labels import step_name
 from trellis.data.sequences import offsets_from_lengths
 from trellis.data.streams import Source, iter_sequence_blocks, read_utf8, source_name
-from trellis.data.user_input import unframed
+from trellis.data.user_input import as_arrays
 from trellis.data.vocabulary import Vocabulary
 
 CONLLU_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -74,7 +74,7 @@ class ColumnData:
     @classmethod
     def from_sequences(cls, sequences: Iterable[Iterable[Sequence[str]]]) -> ColumnData:
         """Pack a list of sequences of rows; a row is a tuple (or list) of strings, one per column."""
-        listed = [_rows(sequence) for sequence in unframed(sequences)]
+        listed = [_rows(sequence) for sequence in as_arrays(sequences)]
         rows = list(chain.from_iterable(listed))
         if not rows:
             raise DataError("no rows were given; pass a list with at least one sequence of column tuples")
@@ -155,7 +155,7 @@ class ColumnData:
 
 def _rows(sequence: Any) -> list[Any]:
     """The rows of a list, an array or a frame; rows of arrays as lists."""
-    return [row.tolist() if isinstance(row, np.ndarray) else row for row in unframed(sequence)]
+    return [row.tolist() if isinstance(row, np.ndarray) else row for row in as_arrays(sequence)]
 
 
 def read_columns(

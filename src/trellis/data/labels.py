@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError, ModelFileError
 from trellis.data.sequences import offsets_from_lengths
-from trellis.data.user_input import unframed
+from trellis.data.user_input import as_arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +171,7 @@ def step_name(offsets: IntArray, step: int) -> str:
 
 def _flatten(y: Any, lengths: ArrayLike | None) -> tuple[list[Any], IntArray]:
     """All labels end to end, and the offsets of the sequences."""
-    y = unframed(y)
+    y = as_arrays(y)
     if lengths is not None and not _is_nested(y):
         flat = y.tolist() if isinstance(y, np.ndarray) else list(y)
         offsets = offsets_from_lengths(lengths)
@@ -185,7 +185,7 @@ def _flatten(y: Any, lengths: ArrayLike | None) -> tuple[list[Any], IntArray]:
         raise DataError(
             "no labels were given; y must be a list with one sequence of labels for each sequence of X"
         )
-    for index, sequence in enumerate(map(unframed, sequences)):
+    for index, sequence in enumerate(map(as_arrays, sequences)):
         if isinstance(sequence, np.ndarray) and sequence.ndim == 1:
             sequences[index] = sequence.tolist()  # Python values: they hash faster, and can be saved
         elif not isinstance(sequence, Sequence):

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 
-def listed(values: Any) -> Any:
+def as_lists(values: Any) -> Any:
     """A generator (or other iterator) as a list, so that it can be read more than once; all else as it is."""
     return list(values) if isinstance(values, Iterator) else values
 
 
-def unframed(values: Any) -> Any:
+def as_arrays(values: Any) -> Any:
     """The values of a frame or series as an array; all else as it is."""
     if isinstance(values, np.ndarray) or not hasattr(values, "to_numpy"):
         return values

@@ -18,7 +18,7 @@ from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError
 from trellis.data.labels import step_name
 from trellis.data.sequences import offsets_from_lengths
-from trellis.data.user_input import unframed
+from trellis.data.user_input import as_arrays
 from trellis.features.encoded import Encoded, State, check_min_count, features_from_codes
 
 
@@ -111,7 +111,7 @@ class ArrayEncoder:
 
 def _stack(X: Any, lengths: ArrayLike | None, width: int | None) -> tuple[csr_array, IntArray]:
     """All rows as one float64 CSR matrix without stored zeros, and the offsets of the sequences."""
-    X = unframed(X)
+    X = as_arrays(X)
     if lengths is not None:
         parts, offsets = [X], offsets_from_lengths(lengths)
     else:
@@ -123,7 +123,7 @@ def _stack(X: Any, lengths: ArrayLike | None, width: int | None) -> tuple[csr_ar
         offsets = np.empty(0, np.int64)
     if not parts:
         raise DataError("X has no sequences; at least one is needed")
-    blocks = [_block(unframed(part), index, lengths is not None) for index, part in enumerate(parts)]
+    blocks = [_block(as_arrays(part), index, lengths is not None) for index, part in enumerate(parts)]
     # an empty list has no columns, so none that could be wrong
     first = next((index for index, block in enumerate(blocks) if block.ndim == 2), -1)
     expected = width if width is not None else blocks[first].shape[1] if first >= 0 else 0

@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 from trellis.core.errors import ModelFileError, UnsupportedError
 from trellis.data.attributes import AttributeData
 from trellis.data.columns import ColumnData
-from trellis.data.user_input import unframed
+from trellis.data.user_input import as_arrays
 from trellis.features.arrays import ArrayEncoder
 from trellis.features.encoded import FeatureEncoder
 from trellis.features.indexer import FeatureIndexer
@@ -59,10 +59,10 @@ def _is_numeric(X: Any, flat: bool) -> bool:
     """Whether X holds arrays of numbers; told by the first step that there is."""
     if isinstance(X, AttributeData):
         return False
-    X = unframed(X)
+    X = as_arrays(X)
     if issparse(X) or (isinstance(X, np.ndarray) and X.dtype.kind in "biufc"):
         return True
-    for sequence in map(unframed, [X] if flat else X):
+    for sequence in map(as_arrays, [X] if flat else X):
         if issparse(sequence) or (isinstance(sequence, np.ndarray) and sequence.ndim == 2):
             return sequence.dtype.kind not in "US"
         if isinstance(sequence, np.ndarray) and sequence.dtype != object:

@@ -25,7 +25,7 @@ from trellis.core.errors import DataError
 from trellis.data.attributes import AttributeData
 from trellis.data.labels import step_name
 from trellis.data.sequences import offsets_from_lengths
-from trellis.data.user_input import unframed
+from trellis.data.user_input import as_arrays
 from trellis.data.vocabulary import Vocabulary
 from trellis.features.encoded import (
     Encoded,
@@ -176,7 +176,7 @@ def flatten_steps(X: Any, lengths: ArrayLike | None) -> tuple[list[Any], IntArra
     """All steps end to end and the offsets of the sequences; with ``lengths``, X is already one list of
     steps.
     """
-    X = unframed(X)
+    X = as_arrays(X)
     if lengths is not None:
         steps = list(X)
         offsets = offsets_from_lengths(lengths)
@@ -185,7 +185,7 @@ def flatten_steps(X: Any, lengths: ArrayLike | None) -> tuple[list[Any], IntArra
                 f"lengths add up to {offsets[-1]}, but there are {len(steps)} steps; they must be equal"
             )
     else:
-        sequences = [unframed(sequence) for sequence in X]
+        sequences = [as_arrays(sequence) for sequence in X]
         for t in set(map(type, sequences)):
             if issubclass(t, str | bytes | dict) or not (hasattr(t, "__len__") and hasattr(t, "__iter__")):
                 index = next(i for i, s in enumerate(sequences) if type(s) is t)

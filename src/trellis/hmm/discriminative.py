@@ -50,7 +50,7 @@ from trellis.hmm.chain_constraints import Structure
 from trellis.hmm.emissions import Emission
 from trellis.hmm.hmm_expectation import Parameters
 from trellis.hmm.observations import Observations, located, packed
-from trellis.objectives.records import objective_of
+from trellis.objectives.records import get_objective
 from trellis.structures.chain.labeler.chain_training import Examples
 from trellis.structures.chain.labeler.hmm_conversion import normalised_chain
 from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
@@ -203,7 +203,7 @@ def train_discriminatively(
     chain = LogLinearHMM.around(source, structure, **options)
     lengths = np.diff(observations.offsets)
     chain.fit(observations.values, states, lengths=lengths)
-    if objective_of(chain.objective).path:
+    if get_objective(chain.objective).path:
         chain.calibrate(observations.values, states, lengths)
     return chain
 

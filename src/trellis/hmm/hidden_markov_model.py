@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import NotFittedError
 
-from trellis.core.arguments import whole
+from trellis.core.arguments import check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.estimator import Model
@@ -35,7 +35,7 @@ from trellis.hmm.observations import Observations, packed, with_states
 from trellis.hmm.online_em import OnlineState, online_step
 from trellis.objectives.records import Objective
 from trellis.solvers.run import Solver, Status
-from trellis.training.options import seed_of
+from trellis.training.options import draw_seed
 
 
 class HMM(Model):
@@ -239,7 +239,7 @@ class HMM(Model):
             *self._given_chain(),
             start=self.start,
             n_init=n_init,
-            seed=seed_of(self.random_state),
+            seed=draw_seed(self.random_state),
         )
 
     def _keep(self, parameters: Parameters, status: Status, history: dict[str, list[float]]) -> None:
@@ -334,7 +334,7 @@ class HMM(Model):
     def predict_next(self, X: Any, steps: int = 1, *, lengths: ArrayLike | None = None) -> Any:
         """p(y_{T+h} | x_1..x_T) for h = 1..steps: (steps, K) for each sequence."""
         parameters, observations = self._asked(X, lengths)
-        ahead = questions.forecast(parameters, observations, whole("steps", steps, 1), self._threads())
+        ahead = questions.forecast(parameters, observations, check_int("steps", steps, 1), self._threads())
         if observations.as_list:
             return list(ahead)
         return ahead if lengths is not None else ahead[0]
@@ -362,7 +362,7 @@ class HMM(Model):
         fewer are possible); for one array without ``lengths`` that list alone.
         """
         parameters, observations = self._asked(X, lengths)
-        k = whole("k", k, 1)
+        k = check_int("k", k, 1)
         states, scores = questions.decode_k_best(parameters, observations, k, self._threads())
         found = [
             [(ranked[r], float(own[r])) for r in range(k) if own[r] > -np.inf]
@@ -392,7 +392,7 @@ class HMM(Model):
         one = isinstance(lengths, Integral)
         offsets = offsets_from_lengths([lengths] if one else lengths)
         seed = self.random_state if random_state is None else random_state
-        rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(seed_of(seed))
+        rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(draw_seed(seed))
         values, states = questions.sample(self.parameters(), offsets, rng)
         if one:
             return values, states

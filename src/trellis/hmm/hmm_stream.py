@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from trellis.core.arguments import whole
+from trellis.core.arguments import check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import InfeasibleError
 from trellis.hmm.hmm_expectation import Parameters
@@ -68,7 +68,7 @@ class StreamingFilter:
 
     def predict(self, steps: int = 1) -> FloatArray:
         """p(y_{t+steps} | x_1..x_t), (K,)."""
-        steps = whole("steps", steps, 1)
+        steps = check_int("steps", steps, 1)
         ahead, now = (
             (steps - 1, self._parameters.initial) if self.n_steps == 0 else (steps, self.probabilities)
         )

@@ -8,7 +8,7 @@ from trellis.losses.labelings import (
     SpanF1,
     WeightedHamming,
     ZeroOne,
-    loss_of,
+    get_loss,
 )
 
-__all__ = ["CandidateLoss", "Custom", "Hamming", "Loss", "SpanF1", "WeightedHamming", "ZeroOne", "loss_of"]
+__all__ = ["CandidateLoss", "Custom", "Hamming", "Loss", "SpanF1", "WeightedHamming", "ZeroOne", "get_loss"]

@@ -187,7 +187,7 @@ class Custom(CandidateLoss):
 LOSSES: dict[str, type[Loss]] = {c.name: c for c in (Hamming, WeightedHamming, ZeroOne, SpanF1)}
 
 
-def loss_of(loss: str | Loss | Callable[[list[Any], list[Any]], float]) -> Loss:
+def get_loss(loss: str | Loss | Callable[[list[Any], list[Any]], float]) -> Loss:
     """A loss by name, as given, or from a Python function."""
     if isinstance(loss, Loss):
         return loss

@@ -26,7 +26,7 @@ from trellis.core.errors import DataError
 from trellis.data.constraints import split_tag
 from trellis.data.labels import step_name
 from trellis.data.sequences import offsets_from_lengths
-from trellis.data.user_input import unframed
+from trellis.data.user_input import as_arrays
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -236,7 +236,7 @@ def _packed(
 
 def _label_lists(name: str, y: Any) -> list[Any]:
     """A list of lists of labels; one flat list is an error, also where its labels are strings."""
-    sequences = [unframed(sequence) for sequence in unframed(y)]
+    sequences = [as_arrays(sequence) for sequence in as_arrays(y)]
     for i, sequence in enumerate(sequences):
         if isinstance(sequence, str) or not isinstance(sequence, Sequence | np.ndarray):
             raise DataError(

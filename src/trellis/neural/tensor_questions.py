@@ -16,7 +16,7 @@ from torch import Tensor
 
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.neural.tensor_structure import Backend, Goal, Structure, Where
-from trellis.objectives.records import Objective, objective_of
+from trellis.objectives.records import Objective, get_objective
 from trellis.structures.chain.problem.score_objectives import fixed_epsilon
 from trellis.structures.graph.scores.graph_scores import is_count
 
@@ -45,7 +45,7 @@ def structured_loss(
     """
     if reduction not in ("mean", "sum", "none"):
         raise UnsupportedError(f"reduction={reduction!r}: give 'mean', 'sum' or 'none'")
-    chosen = objective_of(objective)
+    chosen = get_objective(objective)
     where = Where(lengths, mask, offsets)
     if isinstance(loss, np.ndarray):
         loss = torch.from_numpy(loss)

@@ -11,7 +11,7 @@ from trellis.objectives.records import (
     Risk,
     Slack,
     SoftmaxMargin,
-    objective_of,
+    get_objective,
 )
 
 __all__ = [
@@ -25,5 +25,5 @@ __all__ = [
     "Risk",
     "Slack",
     "SoftmaxMargin",
-    "objective_of",
+    "get_objective",
 ]

@@ -23,7 +23,7 @@ from trellis.core.errors import InfeasibleError
 from trellis.objectives.example_problem import ExampleProblem
 from trellis.objectives.formulas import Answer, Oracle, value_and_gradient
 from trellis.objectives.records import Objective
-from trellis.objectives.wrapped_problem import AroundProblem
+from trellis.objectives.wrapped_problem import WrappedProblem
 
 
 class ConvexPart(Protocol):
@@ -95,7 +95,7 @@ def complete_examples(problem: ExampleProblem[Any, Any], weights: FloatArray) ->
 
 
 @dataclass(frozen=True, eq=False)
-class CompletedExamples(AroundProblem):
+class CompletedExamples(WrappedProblem):
     """The examples of ``problem`` with one gold output each, Phi(x_i, y*_i, h_i) in the rows of ``gold``: the
     problem of a plain structural SVM."""
 

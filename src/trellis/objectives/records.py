@@ -141,7 +141,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
 }
 
 
-def objective_of(objective: str | Objective) -> Objective:
+def get_objective(objective: str | Objective) -> Objective:
     """An objective by its name, or as given."""
     if isinstance(objective, Objective):
         return objective

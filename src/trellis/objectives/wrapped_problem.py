@@ -7,7 +7,7 @@ from typing import Any
 from trellis.objectives.records import Objective
 
 
-class AroundProblem:
+class WrappedProblem:
     problem: Any
 
     @property

@@ -75,8 +75,8 @@ __all__ = [
     "Status",
     "Subgradient",
     "default_iterations",
+    "get_solver",
     "minimise_dc",
-    "solver_of",
     "truncated_least_squares",
 ]
 
@@ -90,7 +90,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'trellis.solvers' has no attribute {name!r}")
 
 
-def solver_of(solver: str | Solver, tol: float | None = None) -> Solver:
+def get_solver(solver: str | Solver, tol: float | None = None) -> Solver:
     """A solver by name, or as given; ``tol`` replaces its tolerance."""
     if isinstance(solver, str):
         if solver not in _SOLVERS:

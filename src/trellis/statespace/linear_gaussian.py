@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trellis.core.arguments import not_negative, whole
+from trellis.core.arguments import check_int, check_nonnegative
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.estimator import Model
@@ -163,10 +163,10 @@ class LinearGaussian(Model):
     def _check_options(self) -> None:
         if not (isinstance(self.n_states, int | np.integer) and self.n_states >= 1):
             raise DataError(f"n_states is {self.n_states!r}; give a whole number, at least 1")
-        if not_negative("min_variance", self.min_variance) == 0.0:
+        if check_nonnegative("min_variance", self.min_variance) == 0.0:
             raise DataError(f"min_variance is {self.min_variance}; give a positive number")
-        not_negative("tol", self.tol)
-        whole("max_iter", self.max_iter, 0)
+        check_nonnegative("tol", self.tol)
+        check_int("max_iter", self.max_iter, 0)
 
     def _given(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in SHAPES}
@@ -174,7 +174,7 @@ class LinearGaussian(Model):
     def _size(self, letter: str, given: dict[str, Any]) -> int | None:
         """The number of observations (m) or controls (p), from the options or the matrices given."""
         if letter == "m" and self.n_observations is not None:
-            return whole("n_observations", self.n_observations, 1)
+            return check_int("n_observations", self.n_observations, 1)
         for name, (_, letters) in SHAPES.items():
             if given[name] is not None and letter in letters:
                 shape = np.shape(given[name])
@@ -270,7 +270,7 @@ class LinearGaussian(Model):
         ``controls`` are those of ``X``; ``future_controls`` (steps, p) those of the steps to come, one array
         for all sequences or one for each.
         """
-        steps = whole("steps", steps, 1)
+        steps = check_int("steps", steps, 1)
         series, _ = self._ask(X, lengths, controls)
         model = self._model()
         n_sequences = len(series.data.offsets) - 1
@@ -292,7 +292,7 @@ class LinearGaussian(Model):
         ``controls`` (length, p) serve all samples. The seed is ``random_state``, or that of the model.
         """
         model = self._model()
-        length, count = whole("length", length, 0), 1 if n is None else whole("n", n, 0)
+        length, count = check_int("length", length, 0), 1 if n is None else check_int("n", n, 0)
         model.check_lengths(np.array([length]))
         rng = np.random.default_rng(self.random_state if random_state is None else random_state)
         u = read_future(controls, 1, length, model.n_controls, "controls")[0]

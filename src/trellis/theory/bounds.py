@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trellis.core.arguments import as_numbers
+from trellis.core.arguments import as_floats
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 
@@ -235,7 +235,7 @@ def _whole(needed: FloatArray) -> FloatArray:
 
 
 def _checked(name: str, value: ArrayLike) -> FloatArray:
-    array = as_numbers(name, value)
+    array = as_floats(name, value)
     if name == "delta":
         good, rule = (array > 0) & (array < 1), "must lie between 0 and 1 (the confidence is 1 - delta)"
     elif name == "m":
@@ -257,20 +257,20 @@ def _log_size(hypotheses: int | ArrayLike | None, log_hypotheses: ArrayLike | No
             raise DataError(f"hypotheses is {hypotheses}; a class has at least one")
         return np.asarray(math.log(hypotheses))  # of whole numbers of any size: 2**(2**10) is no problem
     if hypotheses is not None:
-        count = as_numbers("hypotheses", hypotheses)
+        count = as_floats("hypotheses", hypotheses)
         if not np.all((count >= 1) & np.isfinite(count)):
             raise DataError(
                 f"hypotheses is {hypotheses!r}; a class has at least one, and infinite ones need vc_bound"
             )
         return np.asarray(np.log(count))
-    size = as_numbers("log_hypotheses", 0.0 if log_hypotheses is None else log_hypotheses)
+    size = as_floats("log_hypotheses", 0.0 if log_hypotheses is None else log_hypotheses)
     if not np.all((size >= 0) & np.isfinite(size)):
         raise DataError(f"log_hypotheses is {log_hypotheses!r}; it must be finite and not negative")
     return size
 
 
 def _dimension(vc_dimension: ArrayLike) -> FloatArray:
-    d = as_numbers("vc_dimension", vc_dimension)
+    d = as_floats("vc_dimension", vc_dimension)
     if not np.all((d >= 1) & np.isfinite(d) & (d == np.floor(d))):
         raise DataError(f"vc_dimension is {vc_dimension!r}; it must be at least 1, and a whole number")
     return d

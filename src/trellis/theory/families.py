@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
-from trellis.core.arguments import as_numbers
+from trellis.core.arguments import as_floats
 from trellis.core.arrays import BoolArray, FloatArray
 from trellis.core.errors import DataError, NumericalError
 
@@ -48,7 +48,7 @@ class Family:
         """Points as (n, d); a list of numbers is n points on the line."""
         if points is None:
             raise DataError(f"{self.name}: give the points to be labelled, (n, d) or (n,)")
-        array = as_numbers(f"{self.name}: points", points)
+        array = as_floats(f"{self.name}: points", points)
         array = array[:, None] if array.ndim == 1 else array
         if array.ndim != 2 or not np.isfinite(array).all():
             raise DataError(f"{self.name}: points must be finite numbers of shape (n, d), not {array.shape}")
@@ -92,7 +92,7 @@ class Finite(Family):
     def points(self, points: ArrayLike | None) -> FloatArray:
         if isinstance(self.hypotheses, np.ndarray):
             width = self.hypotheses.shape[1]
-            columns = np.arange(width) if points is None else as_numbers("points", points).ravel()
+            columns = np.arange(width) if points is None else as_floats("points", points).ravel()
             if not np.all((columns >= 0) & (columns < width) & (columns == np.floor(columns))):
                 raise DataError(f"{self.name}: points are columns of the matrix, 0 to {width - 1}")
             return np.asarray(columns[:, None], dtype=np.float64)

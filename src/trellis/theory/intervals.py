@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtr, betaincinv
 
-from trellis.core.arguments import as_numbers
+from trellis.core.arguments import as_floats
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 
@@ -91,7 +91,7 @@ def clopper_pearson_limits(
 ) -> tuple[FloatArray, FloatArray]:
     """The same for arrays of counts, which broadcast: lower and upper limits."""
     _confidence(delta)
-    k, n = np.broadcast_arrays(as_numbers("errors", errors), as_numbers("m", m))
+    k, n = np.broadcast_arrays(as_floats("errors", errors), as_floats("m", m))
     if not np.all((k >= 0) & (k <= n) & (n >= 1) & (k == np.floor(k)) & (n == np.floor(n))):
         raise DataError(
             f"{errors!r} errors of {m!r} examples: give whole numbers with 0 <= errors <= m and m >= 1"
@@ -118,7 +118,7 @@ def bootstrap_interval(
     ``statistic`` takes sums (..., k) and gives (...). F1, for one: rows of correct, predicted and gold spans,
     and ``2 s[..., 0] / (s[..., 1] + s[..., 2])``.
     """
-    rows = as_numbers("counts", counts)
+    rows = as_floats("counts", counts)
     rows = rows[:, None] if rows.ndim == 1 else rows
     if rows.ndim != 2 or not len(rows):
         raise DataError(f"counts have shape {rows.shape}; give one row for each of at least one example")
@@ -147,7 +147,7 @@ def quantile_interval(
     1 - delta/2. ``low`` and ``high``, what values can be at all, take the place of an end for which there are
     too few values. The quantile itself is the smallest value with a share of ``level`` up to it.
     """
-    ordered = np.sort(as_numbers("values", values).ravel())
+    ordered = np.sort(as_floats("values", values).ravel())
     n = len(ordered)
     if not n or not np.isfinite(ordered).all():
         raise DataError("a quantile needs at least one value, and finite ones")
@@ -180,7 +180,7 @@ def _interval(values: FloatArray, width: float, delta: float, low: float, high: 
 
 
 def _losses(losses: ArrayLike, low: float, high: float) -> FloatArray:
-    values = as_numbers("losses", losses).ravel()
+    values = as_floats("losses", losses).ravel()
     if not high > low:
         raise DataError(f"the range of the loss is from {low} to {high}; give low < high")
     if len(values) == 0:

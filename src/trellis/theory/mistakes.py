@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse
 
-from trellis.core.arguments import as_numbers
+from trellis.core.arguments import as_floats
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
@@ -56,7 +56,7 @@ class MistakeBound:
 
 def perceptron_mistake_bound(radius: ArrayLike, margin: ArrayLike) -> FloatArray:
     """The largest whole number that is not above (radius / margin)^2; arrays broadcast."""
-    r, gamma = as_numbers("radius", radius), as_numbers("margin", margin)
+    r, gamma = as_floats("radius", radius), as_floats("margin", margin)
     if not np.all((r >= 0) & np.isfinite(r)):
         raise DataError(f"radius is {radius!r}; it must be finite and not negative")
     if not np.all(gamma > 0):
@@ -87,7 +87,7 @@ def measured_mistake_bound(model: Any, X: Any, y: Any) -> MistakeBound:
 def _two_classes(model: Any, X: Any, y: Any) -> MistakeBound:
     """Weights (coef, intercept), features (x, 1), Phi(x, y*) = y* x for y* = +1, -1: R is max ||(x, 1)||."""
     fits_intercept = bool(np.any(model.intercept_ != 0)) or bool(getattr(model, "fit_intercept", False))
-    rows = as_numbers("X", X.toarray() if issparse(X) else X)
+    rows = as_floats("X", X.toarray() if issparse(X) else X)
     if rows.ndim != 2 or not len(rows) or len(rows) != len(y) or rows.shape[1] != model.coef_.shape[1]:
         raise DataError(
             f"X has shape {rows.shape} and y {len(y)} labels; give (examples, {model.coef_.shape[1]}) "

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtr
 
-from trellis.core.arguments import as_numbers
+from trellis.core.arguments import as_floats
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.theory.intervals import Statistic, bootstrap_interval, ratio
@@ -97,7 +97,7 @@ def paired_test(
     seed: int = 0,
 ) -> Comparison:
     """For a ``statistic`` of sums, see :func:`trellis.theory.intervals.bootstrap_interval`."""
-    a, b = as_numbers("counts_a", counts_a), as_numbers("counts_b", counts_b)
+    a, b = as_floats("counts_a", counts_a), as_floats("counts_b", counts_b)
     if a.shape != b.shape or a.ndim != 2 or not len(a):
         raise DataError(f"counts of shapes {a.shape} and {b.shape}: both must be (examples, k)")
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
@@ -156,7 +156,7 @@ def _mean_of(n: int) -> Statistic:
 
 
 def _pair(losses_a: ArrayLike, losses_b: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    a, b = as_numbers("losses_a", losses_a).ravel(), as_numbers("losses_b", losses_b).ravel()
+    a, b = as_floats("losses_a", losses_a).ravel(), as_floats("losses_b", losses_b).ravel()
     if a.shape != b.shape or not len(a):
         raise DataError(f"{len(a)} losses against {len(b)}: a paired test needs both on the same examples")
     return a, b

@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from trellis.core.errors import UnsupportedError
-from trellis.losses.labelings import Loss, loss_of
-from trellis.objectives.records import Objective, objective_of
-from trellis.solvers import Solver, solver_of
+from trellis.losses.labelings import Loss, get_loss
+from trellis.objectives.records import Objective, get_objective
+from trellis.solvers import Solver, get_solver
 
 if TYPE_CHECKING:
     from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
@@ -56,8 +56,8 @@ def checked_options(model: SequenceLabeler) -> Options:
     record = not isinstance(model.solver, type) and hasattr(model.solver, "start")
     if not isinstance(model.solver, str) and not record:
         raise UnsupportedError(f"solver={model.solver!r}: give a name or an object of trellis.solvers")
-    solver = None if automatic else solver_of(model.solver, model.tol)
-    objective = objective_of(model.objective)
+    solver = None if automatic else get_solver(model.solver, model.tol)
+    objective = get_objective(model.objective)
     if objective.name == "perceptron" and solver is not None and solver.name in _TO_THE_MINIMUM:
         raise UnsupportedError(
             f"the perceptron objective with an L2 norm has its minimum at w = 0, which is where "
@@ -73,7 +73,7 @@ def checked_options(model: SequenceLabeler) -> Options:
             f"l1={model.l1}: an L1 norm needs a smooth objective ('log', 'softmax_margin', 'risk'), and "
             f"{objective.name!r} has kinks; set l1=0"
         )
-    return Options(objective, loss_of(model.loss), solver)
+    return Options(objective, get_loss(model.loss), solver)
 
 
 def automatic_solver(
@@ -104,14 +104,14 @@ def automatic_solver(
         name = "frank_wolfe" if convex and not online else "subgradient"
     else:
         name = "sgd"
-    return solver_of(name, tol)
+    return get_solver(name, tol)
 
 
 def _differences_of_convex(options: Options) -> bool:
     return options.objective.name == "margin" and options.loss.kind == "costs"
 
 
-def seed_of(random_state: Any) -> int:
+def draw_seed(random_state: Any) -> int:
     """One seed for all that is random in a fit, from scikit-learn's kinds of ``random_state`` or a numpy
     ``Generator``."""
     if isinstance(random_state, np.random.Generator):

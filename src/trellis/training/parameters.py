@@ -23,7 +23,7 @@ _LOSSES = {**LOSSES, Custom.name: Custom}
 
 
 def _solver_class(name: str) -> type[Any] | None:
-    return type(solvers.solver_of(name)) if name in solvers.SOLVERS else None
+    return type(solvers.get_solver(name)) if name in solvers.SOLVERS else None
 
 
 # kind -> the class of options with a given name

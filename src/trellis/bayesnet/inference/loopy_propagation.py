@@ -40,7 +40,7 @@ from trellis.bayesnet.inference.loopy_propagation_kernels import (
     variable_beliefs,
 )
 from trellis.bayesnet.model.network import BayesianNetwork
-from trellis.core.arguments import whole
+from trellis.core.arguments import check_int
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.factors.tables import Table, marginalise, ordered
@@ -64,7 +64,7 @@ def loopy(
     message in each iteration), ``log_evidence`` (log Z of a factor graph) by Bethe, ``tree`` (whether the
     answer is exact). If the messages oscillate, try ``damping=0.5``.
     """
-    max_iter = whole("max_iter", max_iter, 1)
+    max_iter = check_int("max_iter", max_iter, 1)
     if not 0.0 <= damping < 1.0 or not tol >= 0.0:
         raise DataError(f"damping={damping}, tol={tol}: damping must be in [0, 1), and tol not negative")
     question = Question(model, targets, evidence, likelihoods)

@@ -26,7 +26,7 @@ from trellis.bayesnet.learning.data_columns import Codes, Output, decode_frame, 
 from trellis.bayesnet.learning.expected_counts import Expectation, distinct_rows
 from trellis.bayesnet.learning.network_em import Counts, NetworkEM, normalised, table_rows
 from trellis.bayesnet.model.network import BayesianNetwork
-from trellis.core.arguments import RandomState, generator, whole
+from trellis.core.arguments import RandomState, check_int, generator
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.solvers.dc.algorithm import DCSolution, minimise_dc
@@ -76,7 +76,7 @@ def fit(
     """
     if start not in ("network", "random"):
         raise DataError(f"start must be 'network' or 'random', got {start!r}")
-    n_init, max_iter = whole("n_init", n_init, 1), whole("max_iter", max_iter, 0)
+    n_init, max_iter = check_int("n_init", n_init, 1), check_int("max_iter", max_iter, 0)
     if start == "network" and n_init > 1:
         raise DataError(f"n_init is {n_init}; use start='random' for more than one start")
     codes = encode_frame(network.variables, frame)

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from trellis.bayesnet.model.conditional_tables import TOLERANCE, table_shape
 from trellis.bayesnet.model.network import BayesianNetwork
 from trellis.bayesnet.model.variables import Variables, numbered_states
-from trellis.core.arguments import whole
+from trellis.core.arguments import check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 
@@ -121,8 +121,8 @@ def markov_chain(
     ``transitions``: P(x_t | x_{t-order}, ..., x_{t-1}), one axis for each of these and the last for x_t.
     ``initial``: the joint distribution of the first ``order`` variables, one axis for each.
     """
-    k = whole("order", order, 0)
-    steps = whole("length", length, max(k, 1))
+    k = check_int("order", order, 0)
+    steps = check_int("length", length, max(k, 1))
     variables = Variables([f"{name}{t + 1}" for t in range(steps)], [states] * steps)
     size = len(states)
     parents = [range(max(0, t - k), t) for t in range(steps)]
@@ -158,7 +158,7 @@ def from_hmm(
             "emissions.Categorical, or ask the HMM itself (smooth, decode, ...)"
         )
     n_states, n_symbols = emission.probabilities.shape
-    steps = whole("length", length, 1)
+    steps = check_int("length", length, 1)
     hidden = numbered_states(n_states) if states is None else tuple(states)
     visible = numbered_states(n_symbols) if symbols is None else tuple(symbols)
     names, values, parents, tables = [], [], [], []

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from trellis.bayesnet.model.conditional_tables import MOST_AXES
 from trellis.bayesnet.model.query_methods import Questions
 from trellis.bayesnet.model.variables import Variables, numbered_states
-from trellis.core.arguments import is_whole
+from trellis.core.arguments import is_int
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError
 from trellis.core.storage import PathLike
@@ -180,7 +180,7 @@ class FactorGraph(Questions):
 
 
 def _size(variable: int, size: Any) -> int:
-    if not is_whole(size, 1, _MOST_STATES):
+    if not is_int(size, 1, _MOST_STATES):
         raise DataError(
             f"variable {variable} has cardinality {size!r}; give a whole number from 1 to {_MOST_STATES:,}"
         )

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from trellis.core.arguments import not_negative, whole
+from trellis.core.arguments import check_int, check_nonnegative
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
 from trellis.hmm.emissions.emission import Emission, Statistics
@@ -44,8 +44,8 @@ class Categorical(Emission):
     unseen: str = "error"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_symbols", whole("n_symbols", self.n_symbols, 1))
-        not_negative("pseudocount", self.pseudocount)
+        object.__setattr__(self, "n_symbols", check_int("n_symbols", self.n_symbols, 1))
+        check_nonnegative("pseudocount", self.pseudocount)
         if self.unseen not in ("error", "smooth"):
             raise DataError(f"unseen must be 'error' or 'smooth', got {self.unseen!r}")
         if self.probabilities is None:

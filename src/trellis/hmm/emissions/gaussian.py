@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from trellis.core.arguments import not_negative
+from trellis.core.arguments import check_nonnegative
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.hmm.emissions.covariance import (
@@ -79,7 +79,7 @@ class Gaussian(Emission):
         if self.covariance not in KINDS:
             raise DataError(f"covariance must be one of {', '.join(KINDS)}, got {self.covariance!r}")
         for name in ("min_variance", "prior_weight", "prior_variance"):
-            not_negative(name, getattr(self, name))
+            check_nonnegative(name, getattr(self, name))
         if self.means is not None:
             if np.ndim(self.means) == 1:
                 object.__setattr__(self, "means", np.asarray(self.means)[:, None])

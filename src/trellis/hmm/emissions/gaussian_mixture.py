@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trellis.core.arguments import not_negative, whole
+from trellis.core.arguments import check_int, check_nonnegative
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.hmm.emissions.emission import Emission, Statistics
@@ -52,8 +52,8 @@ class GaussianMixture(Emission):
     prior_variance: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "n_components", whole("n_components", self.n_components, 1))
-        not_negative("pseudocount", self.pseudocount)
+        object.__setattr__(self, "n_components", check_int("n_components", self.n_components, 1))
+        check_nonnegative("pseudocount", self.pseudocount)
         parts = (self.weights, self.means, self.covariances)
         if any(part is None for part in parts) and any(part is not None for part in parts):
             raise DataError("a mixture needs its weights, means and covariances together, or none of them")

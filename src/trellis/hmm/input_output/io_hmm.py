@@ -43,7 +43,7 @@ from trellis.hmm.input_output.softmax_emission import SoftmaxEmission
 from trellis.solvers.dc.algorithm import DCSolution, minimise_dc
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.scores.chain_scores import ChainScores
-from trellis.training.options import seed_of
+from trellis.training.options import draw_seed
 
 EMISSIONS: dict[str, Any] = {"gaussian": GaussianRegression, "categorical": SoftmaxEmission}
 
@@ -137,7 +137,7 @@ class IOHMM(Model):
             starts = [self.parameters_.moved(centre)]
         else:
             starts = random_starts(
-                self.n_states, self.n_init, seed_of(self.random_state), values, features, emission
+                self.n_states, self.n_init, draw_seed(self.random_state), values, features, emission
             )
         problem = EMProblem(values, features, given.offsets, self.l2, self._threads())
         best = self._best_of(problem, starts)
@@ -275,7 +275,7 @@ class IOHMM(Model):
         """Observations and states under the given inputs. The seed is ``random_state``, or the model's."""
         check_is_fitted(self, "parameters_")
         given = packed_inputs(inputs, lengths, self.parameters_.n_inputs)
-        rng = np.random.default_rng(seed_of(self.random_state if random_state is None else random_state))
+        rng = np.random.default_rng(draw_seed(self.random_state if random_state is None else random_state))
         features = features_of(given.values)
         states = Chain().sample(self.parameters_.prior_scores(features, given.offsets), 1, rng)[0]
         return given.answer(self.emission_.sample(states, features, rng)), given.answer(states)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from trellis.core.arguments import whole
+from trellis.core.arguments import check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, NumericalError
 from trellis.core.estimator import Model
@@ -171,7 +171,7 @@ class SpectralHMM(Model):
 
     def predict_next(self, X: Any, lengths: ArrayLike | None = None, *, steps: int = 1) -> FloatArray:
         """The distribution of the symbol ``steps`` steps after the end of each sequence: (n_sequences, M)."""
-        steps = whole("steps", steps, 1)
+        steps = check_int("steps", steps, 1)
         final, operators = self._read(X, lengths).final, self.operators_
         ahead = operators.readout[:-1] @ np.linalg.matrix_power(operators.steps[-1], steps - 1)
         distribution: FloatArray = final @ ahead.T

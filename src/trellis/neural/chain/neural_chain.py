@@ -18,7 +18,7 @@ from torch import Tensor
 
 from trellis.core.errors import DataError
 from trellis.data.constraints import LegalTransitions
-from trellis.losses.labelings import loss_of
+from trellis.losses.labelings import get_loss
 from trellis.neural.batch_layout import Layout
 from trellis.neural.chain import chain_functions as kernels
 from trellis.neural.chain import chain_torch as plain
@@ -100,7 +100,7 @@ class Chain(Structure):
         chain = self.tensors(scores, where)
         k = scores.shape[-1]
         encoded = encoded_gold(gold, chain.layout, k)
-        loss = goal.loss if isinstance(goal.loss, Tensor) else loss_of(goal.loss)
+        loss = goal.loss if isinstance(goal.loss, Tensor) else get_loss(goal.loss)
         costs = costs_of(goal.objective, loss, encoded, chain.layout, k)
         if uses_kernels(scores, backend):
             return kernels.objective_values(chain, Task(goal.objective, goal.epsilon, encoded, costs))

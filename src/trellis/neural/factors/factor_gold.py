@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.losses.labelings import Hamming, ZeroOne, loss_of
+from trellis.losses.labelings import Hamming, ZeroOne, get_loss
 from trellis.neural.chain.chain_torch import log_sum_exp, maximum
 from trellis.neural.factors.tensor_elimination import LogTable
 from trellis.neural.tensor_structure import Goal
@@ -66,7 +66,7 @@ def factor_costs(goal: Goal, sets: list[Tensor], dtype: torch.dtype) -> list[Ten
         if [tuple(one.shape) for one in costs] != [tuple(one.shape) for one in sets]:
             raise DataError("the costs must be one tensor [batch, states] per variable")
         return costs
-    loss = loss_of(goal.loss)
+    loss = get_loss(goal.loss)
     if isinstance(loss, ZeroOne):
         return None
     if isinstance(loss, Hamming):

@@ -23,7 +23,7 @@ from torch import Tensor
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError, ModelFileError, UnsupportedError
 from trellis.data.sequences import offsets_from_lengths
-from trellis.data.user_input import unframed
+from trellis.data.user_input import as_arrays
 from trellis.data.vocabulary import Vocabulary
 
 SPELLING = 20  # characters of a word that a network sees
@@ -182,7 +182,7 @@ class InputEncoder:
 
 def _arrayed(values: Any) -> Any:
     """Tensors, frames and series as arrays."""
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else unframed(values)
+    return values.detach().cpu().numpy() if isinstance(values, Tensor) else as_arrays(values)
 
 
 def _sentences(X: Any) -> list[Any]:

@@ -22,8 +22,8 @@ from trellis.core.progress import progress_bar
 from trellis.data.constraints import LegalTransitions, check_legal, legal_transitions
 from trellis.data.labels import LabelSet
 from trellis.data.latent_labels import LatentLabels
-from trellis.data.user_input import listed
-from trellis.losses.labelings import Hamming, Loss, loss_of
+from trellis.data.user_input import as_lists
+from trellis.losses.labelings import Hamming, Loss, get_loss
 from trellis.neural.labeler.batches import Corpus
 from trellis.neural.labeler.checkpoints import data_checksum, resume, write_checkpoint
 from trellis.neural.labeler.network_inputs import InputEncoder
@@ -34,7 +34,7 @@ from trellis.neural.labeler.schedules import NEED_TOTAL, Stage
 from trellis.objectives.records import Objective
 from trellis.structures.chain.labeler.chain_predictor import ChainPredictor
 from trellis.structures.chain.scores.chain_scores import ChainScores
-from trellis.training.options import seed_of
+from trellis.training.options import draw_seed
 
 
 class NeuralSequenceLabeler(ChainPredictor):
@@ -129,7 +129,7 @@ class NeuralSequenceLabeler(ChainPredictor):
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from sentences ``X`` (lists of words, lists of dicts of attributes, or arrays) and their
         labels ``y``; ``None`` is an unknown label, a set means "one of these"."""
-        seed = seed_of(self.random_state)
+        seed = draw_seed(self.random_state)
         encoder, plan = self.prepare(X, y, seed)
         with _torch_threads(self._threads()), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -152,8 +152,8 @@ class NeuralSequenceLabeler(ChainPredictor):
 
     def prepare(self, X: Any, y: Any, seed: int) -> tuple[InputEncoder, Plan]:
         """What ``fit`` does before it trains, for training loops of your own."""
-        stages, loss = checked_stages(self), loss_of(self.loss)
-        X, y = listed(X), listed(y)
+        stages, loss = checked_stages(self), get_loss(self.loss)
+        X, y = as_lists(X), as_lists(y)
         encoder = InputEncoder(self.min_count, self.encoder == "char_cnn_bilstm")
         inputs = encoder.fit(X)
         labels = LabelSet.of(given_labels(y, self.holdout))
@@ -171,7 +171,7 @@ class NeuralSequenceLabeler(ChainPredictor):
             raise UnsupportedError("sentences come as a list here; leave lengths out")
         network = self._network()
         with _torch_threads(self._threads()):
-            return packed_scores(network, Corpus(self.inputs_.transform(listed(X))), self.legal_)
+            return packed_scores(network, Corpus(self.inputs_.transform(as_lists(X))), self.legal_)
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The fitted model as JSON values and arrays."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.labels import EncodedLabels, LabelSet
-from trellis.losses.labelings import loss_of
+from trellis.losses.labelings import get_loss
 from trellis.neural.labeler.batches import Corpus
 from trellis.neural.labeler.network_inputs import InputEncoder, Inputs
 from trellis.neural.labeler.schedules import OPTIMIZERS, RATES, Stage, stages_of
@@ -37,7 +37,7 @@ def checked_stages(model: NeuralSequenceLabeler) -> tuple[Stage, ...]:
     for name, known in (("optimizer", OPTIMIZERS), ("schedule", RATES)):
         if getattr(model, name) not in known:
             raise UnsupportedError(f"{name}={getattr(model, name)!r}: choose one of {', '.join(known)}")
-    if loss_of(model.loss).kind == "candidates":
+    if get_loss(model.loss).kind == "candidates":
         raise UnsupportedError(
             f"loss={model.loss!r} is not a sum over steps; use 'hamming', 'zero_one' or a weighted one"
         )

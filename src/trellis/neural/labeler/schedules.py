@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from trellis.core.errors import UnsupportedError
-from trellis.objectives.records import OBJECTIVES, Objective, objective_of
+from trellis.objectives.records import OBJECTIVES, Objective, get_objective
 from trellis.structures.chain.problem.score_objectives import fixed_epsilon
 
 SOFTMAX = "softmax"
@@ -88,7 +88,7 @@ def _objective(objective: Any) -> Objective | None:
         raise UnsupportedError(
             f"objective={objective!r} is not known; choose one of {SOFTMAX}, {', '.join(OBJECTIVES)}"
         )
-    chosen = objective_of(objective)
+    chosen = get_objective(objective)
     fixed_epsilon(chosen, None)  # schedules of epsilon belong to solvers: say so before any work
     return chosen
 

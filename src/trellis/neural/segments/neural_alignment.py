@@ -43,7 +43,7 @@ from trellis.neural.tensor_structure import (
 )
 from trellis.objectives.formulas import SUPPORTED
 from trellis.structures.segments.oracle.segment_oracle import Segmentation
-from trellis.structures.segments.problem.alignment_losses import alignment_loss_of
+from trellis.structures.segments.problem.alignment_losses import get_alignment_loss
 from trellis.structures.segments.scores.segment_scores import SegmentGraph, SegmentPath
 
 
@@ -137,7 +137,7 @@ class Alignment(Structure):
             allowed = marks
         if not goal.objective.uses_loss:
             return path, allowed, np.zeros(shape)
-        loss = alignment_loss_of(goal.loss)
+        loss = get_alignment_loss(goal.loss)
         known = allowed.any(axis=1)
         cost = np.zeros(shape)
         cost[known] = loss.of_error(_distances(allowed[known])) / max(int(known.sum()), 1)

@@ -172,13 +172,13 @@ def _torch_training(
     model = torch.nn.Sequential(*layers, torch.nn.Linear(sizes[-1], 1 if binary else len(seen)))
     optimiser = torch.optim.AdamW(model.parameters(), lr=options.rate, weight_decay=options.decay)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, options.epochs)
-    loss_of = torch.nn.BCEWithLogitsLoss() if binary else torch.nn.CrossEntropyLoss()
+    get_loss = torch.nn.BCEWithLogitsLoss() if binary else torch.nn.CrossEntropyLoss()
     for _ in range(options.epochs):
         for block in _blocks(len(targets), rng):
             values, wanted = torch.from_numpy(rows(block)), codes[torch.from_numpy(block)]
             for i in range(0, len(block), options.batch):
                 out, goal = model(values[i : i + options.batch]), wanted[i : i + options.batch]
-                loss = loss_of(out[:, 0], goal.float()) if binary else loss_of(out, goal)
+                loss = get_loss(out[:, 0], goal.float()) if binary else get_loss(out, goal)
                 optimiser.zero_grad()
                 loss.backward()
                 optimiser.step()

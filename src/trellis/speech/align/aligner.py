@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sklearn.base import BaseEstimator
 
-from trellis.core.arguments import not_negative, whole
+from trellis.core.arguments import check_int, check_nonnegative
 from trellis.core.errors import DataError, TrellisError
 from trellis.core.shards import n_threads
 from trellis.core.storage import PathLike
-from trellis.objectives.records import Direct, Objective, objective_of
+from trellis.objectives.records import Direct, Objective, get_objective
 from trellis.speech.acoustics.boundary_classifier import BoundaryOptions
 from trellis.speech.acoustics.frame_classifiers import ClassifierOptions, classifier_of
 from trellis.speech.align.aligner_fitting import FitOptions, Prepared, learn, prepare
@@ -41,7 +41,7 @@ from trellis.speech.audio.recordings import Recording, sound_flags
 from trellis.speech.corpus.corpus_split import Split
 from trellis.speech.formats.timed_alignment import Alignment
 from trellis.speech.phones.phone_set import Fold
-from trellis.structures.segments.problem.alignment_losses import AlignmentLoss, alignment_loss_of
+from trellis.structures.segments.problem.alignment_losses import AlignmentLoss, get_alignment_loss
 
 if TYPE_CHECKING:
     from trellis.speech.corpus.dictionary import Dictionary
@@ -251,7 +251,7 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
         """``objective`` with ``epsilon``, unless it came as a record."""
         if self.objective == "direct":
             return Direct(epsilon=self.epsilon)  # type: ignore[arg-type]
-        return objective_of(self.objective)
+        return get_objective(self.objective)
 
     def _fit_options(self) -> FitOptions:
         objective = self.objective_record()
@@ -260,10 +260,10 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
             raise DataError(f"start={self.start!r}; give 'log' or 'zero'")
         if self.cross_fit == 1:
             raise DataError("cross_fit=1: give 0 for none, or at least 2 folds")
-        if not not_negative("shortest_ms", self.shortest_ms) > 0:
+        if not check_nonnegative("shortest_ms", self.shortest_ms) > 0:
             raise DataError(f"shortest_ms is {self.shortest_ms!r}; give a positive number")
-        tau_ms = not_negative("tau_ms", self.tau_ms)
-        alignment_loss_of(self.loss, tau_ms)  # unknown names, before anything is learnt
+        tau_ms = check_nonnegative("tau_ms", self.tau_ms)
+        get_alignment_loss(self.loss, tau_ms)  # unknown names, before anything is learnt
         return FitOptions(
             frames=self.frame_options(),
             objective=objective,
@@ -275,14 +275,14 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
             fold=self.fold,
             shortest=self.shortest_ms / 1000.0,
             solver=self.solver,
-            passes=whole("passes", self.passes, 1),
-            l2=not_negative("l2", self.l2),
+            passes=check_int("passes", self.passes, 1),
+            l2=check_nonnegative("l2", self.l2),
             average=self.average,
             start=self.start,
             split=self.split,
-            cross_fit=whole("cross_fit", self.cross_fit, 0),
+            cross_fit=check_int("cross_fit", self.cross_fit, 0),
             n_jobs=n_threads(self.n_jobs),
-            seed=whole("random_state", self.random_state, 0),
+            seed=check_int("random_state", self.random_state, 0),
         )
 
     def take(self, model: AlignmentModel, history: dict[str, list[float]]) -> None:

@@ -31,7 +31,7 @@ from trellis.speech.corpus.corpus_split import Split, folds, split_corpus
 from trellis.speech.corpus.utterance import Utterance
 from trellis.speech.phones.phone_set import Fold, PhoneSet
 from trellis.speech.phones.silence import is_silence
-from trellis.structures.segments.problem.alignment_losses import AlignmentLoss, alignment_loss_of
+from trellis.structures.segments.problem.alignment_losses import AlignmentLoss, get_alignment_loss
 from trellis.structures.segments.problem.segment_problem import SegmentExample
 from trellis.structures.segments.scores.segment_scores import SegmentFeatures
 
@@ -125,7 +125,7 @@ def learn(prepared: Prepared, options: FitOptions, progress: Progress | None = N
     tell = progress or (lambda stage, share: None)
     tell("weights", 0.0)
     acoustics, train, holdout = prepared.acoustics, prepared.train, prepared.holdout
-    loss = alignment_loss_of(options.loss, options.tau_ms / (1000.0 * acoustics.step))
+    loss = get_alignment_loss(options.loss, options.tau_ms / (1000.0 * acoustics.step))
     learnt = learn_weights(
         train,
         holdout,

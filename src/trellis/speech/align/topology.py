@@ -22,7 +22,7 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.objectives.records import Log
-from trellis.solvers import Solution, solver_of
+from trellis.solvers import Solution, get_solver
 from trellis.speech.acoustics.acoustics import UNLIMITED, Acoustics, Limits, TrainingUtterance
 from trellis.speech.align.phone_lattice import Lattice, loose_lattice, phone_lattice
 from trellis.speech.audio.windows import Rows
@@ -54,7 +54,7 @@ def fit_topology(
         return np.zeros(dimension)
     problem = SegmentProblem(examples, Log(), TauAlignment(1.0), l2=L2, n_jobs=n_jobs)
     rng, start = np.random.default_rng(0), np.zeros(dimension)
-    solution: Solution = minimise(solver_of("lbfgs"), problem, start, max_iter=ITERATIONS, rng=rng)
+    solution: Solution = minimise(get_solver("lbfgs"), problem, start, max_iter=ITERATIONS, rng=rng)
     return solution.weights
 
 

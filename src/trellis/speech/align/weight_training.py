@@ -31,7 +31,7 @@ import numpy as np
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.objectives.records import Direct, Log, Objective
-from trellis.solvers import MiniBatch, PassiveAggressive, Solution, Solver, solver_of
+from trellis.solvers import MiniBatch, PassiveAggressive, Solution, Solver, get_solver
 from trellis.structures.segments.problem.alignment_losses import AlignmentLoss
 from trellis.structures.segments.problem.segment_problem import SegmentExample, SegmentProblem
 from trellis.training.driver import EarlyStopping, minimise
@@ -115,7 +115,7 @@ def solver_name(objective: Objective, solver: str) -> str:
             f"{objective.name!r}; use solver='auto'"
         )
     if solver not in ONLINE:
-        solver_of(solver)
+        get_solver(solver)
     return solver
 
 
@@ -154,7 +154,7 @@ def configured(name: str, objective: Objective, epsilon: float, average: bool, f
     if name == "passive_aggressive":
         return PassiveAggressive(average=average)
     if name != "minibatch":
-        return solver_of(name)
+        return get_solver(name)
     direct = isinstance(objective, Direct)
     decaying = isinstance(objective, Direct) and objective.epsilon == "decay"
     eta = float(np.linalg.norm(first)) / STEPS if first.any() else 1.0

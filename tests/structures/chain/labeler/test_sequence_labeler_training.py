@@ -108,7 +108,7 @@ def test_losses(loss: Any, objective: str) -> None:
     if objective == "softmax_margin" and loss == "zero_one":
         model.set_params(solver="lbfgs")
     # from zero weights, a few passes over re-ranked candidates do not take the direct objective all the way
-    slow = objective == "direct" and losses.loss_of(loss).kind == "candidates"
+    slow = objective == "direct" and losses.get_loss(loss).kind == "candidates"
     assert model.fit(words, tags).score(words, tags) > (0.6 if slow else 0.75)
 
 

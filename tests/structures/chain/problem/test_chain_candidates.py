@@ -13,7 +13,7 @@ from trellis.data.labels import LabelSet
 from trellis.data.sequences import offsets_from_lengths
 from trellis.features.encoded import Encoded, Features
 from trellis.losses.labelings import Custom, Hamming, SpanF1, ZeroOne
-from trellis.objectives import Direct, Margin, Objective, Ramp, Risk, Slack, SoftmaxMargin, objective_of
+from trellis.objectives import Direct, Margin, Objective, Ramp, Risk, Slack, SoftmaxMargin, get_objective
 from trellis.solvers.online.minibatch import MiniBatch
 from trellis.solvers.quasi_newton.lbfgs import LBFGS
 from trellis.structures.chain.oracle.chain_oracle import Chain
@@ -213,7 +213,7 @@ def test_unusable_problems_are_refused() -> None:
     with pytest.raises(DataError, match="not 0 for its own gold labels"):
         CandidateProblem.of(problem, Custom(lambda gold, predicted: 1.0), BIO.encode(y), BIO)
     with pytest.raises(UnsupportedError, match="'log' does not look at the loss"):
-        CandidateProblem.of(linear(objective_of("log"), encoded, y), SpanF1(), BIO.encode(y), BIO)
+        CandidateProblem.of(linear(get_objective("log"), encoded, y), SpanF1(), BIO.encode(y), BIO)
     forbidden = Penalties(np.zeros(K), np.where(np.eye(K) > 0, 0.0, -np.inf), np.zeros(K))
     changes = next(i for i, row in enumerate(y) if len(set(row)) > 1)
     for objective in (Margin(), Slack(), SoftmaxMargin()):
@@ -256,7 +256,7 @@ def test_mini_batches_learn_span_f1(objective: Objective) -> None:
 def test_mini_batches_find_the_optimum_of_a_convex_problem() -> None:
     """The same solver on an exact problem: near the optimum that L-BFGS finds, with the same regulariser."""
     encoded, y = data(seed=4, lengths=(4,) * 60)
-    problem = linear(objective_of("log"), encoded, y, l2=5.0)
+    problem = linear(get_objective("log"), encoded, y, l2=5.0)
     start, rng = np.zeros(problem.dimension), np.random.default_rng(0)
     best = minimise(LBFGS(), problem, start, max_iter=200, rng=rng).weights
 

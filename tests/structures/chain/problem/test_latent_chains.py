@@ -17,7 +17,7 @@ from trellis.core.errors import DataError, TrellisError, UnsupportedError
 from trellis.data.labels import LabelSet
 from trellis.data.latent_labels import LatentLabels
 from trellis.losses.labelings import Hamming
-from trellis.objectives import Direct, Objective, objective_of
+from trellis.objectives import Direct, Objective, get_objective
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.problem.score_objectives import value_and_gradient
 from trellis.structures.chain.scores.chain_scores import ChainScores
@@ -136,7 +136,7 @@ def expected_value(objective: Objective, s: np.ndarray, loss: np.ndarray, right:
 def test_values_are_those_of_all_states(case: Any, name: str) -> None:
     latent, scores, gold = case
     encoded = latent.labels.encode([gold])
-    objective = objective_of(name)
+    objective = get_objective(name)
     s, loss, right, _ = enumerate_states(latent, scores, gold)
     if not np.isfinite(s[right]).any():
         return

@@ -17,7 +17,7 @@ from trellis.data.sequences import offsets_from_lengths
 from trellis.features.encoded import Encoded, Features
 from trellis.features.indexer import FeatureIndexer
 from trellis.losses.labelings import Hamming, Loss, WeightedHamming, ZeroOne
-from trellis.objectives import OBJECTIVES, Direct, Objective, objective_of
+from trellis.objectives import OBJECTIVES, Direct, Objective, get_objective
 from trellis.solvers.planes.cutting_plane import CuttingPlane
 from trellis.solvers.quasi_newton.lbfgs import LBFGS
 from trellis.structures.chain.oracle.chain_oracle import Chain
@@ -29,7 +29,7 @@ from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties, pull_back
 from trellis.training.driver import minimise
 
-ALL = [*(objective_of(name) for name in OBJECTIVES), Direct(sign="worse")]
+ALL = [*(get_objective(name) for name in OBJECTIVES), Direct(sign="worse")]
 
 
 def features_of(matrix: np.ndarray, offsets: np.ndarray) -> Features:
@@ -145,7 +145,7 @@ def models(draw: st.DrawFn, **fixed: object) -> Model:
 
 @given(models())
 def test_scores_are_matrix_products(model: Model) -> None:
-    scores = model.problem(objective_of("log"), Hamming()).scores(model.weights)
+    scores = model.problem(get_objective("log"), Hamming()).scores(model.weights)
     unary, transitions = model.dense_scores(model.weights)
     np.testing.assert_allclose(scores.unary, unary, atol=1e-12)
     inside = np.ones(len(transitions), dtype=bool)
@@ -228,7 +228,7 @@ class Alone:
 @pytest.mark.parametrize("edges", [False, True], ids=["shared", "edges"])
 def test_finite_differences(name: str, edges: bool) -> None:
     model = Model(5, edges=edges, partial=True, k=9, n_features=20)
-    problem = model.problem(objective_of(name), Hamming())
+    problem = model.problem(get_objective(name), Hamming())
     _, gradient = problem.value_and_gradient(model.weights)
     for _ in range(5):
         by = model.rng.normal(size=len(gradient)) * (model.layout.mask if len(model.layout.mask) else 1)
@@ -251,7 +251,7 @@ def test_runs_add_up(name: str) -> None:
     lengths = (300, 0, 250, 600, 1, 40, 90)
     model = Model(3, lengths=lengths, k=9, n_features=30, density=0.1)
     problem = model.problem(
-        objective_of(name), Hamming(), weight=np.linspace(0.5, 1.5, len(lengths)).round(1)
+        get_objective(name), Hamming(), weight=np.linspace(0.5, 1.5, len(lengths)).round(1)
     )
     value, gradient = problem.value_and_gradient(model.weights)
     total, together = 0.0, np.zeros(problem.dimension)
@@ -268,11 +268,11 @@ def test_runs_add_up(name: str) -> None:
 def test_planes_are_single_gradients(name: str, model: Model, loss: Loss) -> None:
     n = len(model.offsets) - 1
     weight = model.rng.uniform(0.5, 2.0, size=n)
-    problem = model.problem(objective_of(name), loss, weight=weight)
+    problem = model.problem(get_objective(name), loss, weight=weight)
     values, rows = problem.example_planes(model.weights)
     assert rows.shape == (n, model.layout.dimension)
     for i in range(n):
-        alone = model.problem(objective_of(name), loss, weight=np.where(np.arange(n) == i, weight, 0.0))
+        alone = model.problem(get_objective(name), loss, weight=np.where(np.arange(n) == i, weight, 0.0))
         value, gradient = alone.value_and_gradient(model.weights)
         assert values[i] == pytest.approx(value)
         np.testing.assert_allclose(rows[[i]].toarray()[0], gradient, atol=1e-12)
@@ -308,7 +308,7 @@ def test_layout_round_trip(model: Model) -> None:
     assert again.dimension == model.layout.dimension
     assert again.n_weights == model.layout.n_weights
     design = again.design(model.encoded, sort=True)
-    ours = model.problem(objective_of("log"), Hamming())
+    ours = model.problem(get_objective("log"), Hamming())
     theirs = LinearChainProblem(again, design, ours.penalties, ours.task, ours.objective, ours.loss_kind)
     np.testing.assert_allclose(
         ours.value_and_gradient(model.weights)[1], theirs.value_and_gradient(model.weights)[1], atol=1e-12
@@ -332,7 +332,7 @@ def test_a_single_nonzero(value: float) -> None:
         gold.codes, gold.ambiguous.astype(np.uint8), np.zeros((0, 2), bool), np.zeros((0, 2)), np.ones(1)
     )
     problem = LinearChainProblem(
-        layout, layout.design(encoded, sort=True), no_penalties(2), task, objective_of("log"), 0
+        layout, layout.design(encoded, sort=True), no_penalties(2), task, get_objective("log"), 0
     )
     np.testing.assert_array_equal(problem.scores(weights).unary, [[value, 2 * value], [0, 0]])
 
@@ -342,7 +342,7 @@ def test_forbidden_gold_is_named() -> None:
     forbid = Penalties(np.zeros(3), np.full((3, 3), -np.inf), np.zeros(3))
     for name in ("log", "margin"):
         with pytest.raises(InfeasibleError, match="sequence 1 "):
-            model.problem(objective_of(name), Hamming(), penalties=forbid).value_and_gradient(model.weights)
+            model.problem(get_objective(name), Hamming(), penalties=forbid).value_and_gradient(model.weights)
 
 
 def multiclass(n: int = 90, d: int = 4, k: int = 3) -> tuple[Model, np.ndarray, np.ndarray]:
@@ -357,7 +357,7 @@ def multiclass(n: int = 90, d: int = 4, k: int = 3) -> tuple[Model, np.ndarray, 
 def test_length_one_is_logistic_regression() -> None:
     model, x, y = multiclass()
     l2 = 0.3
-    problem = model.problem(objective_of("log"), Hamming(), l2=l2)
+    problem = model.problem(get_objective("log"), Hamming(), l2=l2)
     solution = minimise(
         LBFGS(tol=1e-9), problem, np.zeros(problem.dimension), max_iter=500, rng=np.random.default_rng(0)
     )
@@ -369,7 +369,7 @@ def test_length_one_is_logistic_regression() -> None:
 def test_length_one_is_the_crammer_singer_svm() -> None:
     model, x, y = multiclass()
     l2 = 0.5
-    problem = model.problem(objective_of("margin"), Hamming(), l2=l2)
+    problem = model.problem(get_objective("margin"), Hamming(), l2=l2)
     solution = minimise(
         CuttingPlane(tol=1e-7),
         problem,
@@ -437,7 +437,7 @@ def test_crfsuite_weights_give_crfsuite_answers(crfsuite: tuple[object, list[lis
         gold.codes, np.zeros(len(x), np.uint8), np.zeros((0, k), bool), np.zeros((0, k)), np.ones(len(x))
     )
     problem = LinearChainProblem(
-        layout, layout.design(data, sort=True), no_penalties(k), task, objective_of("log"), 0
+        layout, layout.design(data, sort=True), no_penalties(k), task, get_objective("log"), 0
     )
     scores = problem.scores(flat)
     chain = Chain()

@@ -15,7 +15,7 @@ from trellis import Graph, losses
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.labels import LabelSet
 from trellis.losses.labelings import Custom, Hamming
-from trellis.objectives.records import Direct, objective_of
+from trellis.objectives.records import Direct, get_objective
 from trellis.solvers import CuttingPlane, FrankWolfe, MiniBatch, PassiveAggressive
 from trellis.solvers.run import Solution
 from trellis.structures.graph.oracle.graph_oracle import GraphInference
@@ -46,7 +46,7 @@ def small_examples(seed: int, n: int) -> list[GraphExample]:
 def small_problem(objective: str = "margin", seed: int = 0, n: int = 6, **options: Any) -> GraphProblem:
     weight = np.random.default_rng(seed).uniform(0.5, 2.0, n)
     settings = {"l2": 0.3, "weight": weight, "layout": LAYOUT, **options}
-    return GraphProblem(small_examples(seed, n), objective_of(objective), Hamming(), **settings)
+    return GraphProblem(small_examples(seed, n), get_objective(objective), Hamming(), **settings)
 
 
 def enumerated(problem: GraphProblem, example: GraphExample, weights: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -90,7 +90,7 @@ def triangles(seed: int, n: int, each: int, repulsion: float) -> tuple[GraphProb
         examples.append(GraphExample(Graph(x, edges), gold, 2, cost=1.0 - np.eye(2)[gold]))
     layout = GraphLayout(2, 1, 1, (False,), bias=False)
     problem = GraphProblem(
-        examples, objective_of("margin"), Hamming(), layout=layout, inference=GraphInference("lp")
+        examples, get_objective("margin"), Hamming(), layout=layout, inference=GraphInference("lp")
     )
     return problem, np.array([-1.0, 1.0, -repulsion, 0.2, -repulsion])
 
@@ -204,7 +204,7 @@ def test_passive_aggressive_and_the_perceptron_learn() -> None:
         ("margin", PassiveAggressive()),
         ("perceptron", MiniBatch(batch_size=1, schedule="constant")),
     ):
-        problem = GraphProblem(examples, objective_of(objective), Hamming(), layout=LAYOUT)
+        problem = GraphProblem(examples, get_objective(objective), Hamming(), layout=LAYOUT)
         weights = run(solver, problem, 40).weights
         assert problem.task_losses(weights).sum() <= 0.2 * problem.task_losses(-teacher).sum()
 
@@ -227,19 +227,19 @@ def test_a_loss_over_candidates_is_exact_when_all_labellings_are() -> None:
     )
     weights = np.random.default_rng(2).normal(size=base.dimension)
     for name in ("margin", "softmax_margin", "ramp", "direct"):
-        exact = GraphProblem(examples, objective_of(name), Hamming(), layout=LAYOUT)
+        exact = GraphProblem(examples, get_objective(name), Hamming(), layout=LAYOUT)
         problem = GraphCandidateProblem(
-            examples, objective_of(name), function, layout=LAYOUT, labels=LabelSet(range(K))
+            examples, get_objective(name), function, layout=LAYOUT, labels=LabelSet(range(K))
         ).checked()
         one, other = problem.value_and_gradient(weights), exact.value_and_gradient(weights)
         assert one[0] == pytest.approx(other[0], abs=1e-6), name
         np.testing.assert_allclose(one[1], other[1], atol=1e-6)
     samples = problem.with_(
-        loss=replace(function, candidates="samples", n_candidates=5), objective=objective_of("margin")
+        loss=replace(function, candidates="samples", n_candidates=5), objective=get_objective("margin")
     )
     value = samples.value_and_gradient(weights)[0]
     assert value == samples.value_and_gradient(weights)[0]
-    assert value <= exact.with_(objective=objective_of("margin")).value_and_gradient(weights)[0] + 1e-6
+    assert value <= exact.with_(objective=get_objective("margin")).value_and_gradient(weights)[0] + 1e-6
 
 
 def test_the_direct_update_descends_on_the_loss_of_relaxed_answers() -> None:
@@ -277,15 +277,15 @@ def test_errors() -> None:
         GraphExample(Graph([[0.0]]), np.array([0], np.int32), 3, cost=np.zeros((1, 2)))
     hidden = [GraphExample(Graph(np.zeros((1, 2))), np.array([-1], np.int32), 3, name="graph 0")]
     with pytest.raises(UnsupportedError, match="graph 0 has unknown ones"):
-        PseudoLikelihoodProblem(hidden, objective_of("log"), Hamming(), layout=LAYOUT)
+        PseudoLikelihoodProblem(hidden, get_objective("log"), Hamming(), layout=LAYOUT)
     with pytest.raises(UnsupportedError, match="'margin' has none of"):
-        PseudoLikelihoodProblem(small_examples(0, 1), objective_of("margin"), Hamming(), layout=LAYOUT)
+        PseudoLikelihoodProblem(small_examples(0, 1), get_objective("margin"), Hamming(), layout=LAYOUT)
     for loss, message in (
         (losses.SpanF1(), "'span_f1' is not for graphs"),
         (Custom(function=lambda gold, found: 1.0), "is not 0 for its own gold labels"),
     ):
         problem = GraphCandidateProblem(
-            small_examples(0, 1), objective_of("margin"), loss, layout=LAYOUT, labels=LabelSet(range(K))
+            small_examples(0, 1), get_objective("margin"), loss, layout=LAYOUT, labels=LabelSet(range(K))
         )
         with pytest.raises((UnsupportedError, DataError), match=message):
             problem.checked()

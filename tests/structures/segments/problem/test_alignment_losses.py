@@ -12,7 +12,7 @@ from trellis.structures.segments.problem.alignment_losses import (
     AlignmentLoss,
     TauAlignment,
     TauInsensitive,
-    alignment_loss_of,
+    get_alignment_loss,
 )
 from trellis.structures.segments.scores.segment_scores import SegmentPath
 
@@ -64,10 +64,10 @@ def test_tables_add_up_to_the_loss(starts: list[int], tau: float, seed: int, ins
 
 
 def test_by_name_and_bad_options() -> None:
-    assert alignment_loss_of("tau_alignment", 2.0) == TauAlignment(2.0)
-    assert alignment_loss_of(TauInsensitive(0.5), 2.0) == TauInsensitive(0.5)
+    assert get_alignment_loss("tau_alignment", 2.0) == TauAlignment(2.0)
+    assert get_alignment_loss(TauInsensitive(0.5), 2.0) == TauInsensitive(0.5)
     with pytest.raises(UnsupportedError, match="tau_alignment, tau_insensitive"):
-        alignment_loss_of("hamming")
+        get_alignment_loss("hamming")
     for tau in (-1.0, np.nan, np.inf):
         with pytest.raises(DataError, match="tau"):
             TauAlignment(tau)

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 
 from small_segments import all_paths, random_features, random_graph
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
-from trellis.objectives.records import Direct, objective_of
+from trellis.objectives.records import Direct, get_objective
 from trellis.solvers import LBFGS, CuttingPlane, FrankWolfe, MiniBatch, PassiveAggressive
 from trellis.solvers.run import Solution, Solver
 from trellis.structures.segments.oracle.segment_oracle import Segmentation
@@ -45,7 +45,7 @@ def small_problem(
     weight = rng.uniform(0.5, 2.0, n) if weighted else None
     return SegmentProblem(
         examples,
-        objective_of(objective),
+        get_objective(objective),
         loss or TauInsensitive(0.0),
         weight=weight,
         **{"l2": 0.3, **options},
@@ -227,12 +227,12 @@ def test_what_cannot_be_done_is_said() -> None:
     rng, zero = np.random.default_rng(0), np.zeros(problem.dimension)
     for name in ("slack", "risk"):
         with pytest.raises(UnsupportedError, match="softmax_margin"):
-            problem.with_(objective=objective_of(name))
+            problem.with_(objective=get_objective(name))
     for solver, changes, words in [
         (FrankWolfe(), {"l2": 0.0}, "l2 > 0"),
         (FrankWolfe(), {"l1": 1.0}, "owlqn"),
-        (FrankWolfe(), {"objective": objective_of("log")}, "lbfgs"),
-        (PassiveAggressive(), {"objective": objective_of("direct")}, "minibatch"),
+        (FrankWolfe(), {"objective": get_objective("log")}, "lbfgs"),
+        (PassiveAggressive(), {"objective": get_objective("direct")}, "minibatch"),
         (PassiveAggressive(), {"l1": 1.0}, "owlqn"),
     ]:
         with pytest.raises(UnsupportedError, match=words):

@@ -36,7 +36,7 @@ from trellis.bayesnet.inference.sampling.forward_sampling_kernels import (
     estimate,
 )
 from trellis.bayesnet.model.network import BayesianNetwork
-from trellis.core.arguments import RandomState, generator, whole
+from trellis.core.arguments import RandomState, check_int, generator
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import InfeasibleError, UnsupportedError
 from trellis.core.shards import over_shards
@@ -64,7 +64,7 @@ def rejection(
     ``likelihoods`` is soft evidence. Diagnostics: ``n_samples``, ``n_accepted``, ``rejected`` (a share),
     ``log_evidence`` and its standard error.
     """
-    n_samples = whole("n_samples", n_samples, 1)
+    n_samples = check_int("n_samples", n_samples, 1)
     sums = _run(network, targets, evidence, likelihoods, True, n_samples, random_state, n_jobs)
     accepted = int(sums.kept)
     if accepted == 0:
@@ -102,7 +102,7 @@ def likelihood_weighting(
     Arguments as for :func:`rejection`. Diagnostics: ``n_samples``, ``effective_sample_size``,
     ``log_evidence`` and its standard error.
     """
-    n_samples = whole("n_samples", n_samples, 1)
+    n_samples = check_int("n_samples", n_samples, 1)
     sums = _run(network, targets, evidence, likelihoods, False, n_samples, random_state, n_jobs)
     if sums.kept == 0:
         raise InfeasibleError(
@@ -133,7 +133,7 @@ def sample_codes(
     Rows that contradict the evidence are rejected: the first ``n`` that do not are the sample, however many
     are drawn at a time.
     """
-    n = whole("n", n, 0)
+    n = check_int("n", n, 0)
     observed = network.variables.encode(evidence or {})
     everything, key = families(network, None, observed), random_key(random_state)
     if not observed:

@@ -46,7 +46,7 @@ from trellis.bayesnet.inference.sampling.forward_sampling import FEW, cumulative
 from trellis.bayesnet.inference.sampling.forward_sampling_kernels import BLOCK, forward
 from trellis.bayesnet.inference.sampling.gibbs_kernels import run_chain
 from trellis.bayesnet.model.network import BayesianNetwork
-from trellis.core.arguments import RandomState, generator, whole
+from trellis.core.arguments import RandomState, check_int, generator
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.core.shards import over_shards
@@ -78,8 +78,8 @@ def gibbs(
     configurations, which may make the chains miss parts of the distribution. Diagnostics: ``r_hat``
     (largest), ``effective_sample_size`` (smallest), ``n_chains``, ``n_sweeps``, ``burn_in``.
     """
-    n_chains = whole("n_chains", n_chains, 2)  # R-hat compares chains
-    n_sweeps, burn_in = whole("n_sweeps", n_sweeps, 1), whole("burn_in", burn_in, 0)
+    n_chains = check_int("n_chains", n_chains, 2)  # R-hat compares chains
+    n_sweeps, burn_in = check_int("n_sweeps", n_sweeps, 1), check_int("burn_in", burn_in, 0)
     if zeros not in ("refuse", "accept"):
         raise DataError(f"zeros must be 'refuse' or 'accept', got {zeros!r}")
     n_sweeps = -(-n_sweeps // BATCHES) * BATCHES

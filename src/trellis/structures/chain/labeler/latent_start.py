@@ -19,7 +19,7 @@ from trellis.core.progress import progress_bar
 from trellis.data.latent_labels import LatentLabels
 from trellis.losses.labelings import Loss
 from trellis.objectives.records import Objective, Perceptron
-from trellis.solvers import Solution, default_iterations, solver_of
+from trellis.solvers import Solution, default_iterations, get_solver
 from trellis.structures.chain.problem.chain_problem import LinearChainProblem
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.training.driver import minimise
@@ -39,7 +39,7 @@ def begin(
     weights = split_states(start, problem.layout, latent, seed)
     if not problem.objective.path or isinstance(problem.objective, Perceptron):
         return weights
-    solver = solver_of("perceptron")
+    solver = get_solver("perceptron")
     passes = default_iterations(solver)
     with progress_bar("latent perceptron, where it begins", passes, show) as on_iteration:
         solution: Solution = minimise(

@@ -22,8 +22,8 @@ from trellis.core.errors import UnsupportedError
 from trellis.core.progress import progress_bar
 from trellis.data.labels import LabelSet, step_name
 from trellis.data.latent_labels import LatentLabels
-from trellis.data.user_input import listed
-from trellis.solvers import default_iterations, solver_of
+from trellis.data.user_input import as_lists
+from trellis.solvers import default_iterations, get_solver
 from trellis.structures.chain.labeler.chain_labeler import ChainLabeler
 from trellis.structures.chain.labeler.chain_state import chain_to_state, restore_chain
 from trellis.structures.chain.labeler.chain_training import Examples, checked_weights
@@ -87,7 +87,7 @@ class MEMM(ChainLabeler):
 
     def fit(self, X: Any, y: Any, *, lengths: ArrayLike | None = None, sample_weight: Any = None) -> Self:
         """Learn from sequences ``X`` and their labels ``y``, in the forms that ``SequenceLabeler`` takes."""
-        X, y = listed(X), listed(y)
+        X, y = as_lists(X), as_lists(y)
         check_numbers(self, {"max_iter": None})
         encoder = self._new_encoder(X, lengths)
         inputs = encoder.fit(X, lengths)
@@ -112,7 +112,7 @@ class MEMM(ChainLabeler):
             l1=self.l1,
             n_jobs=self._threads(),
         )
-        solver = solver_of("owlqn" if self.l1 > 0 else "lbfgs", self.tol)
+        solver = get_solver("owlqn" if self.l1 > 0 else "lbfgs", self.tol)
         max_iter = default_iterations(solver) if self.max_iter is None else self.max_iter
         with progress_bar(f"MEMM by {solver.name}", max_iter, self.verbose) as on_iteration:
             solution = minimise(

@@ -32,7 +32,7 @@ from trellis.structures.chain.labeler.chain_training import Examples, weighted_e
 from trellis.structures.chain.labeler.inspection import one_symbol_per_step
 from trellis.structures.chain.labeler.latent_start import refuse_candidates, split_states
 from trellis.structures.chain.scores.linear_chain import LinearLayout
-from trellis.training.options import Options, automatic_solver, checked_options, seed_of
+from trellis.training.options import Options, automatic_solver, checked_options, draw_seed
 
 if TYPE_CHECKING:
     from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
@@ -118,7 +118,7 @@ def _known(
         layout = LinearLayout.all_pairs(inputs, len(latent.label_of), boundaries=model.boundaries)
         start = np.zeros(layout.dimension)
         if not latent.plain:
-            start = split_states(start, layout, latent, seed_of(model.random_state))
+            start = split_states(start, layout, latent, draw_seed(model.random_state))
         return _Known(encoder, latent, layout, start, one_symbol_per_step(inputs)), inputs
     if given is not None and set(given.labels) != set(model.labels_.labels):
         raise DataError(
@@ -133,7 +133,7 @@ def _online(model: SequenceLabeler, solver: Solver) -> OnlineTraining:
     """Where the last call left off, or a new beginning."""
     online: OnlineTraining | None = getattr(model, "online_", None)
     if online is None:
-        return OnlineTraining(solver.name, np.random.default_rng(seed_of(model.random_state)))
+        return OnlineTraining(solver.name, np.random.default_rng(draw_seed(model.random_state)))
     if online.solver != solver.name:
         raise UnsupportedError(
             f"the last partial_fit was by solver {online.solver!r}, this one asks for {solver.name!r}; keep "

@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from trellis.core.arrays import FloatArray
 from trellis.data.labels import LabelSet
 from trellis.data.latent_labels import LatentLabels, LatentStates
-from trellis.data.user_input import listed
+from trellis.data.user_input import as_lists
 from trellis.features.encoded import FeatureEncoder
 from trellis.losses.labelings import Loss
 from trellis.objectives.records import Direct, Objective
@@ -44,7 +44,7 @@ from trellis.structures.chain.problem.chain_problem import linear_chain_scores
 from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
-from trellis.training.options import automatic_solver, checked_options, seed_of
+from trellis.training.options import automatic_solver, checked_options, draw_seed
 
 
 class SequenceLabeler(ChainLabeler):
@@ -142,7 +142,7 @@ class SequenceLabeler(ChainLabeler):
         numbers); or one array (or CSR matrix, or frame) with ``lengths``. ``y``: a list of label sequences;
         ``None`` is an unknown label, a set means "one of these".
         """
-        X, y = listed(X), listed(y)
+        X, y = as_lists(X), as_lists(y)
         options = checked_options(self)
         objective = options.objective
         encoder = self._new_encoder(X, lengths)
@@ -158,7 +158,7 @@ class SequenceLabeler(ChainLabeler):
         data = weighted_examples(
             Examples(inputs, labels), names, objective, loss, sample_weight, self.class_weight
         )
-        seed = seed_of(self.random_state)
+        seed = draw_seed(self.random_state)
         data, held = hold_out(self.holdout, data, objective, encoder, names, seed)
 
         data = data.over_states(latent)
@@ -213,7 +213,7 @@ class SequenceLabeler(ChainLabeler):
         """
         from trellis.structures.chain.labeler.partial_fit import continue_training
 
-        continue_training(self, listed(X), listed(y), classes, lengths, sample_weight)
+        continue_training(self, as_lists(X), as_lists(y), classes, lengths, sample_weight)
         return self
 
     def _label_set(self, y: Any, lengths: ArrayLike | None) -> LabelSet:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trellis.core.arguments import whole
+from trellis.core.arguments import check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, InfeasibleError
 from trellis.core.oracle import Labellings, Labels, RankedLabellings
@@ -64,7 +64,7 @@ class Chain:
 
     def k_best(self, scores: ChainScores, k: int) -> RankedLabellings:
         """The k labellings with the largest scores, all different, best first (list Viterbi, O(n K^2 k))."""
-        k = whole("k", k, 1)
+        k = check_int("k", k, 1)
         labels = np.empty((k, len(scores.unary)), dtype=np.int32)
         values = np.empty((scores.n_sequences, k))
         self._run(kernels.k_best_batch, scores, k, labels, values)
@@ -124,7 +124,7 @@ class Chain:
 
     def sample(self, scores: ChainScores, n_samples: int, rng: np.random.Generator) -> Labels:
         """Exact, independent samples from p, (n_samples, N); the same for any number of threads."""
-        n_samples = whole("n_samples", n_samples, 0)
+        n_samples = check_int("n_samples", n_samples, 0)
         uniforms = rng.random((n_samples, len(scores.unary)))
         labels = np.empty(uniforms.shape, dtype=np.int32)
         for dead in self._run(kernels.sample_batch, scores, uniforms, labels):

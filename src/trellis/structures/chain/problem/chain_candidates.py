@@ -27,7 +27,7 @@ from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.losses.labelings import CandidateLoss, Loss, sum_by_sequence
 from trellis.objectives.records import Direct, Objective
-from trellis.objectives.wrapped_problem import AroundProblem
+from trellis.objectives.wrapped_problem import WrappedProblem
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.problem.candidate_kernels import add_candidates
 from trellis.structures.chain.problem.chain_problem import LinearChainProblem, linear_chain_scores
@@ -53,7 +53,7 @@ class CandidateList:
 
 
 @dataclass(frozen=True, eq=False)
-class CandidateProblem(AroundProblem):
+class CandidateProblem(WrappedProblem):
     """The data term of a linear chain model under a loss that re-ranks candidates (see above).
 
     The same weights give the same value: samples are drawn from ``seed`` and the run of sequences alone.

@@ -15,8 +15,8 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.core.shards import over_shards
 from trellis.data.labels import EncodedLabels, LabelSet, step_name
-from trellis.losses.labelings import Loss, loss_of
-from trellis.objectives.records import Direct, Objective, objective_of
+from trellis.losses.labelings import Loss, get_loss
+from trellis.objectives.records import Direct, Objective, get_objective
 from trellis.structures.chain.problem.objective_kernels import COSTS, NO_LOSS, ZERO_ONE
 from trellis.structures.chain.problem.score_objective_kernels import dense_scores, path_scores
 from trellis.structures.chain.scores.chain_scores import ChainParts, ChainScores
@@ -36,8 +36,8 @@ def value_and_gradient(
 
     ``epsilon`` replaces that of the direct objective, and must be given where that one is a schedule.
     """
-    objective = objective_of(objective)
-    kind, cost = loss_table(objective, loss_of(loss), gold, labels)
+    objective = get_objective(objective)
+    kind, cost = loss_table(objective, get_loss(loss), gold, labels)
     step = fixed_epsilon(objective, epsilon)
     _check_gold(scores, gold, len(labels))
     n, k = scores.unary.shape

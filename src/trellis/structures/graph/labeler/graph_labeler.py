@@ -34,7 +34,7 @@ from trellis.structures.graph.problem.graph_problem import GraphProblem
 from trellis.structures.graph.scores.graph_features import Graph
 from trellis.structures.graph.scores.graph_scores import GraphScores
 from trellis.structures.graph.scores.linear_graph import GraphLayout
-from trellis.training.options import seed_of
+from trellis.training.options import draw_seed
 
 INTEGRAL = 1e-6
 
@@ -140,7 +140,7 @@ class GraphLabeler(Model):
         graphs = training.checked_graphs(graphs)
         flat = training.flat_labels(graphs, labels)
         names = LabelSet.of(flat)
-        seed = seed_of(self.random_state)
+        seed = draw_seed(self.random_state)
         examples = training.graph_examples(graphs, training.encode(graphs, flat, names), names, options.loss)
         weight = checked_weights(sample_weight, len(graphs))
         kept, held = training.hold_out_graphs(self.holdout, examples, options, names, seed)

@@ -12,9 +12,9 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.sequences import offsets_from_lengths
-from trellis.losses.labelings import Custom, Loss, loss_of
-from trellis.objectives.records import Direct, Log, Objective, Perceptron, objective_of
-from trellis.solvers import Solution, Solver, solver_of
+from trellis.losses.labelings import Custom, Loss, get_loss
+from trellis.objectives.records import Direct, Log, Objective, Perceptron, get_objective
+from trellis.solvers import Solution, Solver, get_solver
 from trellis.solvers.online.minibatch import MiniBatch
 from trellis.structures.chain.labeler.chain_training import split
 from trellis.structures.graph.oracle.graph_oracle import BEST_METHODS, SUM_METHODS, GraphInference
@@ -55,14 +55,14 @@ def graph_options(model: GraphLabeler) -> GraphOptions:
     """Checked before any work is done."""
     check_numbers(model, {"max_iter": None, "patience": 1})
     pseudo = isinstance(model.objective, str) and model.objective == "pseudo_likelihood"
-    objective = Log() if pseudo else objective_of(model.objective)
+    objective = Log() if pseudo else get_objective(model.objective)
     automatic = isinstance(model.solver, str) and model.solver == "auto"
     if not isinstance(model.solver, str) and not hasattr(model.solver, "start"):
         raise UnsupportedError(f"solver={model.solver!r}: give a name or an object of trellis.solvers")
-    solver = None if automatic else solver_of(model.solver, model.tol)
+    solver = None if automatic else get_solver(model.solver, model.tol)
     given: Any = model.loss
     raw = callable(given) and not isinstance(given, Loss | str)
-    loss = Custom(function=given, candidates="samples") if raw else loss_of(given)
+    loss = Custom(function=given, candidates="samples") if raw else get_loss(given)
     if loss.kind == "zero_one":
         raise UnsupportedError(
             "the 0-1 loss of graphs is not exact; use loss='hamming', or a function such as "
@@ -215,13 +215,13 @@ def automatic_graph_solver(options: GraphOptions, problem: GraphProblem, tol: fl
     """One with a certificate where there is one."""
     objective, l2, l1 = problem.objective, problem.l2, problem.l1
     if not objective.path and not options.uses_candidates:
-        return solver_of("owlqn" if l1 > 0 else "lbfgs", tol)
+        return get_solver("owlqn" if l1 > 0 else "lbfgs", tol)
     if objective.name == "perceptron":
-        return solver_of(AVERAGED_PERCEPTRON, tol)
+        return get_solver(AVERAGED_PERCEPTRON, tol)
     if objective.name == "margin" and not options.uses_candidates and l2 > 0 and l1 == 0:
         convex = "cutting_plane" if problem.dimension <= FEW else "frank_wolfe"
-        return solver_of("cccp" if problem.latent else convex, tol)
-    return solver_of(ONE_BY_ONE, tol)
+        return get_solver("cccp" if problem.latent else convex, tol)
+    return get_solver(ONE_BY_ONE, tol)
 
 
 def hold_out_graphs(

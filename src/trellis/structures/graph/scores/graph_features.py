@@ -21,7 +21,7 @@ from scipy.sparse.csgraph import connected_components
 
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
-from trellis.structures.graph.scores.graph_scores import as_numbers, checked_edges, is_count
+from trellis.structures.graph.scores.graph_scores import as_floats, checked_edges, is_count
 
 EdgeFeatures = Literal["none", "direction", "difference", "ends"]
 STEPS = {4: ((0, 1), (1, 0)), 8: ((0, 1), (1, 0), (1, 1), (1, -1))}  # to the right, down, and both diagonals
@@ -109,7 +109,7 @@ class Graph:
         indicators); "difference" (a constant 1, and |x_a - x_b| of each feature); "ends" (a constant 1, x_a
         and x_b). ``directions``: edges of each direction are a type of their own.
         """
-        pixels = as_numbers("images", image)
+        pixels = as_floats("images", image)
         pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels
         if pixels.ndim != 3:
             raise DataError(
@@ -162,7 +162,7 @@ class Graph:
 
         Node l has x in the columns of label l, so that each label has weights of its own: (L, L D).
         """
-        features = as_numbers("x", x)
+        features = as_floats("x", x)
         if np.ndim(x) != 1 or not is_count(n_labels, 1):
             raise DataError(
                 f"x has shape {np.shape(x)} for {n_labels} labels; give a vector, and at least one label"
@@ -196,7 +196,7 @@ def _edge_features(
 
 
 def _features(name: str, given: Any) -> FloatArray:
-    values = as_numbers(name, given)
+    values = as_floats(name, given)
     if values.ndim != 2:
         raise DataError(f"{name} have shape {values.shape}; they must have two dimensions, a row for each")
     bad = np.argwhere(~np.isfinite(values))

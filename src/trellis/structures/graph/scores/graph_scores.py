@@ -105,7 +105,7 @@ class GraphScores:
 
     def plus_cost(self, cost: ArrayLike, scale: float = 1.0) -> GraphScores:
         """With scale * cost (N, K) added to the unaries: a loss that adds up over nodes."""
-        given = as_numbers("costs", cost)
+        given = as_floats("costs", cost)
         if given.shape != self.unary.shape:
             raise DataError(f"costs have shape {given.shape}; the unary scores have {self.unary.shape}")
         if not np.isfinite(scale):
@@ -191,7 +191,7 @@ def is_count(value: object, least: int) -> bool:
     return isinstance(value, Integral) and int(value) >= least
 
 
-def as_numbers(name: str, values: Any) -> FloatArray:
+def as_floats(name: str, values: Any) -> FloatArray:
     """An array of double precision, whatever numbers it is made from."""
     try:
         return np.ascontiguousarray(values, dtype=np.float64)
@@ -202,7 +202,7 @@ def as_numbers(name: str, values: Any) -> FloatArray:
 
 
 def _floats(name: str, values: Any) -> FloatArray:
-    array = as_numbers(name, values)
+    array = as_floats(name, values)
     bad = ~(array < np.inf)  # NaN or +inf
     if bad.any():
         where = tuple(int(i) for i in np.argwhere(bad)[0])

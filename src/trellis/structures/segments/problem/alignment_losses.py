@@ -82,7 +82,7 @@ class TauInsensitive(AlignmentLoss):
 ALIGNMENT_LOSSES: dict[str, type[AlignmentLoss]] = {c.name: c for c in (TauAlignment, TauInsensitive)}
 
 
-def alignment_loss_of(loss: str | AlignmentLoss, tau: float = 1.0) -> AlignmentLoss:
+def get_alignment_loss(loss: str | AlignmentLoss, tau: float = 1.0) -> AlignmentLoss:
     """A loss by name with ``tau`` frames, or as given."""
     if isinstance(loss, AlignmentLoss):
         return loss
