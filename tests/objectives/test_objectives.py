@@ -26,8 +26,8 @@ NOTHING = -np.inf
 EPSILON = 0.7
 ALL: list[Objective] = [*(get_objective(name) for name in OBJECTIVES if name != "direct")]
 ALL += [Direct(epsilon=EPSILON), Direct(epsilon=EPSILON, sign="worse")]
-DENSE = [o for o in ALL if not o.path]
-PATHS = [o for o in ALL if o.path]
+DENSE = [o for o in ALL if not o.two_labelings]
+PATHS = [o for o in ALL if o.two_labelings]
 CONVEX = [o for o in ALL if o.convex]
 
 

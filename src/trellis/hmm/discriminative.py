@@ -203,7 +203,7 @@ def train_discriminatively(
     chain = LogLinearHMM.around(source, structure, **options)
     lengths = np.diff(observations.offsets)
     chain.fit(observations.values, states, lengths=lengths)
-    if get_objective(chain.objective).path:
+    if get_objective(chain.objective).two_labelings:
         chain.calibrate(observations.values, states, lengths)
     return chain
 

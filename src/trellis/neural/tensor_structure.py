@@ -93,7 +93,8 @@ def check_scores(name: str, given: Tensor, counts: Tensor | None = None) -> None
 
 def check_once(objective: Objective) -> None:
     """In a backward pass of kernels: that nobody will differentiate its result, or that it is constant."""
-    if torch.is_grad_enabled() and not objective.path:
+    constant = objective.two_labelings and objective.link == "identity"
+    if torch.is_grad_enabled() and not constant:
         raise UnsupportedError(
             f"the kernels differentiate the objective {objective.name!r} once, and create_graph=True asks "
             "for more; use backend='torch', or log_partition for second derivatives"

@@ -64,7 +64,7 @@ def value_and_gradient(
     objective: Objective, oracle: Oracle, epsilon: float = 1.0
 ) -> tuple[float, FloatArray]:
     """f and a (sub)gradient of it in ``parts``; ``epsilon`` concerns the direct objective."""
-    if not objective.path:
+    if not objective.two_labelings:
         above = oracle.sum(1.0 if isinstance(objective, SoftmaxMargin) else 0.0)
         below = oracle.gold_sum()
     elif isinstance(objective, Direct):

@@ -16,21 +16,55 @@ from trellis.structures.chain.problem import objective_kernels as modes
 
 @dataclass(frozen=True)
 class Objective:
-    """What all objectives share.
+    """f = link(total_y (s(y) + loss_scale L(y)) - baseline), with
 
-    ``convex``: in the weights. ``path``: a difference of two labellings, so piecewise linear where convex.
-    ``uses_loss``: whether the task loss enters the objective.
+    * ``total``: ``"max"`` for max_y, ``"sum"`` for log sum_y exp;
+    * ``baseline``: ``"gold"`` for the same total over the gold outputs alone (s(y*) where there is one),
+      ``"best"`` for max_y s(y);
+    * ``link``: ``"identity"``, or ``"square"`` for (1/2) [.]_+^2. Links are convex and never fall.
+
+    ``special`` names the objectives that this formula does not cover. The flags follow from these fields.
     """
 
     name: ClassVar[str]
+    total: ClassVar[Literal["max", "sum"]] = "max"
+    loss_scale: ClassVar[float] = 1.0
+    baseline: ClassVar[Literal["gold", "best"]] = "gold"
+    link: ClassVar[Literal["identity", "square"]] = "identity"
+    special: ClassVar[Literal["", "slack", "risk", "direct"]] = ""
     mode: ClassVar[int]
-    convex: ClassVar[bool] = True
-    path: ClassVar[bool] = True
-    uses_loss: ClassVar[bool] = True
 
     @property
     def kernel_mode(self) -> int:
         return self.mode
+
+    @property
+    def convex(self) -> bool:
+        """In the part scores, and so in the weights of a linear model, where the gold output is one."""
+        return self.baseline == "gold" and self.special in ("", "slack")
+
+    @property
+    def two_labelings(self) -> bool:
+        """Whether the gradient is a coefficient times the difference of two outputs: c (Phi(up) - Phi(down)).
+
+        The coefficient may depend on the scores, so this says nothing about planes."""
+        return self.total == "max"
+
+    @property
+    def piecewise_linear(self) -> bool:
+        """Whether f is the maximum of finitely many affine functions of the scores: convex, and made of
+        planes, so that the dual over planes is exact."""
+        return self.convex and self.two_labelings and self.link == "identity"
+
+    @property
+    def smooth(self) -> bool:
+        """Whether f is differentiable everywhere. A maximum has kinks wherever two outputs share it."""
+        return self.total == "sum" and self.baseline == "gold"
+
+    @property
+    def uses_loss(self) -> bool:
+        """Whether the task loss enters the objective."""
+        return self.loss_scale != 0.0 or self.special != ""
 
 
 @dataclass(frozen=True)
@@ -38,8 +72,8 @@ class Perceptron(Objective):
     """max_y s(y) - s(y*)."""
 
     name = "perceptron"
+    loss_scale = 0.0
     mode = modes.PERCEPTRON
-    uses_loss = False
 
 
 @dataclass(frozen=True)
@@ -60,6 +94,7 @@ class Slack(Objective):
     """
 
     name = "slack"
+    special = "slack"
     mode = modes.SLACK
 
 
@@ -68,9 +103,9 @@ class Log(Objective):
     """log sum_y exp s(y) - s(y*): the negative conditional log-likelihood of a CRF."""
 
     name = "log"
+    total = "sum"
+    loss_scale = 0.0
     mode = modes.LOG
-    path = False
-    uses_loss = False
 
 
 @dataclass(frozen=True)
@@ -78,8 +113,8 @@ class SoftmaxMargin(Objective):
     """log sum_y exp(s(y) + L(y)) - s(y*)."""
 
     name = "softmax_margin"
+    total = "sum"
     mode = modes.SOFTMAX_MARGIN
-    path = False
 
 
 @dataclass(frozen=True)
@@ -98,8 +133,9 @@ class Direct(Objective):
     sign: Literal["better", "worse"] = "better"
     candidates: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0, 10.0)
     name = "direct"
+    baseline = "best"
+    special = "direct"
     mode = modes.DIRECT_BETTER
-    convex = False
 
     def __post_init__(self) -> None:
         if isinstance(self.epsilon, str):
@@ -122,8 +158,8 @@ class Ramp(Objective):
     """max_y (s(y) + L(y)) - max_y s(y): between the loss and the margin objective, not convex."""
 
     name = "ramp"
+    baseline = "best"
     mode = modes.RAMP
-    convex = False
 
 
 @dataclass(frozen=True)
@@ -131,9 +167,10 @@ class Risk(Objective):
     """E_{p(y|x)} L(y): the expected loss of a labelling drawn from the CRF, not convex."""
 
     name = "risk"
+    total = "sum"
+    loss_scale = 0.0
+    special = "risk"
     mode = modes.RISK
-    convex = False
-    path = False
 
 
 OBJECTIVES: dict[str, type[Objective]] = {

@@ -72,7 +72,7 @@ def example_plane_problem(problem: Any, solver: str) -> ExamplePlaneProblem:
         )
     if problem.l1 > 0:
         raise UnsupportedError(f"solver {solver!r} cannot handle an L1 norm (l1 > 0); use solver='owlqn'")
-    if not (problem.objective.path and problem.convex):
+    if not (problem.objective.piecewise_linear and problem.convex):
         remedy = "lbfgs" if problem.convex else "minibatch"
         raise UnsupportedError(
             f"solver {solver!r} needs a convex objective made of planes such as 'margin', not "

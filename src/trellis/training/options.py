@@ -63,12 +63,12 @@ def checked_options(model: SequenceLabeler) -> Options:
             f"the perceptron objective with an L2 norm has its minimum at w = 0, which is where "
             f"{solver.name!r} would end; use solver='perceptron'"
         )
-    if objective.path and solver is not None and solver.name in _SMOOTH_ONLY:
+    if not objective.smooth and solver is not None and solver.name in _SMOOTH_ONLY:
         raise UnsupportedError(
             f"solver {solver.name!r} stops at the kinks of {objective.name!r}, far from its minimum; leave "
             "the solver to 'auto', or choose a smooth objective ('log', 'softmax_margin', 'risk')"
         )
-    if objective.path and model.l1 > 0:
+    if not objective.smooth and model.l1 > 0:
         raise UnsupportedError(
             f"l1={model.l1}: an L1 norm needs a smooth objective ('log', 'softmax_margin', 'risk'), and "
             f"{objective.name!r} has kinks; set l1=0"
@@ -94,14 +94,15 @@ def automatic_solver(
         name = "minibatch"
     elif objective.name == "perceptron":
         name = "perceptron"
-    elif objective.path and not objective.convex:  # Pegasos would undo where these begin
+    elif objective.two_labelings and not objective.convex:  # Pegasos would undo where these begin
         name = "sgd"
-    elif not objective.path:  # smooth
+    elif objective.smooth:
         name = "adagrad" if online else "owlqn" if l1 > 0 else "lbfgs"
     elif latent and not online and l2 > 0 and l1 == 0 and _differences_of_convex(options):
         name = "cccp"
     elif l2 > 0:
-        name = "frank_wolfe" if convex and not online else "subgradient"
+        certified = "frank_wolfe" if objective.piecewise_linear else "cutting_plane"
+        name = certified if convex and not online else "subgradient"
     else:
         name = "sgd"
     return get_solver(name, tol)

@@ -184,7 +184,7 @@ def _run(
     allowed = np.zeros((0, arrays[0].shape[1]), np.bool_) if gold.allowed is None else gold.allowed
     where = layout.begins, layout.offsets, 0, layout.n_sequences
     rest = gold.codes, gold.ambiguous, allowed, costs.table, costs.matrix, values, d_unary, d_pairs
-    if task.objective.path:
+    if task.objective.two_labelings:
         path_batch(mode, costs.kind, task.epsilon, *arrays, *where, *rest)
     else:
         dense_batch(mode, costs.kind, *arrays, *where, *rest)

@@ -47,7 +47,7 @@ class SAG:
         problem = linear_chain_problem(problem, self.name)
         if not problem.l2 > 0:
             raise UnsupportedError("solver 'sag' needs l2 > 0; set l2, or use solver='adagrad'")
-        if problem.objective.path or not problem.convex:
+        if not (problem.objective.smooth and problem.convex):
             remedy = "adagrad" if not problem.convex else "frank_wolfe"
             raise UnsupportedError(
                 "solver 'sag' needs a smooth convex objective ('log' or 'softmax_margin' with known labels); "

@@ -237,7 +237,7 @@ class OnlineRun:
         objective = value + 0.5 * self.rule.l2 * float(last @ last)
         self.diverged = self.diverged or not np.isfinite(objective)
         measured = {"pass_objective": objective}
-        if self.problem.objective.path:
+        if self.problem.objective.two_labelings:
             counted = "violations" if self.problem.objective.name in ("margin", "slack") else "mistakes"
             measured[counted] = float(mistakes)
         return measured
@@ -265,7 +265,7 @@ class OnlineRun:
         order = self.rng.permutation(problem.n_examples)
         shared = problem.design, problem.layout.rows, problem.penalties, problem.layout.mask, problem.task
         mode = problem.objective.kernel_mode
-        if problem.objective.path:
+        if problem.objective.two_labelings:
             decaying = isinstance(problem.objective, Direct) and problem.objective.epsilon == "decay"
             kind = DECAYING_EPSILON if decaying else FIXED_EPSILON
             value, mistakes, bad = path_pass(

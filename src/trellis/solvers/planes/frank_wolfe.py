@@ -87,7 +87,7 @@ class FrankWolfe:
                 "Frank-Wolfe needs fully known labels (partly known ones are not convex); "
                 "use solver='subgradient'"
             )
-        if not (problem.objective.path and problem.objective.convex):
+        if not problem.objective.piecewise_linear:
             remedy = "lbfgs" if problem.objective.convex else "sgd"
             raise UnsupportedError(
                 f"Frank-Wolfe needs a convex objective made of planes such as 'margin', not "

@@ -109,7 +109,7 @@ def solver_name(objective: Objective, solver: str) -> str:
         raise DataError(f"objective={objective.name!r} cannot align; choose one of {', '.join(_SOLVER_OF)}")
     if solver == "auto":
         return _SOLVER_OF[objective.name]
-    if solver in _OF_PLANES and not (objective.path and objective.convex):
+    if solver in _OF_PLANES and not objective.piecewise_linear:
         raise UnsupportedError(
             f"solver {solver!r} needs a convex objective made of planes such as 'margin', not "
             f"{objective.name!r}; use solver='auto'"

@@ -142,7 +142,7 @@ def test_values_are_those_of_all_states(case: Any, name: str) -> None:
         return
     value, gradient = _value(objective, latent, scores, encoded)
     assert value == pytest.approx(expected_value(objective, s, loss, right), abs=1e-9)
-    if not objective.path:
+    if not objective.two_labelings:
         _check_differences(objective, latent, scores, encoded, gradient.unary)
 
 

@@ -45,7 +45,7 @@ def test_hidden_nodes_by_enumeration(objective: Objective) -> None:
         labellings = np.array(list(product(range(K), repeat=4)))
         s = np.array([LAYOUT.of_labels(example.graph, y) @ weights for y in labellings])
         wrong = (labellings[:, 1:] != example.gold[1:]).sum(axis=1)
-        if objective.path:
+        if objective.two_labelings:
             expected += (s + wrong).max() - s[wrong == 0].max()
         else:
             expected += logsumexp(s) - logsumexp(s[wrong == 0])

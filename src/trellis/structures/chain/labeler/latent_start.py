@@ -37,7 +37,7 @@ def begin(
 ) -> FloatArray:
     """The weights to train from, with states that differ, at ``start`` plus what tells them apart."""
     weights = split_states(start, problem.layout, latent, seed)
-    if not problem.objective.path or isinstance(problem.objective, Perceptron):
+    if not problem.objective.two_labelings or isinstance(problem.objective, Perceptron):
         return weights
     solver = get_solver("perceptron")
     passes = default_iterations(solver)

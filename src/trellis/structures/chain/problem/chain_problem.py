@@ -111,7 +111,7 @@ class LinearChainProblem:
         w, g = self.layout.views(weights), self.layout.views(gradient)
         rows, mode = self.layout.rows, self.objective.kernel_mode
         run = (self.design, rows, w, self.penalties)
-        if self.objective.path:
+        if self.objective.two_labelings:
             path_gradient(
                 mode, self.loss_kind, self.epsilon, *run, self.layout.mask, self.task, first, last, work, g,
                 values,

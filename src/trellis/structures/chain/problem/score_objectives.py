@@ -54,7 +54,7 @@ def value_and_gradient(
         d_start, d_end = np.zeros(k), np.zeros(k)
         data = scores.unary, scores.transitions, scores.start, scores.end, scores.offsets, first, last
         task = gold.codes, ambiguous, allowed, cost, values, d_unary, d_trans, d_start, d_end
-        if objective.path:
+        if objective.two_labelings:
             path_scores(objective.kernel_mode, kind, step, *data, *task)
         else:
             dense_scores(objective.kernel_mode, kind, *data, *task)

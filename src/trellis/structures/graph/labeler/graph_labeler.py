@@ -278,7 +278,7 @@ def _approximation(
         return None, "; approximate: the pseudo-likelihood stands for the likelihood"
     if options.uses_candidates:
         return None, f"; approximate: the loss {options.loss.name!r} looks at candidate labellings only"
-    if not problem.objective.path:
+    if not problem.objective.two_labelings:
         if method == "tree_reweighted":
             return None, "; approximate: a tree-reweighted upper bound stands for the log-partition function"
         if method == "loopy":

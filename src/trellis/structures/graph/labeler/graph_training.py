@@ -214,7 +214,7 @@ def graph_problem(
 def automatic_graph_solver(options: GraphOptions, problem: GraphProblem, tol: float | None) -> Solver:
     """One with a certificate where there is one."""
     objective, l2, l1 = problem.objective, problem.l2, problem.l1
-    if not objective.path and not options.uses_candidates:
+    if objective.smooth and not options.uses_candidates:
         return get_solver("owlqn" if l1 > 0 else "lbfgs", tol)
     if objective.name == "perceptron":
         return get_solver(AVERAGED_PERCEPTRON, tol)
@@ -266,7 +266,7 @@ def begin(problem: GraphProblem, start: FloatArray, seed: int) -> FloatArray:
     objective needs weights that are large next to its epsilon, or else every step goes all the way to the
     gold labels.
     """
-    needed = problem.objective.path and (problem.latent or isinstance(problem.objective, Direct))
+    needed = problem.objective.two_labelings and (problem.latent or isinstance(problem.objective, Direct))
     if not needed or start.any():
         return start
     simple = GraphProblem(

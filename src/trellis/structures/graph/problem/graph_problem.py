@@ -119,7 +119,7 @@ class GraphProblem(ExampleProblem[GraphExample, Loss]):
 
     @property
     def convex(self) -> bool:
-        bethe = not self.objective.path and self.inference.method == "loopy"
+        bethe = not self.objective.two_labelings and self.inference.method == "loopy"
         return super().convex and not bethe
 
     def oracle(self, index: int, weights: FloatArray) -> Oracle:

@@ -31,7 +31,7 @@ class PseudoLikelihoodProblem(GraphProblem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.objective.path:
+        if self.objective.two_labelings:
             raise UnsupportedError(
                 f"the pseudo-likelihood stands for sums over labellings, which the objective "
                 f"{self.objective.name!r} has none of; use objective='log' or 'softmax_margin'"
