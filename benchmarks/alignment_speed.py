@@ -26,7 +26,7 @@ from _common import Figures, Work, fastest, parser
 from _memory import peak_memory, print_peak_memory
 from trellis import load
 from trellis.speech import Aligner, Corpus, read_audio, synthetic_corpus
-from trellis.speech.align.alignment_features import PRESETS
+from trellis.speech.acoustics.alignment_features import PRESETS
 
 TRAIN, TEST = ["awb", "kal16", "rms"], ["slt"]
 SEVEN, SIX = PRESETS["paper"], tuple(name for name in PRESETS["paper"] if name != "rate")

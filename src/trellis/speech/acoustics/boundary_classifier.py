@@ -20,13 +20,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.arrays import AnyArray, Float32Array, FloatArray, IntArray
 from trellis.core.errors import DataError, ModelFileError
 from trellis.speech.acoustics.boundary_classifier_kernels import pair_log_odds
 from trellis.speech.acoustics.feed_forward import Network, NetworkOptions, fit_network
-from trellis.speech.audio.windows import PackedFrames, Rows, windows
+from trellis.speech.audio.windows import PackedFrames, windows
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +33,8 @@ class BoundaryExamples:
     """One utterance: ``frames`` (T, D), ``descriptors`` (K, V) of its phones, ``starts`` (K,) in frames (not
     rounded)."""
 
-    frames: Rows
-    descriptors: Rows
+    frames: Float32Array
+    descriptors: Float32Array
     starts: FloatArray
 
 
@@ -67,7 +66,7 @@ class BoundaryOptions:
         descriptors = np.concatenate([u.descriptors for u in utterances])
         node += np.concatenate([[0], np.cumsum([len(u.descriptors) for u in utterances])])[owner]
 
-        def rows(index: IntArray) -> Rows:
+        def rows(index: IntArray) -> Float32Array:
             around = packed.windows(position[index], reach, reach, owner[index])
             right = node[index]
             return np.concatenate([around, descriptors[right - 1], descriptors[right]], axis=1)
@@ -102,7 +101,7 @@ class BoundaryClassifier:
     reach: int
     n_descriptors: int
 
-    def log_odds(self, frames: Rows, left: Rows, right: Rows) -> Rows:
+    def log_odds(self, frames: Float32Array, left: Float32Array, right: Float32Array) -> Float32Array:
         """(R, T + 1) for R pairs of descriptors; 0 at frame 0, where there is nothing to decide."""
         first, bias = self.network.weights[0], self.network.biases[0]
         n_pair = 2 * self.n_descriptors
@@ -114,13 +113,13 @@ class BoundaryClassifier:
         out[:, 0] = 0.0
         return out
 
-    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def to_state(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
         meta = {"reach": self.reach, "n_descriptors": self.n_descriptors}
         return meta, self.network.to_arrays("layer")
 
     @classmethod
     def from_state(
-        cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], width: int
+        cls, meta: Mapping[str, Any], arrays: Mapping[str, AnyArray], width: int
     ) -> BoundaryClassifier:
         """What :meth:`to_state` wrote, for frames of ``width`` columns."""
         network = Network.from_arrays(arrays, "layer")

@@ -19,16 +19,14 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from trellis.core.arrays import IntArray
+from trellis.core.arrays import AnyArray, Float32Array, IntArray
 from trellis.core.errors import MissingExtraError, ModelFileError
-from trellis.speech.audio.windows import Rows
 
 BLOCK = 16384  # rows that exist at a time while training
 UNSEEN = -12.0  # logit of a class without training rows: a probability of about 1e-5
 
-Gather = Callable[[IntArray], Rows]
+Gather = Callable[[IntArray], Float32Array]
 _ONE_AT_A_TIME = Lock()
 
 
@@ -49,10 +47,10 @@ class NetworkOptions:
 class Network:
     """``weights[m]``: (inputs, units), ``biases[m]``: (units,), in single precision."""
 
-    weights: tuple[Rows, ...]
-    biases: tuple[Rows, ...]
+    weights: tuple[Float32Array, ...]
+    biases: tuple[Float32Array, ...]
 
-    def logits(self, rows: Rows) -> Rows:
+    def logits(self, rows: Float32Array) -> Float32Array:
         """(N, outputs)."""
         values = rows
         last = len(self.weights) - 1
@@ -63,7 +61,7 @@ class Network:
                 np.maximum(values, 0.0, out=values)
         return values
 
-    def to_arrays(self, prefix: str) -> dict[str, NDArray[Any]]:
+    def to_arrays(self, prefix: str) -> dict[str, AnyArray]:
         pairs = zip(self.weights, self.biases, strict=True)
         return {
             f"{prefix}{m}.{name}": array
@@ -72,10 +70,10 @@ class Network:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], prefix: str) -> Network:
+    def from_arrays(cls, arrays: Mapping[str, AnyArray], prefix: str) -> Network:
         """Reads what :meth:`to_arrays` wrote, and checks that the layers fit each other."""
-        weights: list[Rows] = []
-        biases: list[Rows] = []
+        weights: list[Float32Array] = []
+        biases: list[Float32Array] = []
         while f"{prefix}{len(weights)}.weight" in arrays:
             m = len(weights)
             weights.append(np.asarray(arrays[f"{prefix}{m}.weight"], dtype=np.float32))

@@ -27,24 +27,23 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from trellis.core.arrays import IntArray
+from trellis.core.arrays import AnyArray, Float32Array, FloatArray, IntArray
 from trellis.core.errors import DataError, ModelFileError, UnsupportedError
 from trellis.speech.acoustics.feed_forward import Network, NetworkOptions, fit_network
 from trellis.speech.acoustics.frame_classifier_kernels import feature_pass, kernel_pass
 from trellis.speech.audio.cepstra import FrameOptions
-from trellis.speech.audio.windows import PackedFrames, Rows, windows
+from trellis.speech.audio.windows import PackedFrames, windows
 
 EXACT = 4000  # frames: a kernel matrix of 128 MB
 LOG_MEL = FrameOptions(cepstra=0, energy=False, deltas=0, low_hz=50.0, high_hz=7600.0)
-State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+State = tuple[dict[str, Any], dict[str, AnyArray]]
 
 
 class FrameClassifier(Protocol):
     """``confidences(frames)``: (T, C)."""
 
-    def confidences(self, frames: Rows) -> Rows: ...
+    def confidences(self, frames: Float32Array) -> Float32Array: ...
 
     def to_state(self) -> State: ...
 
@@ -59,7 +58,12 @@ class ClassifierOptions(Protocol):
         """The frames that suit this classifier, unless others are asked for."""
 
     def fit(
-        self, frames: Sequence[Rows], codes: Sequence[IntArray], n_classes: int, step_ms: float, seed: int
+        self,
+        frames: Sequence[Float32Array],
+        codes: Sequence[IntArray],
+        n_classes: int,
+        step_ms: float,
+        seed: int,
     ) -> FrameClassifier: ...
 
 
@@ -76,7 +80,12 @@ class NetworkClassifier:
         return LOG_MEL
 
     def fit(
-        self, frames: Sequence[Rows], codes: Sequence[IntArray], n_classes: int, step_ms: float, seed: int
+        self,
+        frames: Sequence[Float32Array],
+        codes: Sequence[IntArray],
+        n_classes: int,
+        step_ms: float,
+        seed: int,
     ) -> _FittedNetwork:
         targets = _targets(codes)
         context = round(self.context_ms / step_ms)
@@ -84,7 +93,7 @@ class NetworkClassifier:
         utterance = np.repeat(np.arange(len(frames)), [len(f) for f in frames])
         position = np.concatenate([np.arange(len(f)) for f in frames])
 
-        def rows(index: IntArray) -> Rows:
+        def rows(index: IntArray) -> Float32Array:
             return packed.windows(position[index], context, context + 1, utterance[index])
 
         network = fit_network(rows, targets, n_classes, self.network, seed)
@@ -110,7 +119,12 @@ class PassiveAggressiveClassifier:
         return FrameOptions()
 
     def fit(
-        self, frames: Sequence[Rows], codes: Sequence[IntArray], n_classes: int, step_ms: float, seed: int
+        self,
+        frames: Sequence[Float32Array],
+        codes: Sequence[IntArray],
+        n_classes: int,
+        step_ms: float,
+        seed: int,
     ) -> _FittedKernel:
         rng = np.random.default_rng(seed)
         targets = _targets(codes)
@@ -124,8 +138,8 @@ class PassiveAggressiveClassifier:
         return _FittedKernel(basis, coefficients.astype(np.float32), self.sigma2, context)
 
     def _exact(
-        self, values: Rows, targets: IntArray, n_classes: int, rng: np.random.Generator
-    ) -> tuple[Rows, NDArray[np.float64]]:
+        self, values: Float32Array, targets: IntArray, n_classes: int, rng: np.random.Generator
+    ) -> tuple[Float32Array, FloatArray]:
         gram = gaussian_kernel(values, values, self.sigma2).astype(np.float64)
         alpha = np.zeros((len(values), n_classes))
         mean = np.zeros_like(alpha)
@@ -137,8 +151,8 @@ class PassiveAggressiveClassifier:
         return np.ascontiguousarray(values[used]), mean[used] / self.passes
 
     def _nystroem(
-        self, values: Rows, targets: IntArray, n_classes: int, rng: np.random.Generator
-    ) -> tuple[Rows, NDArray[np.float64]]:
+        self, values: Float32Array, targets: IntArray, n_classes: int, rng: np.random.Generator
+    ) -> tuple[Float32Array, FloatArray]:
         from sklearn.kernel_approximation import Nystroem
 
         chosen = np.sort(rng.choice(len(values), min(len(values), 10 * self.landmarks), replace=False))
@@ -167,9 +181,9 @@ class PassiveAggressiveClassifier:
 class _FittedNetwork:
     network: Network
     context: int
-    prior: Rows
+    prior: Float32Array
 
-    def confidences(self, frames: Rows) -> Rows:
+    def confidences(self, frames: Float32Array) -> Float32Array:
         logits = self.network.logits(windows(frames, self.context, self.context + 1))
         logits -= logits.max(axis=1, keepdims=True)
         logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
@@ -185,12 +199,12 @@ class _FittedNetwork:
 
 @dataclass(frozen=True, eq=False)
 class _FittedKernel:
-    basis: Rows
-    coefficients: Rows
+    basis: Float32Array
+    coefficients: Float32Array
     sigma2: float
     context: int
 
-    def confidences(self, frames: Rows) -> Rows:
+    def confidences(self, frames: Float32Array) -> Float32Array:
         rows = windows(frames, self.context, self.context + 1)
         return np.asarray(gaussian_kernel(rows, self.basis, self.sigma2) @ self.coefficients)
 
@@ -199,7 +213,7 @@ class _FittedKernel:
         return meta, {"basis": self.basis, "coefficients": self.coefficients}
 
 
-def gaussian_kernel(left: Rows, right: Rows, sigma2: float) -> Rows:
+def gaussian_kernel(left: Float32Array, right: Float32Array, sigma2: float) -> Float32Array:
     """exp(-||x - x'||^2 / (2 sigma^2)), (len(left), len(right))."""
     distance = (left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1) - 2.0 * (left @ right.T)
     np.maximum(distance, 0.0, out=distance)
@@ -227,7 +241,7 @@ def classifier_of(classifier: str | ClassifierOptions) -> ClassifierOptions:
 
 
 def classifier_from_state(
-    meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], width: int, n_classes: int
+    meta: Mapping[str, Any], arrays: Mapping[str, AnyArray], width: int, n_classes: int
 ) -> FrameClassifier:
     """What ``to_state`` of a fitted classifier wrote, for frames of ``width`` columns."""
     context = int(meta["context"])

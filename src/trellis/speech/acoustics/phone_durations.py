@@ -15,12 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from trellis.core.errors import DataError, ModelFileError
 
 PRIOR = 5.0
@@ -43,7 +41,7 @@ class DurationModel:
 
     @classmethod
     def fit(
-        cls, kinds: Sequence[IntArray], seconds: Sequence[FloatArray], silent: NDArray[np.bool_]
+        cls, kinds: Sequence[IntArray], seconds: Sequence[FloatArray], silent: BoolArray
     ) -> DurationModel:
         """``kinds[u]``: the kind of each phone of utterance u; ``silent``: which kinds are silence."""
         kind, length = np.concatenate(kinds), np.concatenate(seconds)
@@ -85,11 +83,11 @@ class DurationModel:
         both[1, used, 1:] = _log_gaussian(np.log(seconds[1:]), self.log_mean[used], self.log_deviation[used])
         return both
 
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
+    def to_arrays(self) -> dict[str, AnyArray]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], n_kinds: int) -> DurationModel:
+    def from_arrays(cls, arrays: Mapping[str, AnyArray], n_kinds: int) -> DurationModel:
         values = {name: np.asarray(arrays[name], dtype=np.float64) for name in cls.__dataclass_fields__}
         positive = all((values[name] > 0).all() for name in ("mean", "deviation", "log_deviation", "longest"))
         if not positive or any(v.shape != (n_kinds,) or np.isnan(v).any() for v in values.values()):
@@ -98,7 +96,7 @@ class DurationModel:
 
 
 def _moments(
-    kind: IntArray, values: FloatArray, spoken: NDArray[np.bool_], n_kinds: int, smallest: float
+    kind: IntArray, values: FloatArray, spoken: BoolArray, n_kinds: int, smallest: float
 ) -> tuple[FloatArray, FloatArray]:
     """Mean and deviation of each kind, drawn towards those of all spoken phones."""
     overall, spread = values[spoken].mean(), max(values[spoken].var(), smallest**2)

@@ -5,7 +5,7 @@
 
 Training follows McAllester, Hazan and Keshet (2010), section 6. The corpus is split into three disjoint
 parts. On the first, a classifier of frames and one of boundaries are trained; on the second, the weights of
-a handful of features (:mod:`trellis.speech.align.alignment_features`), for the loss that is asked for
+a handful of features (:mod:`trellis.speech.acoustics.alignment_features`), for the loss that is asked for
 (``weight_training``); the third says when to stop. With ``cross_fit`` = n the first two parts are
 one: classifiers of n folds give the features on which the weights are learnt, each on the utterances that it
 has not seen, and the classifiers of the result are trained on all of them.
@@ -27,18 +27,18 @@ from trellis.core.errors import DataError, TrellisError
 from trellis.core.shards import n_threads
 from trellis.core.storage import PathLike
 from trellis.objectives.records import Direct, Objective, get_objective
+from trellis.speech.acoustics.alignment_features import feature_names
 from trellis.speech.acoustics.boundary_classifier import BoundaryOptions
 from trellis.speech.acoustics.frame_classifiers import ClassifierOptions, classifier_of
 from trellis.speech.align.aligner_fitting import FitOptions, Prepared, learn, prepare
-from trellis.speech.align.alignment_features import feature_names
 from trellis.speech.align.alignment_model import AlignmentModel
-from trellis.speech.align.phone_lattice import Lattice, phone_lattice, word_lattice
 from trellis.speech.align.utterance_alignment import Analysis, analyse
 from trellis.speech.align.weight_training import solver_name
 from trellis.speech.audio.cepstra import FrameOptions, mfcc
 from trellis.speech.audio.front_end import FramedRecording, framed_recording
 from trellis.speech.audio.recordings import Recording, sound_flags
 from trellis.speech.corpus.corpus_split import Split
+from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice, word_lattice
 from trellis.speech.formats.timed_alignment import Alignment
 from trellis.speech.phones.phone_set import Fold
 from trellis.structures.segments.problem.alignment_losses import AlignmentLoss, get_alignment_loss

@@ -15,19 +15,19 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.core.shards import n_threads
 from trellis.objectives.records import Objective
-from trellis.speech.acoustics.acoustics import Acoustics, TrainingUtterance, fit_acoustics
+from trellis.speech.acoustics.acoustic_model import AcousticModel, TrainingUtterance, fit_acoustics
+from trellis.speech.acoustics.alignment_features import JITTER_MS, scale_of
 from trellis.speech.acoustics.boundary_classifier import BoundaryOptions
 from trellis.speech.acoustics.frame_classifiers import ClassifierOptions
 from trellis.speech.acoustics.phone_durations import DurationModel
-from trellis.speech.align.alignment_features import JITTER_MS, scale_of
 from trellis.speech.align.alignment_model import AlignmentModel
 from trellis.speech.align.calibration import judged
-from trellis.speech.align.phone_lattice import phone_lattice
 from trellis.speech.align.topology import fit_topology
 from trellis.speech.align.weight_training import WeightOptions, learn_weights
 from trellis.speech.audio.cepstra import FrameOptions
 from trellis.speech.audio.front_end import FramedRecording
 from trellis.speech.corpus.corpus_split import Split, folds, split_corpus
+from trellis.speech.corpus.phone_lattice import phone_lattice
 from trellis.speech.corpus.utterance import Utterance
 from trellis.speech.phones.phone_set import Fold, PhoneSet
 from trellis.speech.phones.silence import is_silence
@@ -79,7 +79,7 @@ class Prepared:
     """What is there before weights are learnt: features of utterances that the classifiers have not seen.
     ``wrong``: features of some of them with wrong transcripts (:mod:`trellis.speech.align.calibration`)."""
 
-    acoustics: Acoustics
+    acoustics: AcousticModel
     train: list[SegmentExample]
     holdout: list[SegmentExample]
     topology: FloatArray
@@ -156,7 +156,7 @@ def learn(prepared: Prepared, options: FitOptions, progress: Progress | None = N
     return Fitted(model, learnt.solution.history)
 
 
-def _base(used: Sequence[Utterance], frames: Sequence[Any], options: FitOptions) -> Acoustics:
+def _base(used: Sequence[Utterance], frames: Sequence[Any], options: FitOptions) -> AcousticModel:
     """The acoustics before anything is trained: phones, and mean and deviation of each column of the
     frames."""
     labels = [label for u in used for label in (u.reference.labels if u.reference else ())]
@@ -164,7 +164,7 @@ def _base(used: Sequence[Utterance], frames: Sequence[Any], options: FitOptions)
     together = np.concatenate(frames)
     centre, spread = together.mean(axis=0, dtype=np.float64), together.std(axis=0, dtype=np.float64)
     nothing = np.ones(phones.n_kinds)
-    return Acoustics(
+    return AcousticModel(
         options=options.frames,
         phones=phones,
         centre=centre.astype(np.float32),
@@ -188,16 +188,18 @@ def _examples(
     classify: Sequence[TrainingUtterance],
     weigh: Sequence[TrainingUtterance],
     groups: Sequence[str],
-    base: Acoustics,
+    base: AcousticModel,
     options: FitOptions,
     tell: Progress,
-) -> tuple[Acoustics, list[SegmentExample]]:
+) -> tuple[AcousticModel, list[SegmentExample]]:
     """The acoustics of the result, and examples for the weights from acoustics that have not seen them."""
 
-    def fitted(own: Sequence[TrainingUtterance], more: Sequence[TrainingUtterance], seed: int) -> Acoustics:
+    def fitted(
+        own: Sequence[TrainingUtterance], more: Sequence[TrainingUtterance], seed: int
+    ) -> AcousticModel:
         return fit_acoustics(own, more, base, options.classifier, options.boundaries, seed, options.n_jobs)
 
-    def examples(acoustics: Acoustics, chosen: Sequence[TrainingUtterance]) -> list[SegmentExample]:
+    def examples(acoustics: AcousticModel, chosen: Sequence[TrainingUtterance]) -> list[SegmentExample]:
         return _mapped(lambda u: _example(acoustics, u), chosen, options.n_jobs)
 
     if not options.cross_fit:
@@ -220,13 +222,13 @@ def _examples(
     return replace(fitted(both, [], options.seed), scale=scale), found
 
 
-def _example(acoustics: Acoustics, utterance: TrainingUtterance) -> SegmentExample:
+def _example(acoustics: AcousticModel, utterance: TrainingUtterance) -> SegmentExample:
     features, gold = acoustics.example(utterance)
     return SegmentExample(features, gold, utterance.starts, utterance.id)
 
 
 def _with_wrong_transcripts(
-    acoustics: Acoustics, utterances: Sequence[TrainingUtterance], options: FitOptions
+    acoustics: AcousticModel, utterances: Sequence[TrainingUtterance], options: FitOptions
 ) -> list[SegmentFeatures]:
     """The utterances with their phones in random order; those that have no room for it are left out."""
     rng = np.random.default_rng(options.seed + 2)
@@ -247,7 +249,9 @@ def _with_wrong_transcripts(
     return [f for f in found if f.graph.min_length.sum() <= f.n_frames <= f.graph.max_length.sum()]
 
 
-def _scale(acoustics: Acoustics, utterances: Sequence[TrainingUtterance], options: FitOptions) -> FloatArray:
+def _scale(
+    acoustics: AcousticModel, utterances: Sequence[TrainingUtterance], options: FitOptions
+) -> FloatArray:
     some = _mapped(acoustics.example, utterances[:SCALE_UTTERANCES], options.n_jobs)
     jitter = max(1, round(JITTER_MS / (1000.0 * acoustics.step)))
     return scale_of([f for f, _ in some], [gold for _, gold in some], jitter, options.seed)

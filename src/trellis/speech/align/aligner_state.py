@@ -11,8 +11,8 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trellis.core.arrays import AnyArray
 from trellis.core.errors import ModelFileError
 from trellis.objectives.records import OBJECTIVES, Objective, options_of
 from trellis.speech.acoustics.boundary_classifier import BoundaryOptions
@@ -24,14 +24,14 @@ from trellis.speech.audio.cepstra import FrameOptions
 from trellis.structures.segments.problem.alignment_losses import ALIGNMENT_LOSSES, AlignmentLoss
 
 
-def aligner_to_state(aligner: Aligner) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def aligner_to_state(aligner: Aligner) -> tuple[dict[str, Any], dict[str, AnyArray]]:
     """What :func:`aligner_from_state` reads."""
     meta, arrays = aligner.model_.to_state()
     parameters = {name: _to_json(value) for name, value in aligner.get_params(deep=False).items()}
     return {"parameters": parameters, "history": aligner.history_, "model": meta}, arrays
 
 
-def aligner_from_state(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Aligner:
+def aligner_from_state(meta: dict[str, Any], arrays: dict[str, AnyArray]) -> Aligner:
     """The aligner, once everything about it is checked."""
     aligner = Aligner(**{name: _from_json(name, value) for name, value in meta["parameters"].items()})
     aligner.take(AlignmentModel.from_state(meta["model"], arrays), dict(meta["history"]))

@@ -7,12 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from trellis.core.arrays import FloatArray
+from trellis.core.arrays import AnyArray, FloatArray
 from trellis.core.errors import ModelFileError
 from trellis.solvers.run import Status
-from trellis.speech.acoustics.acoustics import Acoustics, under
+from trellis.speech.acoustics.acoustic_model import AcousticModel, under
 from trellis.speech.align.topology import topology_names
 
 
@@ -24,7 +23,7 @@ class AlignmentModel:
     ``topology``: the weights that choose among pronunciations and silences
     (:mod:`trellis.speech.align.topology`)."""
 
-    acoustics: Acoustics
+    acoustics: AcousticModel
     weights: FloatArray
     topology: FloatArray
     status: Status
@@ -35,7 +34,7 @@ class AlignmentModel:
     epsilon: float | None = None
     epsilon_losses: dict[float, float] | None = None
 
-    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def to_state(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
         meta, arrays = self.acoustics.to_state()
         losses = self.epsilon_losses
         return {
@@ -54,8 +53,8 @@ class AlignmentModel:
         }
 
     @classmethod
-    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> AlignmentModel:
-        acoustics = Acoustics.from_state(meta["acoustics"], under("acoustics.", arrays))
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> AlignmentModel:
+        acoustics = AcousticModel.from_state(meta["acoustics"], under("acoustics.", arrays))
         weights, topology = (np.asarray(arrays[k], dtype=np.float64) for k in ("weights", "topology"))
         names = ("beta", "tolerance", "score_mean", "score_floor")
         numbers = {name: float(meta[name]) for name in names}

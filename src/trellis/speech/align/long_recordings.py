@@ -29,13 +29,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.arrays import Float32Array, FloatArray, IntArray
 from trellis.core.errors import InfeasibleError, UnsupportedError
 from trellis.speech.align.alignment_model import AlignmentModel
 from trellis.speech.align.long_recordings_kernels import frame_trace, frame_viterbi
-from trellis.speech.align.phone_lattice import Lattice
 from trellis.speech.align.utterance_alignment import LONG, Segments, align_frames
-from trellis.speech.audio.windows import Rows
+from trellis.speech.corpus.phone_lattice import Lattice
 from trellis.speech.phones.silence import is_silence
 
 LOOK_AHEAD = 30.0  # seconds
@@ -70,7 +69,7 @@ class _Cut:
 
 def align_long(
     model: AlignmentModel,
-    frames: Rows,
+    frames: Float32Array,
     lattice: Lattice,
     source: str,
     refine: bool,
@@ -132,7 +131,7 @@ def align_long(
 def _look_ahead(
     lattice: Lattice,
     codes: IntArray,
-    evidence: Rows,
+    evidence: Float32Array,
     begin: int,
     heads: list[int],
     per_second: float,

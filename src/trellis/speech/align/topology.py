@@ -20,12 +20,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.arrays import Float32Array, FloatArray, IntArray
 from trellis.objectives.records import Log
 from trellis.solvers import Solution, get_solver
-from trellis.speech.acoustics.acoustics import UNLIMITED, Acoustics, Limits, TrainingUtterance
-from trellis.speech.align.phone_lattice import Lattice, loose_lattice, phone_lattice
-from trellis.speech.audio.windows import Rows
+from trellis.speech.acoustics.acoustic_model import UNLIMITED, AcousticModel, Limits, TrainingUtterance
+from trellis.speech.corpus.phone_lattice import Lattice, loose_lattice, phone_lattice
 from trellis.speech.phones.silence import is_silence
 from trellis.structures.segments.oracle.segment_oracle import Segmentation
 from trellis.structures.segments.problem.alignment_losses import TauAlignment
@@ -45,7 +44,7 @@ def topology_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def fit_topology(
-    acoustics: Acoustics, utterances: Sequence[TrainingUtterance], n_jobs: int = 1
+    acoustics: AcousticModel, utterances: Sequence[TrainingUtterance], n_jobs: int = 1
 ) -> FloatArray:
     """The weights that choose."""
     examples = [example for u in utterances if (example := _example(acoustics, u)) is not None]
@@ -59,12 +58,12 @@ def fit_topology(
 
 
 def choose(
-    acoustics: Acoustics,
+    acoustics: AcousticModel,
     weights: FloatArray,
-    frames: Rows,
+    frames: Float32Array,
     lattice: Lattice,
     *,
-    evidence: Rows | None = None,
+    evidence: Float32Array | None = None,
     limits: Limits = UNLIMITED,
 ) -> SegmentPath:
     """The best path through a lattice."""
@@ -77,11 +76,11 @@ def choose(
 
 
 def _features(
-    acoustics: Acoustics,
-    frames: Rows,
+    acoustics: AcousticModel,
+    frames: Float32Array,
     lattice: Lattice,
     gold: SegmentPath | None = None,
-    evidence: Rows | None = None,
+    evidence: Float32Array | None = None,
     limits: Limits = UNLIMITED,
 ) -> SegmentFeatures:
     """Sums over phones, and the number of silences."""
@@ -103,7 +102,7 @@ def _features(
     )
 
 
-def _example(acoustics: Acoustics, utterance: TrainingUtterance) -> SegmentExample | None:
+def _example(acoustics: AcousticModel, utterance: TrainingUtterance) -> SegmentExample | None:
     """The reference among all ways through; None if it has silences in a row, which a lattice has not."""
     with_silence = acoustics.phones.has_silence
     lattice = loose_lattice(utterance.labels) if with_silence else phone_lattice(utterance.labels)

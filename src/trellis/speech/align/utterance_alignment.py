@@ -17,16 +17,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trellis.core.arrays import FloatArray
+from trellis.core.arrays import Float32Array, FloatArray
 from trellis.core.errors import InfeasibleError
-from trellis.speech.acoustics.acoustics import Limits
+from trellis.speech.acoustics.acoustic_model import Limits
 from trellis.speech.acoustics.phone_durations import SLACK
 from trellis.speech.align.alignment_model import AlignmentModel
 from trellis.speech.align.boundary_confidence import confidences, refined, sharpened
-from trellis.speech.align.phone_lattice import Lattice, phone_lattice
 from trellis.speech.align.topology import choose
 from trellis.speech.audio.front_end import FramedRecording
-from trellis.speech.audio.windows import Rows
+from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice
 from trellis.speech.formats.timed_alignment import Alignment, Interval
 from trellis.speech.phones.silence import is_silence
 from trellis.structures.segments.oracle.segment_oracle import Segmentation
@@ -87,13 +86,13 @@ def analyse(
 
 def align_frames(
     model: AlignmentModel,
-    frames: Rows,
+    frames: Float32Array,
     lattice: Lattice,
     source: str = "",
     refine: bool = True,
     confidence: bool = True,
     gaps: bool = False,
-    evidence: Rows | None = None,
+    evidence: Float32Array | None = None,
     longest_silence: int | None = None,
 ) -> Segments:
     """Exact inference on frames that fit into memory at once; ``evidence``: the confidences of the frame

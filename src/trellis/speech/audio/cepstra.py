@@ -22,11 +22,10 @@ from functools import lru_cache
 
 import numpy as np
 import scipy.fft
-from numpy.typing import NDArray
 
+from trellis.core.arrays import Float32Array, FloatArray
 from trellis.core.errors import DataError
 
-Array = NDArray[np.float64]
 # Frames at a time: their spectra fit the cache, and their products are so small that BLAS keeps to one
 # thread, whose companions would cost more than they bring.
 _BLOCK = 64
@@ -105,14 +104,14 @@ class FrameOptions:
         return (n_samples + self.step // 2) // self.step
 
 
-def mfcc(samples: Array, rate: int, options: FrameOptions | None = None) -> Array:
+def mfcc(samples: FloatArray, rate: int, options: FrameOptions | None = None) -> FloatArray:
     """Features ``(T, dimension)``: cepstra 1.., then c0, then log energy; then their derivatives."""
     options = options or FrameOptions()
     static = static_features(samples, rate, options)
     return finish(static, options)
 
 
-def finish(static: Array, options: FrameOptions) -> Array:
+def finish(static: FloatArray, options: FrameOptions) -> FloatArray:
     """Normalise the features of a whole utterance and append their derivatives."""
     if not len(static):
         return np.zeros((0, options.dimension))
@@ -122,7 +121,7 @@ def finish(static: Array, options: FrameOptions) -> Array:
     return np.concatenate(columns, axis=1)
 
 
-def static_features(samples: Array, rate: int, options: FrameOptions) -> Array:
+def static_features(samples: FloatArray, rate: int, options: FrameOptions) -> FloatArray:
     """Cepstra 1.., then c0, then log energy: ``(T, n_static)``, neither normalised nor with derivatives."""
     if rate != options.rate:
         raise DataError(
@@ -144,14 +143,14 @@ def static_features(samples: Array, rate: int, options: FrameOptions) -> Array:
     return np.concatenate(blocks).astype(np.float64)
 
 
-def mirrored(values: Array, n_frames: int, options: FrameOptions) -> NDArray[np.float32]:
+def mirrored(values: FloatArray, n_frames: int, options: FrameOptions) -> Float32Array:
     """The samples in 16-bit units, continued at both ends by their mirror image as far as windows reach."""
     left = options.window // 2 - options.step // 2
     right = max(0, (n_frames - 1) * options.step - left + options.window - len(values))
     return np.pad((values * _FULL_SCALE).astype(np.float32), (left, right), mode="symmetric")
 
 
-def delta(values: Array, width: int = 2) -> Array:
+def delta(values: FloatArray, width: int = 2) -> FloatArray:
     """First derivative in time by regression over ``2 width + 1`` frames, per frame."""
     padded = np.pad(values, ((width, width), (0, 0)), mode="edge")
     n = len(values)
@@ -162,18 +161,18 @@ def delta(values: Array, width: int = 2) -> Array:
     return np.asarray(total) / (2 * sum(k * k for k in range(1, width + 1)))
 
 
-def normalised(values: Array, how: str) -> Array:
+def normalised(values: FloatArray, how: str) -> FloatArray:
     """Each column minus its mean over the utterance and, for ``"mean_variance"``, over its deviation."""
     if how == "none":
         return values
-    centred: Array = values - values.mean(axis=0)
+    centred: FloatArray = values - values.mean(axis=0)
     if how == "mean":
         return centred
     deviation = centred.std(axis=0)
     return centred / np.where(deviation > 1e-8, deviation, 1.0)
 
 
-def _cepstra(windows: NDArray[np.float32], options: FrameOptions) -> NDArray[np.float32]:
+def _cepstra(windows: Float32Array, options: FrameOptions) -> Float32Array:
     shape, banks, cosines = _tables(options)
     x = windows - windows.mean(axis=1, keepdims=True)
     n = options.window
@@ -198,13 +197,13 @@ def _cepstra(windows: NDArray[np.float32], options: FrameOptions) -> NDArray[np.
 @lru_cache(maxsize=16)
 def _tables(
     options: FrameOptions,
-) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+) -> tuple[Float32Array, Float32Array, Float32Array]:
     """Window (n,), mel channels (bins, B), and liftered cosines (B, 1 + cepstra)."""
     n = options.window
     shape = (0.5 - 0.5 * np.cos(2 * np.pi * np.arange(n) / (n - 1))) ** 0.85
     size = 1 << (n - 1).bit_length()
 
-    def mel(hz: Array | float) -> Array:
+    def mel(hz: FloatArray | float) -> FloatArray:
         return np.asarray(1127.0 * np.log1p(np.asarray(hz) / 700.0))
 
     corners = np.linspace(mel(options.low_hz), mel(options.top_hz), options.channels + 2)

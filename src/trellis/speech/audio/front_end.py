@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trellis.core.arrays import FloatArray
 from trellis.core.storage import PathLike
 from trellis.speech.audio.cepstra import FrameOptions, finish, static_features
 from trellis.speech.audio.recordings import audio_info, load_recording
@@ -20,7 +20,7 @@ from trellis.speech.audio.recordings import audio_info, load_recording
 class FramedRecording:
     """Features ``(T, D)`` of a recording of ``duration`` seconds, and what looks wrong with its sound."""
 
-    features: NDArray[np.float64]
+    features: FloatArray
     duration: float
     flags: tuple[str, ...]
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trellis.core.arrays import AnyArray, FloatArray
 from trellis.core.errors import DataError
 from trellis.core.storage import PathLike
 from trellis.speech.audio.soundfile_extra import soundfile
@@ -54,12 +54,12 @@ class Recording:
     Samples of 16 or 32 bits, as ``scipy.io.wavfile`` gives them, are scaled to -1 to 1.
     """
 
-    samples: NDArray[np.float64]
+    samples: FloatArray
     rate: int
     flags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        given: NDArray[Any] = np.asarray(self.samples)
+        given: AnyArray = np.asarray(self.samples)
         if given.dtype in (np.int16, np.int32):
             given = given / (np.iinfo(given.dtype).max + 1.0)
         if given.ndim != 1 or given.dtype.kind != "f":
@@ -89,7 +89,7 @@ def read_audio(
     channel: int | None = None,
     start: float = 0.0,
     end: float | None = None,
-) -> tuple[NDArray[np.float64], int]:
+) -> tuple[FloatArray, int]:
     """Mono samples from ``start`` to ``end`` (seconds), and their rate; see :func:`load_recording`."""
     recording = load_recording(path, rate, channel, start, end)
     return recording.samples, recording.rate
@@ -182,12 +182,12 @@ def _why_not_audio(shown: str, error: Exception) -> str:
     return f"this is not a recording that can be read ({reason}); convert it to WAV or FLAC"
 
 
-def _read(file: Any, begin: int, stop: int, shown: str) -> NDArray[np.float64]:
+def _read(file: Any, begin: int, stop: int, shown: str) -> FloatArray:
     module = soundfile()
     try:
         if begin:
             file.seek(begin)
-        values: NDArray[np.float64] = file.read(stop - begin, dtype="float64", always_2d=True)
+        values: FloatArray = file.read(stop - begin, dtype="float64", always_2d=True)
     except module.LibsndfileError as error:
         raise DataError(f"{shown}: the recording is damaged ({error}); copy it again") from error
     if len(values) < stop - begin:
@@ -200,7 +200,7 @@ def _read(file: Any, begin: int, stop: int, shown: str) -> NDArray[np.float64]:
     return values
 
 
-def _one_channel(values: NDArray[np.float64], channel: int | None, shown: str) -> NDArray[np.float64]:
+def _one_channel(values: FloatArray, channel: int | None, shown: str) -> FloatArray:
     n = values.shape[1]
     if channel is not None:
         if not 0 <= channel < n:
@@ -211,7 +211,7 @@ def _one_channel(values: NDArray[np.float64], channel: int | None, shown: str) -
     return values[:, 0]
 
 
-def sound_flags(samples: NDArray[np.float64]) -> tuple[str, ...]:
+def sound_flags(samples: FloatArray) -> tuple[str, ...]:
     """Silent: no sample above -60 dB. Clipped: three times, three samples in a row lie at the full peak."""
     size = np.abs(samples)
     peak = float(size.max(initial=0.0))

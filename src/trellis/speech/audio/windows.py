@@ -11,14 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from trellis.core.arrays import IntArray
-
-Rows = NDArray[np.float32]
+from trellis.core.arrays import Float32Array, IntArray
 
 
-def windows(frames: Rows, before: int, after: int, positions: IntArray | None = None) -> Rows:
+def windows(frames: Float32Array, before: int, after: int, positions: IntArray | None = None) -> Float32Array:
     """For each position t, frames t - before .. t + after - 1 side by side; the ends are repeated.
 
     ``positions``: 0 .. T (T: the end of the utterance); all frames 0 .. T - 1 unless given.
@@ -32,18 +29,18 @@ def windows(frames: Rows, before: int, after: int, positions: IntArray | None = 
 class PackedFrames:
     """``values``: the padded frames. ``first[u]``: the row of frame 0 of utterance u."""
 
-    values: Rows
+    values: Float32Array
     first: IntArray
     reach: int
 
     @classmethod
-    def of(cls, utterances: Sequence[Rows], reach: int) -> PackedFrames:
+    def of(cls, utterances: Sequence[Float32Array], reach: int) -> PackedFrames:
         padded = [np.pad(frames, ((reach, reach), (0, 0)), mode="edge") for frames in utterances]
         ends = np.cumsum([len(p) for p in padded])
         first = np.concatenate([[0], ends[:-1]]).astype(np.int64) + reach
         return cls(np.concatenate(padded), first, reach)
 
-    def windows(self, rows: IntArray, before: int, after: int, utterance: int | IntArray = 0) -> Rows:
+    def windows(self, rows: IntArray, before: int, after: int, utterance: int | IntArray = 0) -> Float32Array:
         """Windows around frame ``rows`` of ``utterance`` (one, or one per row), side by side."""
         if max(before, after) > self.reach:
             raise ValueError(f"windows of -{before}..{after} need frames padded by as many, not {self.reach}")

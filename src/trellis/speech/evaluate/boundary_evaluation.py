@@ -24,9 +24,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from trellis.core.arrays import FloatArray
+from trellis.core.arrays import BoolArray, FloatArray, IntArray
 from trellis.core.errors import DataError
 from trellis.speech.evaluate.boundary_figures import ALLOWANCE, Estimate, draws, estimates, figures
 from trellis.speech.formats.timed_alignment import Alignment
@@ -110,7 +109,7 @@ class AlignmentEvaluation:
         """The figures of each bootstrap sample. Equal numbers of utterances get equal draws."""
         return self._figures(draws(len(self.utterances)))
 
-    def _figures(self, counts: NDArray[np.int64]) -> dict[str, FloatArray]:
+    def _figures(self, counts: IntArray) -> dict[str, FloatArray]:
         parts = self.utterances
         true = np.concatenate([u.reference for u in parts])
         found = np.concatenate([u.predicted for u in parts])
@@ -262,7 +261,7 @@ def _same_boundaries(a: BoundaryErrors, b: BoundaryErrors) -> bool:
     return len(a) == len(b) and bool(np.allclose(a.reference, b.reference, rtol=0, atol=ALLOWANCE))
 
 
-def _part(utterance: BoundaryErrors, chosen: NDArray[np.bool_]) -> BoundaryErrors:
+def _part(utterance: BoundaryErrors, chosen: BoolArray) -> BoundaryErrors:
     where = np.flatnonzero(chosen)
     return BoundaryErrors(
         utterance.id,

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.core.storage import PathLike
 from trellis.speech.formats.timed_intervals import Interval, Tier, checked, fill, fit, rename
@@ -80,7 +80,7 @@ class Alignment:
         return tuple(interval.label for interval in self.phones)
 
     @property
-    def starts(self) -> NDArray[np.float64]:
+    def starts(self) -> FloatArray:
         """The start of each phone in seconds."""
         return np.array([interval.start for interval in self.phones], dtype=np.float64)
 

@@ -20,8 +20,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.speech.phones.arpabet import ARPABET_TO_IPA, CLOSURES, arpabet_symbol, is_arpabet
 from trellis.speech.phones.ipa import BROAD_CLASSES, Articulation, ipa_articulation
@@ -101,7 +101,7 @@ def broad_class(
 
 def articulatory_features(
     label: str, alphabet: str = "ipa", unknown: str = "error", silences: Collection[str] = SILENCES
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """Zeros and ones in the order of :data:`FEATURE_NAMES`; an unknown phone has none of them."""
     made = _or_other(label, alphabet, unknown, silences)
     true = {made.broad, *(made.modifiers & _MARKS), _HEIGHT.get(made.height, ""), made.backness}

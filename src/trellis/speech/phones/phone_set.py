@@ -19,11 +19,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from trellis.core.errors import DataError, ModelFileError
-from trellis.speech.audio.windows import Rows
 from trellis.speech.phones.phone_labels import (
     FEATURE_NAMES,
     Folding,
@@ -44,7 +42,7 @@ class EncodedPhones:
 
     codes: IntArray
     kinds: IntArray
-    descriptors: Rows
+    descriptors: Float32Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +87,7 @@ class PhoneSet:
         return _KINDS * len(self.classes)
 
     @property
-    def silent_kinds(self) -> NDArray[np.bool_]:
+    def silent_kinds(self) -> BoolArray:
         return np.asarray(np.arange(self.n_kinds) % _KINDS == _KINDS - 1)
 
     def encode(self, labels: Sequence[str], where: str = "") -> EncodedPhones:
@@ -112,7 +110,7 @@ class PhoneSet:
         )
 
     @cached_property
-    def _rows(self) -> dict[str, tuple[int, int, Rows]]:
+    def _rows(self) -> dict[str, tuple[int, int, Float32Array]]:
         """Code, kind and descriptor of the labels that have been met."""
         return {}
 
@@ -125,7 +123,7 @@ class PhoneSet:
         distance[[c in ("silence", SILENCE) for c in self.classes]] = np.inf
         return self.classes[int(np.argmin(distance))]
 
-    def _row(self, label: str) -> tuple[int, int, Rows]:
+    def _row(self, label: str) -> tuple[int, int, Float32Array]:
         name = self.stand_in(label) or _folding(self.fold, self.alphabet)(label)
         code = self._code_of[name]
         descriptor = np.zeros(self.n_descriptors, dtype=np.float32)

@@ -16,9 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.arrays import AnyArray, Float32Array, FloatArray, IntArray
 from trellis.core.errors import DataError, ModelFileError
 from trellis.core.shards import n_threads
+from trellis.speech.acoustics.alignment_features import (
+    CHANGES,
+    Evidence,
+    feature_names,
+    segment_features,
+    spectral_change,
+    whole_frames,
+)
 from trellis.speech.acoustics.boundary_classifier import (
     BoundaryClassifier,
     BoundaryExamples,
@@ -30,23 +38,14 @@ from trellis.speech.acoustics.frame_classifiers import (
     classifier_from_state,
 )
 from trellis.speech.acoustics.phone_durations import DurationModel
-from trellis.speech.align.alignment_features import (
-    CHANGES,
-    Evidence,
-    feature_names,
-    segment_features,
-    spectral_change,
-    whole_frames,
-)
-from trellis.speech.align.phone_lattice import Lattice, phone_lattice
 from trellis.speech.audio.cepstra import FrameOptions
-from trellis.speech.audio.windows import Rows
+from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice
 from trellis.speech.formats.timed_alignment import Alignment
 from trellis.speech.phones.phone_set import PhoneSet
 from trellis.structures.segments.scores.segment_graph import SegmentGraph, SegmentPath
 from trellis.structures.segments.scores.segment_scores import SegmentFeatures
 
-State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+State = tuple[dict[str, Any], dict[str, AnyArray]]
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class TrainingUtterance:
     """``frames``: (T, D), standardised. ``starts``: (K,) of the reference in frames, not rounded."""
 
     id: str
-    frames: Rows
+    frames: Float32Array
     labels: tuple[str, ...]
     starts: FloatArray
 
@@ -75,7 +74,7 @@ class TrainingUtterance:
         return whole_frames(self.starts, len(self.frames))
 
     @classmethod
-    def of(cls, id: str, frames: Rows, reference: Alignment, step: float) -> TrainingUtterance:
+    def of(cls, id: str, frames: Float32Array, reference: Alignment, step: float) -> TrainingUtterance:
         """The reference must cover the recording without gaps, as those of a corpus do."""
         labels, starts = reference.labels, reference.starts / step
         if not labels:
@@ -89,14 +88,14 @@ class TrainingUtterance:
 
 
 @dataclass(frozen=True, eq=False)
-class Acoustics:
+class AcousticModel:
     """``centre``, ``spread``: (D,), of frames. ``scale``: (J,), of ``names`` (see
-    :mod:`trellis.speech.align.alignment_features`)."""
+    :mod:`trellis.speech.acoustics.alignment_features`)."""
 
     options: FrameOptions
     phones: PhoneSet
-    centre: Rows
-    spread: Rows
+    centre: Float32Array
+    spread: Float32Array
     classifier: FrameClassifier | None
     boundaries: BoundaryClassifier | None
     durations: DurationModel
@@ -108,10 +107,10 @@ class Acoustics:
     def step(self) -> float:
         return self.options.step_seconds
 
-    def standardised(self, features: NDArray[np.floating[Any]]) -> Rows:
+    def standardised(self, features: NDArray[np.floating[Any]]) -> Float32Array:
         return ((features - self.centre) / self.spread).astype(np.float32)
 
-    def confidences(self, frames: Rows) -> Rows:
+    def confidences(self, frames: Float32Array) -> Float32Array:
         """(T, C), in pieces, so that the windows of a long recording need little memory."""
         if self.classifier is None:
             raise DataError("this model has no frame classifier; train with the feature 'classifier'")
@@ -140,11 +139,11 @@ class Acoustics:
 
     def features(
         self,
-        frames: Rows,
+        frames: Float32Array,
         lattice: Lattice,
         *,
         where: str = "",
-        confidences: Rows | None = None,
+        confidences: Float32Array | None = None,
         gold: SegmentPath | None = None,
         limits: Limits = UNLIMITED,
     ) -> SegmentFeatures:
@@ -177,8 +176,8 @@ class Acoustics:
         )
 
     def _log_odds(
-        self, frames: Rows, lattice: Lattice, descriptors: Rows
-    ) -> tuple[Rows | None, IntArray | None]:
+        self, frames: Float32Array, lattice: Lattice, descriptors: Float32Array
+    ) -> tuple[Float32Array | None, IntArray | None]:
         """Log-odds of the different pairs, and the row of each node; nodes that begin the utterance have row
         0, all zeros."""
         if self.boundaries is None:
@@ -213,7 +212,7 @@ class Acoustics:
             "names": list(self.names),
             "shortest": self.shortest,
         }
-        arrays: dict[str, NDArray[Any]] = {"centre": self.centre, "spread": self.spread, "scale": self.scale}
+        arrays: dict[str, AnyArray] = {"centre": self.centre, "spread": self.spread, "scale": self.scale}
         arrays |= {f"durations.{k}": a for k, a in self.durations.to_arrays().items()}
         for name in ("classifier", "boundaries"):
             part = getattr(self, name)
@@ -223,7 +222,7 @@ class Acoustics:
         return meta, arrays
 
     @classmethod
-    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Acoustics:
+    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> AcousticModel:
         """What :meth:`to_state` wrote, once everything about it is checked."""
         options, phones = FrameOptions(**meta["frames"]), PhoneSet.from_json(meta["phones"])
         width, names = options.dimension, feature_names(meta["names"])
@@ -253,12 +252,12 @@ class Acoustics:
 def fit_acoustics(
     utterances: Sequence[TrainingUtterance],
     more: Sequence[TrainingUtterance],
-    base: Acoustics,
+    base: AcousticModel,
     classifier: ClassifierOptions,
     boundaries: BoundaryOptions,
     seed: int,
     n_jobs: int = 1,
-) -> Acoustics:
+) -> AcousticModel:
     """Train the classifiers on ``utterances``, and the durations on ``more`` as well. ``base`` has the rest.
 
     BLAS runs on one thread: the sums inside a product then have one order, and the classifiers do not depend
@@ -295,7 +294,7 @@ def frame_codes(utterance: TrainingUtterance, codes: IntArray) -> IntArray:
     return codes[np.searchsorted(utterance.starts[1:], middle, side="right")]
 
 
-def under(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def under(prefix: str, arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
     """The arrays whose names begin with ``prefix``, without it."""
     return {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}
 

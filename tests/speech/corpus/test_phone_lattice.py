@@ -9,8 +9,8 @@ import pytest
 
 from trellis.core.errors import DataError
 from trellis.speech.align.long_recordings_kernels import frame_trace, frame_viterbi
-from trellis.speech.align.phone_lattice import Lattice, loose_lattice, phone_lattice, word_lattice
 from trellis.speech.corpus.dictionary import Dictionary, Pronunciation
+from trellis.speech.corpus.phone_lattice import Lattice, loose_lattice, phone_lattice, word_lattice
 
 
 def paths(lattice: Lattice) -> list[tuple[int, ...]]:

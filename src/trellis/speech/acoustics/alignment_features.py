@@ -26,11 +26,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.arrays import Float32Array, FloatArray, IntArray
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.speech.audio.windows import Rows
 from trellis.structures.segments.scores.segment_graph import SegmentGraph, SegmentPath
 from trellis.structures.segments.scores.segment_scores import SegmentFeatures
 
@@ -73,12 +71,12 @@ class Evidence:
     log-odds of R pairs.
     """
 
-    confidences: Rows | None
+    confidences: Float32Array | None
     change: FloatArray | None
-    boundary: Rows | None
+    boundary: Float32Array | None
 
 
-def spectral_change(static: Rows, widths: Sequence[int] = (1, 2, 3, 4)) -> FloatArray:
+def spectral_change(static: Float32Array, widths: Sequence[int] = (1, 2, 3, 4)) -> FloatArray:
     """d_j(t) for t = 0 .. T, (len(widths), T + 1); the frames at the ends are repeated, and d_j(0) = 0."""
     n_frames, width = static.shape
     reach = max(widths)
@@ -159,7 +157,7 @@ def scale_of(
             changes.append(one.of_path(path) - one.of_path(gold))
     if not changes:
         return np.ones(features[0].dimension)
-    scale: NDArray[np.float64] = np.sqrt(np.mean(np.square(changes), axis=0))
+    scale: FloatArray = np.sqrt(np.mean(np.square(changes), axis=0))
     return np.where(scale > 1e-12, scale, 1.0)
 
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.speech.acoustics.phone_durations import AT_LEAST, PRIOR, SLACK, DurationModel
-from trellis.speech.align.alignment_features import (
+from trellis.speech.acoustics.alignment_features import (
     ALL,
     Evidence,
     feature_names,
@@ -21,6 +20,7 @@ from trellis.speech.align.alignment_features import (
     spectral_change,
     whole_frames,
 )
+from trellis.speech.acoustics.phone_durations import AT_LEAST, PRIOR, SLACK, DurationModel
 from trellis.speech.align.boundary_confidence import confidences, fit_beta, refined, sharpened
 from trellis.speech.corpus.corpus_split import folds, split_corpus
 from trellis.speech.phones.phone_set import PhoneSet

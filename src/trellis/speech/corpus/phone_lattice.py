@@ -16,9 +16,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from trellis.core.arrays import IntArray
+from trellis.core.arrays import BoolArray, IntArray
 from trellis.core.errors import DataError
 from trellis.speech.phones.silence import SILENCE, is_silence
 from trellis.structures.segments.scores.segment_graph import BEGIN
@@ -39,7 +38,7 @@ class Lattice:
 
     labels: tuple[str, ...]
     predecessors: tuple[tuple[int, ...], ...]
-    final: NDArray[np.bool_]
+    final: BoolArray
     word_of: tuple[int, ...]
     prior: tuple[float, ...]
     words: tuple[str, ...] = ()
