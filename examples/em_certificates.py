@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 
 from trellis import HMM, emissions
+from trellis.hmm import fit_mixture
 from trellis.report.figures import DIM, GRID, INK, STYLE, WRONG, new_figure
-from trellis.solvers import fit_mixture, minimise_dc
-from trellis.solvers.dc.robust_regression import TruncatedLeastSquares
+from trellis.training import minimise_dc
+from trellis.training.robust_regression import TruncatedLeastSquares
 
 OUTPUT = Path("demo_output/em_certificates.png")
 SHOWN = 1e-6  # of the first distance: below, rounding and the unknown limit spoil the picture

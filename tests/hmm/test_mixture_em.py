@@ -17,7 +17,7 @@ from trellis.core.errors import DataError
 from trellis.hmm import fit_mixture
 from trellis.hmm.emissions import Categorical, Gaussian, Poisson
 from trellis.hmm.mixture_em import MixtureEM
-from trellis.solvers import minimise_dc
+from trellis.training import minimise_dc
 
 CENTRES = np.array([[0.0, 0.0], [4.0, 1.0], [-1.0, 3.0]])
 

@@ -72,7 +72,7 @@ def test_finishing_in_the_last_iteration_is_convergence() -> None:
 @pytest.mark.parametrize(
     ("measured", "says"),
     [
-        ({"objective": 1.0}, "max_iter=3 was reached; raise max_iter for more passes"),
+        ({"objective": 1.0}, "max_iter=3 was reached; raise max_iter for more iterations"),
         (
             {"gradient_norm": 0.25},
             "max_iter=3 was reached with a gradient norm of 0.25; raise max_iter or tol",
@@ -146,7 +146,7 @@ def test_a_hold_out_loss_that_is_never_a_number_keeps_the_last_weights() -> None
 def test_ctrl_c_returns_the_weights_reached() -> None:
     solution = run(Script(events={4: KeyboardInterrupt()}))
     assert str(solution.status) == (
-        "stopped after 3 iterations: interrupted from the keyboard; the weights reached so far are kept"
+        "stopped after 3 iterations: interrupted from the keyboard; the last complete iteration is kept"
     )
     np.testing.assert_array_equal(solution.weights, [3.0, 3.0])
     assert len(solution.history["objective"]) == 3

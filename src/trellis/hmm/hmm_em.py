@@ -25,7 +25,9 @@ from trellis.core.progress import progress_bar
 from trellis.hmm.chain_constraints import Structure
 from trellis.hmm.hmm_expectation import Expectations, Parameters, expectations
 from trellis.hmm.observations import Observations
-from trellis.solvers.dc.algorithm import DCSolution, minimise_dc
+from trellis.solvers.dc.algorithm import DCSolution
+from trellis.training.driver import minimise_dc
+from trellis.training.restarts import best_of
 
 
 class BaumWelch:
@@ -66,7 +68,7 @@ def maximised(v: Expectations, structure: Structure) -> Parameters:
     return Parameters(initial, transitions, before.emission.maximise(v.emission))
 
 
-# BLAS threads would compete with the shards for the cores.
+# Also the starts are computed in here: BLAS threads would compete with the shards for the cores.
 @threadpool_limits.wrap(limits=1, user_api="blas")
 def run_em(
     problem: BaumWelch,
@@ -78,27 +80,18 @@ def run_em(
     show: bool | None,
 ) -> tuple[DCSolution[Parameters], list[float]]:
     """EM from each start (at least one); the best solution, and the primal that each of them reached."""
-    solutions: list[DCSolution[Parameters]] = []
-    for i, start in enumerate(starts):
-        title = "EM" if n_starts == 1 else f"EM, start {i + 1} of {n_starts}"
+
+    def solve(i: int, start: Parameters) -> DCSolution[Parameters]:
         if problem.g(start) == np.inf:
             raise DataError(
                 "the start has a probability of 0 where the prior has a pseudo-count, which no estimate can "
                 "have; raise it a little, or set the pseudo-count (or unseen='smooth') aside"
             )
         problem.log_likelihoods = []
+        title = "EM" if n_starts == 1 else f"EM, start {i + 1} of {n_starts}"
         with progress_bar(title, max_iter, show) as report:
-            solution = minimise_dc(
-                problem,
-                start,
-                max_iter=max_iter,
-                tol=tol,
-                on_iteration=report,
-                magnitude=problem.magnitude,
-            )
+            solution = minimise_dc(problem, start, max_iter=max_iter, tol=tol, on_iteration=report)
         solution.history["log_likelihood"] = problem.log_likelihoods[: len(solution.history["primal"])]
-        solutions.append(solution)
-        if solution.interrupted:
-            break
-    reached = [solution.objective for solution in solutions]
-    return solutions[int(np.argmin(reached))], reached
+        return solution
+
+    return best_of(solve(i, start) for i, start in enumerate(starts))

@@ -25,7 +25,8 @@ from scipy.special import logsumexp
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.hmm.emissions.emission import Emission, Statistics
-from trellis.solvers.dc.algorithm import DCSolution, minimise_dc
+from trellis.solvers.dc.algorithm import DCSolution
+from trellis.training.driver import minimise_dc
 
 
 class Mixture(NamedTuple):
@@ -138,6 +139,4 @@ def fit_mixture(
         raise DataError(f"pseudocount is {pseudocount}; it must not be negative")
     problem = MixtureEM(values, weight, pseudocount)
     first = problem.start(emission, start, np.random.default_rng(random_state))
-    return minimise_dc(
-        problem, first, max_iter=max_iter, tol=tol * float(weight.sum()), magnitude=problem.magnitude
-    )
+    return minimise_dc(problem, first, max_iter=max_iter, tol=tol * float(weight.sum()))

@@ -32,18 +32,14 @@ SOLVERS = tuple(_SOLVERS)
 # solvers of problems that no command line option chooses
 _OTHERS = {
     "PassiveAggressive": "online.passive_aggressive",
-    # differences of convex functions: another loop
     "ArrayDC": "dc.algorithm",
     "DCProblem": "dc.algorithm",
     "DCSolution": "dc.algorithm",
-    "minimise_dc": "dc.algorithm",
-    "truncated_least_squares": "dc.robust_regression",
 }
 
 if TYPE_CHECKING:
-    from trellis.solvers.dc.algorithm import ArrayDC, DCProblem, DCSolution, minimise_dc
+    from trellis.solvers.dc.algorithm import ArrayDC, DCProblem, DCSolution
     from trellis.solvers.dc.cccp import CCCP
-    from trellis.solvers.dc.robust_regression import truncated_least_squares
     from trellis.solvers.online.minibatch import MiniBatch
     from trellis.solvers.online.passive_aggressive import PassiveAggressive
     from trellis.solvers.online.perceptron import Perceptron
@@ -76,8 +72,6 @@ __all__ = [
     "Subgradient",
     "default_iterations",
     "get_solver",
-    "minimise_dc",
-    "truncated_least_squares",
 ]
 
 

@@ -31,18 +31,26 @@ class Status:
         return f"{verb} after {self.n_iter} iteration{'s' * (self.n_iter != 1)}: {self.reason}"
 
 
-class Run(Protocol):
-    """The state of a solver at work."""
+class Steps(Protocol):
+    """What the driver needs of a run.
 
-    @property
-    def weights(self) -> FloatArray:
-        """The answer so far (the averaged weights, where the solver averages)."""
+    A run may also have ``begin() -> Mapping[str, float]``, called once before the first step, if its starting
+    point is to be measured: these measurements head the history.
+    """
 
     def step(self) -> Mapping[str, float]:
         """One iteration or pass; returns measurements for the history."""
 
     def status(self) -> Status | None:
         """``None`` while there is more to do; looked at after each step."""
+
+
+class Run(Steps, Protocol):
+    """The state of a solver at work."""
+
+    @property
+    def weights(self) -> FloatArray:
+        """The answer so far (the averaged weights, where the solver averages)."""
 
 
 class Solver(Protocol):
@@ -54,11 +62,21 @@ class Solver(Protocol):
     def start(self, problem: Any, weights: FloatArray, rng: np.random.Generator) -> Run: ...
 
 
-@dataclass
-class Solution:
-    """What the loop gives back. ``history[key][i]`` is the measurement after iteration ``i + 1``."""
+@dataclass(kw_only=True)
+class Trace:
+    """What the driver noted of a run: ``history[key]`` has one measurement per iteration.
 
-    weights: FloatArray
+    ``interrupted``: by Ctrl-C, so whoever tries several starts should end with this one.
+    """
+
     status: Status
     history: dict[str, list[float]] = field(default_factory=dict)
     n_iter: int = 0
+    interrupted: bool = False
+
+
+@dataclass(kw_only=True)
+class Solution(Trace):
+    """The weights that a solver returns, and how it got there."""
+
+    weights: FloatArray

@@ -17,7 +17,6 @@ from trellis.core.arguments import check_int, check_nonnegative
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.estimator import Model
-from trellis.solvers.dc.algorithm import minimise_dc
 from trellis.solvers.run import Status
 from trellis.statespace.kalman_em import (
     EM,
@@ -32,6 +31,7 @@ from trellis.statespace.kalman_start import starting_point
 from trellis.statespace.kalman_stream import FilterStream
 from trellis.statespace.state_space import COVARIANCES, SHAPES, StateSpace
 from trellis.statespace.time_series import Series, read_future, read_series, steps_of
+from trellis.training.driver import minimise_dc
 
 _REQUIRED = tuple(name for name in SHAPES if "control" not in name and "offset" not in name)
 _OPTIONS = (

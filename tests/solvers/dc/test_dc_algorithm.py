@@ -10,7 +10,8 @@ from scipy.special import logsumexp, softmax
 
 from certificates import check_certificates
 from trellis.core.errors import CertificateError, DataError, NumericalError
-from trellis.solvers.dc.algorithm import ArrayDC, minimise_dc
+from trellis.solvers import ArrayDC
+from trellis.training import minimise_dc
 
 
 def quadratic(A: np.ndarray, b: np.ndarray) -> tuple:

@@ -29,8 +29,9 @@ from trellis.bayesnet.model.network import BayesianNetwork
 from trellis.core.arguments import RandomState, check_int, generator
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
-from trellis.solvers.dc.algorithm import DCSolution, minimise_dc
 from trellis.solvers.run import Status
+from trellis.training.driver import minimise_dc
+from trellis.training.restarts import best_of
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,8 @@ def fit(
     else:
         _check_start(network, layout, rows.codes, prior, u)
         starts = [u]
-    solution = _best(problem, starts, max_iter, tol * float(rows.weight.sum()))
+    total_tol = tol * float(rows.weight.sum())
+    solution, _ = best_of(minimise_dc(problem, one, max_iter=max_iter, tol=total_tol) for one in starts)
     return _learned(network, layout, problem, solution.point, solution.status, solution.history)
 
 
@@ -142,21 +144,6 @@ def _fit_complete(
     _, u = problem.g_conjugate(Counts(counts, before))
     status = Status(True, "all rows are complete, and counting is exact", 1)
     return _learned(network, layout, problem, u, status, None)
-
-
-def _best(
-    problem: NetworkEM, starts: Sequence[FloatArray], max_iter: int, tol: float
-) -> DCSolution[FloatArray]:
-    best = None
-    for u in starts:
-        solution = minimise_dc(problem, u, max_iter=max_iter, tol=tol)
-        if best is None or solution.objective < best.objective:
-            best = solution
-        if solution.interrupted:
-            break
-    if best is None:
-        raise DataError("there is no start; give at least one")
-    return best
 
 
 def _learned(

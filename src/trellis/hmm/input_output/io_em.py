@@ -38,7 +38,7 @@ class Posterior:
 
 @dataclass(frozen=True, eq=False)
 class EMProblem:
-    """Data, as a problem for :func:`trellis.solvers.dc.algorithm.minimise_dc`."""
+    """Data, as a problem for :func:`trellis.training.driver.minimise_dc`."""
 
     values: NDArray[Any]
     features: FloatArray

@@ -40,10 +40,12 @@ from trellis.hmm.input_output.io_parameters import (
     random_starts,
 )
 from trellis.hmm.input_output.softmax_emission import SoftmaxEmission
-from trellis.solvers.dc.algorithm import DCSolution, minimise_dc
+from trellis.solvers.dc.algorithm import DCSolution
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.scores.chain_scores import ChainScores
+from trellis.training.driver import minimise_dc
 from trellis.training.options import draw_seed
+from trellis.training.restarts import best_of
 
 EMISSIONS: dict[str, Any] = {"gaussian": GaussianRegression, "categorical": SoftmaxEmission}
 
@@ -140,32 +142,16 @@ class IOHMM(Model):
                 self.n_states, self.n_init, draw_seed(self.random_state), values, features, emission
             )
         problem = EMProblem(values, features, given.offsets, self.l2, self._threads())
-        best = self._best_of(problem, starts)
+        best, reached = best_of(self._run_em(problem, start) for start in starts)
+        self.objectives_ = [-primal for primal in reached]
         self._keep(best.point.moved(-centre))
         self.status_, self.history_, self.n_iter_ = best.status, best.history, best.n_iter
         return self
 
-    def _best_of(self, problem: EMProblem, starts: list[Parameters]) -> DCSolution[Parameters]:
-        best: DCSolution[Parameters] | None = None
-        self.objectives_: list[float] = []
-        for start in starts:
-            with progress_bar("EM", self.max_iter, self.verbose) as on_iteration:
-                found = minimise_dc(
-                    problem,
-                    start,
-                    max_iter=self.max_iter,
-                    tol=self.tol * len(problem.features),
-                    on_iteration=on_iteration,
-                    magnitude=problem.magnitude,
-                )
-            self.objectives_.append(-found.objective)
-            if best is None or found.objective < best.objective:
-                best = found
-            if found.interrupted:
-                break
-        if best is None:
-            raise UnsupportedError(f"n_init={self.n_init} must be a whole number of at least 1")
-        return best
+    def _run_em(self, problem: EMProblem, start: Parameters) -> DCSolution[Parameters]:
+        tol = self.tol * len(problem.features)
+        with progress_bar("EM", self.max_iter, self.verbose) as report:
+            return minimise_dc(problem, start, max_iter=self.max_iter, tol=tol, on_iteration=report)
 
     def _check_options(self) -> None:
         for name in ("n_states", "max_iter", "n_init"):

@@ -22,16 +22,15 @@ No scaling: whatever units g and h have, ``tol`` has.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import CertificateError, DataError, NumericalError
-from trellis.solvers.run import Status
+from trellis.solvers.run import Status, Trace
 
 U = TypeVar("U")  # a primal point: an array, or a record of parameters
 V = TypeVar("V")  # a dual point: an array, or a record of statistics
@@ -41,7 +40,12 @@ CANCELLED = 1e-14  # of the magnitude, where a problem says it: some 50 rounding
 
 
 class DCProblem(Protocol[U, V]):
-    """A pair of convex functions, by their values and (sub)gradients."""
+    """A pair of convex functions, by their values and (sub)gradients.
+
+    A rise of a certificate is forgiven up to 1e-10 of the largest magnitude met so far of g, h, <u, v> and
+    g*. Where these are small differences of large terms, a problem may say how large by
+    ``magnitude(u, v) -> float``, the sum of the sizes of the terms of <u, v>; 1e-14 of it is forgiven too.
+    """
 
     def g(self, u: U) -> float:
         """The convex part."""
@@ -77,18 +81,14 @@ class ArrayDC:
         return float(np.vdot(u, v))
 
 
-@dataclass
-class DCSolution(Generic[U]):
+@dataclass(kw_only=True)
+class DCSolution(Trace, Generic[U]):
     """``history["primal"][t]`` for t = 0 .. n_iter; ``history["dual"][t]`` for t = 0 .. n_iter - 1.
 
     ``history["seconds"][t]`` is the wall-clock time at the end of iteration t + 1.
     """
 
     point: U
-    status: Status
-    history: dict[str, list[float]] = field(default_factory=dict)
-    n_iter: int = 0
-    interrupted: bool = False  # from the keyboard: whoever runs several starts should end with this one
 
     @property
     def objective(self) -> float:
@@ -96,72 +96,27 @@ class DCSolution(Generic[U]):
         return self.history["primal"][-1] if self.history["primal"] else np.inf
 
 
-def minimise_dc(
-    problem: DCProblem[U, V],
-    u: U,
-    *,
-    max_iter: int,
-    tol: float,
-    on_iteration: Callable[[int, Mapping[str, float], U], None] | None = None,
-    rounding: float = ROUNDING,
-    magnitude: Callable[[U, V], float] | None = None,
-) -> DCSolution[U]:
-    """Run the DC algorithm from ``u`` until an iteration lowers the primal by at most ``tol``.
-
-    The answer is a critical point (the subdifferentials of g and h meet there), which need not be the global
-    minimum: start from several points. ``on_iteration(iteration, measured, point)`` is called after each
-    iteration with its ``primal`` and ``dual``. Ctrl-C returns the point reached, with a status that says so.
-
-    ``rounding`` is the rise that is forgiven, relative to the largest magnitude met so far of g, h, <u, v>
-    and g*; a larger one raises ``CertificateError``. Where these are small differences
-    of large terms, ``magnitude(u, v)`` says how large: the sum of the sizes of the terms of <u, v>.
-    """
-    if not tol >= 0:
-        raise DataError(f"tol is {tol}; give the least fall of the objective worth another iteration, or 0")
-    run = DCRun(problem, u, rounding, magnitude)
-    status, interrupted = None, False
-    began = time.perf_counter()
-    try:
-        run.begin()
-        while status is None and run.n_iter < max_iter:
-            fall = run.step()
-            run.history["seconds"].append(time.perf_counter() - began)
-            if fall <= tol:
-                status = Status(True, f"the objective fell by {max(fall, 0.0):.2g} (tolerance {tol:.2g})")
-            if on_iteration is not None:
-                on_iteration(run.n_iter, {key: values[-1] for key, values in run.history.items()}, run.point)
-    except KeyboardInterrupt:
-        interrupted = True
-        status = Status(False, "interrupted from the keyboard; the point reached so far is kept")
-    if status is None:
-        status = Status(False, _ran_out(run.history["primal"], max_iter, tol))
-    status = Status(status.converged, status.reason, run.n_iter)
-    return DCSolution(run.point, status, run.history, run.n_iter, interrupted)
-
-
 class DCRun(Generic[U, V]):
-    """The point reached, the plane at it, and the certificates. A step is kept whole or not at all."""
+    """The DC algorithm from ``start``, until a step lowers the primal by at most ``tol``.
 
-    def __init__(
-        self,
-        problem: DCProblem[U, V],
-        u: U,
-        rounding: float = ROUNDING,
-        magnitude: Callable[[U, V], float] | None = None,
-    ) -> None:
-        self.point, self.n_iter = u, 0
-        self.history: dict[str, list[float]] = {"primal": [], "dual": [], "seconds": []}
-        self._problem = problem
-        self._rounding, self._scale = rounding, 0.0
-        self._magnitude, self._terms = magnitude, 0.0
+    It keeps the point reached and the plane of h there. A step is kept whole or not at all."""
 
-    def begin(self) -> None:
+    def __init__(self, problem: DCProblem[U, V], start: U, tol: float) -> None:
+        if not tol >= 0:
+            raise DataError(
+                f"tol is {tol}; give the least fall of the objective worth another iteration, or 0"
+            )
+        self.point, self.fall = start, np.inf
+        self._problem, self._tol, self._iteration = problem, tol, 0
+        self._magnitude: Callable[[U, V], float] | None = getattr(problem, "magnitude", None)
+        self._scale = self._terms = 0.0
+
+    def begin(self) -> Mapping[str, float]:
         self._primal, self._h, self._v = self._evaluate(self.point)
-        self.history["primal"].append(self._primal)
+        return {"primal": self._primal}
 
-    def step(self) -> float:
-        """One iteration; returns the fall of the primal."""
-        problem, t = self._problem, self.n_iter
+    def step(self) -> Mapping[str, float]:
+        problem, t = self._problem, self._iteration
         inner = float(problem.inner(self.point, self._v))
         conjugate, point = problem.g_conjugate(self._v)
         dual = inner - self._h - float(conjugate)
@@ -179,11 +134,14 @@ class DCRun(Generic[U, V]):
             dual, primal, f"g(u) - h(u) rose at iteration {t + 1}: {{rise:.3g}} above h*(v) - g*(v)",
             "h does not return a subgradient of itself, or g* is too large",
         )  # fmt: skip
-        fall = self._primal - primal
-        self.history["dual"].append(dual)
-        self.history["primal"].append(primal)
-        self.point, self.n_iter, self._primal, self._h, self._v = point, t + 1, primal, h, v
-        return fall
+        self.fall = self._primal - primal
+        self.point, self._iteration, self._primal, self._h, self._v = point, t + 1, primal, h, v
+        return {"primal": primal, "dual": dual}
+
+    def status(self) -> Status | None:
+        if self.fall > self._tol:
+            return None
+        return Status(True, f"the objective fell by {max(self.fall, 0.0):.2g} (tolerance {self._tol:.2g})")
 
     def _evaluate(self, u: U, t: int = 0) -> tuple[float, float, V]:
         g = float(self._problem.g(u))
@@ -201,18 +159,9 @@ class DCRun(Generic[U, V]):
             )
 
     def _no_rise(self, before: float, after: float, what: str, why: str) -> None:
-        rise, forgiven = after - before, self._rounding * self._scale + CANCELLED * self._terms
+        rise, forgiven = after - before, ROUNDING * self._scale + CANCELLED * self._terms
         if rise > forgiven:
             raise CertificateError(
                 f"{what.format(rise=rise)}, and rounding explains {forgiven:.2g}: {why}, "
                 "or one of the two functions is not convex"
             )
-
-
-def _ran_out(primal: list[float], max_iter: int, tol: float) -> str:
-    if len(primal) < 2:
-        return f"max_iter={max_iter} was reached; raise max_iter"
-    return (
-        f"max_iter={max_iter} was reached with the objective still falling by {primal[-2] - primal[-1]:.2g} "
-        f"(tolerance {tol:.2g}); raise max_iter or tol"
-    )

@@ -76,38 +76,37 @@ class CCCPRun:
 
     def __init__(self, problem: LatentProblem, weights: FloatArray, options: CCCP) -> None:
         self._parts = _LatentMargin(problem, options)
-        self._dc: DCRun[FloatArray, FloatArray] = DCRun(self._parts, weights)
-        self._tol, self._fall = options.tol, np.inf
+        self._dc: DCRun[FloatArray, FloatArray] = DCRun(self._parts, weights, options.tol)
+        self._tol, self._first, self._primal = options.tol, np.nan, np.nan
 
     @property
     def weights(self) -> FloatArray:
         return self._dc.point
 
     def step(self) -> Mapping[str, float]:
-        if not self._dc.history["primal"]:
-            self._dc.begin()
-        self._fall = self._dc.step()
-        history = self._dc.history
+        if np.isnan(self._first):
+            self._first = self._dc.begin()["primal"]
+        measured = self._dc.step()
+        self._primal = measured["primal"]
         return {
-            "objective": history["primal"][-1],
-            "primal": history["primal"][-1],
-            "dual": history["dual"][-1],
+            "objective": self._primal,
+            **measured,
             "inner_gap": self._parts.gap,
             "evaluations": float(self._parts.evaluations),
         }
 
     def status(self) -> Status | None:
-        first, primal = self._dc.history["primal"][0], self._dc.history["primal"][-1]
+        first, primal, fall = self._first, self._primal, self._dc.fall
         if primal <= NOTHING * first:
             return Status(True, f"the objective is 0 to rounding ({primal:.2g}, from {first:.2g})")
         least = self._tol * abs(primal)
-        if self._fall <= least and self._parts.gap <= least:
+        if fall <= least and self._parts.gap <= least:
             return Status(
                 True,
-                f"a step lowered the objective by {max(self._fall, 0.0):.2g}, with an inner duality gap of "
+                f"a step lowered the objective by {max(fall, 0.0):.2g}, with an inner duality gap of "
                 f"{self._parts.gap:.2g} (tolerance {least:.2g})",
             )
-        if self._fall <= 0.0:
+        if fall <= 0.0:
             return Status(
                 False,
                 f"a step did not lower the objective, and its inner duality gap is {self._parts.gap:.2g} "

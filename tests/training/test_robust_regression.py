@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from certificates import check_certificates
 from trellis.core.errors import DataError
-from trellis.solvers import minimise_dc, truncated_least_squares
-from trellis.solvers.dc.robust_regression import Plane, TruncatedLeastSquares
+from trellis.training import minimise_dc
+from trellis.training.robust_regression import Plane, TruncatedLeastSquares, truncated_least_squares
 
 
 def objective(X: np.ndarray, y: np.ndarray, u: Plane, c: float, ridge: float) -> float:

@@ -17,6 +17,7 @@ replaced by its present fitted value. X does not change, so one SVD serves all i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +26,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
-from trellis.solvers.dc.algorithm import DCSolution, minimise_dc
+from trellis.solvers.dc.algorithm import DCSolution
+from trellis.training.driver import minimise_dc
+from trellis.training.restarts import best_of
 
 
 class Plane(NamedTuple):
@@ -121,14 +124,12 @@ def truncated_least_squares(
         raise DataError(f"n_init is {n_init}; at least one start is needed")
     problem = TruncatedLeastSquares(X, y, threshold, ridge, intercept)
     rng = np.random.default_rng(random_state)
-    latest = best = minimise_dc(problem, problem.least_squares(y), max_iter=max_iter, tol=tol * threshold**2)
-    for _ in range(n_init - 1):
-        if latest.interrupted:
-            break
-        start = _through_random_rows(X, y, intercept, rng)
-        latest = minimise_dc(problem, start, max_iter=max_iter, tol=tol * threshold**2)
-        if latest.objective < best.objective:
-            best = latest
+    starts = chain(
+        [problem.least_squares(y)],
+        (_through_random_rows(X, y, intercept, rng) for _ in range(n_init - 1)),
+    )
+    tol = tol * threshold**2
+    best, _ = best_of(minimise_dc(problem, start, max_iter=max_iter, tol=tol) for start in starts)
     plane = best.point
     outliers = np.abs(problem.fitted(plane) - y) > threshold
     return RobustFit(plane.coef, plane.intercept, outliers, best.objective, best)
