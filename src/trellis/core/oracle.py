@@ -1,27 +1,53 @@
-"""What a structure answers, and the records it answers with.
+"""What a structure answers about one example, and the records of answers.
 
-A structure (a chain, an alignment, a graph, ...) knows all its outputs at once and answers the same
-questions about them, given their part scores: the best output, the k best, the best after adding a loss,
-log-partition and marginals, samples. Learning needs nothing else. A question that a structure cannot answer
-exactly raises ``UnsupportedError`` naming the approximate alternative; nothing falls back silently.
-
-An output with no allowed alternative (every one scores ``-inf``) raises ``InfeasibleError`` naming the
-sequence.
+A structure (a chain, a segmentation, a graph, ...) knows all outputs of an example at once and answers
+questions about them. Learning asks the four of :class:`Oracle`. A question that a structure cannot answer
+exactly raises ``UnsupportedError`` naming the approximate alternative; nothing falls back silently. An
+example with no allowed output (every one scores ``-inf``) raises ``InfeasibleError`` naming it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray
 
 Labels = NDArray[np.int32]
-Scores = TypeVar("Scores", contravariant=True)
-Marginals = TypeVar("Marginals", covariant=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """``value``: the maximum or the log of the sum that was asked for. ``parts``: of the maximiser, or
+    expected. ``loss``: L of a maximiser."""
+
+    value: float
+    parts: FloatArray
+    loss: float = 0.0
+
+
+class Oracle(Protocol):
+    """One example at given part scores s, with its gold outputs and its loss L >= 0.
+
+    ``parts`` are whatever vector the caller differentiates by: part indicators or marginals for scores that
+    come from elsewhere, sums of features Phi(x, y) for linear ones. With hidden parts the gold output is a
+    set of outputs.
+    """
+
+    def best(self, scale: float) -> Answer:
+        """max_y s(y) + scale L(y); the value includes the loss."""
+
+    def sum(self, scale: float) -> Answer:
+        """log sum_y exp(s(y) + scale L(y)), and the expected parts."""
+
+    def gold_best(self) -> Answer:
+        """max over the gold outputs of s."""
+
+    def gold_sum(self) -> Answer:
+        """log sum over the gold outputs of exp s, and their expected parts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,28 +72,3 @@ class RankedLabellings:
     def counts(self) -> NDArray[np.int64]:
         """How many of the k labellings each sequence has, (S,)."""
         return np.asarray(np.sum(self.scores > -np.inf, axis=1))
-
-
-class Structure(Protocol[Scores, Marginals]):
-    """The oracle of a structure."""
-
-    def score(self, scores: Scores, labels: ArrayLike) -> FloatArray:
-        """Score of the given output of each sequence, (S,); ``-inf`` where it is forbidden."""
-
-    def best(self, scores: Scores) -> Labellings:
-        """argmax_y s(y)."""
-
-    def k_best(self, scores: Scores, k: int) -> RankedLabellings:
-        """The k outputs with the largest scores."""
-
-    def best_with_loss(self, scores: Scores, cost: FloatArray, scale: float = 1.0) -> Labellings:
-        """argmax_y s(y) + scale L(y), for a loss that adds up over parts; the scores include the loss."""
-
-    def log_partition(self, scores: Scores) -> FloatArray:
-        """log sum_y exp s(y), (S,)."""
-
-    def marginals(self, scores: Scores) -> Marginals:
-        """The probability of each part under p(y) proportional to exp s(y)."""
-
-    def sample(self, scores: Scores, n_samples: int, rng: np.random.Generator) -> Labels:
-        """Exact samples from p, (n_samples, N)."""

@@ -1,8 +1,6 @@
 """One formula per objective, for any structure that answers questions about one example at a time.
 
-An :class:`Oracle` is an example at given part scores s: its structure, its gold output y* and its loss L.
-It answers with :class:`Answer` records, whose ``parts`` are whatever vector the caller differentiates by:
-part indicators or marginals for scores that come from elsewhere, feature sums Phi(x, y) for linear ones.
+:class:`trellis.core.oracle.Oracle` is an example at given part scores s: its gold output y* and its loss L.
 
     perceptron       f = max_y s(y) - s(y*)
     margin           f = max_y (s(y) + L(y)) - s(y*)
@@ -19,37 +17,12 @@ s(y*, h) in the first three, log sum_h exp s(y*, h) in the next two.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
-
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
+from trellis.core.oracle import Oracle
 from trellis.objectives.records import Direct, Log, Margin, Objective, Perceptron, Ramp, SoftmaxMargin
 
 SUPPORTED = (Perceptron, Margin, Ramp, Log, SoftmaxMargin, Direct)
-
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """``value``: the maximum or the log of the sum that was asked for. ``loss``: L of a maximiser."""
-
-    value: float
-    parts: FloatArray
-    loss: float = 0.0
-
-
-class Oracle(Protocol):
-    def best(self, scale: float) -> Answer:
-        """max_y s(y) + scale L(y); the value includes the loss."""
-
-    def sum(self, scale: float) -> Answer:
-        """log sum_y exp(s(y) + scale L(y)), and the expected parts."""
-
-    def gold_best(self) -> Answer:
-        """max over the gold outputs of s."""
-
-    def gold_sum(self) -> Answer:
-        """log sum over the gold outputs of exp s, and their expected parts."""
 
 
 def check_objective(objective: Objective, structure: str) -> None:

@@ -13,16 +13,15 @@ whose gold outputs are the completed ones. So all that a structure adds is :meth
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import InfeasibleError
-from trellis.objectives.example_problem import ExampleProblem
-from trellis.objectives.formulas import Answer, Oracle, value_and_gradient
+from trellis.core.oracle import Answer, Oracle
 from trellis.objectives.records import Objective
+from trellis.objectives.structured_problem import StructuredProblem
 from trellis.objectives.wrapped_problem import WrappedProblem
 
 
@@ -80,7 +79,7 @@ class LatentProblem(Protocol):
         """The best completion of every gold output at these weights."""
 
 
-def complete_examples(problem: ExampleProblem[Any, Any], weights: FloatArray) -> Completion:
+def complete_examples(problem: StructuredProblem, weights: FloatArray) -> Completion:
     """By one question for the best gold output to each example's oracle."""
     answers = problem.over_examples(lambda i: problem.oracle(i, weights).gold_best())
     values = np.array([answer.value for answer in answers])
@@ -90,7 +89,7 @@ def complete_examples(problem: ExampleProblem[Any, Any], weights: FloatArray) ->
             f"{problem.noun} {bad[0]} has no gold output that its scores allow; allow its parts, or drop it"
         )
     parts = np.stack([answer.parts for answer in answers])
-    c = np.ones(len(values)) if problem.weight is None else problem.weight
+    c = problem.sample_weight
     return Completion(float(c @ values), c @ parts, CompletedExamples(problem, parts))
 
 
@@ -99,27 +98,11 @@ class CompletedExamples(WrappedProblem):
     """The examples of ``problem`` with one gold output each, Phi(x_i, y*_i, h_i) in the rows of ``gold``: the
     problem of a plain structural SVM."""
 
-    problem: ExampleProblem[Any, Any]
+    problem: StructuredProblem
     gold: FloatArray
 
-    convex = True
-
-    def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
-        value, gradient = 0.0, np.zeros(self.dimension)
-        for one_value, one_gradient in self.problem.over_examples(lambda i: self.example_plane(i, weights)):
-            value += one_value
-            gradient += one_gradient
-        return value, gradient
-
-    def example_plane(self, index: int, weights: FloatArray) -> tuple[float, FloatArray]:
-        oracle = _Completed(self.problem.oracle(index, weights), self.gold[index], weights)
-        value, gradient = value_and_gradient(self.objective, oracle)
-        c = 1.0 if self.problem.weight is None else float(self.problem.weight[index])
-        return c * value, c * gradient
-
-    def example_planes(self, weights: FloatArray) -> tuple[FloatArray, csr_array]:
-        planes = self.problem.over_examples(lambda i: self.example_plane(i, weights))
-        return np.array([value for value, _ in planes]), csr_array(np.stack([g for _, g in planes]))
+    def oracle(self, index: int, weights: FloatArray) -> Oracle:
+        return _Completed(self.problem.oracle(index, weights), self.gold[index], weights)
 
 
 class _Completed:

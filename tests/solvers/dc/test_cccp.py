@@ -16,9 +16,9 @@ from certificates import certified, objective_at
 from small_chains import small_problem
 from small_segments import all_paths, random_graph
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.core.oracle import Answer
 from trellis.objectives import Direct, Log, Margin, Perceptron, SoftmaxMargin
 from trellis.objectives.example_problem import ExampleProblem
-from trellis.objectives.formulas import Answer
 from trellis.solvers import CCCP, CuttingPlane
 from trellis.structures.segments.problem.alignment_losses import TauInsensitive
 from trellis.structures.segments.problem.segment_problem import SegmentExample, SegmentProblem

@@ -76,7 +76,7 @@ class FrankWolfe:
             raise DataError(f"cached_passes must not be negative, got {self.cached_passes}")
 
     def start(self, problem: Any, weights: FloatArray, rng: np.random.Generator) -> Run:
-        if hasattr(problem, "example_plane"):
+        if not isinstance(problem, LinearChainProblem):
             planes = example_plane_problem(problem, self.name)
             _check_l2(planes.l2, "minibatch")
             return PlaneFrankWolfeRun(planes, weights, rng, self)

@@ -24,16 +24,16 @@ from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.oracle import Oracle
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.losses.labelings import CandidateLoss, Loss, sum_by_sequence
 from trellis.objectives.records import Direct, Objective
 from trellis.objectives.wrapped_problem import WrappedProblem
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.problem.candidate_kernels import add_candidates
-from trellis.structures.chain.problem.chain_problem import LinearChainProblem, linear_chain_scores
-from trellis.structures.chain.problem.score_objectives import check_feasible, fixed_epsilon
+from trellis.structures.chain.problem.chain_problem import LinearChainProblem
+from trellis.structures.chain.problem.score_objectives import fixed_epsilon
 from trellis.structures.chain.scores.chain_scores import ChainScores
-from trellis.structures.chain.scores.linear_chain_kernels import Design
 
 Labellings = NDArray[np.int32]
 
@@ -92,35 +92,40 @@ class CandidateProblem(WrappedProblem):
             )
         return cls(problem, loss, gold, labels)
 
-    def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
-        return self.run_value_and_gradient(weights, 0, self.n_examples)
-
     def run_value_and_gradient(self, weights: FloatArray, first: int, last: int) -> tuple[float, FloatArray]:
         """sum c_i f_i over the sequences first..last-1, and its gradient."""
         problem, layout = self.problem, self.problem.layout
-        design = run_of_design(problem.design, first, last)
-        scores = linear_chain_scores(layout, design, problem.penalties, weights, problem.n_jobs)
+        run = problem.run(first, last)
+        scores = run.scores(weights)
         gold = run_of_labels(self.gold, first, last)
         rng = np.random.default_rng([self.seed, first, last])
         candidates = candidates_of(scores, gold, self.loss, self.labels, rng, problem.n_jobs)
         epsilon = fixed_epsilon(problem.objective, problem.epsilon)
         values, coefficients = over_candidates(problem.objective, candidates, epsilon)
-        check_feasible(
-            np.concatenate([np.zeros(first), values])
-        )  # so that the error names the right sequence
-        weight = problem.task.weight[first:last]
+        problem.check(values, first)
         gradient = np.zeros(self.dimension)
         add_candidates(
-            design,
+            run.design,
             layout.rows,
             layout.views(gradient),
             layout.mask,
             candidates.labellings,
-            coefficients * weight,
+            coefficients * run.sample_weight,
         )
-        if len(layout.mask):
-            gradient *= layout.mask
-        return float(values @ weight), gradient
+        return float(values @ run.sample_weight), layout.masked(gradient)
+
+    def example_plane(self, index: int, weights: FloatArray) -> tuple[float, FloatArray]:
+        return self.run_value_and_gradient(weights, index, index + 1)
+
+    def oracle(self, index: int, weights: FloatArray) -> Oracle:
+        raise UnsupportedError(
+            f"the loss {self.loss.name!r} re-ranks candidates, which no exact oracle takes into account; use "
+            "solver='minibatch'"
+        )
+
+    def task_losses(self, weights: FloatArray) -> FloatArray:
+        best = Chain(self.n_jobs).best(self.scores(weights)).labels
+        return np.asarray(self.loss.per_sequence(self.gold, best, self.labels))
 
     def scores(self, weights: FloatArray) -> ChainScores:
         return self.problem.scores(weights)
@@ -213,18 +218,6 @@ def over_candidates(
         case _:
             raise UnsupportedError(f"the objective {objective.name!r} does not look at the loss")
     return values, coefficients
-
-
-def run_of_design(design: Design, first: int, last: int) -> Design:
-    """The features of the sequences first..last-1, without copying them."""
-    lo, hi = int(design.offsets[first]), int(design.offsets[last])
-    edges = design.edge_indptr[lo : hi + 1] if len(design.edge_indptr) > 1 else design.edge_indptr
-    return design._replace(
-        offsets=design.offsets[first : last + 1] - lo,
-        indptr=design.indptr[lo : hi + 1],
-        middle=design.middle[lo:hi],
-        edge_indptr=edges,
-    )
 
 
 def run_of_labels(gold: EncodedLabels, first: int, last: int) -> EncodedLabels:

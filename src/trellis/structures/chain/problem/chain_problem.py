@@ -8,8 +8,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
@@ -21,7 +22,11 @@ from trellis.core.errors import UnsupportedError
 from trellis.core.shards import over_shards
 from trellis.objectives.latent import Completion
 from trellis.objectives.records import Log, Objective
+from trellis.objectives.structured_problem import StructuredProblem
 from trellis.structures.chain.oracle.chain_kernels import lanes
+from trellis.structures.chain.oracle.chain_oracle import Chain
+from trellis.structures.chain.problem import objective_kernels as kernels
+from trellis.structures.chain.problem.chain_example import ChainOracle
 from trellis.structures.chain.problem.chain_problem_kernels import (
     Task,
     dense_gradient,
@@ -31,7 +36,7 @@ from trellis.structures.chain.problem.chain_problem_kernels import (
 )
 from trellis.structures.chain.problem.latent_kernels import gold_completions
 from trellis.structures.chain.problem.log_objective_kernels import LogWork, log_gradient, log_work
-from trellis.structures.chain.problem.objective_kernels import ZERO_ONE, Work, new_work
+from trellis.structures.chain.problem.objective_kernels import NO_LOSS, ZERO_ONE, Work, _partial_cost
 from trellis.structures.chain.problem.plane_kernels import planes_to_rows
 from trellis.structures.chain.problem.score_objectives import check_feasible
 from trellis.structures.chain.scores.chain_scores import ChainScores
@@ -42,7 +47,7 @@ from trellis.structures.chain.scores.linear_chain_kernels import Design, Penalti
 
 
 @dataclass(frozen=True, eq=False)
-class LinearChainProblem:
+class LinearChainProblem(StructuredProblem):
     """``task.cost`` must be there if ``loss_kind`` is COSTS. ``epsilon`` concerns the direct objectives."""
 
     layout: LinearLayout
@@ -56,6 +61,8 @@ class LinearChainProblem:
     epsilon: float = 1.0
     n_jobs: int = 1
 
+    noun = "sequence"
+
     @property
     def dimension(self) -> int:
         return self.layout.dimension
@@ -65,9 +72,29 @@ class LinearChainProblem:
         return len(self.design.offsets) - 1
 
     @property
-    def convex(self) -> bool:
-        """A partly known gold labelling makes any objective a difference of convex functions."""
-        return self.objective.convex and not self.task.ambiguous.any()
+    def sample_weight(self) -> FloatArray:
+        return self.task.weight
+
+    @property
+    def latent(self) -> bool:
+        """Whether some label is not known."""
+        return bool(self.task.ambiguous.any())
+
+    def oracle(self, index: int, weights: FloatArray) -> ChainOracle:
+        return ChainOracle(self.run(index, index + 1), index, weights)
+
+    def run(self, first: int, last: int) -> LinearChainProblem:
+        """The sequences first..last-1 as a problem of their own; nothing is copied."""
+        design, task = self.design, self.task
+        steps = slice(int(design.offsets[first]), int(design.offsets[last]))
+        part = task._replace(
+            gold=task.gold[steps],
+            ambiguous=task.ambiguous[first:last],
+            allowed=task.allowed[steps],
+            cost=task.cost[steps],
+            weight=task.weight[first:last],
+        )
+        return self.with_(design=run_of_design(design, first, last), task=part)
 
     def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
         values, gradient = self.values_and_gradient(weights)
@@ -88,20 +115,18 @@ class LinearChainProblem:
             )
             for other in others:
                 gradient += other
-        return values, self._checked(gradient, values)
+        self.check(values)
+        return values, self.layout.masked(gradient)
 
     def run_value_and_gradient(self, weights: FloatArray, first: int, last: int) -> tuple[float, FloatArray]:
         """sum c_i f_i over the sequences first..last-1, and its gradient: a mini-batch."""
-        values = np.zeros(self.n_examples)
-        gradient = self._shard_gradient(weights, first, last, values, self._work(first, last))
-        gradient = self._checked(gradient, values)
-        return float(values[first:last] @ self.task.weight[first:last]), gradient
+        values = np.empty(self.n_examples)
+        gradient = self._shard_gradient(weights, first, last, values, self.new_work(first, last))
+        self.check(values[first:last], first)
+        return float(values[first:last] @ self.task.weight[first:last]), self.layout.masked(gradient)
 
-    def _checked(self, gradient: FloatArray, values: FloatArray) -> FloatArray:
-        self.check(values)
-        if len(self.layout.mask):
-            gradient *= self.layout.mask
-        return gradient
+    def example_plane(self, index: int, weights: FloatArray) -> tuple[float, FloatArray]:
+        return self.run_value_and_gradient(weights, index, index + 1)
 
     def _shard_gradient(
         self, weights: FloatArray, first: int, last: int, values: FloatArray, work: Work
@@ -148,9 +173,10 @@ class LinearChainProblem:
     def _compact(self) -> Compact:
         return compact(self.layout, self.design)
 
-    def _work(self, first: int, last: int) -> Work:
+    def new_work(self, first: int, last: int) -> Work:
+        """Scratch for the sequences first..last-1."""
         longest = int(np.diff(self.design.offsets[first : last + 1]).max(initial=0))
-        return cast(Work, new_work(longest, self.layout.n_labels, self.layout.n_edge > 0))
+        return cast(Work, kernels.new_work(longest, self.layout.n_labels, self.layout.n_edge > 0))
 
     @cached_property
     def _scratch(self) -> dict[Any, Any]:
@@ -165,7 +191,7 @@ class LinearChainProblem:
         return self._scratch[key]
 
     def _kept_work(self, first: int, last: int) -> Work:
-        return cast(Work, self._kept((first, last), lambda: self._work(first, last)))
+        return cast(Work, self._kept((first, last), lambda: self.new_work(first, last)))
 
     def _kept_log_work(self, first: int, last: int) -> LogWork:
         longest = int(np.diff(self.design.offsets[first : last + 1]).max(initial=0))
@@ -174,6 +200,8 @@ class LinearChainProblem:
         return cast(LogWork, self._kept((first, last), make))
 
     def example_planes(self, weights: FloatArray) -> tuple[FloatArray, csr_array]:
+        if not self.objective.two_labelings or self.objective.special == "direct":
+            return super().example_planes(weights)
         n, steps = self.n_examples, int(self.design.offsets[-1])
         ups, downs = np.zeros(steps, np.int32), np.zeros(steps, np.int32)
         coefficients, values = np.zeros(n), np.zeros(n)
@@ -221,21 +249,34 @@ class LinearChainProblem:
         gradient, *others = over_shards(shard, self.design.offsets, self.n_jobs)
         for other in others:
             gradient += other
-        gradient = self._checked(gradient, values)
+        self.check(values)
         nothing = np.zeros((0, self.layout.n_labels), dtype=np.bool_)
         known = np.zeros_like(self.task.ambiguous)
         task = self.task._replace(gold=labels, ambiguous=known, allowed=nothing)
-        return Completion(float(values @ self.task.weight), gradient, self.with_(task=task))
+        return Completion(
+            float(values @ self.task.weight), self.layout.masked(gradient), self.with_(task=task)
+        )
 
     def scores(self, weights: FloatArray) -> ChainScores:
         return linear_chain_scores(self.layout, self.design, self.penalties, weights, self.n_jobs)
 
-    def check(self, values: FloatArray) -> None:
-        """Every labelling of a sequence forbidden, or a gold labelling that the constraints forbid."""
-        check_feasible(values)
+    def task_losses(self, weights: FloatArray) -> FloatArray:
+        if self.loss_kind == NO_LOSS:
+            raise UnsupportedError(
+                f"the objective {self.objective.name!r} does not look at the loss, and the problem has none"
+            )
+        found, task = Chain(self.n_jobs).best(self.scores(weights)).labels, self.task
+        losses = np.empty(self.n_examples)
+        for i, (lo, hi) in enumerate(pairwise(self.design.offsets.tolist())):
+            losses[i] = _partial_cost(
+                self.loss_kind, task.cost[lo:hi], task.gold[lo:hi], bool(task.ambiguous[i]),
+                task.allowed[lo:hi], found[lo:hi], hi - lo,
+            )  # fmt: skip
+        return losses
 
-    def with_(self, **changes: Any) -> LinearChainProblem:
-        return replace(self, **changes)
+    def check(self, values: FloatArray, first: int = 0) -> None:
+        """Every labelling of a sequence forbidden, or a gold labelling that the constraints forbid."""
+        check_feasible(values, first)
 
 
 def linear_chain_scores(
@@ -254,6 +295,18 @@ def linear_chain_scores(
         n_jobs,
     )
     return ChainScores(unary, transitions, w.start + penalties.start, w.end + penalties.end, design.offsets)
+
+
+def run_of_design(design: Design, first: int, last: int) -> Design:
+    """The features of the sequences first..last-1, without copying them."""
+    lo, hi = int(design.offsets[first]), int(design.offsets[last])
+    edges = design.edge_indptr[lo : hi + 1] if len(design.edge_indptr) > 1 else design.edge_indptr
+    return design._replace(
+        offsets=design.offsets[first : last + 1] - lo,
+        indptr=design.indptr[lo : hi + 1],
+        middle=design.middle[lo:hi],
+        edge_indptr=edges,
+    )
 
 
 def no_penalties(n_labels: int) -> Penalties:

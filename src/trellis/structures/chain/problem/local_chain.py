@@ -72,10 +72,8 @@ class LocalChainProblem:
         for other in others:
             gradient += other
         self.layout.views(gradient).end[:] = 0.0
-        if len(self.layout.mask):
-            gradient *= self.layout.mask
         check_feasible(values)
-        return float(values @ self.weight), gradient
+        return float(values @ self.weight), self.layout.masked(gradient)
 
 
 def local_chain_scores(

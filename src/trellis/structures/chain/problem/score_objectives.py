@@ -103,13 +103,14 @@ def fixed_epsilon(objective: Objective, epsilon: float | None) -> float:
     return float(epsilon)
 
 
-def check_feasible(values: FloatArray) -> None:
-    """Every labelling of a sequence forbidden, or a gold labelling that the constraints forbid."""
+def check_feasible(values: FloatArray, first: int = 0) -> None:
+    """Every labelling of a sequence forbidden, or a gold labelling that the constraints forbid; ``first`` is
+    the number of the first sequence."""
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:
         raise InfeasibleError(
-            f"sequence {bad[0]} has no allowed labelling, or its gold labelling is not allowed, under the "
-            "constraints; allow its labels and transitions, or drop the sequence"
+            f"sequence {first + bad[0]} has no allowed labelling, or its gold labelling is not allowed, "
+            "under the constraints; allow its labels and transitions, or drop the sequence"
         )
 
 

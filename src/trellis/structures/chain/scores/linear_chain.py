@@ -128,6 +128,12 @@ class LinearLayout:
         """Weights that may differ from zero."""
         return int(self.mask.sum()) if len(self.mask) else self.dimension
 
+    def masked(self, gradient: FloatArray) -> FloatArray:
+        """Clear, in place, the entries of weights that do not exist."""
+        if len(self.mask):
+            gradient *= self.mask
+        return gradient
+
     def views(self, flat: FloatArray) -> Weights:
         """The named parts of a flat vector, without copying."""
         k = self.n_labels

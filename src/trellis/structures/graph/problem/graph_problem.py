@@ -33,9 +33,9 @@ from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
+from trellis.core.oracle import Answer, Oracle
 from trellis.losses.labelings import Loss
 from trellis.objectives.example_problem import ExampleProblem
-from trellis.objectives.formulas import Answer, Oracle
 from trellis.structures.graph.oracle.graph_answers import RelaxedSolution
 from trellis.structures.graph.oracle.graph_oracle import GraphInference
 from trellis.structures.graph.oracle.rounding import expected_loss

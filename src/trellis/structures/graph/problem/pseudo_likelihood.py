@@ -19,7 +19,7 @@ from scipy.special import logsumexp
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
-from trellis.objectives.formulas import Answer
+from trellis.core.oracle import Answer
 from trellis.structures.graph.problem.graph_problem import GraphExample, GraphProblem
 from trellis.structures.graph.scores.graph_scores import GraphParts, GraphScores
 from trellis.structures.graph.scores.linear_graph import GraphLayout

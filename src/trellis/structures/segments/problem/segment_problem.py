@@ -15,8 +15,8 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.core.oracle import Answer
 from trellis.objectives.example_problem import ExampleProblem
-from trellis.objectives.formulas import Answer
 from trellis.structures.segments.oracle.segment_oracle import Segmentation
 from trellis.structures.segments.problem.alignment_losses import AlignmentLoss
 from trellis.structures.segments.scores.known_boundaries import KnownStarts

@@ -1,0 +1,131 @@
+"""The problem that every structure offers to solvers: a sum of one objective over examples.
+
+    min_w  sum_i c_i f_i(w) + (l2 / 2) ||w||^2 + l1 ||w||_1        sums over examples, not means
+
+A structure says what the oracle of an example is; batches, mini-batches, planes, losses and completions
+follow. What it can do faster (compiled, a batch at a time) it overrides.
+
+The update w <- w + eta (Phi(y_direct) - Phi(y_hat)) of one example at a time is the solver
+``MiniBatch(learning_rate=eta * eps, batch_size=1, schedule="constant", average=False)``; under
+``Direct(epsilon="decay")`` it is ``MiniBatch(learning_rate=1.0, batch_size=1, average=False)`` with eps_t =
+1 / sqrt(t), whose rate over eps_t stays 1.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from trellis.core.arrays import FloatArray
+from trellis.core.oracle import Oracle
+from trellis.core.shards import over_items
+from trellis.objectives.formulas import value_and_gradient
+from trellis.objectives.records import Objective
+
+if TYPE_CHECKING:
+    from trellis.objectives.latent import Completion
+
+Result = TypeVar("Result")
+
+
+class StructuredProblem(ABC):
+    """``epsilon`` concerns the direct objective; ``n_jobs`` threads share out the examples of a batch."""
+
+    noun: ClassVar[str]  # what an example is, for messages
+
+    if TYPE_CHECKING:  # fields, or properties, of every problem
+
+        @property
+        def objective(self) -> Objective: ...
+
+        @property
+        def l2(self) -> float: ...
+
+        @property
+        def l1(self) -> float: ...
+
+        @property
+        def epsilon(self) -> float: ...
+
+        @property
+        def n_jobs(self) -> int: ...
+
+    @abstractmethod
+    def oracle(self, index: int, weights: FloatArray) -> Oracle:
+        """Example ``index`` at ``weights``; its parts are sums of features."""
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def n_examples(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def sample_weight(self) -> FloatArray:
+        """c_i (n,)."""
+
+    @property
+    def latent(self) -> bool:
+        """Whether some example has more than one gold output, because parts of it are hidden."""
+        return False
+
+    @property
+    def convex(self) -> bool:
+        """In the weights. Hidden parts make any objective a difference of convex functions."""
+        return self.objective.convex and not self.latent
+
+    def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
+        """sum_i c_i f_i(w), and a (sub)gradient of it."""
+        return self.run_value_and_gradient(weights, 0, self.n_examples)
+
+    def run_value_and_gradient(self, weights: FloatArray, first: int, last: int) -> tuple[float, FloatArray]:
+        """sum c_i f_i over the examples first..last-1, and its gradient: a mini-batch.
+
+        Added up in the order of the examples, whatever the number of threads."""
+        value, gradient = 0.0, np.zeros(self.dimension)
+        for one_value, one_gradient in self.over_examples(
+            lambda i: self.example_plane(i, weights), first, last
+        ):
+            value += one_value
+            gradient += one_gradient
+        return value, gradient
+
+    def example_plane(self, index: int, weights: FloatArray) -> tuple[float, FloatArray]:
+        """c_i f_i(w) and a (sub)gradient of it: where f_i is convex, a plane below it that touches it."""
+        value, gradient = value_and_gradient(self.objective, self.oracle(index, weights), self.epsilon)
+        c = float(self.sample_weight[index])
+        return c * value, c * gradient
+
+    def example_planes(self, weights: FloatArray) -> tuple[FloatArray, csr_array]:
+        """Those of all examples: values (n,), and one sparse row each."""
+        planes = self.over_examples(lambda i: self.example_plane(i, weights))
+        return np.array([value for value, _ in planes]), csr_array(np.stack([g for _, g in planes]))
+
+    def task_losses(self, weights: FloatArray) -> FloatArray:
+        """L of the best output of each example: its mean is the hold-out loss of early stopping."""
+        return np.array(self.over_examples(lambda i: self.oracle(i, weights).best(0.0).loss))
+
+    def completed(self, weights: FloatArray) -> Completion:
+        """The best gold output of each example, see :mod:`trellis.objectives.latent`."""
+        from trellis.objectives.latent import complete_examples
+
+        return complete_examples(self, weights)
+
+    def with_(self, **changes: Any) -> Self:
+        """The same problem with other options."""
+        return replace(self, **changes)  # type: ignore[type-var]
+
+    def over_examples(
+        self, work: Callable[[int], Result], first: int = 0, last: int | None = None
+    ) -> list[Result]:
+        """``[work(first), ..., work(last - 1)]`` on threads."""
+        last = self.n_examples if last is None else last
+        return over_items(lambda i: work(first + i), last - first, self.n_jobs)
