@@ -22,7 +22,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from trellis.neural import Alignment, decode, structured_loss
+from trellis.neural import Segmentation, decode, structured_loss
 from trellis.objectives import Direct
 from trellis.speech import synthetic_corpus
 from trellis.speech.acoustics.frame_classifiers import LOG_MEL
@@ -44,9 +44,9 @@ class Heard:
     starts: np.ndarray
 
     @property
-    def structure(self) -> Alignment:
+    def structure(self) -> Segmentation:
         n = len(self.phones)
-        return Alignment(SegmentGraph.chain(np.ones(n), np.full(n, LONGEST)))
+        return Segmentation(SegmentGraph.chain(np.ones(n), np.full(n, LONGEST)))
 
     @property
     def names(self) -> torch.Tensor:

@@ -14,7 +14,7 @@ except ImportError as error:
 from trellis.neural.chain.neural_chain import Chain
 from trellis.neural.factors.neural_factors import Factors
 from trellis.neural.labeler.neural_labeler import NeuralSequenceLabeler
-from trellis.neural.segments.neural_alignment import Alignment
+from trellis.neural.segments.neural_segmentation import Segmentation
 from trellis.neural.tensor_questions import (
     decode,
     entropy,
@@ -26,10 +26,10 @@ from trellis.neural.tensor_questions import (
 )
 
 __all__ = [
-    "Alignment",
     "Chain",
     "Factors",
     "NeuralSequenceLabeler",
+    "Segmentation",
     "decode",
     "entropy",
     "k_best",

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.neural.tensor_structure import Backend, Goal, Structure, Where
+from trellis.neural.tensor_structure import Backend, Goal, TensorStructure, Where
 from trellis.objectives.records import Objective, get_objective
 from trellis.structures.chain.problem.score_objectives import fixed_epsilon
 from trellis.structures.graph.scores.graph_scores import is_count
@@ -24,7 +24,7 @@ Reduction = Literal["mean", "sum", "none"]
 
 
 def structured_loss(
-    structure: Structure | Sequence[Structure],
+    structure: TensorStructure | Sequence[TensorStructure],
     scores: Any,
     gold: Any,
     *,
@@ -50,7 +50,7 @@ def structured_loss(
     if isinstance(loss, np.ndarray):
         loss = torch.from_numpy(loss)
     goal = Goal(chosen, loss, fixed_epsilon(chosen, epsilon))
-    if isinstance(structure, Structure):
+    if isinstance(structure, TensorStructure):
         values = structure.objective_values(scores, gold, goal, where, backend)
     else:
         _check_lists(structure, scores, gold)
@@ -65,7 +65,7 @@ def structured_loss(
 
 
 def decode(
-    structure: Structure,
+    structure: TensorStructure,
     scores: Any,
     *,
     lengths: Any = None,
@@ -79,7 +79,7 @@ def decode(
 
 
 def log_partition(
-    structure: Structure,
+    structure: TensorStructure,
     scores: Any,
     *,
     lengths: Any = None,
@@ -92,7 +92,7 @@ def log_partition(
 
 
 def marginals(
-    structure: Structure,
+    structure: TensorStructure,
     scores: Any,
     *,
     lengths: Any = None,
@@ -105,7 +105,7 @@ def marginals(
 
 
 def entropy(
-    structure: Structure,
+    structure: TensorStructure,
     scores: Any,
     *,
     lengths: Any = None,
@@ -118,7 +118,7 @@ def entropy(
 
 
 def sample(
-    structure: Structure,
+    structure: TensorStructure,
     scores: Any,
     n_samples: int = 1,
     *,
@@ -137,7 +137,7 @@ def sample(
 
 
 def k_best(
-    structure: Structure,
+    structure: TensorStructure,
     scores: Any,
     k: int,
     *,
@@ -151,20 +151,22 @@ def k_best(
         return _one(structure).k_best(scores, k, Where(lengths, mask, offsets), backend)
 
 
-def _one(structure: Any) -> Structure:
-    if not isinstance(structure, Structure):
+def _one(structure: Any) -> TensorStructure:
+    if not isinstance(structure, TensorStructure):
         raise DataError(
-            f"the structure is of type {type(structure).__name__}; give a Chain, an Alignment or Factors "
+            f"the structure is of type {type(structure).__name__}; give a Chain, a Segmentation or Factors "
             "(lists of them are for structured_loss; ask about one after another here)"
         )
     return structure
 
 
 def _check_lists(structures: Any, scores: Any, gold: Any) -> None:
-    sized = isinstance(structures, list | tuple) and all(isinstance(one, Structure) for one in structures)
+    sized = isinstance(structures, list | tuple) and all(
+        isinstance(one, TensorStructure) for one in structures
+    )
     if not sized:
         raise DataError(
-            f"the structure is of type {type(structures).__name__}; give a Chain, an Alignment, Factors, "
+            f"the structure is of type {type(structures).__name__}; give a Chain, a Segmentation, Factors, "
             "or a list of them"
         )
     if not len(structures) == len(scores) == len(gold) or not len(structures):

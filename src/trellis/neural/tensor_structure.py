@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.errors import UnsupportedError
 from trellis.objectives.records import Objective
 
 Backend = Literal["kernels", "torch"] | None
@@ -38,8 +38,8 @@ class Goal:
     epsilon: float
 
 
-class Structure(ABC):
-    """Chains, alignments and factor graphs whose part scores are tensors."""
+class TensorStructure(ABC):
+    """Chains, segmentations and factor graphs whose part scores are tensors."""
 
     @abstractmethod
     def objective_values(self, scores: Any, gold: Any, goal: Goal, where: Where, backend: Backend) -> Tensor:
@@ -68,27 +68,6 @@ class Structure(ABC):
     @abstractmethod
     def k_best(self, scores: Any, k: int, where: Where, backend: Backend) -> Any:
         """The k best outputs and their scores."""
-
-
-def check_floating(name: str, given: Any) -> None:
-    """Scores are tensors of floating-point numbers."""
-    if not isinstance(given, Tensor) or not given.is_floating_point():
-        kind = given.dtype if isinstance(given, Tensor) else f"of type {type(given).__name__}"
-        raise DataError(f"{name} scores are {kind}; give a tensor of floating-point numbers")
-
-
-def check_scores(name: str, given: Tensor, counts: Tensor | None = None) -> None:
-    """Scores are finite or -inf, wherever they count (booleans that broadcast; default: everywhere)."""
-    values = given.detach()
-    if not values.numel() or float(values.max()) < torch.inf:  # the maximum of a NaN and anything is NaN
-        return
-    bad = ~(values < torch.inf) if counts is None else ~(values < torch.inf) & counts
-    if bool(bad.any()):
-        where = tuple(torch.nonzero(bad)[0].tolist())
-        raise DataError(
-            f"{name} scores contain {float(values[where])} at {where}; scores must be finite or -inf "
-            "(forbidden)"
-        )
 
 
 def check_once(objective: Objective) -> None:

@@ -22,11 +22,12 @@ from torch.autograd.function import once_differentiable
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import InfeasibleError
 from trellis.data.labels import EncodedLabels
-from trellis.neural.batch_layout import Layout
+from trellis.neural.chain.batch_layout import Layout
 from trellis.neural.chain.chain_marginal_kernels import covariance_batch, marginals_batch, subtract_gold
 from trellis.neural.chain.chain_objective_kernels import dense_batch, path_batch
-from trellis.neural.gold_labels import Costs
-from trellis.neural.tensor_structure import check_once, check_scores
+from trellis.neural.chain.gold_labels import Costs
+from trellis.neural.tensor_structure import check_once
+from trellis.neural.tensors import apply, check_scores, value_type
 from trellis.objectives.records import Log, Objective
 from trellis.structures.chain.problem.score_objectives import check_feasible
 
@@ -61,11 +62,6 @@ class ChainTensors:
     @property
     def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         return self.unary, self.transitions, self.start, self.end
-
-
-def value_type(scores: Tensor) -> torch.dtype:
-    """float64 for float64, else float32: a log-likelihood needs more digits than 16 bits have."""
-    return torch.float64 if scores.dtype == torch.float64 else torch.float32
 
 
 def objective_values(chain: ChainTensors, task: Task) -> Tensor:
@@ -162,11 +158,6 @@ def _with_ends(ctx: Any, unary: Tensor, pairs: Tensor) -> tuple[Tensor | None, .
 def _remember(ctx: Any, tensors: tuple[Tensor, ...], layout: Layout) -> None:
     ctx.layout, ctx.shared = layout, tensors[1].ndim == 2
     ctx.dtypes = tuple(t.dtype for t in tensors)
-
-
-def apply(function: Any, *inputs: Any) -> Any:
-    """``Function.apply``, which PyTorch leaves untyped."""
-    return function.apply(*inputs)
 
 
 def _run(

@@ -10,7 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from trellis.neural.chain.chain_torch import PaddedChain, log_sum_exp
+from trellis.neural.chain.chain_torch import PaddedChain
+from trellis.neural.tensors import log_sum_exp
 
 
 @torch.no_grad()

@@ -9,7 +9,6 @@ batches are padded first. Computation runs in the precision of the scores, 16 bi
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,25 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trellis.neural.chain.chain_functions import ChainTensors, on_axes, value_type
-from trellis.neural.tensor_structure import check_scores
-
-Reduce = Callable[[Tensor, int], Tensor]
-
-
-def log_sum_exp(x: Tensor, dim: int) -> Tensor:
-    """log sum exp whose gradient is 0, not NaN, where everything is -inf."""
-    top = x.detach().amax(dim, keepdim=True)
-    top = torch.where(top > -torch.inf, top, torch.zeros_like(top))
-    total = torch.exp(x - top).sum(dim)
-    some = total > 0
-    log_total = torch.log(torch.where(some, total, torch.ones_like(total))) + top.squeeze(dim)
-    return torch.where(some, log_total, torch.full_like(log_total, -torch.inf))
-
-
-def maximum(x: Tensor, dim: int) -> Tensor:
-    """The gradient goes to the first of equal maxima: the tie rule of Viterbi."""
-    return x.max(dim).values
+from trellis.neural.chain.chain_functions import ChainTensors, on_axes
+from trellis.neural.tensors import Reduce, check_scores, log_sum_exp, maximum, value_type
 
 
 @dataclass(frozen=True, eq=False)

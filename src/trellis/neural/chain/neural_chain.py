@@ -19,21 +19,22 @@ from torch import Tensor
 from trellis.core.errors import DataError
 from trellis.data.constraints import LegalTransitions
 from trellis.losses.labelings import get_loss
-from trellis.neural.batch_layout import Layout
 from trellis.neural.chain import chain_functions as kernels
 from trellis.neural.chain import chain_torch as plain
+from trellis.neural.chain.batch_layout import Layout
 from trellis.neural.chain.chain_functions import ChainTensors, Task
 from trellis.neural.chain.chain_search import k_best_padded, sample_padded
-from trellis.neural.gold_labels import costs_of, encoded_gold
+from trellis.neural.chain.gold_labels import costs_of, encoded_gold
 from trellis.neural.tensor_objectives import check_finite, objective_values
-from trellis.neural.tensor_structure import Backend, Goal, Structure, Where, check_floating, uses_kernels
+from trellis.neural.tensor_structure import Backend, Goal, TensorStructure, Where, uses_kernels
+from trellis.neural.tensors import check_floating, log_sum_exp, maximum, value_type
 from trellis.structures.chain.oracle.chain_oracle import Chain as ChainInference
 from trellis.structures.chain.problem.objective_kernels import ZERO_ONE
 from trellis.structures.chain.scores.chain_scores import ChainScores
 
 
 @dataclass(frozen=True, eq=False)
-class Chain(Structure):
+class Chain(TensorStructure):
     """``allowed``: a boolean (K, K), rows the previous label, or the start, pair and end marks that
     :func:`trellis.data.constraints.legal_transitions` gives ("bio", "bioes" or pairs)."""
 
@@ -123,14 +124,14 @@ class Chain(Structure):
             found = ChainInference().best(packed_scores(chain))
             return chain.layout.unpacked(found.labels.astype(np.int64), -1)
         padded = plain.PaddedChain.of(chain)
-        check_finite(padded.total(plain.maximum))
+        check_finite(padded.total(maximum))
         return _unpad(plain.best_indicators(padded).argmax(-1), chain.layout, padded, -1)
 
     def log_partition(self, scores: Tensor, where: Where, backend: Backend) -> Tensor:
         chain = self.tensors(scores, where)
         if uses_kernels(scores, backend):
             return kernels.log_partition(chain)
-        values = plain.PaddedChain.of(chain).total(plain.log_sum_exp)
+        values = plain.PaddedChain.of(chain).total(log_sum_exp)
         check_finite(values)
         return values
 
@@ -143,7 +144,7 @@ class Chain(Structure):
         with torch.enable_grad():
             extra = torch.zeros_like(scores, requires_grad=True)
             shifted = ChainTensors(scores + extra, *chain.tensors[1:], chain.layout)
-            total = plain.PaddedChain.of(shifted).total(plain.log_sum_exp)
+            total = plain.PaddedChain.of(shifted).total(log_sum_exp)
             check_finite(total)
             (found,) = torch.autograd.grad(total.sum(), extra, create_graph=wanted)
         return found
@@ -167,7 +168,7 @@ class Chain(Structure):
             drawn = ChainInference().sample(packed_scores(chain), n_samples, np.random.default_rng(seed))
             return _stack([chain.layout.unpacked(row.astype(np.int64), -1) for row in drawn], chain.layout)
         padded = plain.PaddedChain.of(chain)
-        check_finite(padded.total(plain.log_sum_exp))
+        check_finite(padded.total(log_sum_exp))
         rows = sample_padded(padded, n_samples, seed)
         return _stack([_unpad(row, chain.layout, padded, -1) for row in rows], chain.layout)
 
@@ -179,7 +180,7 @@ class Chain(Structure):
         if uses_kernels(scores, backend):
             ranked = ChainInference().k_best(packed_scores(chain), k)
             labels = [chain.layout.unpacked(row.astype(np.int64), -1) for row in ranked.labels]
-            return torch.stack(labels), torch.from_numpy(ranked.scores).to(kernels.value_type(scores))
+            return torch.stack(labels), torch.from_numpy(ranked.scores).to(value_type(scores))
         padded = plain.PaddedChain.of(chain)
         found, values = k_best_padded(padded, k)
         check_finite(values[:, 0])
@@ -243,9 +244,7 @@ def _scaled_entropy(padded: plain.PaddedChain) -> tuple[Tensor, Tensor]:
             pairs = pairs.expand(-1, padded.unary.shape[1], -1, -1)
         else:
             pairs = scaled(padded.transitions, 3)
-        total = plain.PaddedChain(scaled(padded.unary, 2), pairs, start, end, padded.mask).total(
-            plain.log_sum_exp
-        )
+        total = plain.PaddedChain(scaled(padded.unary, 2), pairs, start, end, padded.mask).total(log_sum_exp)
         (expected,) = torch.autograd.grad(total.sum(), scale, create_graph=True)
     return total, expected
 

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.losses.labelings import Hamming, ZeroOne, get_loss
-from trellis.neural.chain.chain_torch import log_sum_exp, maximum
 from trellis.neural.factors.tensor_elimination import LogTable
 from trellis.neural.tensor_structure import Goal
+from trellis.neural.tensors import log_sum_exp, maximum
 
 if TYPE_CHECKING:
     from trellis.neural.factors.neural_factors import Factors

@@ -23,8 +23,6 @@ from torch import Tensor
 
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.factors.elimination_order import EliminationOrder, elimination_order
-from trellis.neural.chain.chain_functions import value_type
-from trellis.neural.chain.chain_torch import log_sum_exp, maximum
 from trellis.neural.factors.factor_gold import FactorOracle, factor_costs, gold_sets
 from trellis.neural.factors.tensor_elimination import (
     Elimination,
@@ -36,14 +34,15 @@ from trellis.neural.factors.tensor_elimination import (
     walk_back,
 )
 from trellis.neural.tensor_objectives import check_finite, objective_values
-from trellis.neural.tensor_structure import Backend, Goal, Structure, Where, check_floating, check_scores
+from trellis.neural.tensor_structure import Backend, Goal, TensorStructure, Where
+from trellis.neural.tensors import check_floating, check_scores, log_sum_exp, maximum, value_type
 
 MOST_ENTRIES = 1e8  # of all tables that elimination makes, for one example
 MOST_ASSIGNMENTS = 200_000  # that k_best writes out
 
 
 @dataclass(frozen=True, eq=False)
-class Factors(Structure):
+class Factors(TensorStructure):
     """``cardinalities``: the number of states of each variable. ``scopes``: the variables of each factor."""
 
     cardinalities: Sequence[int]

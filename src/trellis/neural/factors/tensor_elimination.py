@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from trellis.neural.chain.chain_torch import Reduce
+from trellis.neural.tensors import Reduce
 
 Scope = tuple[int, ...]
 

@@ -18,7 +18,7 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.data.labels import EncodedLabels, LabelSet, step_name
 from trellis.losses.labelings import Hamming, Loss
-from trellis.neural.batch_layout import Layout
+from trellis.neural.chain.batch_layout import Layout
 from trellis.objectives.records import Objective
 from trellis.structures.chain.problem.objective_kernels import COSTS, NO_LOSS
 from trellis.structures.chain.problem.score_objectives import loss_table

@@ -20,9 +20,9 @@ from torch import Tensor
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
 from trellis.core.oracle import Answer
-from trellis.neural.chain.chain_torch import log_sum_exp
-from trellis.neural.segments.alignment_torch import SegmentTensors, forward
+from trellis.neural.segments.segment_torch import SegmentTensors, forward
 from trellis.neural.tensor_structure import check_once
+from trellis.neural.tensors import log_sum_exp
 from trellis.objectives.formulas import value_and_gradient
 from trellis.objectives.records import Objective
 from trellis.structures.segments.oracle.segment_oracle import Segmentation

@@ -1,4 +1,4 @@
-"""``Alignment``: one utterance cut into segments, with scores from a network.
+"""``Segmentation``: one utterance cut into segments, with scores from a network.
 
     s(path) = sum_k sum of scores[i_k, t] over the frames t of segment k  +  boundary[i_k, s_k] +
     duration[i_k, l_k]
@@ -25,30 +25,27 @@ from torch import Tensor
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.neural.chain.chain_functions import apply, value_type
-from trellis.neural.chain.chain_torch import log_sum_exp, maximum
-from trellis.neural.segments import alignment_functions as kernels
-from trellis.neural.segments import alignment_torch as plain
-from trellis.neural.segments.alignment_functions import AlignmentTask
-from trellis.neural.segments.alignment_torch import SegmentTensors
+from trellis.neural.segments import segment_functions as kernels
+from trellis.neural.segments import segment_torch as plain
+from trellis.neural.segments.segment_functions import AlignmentTask
+from trellis.neural.segments.segment_torch import SegmentTensors
 from trellis.neural.tensor_objectives import check_finite, objective_values
 from trellis.neural.tensor_structure import (
     Backend,
     Goal,
-    Structure,
+    TensorStructure,
     Where,
-    check_floating,
-    check_scores,
     uses_kernels,
 )
+from trellis.neural.tensors import apply, check_floating, check_scores, log_sum_exp, maximum, value_type
 from trellis.objectives.formulas import SUPPORTED
-from trellis.structures.segments.oracle.segment_oracle import Segmentation
+from trellis.structures.segments.oracle.segment_oracle import Segmentation as SegmentInference
 from trellis.structures.segments.problem.alignment_losses import get_alignment_loss
 from trellis.structures.segments.scores.segment_scores import SegmentGraph, SegmentPath
 
 
 @dataclass(frozen=True, eq=False)
-class Alignment(Structure):
+class Segmentation(TensorStructure):
     """``boundary``: (P, T + 1), ``duration``: (P, L + 1), 0 where left out; ``rate_weight``: a number or a
     scalar tensor."""
 
@@ -146,7 +143,7 @@ class Alignment(Structure):
     def decode(self, scores: Tensor, where: Where, backend: Backend) -> SegmentPath:
         tensors, rate = self.tensors(scores, where)
         if uses_kernels(scores, backend):
-            return Segmentation().best(kernels.segment_scores(*tensors, rate))
+            return SegmentInference().best(kernels.segment_scores(*tensors, rate))
         _without_rate(rate)
         check_finite(plain.forward(tensors, maximum).total)
         return plain.path_of(tensors)
@@ -168,7 +165,7 @@ class Alignment(Structure):
         if float(rate) != 0.0 or (uses_kernels(scores, backend) and not _wants_gradient(tensors)):
             if not uses_kernels(scores, backend) or _wants_gradient(tensors):
                 _without_rate(rate)
-            found = Segmentation().marginals(kernels.segment_scores(*tensors, rate))
+            found = SegmentInference().marginals(kernels.segment_scores(*tensors, rate))
             return torch.from_numpy(found.parts.starts).to(value_type(scores))
         check_finite(plain.forward(tensors, log_sum_exp).total)
         return kernels.marginal_tensors(*tensors)[1].to(value_type(scores))

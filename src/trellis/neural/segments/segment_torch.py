@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from trellis.core.errors import UnsupportedError
-from trellis.neural.chain.chain_torch import Reduce, log_sum_exp, maximum
+from trellis.neural.tensors import Reduce, log_sum_exp, maximum
 from trellis.structures.segments.scores.segment_graph import BEGIN, SegmentGraph, SegmentPath
 
 

@@ -1,0 +1,59 @@
+"""What every structure over tensors shares: the two reductions, the precision of values, checks of scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trellis.core.errors import DataError
+
+Reduce = Callable[[Tensor, int], Tensor]
+
+
+def value_type(scores: Tensor) -> torch.dtype:
+    """float64 for float64, else float32: a log-likelihood needs more digits than 16 bits have."""
+    return torch.float64 if scores.dtype == torch.float64 else torch.float32
+
+
+def log_sum_exp(x: Tensor, dim: int) -> Tensor:
+    """log sum exp whose gradient is 0, not NaN, where everything is -inf."""
+    top = x.detach().amax(dim, keepdim=True)
+    top = torch.where(top > -torch.inf, top, torch.zeros_like(top))
+    total = torch.exp(x - top).sum(dim)
+    some = total > 0
+    log_total = torch.log(torch.where(some, total, torch.ones_like(total))) + top.squeeze(dim)
+    return torch.where(some, log_total, torch.full_like(log_total, -torch.inf))
+
+
+def maximum(x: Tensor, dim: int) -> Tensor:
+    """The gradient goes to the first of equal maxima: the tie rule of Viterbi."""
+    return x.max(dim).values
+
+
+def apply(function: Any, *inputs: Any) -> Any:
+    """``Function.apply``, which PyTorch leaves untyped."""
+    return function.apply(*inputs)
+
+
+def check_floating(name: str, given: Any) -> None:
+    """Scores are tensors of floating-point numbers."""
+    if not isinstance(given, Tensor) or not given.is_floating_point():
+        kind = given.dtype if isinstance(given, Tensor) else f"of type {type(given).__name__}"
+        raise DataError(f"{name} scores are {kind}; give a tensor of floating-point numbers")
+
+
+def check_scores(name: str, given: Tensor, counts: Tensor | None = None) -> None:
+    """Scores are finite or -inf, wherever they count (booleans that broadcast; default: everywhere)."""
+    values = given.detach()
+    if not values.numel() or float(values.max()) < torch.inf:  # the maximum of a NaN and anything is NaN
+        return
+    bad = ~(values < torch.inf) if counts is None else ~(values < torch.inf) & counts
+    if bool(bad.any()):
+        where = tuple(torch.nonzero(bad)[0].tolist())
+        raise DataError(
+            f"{name} scores contain {float(values[where])} at {where}; scores must be finite or -inf "
+            "(forbidden)"
+        )
