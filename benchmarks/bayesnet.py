@@ -88,10 +88,10 @@ def peer_of(net: BayesianNetwork) -> Any:
     for i, size in enumerate(net.cardinalities):
         peer.add(pyagrum.RangeVariable(f"x{i}", "", 0, int(size) - 1))
     for i in range(len(net.names)):
-        for parent in net.parents(i):
+        for parent in net.parent_indices[i]:
             peer.addArc(parent, i)
     for i, table in enumerate(net.tables):
-        order = [f"x{v}" for v in (*net.parents(i), i)]
+        order = [f"x{v}" for v in (*net.parent_indices[i], i)]
         names = list(reversed(peer.cpt(i).names))  # pyAgrum's arrays have their axes in the opposite order
         peer.cpt(i)[:] = np.ascontiguousarray(table.transpose([order.index(name) for name in names]))
     return peer

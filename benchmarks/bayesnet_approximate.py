@@ -138,9 +138,7 @@ def learn(figures: Figures, net: BayesianNetwork, peer: Any, pyagrum: Any, quick
 
     ours, theirs = net.fit(frame, pseudocount=1), learner(frame).learnParameters(peer.dag())
     for name in net.names:
-        check(
-            np.allclose(ours.table_of(name), in_our_order(net, theirs, name), atol=1e-9), f"table of {name}"
-        )
+        check(np.allclose(ours.table(name), in_our_order(net, theirs, name), atol=1e-9), f"table of {name}")
     mine, other = fastest(
         lambda: net.fit(frame, pseudocount=1), lambda: learner(frame).learnParameters(peer.dag()), repeats=3
     )
@@ -175,7 +173,7 @@ def learn(figures: Figures, net: BayesianNetwork, peer: Any, pyagrum: Any, quick
 
 def in_our_order(net: BayesianNetwork, peer: Any, name: str) -> np.ndarray:
     """The table of a variable in pyAgrum, with its axes in our order; its arrays list them backwards."""
-    order, table = [*net.parents_of(name), name], peer.cpt(name)
+    order, table = [*net.parents(name), name], peer.cpt(name)
     backwards = list(reversed(table.names))
     return np.ascontiguousarray(table.toarray().transpose([backwards.index(v) for v in order]))
 

@@ -77,13 +77,13 @@ def read_files(figures: Figures, folder: Path, quick: bool) -> None:
 def compare(net: BayesianNetwork, peer: object) -> None:
     for name in net.names:
         table = peer.cpt(name)
-        order = [*net.parents_of(name), name]
+        order = [*net.parents(name), name]
         check(sorted(table.names) == sorted(order), f"parents of {name}")
         # pyAgrum's array has its axes in the opposite order of names
         values = np.moveaxis(
             table.toarray(), range(len(order)), [order.index(v) for v in reversed(table.names)]
         )
-        check(np.allclose(values, net.table_of(name), atol=1e-6), f"table of {name}")
+        check(np.allclose(values, net.table(name), atol=1e-6), f"table of {name}")
 
 
 def separate(figures: Figures) -> None:

@@ -13,8 +13,8 @@ __version__ = "0.1.0"
 
 # public name -> module that defines it
 _EXPORTS = {
-    "BayesianNetwork": "trellis.bayesnet.model.network",
-    "FactorGraph": "trellis.bayesnet.model.factor_graph",
+    "BayesianNetwork": "trellis.bayesnet.models",
+    "FactorGraph": "trellis.bayesnet.models",
     "Graph": "trellis.structures.graph.scores.graph_features",
     "GraphLabeler": "trellis.structures.graph.labeler.graph_labeler",
     "HMM": "trellis.hmm",
@@ -57,8 +57,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from trellis import losses, objectives, solvers
-    from trellis.bayesnet.model.factor_graph import FactorGraph
-    from trellis.bayesnet.model.network import BayesianNetwork
+    from trellis.bayesnet.models import BayesianNetwork, FactorGraph
     from trellis.core.persistence import load
     from trellis.data.sequences import Sequences
     from trellis.hmm import HMM, emissions

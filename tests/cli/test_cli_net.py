@@ -14,12 +14,12 @@ import pytest
 from typer.testing import CliRunner
 
 from trellis import BayesianNetwork, FactorGraph, load
-from trellis.bayesnet import Network
+from trellis.bayesnet import NetworkBuilder
 from trellis.cli.app import app
 from trellis.core.errors import TrellisError
 
 NET = (
-    Network()
+    NetworkBuilder()
     .variable("Rain", ["yes", "no"], [0.2, 0.8])
     .variable("Sprinkler", ["yes", "no"], {"yes": [0.01, 0.99], "no": [0.4, 0.6]}, given="Rain")
     .variable("Wet", ["yes", "no"], [[[0.99, 0.01], [0.8, 0.2]], [[0.9, 0.1], [0.05, 0.95]]],
@@ -46,9 +46,9 @@ def rows_of(text: str) -> list[dict[str, str]]:
 
 def test_show(garden: Path) -> None:
     text = run("show", garden)
-    assert "3 variables, 3 arrows" in text
+    assert "3 variables, 3 edges" in text
     assert "Wet        yes no  given Rain, Sprinkler" in text
-    assert run("show", garden, "Rain", "Wet") == f"{NET.show('Rain')}\n\n{NET.show('Wet')}\n"
+    assert run("show", garden, "Rain", "Wet") == f"{NET.format_table('Rain')}\n\n{NET.format_table('Wet')}\n"
 
 
 def test_query(garden: Path) -> None:
@@ -159,7 +159,7 @@ def test_tables_are_learned(garden: Path, tmp_path: Path) -> None:
         (["fit", "NET", "RAGGED", "-o", "new.bif"], "ragged.csv:2: 3 cells, and the first line names 2"),
         (["predict", "NET", "NAMES"], "names.csv:1: there is no variable 'Rein'"),
         (["predict", "NET", "EMPTY"], "empty.csv: this file is empty"),
-        (["separate", "GRAPH", "x0", "x1"], "a factor graph has no arrows"),
+        (["separate", "GRAPH", "x0", "x1"], "a factor graph has no edges"),
         (["show", "absent.bif"], "absent.bif"),
     ],
 )  # fmt: skip

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from trellis.bayesnet.builders import NetworkBuilder, from_hmm, full_bayes, markov_chain, naive_bayes
 from trellis.bayesnet.formats.uai import read_evidence, read_evidence_samples, write_evidence
-from trellis.bayesnet.model.builders import Network, from_hmm, full_bayes, markov_chain, naive_bayes
-from trellis.bayesnet.model.factor_graph import FactorGraph
-from trellis.bayesnet.model.network import BayesianNetwork
+from trellis.bayesnet.models import BayesianNetwork, FactorGraph, read_model
 
 __all__ = [
     "BayesianNetwork",
     "FactorGraph",
-    "Network",
+    "NetworkBuilder",
     "from_hmm",
     "full_bayes",
     "markov_chain",
     "naive_bayes",
     "read_evidence",
     "read_evidence_samples",
+    "read_model",
     "write_evidence",
 ]

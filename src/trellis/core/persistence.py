@@ -19,8 +19,8 @@ from trellis.core.errors import ModelFileError, TrellisError, UnsupportedError
 # kind, which is the name of the class -> the module that defines it
 _KINDS = {
     "Aligner": "trellis.speech.align.aligner",
-    "BayesianNetwork": "trellis.bayesnet.model.network",
-    "FactorGraph": "trellis.bayesnet.model.factor_graph",
+    "BayesianNetwork": "trellis.bayesnet.models",
+    "FactorGraph": "trellis.bayesnet.models",
     "GraphLabeler": "trellis.structures.graph.labeler.graph_labeler",
     "HMM": "trellis.hmm",
     "LinearGaussian": "trellis.statespace",

@@ -27,7 +27,7 @@ def test_arrows_point_down_and_nodes_keep_apart(seed: int) -> None:
     rng = np.random.default_rng(seed)
     net = random_network(rng, int(rng.integers(1, 15)))
     n = len(net.names)
-    arrows = [(p, i) for i in range(n) for p in net.parents(i)]
+    arrows = [(p, i) for i in range(n) for p in net.parent_indices[i]]
     widths = rng.uniform(0.5, 2.0, size=n).tolist()
     layout = layered(widths, arrows)
     for (tail, head), route in zip(arrows, layout.routes, strict=True):

@@ -47,14 +47,14 @@ def test_a_file_with_everything(tmp_path: Path) -> None:
     net = read(WET, tmp_path)
     assert net.names == ("Rain", "Grass wet", "Sprinkler")
     assert net.states[1] == ("dry", "a bit", "<5/12+")
-    assert net.parents_of("Grass wet") == ["Rain", "Sprinkler"]
-    assert net.table_of("Rain").tolist() == [0.25, 0.75]
-    wet = net.table_of("Grass wet")
+    assert net.parents("Grass wet") == ["Rain", "Sprinkler"]
+    assert net.table("Rain").tolist() == [0.25, 0.75]
+    wet = net.table("Grass wet")
     assert wet[0, 1].tolist() == [0.5, 0.25, 0.25]
     assert wet[1, 0].tolist() == [1, 0, 0]
     assert wet[0, 0].tolist() == wet[1, 1].tolist() == [0.2, 0.3, 0.5]
     # in a "table" the variable itself changes slowest
-    assert net.table_of("Sprinkler").tolist() == [[0.1, 0.9], [0.6, 0.4]]
+    assert net.table("Sprinkler").tolist() == [[0.1, 0.9], [0.6, 0.4]]
 
 
 def test_properties_hold_anything(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_properties_hold_anything(tmp_path: Path) -> None:
     assert read(named, tmp_path).states == (("property", "b"),)
     row = "(property) 0.5 0.5; (b) 1 0; } // end"
     child = f"variable c {{ type discrete [ 2 ] {{ x, y }}; }} probability ( c | property ) {{ {row}\n"
-    assert read(named + child, tmp_path).table_of("c").tolist() == [[0.5, 0.5], [1, 0]]
+    assert read(named + child, tmp_path).table("c").tolist() == [[0.5, 0.5], [1, 0]]
 
 
 def test_too_many_parents(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_names_that_bif_cannot_hold(tmp_path: Path) -> None:
         ("probability ( Rain ) { table 0.25 7.5e-1; }\n", "", 3,
          "the variable 'Rain' has no probability block"),
         ("probability ( Rain ) { table 0.25", "probability ( Rain | Sprinkler ) { table 0.25 0.25 0.75", 11,
-         "the arrows form a cycle"),
+         "the edges form a cycle"),
         ("on what */", "on what", 8, "this comment is not closed"),
         ('"a bit"', '"a bit', 7, "a quote that is not closed"),
         ("0.4; }", "0.4;", 17, "this probability block has no closing brace"),

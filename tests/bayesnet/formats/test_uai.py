@@ -70,7 +70,7 @@ def test_a_markov_network(tmp_path: Path) -> None:
 
 def test_a_bayesian_network(tmp_path: Path) -> None:
     net = BayesianNetwork.read(written(tmp_path, BAYES))
-    assert net.parents(1) == (0,)
+    assert net.parent_indices[1] == (0,)
     assert net.tables[1].tolist() == [[0.5, 0.25, 0.25], [0, 1, 0]]
     (tmp_path / "net.uai.gz").write_bytes(gzip.compress(BAYES.encode()))
     assert BayesianNetwork.read(tmp_path / "net.uai.gz") == net
@@ -89,7 +89,7 @@ def test_round_trips_to_the_last_bit(tmp_path_factory: pytest.TempPathFactory, s
     net.write(path)
     again = BayesianNetwork.read(path)
     assert all(np.array_equal(a, b) for a, b in zip(again.tables, net.tables, strict=True))
-    assert [again.parents(i) for i in range(5)] == [net.parents(i) for i in range(5)]
+    assert [again.parent_indices[i] for i in range(5)] == [net.parent_indices[i] for i in range(5)]
 
 
 def test_what_cannot_be_written(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from small_networks import joint, random_network, seeds
 from trellis import BayesianNetwork, FactorGraph
-from trellis.bayesnet import Network
+from trellis.bayesnet import NetworkBuilder
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.factors.tables import Table, marginalise, maximise, ordered, product, reduce
 
@@ -36,7 +36,7 @@ def test_the_worked_example_in_the_order_of_the_slide(seven: BayesianNetwork) ->
         "f4(B, G) = sum_D P(D) f3(B, D, G)",
         "f5(G) = sum_B P(B | A=T) f4(B, G)",
     ]
-    a, b, c, d, e, f, g = (seven.table_of(name) for name in "ABCDEFG")
+    a, b, c, d, e, f, g = (seven.table(name) for name in "ABCDEFG")
     np.testing.assert_allclose(shown.steps[0].factor.values, np.einsum("cef,fg->ceg", f, g))
     second = np.einsum("de,cef,fg->dcg", e, f, g)
     np.testing.assert_allclose(shown.steps[1].factor.values, second)
@@ -59,7 +59,7 @@ def test_it_prints_every_step(seven: BayesianNetwork) -> None:
     )
     assert "1. f1(C, E, G) = sum_F P(F | C, E) P(G | F)" in lines
     assert "P(G, A=T) = P(A=T) f5(G)" in lines
-    assert f"divided by its sum, P(A=T) = {seven.table_of('A')[0]:.6g}:" in lines
+    assert f"divided by its sum, P(A=T) = {seven.table('A')[0]:.6g}:" in lines
     assert "P(G | A=T)" in lines
     value = seven.query("G", {"A": "T"})["F"]
     assert lines[-1] == f"  F  {value:.6g}"
@@ -105,7 +105,11 @@ def test_what_is_wrong_is_named(seven: BayesianNetwork) -> None:
         seven.explain_elimination("G", {"A": "T"}, order=["F", "F", "E", "C", "D", "B"])
     with pytest.raises(DataError, match="no unobserved targets"):
         seven.explain_elimination("A", {"A": "T"})
-    never = Network().variable("X", BOTH, [1, 0]).variable("Y", BOTH, {"T": [1, 0], "F": [0, 1]}, given="X")
+    never = (
+        NetworkBuilder()
+        .variable("X", BOTH, [1, 0])
+        .variable("Y", BOTH, {"T": [1, 0], "F": [0, 1]}, given="X")
+    )
     with pytest.raises(InfeasibleError, match="probability zero: Y=F"):
         never.build().explain_elimination("X", {"Y": "F"})
     wide = FactorGraph([2] * 24, [((0, i), np.ones((2, 2))) for i in range(1, 24)])

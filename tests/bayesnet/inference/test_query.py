@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from small_networks import joint, random_graph, random_network, seeds
 from trellis import BayesianNetwork, FactorGraph
-from trellis.bayesnet import Network
+from trellis.bayesnet import NetworkBuilder
 from trellis.bayesnet.inference import cutset_conditioning as conditioning
 from trellis.bayesnet.inference.query import log_partition
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
@@ -22,7 +22,7 @@ EXACT = ["auto", "junction_tree", "elimination", "conditioning"]
 def clinic() -> BayesianNetwork:
     """The chest clinic of Lauritzen and Spiegelhalter (1988)."""
     return (
-        Network()
+        NetworkBuilder()
         .variable("asia", YES, [0.01, 0.99])
         .variable("smoke", YES, [0.5, 0.5])
         .variable("tub", YES, {"yes": [0.05, 0.95], "no": [0.01, 0.99]}, given="asia")

@@ -205,7 +205,7 @@ def test_the_weight_is_the_probability_of_the_evidence_given_its_sampled_parents
     n = 200_000
     found = likelihood_weighting(SPRINKLER, "Rain", {"Wet": "yes"}, n_samples=n, random_state=0)
     parents = joint(SPRINKLER).sum(axis=2).T  # P(Sprinkler, Rain)
-    w = SPRINKLER.table_of("Wet")[..., 0]
+    w = SPRINKLER.table("Wet")[..., 0]
     mean, square = (parents * w).sum(), (parents * w**2).sum()
     assert found.diagnostics["effective_sample_size"] == pytest.approx(n * mean**2 / square, rel=0.02)
     assert found.diagnostics["log_evidence"] == pytest.approx(np.log(mean), abs=0.01)

@@ -13,10 +13,10 @@ from small_networks import joint, random_network, seeds
 from trellis import BayesianNetwork
 from trellis.bayesnet.inference.flat_factors import families
 from trellis.bayesnet.learning.counting_kernels import count_rows
-from trellis.bayesnet.learning.data_columns import decode_frame, encode_frame
-from trellis.bayesnet.learning.expected_counts import distinct_rows
 from trellis.bayesnet.learning.tree_counts import TreeCounts
 from trellis.bayesnet.learning.tree_counts_log import log_counts
+from trellis.bayesnet.model.data_frames import decode_frame, encode_frame
+from trellis.bayesnet.model.distinct_rows import distinct_rows
 from trellis.core.errors import DataError
 
 RAIN = BayesianNetwork(
@@ -55,7 +55,7 @@ def textbook_em(network: BayesianNetwork, frame: np.ndarray, pseudocount: float,
             p, evidence = posterior(network, row)
             total += np.log(evidence)
             for i in range(len(network.names)):
-                family = [*network.parents(i), i]
+                family = [*network.parent_indices[i], i]
                 kept = p.sum(axis=tuple(a for a in range(p.ndim) if a not in family))
                 order = sorted(family)
                 counts[i] = counts[i] + kept.transpose([order.index(a) for a in family])
@@ -84,8 +84,8 @@ def check_certificates(history: dict[str, list[float]]) -> None:
 def test_counts_by_hand() -> None:
     frame = {"Rain": ["yes", "yes", "yes", "no"], "Wet": ["yes", "yes", "no", "no"]}
     learned = RAIN.fit(frame)
-    np.testing.assert_allclose(learned.table_of("Rain"), [3 / 4, 1 / 4])
-    np.testing.assert_allclose(learned.table_of("Wet"), [[2 / 3, 1 / 3], [0, 1]])
+    np.testing.assert_allclose(learned.table("Rain"), [3 / 4, 1 / 4])
+    np.testing.assert_allclose(learned.table("Wet"), [[2 / 3, 1 / 3], [0, 1]])
     assert learned.fit_.log_likelihood == pytest.approx(
         3 * np.log(3 / 4) + np.log(1 / 4) + 2 * np.log(2 / 3) + np.log(1 / 3)
     )
@@ -95,10 +95,10 @@ def test_counts_by_hand() -> None:
     )
     assert learned.names == RAIN.names
     smoothed = RAIN.fit(frame, pseudocount=0.5)
-    np.testing.assert_allclose(smoothed.table_of("Wet"), [[2.5 / 4, 1.5 / 4], [0.5 / 2, 1.5 / 2]])
+    np.testing.assert_allclose(smoothed.table("Wet"), [[2.5 / 4, 1.5 / 4], [0.5 / 2, 1.5 / 2]])
     chosen = RAIN.fit(frame, pseudocount={"Wet": [[0, 0], [3, 0]]})
-    np.testing.assert_allclose(chosen.table_of("Wet"), [[2 / 3, 1 / 3], [3 / 4, 1 / 4]])
-    np.testing.assert_allclose(chosen.table_of("Rain"), [3 / 4, 1 / 4])
+    np.testing.assert_allclose(chosen.table("Wet"), [[2 / 3, 1 / 3], [3 / 4, 1 / 4]])
+    np.testing.assert_allclose(chosen.table("Rain"), [3 / 4, 1 / 4])
 
 
 @settings(max_examples=20)
@@ -109,7 +109,7 @@ def test_complete_rows_are_counted(seed: int, pseudocount: float) -> None:
     learned = network.fit(decode_frame(network.variables, codes), pseudocount=pseudocount)
     for i, table in enumerate(learned.tables):
         counts = np.full(table.shape, pseudocount)
-        np.add.at(counts, tuple(codes[:, [*network.parents(i), i]].T), 1.0)
+        np.add.at(counts, tuple(codes[:, [*network.parent_indices[i], i]].T), 1.0)
         total = counts.sum(axis=-1, keepdims=True)
         expected = np.where(total > 0, counts / np.where(total > 0, total, 1.0), network.tables[i])
         np.testing.assert_allclose(table, expected, atol=1e-14)
@@ -120,7 +120,7 @@ def test_complete_rows_are_counted(seed: int, pseudocount: float) -> None:
 
 def test_rows_of_a_table_without_data_stay_and_are_reported() -> None:
     learned = RAIN.fit({"Rain": ["yes"], "Wet": ["no"]})
-    np.testing.assert_array_equal(learned.table_of("Wet")[1], RAIN.table_of("Wet")[1])
+    np.testing.assert_array_equal(learned.table("Wet")[1], RAIN.table("Wet")[1])
     assert learned.fit_.unseen == {"Wet": 1}
 
 
@@ -217,12 +217,12 @@ def test_a_hidden_cause_is_found_again() -> None:
     learned = truth.fit(frame, start="random", n_init=3, random_state=0, max_iter=2000)
     check_certificates(learned.fit_.history)
     assert learned.fit_.status.converged
-    swap = learned.table_of("H")[0] > 0.5
+    swap = learned.table("H")[0] > 0.5
     np.testing.assert_allclose(
-        learned.table_of("H")[::-1] if swap else learned.table_of("H"), [0.35, 0.65], atol=0.02
+        learned.table("H")[::-1] if swap else learned.table("H"), [0.35, 0.65], atol=0.02
     )
     for s in symptoms:
-        found = learned.table_of(s)[::-1] if swap else learned.table_of(s)
+        found = learned.table(s)[::-1] if swap else learned.table(s)
         np.testing.assert_allclose(found, rows, atol=0.02)
     assert learned.fit_.log_likelihood >= truth.log_likelihood(frame)
 
@@ -230,8 +230,8 @@ def test_a_hidden_cause_is_found_again() -> None:
 def test_kept_tables_stay_bit_for_bit() -> None:
     frame = incomplete(RAIN, 50, 1, 0.3)
     learned = RAIN.fit(frame, keep="Wet", pseudocount=1.0)
-    np.testing.assert_array_equal(learned.table_of("Wet"), RAIN.table_of("Wet"))
-    assert not np.array_equal(learned.table_of("Rain"), RAIN.table_of("Rain"))
+    np.testing.assert_array_equal(learned.table("Wet"), RAIN.table("Wet"))
+    assert not np.array_equal(learned.table("Rain"), RAIN.table("Rain"))
     check_certificates(learned.fit_.history)
     assert "Wet" not in learned.fit_.unseen
 
@@ -240,7 +240,7 @@ def test_starts_that_lead_nowhere_are_said() -> None:
     uniform = BayesianNetwork({"H": ["a", "b"], "X": ["0", "1"]}, {"X": ["H"]})
     with pytest.raises(DataError, match=r"'H' is never observed .* start='random'"):
         uniform.fit({"X": ["0", "1", "1"]})
-    never = RAIN.with_tables([[1.0, 0.0], RAIN.table_of("Wet")])
+    never = RAIN.with_tables([[1.0, 0.0], RAIN.table("Wet")])
     with pytest.raises(DataError, match=r"'Rain' holds zeros"):
         never.fit({"Wet": ["yes", "no"]}, pseudocount=1.0)
     for options, words in [
@@ -269,9 +269,9 @@ def test_a_variable_that_data_say_nothing_about_stays() -> None:
         {"A": ["0", "1"], "B": ["0", "1"], "C": ["0", "1"]}, {"B": ["A"], "C": ["B"]}
     )  # uniform
     learned = network.fit({"A": ["0", "0", "1", None]})
-    np.testing.assert_allclose(learned.table_of("A"), [2 / 3, 1 / 3], atol=1e-4)
+    np.testing.assert_allclose(learned.table("A"), [2 / 3, 1 / 3], atol=1e-4)
     for name in ("B", "C"):
-        np.testing.assert_allclose(learned.table_of(name), np.full((2, 2), 0.5), atol=1e-12)
+        np.testing.assert_allclose(learned.table(name), np.full((2, 2), 0.5), atol=1e-12)
     with pytest.raises(DataError, match="'B' is never observed"):
         network.fit({"A": ["0", "1"], "C": ["0", "1"]})
 
@@ -437,7 +437,7 @@ def test_counts_in_log_space_are_those_of_enumeration(seed: int, share: float, p
     count_rows(factors, log_values, codes, weight, 0, 9, 3**7, counts.copy(), row_log)
     weight[np.isneginf(row_log)] = 0.0  # learning refuses them
     count_rows(factors, log_values, codes, weight, 0, 9, 3**7, counts, row_log)
-    scopes = [(*network.parents(i), i) for i in range(7)]
+    scopes = [(*network.parent_indices[i], i) for i in range(7)]
     for found_log, found in (
         log_counts(factors, scopes, range(7), log_values, codes, weight),
         TreeCounts(factors, codes)(log_values, weight),
@@ -489,4 +489,4 @@ def test_a_long_hidden_chain_is_that_of_a_hidden_markov_model() -> None:
         backward[t - 1] = move @ (emit[:, x[0, t]] * backward[t])
     first = start * emit[:, x[0, 0]] * backward[0]
     one = network.fit({name: column[:1] for name, column in frame.items()}, max_iter=1, tol=0.0)
-    np.testing.assert_allclose(one.table_of("h0"), first / first.sum(), atol=1e-12)
+    np.testing.assert_allclose(one.table("h0"), first / first.sum(), atol=1e-12)

@@ -12,7 +12,7 @@ from hypothesis import given
 
 from small_networks import joint, random_graph, random_network, seeds
 from trellis import BayesianNetwork, FactorGraph, load
-from trellis.bayesnet import Network
+from trellis.bayesnet import NetworkBuilder
 from trellis.bayesnet.model.conversions import network_from_graph
 from trellis.core.errors import (
     DataError,
@@ -27,7 +27,7 @@ YES_NO = ["yes", "no"]
 
 def sprinkler() -> BayesianNetwork:
     return (
-        Network()
+        NetworkBuilder()
         .variable("Rain", YES_NO, [0.2, 0.8])
         .variable("Sprinkler", YES_NO, {"yes": [0.01, 0.99], "no": [0.4, 0.6]}, given="Rain")
         .variable("Wet", YES_NO)
@@ -49,15 +49,15 @@ def test_the_parts_of_a_network() -> None:
     net = sprinkler()
     assert net.names == ("Rain", "Sprinkler", "Wet")
     assert net.cardinalities.tolist() == [2, 2, 2]
-    assert net.parents(2) == (0, 1)
-    assert net.children(0) == (1, 2)
-    assert net.parents_of("Wet") == ["Rain", "Sprinkler"]
-    assert net.children_of("Sprinkler") == ["Wet"]
-    assert net.table_of("Wet")[0, 1].tolist() == [0.8, 0.2]
-    assert net.table_of("Wet")[1, 1].tolist() == [0.0, 1.0]
+    assert net.parent_indices[2] == (0, 1)
+    assert net.child_indices(0) == (1, 2)
+    assert net.parents("Wet") == ["Rain", "Sprinkler"]
+    assert net.children("Sprinkler") == ["Wet"]
+    assert net.table("Wet")[0, 1].tolist() == [0.8, 0.2]
+    assert net.table("Wet")[1, 1].tolist() == [0.0, 1.0]
     assert net.factorisation == "P(Rain) P(Sprinkler | Rain) P(Wet | Rain, Sprinkler)"
     assert net.n_parameters == 1 + 2 + 4
-    assert repr(net) == "BayesianNetwork(3 variables, 3 arrows, 7 free parameters)"
+    assert repr(net) == "BayesianNetwork(3 variables, 3 edges, 7 free parameters)"
     # P(Wet = yes) by hand: 0.2 (0.01 0.99 + 0.99 0.8) + 0.8 (0.4 0.9 + 0.6 0)
     assert joint(net).sum(axis=(0, 1))[0] == pytest.approx(0.2 * (0.0099 + 0.792) + 0.8 * 0.36)
 
@@ -76,8 +76,8 @@ def test_a_network_does_not_change() -> None:
 def test_other_tables_for_the_same_arrows() -> None:
     net = sprinkler()
     drier = net.with_tables({"Rain": {"yes": 0.1, "no": 0.9}})
-    assert drier.table_of("Rain").tolist() == [0.1, 0.9]
-    assert drier.table_of("Wet") is not net.table_of("Wet")
+    assert drier.table("Rain").tolist() == [0.1, 0.9]
+    assert drier.table("Wet") is not net.table("Wet")
     assert drier.with_tables(net.tables) == net
     with pytest.raises(DataError, match="there are 3 variables, 3 lists of parents and 2 tables"):
         net.with_tables(net.tables[:2])
@@ -97,8 +97,8 @@ def test_rows_are_normalised_beyond_rounding_only() -> None:
     ("states", "parents", "tables", "message"),
     [
         ({"A": YES_NO, "B": YES_NO, "C": YES_NO}, {"A": ["C"], "B": ["A"], "C": ["B"]}, "uniform",
-         "the arrows form a cycle, A -> B -> C -> A; remove one of them"),
-        ({"A": YES_NO}, {"A": ["A"]}, "uniform", "the arrows form a cycle, A -> A; remove one of them"),
+         "the edges form a cycle, A -> B -> C -> A; remove one of them"),
+        ({"A": YES_NO}, {"A": ["A"]}, "uniform", "the edges form a cycle, A -> A; remove one of them"),
         ({"A": YES_NO, "B": YES_NO}, {"B": ["A", "A"]}, "uniform", "has the parent 'A' twice"),
         ({"A": YES_NO}, {"A": ["Aa"]}, "uniform", "there is no variable 'Aa'; did you mean 'A'?"),
         ({"A": ["x", "x"]}, {}, "uniform", "the variable 'A' has the state 'x' twice"),
@@ -144,11 +144,16 @@ def test_what_is_wrong_is_named_with_its_place(states, parents, tables, message)
 
 def test_the_writer_refuses_what_is_not_there() -> None:
     with pytest.raises(DataError, match="'A' is defined twice"):
-        Network().variable("A", YES_NO).variable("A", YES_NO)
+        NetworkBuilder().variable("A", YES_NO).variable("A", YES_NO)
     with pytest.raises(DataError, match="'A' has no table"):
-        Network().variable("A", YES_NO).build()
-    net = Network().variable("A", YES_NO, [1, 0]).variable("B", range(4), given="A").build(missing="uniform")
-    assert net.table_of("B").tolist() == [[0.25] * 4] * 2
+        NetworkBuilder().variable("A", YES_NO).build()
+    net = (
+        NetworkBuilder()
+        .variable("A", YES_NO, [1, 0])
+        .variable("B", range(4), given="A")
+        .build(missing="uniform")
+    )
+    assert net.table("B").tolist() == [[0.25] * 4] * 2
 
 
 def test_states_are_known_by_how_they_are_written() -> None:
@@ -173,7 +178,7 @@ def test_networkx_and_back(seed: int) -> None:
 
 def test_networkx_graphs_of_others() -> None:
     net = BayesianNetwork.from_networkx(nx.DiGraph([("A", "C"), ("B", "C")]))
-    assert net.parents_of("C") == ["A", "B"]
+    assert net.parents("C") == ["A", "B"]
     assert net.states == (("no", "yes"),) * 3
     with pytest.raises(DataError, match=r"expected a networkx\.DiGraph"):
         BayesianNetwork.from_networkx(nx.Graph([("A", "B")]))
@@ -218,9 +223,10 @@ def test_saving_and_loading(tmp_path: Path) -> None:
 def test_a_saved_network_is_checked(tmp_path: Path) -> None:
     from trellis.core import storage
 
-    meta = {"names": ["A"], "states": [["a", "b"]], "parents": [[0]], "extra": {}}
-    for changes, values in [({}, [0.5] * 4), ({"parents": [[7]]}, [0.5] * 4), ({"parents": [[]]}, [0.5])]:
-        storage.save(tmp_path / "bad", "BayesianNetwork", meta | changes, {"tables": np.array(values)})
+    meta = {"names": ["A"], "states": [["a", "b"]], "extra": {}}
+    for scopes, size in [([[0, 0]], 4), ([[7, 0]], 4), ([[0]], 1), ([[0]], 4), ([[]], 1), ([], 0)]:
+        values = np.full(size, 0.5)
+        storage.save(tmp_path / "bad", "BayesianNetwork", {**meta, "scopes": scopes}, {"values": values})
         with pytest.raises(ModelFileError, match="damaged or incomplete"):
             load(tmp_path / "bad")
 

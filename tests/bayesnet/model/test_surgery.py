@@ -20,16 +20,16 @@ from trellis.core.errors import DataError
 def test_families_are_those_of_networkx(seed: int) -> None:
     net = random_network(np.random.default_rng(seed), 8)
     graph = net.to_networkx()
-    assert set(net.arrows) == set(graph.edges)
-    assert len(net.arrows) == graph.number_of_edges()
+    assert set(net.edges) == set(graph.edges)
+    assert len(net.edges) == graph.number_of_edges()
     place = {name: i for i, name in enumerate(net.topological_order)}
-    assert all(place[tail] < place[head] for tail, head in net.arrows)
+    assert all(place[tail] < place[head] for tail, head in net.edges)
     for name in net.names:
-        assert set(net.ancestors_of(name)) == nx.ancestors(graph, name)
-        assert set(net.descendants_of(name)) == nx.descendants(graph, name)
+        assert set(net.ancestors(name)) == nx.ancestors(graph, name)
+        assert set(net.descendants(name)) == nx.descendants(graph, name)
     pair = list(net.names[:2])
     both = nx.descendants(graph, pair[0]) | nx.descendants(graph, pair[1])
-    assert set(net.descendants_of(pair)) == both - set(pair)
+    assert set(net.descendants(pair)) == both - set(pair)
 
 
 @given(seeds)
@@ -39,7 +39,7 @@ def test_an_intervention_is_the_truncated_product(seed: int) -> None:
     name = net.names[seed % 5]
     i, state = net.index(name), net.states[net.index(name)][-1]
     cut = net.do({name: state})
-    assert cut.parents_of(name) == []
+    assert cut.parents(name) == []
     without = net.with_tables(
         [np.ones_like(t) / t.shape[-1] if v == i else t for v, t in enumerate(net.tables)]
     )
@@ -67,22 +67,22 @@ def test_seeing_is_not_doing() -> None:
 def test_ancestral_networks_are_marginals(seed: int) -> None:
     net = random_network(np.random.default_rng(seed), 6)
     names = list(net.names[:2])
-    small = net.ancestral(names)
-    assert set(small.names) == {*names, *net.ancestors_of(names)}
+    small = net.ancestral_network(names)
+    assert set(small.names) == {*names, *net.ancestors(names)}
     gone = tuple(i for i, name in enumerate(net.names) if name not in small)
     np.testing.assert_allclose(joint(small), joint(net).sum(axis=gone), atol=1e-12)
 
 
 def test_other_names() -> None:
     net = random_network(np.random.default_rng(4), 5)
-    other = net.renamed({"v0": "Rain", "v3": "Wet"})
+    other = net.rename({"v0": "Rain", "v3": "Wet"})
     assert other.names == ("Rain", "v1", "v2", "Wet", "v4")
-    assert other.renamed({"Rain": "v0", "Wet": "v3"}) == net
-    assert net.renamed({"v0": "v1", "v1": "v0"}).table_of("v1").tolist() == net.table_of("v0").tolist()
+    assert other.rename({"Rain": "v0", "Wet": "v3"}) == net
+    assert net.rename({"v0": "v1", "v1": "v0"}).table("v1").tolist() == net.table("v0").tolist()
     with pytest.raises(DataError, match="'v1' is defined twice"):
-        net.renamed({"v0": "v1"})
+        net.rename({"v0": "v1"})
     with pytest.raises(DataError, match="there is no variable 'x'"):
-        net.renamed({"x": "y"})
+        net.rename({"x": "y"})
 
 
 def test_copies_are_equal_and_cannot_be_written_to(tmp_path: Path) -> None:
@@ -110,8 +110,8 @@ def test_a_table_to_read() -> None:
         {"Wet": ["Rain", "Wind"]},
         {"Rain": [0.25, 0.75], "Wind": [0.5, 0.5], "Wet": [[[1, 0], [0.5, 0.5]], [[1 / 3, 2 / 3], [0, 1]]]},
     )
-    assert net.show("Rain") == "P(Rain)\n yes    no\n0.25  0.75"
-    assert net.show("Wet").splitlines() == [
+    assert net.format_table("Rain") == "P(Rain)\n yes    no\n0.25  0.75"
+    assert net.format_table("Wet").splitlines() == [
         "P(Wet | Rain, Wind)",
         "Rain  Wind    |         y         n",
         "yes   strong  |         1         0",
@@ -119,6 +119,9 @@ def test_a_table_to_read() -> None:
         "no    strong  |  0.333333  0.666667",
         "no    weak    |         0         1",
     ]
-    assert net.show("Wet", max_rows=1).splitlines()[-2:] == ["yes   strong  |  1  0", "... and 3 more rows"]
-    with pytest.raises(DataError, match="max_rows must be at least 1"):
-        net.show("Wet", max_rows=0)
+    assert net.format_table("Wet", max_rows=1).splitlines()[-2:] == [
+        "yes   strong  |  1  0",
+        "... and 3 more rows",
+    ]
+    with pytest.raises(DataError, match="max_rows is 0; give a whole number of at least 1"):
+        net.format_table("Wet", max_rows=0)

@@ -197,7 +197,7 @@ def test_overlapping_sets() -> None:
         net.d_separated("A", "B", ["X"])
     with pytest.raises(DataError, match="expected the name of a variable or a list of names, got 0"):
         net.d_separated(0, "B")  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="max_paths must be at least 1"):
+    with pytest.raises(DataError, match="max_paths is 0; give a whole number of at least 1"):
         net.explain_separation("A", "B", max_paths=0)
 
 
@@ -260,7 +260,7 @@ def test_all_independencies() -> None:
     wider = BayesianNetwork({f"v{i}": [0, 1] for i in range(1000)})
     with pytest.raises(UnsupportedError, match="1000 variables have too many subsets"):
         wider.independencies(max_given=2)
-    with pytest.raises(DataError, match="max_given must be at least 0, got -1"):
+    with pytest.raises(DataError, match="max_given is -1; give a whole number of at least 0"):
         wide.independencies(max_given=-1)
 
 

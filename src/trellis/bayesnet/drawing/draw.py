@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from trellis.bayesnet.model.directed_model import DirectedModel
+from trellis.bayesnet.model.factor_model import FactorModel
 from trellis.core.errors import DataError
 from trellis.core.storage import PathLike, atomic_writer
 
 if TYPE_CHECKING:
-    from trellis.bayesnet.model.factor_graph import FactorGraph
-    from trellis.bayesnet.model.network import BayesianNetwork
     from trellis.bayesnet.separation.separation_paths import Separation
 
 KINDS = (".png", ".svg", ".pdf", ".dot")
@@ -50,14 +50,14 @@ class Line:
     arrow: bool = True
 
 
-def draw_network(network: BayesianNetwork, path: PathLike, *, observed: str | Iterable[str] = ()) -> None:
+def draw_network(network: DirectedModel, path: PathLike, *, observed: str | Iterable[str] = ()) -> None:
     """Draw the variables and arrows of a network; ``observed`` variables are filled."""
     known = set(network.variables.indices(observed))
     marks = [Mark(name, fill=OBSERVED if i in known else "#ffffff") for i, name in enumerate(network.names)]
     draw(marks, [Line(tail, head) for tail, head in _arrows(network)], path)
 
 
-def draw_graph(graph: FactorGraph, path: PathLike) -> None:
+def draw_graph(graph: FactorModel, path: PathLike) -> None:
     """Draw variables as ellipses and factors as small squares, row by row as far as they are apart."""
     n = len(graph.names)
     factors = graph.factors()
@@ -155,8 +155,8 @@ def _by_graphviz(program: str, kind: str, text: str) -> bytes:
     return done.stdout
 
 
-def _arrows(network: BayesianNetwork) -> list[tuple[int, int]]:
-    return [(parent, i) for i in range(len(network.names)) for parent in network.parents(i)]
+def _arrows(network: DirectedModel) -> list[tuple[int, int]]:
+    return [(parent, i) for i in range(len(network.names)) for parent in network.parent_indices[i]]
 
 
 def _quoted(label: str) -> str:

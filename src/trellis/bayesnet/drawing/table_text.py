@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from itertools import islice, product
-from typing import TYPE_CHECKING
 
-from trellis.core.errors import DataError
-
-if TYPE_CHECKING:
-    from trellis.bayesnet.model.network import BayesianNetwork
+from trellis.bayesnet.model.directed_model import DirectedModel
+from trellis.core.arguments import check_int
 
 
-def shown_table(network: BayesianNetwork, name: str, max_rows: int) -> str:
+def format_table(network: DirectedModel, name: str, *, max_rows: int = 60) -> str:
     """The table of a variable, its first ``max_rows`` rows if there are more."""
-    if max_rows < 1:
-        raise DataError(f"max_rows must be at least 1, got {max_rows}")
+    max_rows = check_int("max_rows", max_rows, 1)
     i = network.index(name)
-    above = network.parents(i)
+    above = network.parent_indices[i]
     parents = [network.names[p] for p in above]
     values = network.tables[i].reshape(-1, len(network.states[i]))
     keys = islice(product(*(network.states[p] for p in above)), max_rows)

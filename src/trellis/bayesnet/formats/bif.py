@@ -25,7 +25,7 @@ import numpy as np
 
 from trellis.bayesnet.formats.tokens import Tokens, write_text
 from trellis.bayesnet.model.conditional_tables import FILE_TOLERANCE, MOST_AXES, NetworkError, configuration
-from trellis.bayesnet.model.network import BayesianNetwork
+from trellis.bayesnet.model.directed_model import DirectedModel
 from trellis.bayesnet.model.variables import Variables, suggestion
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
@@ -42,9 +42,7 @@ _PLAIN = re.compile(r'(?!//|/\*)[^\s,{}()\[\];|"]+')
 _DEFAULT_LIMIT = 2**27  # numbers in a table that a default row fills: 1 GiB
 
 
-def read_bif(
-    source: Source, *, tolerance: float = FILE_TOLERANCE, encoding: str = "utf-8"
-) -> BayesianNetwork:
+def read_bif(source: Source, *, tolerance: float = FILE_TOLERANCE, encoding: str = "utf-8") -> DirectedModel:
     """The network in a BIF file; its rows are normalised."""
     name = source_name(source)
     text = read_utf8(source, encoding).decode()
@@ -53,7 +51,7 @@ def read_bif(
     return _Reader(Tokens(name, text, _TOKENS)).network(tolerance)
 
 
-def write_bif(network: BayesianNetwork, path: PathLike, *, name: str = "unknown") -> None:
+def write_bif(network: DirectedModel, path: PathLike, *, name: str = "unknown") -> None:
     """Write a network as BIF; numbers are written so that reading gives back every bit."""
     names = [_written(variable, "variable") for variable in network.names]
     states = [[_written(state, "state") for state in values] for values in network.states]
@@ -63,7 +61,7 @@ def write_bif(network: BayesianNetwork, path: PathLike, *, name: str = "unknown"
             f"variable {variable} {{\n  type discrete [ {len(values)} ] {{ {', '.join(values)} }};\n}}\n"
         )
     for i, table in enumerate(network.tables):
-        parents = network.parents(i)
+        parents = network.parent_indices[i]
         rows = table.reshape(-1, table.shape[-1]).tolist()
         numbers = [", ".join(map(repr, row)) for row in rows]
         if not parents:
@@ -91,7 +89,7 @@ class _Reader:
     def __init__(self, tokens: Tokens) -> None:
         self.tokens, self.words = tokens, tokens.words
 
-    def network(self, tolerance: float) -> BayesianNetwork:
+    def network(self, tolerance: float) -> DirectedModel:
         declared, blocks = self._blocks()
         variables = Variables(list(declared), [states for states, _ in declared.values()])
         bodies: dict[int, _Body] = {}
@@ -108,7 +106,7 @@ class _Reader:
                 raise self.tokens.error(at, f"the variable {name!r} has no probability block; add one")
         everyone = range(len(variables))
         try:
-            return BayesianNetwork.assemble(
+            return DirectedModel.assemble(
                 variables,
                 [bodies[i].parents for i in everyone],
                 [tables[i] for i in everyone],

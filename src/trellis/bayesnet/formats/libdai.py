@@ -20,7 +20,7 @@ import numpy as np
 
 from trellis.bayesnet.formats.word_reader import WordReader
 from trellis.bayesnet.model.conditional_tables import MOST_AXES
-from trellis.bayesnet.model.factor_graph import FactorGraph
+from trellis.bayesnet.model.factor_model import FactorModel
 from trellis.data.streams import Source, read_utf8, source_name
 
 _COMMENT = re.compile(r"#[^\n]*")
@@ -29,7 +29,7 @@ _MOST_VALUES = 2**27  # of all factors
 _MOST_UNUSED = 1_000_000  # states of all variables, beyond the number of words in the file
 
 
-def read_fg(source: Source, *, encoding: str = "utf-8") -> FactorGraph:
+def read_fg(source: Source, *, encoding: str = "utf-8") -> FactorModel:
     """The factor graph in a file of libDAI."""
     text = _COMMENT.sub("", read_utf8(source, encoding).decode())
     reader = WordReader(source_name(source), text)
@@ -65,7 +65,7 @@ def read_fg(source: Source, *, encoding: str = "utf-8") -> FactorGraph:
         factors.append((labels, values.reshape(shape, order="F")))
     reader.end()
     order = {label: i for i, label in enumerate(sorted(sizes))}
-    return FactorGraph(
+    return FactorModel(
         [sizes[label] for label in order],
         [([order[label] for label in labels], values) for labels, values in factors],
         names=[f"x{label}" for label in order],

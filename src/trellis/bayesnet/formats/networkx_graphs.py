@@ -9,26 +9,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from trellis.bayesnet.model.factor_graph import FactorGraph
-from trellis.bayesnet.model.network import BayesianNetwork
+from trellis.bayesnet.model.directed_model import DirectedModel
+from trellis.bayesnet.model.factor_model import FactorModel
 from trellis.core.errors import DataError, MissingExtraError
 
 
-def network_to_networkx(network: BayesianNetwork) -> Any:
+def network_to_networkx(network: DirectedModel) -> Any:
     """A ``DiGraph`` with everything that the network has."""
     graph = _networkx().DiGraph()
     for i, name in enumerate(network.names):
         graph.add_node(
             name,
             states=network.states[i],
-            parents=tuple(network.parents_of(name)),
+            parents=tuple(network.parents(name)),
             table=network.tables[i],
         )
-    graph.add_edges_from((parent, name) for name in network.names for parent in network.parents_of(name))
+    graph.add_edges_from((parent, name) for name in network.names for parent in network.parents(name))
     return graph
 
 
-def network_from_networkx(graph: Any) -> BayesianNetwork:
+def network_from_networkx(graph: Any) -> DirectedModel:
     """A network from a ``DiGraph``; where no node has a table, all tables are uniform.
 
     Nodes without ``states`` have the states "no" and "yes". ``parents`` only orders the axes of the table, as
@@ -49,10 +49,10 @@ def network_from_networkx(graph: Any) -> BayesianNetwork:
             raise DataError(f"the attribute 'parents' of {name!r} and the arrows into it do not agree")
         if "table" in attributes:
             tables[name] = attributes["table"]
-    return BayesianNetwork(states, parents, tables or "uniform")
+    return DirectedModel(states, parents, tables or "uniform")
 
 
-def graph_to_networkx(graph: FactorGraph) -> Any:
+def graph_to_networkx(graph: FactorModel) -> Any:
     """The bipartite graph of variables and factors."""
     result = _networkx().Graph()
     for name, states in zip(graph.names, graph.states, strict=True):
@@ -64,7 +64,7 @@ def graph_to_networkx(graph: FactorGraph) -> Any:
     return result
 
 
-def graph_from_networkx(graph: Any) -> FactorGraph:
+def graph_from_networkx(graph: Any) -> FactorModel:
     """A factor graph from what :func:`graph_to_networkx` makes: every node has ``states``, or ``variables``
     (the axes of its factor, which are its neighbours) and ``values``."""
     if not isinstance(graph, _networkx().Graph) or graph.is_directed():
@@ -83,7 +83,7 @@ def graph_from_networkx(graph: Any) -> FactorGraph:
                 raise DataError(f"the attribute 'variables' of {node!r} and its neighbours do not agree")
             factors.append((scope, attributes["values"]))
     sizes = [len(values) for values in states.values()]
-    return FactorGraph(sizes, factors, list(states), list(states.values()))
+    return FactorModel(sizes, factors, list(states), list(states.values()))
 
 
 def _networkx() -> Any:

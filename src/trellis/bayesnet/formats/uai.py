@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 from trellis.bayesnet.formats.tokens import Tokens, write_text
 from trellis.bayesnet.formats.word_reader import WordReader
 from trellis.bayesnet.model.conditional_tables import FILE_TOLERANCE, MOST_AXES, NetworkError
-from trellis.bayesnet.model.factor_graph import FactorGraph
-from trellis.bayesnet.model.network import BayesianNetwork
+from trellis.bayesnet.model.directed_model import DirectedModel
+from trellis.bayesnet.model.discrete_model import DiscreteModel
+from trellis.bayesnet.model.factor_model import FactorModel
 from trellis.bayesnet.model.variables import Variables
 from trellis.core.storage import PathLike
 from trellis.data.streams import Source, read_utf8, source_name
@@ -52,20 +53,20 @@ class _Content:
 
 def read_uai(
     source: Source, *, tolerance: float = FILE_TOLERANCE, encoding: str = "utf-8"
-) -> BayesianNetwork | FactorGraph:
+) -> DirectedModel | FactorModel:
     """What a UAI file holds: a Bayesian network (BAYES) or a factor graph (MARKOV)."""
     content = _read(source, encoding)
     return _network(content, tolerance) if content.kind == "BAYES" else _graph(content)
 
 
-def read_uai_graph(source: Source, *, encoding: str = "utf-8") -> FactorGraph:
+def read_uai_graph(source: Source, *, encoding: str = "utf-8") -> FactorModel:
     """The factor graph in a UAI file; the tables of a Bayesian network are factors like any other."""
     return _graph(_read(source, encoding))
 
 
 def read_uai_network(
     source: Source, *, tolerance: float = FILE_TOLERANCE, encoding: str = "utf-8"
-) -> BayesianNetwork:
+) -> DirectedModel:
     """The Bayesian network in a UAI file of the kind BAYES; its rows are normalised."""
     content = _read(source, encoding)
     if content.kind != "BAYES":
@@ -73,11 +74,11 @@ def read_uai_network(
     return _network(content, tolerance)
 
 
-def _graph(content: _Content) -> FactorGraph:
-    return FactorGraph(content.sizes, content.factors)
+def _graph(content: _Content) -> FactorModel:
+    return FactorModel(content.sizes, content.factors)
 
 
-def _network(content: _Content, tolerance: float) -> BayesianNetwork:
+def _network(content: _Content, tolerance: float) -> DirectedModel:
     tokens = content.tokens
     tables: dict[int, Factor] = {}
     start_of: dict[int, int] = {}
@@ -93,7 +94,7 @@ def _network(content: _Content, tolerance: float) -> BayesianNetwork:
                 0, f"no factor has x{i} as its last variable, so that x{i} has no table; add one"
             )
     try:
-        return BayesianNetwork.assemble(
+        return DirectedModel.assemble(
             Variables.numbered(content.sizes),
             [tables[i][0] for i in everyone],
             [tables[i][1] for i in everyone],
@@ -147,10 +148,10 @@ def _sizes(reader: WordReader) -> list[int]:
     return sizes
 
 
-def write_uai(model: BayesianNetwork | FactorGraph, path: PathLike) -> None:
+def write_uai(model: DiscreteModel, path: PathLike) -> None:
     """Write a network (BAYES) or a factor graph (MARKOV). The names of variables and states are lost."""
     factors = model.factors()
-    lines = ["BAYES" if isinstance(model, BayesianNetwork) else "MARKOV", str(len(model.names))]
+    lines = ["BAYES" if model.directed else "MARKOV", str(len(model.names))]
     lines.append(" ".join(map(str, model.cardinalities.tolist())))
     lines.append(str(len(factors)))
     lines += [" ".join(map(str, (len(factor.variables), *factor.variables))) for factor in factors]
@@ -160,9 +161,7 @@ def write_uai(model: BayesianNetwork | FactorGraph, path: PathLike) -> None:
     _write(path, lines)
 
 
-def read_evidence(
-    source: Source, model: BayesianNetwork | FactorGraph, *, encoding: str = "utf-8"
-) -> dict[str, str]:
+def read_evidence(source: Source, model: DiscreteModel, *, encoding: str = "utf-8") -> dict[str, str]:
     """The observed variables and their states in an ``.evid`` file, as ``query`` takes them."""
     reader = _evidence_reader(source, encoding)
     samples = _samples(reader, model.variables)
@@ -174,7 +173,7 @@ def read_evidence(
 
 
 def read_evidence_samples(
-    source: Source, model: BayesianNetwork | FactorGraph, *, encoding: str = "utf-8"
+    source: Source, model: DiscreteModel, *, encoding: str = "utf-8"
 ) -> list[dict[str, str]]:
     """Every sample of an ``.evid`` file, each as :func:`read_evidence` gives it."""
     return _samples(_evidence_reader(source, encoding), model.variables)
@@ -207,7 +206,7 @@ def _sample(reader: WordReader, variables: Variables) -> dict[str, str]:
     return variables.decode(evidence)
 
 
-def write_evidence(path: PathLike, model: BayesianNetwork | FactorGraph, evidence: Mapping[str, Any]) -> None:
+def write_evidence(path: PathLike, model: DiscreteModel, evidence: Mapping[str, Any]) -> None:
     """Write evidence for the ``.uai`` file of the same model."""
     coded = model.variables.encode(evidence)
     _write(path, [" ".join(map(str, (len(coded), *(number for pair in coded.items() for number in pair))))])

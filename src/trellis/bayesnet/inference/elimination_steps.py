@@ -20,9 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from trellis.bayesnet.inference.approximate_posterior import Evidence
-from trellis.bayesnet.inference.flat_factors import Model, ancestors
+from trellis.bayesnet.inference.flat_factors import Model
 from trellis.bayesnet.inference.posterior import Posterior, described
-from trellis.bayesnet.model.network import BayesianNetwork
 from trellis.bayesnet.model.variables import Variables
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
@@ -112,12 +111,11 @@ def explain_elimination(
     asked = tuple(v for v in variables.indices(targets) if v not in observed)
     if not asked:
         raise DataError("there are no unobserved targets; name at least one")
-    used = _used(model, asked, observed)
+    used, tables = model.relevant([*asked, *observed])
     given = described(variables, observed)
     start = [
         (_name(model, number, table, observed), reduce(table, observed))
-        for number, table in enumerate(model.factors())
-        if number in used
+        for number, table in enumerate(tables)
     ]
     hidden = sorted({v for _, table in start for v in table.variables}.difference(asked))
     sequence = _sequence(model, [table for _, table in start], hidden, asked, order)
@@ -152,24 +150,13 @@ def explain_elimination(
     return Elimination(
         tuple(variables.names[v] for v in asked),
         given,
-        tuple(
-            name
-            for i, name in enumerate(variables.names)
-            if i not in used and isinstance(model, BayesianNetwork)
-        ),
+        tuple(name for i, name in enumerate(variables.names) if i not in used),
         tuple(_shown(variables, *pair) for pair in start),
         tuple(steps),
         tuple(_shown(variables, *pair) for pair in live),
         joint,
         posterior,
     )
-
-
-def _used(model: Model, targets: Sequence[int], observed: dict[int, int]) -> set[int]:
-    """The factors that matter: in a Bayesian network, those of ancestors of targets and evidence."""
-    if isinstance(model, BayesianNetwork):
-        return ancestors(model, [*targets, *observed])
-    return set(range(len(model.factors())))
 
 
 def _sequence(
@@ -195,7 +182,7 @@ def _name(model: Model, number: int, table: Table, observed: dict[int, int]) -> 
         return f"{model.names[v]}={model.states[v][observed[v]]}" if v in observed else model.names[v]
 
     parts = [written(v) for v in table.variables]
-    if isinstance(model, BayesianNetwork):
+    if model.directed:
         above = f" | {', '.join(parts[:-1])}" if parts[:-1] else ""
         return f"P({parts[-1]}{above})"
     return f"g{number}({', '.join(parts)})"

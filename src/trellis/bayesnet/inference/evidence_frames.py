@@ -14,18 +14,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.bayesnet.inference.flat_factors import Model, ancestors
+from trellis.bayesnet.inference.flat_factors import Model
 from trellis.bayesnet.inference.posterior import described
-from trellis.bayesnet.learning.data_columns import Codes, encode_frame, missing_somewhere
-from trellis.bayesnet.learning.expected_counts import distinct_rows
-from trellis.bayesnet.model.network import BayesianNetwork
+from trellis.bayesnet.model.data_frames import Codes, encode_frame, missing_somewhere
+from trellis.bayesnet.model.distinct_rows import distinct_rows
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, InfeasibleError
 from trellis.core.shards import n_threads
 from trellis.factors.junction_tree import JunctionTree
 from trellis.factors.junction_tree_choice import MEMORY_LIMIT, refuse_above
 from trellis.factors.junction_tree_rows import RowTree
-from trellis.factors.tables import Table
 
 Targets = str | Sequence[str] | None
 Impossible = Literal["error", "nan"]
@@ -39,7 +37,7 @@ def predict_proba(
     impossible: Impossible = "error",
     n_jobs: int = 1,
     memory_limit: float = MEMORY_LIMIT,
-) -> FloatArray | dict[str, FloatArray]:
+) -> Any:
     """P(target | row): an array (rows, states) for one target, a dictionary of such arrays for several.
 
     Without ``targets``, all variables that are missing somewhere. What a row observes has probability 1.
@@ -104,7 +102,7 @@ def _solve(
         raise DataError(f"impossible must be 'error' or 'nan', got {impossible!r}")
     seen = codes >= 0
     columns = np.flatnonzero(seen.any(axis=0)).tolist()
-    factors = _relevant(model, [*wanted, *columns])
+    _, factors = model.relevant([*wanted, *columns])
     rows = distinct_rows(codes, np.ones(len(codes)))
     observed = rows.codes >= 0
     always = [v for v in columns if observed[:, v].all()]
@@ -139,11 +137,3 @@ def _solve(
     for v in wanted:
         of[v][lost] = np.nan
     return {v: of[v][rows.inverse] for v in wanted}
-
-
-def _relevant(model: Model, variables: list[int]) -> list[Table]:
-    """The factors that bear on these variables: in a Bayesian network, those of their ancestors."""
-    factors = model.factors()
-    if not isinstance(model, BayesianNetwork):
-        return factors
-    return [factors[v] for v in sorted(ancestors(model, variables))]

@@ -16,14 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trellis.bayesnet.model.factor_graph import FactorGraph
-from trellis.bayesnet.model.network import BayesianNetwork
+from trellis.bayesnet.model.directed_model import DirectedModel
+from trellis.bayesnet.model.discrete_model import DiscreteModel
 from trellis.bayesnet.model.variables import Variables
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
 from trellis.factors.tables import Table, aligned, reduce
 
-Model = BayesianNetwork | FactorGraph
+Model = DiscreteModel
 LOWEST = -1e300  # below every sum of logarithms: a factor that is zero everywhere stays so
 
 
@@ -70,7 +70,7 @@ class Families(NamedTuple):
 
 
 def families(
-    network: BayesianNetwork,
+    network: DirectedModel,
     targets: Iterable[int] | None = None,
     evidence: Mapping[int, int] | None = None,
     likelihoods: Mapping[int, FloatArray] | None = None,
@@ -80,7 +80,7 @@ def families(
     factors, sizes = network.factors(), network.cardinalities.tolist()
     order = list(network.order)
     if targets is not None:
-        needed = ancestors(network, [*targets, *evidence, *likelihoods])
+        needed = network.closure([*targets, *evidence, *likelihoods])
         order = [v for v in order if v in needed]
     observed = [evidence.get(v, -1) for v in range(len(sizes))]
     for variable, likelihood in likelihoods.items():
@@ -104,13 +104,11 @@ def reduced_factors(
     tables sum to one. Factors without variables left are constants and stay, for the partition function.
     """
     evidence, likelihoods = evidence or {}, likelihoods or {}
-    factors = model.factors()
-    variables = list(range(len(model.names)))
-    if isinstance(model, BayesianNetwork) and targets is not None:
-        needed = ancestors(model, [*targets, *evidence, *likelihoods])
-        variables = sorted(needed)
-        factors = [factors[v] for v in variables]
-    factors = factors + [Table((v,), likelihood) for v, likelihood in likelihoods.items()]
+    everything = range(len(model.names))
+    variables, factors = model.relevant(
+        everything if targets is None else [*targets, *evidence, *likelihoods]
+    )
+    factors += [Table((v,), likelihood) for v, likelihood in likelihoods.items()]
     return [reduce(table, evidence) for table in factors], [v for v in variables if v not in evidence]
 
 
@@ -147,18 +145,6 @@ def merged(tables: Sequence[Table]) -> tuple[list[Table], float]:
     tops = [max(float(table.values.max()), LOWEST) for table in kept]
     shifted = [Table(table.variables, table.values - top) for table, top in zip(kept, tops, strict=True)]
     return shifted, log_scale + sum(tops)
-
-
-def ancestors(network: BayesianNetwork, variables: Iterable[int]) -> set[int]:
-    """The variables themselves and all from which arrows lead to them."""
-    found: set[int] = set()
-    waiting = list(variables)
-    while waiting:
-        variable = waiting.pop()
-        if variable not in found:
-            found.add(variable)
-            waiting.extend(network.parents(variable))
-    return found
 
 
 def encode_likelihoods(variables: Variables, likelihoods: Mapping[str, Any] | None) -> dict[int, FloatArray]:

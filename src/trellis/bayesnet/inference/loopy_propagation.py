@@ -39,7 +39,6 @@ from trellis.bayesnet.inference.loopy_propagation_kernels import (
     sweep,
     variable_beliefs,
 )
-from trellis.bayesnet.model.network import BayesianNetwork
 from trellis.core.arguments import check_int
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
@@ -108,10 +107,8 @@ class _Graph(NamedTuple):
     @classmethod
     def of(cls, model: Model, tables: Sequence[Table], free: Sequence[int]) -> _Graph:
         factors = flatten(model.cardinalities, tables)
-        order = free
-        if isinstance(model, BayesianNetwork):
-            unobserved = set(free)
-            order = [v for v in model.order if v in unobserved]
+        unobserved = set(free)
+        order = [v for v in model.order if v in unobserved]
         sizes = factors.cardinalities[factors.scope]
         start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         uniform = np.repeat(-np.log(sizes), sizes)

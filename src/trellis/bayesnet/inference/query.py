@@ -42,13 +42,13 @@ Order = str | Sequence[str]
 
 def query(
     model: Model,
-    targets: Targets,
+    targets: Targets = None,
     evidence: Evidence = None,
     *,
     likelihoods: Likelihoods = None,
     method: str = "auto",
     **options: Any,
-) -> Posterior | dict[str, Posterior] | Answer:
+) -> Any:
     """P(targets | evidence).
 
     Parameters
@@ -127,10 +127,8 @@ def log_partition(
 
 def log_probability(model: Model, evidence: Evidence = None, **options: Any) -> float:
     """log P(evidence), -inf if impossible; in a factor graph Z with the evidence divided by Z without it."""
-    from trellis.bayesnet.model.factor_graph import FactorGraph
-
     found = log_partition(model, evidence, **options)
-    if isinstance(model, FactorGraph):
+    if not model.directed:
         options.pop("likelihoods", None)
         found -= log_partition(model, **options)
     return found
@@ -224,9 +222,7 @@ class _Question:
 
     def free_states(self, held: set[int]) -> float:
         """log of the states of variables that no table holds: a factor graph sums over them too."""
-        from trellis.bayesnet.model.factor_graph import FactorGraph
-
-        if not isinstance(self.model, FactorGraph):
+        if self.model.directed:
             return 0.0
         free = [v for v, _ in self.unobserved() if v not in held]
         return float(np.log(self.model.cardinalities[free]).sum())

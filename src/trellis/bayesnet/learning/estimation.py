@@ -14,24 +14,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trellis.bayesnet.inference.approximate_posterior import Evidence
-from trellis.bayesnet.inference.flat_factors import FlatFactors, ancestors, families
+from trellis.bayesnet.inference.flat_factors import FlatFactors, families
 from trellis.bayesnet.inference.sampling.forward_sampling import sample_codes
-from trellis.bayesnet.learning.data_columns import Codes, Output, decode_frame, encode_frame
-from trellis.bayesnet.learning.expected_counts import Expectation, distinct_rows
+from trellis.bayesnet.learning.expected_counts import Expectation
 from trellis.bayesnet.learning.network_em import Counts, NetworkEM, normalised, table_rows
-from trellis.bayesnet.model.network import BayesianNetwork
+from trellis.bayesnet.model.data_frames import Codes, Output, decode_frame, encode_frame
+from trellis.bayesnet.model.directed_model import DirectedModel
+from trellis.bayesnet.model.distinct_rows import distinct_rows
 from trellis.core.arguments import RandomState, check_int, generator
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.solvers.run import Status
 from trellis.training.driver import minimise_dc
 from trellis.training.restarts import best_of
+
+N = TypeVar("N", bound=DirectedModel)
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class LearningReport:
 
 
 def fit(
-    network: BayesianNetwork,
+    network: N,
     frame: Any,
     *,
     pseudocount: float | Mapping[str, ArrayLike] = 0.0,
@@ -66,7 +69,7 @@ def fit(
     tol: float = 1e-8,
     random_state: RandomState = None,
     n_jobs: int = 1,
-) -> BayesianNetwork:
+) -> N:
     """A network with the same arrows and tables learned from ``frame``; what happened is in its ``fit_``.
 
     ``frame``: pandas, polars, a dictionary of columns, or an array; missing entries and columns are hidden.
@@ -104,7 +107,7 @@ def fit(
 
 
 def log_likelihood(
-    network: BayesianNetwork, frame: Any, *, per_row: bool = False, n_jobs: int = 1
+    network: DirectedModel, frame: Any, *, per_row: bool = False, n_jobs: int = 1
 ) -> float | FloatArray:
     """log p(frame), or of each row, summed over everything that is missing; ``-inf`` where impossible."""
     codes = encode_frame(network.variables, frame)
@@ -119,7 +122,7 @@ def log_likelihood(
 
 
 def sample(
-    network: BayesianNetwork,
+    network: DirectedModel,
     n: int,
     *,
     evidence: Evidence = None,
@@ -136,9 +139,7 @@ def sample(
     return decode_frame(network.variables, sample_codes(network, n, random_state, n_jobs, evidence), output)
 
 
-def _fit_complete(
-    network: BayesianNetwork, layout: FlatFactors, problem: NetworkEM, before: FloatArray
-) -> BayesianNetwork:
+def _fit_complete(network: N, layout: FlatFactors, problem: NetworkEM, before: FloatArray) -> N:
     """One M-step: expected counts are counts, whatever the tables were."""
     counts = problem.complete_counts()
     _, u = problem.g_conjugate(Counts(counts, before))
@@ -147,13 +148,13 @@ def _fit_complete(
 
 
 def _learned(
-    network: BayesianNetwork,
+    network: N,
     layout: FlatFactors,
     problem: NetworkEM,
     u: FloatArray,
     status: Status,
     history: dict[str, list[float]] | None,
-) -> BayesianNetwork:
+) -> N:
     value, v = problem.h(u)
     unseen = problem.unreached(v)
     with np.errstate(divide="ignore"):  # what did not change keeps its last bit
@@ -187,7 +188,7 @@ def _weights(sample_weight: ArrayLike | None, n: int) -> FloatArray:
 
 
 def _pseudocounts(
-    network: BayesianNetwork, pseudocount: float | Mapping[str, ArrayLike], layout: FlatFactors
+    network: DirectedModel, pseudocount: float | Mapping[str, ArrayLike], layout: FlatFactors
 ) -> FloatArray:
     """Pseudo-counts of all cells, in the layout of the values."""
     given: Mapping[str, ArrayLike]
@@ -218,7 +219,7 @@ def _pseudocounts(
 
 
 def _check_start(
-    network: BayesianNetwork, layout: FlatFactors, codes: Codes, prior: FloatArray, u: FloatArray
+    network: DirectedModel, layout: FlatFactors, codes: Codes, prior: FloatArray, u: FloatArray
 ) -> None:
     """EM can leave neither a zero nor a tie between all states of a variable that is never observed.
 
@@ -233,9 +234,9 @@ def _check_start(
             "states are possible; use start='random', leave its pseudo-count out, or keep its table"
         )
     unseen = (codes < 0).all(axis=0)
-    above = ancestors(network, np.flatnonzero(~unseen).tolist())
+    above = network.closure(np.flatnonzero(~unseen).tolist())
     for hidden in sorted(above.intersection(np.flatnonzero(unseen).tolist())):
-        around = (hidden, *network.children(hidden))
+        around = (hidden, *network.child_indices(hidden))
         if network.cardinalities[hidden] > 1 and all(_indifferent(network, hidden, f) for f in around):
             raise DataError(
                 f"{network.names[hidden]!r} is never observed and the tables treat all its states alike, "
@@ -243,9 +244,9 @@ def _check_start(
             )
 
 
-def _indifferent(network: BayesianNetwork, variable: int, family: int) -> bool:
+def _indifferent(network: DirectedModel, variable: int, family: int) -> bool:
     """Whether the table of ``family`` is the same for all states of ``variable``."""
-    axis = (*network.parents(family), family).index(variable)
+    axis = (*network.parent_indices[family], family).index(variable)
     table = network.tables[family]
     return bool(np.allclose(table, table.take([0], axis=axis), rtol=1e-9, atol=0.0))
 

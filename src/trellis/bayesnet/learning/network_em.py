@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.bayesnet.inference.flat_factors import FlatFactors
-from trellis.bayesnet.learning.expected_counts import DistinctRows, Expectation
+from trellis.bayesnet.learning.expected_counts import Expectation
+from trellis.bayesnet.model.distinct_rows import DistinctRows
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
 

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.bayesnet.inference.flat_factors import FlatFactors
-from trellis.bayesnet.learning.data_columns import Codes
 from trellis.bayesnet.learning.tree_counts_log import log_counts
+from trellis.bayesnet.model.data_frames import Codes
 from trellis.core.arrays import FloatArray
 from trellis.core.shards import over_shards
 from trellis.factors.elimination_order import elimination_order

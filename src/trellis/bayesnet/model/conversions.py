@@ -19,8 +19,8 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from trellis.bayesnet.model.conditional_tables import MOST_AXES
-from trellis.bayesnet.model.factor_graph import FactorGraph
-from trellis.bayesnet.model.network import BayesianNetwork
+from trellis.bayesnet.model.directed_model import DirectedModel
+from trellis.bayesnet.model.factor_model import FactorModel
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import InfeasibleError, UnsupportedError
 from trellis.factors.tables import Table, aligned
@@ -28,7 +28,7 @@ from trellis.factors.tables import Table, aligned
 LIMIT = 2**24  # numbers in one table: 128 MiB
 
 
-def network_from_graph(graph: FactorGraph, *, limit: int = LIMIT) -> BayesianNetwork:
+def network_from_graph(graph: FactorModel, *, limit: int = LIMIT) -> DirectedModel:
     """The Bayesian network that is the normalised factor graph, with at most ``limit`` numbers a table."""
     sizes = graph.cardinalities.tolist()
     holds: list[dict[int, Table]] = [{} for _ in sizes]  # the factors that each variable is in, by number
@@ -64,7 +64,7 @@ def network_from_graph(graph: FactorGraph, *, limit: int = LIMIT) -> BayesianNet
             weights[w] = _weight(sizes, holds[w], w)
             heappush(waiting, (weights[w], w))
         number += 1
-    return BayesianNetwork.assemble(graph.variables, parents, tables)
+    return DirectedModel.assemble(graph.variables, parents, tables)
 
 
 def _eliminate(

@@ -1,10 +1,10 @@
-"""Networks made from others by taking away variables or arrows, or by changing names.
+"""Networks made from others by removing variables or edges, or by changing names.
 
 Intervention (Pearl 2009, 1.3): setting X to x by force removes what else decides it,
 
     p(v | do(X = x)) = 1[v_X = x] prod_{i != X} P(v_i | parents of i),
 
-so that the arrows into X go and its table is 1 at x. Asking the new network is asking for effects.
+so that the edges into X go and its table is 1 at x. Queries of the new network are queries about effects.
 
 The variables of an ancestral set have all their parents in it. Summing out the others, children first, leaves
 
@@ -13,51 +13,39 @@ The variables of an ancestral set have all their parents in it. Summing out the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 
-from trellis.bayesnet.model.directed_graph import closure
-from trellis.bayesnet.model.network import BayesianNetwork
+from trellis.bayesnet.model.directed_model import DirectedModel, Names
 from trellis.bayesnet.model.variables import Variables
 
-Names = str | Iterable[str]
+N = TypeVar("N", bound=DirectedModel)
 
 
-def ancestors(network: BayesianNetwork, names: Names) -> list[str]:
-    start = network.variables.indices(names)
-    return [network.names[i] for i in sorted(closure(start, network.parents).difference(start))]
-
-
-def descendants(network: BayesianNetwork, names: Names) -> list[str]:
-    start = network.variables.indices(names)
-    return [network.names[i] for i in sorted(closure(start, network.children).difference(start))]
-
-
-def intervened(network: BayesianNetwork, states: Mapping[str, Any]) -> BayesianNetwork:
-    """The network in which some variables are set to a state, whatever their parents are."""
+def intervene(network: N, states: Mapping[str, Any]) -> N:
+    """The network after an intervention: some variables are set to a state, whatever their parents are."""
     forced = network.variables.encode(states)
     everyone = range(len(network.names))
-    parents = [() if i in forced else network.parents(i) for i in everyone]
+    parents = [() if i in forced else network.parent_indices[i] for i in everyone]
     tables = [
         np.eye(len(network.states[i]))[forced[i]] if i in forced else network.tables[i] for i in everyone
     ]
-    return BayesianNetwork.assemble(network.variables, parents, tables)
+    return network.assemble(network.variables, parents, tables)
 
 
-def ancestral(network: BayesianNetwork, names: Names) -> BayesianNetwork:
-    """The network of the variables named and of all their ancestors."""
-    kept = sorted(closure(network.variables.indices(names), network.parents))
+def ancestral_network(network: N, names: Names) -> N:
+    """The network of these variables and all their ancestors: the same distribution, all else summed out."""
+    kept = sorted(network.closure(network.variables.indices(names)))
     number = {old: new for new, old in enumerate(kept)}
     variables = Variables([network.names[i] for i in kept], [network.states[i] for i in kept])
-    parents = [[number[parent] for parent in network.parents(i)] for i in kept]
-    return BayesianNetwork.assemble(variables, parents, [network.tables[i] for i in kept])
+    parents = [[number[parent] for parent in network.parent_indices[i]] for i in kept]
+    return network.assemble(variables, parents, [network.tables[i] for i in kept])
 
 
-def renamed(network: BayesianNetwork, names: Mapping[str, str]) -> BayesianNetwork:
+def rename(network: N, names: Mapping[str, str]) -> N:
     """The network with new names, as ``{old: new}``; variables that are left out keep theirs."""
     changed = {network.index(old): new for old, new in names.items()}
     variables = Variables([changed.get(i, name) for i, name in enumerate(network.names)], network.states)
-    parents = [network.parents(i) for i in range(len(variables))]
-    return BayesianNetwork.assemble(variables, parents, network.tables)
+    return network.assemble(variables, network.parent_indices, network.tables)

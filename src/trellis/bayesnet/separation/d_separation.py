@@ -15,23 +15,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.bayesnet.model.directed_graph import closure
+from trellis.bayesnet.model.directed_model import DirectedModel, Names
 from trellis.bayesnet.separation.d_separation_kernels import UNSEEN, reach
+from trellis.core.arguments import check_int
 from trellis.core.errors import DataError, UnsupportedError
 
-if TYPE_CHECKING:
-    from trellis.bayesnet.model.network import BayesianNetwork
-
-Names = str | Iterable[str]
 _MOST_WALKS = 1_000_000  # over the graph, to list independencies: some ten seconds
 
 
-def d_separated(network: BayesianNetwork, x: Names, y: Names, given: Names = ()) -> bool:
+def d_separated(network: DirectedModel, x: Names, y: Names, given: Names = ()) -> bool:
     """Whether ``x`` and ``y`` are d-separated given ``given``."""
     variables = network.variables
     targets = mask(network, nonempty(network, y, "y"))
@@ -40,7 +36,7 @@ def d_separated(network: BayesianNetwork, x: Names, y: Names, given: Names = ())
     return bool(state < 0)
 
 
-def d_connected(network: BayesianNetwork, x: Names, given: Names = ()) -> list[str]:
+def d_connected(network: DirectedModel, x: Names, given: Names = ()) -> list[str]:
     """All variables that are not d-separated from ``x`` given ``given``, besides those themselves."""
     sources = nonempty(network, x, "x")
     observed = mask(network, network.variables.indices(given))
@@ -50,22 +46,26 @@ def d_connected(network: BayesianNetwork, x: Names, given: Names = ()) -> list[s
     return [network.names[i] for i in np.flatnonzero(reached)]
 
 
-def markov_blanket(network: BayesianNetwork, name: str) -> list[str]:
+def markov_blanket(network: DirectedModel, name: str) -> list[str]:
     """Parents, children and the children's other parents: given these, all else tells nothing about it."""
     i = network.index(name)
-    children = network.children(i)
-    blanket = {*network.parents(i), *children, *(p for child in children for p in network.parents(child))}
+    children = network.child_indices(i)
+    blanket = {
+        *network.parent_indices[i],
+        *children,
+        *(p for child in children for p in network.parent_indices[child]),
+    }
     return [network.names[v] for v in sorted(blanket - {i})]
 
 
-def moral_graph(network: BayesianNetwork) -> dict[str, list[str]]:
+def moral_graph(network: DirectedModel) -> dict[str, list[str]]:
     """The neighbours of each variable once parents of one child are joined and arrows lose their heads."""
     neighbours = _moral_neighbours(network, range(len(network.names)))
     return {network.names[v]: [network.names[w] for w in sorted(near)] for v, near in neighbours.items()}
 
 
 def minimal_separator(
-    network: BayesianNetwork, x: Names, y: Names, *, include: Names = (), within: Names | None = None
+    network: DirectedModel, x: Names, y: Names, *, include: Names = (), within: Names | None = None
 ) -> list[str] | None:
     """A set that d-separates ``x`` and ``y`` and loses this if any member (not in ``include``) is left out.
 
@@ -80,7 +80,7 @@ def minimal_separator(
     if xs & ys or (xs | ys) & fixed:
         raise DataError("x, y and include must have no variable in common")
     allowed = set(range(len(variables)) if within is None else variables.indices(within)) | fixed
-    neighbours = _moral_neighbours(network, closure(xs | ys | fixed, network.parents))
+    neighbours = _moral_neighbours(network, network.closure(xs | ys | fixed))
     candidates = (allowed & neighbours.keys()) - xs - ys
     met = _met_first(neighbours, xs, candidates)
     if met & ys:
@@ -102,12 +102,10 @@ class Independence:
         return f"{self.x} \u27c2 {self.y}" + (f" | {', '.join(self.given)}" if self.given else "")
 
 
-def independencies(network: BayesianNetwork, *, max_given: int | None = None) -> list[Independence]:
+def independencies(network: DirectedModel, *, max_given: int | None = None) -> list[Independence]:
     """All pairs with all sets (of at most ``max_given`` variables) that separate them, in small networks."""
     n = len(network.names)
-    if max_given is not None and max_given < 0:
-        raise DataError(f"max_given must be at least 0, got {max_given}")
-    largest = n - 2 if max_given is None else min(max_given, n - 2)
+    largest = n - 2 if max_given is None else min(check_int("max_given", max_given, 0), n - 2)
     walks = sum(comb(n, size) * (n - size) for size in range(largest + 1))
     if walks > _MOST_WALKS:
         raise UnsupportedError(
@@ -130,24 +128,24 @@ def independencies(network: BayesianNetwork, *, max_given: int | None = None) ->
     return [Independence(names[x], names[y], tuple(names[z] for z in given)) for x, y, given in found]
 
 
-def nonempty(network: BayesianNetwork, names: Names, what: str) -> tuple[int, ...]:
+def nonempty(network: DirectedModel, names: Names, what: str) -> tuple[int, ...]:
     indices = network.variables.indices(names)
     if not indices:
         raise DataError(f"{what} is empty; name at least one variable")
     return indices
 
 
-def mask(network: BayesianNetwork, indices: Iterable[int]) -> NDArray[np.bool_]:
+def mask(network: DirectedModel, indices: Iterable[int]) -> NDArray[np.bool_]:
     chosen = np.zeros(len(network.names), dtype=np.bool_)
     chosen[list(indices)] = True
     return chosen
 
 
-def _moral_neighbours(network: BayesianNetwork, nodes: Iterable[int]) -> dict[int, set[int]]:
+def _moral_neighbours(network: DirectedModel, nodes: Iterable[int]) -> dict[int, set[int]]:
     """The moral graph on a set of nodes that has all its own ancestors."""
     neighbours: dict[int, set[int]] = {v: set() for v in nodes}
     for v in neighbours:
-        family = (*network.parents(v), v)
+        family = (*network.parent_indices[v], v)
         for a, b in combinations(family, 2):
             neighbours[a].add(b)
             neighbours[b].add(a)

@@ -15,18 +15,17 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
-from trellis.bayesnet.separation.d_separation import Names, mask, nonempty
+from trellis.bayesnet.model.directed_model import DirectedModel, Names
+from trellis.bayesnet.separation.d_separation import mask, nonempty
 from trellis.bayesnet.separation.d_separation_kernels import reach
 from trellis.bayesnet.separation.short_paths import short_paths
+from trellis.core.arguments import check_int
 from trellis.core.errors import DataError
 from trellis.core.storage import PathLike
-
-if TYPE_CHECKING:
-    from trellis.bayesnet.model.network import BayesianNetwork
 
 Rule = Literal["chain", "fork", "collider"]
 
@@ -68,14 +67,14 @@ class Path:
         return tuple(node for node in self.nodes if not node.open)
 
     @property
-    def arrows(self) -> str:
+    def text(self) -> str:
         """The path as in ``A -> B <- C``."""
         steps = zip(self.forward, self.names[1:], strict=True)
         return self.names[0] + "".join(f" {'->' if ahead else '<-'} {name}" for ahead, name in steps)
 
     def __str__(self) -> str:
         if not self.open:
-            return f"{self.arrows}\n    blocked: {'; '.join(map(str, self.blocked_by))}."
+            return f"{self.text}\n    blocked: {'; '.join(map(str, self.blocked_by))}."
         reasons = [str(node) for node in self.nodes if node.rule == "collider"]
         for rule in ("chain", "fork"):
             names = [node.name for node in self.nodes if node.rule == rule]
@@ -83,7 +82,7 @@ class Path:
                 reasons.append(f"{names[0]} is a {rule} and is not observed")
             elif names:
                 reasons.append(f"{_listed(names)} are {rule}s and are not observed")
-        return f"{self.arrows}\n    open: {'; '.join(reasons) or 'nothing can block an arrow'}."
+        return f"{self.text}\n    open: {'; '.join(reasons) or 'nothing can block an arrow'}."
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ class Separation:
     separated: bool
     paths: tuple[Path, ...]
     complete: bool
-    network: BayesianNetwork
+    network: DirectedModel
 
     def __str__(self) -> str:
         verb = "are d-separated" if self.separated else "are not d-separated"
@@ -116,11 +115,10 @@ class Separation:
 
 
 def explain_separation(
-    network: BayesianNetwork, x: Names, y: Names, given: Names = (), *, max_paths: int = 20
+    network: DirectedModel, x: Names, y: Names, given: Names = (), *, max_paths: int = 20
 ) -> Separation:
     """Whether ``x`` and ``y`` are d-separated, with at most ``max_paths`` paths as reasons."""
-    if max_paths < 1:
-        raise DataError(f"max_paths must be at least 1, got {max_paths}")
+    max_paths = check_int("max_paths", max_paths, 1)
     variables = network.variables
     observed = variables.indices(given)
     xs, ys = nonempty(network, x, "x"), nonempty(network, y, "y")
@@ -155,10 +153,10 @@ def explain_separation(
 
 
 def _explained(
-    network: BayesianNetwork, walk: Sequence[int], observed: Collection[int], opener: dict[int, int]
+    network: DirectedModel, walk: Sequence[int], observed: Collection[int], opener: dict[int, int]
 ) -> Path:
     names = network.names
-    forward = [a in network.parents(b) for a, b in pairwise(walk)]
+    forward = [a in network.parent_indices[b] for a, b in pairwise(walk)]
     nodes = []
     for v, (into, out) in zip(walk[1:-1], pairwise(forward), strict=True):
         if into and not out:
@@ -169,13 +167,13 @@ def _explained(
     return Path(tuple(names[v] for v in walk), tuple(forward), tuple(nodes))
 
 
-def _openers(network: BayesianNetwork, observed: Sequence[int]) -> dict[int, int]:
+def _openers(network: DirectedModel, observed: Sequence[int]) -> dict[int, int]:
     """For each node that is observed or has observed descendants, the nearest of these."""
     opener = {v: v for v in observed}
     waiting = deque(observed)
     while waiting:
         v = waiting.popleft()
-        for parent in network.parents(v):
+        for parent in network.parent_indices[v]:
             if parent not in opener:
                 opener[parent] = opener[v]
                 waiting.append(parent)
@@ -183,7 +181,7 @@ def _openers(network: BayesianNetwork, observed: Sequence[int]) -> dict[int, int
 
 
 def _active_path(
-    network: BayesianNetwork, xs: Sequence[int], ys: Sequence[int], observed: Sequence[int]
+    network: DirectedModel, xs: Sequence[int], ys: Sequence[int], observed: Sequence[int]
 ) -> tuple[int, ...] | None:
     state, before = reach(network.graph, np.array(xs), mask(network, observed), mask(network, ys))
     walk = []

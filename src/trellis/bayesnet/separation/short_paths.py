@@ -60,7 +60,10 @@ class _Skeleton:
     """The neighbours of each node and how many steps it is ``away`` from y, without passing through x."""
 
     def __init__(self, graph: DirectedGraph, xs: Sequence[int], ys: Sequence[int]) -> None:
-        above, below = _rows(graph.parent_start, graph.parents), _rows(graph.child_start, graph.children)
+        above, below = (
+            _rows(graph.parent_start, graph.parent_nodes),
+            _rows(graph.child_start, graph.child_nodes),
+        )
         self.near = [sorted(up + down) for up, down in zip(above, below, strict=True)]
         self.xs, self.ys = frozenset(xs), frozenset(ys)
         self.away = dict.fromkeys(ys, 0)

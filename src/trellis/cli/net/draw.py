@@ -18,7 +18,7 @@ Observed = Annotated[
 
 def draw(network: Network, output: Output, observed: Observed = None) -> None:
     """Draw a NETWORK or a factor graph, by Graphviz if its program dot is there."""
-    from trellis.bayesnet.model.network import BayesianNetwork
+    from trellis.bayesnet import BayesianNetwork
     from trellis.cli.net.models import open_model
     from trellis.core.errors import UnsupportedError
 

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
-from trellis.bayesnet.formats.uai import read_uai
-from trellis.bayesnet.model.factor_graph import FactorGraph
-from trellis.bayesnet.model.network import BayesianNetwork
+from trellis.bayesnet import BayesianNetwork, FactorGraph, read_model
+from trellis.bayesnet.formats.network_files import extension
 from trellis.core.errors import DataError, ModelFileError
 from trellis.core.persistence import load
 
 
 def open_model(path: str) -> BayesianNetwork | FactorGraph:
     """The network in a file, or the factor graph where it holds none."""
-    kind = os.path.splitext(path.lower().removesuffix(".gz"))[1]
-    if kind == ".fg":
-        return FactorGraph.read(path)
-    if kind == ".uai":
-        return read_uai(path)
-    if kind == ".bif":
-        return BayesianNetwork.read(path)
+    if extension(path) in (".fg", ".uai", ".bif"):
+        return read_model(path)
     model = load(path)
     if not isinstance(model, BayesianNetwork | FactorGraph):
         raise ModelFileError(
@@ -30,10 +23,10 @@ def open_model(path: str) -> BayesianNetwork | FactorGraph:
 
 
 def open_network(path: str) -> BayesianNetwork:
-    """A Bayesian network: questions about arrows need some."""
+    """A Bayesian network: questions about edges need some."""
     model = open_model(path)
     if isinstance(model, FactorGraph):
-        raise DataError(f"{path}: a factor graph has no arrows; give a Bayesian network")
+        raise DataError(f"{path}: a factor graph has no edges; give a Bayesian network")
     return model
 
 

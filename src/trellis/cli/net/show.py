@@ -17,12 +17,12 @@ _LISTED = 60  # variables without being asked for
 
 def show(network: Network, variables: Variables = None) -> None:
     """Show the variables of a NETWORK and what exact inference needs, or the tables of some variables."""
-    from trellis.bayesnet.model.network import BayesianNetwork
+    from trellis.bayesnet import BayesianNetwork
     from trellis.cli.net.models import open_model, open_network
 
     if variables:
         net = open_network(network)
-        typer.echo("\n\n".join(net.show(name) for name in variables))
+        typer.echo("\n\n".join(net.format_table(name) for name in variables))
         return
     model = open_model(network)
     needed = model.forecast()
@@ -33,7 +33,7 @@ def show(network: Network, variables: Variables = None) -> None:
     )
     width = max(map(len, model.names[:_LISTED]), default=0)
     for name, states in zip(model.names[:_LISTED], model.states, strict=False):
-        above = model.parents_of(name) if isinstance(model, BayesianNetwork) else []
+        above = model.parents(name) if isinstance(model, BayesianNetwork) else []
         given = f"  given {', '.join(above)}" if above else ""
         typer.echo(f"  {name:<{width}}  {' '.join(states)}{given}")
     if len(model.names) > _LISTED:

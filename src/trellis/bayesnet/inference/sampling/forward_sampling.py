@@ -35,7 +35,7 @@ from trellis.bayesnet.inference.sampling.forward_sampling_kernels import (
     draw_rows,
     estimate,
 )
-from trellis.bayesnet.model.network import BayesianNetwork
+from trellis.bayesnet.model.directed_model import DirectedModel
 from trellis.core.arguments import RandomState, check_int, generator
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import InfeasibleError, UnsupportedError
@@ -122,7 +122,7 @@ def likelihood_weighting(
 
 
 def sample_codes(
-    network: BayesianNetwork,
+    network: DirectedModel,
     n: int,
     random_state: RandomState = None,
     n_jobs: int = 1,
@@ -205,7 +205,7 @@ def _run(
     random_state: RandomState,
     n_jobs: int,
 ) -> _Sums:
-    if not isinstance(network, BayesianNetwork):
+    if not isinstance(network, DirectedModel):
         raise UnsupportedError(
             "the factors of a factor graph have no order to sample in; use method='gibbs', 'loopy' or an "
             "exact one"

@@ -45,7 +45,7 @@ from trellis.bayesnet.inference.flat_factors import (
 from trellis.bayesnet.inference.sampling.forward_sampling import FEW, cumulative_tables, random_key
 from trellis.bayesnet.inference.sampling.forward_sampling_kernels import BLOCK, forward
 from trellis.bayesnet.inference.sampling.gibbs_kernels import run_chain
-from trellis.bayesnet.model.network import BayesianNetwork
+from trellis.bayesnet.model.directed_model import DirectedModel
 from trellis.core.arguments import RandomState, check_int, generator
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
@@ -141,7 +141,7 @@ def _starts(
     rng: np.random.Generator,
 ) -> IntArray:
     """A possible state for each chain (n_chains, variables), spread wider than the distribution itself."""
-    if isinstance(model, BayesianNetwork):
+    if isinstance(model, DirectedModel):
         relevant = families(model, question.targets, question.evidence, question.likelihoods)
         codes = np.zeros((len(relevant.observed), BLOCK), dtype=np.int32)
         log_weight, alive = np.empty(BLOCK), np.empty(BLOCK, dtype=np.int64)

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trellis.bayesnet.model.conditional_tables import TOLERANCE, table_shape
-from trellis.bayesnet.model.network import BayesianNetwork
 from trellis.bayesnet.model.variables import Variables, numbered_states
+from trellis.bayesnet.models import BayesianNetwork
 from trellis.core.arguments import check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from trellis.hmm import HMM
 
 
-class Network:
+class NetworkBuilder:
     """A network written one variable at a time; :meth:`build` checks it and gives the network.
 
-    >>> Network().variable("Rain", ["yes", "no"], [0.2, 0.8]).variable(
+    >>> NetworkBuilder().variable("Rain", ["yes", "no"], [0.2, 0.8]).variable(
     ...     "Wet", ["yes", "no"], {"yes": [0.9, 0.1], "no": [0.1, 0.9]}, given="Rain"
     ... ).build()
-    BayesianNetwork(2 variables, 1 arrows, 3 free parameters)
+    BayesianNetwork(2 variables, 1 edges, 3 free parameters)
     """
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ class Network:
         tables = dict(self._tables)
         if missing == "uniform":
             uniform = BayesianNetwork(self._states, self._parents)
-            tables = {name: tables.get(name, uniform.table_of(name)) for name in uniform.names} | tables
+            tables = {name: tables.get(name, uniform.table(name)) for name in uniform.names} | tables
         return BayesianNetwork(self._states, self._parents, tables)
 
 
@@ -79,7 +79,7 @@ def naive_bayes(
     tables: Mapping[str, Any] | None = None,
 ) -> BayesianNetwork:
     """The class ``target`` is the parent of every feature. ``tables`` are by feature: rows by class."""
-    network = Network().variable(target, classes, prior)
+    network = NetworkBuilder().variable(target, classes, prior)
     given = tables or {}
     if not isinstance(features, Mapping):
         raise DataError(

@@ -1,0 +1,125 @@
+"""The public classes. Each of their methods is a function of a module below, which documents it."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from trellis.bayesnet.drawing import draw, table_text
+from trellis.bayesnet.formats import network_files, networkx_graphs, uai
+from trellis.bayesnet.inference import elimination_steps, evidence_frames
+from trellis.bayesnet.inference import query as queries
+from trellis.bayesnet.learning import estimation
+from trellis.bayesnet.model import conversions, surgery
+from trellis.bayesnet.model.conditional_tables import FILE_TOLERANCE
+from trellis.bayesnet.model.directed_model import DirectedModel
+from trellis.bayesnet.model.discrete_model import DiscreteModel
+from trellis.bayesnet.model.factor_model import FactorModel
+from trellis.bayesnet.separation import d_separation, separation_paths
+from trellis.core.storage import PathLike
+
+
+class _Inference(DiscreteModel):
+    """What can be asked of networks and factor graphs alike."""
+
+    query = queries.query
+    mpe = queries.mpe
+    log_probability = queries.log_probability
+    forecast = queries.forecast
+    explain_elimination = elimination_steps.explain_elimination
+    predict = evidence_frames.predict
+    predict_proba = evidence_frames.predict_proba
+
+
+class BayesianNetwork(_Inference, DirectedModel):
+    """A Bayesian network over discrete variables: p(x) = prod_i P(x_i | parents of i).
+
+    Parameters
+    ----------
+    states : the names of the states of each variable; its order is the order of the variables.
+    parents : the parents of each variable; a variable that is left out has none.
+    tables : the table of each variable, an array of shape (states of parent 1, ..., its own states) or a
+        dictionary from the states of the parents to rows (``conditional_tables``); "uniform" makes
+        all rows uniform, as a start for learning.
+    tolerance : by how much the sum of a row may miss 1 before it is an error; rows are then normalised.
+
+    A network never changes: what learns or edits returns a new one.
+    :class:`~trellis.bayesnet.NetworkBuilder` is a way to write a network one variable at a time.
+    """
+
+    fit_: estimation.LearningReport  # of a network whose tables were learned
+
+    do = surgery.intervene
+    ancestral_network = surgery.ancestral_network
+    rename = surgery.rename
+    d_separated = d_separation.d_separated
+    explain_separation = separation_paths.explain_separation
+    markov_blanket = d_separation.markov_blanket
+    minimal_separator = d_separation.minimal_separator
+    independencies = d_separation.independencies
+    moral_graph = d_separation.moral_graph
+    fit = estimation.fit
+    sample = estimation.sample
+    log_likelihood = estimation.log_likelihood
+    format_table = table_text.format_table
+    draw = draw.draw_network
+    write = network_files.write_network
+    to_networkx = networkx_graphs.network_to_networkx
+
+    @classmethod
+    def read(cls, path: PathLike, *, tolerance: float = FILE_TOLERANCE, encoding: str = "utf-8") -> Self:
+        """Read a ``.bif`` or ``.uai`` file, which may be gzipped; its rows are normalised."""
+        return cls.wrap(network_files.read_network(path, tolerance=tolerance, encoding=encoding))
+
+    @classmethod
+    def from_networkx(cls, graph: Any) -> Self:
+        """A network from a ``networkx.DiGraph``: see :mod:`trellis.bayesnet.formats.networkx_graphs`."""
+        return cls.wrap(networkx_graphs.network_from_networkx(graph))
+
+    def to_factor_graph(self) -> FactorGraph:
+        """The factor graph whose factors are the tables; its Z is 1."""
+        return FactorGraph.from_factors(self.variables, self.factors())
+
+
+class FactorGraph(_Inference, FactorModel):
+    """Arbitrary non-negative factors over discrete variables: p(x) = (1 / Z) prod_f values_f[x].
+
+    Markov networks are factor graphs; so is a Bayesian network, with Z = 1.
+
+    Parameters
+    ----------
+    cardinalities : the number of states of each variable.
+    factors : pairs ``(variables, values)``: names or numbers of variables, and an array with one axis for
+        each.
+    names : names of the variables; ``x0``, ``x1``, ... if left out.
+    states : names of the states of each variable; ``0``, ``1``, ... if left out.
+    """
+
+    draw = draw.draw_graph
+    write = network_files.write_graph
+    to_networkx = networkx_graphs.graph_to_networkx
+
+    @classmethod
+    def read(cls, path: PathLike, *, encoding: str = "utf-8") -> Self:
+        """Read a ``.uai``, ``.fg`` (libDAI) or ``.bif`` file, which may be gzipped."""
+        return cls.wrap(network_files.read_graph(path, encoding=encoding))
+
+    @classmethod
+    def from_networkx(cls, graph: Any) -> Self:
+        """A factor graph from a bipartite ``networkx.Graph``: see ``networkx_graphs``."""
+        return cls.wrap(networkx_graphs.graph_from_networkx(graph))
+
+    def to_network(self) -> BayesianNetwork:
+        """A Bayesian network with the same distribution: see :mod:`trellis.bayesnet.model.conversions`."""
+        return BayesianNetwork.wrap(conversions.network_from_graph(self))
+
+
+def read_model(path: PathLike) -> BayesianNetwork | FactorGraph:
+    """What a ``.bif``, ``.uai`` or ``.fg`` file holds, which may be gzipped."""
+    found: DiscreteModel
+    if network_files.extension(path) == ".uai":
+        found = uai.read_uai(path)
+    elif network_files.extension(path) == ".fg":
+        found = network_files.read_graph(path)
+    else:
+        found = network_files.read_network(path)
+    return BayesianNetwork.wrap(found) if found.directed else FactorGraph.wrap(found)
