@@ -25,7 +25,7 @@ from trellis.hmm import left_right
 from trellis.hmm.chain_constraints import Structure
 from trellis.hmm.hmm_em import BaumWelch
 from trellis.hmm.hmm_expectation import Parameters
-from trellis.hmm.observations import packed
+from trellis.hmm.observations import Observations
 
 
 class Case(NamedTuple):
@@ -93,7 +93,7 @@ def problem_of(case: Case, n_jobs: int = 1, outlier: bool = False) -> Problem:
         return model
 
     lengths = [case.length] * case.sequences
-    observations = packed(values, lengths, emission)
+    observations = Observations.pack(values, lengths, check=emission.check)
     work = BaumWelch(observations, Structure.of(k, initial, transitions), n_jobs)
     return Problem(Parameters(initial, transitions, emission), work, peer, values, lengths)
 

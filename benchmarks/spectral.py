@@ -144,10 +144,12 @@ def against_em(quick: bool) -> None:
         "a,aj,ab,bx,bc,ci->ixj", INITIAL, EMISSIONS, TRANSITIONS, EMISSIONS, TRANSITIONS, EMISSIONS
     )
     known = SpectralHMM(N_STATES).fit_moments(triples, INITIAL @ EMISSIONS)
-    same = known.log_probability(X.ravel(), lengths).sum(), exact.score(flat, lengths)
+    same = known.log_likelihood(X.ravel(), lengths=lengths).sum(), exact.score(flat, lengths)
     check(np.isclose(*same, rtol=1e-9), f"log-likelihoods of the same model: {same}")
     score = fastest(
-        lambda: known.log_probability(X.ravel(), lengths), lambda: exact.score(flat, lengths), repeats=3
+        lambda: known.log_likelihood(X.ravel(), lengths=lengths),
+        lambda: exact.score(flat, lengths),
+        repeats=3,
     )
 
     figures = Figures(f"Spectral learning next to hmmlearn ({n:,} sequences of {length} symbols)")

@@ -22,7 +22,7 @@ from trellis.hmm.chain_constraints import Structure
 from trellis.hmm.discriminative import LogLinearHMM, train_discriminatively
 from trellis.hmm.emissions import Categorical, Emission, Gaussian, Poisson, Product
 from trellis.hmm.hmm_expectation import Parameters
-from trellis.hmm.observations import Observations, packed, with_states
+from trellis.hmm.observations import Observations
 from trellis.structures.chain.oracle.chain_oracle import Chain
 
 K = 3
@@ -74,7 +74,7 @@ def errors(hmm: HMM, X: Any, states: Any) -> int:
 
 
 def observations(X: Any, states: Any, emission: Emission) -> Observations:
-    return with_states(packed(X, None, emission), states, K)
+    return Observations.pack(X, check=emission.check).with_states(states, K)
 
 
 def trained(hmm: HMM, X: Any, states: Any, **options: Any) -> LogLinearHMM:
@@ -195,7 +195,7 @@ def test_a_missing_row_has_no_features(name: str) -> None:
 def test_rows_that_are_missing_in_part() -> None:
     X, states = tailed(4, 6)
     X[2][3, 1] = np.nan
-    with pytest.raises(UnsupportedError, match=r"sequence 2: row 3 of the observations is missing in part"):
+    with pytest.raises(UnsupportedError, match=r"step 3 of sequence 2: the observation is missing in part"):
         HMM(K, Gaussian("diag")).fit_discriminative(X, states)
 
 

@@ -123,7 +123,10 @@ def test_a_number_of_states_that_was_changed() -> None:
         (lambda: NORMAL.log_likelihood(3.0), "X is 3.0"),
         (lambda: NORMAL.predict_next(X, 1.5), "steps is 1.5"),
         (lambda: NORMAL.decode_k_best(X, "2"), "k is '2'"),
-        (lambda: NORMAL.log_likelihood(np.array([[0.0, 1e200]])), "row 0, column 1 of the .* scale the data"),
+        (
+            lambda: NORMAL.log_likelihood(np.array([[0.0, 1e200]])),
+            "step 0 of sequence 0: column 1 of X is 1e.200, .* scale the data",
+        ),
         (lambda: HMM(2, Gaussian(), tol="small").fit(X), "tol='small'"),
         (lambda: HMM(2, Gaussian(), n_jobs="all").fit(X), "n_jobs is 'all'"),
         (lambda: HMM(2, Gaussian(), random_state="seed").fit(X), "random_state='seed'"),

@@ -14,8 +14,8 @@ from small_state_spaces import Dense, random_covariance, random_parameters
 from trellis import LinearGaussian
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.statespace.kalman_em import EM, TERMS, Statistics
-from trellis.statespace.kalman_filter import Observations
 from trellis.statespace.state_space import SHAPES, StateSpace
+from trellis.statespace.time_series import TimeSeries
 
 NAMES = tuple(SHAPES)
 
@@ -159,7 +159,7 @@ def test_the_moments_are_the_gradient_of_the_likelihood() -> None:
     parameters = random_parameters(rng, n, m, p)
     X, U = data_for(rng, m, p, 0.2)
     offsets = np.concatenate([[0], np.cumsum([len(x) for x in X])])
-    data = Observations(np.concatenate(X), np.concatenate(U), offsets)
+    data = TimeSeries(np.concatenate(X), offsets, np.concatenate(U))
     em = EM(data, frozenset(NAMES), 1e-9, 1)
     at = StateSpace.of(parameters, n, m, p)
     _, v = em.h(at)

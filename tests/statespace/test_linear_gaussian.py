@@ -120,11 +120,14 @@ X0 = np.zeros((4, 3))
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda m: m.filter(np.zeros((4, 2))), "X has 2 columns, but n_observations is 3"),
-        (lambda m: m.filter([X0, np.full((2, 3), np.inf)]), "sequence 1, step 0, column 0 is infinite"),
-        (lambda m: m.filter([["a", "b", "c"]]), "sequence 0 of X must be an array of numbers"),
+        (lambda m: m.filter(np.zeros((4, 2))), "X has 2 columns, but the model has 3"),
+        (
+            lambda m: m.filter([X0, np.full((2, 3), np.inf)]),
+            "step 0 of sequence 1: column 0 of X is inf; write NaN",
+        ),
+        (lambda m: m.filter([["a", "b", "c"]]), "X must hold numbers"),
         (lambda m: m.filter(np.zeros((2, 2, 3))), "X has shape"),
-        (lambda m: m.filter([]), "no sequences were given"),
+        (lambda m: m.filter([]), "X has no sequences"),
         (lambda m: m.filter(X0, lengths=[3]), "lengths add up to 3"),
         (lambda m: m.filter(X0, controls=X0), "made without controls"),
         (lambda m: m.forecast(X0, 0), "steps is 0; give a whole number"),
@@ -132,7 +135,7 @@ X0 = np.zeros((4, 3))
         (lambda m: m.stream().update([1.0]), "step 0: the observation has 1 values, the model 3"),
         (lambda m: m.stream().update([1.0, 2.0, np.inf]), "step 0: the observation is infinite"),
         (lambda m: m.stream().update([1.0, 2.0, 3.0], [1.0]), "step 0: give control with 0 finite values"),
-        (lambda m: m.score(np.zeros((0, 3))), "there is no step to score"),
+        (lambda m: m.score(np.zeros((0, 3))), "X has no steps to score"),
     ],
 )
 def test_bad_data_are_named(model: LinearGaussian, ask: Any, message: str) -> None:
@@ -164,9 +167,15 @@ def test_controls_must_match() -> None:
     u = np.zeros((4, 1))
     for ask, message in (
         (lambda: model.filter(X0), "the model has 1 controls; pass controls="),
-        (lambda: model.filter([X0, X0], controls=[u]), "there are 2 sequences but controls for 1"),
-        (lambda: model.filter([X0, X0], controls=[u, u[:2]]), "sequence 1 has 4 steps, but 2 rows"),
-        (lambda: model.filter(X0, controls=u * np.nan), "sequence 0, step 0, column 0 is not finite"),
+        (lambda: model.filter([X0, X0], controls=[u]), "X has 2 sequences, but controls has 1"),
+        (
+            lambda: model.filter([X0, X0], controls=[u, u[:2]]),
+            "sequence 1 has 4 steps, but 2 rows of controls",
+        ),
+        (
+            lambda: model.filter(X0, controls=u * np.nan),
+            "step 0 of sequence 0: column 0 of controls is nan; every value",
+        ),
         (lambda: model.forecast(X0, 2, controls=u), "pass future_controls= of shape"),
         (lambda: model.forecast(X0, 2, controls=u, future_controls=u), "future_controls has shape"),
         (lambda: model.sample(3), "pass controls= of shape"),
@@ -209,7 +218,7 @@ def test_what_a_series_may_come_as(tmp_path: Any) -> None:
         (lambda m, x: m.sample(2.5), "length is 2.5"),
         (lambda m, x: m.sample(2, n=-1), "n is -1"),
         (lambda m, x: m.stream().update("a"), "step 0: the observation must be 2 numbers"),
-        (lambda m, x: m.fit(1e200 * x), "sequence 0, step 0, column 0 is too large"),
+        (lambda m, x: m.fit(1e200 * x), "step 0 of sequence 0: column 0 of X is .*too large to be squared"),
         (lambda m, x: m.set_params(max_iter="many").fit(x), "max_iter is 'many'"),
         (lambda m, x: m.set_params(tol="small").fit(x), "tol is 'small'"),
         (lambda m, x: m.set_params(min_variance=np.inf).fit(x), "min_variance is inf"),

@@ -22,7 +22,7 @@ from trellis.data.columns import (
     iter_column_blocks,
     parse_columns,
 )
-from trellis.data.labels import step_name
+from trellis.data.sequences import step_name
 from trellis.data.streams import Source, read_utf8, source_name
 
 _ATTRIBUTE = re.compile(rb"=|:[-+.\d][-+.\deE]*$")

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 
 class TrellisError(ValueError):
-    """Something the user gave cannot be used."""
+    """Something the user gave cannot be used.
 
-
-class DataError(TrellisError):
-    """Input data are malformed: names the file and line, or the sequence index and the shape.
-
-    ``step`` is the place of the step to blame among all steps of the training data, where one is: who knows
-    the file that it came from can name the line.
+    ``step`` is the index of the step to blame among all steps of the data, where one is: who knows the
+    sequence or the file that it came from can name the place.
     """
 
     def __init__(self, message: str, step: int | None = None) -> None:
         super().__init__(message)
         self.step = step
+
+
+class DataError(TrellisError):
+    """Input data are malformed: names the file and line, or the sequence index and the shape."""
 
 
 class InfeasibleError(TrellisError):

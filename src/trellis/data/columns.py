@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.column_kernels import TAB, WHITESPACE, count_fields, field_spans
-from trellis.data.labels import step_name
-from trellis.data.sequences import offsets_from_lengths
+from trellis.data.sequences import offsets_from_lengths, step_name
 from trellis.data.streams import Source, iter_sequence_blocks, read_utf8, source_name
 from trellis.data.user_input import as_arrays
 from trellis.data.vocabulary import Vocabulary

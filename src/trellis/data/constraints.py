@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.data.labels import EncodedLabels, LabelSet, step_name
+from trellis.data.labels import EncodedLabels, LabelSet
+from trellis.data.sequences import step_name
 
 _SCHEMES = {"bio": ("O", "B", "I"), "bioes": ("O", "B", "I", "E", "S")}
 

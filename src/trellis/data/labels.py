@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError, ModelFileError
-from trellis.data.sequences import offsets_from_lengths
+from trellis.data.sequences import offsets_from_lengths, step_name
 from trellis.data.user_input import as_arrays
 
 
@@ -161,12 +161,6 @@ class LabelSet:
     def _listing(self) -> str:
         shown = ", ".join(repr(label) for label in self.labels[:10])
         return shown + (f", ... ({len(self.labels)} in all)" if len(self.labels) > 10 else "")
-
-
-def step_name(offsets: IntArray, step: int) -> str:
-    """How errors name the step with flat index ``step``."""
-    sequence = int(np.searchsorted(offsets, step, side="right")) - 1
-    return f"step {step - int(offsets[sequence])} of sequence {sequence}"
 
 
 def _flatten(y: Any, lengths: ArrayLike | None) -> tuple[list[Any], IntArray]:

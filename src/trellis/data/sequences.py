@@ -1,68 +1,122 @@
 """Ragged data, packed: one array of values and the offsets of the sequences in it.
 
-Lists go in and lists come out at the border of the library; below it there is no Python loop over time
-steps or sequences. Sequence ``i`` is ``values[offsets[i]:offsets[i + 1]]``.
+Lists go in and lists come out at the public interface (:meth:`Sequences.pack`, :meth:`Sequences.unpack`);
+below it there is no Python loop over time steps or sequences. Sequence ``i`` is
+``values[offsets[i]:offsets[i + 1]]``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trellis.core.arrays import IntArray
-from trellis.core.errors import DataError
+from trellis.core.errors import DataError, TrellisError
+from trellis.data.user_input import as_arrays
 
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
     """``values`` of all sequences end to end, and ``offsets`` (int64, one longer than the number of
     sequences).
+
+    Answers have the form of the input: ``as_list`` says that it was a list, ``single`` that it was one array
+    without ``lengths``, so one sequence.
     """
 
     values: NDArray[Any]
     offsets: IntArray
+    as_list: bool = field(default=True, kw_only=True)
+    single: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_offsets(self.offsets, len(self.values))
+        check_offsets(self.offsets, self.values.shape[0])
 
     @classmethod
-    def from_list(cls, sequences: Sequence[ArrayLike], dtype: Any = None) -> Sequences:
+    def pack(
+        cls,
+        X: Any,
+        lengths: ArrayLike | None = None,
+        *,
+        name: str = "X",
+        check: Callable[[NDArray[Any]], NDArray[Any]] | None = None,
+    ) -> Self:
+        """Pack what a user gave as ``name``: a list (tuple, iterator, array of objects) with one array for
+        each sequence, or one array or data frame that is one sequence, or with ``lengths`` several end to
+        end. Masks are kept.
+
+        ``check`` (see :mod:`trellis.data.row_checks`) takes the packed values and returns them as the model
+        reads them; its errors about a row name the sequence and the step.
+        """
+        if not isinstance(X, np.ndarray | list | tuple):
+            X = as_arrays(X)
+            X = np.asarray(X) if hasattr(X, "__array__") and not isinstance(X, np.ndarray) else X
+        if isinstance(X, np.ndarray) and not (X.dtype == object and X.ndim == 1 and X.size and np.ndim(X[0])):
+            if X.ndim == 0:
+                raise DataError(f"{name} is the single value {X}; give an array of shape (length, ...)")
+            packed = Sequences.from_lengths(X, [len(X)] if lengths is None else lengths, name)
+            packed = replace(packed, single=lengths is None)
+        elif lengths is not None:
+            raise DataError(f"lengths belong to one array of all sequences, but {name} is a list; omit them")
+        else:
+            packed = Sequences.from_list(_as_list(X, name), name=name)
+        try:
+            values = packed.values if check is None else check(packed.values)
+        except TrellisError as error:
+            raise _with_place(error, packed.offsets) from error
+        return cls(values, packed.offsets, as_list=packed.as_list, single=packed.single)
+
+    @classmethod
+    def from_list(cls, sequences: Sequence[ArrayLike], dtype: Any = None, name: str = "X") -> Sequences:
         """Pack a list of arrays (or lists) that agree in everything but their first axis."""
-        arrays = [np.asarray(sequence, dtype=dtype) for sequence in sequences]
+        masked = any(isinstance(sequence, np.ma.MaskedArray) for sequence in sequences)
+        as_array: Any = np.ma.asarray if masked else np.asarray
+        try:
+            arrays = [as_array(as_arrays(sequence), dtype=dtype) for sequence in sequences]
+        except ValueError as error:
+            raise DataError(f"a sequence of {name} is ragged; every step must have the same shape") from error
         if not arrays:
-            raise DataError("no sequences were given; pass a list with at least one sequence")
+            raise DataError(f"{name} has no sequences; give a list with at least one")
         shape = next((a.shape[1:] for a in arrays if a.size), arrays[0].shape[1:])
         for index, array in enumerate(arrays):
             if array.ndim == 0 or (array.size and array.shape[1:] != shape):
                 raise DataError(
-                    f"sequence {index} has shape {array.shape}; every sequence must have shape (length"
-                    + "".join(f", {n}" for n in shape)
-                    + ")"
+                    f"sequence {index} of {name} has shape {array.shape}; every sequence must have shape "
+                    f"(length{''.join(f', {n}' for n in shape)})"
                 )
         arrays = [a if a.shape[1:] == shape else a.reshape((0, *shape)) for a in arrays]
-        return cls(np.concatenate(arrays), offsets_from_lengths([len(a) for a in arrays]))
+        values = (np.ma if masked else np).concatenate(arrays)
+        return cls(values, offsets_from_lengths([len(a) for a in arrays]))
 
     @classmethod
-    def from_lengths(cls, values: NDArray[Any], lengths: ArrayLike) -> Sequences:
+    def from_lengths(cls, values: NDArray[Any], lengths: ArrayLike, name: str = "X") -> Sequences:
         """One array and the length of each sequence in it (hmmlearn's habit)."""
         offsets = offsets_from_lengths(lengths)
         if offsets[-1] != len(values):
             raise DataError(
-                f"lengths add up to {offsets[-1]}, but there are {len(values)} rows; they must be equal"
+                f"lengths add up to {offsets[-1]}, but {name} has {len(values)} rows; they must be equal"
             )
-        return cls(values, offsets)
+        return cls(values, offsets, as_list=False)
 
     @property
     def lengths(self) -> IntArray:
         return np.diff(self.offsets)
 
-    def __len__(self) -> int:
+    @property
+    def n_steps(self) -> int:
+        return int(self.offsets[-1])
+
+    @property
+    def n_sequences(self) -> int:
         return len(self.offsets) - 1
+
+    def __len__(self) -> int:
+        return self.n_sequences
 
     def __getitem__(self, index: int) -> NDArray[Any]:
         if not -len(self) <= index < len(self):
@@ -76,6 +130,67 @@ class Sequences:
     def to_list(self) -> list[NDArray[Any]]:
         return np.split(self.values, self.offsets[1:-1])
 
+    def unpack(self, rows: NDArray[Any]) -> Any:
+        """Values per step in the form in which the sequences came: a list of arrays, or one array."""
+        return np.split(rows, self.offsets[1:-1]) if self.as_list else rows
+
+    def unpack_each(self, items: Any) -> Any:
+        """One item per sequence in the form in which the sequences came; a single sequence has its own."""
+        return items[0] if self.single else list(items) if self.as_list else items
+
+    def check_same_lengths(self, other: Sequences, name: str) -> None:
+        """Each step has its row in ``other``, which was given as ``name``."""
+        if len(other) != len(self):
+            raise DataError(f"X has {len(self)} sequences, but {name} has {len(other)}; they must be equal")
+        different = np.flatnonzero(self.lengths != other.lengths)
+        if different.size:
+            i = different[0]
+            raise DataError(
+                f"sequence {i} has {self.lengths[i]} steps, but {other.lengths[i]} rows of {name}; give one "
+                "row for each step"
+            )
+
+    def locate(self, row: int) -> tuple[int, int]:
+        """The sequence and the step of a packed row."""
+        return locate(self.offsets, row)
+
+    def mean_per_step(self, totals: NDArray[np.float64]) -> float:
+        """The sum of ``totals`` over the sequences, divided by the number of steps."""
+        if not self.n_steps:
+            raise DataError("X has no steps to score; give at least one")
+        return float(totals.sum() / self.n_steps)
+
+
+def _as_list(X: Any, name: str) -> Any:
+    if not isinstance(X, Iterable):
+        raise DataError(f"{name} is {X!r}; give a list of sequences, or one sequence as an array")
+    sequences = X if isinstance(X, Sequence | np.ndarray) else list(X)
+    if len(sequences) and (np.isscalar(sequences[0]) or sequences[0] is None):
+        raise DataError(
+            f"{name} is a list of single values; give a list of sequences, or one sequence as an array"
+        )
+    return sequences
+
+
+def _with_place(error: TrellisError, offsets: IntArray) -> TrellisError:
+    """An error about a row, as one about a step of a sequence."""
+    if error.step is None:
+        return error
+    problem = str(error).removeprefix(f"row {error.step}: ")
+    return type(error)(f"{step_name(offsets, error.step)}: {problem}", error.step)
+
+
+def locate(offsets: IntArray, row: int) -> tuple[int, int]:
+    """The sequence and the step of a packed row."""
+    sequence = int(np.searchsorted(offsets, row, side="right")) - 1
+    return sequence, int(row - offsets[sequence])
+
+
+def step_name(offsets: IntArray, row: int) -> str:
+    """How errors name the step of a packed row."""
+    sequence, step = locate(offsets, row)
+    return f"step {step} of sequence {sequence}"
+
 
 def offsets_from_lengths(lengths: ArrayLike) -> IntArray:
     """Offsets ``[0, l0, l0 + l1, ...]`` of sequences of the given lengths."""
@@ -87,8 +202,19 @@ def offsets_from_lengths(lengths: ArrayLike) -> IntArray:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
+def append_steps(first: IntArray, then: IntArray) -> tuple[IntArray, NDArray[np.bool_], IntArray]:
+    """How to put each sequence of one batch before that of another, given the offsets of both.
+
+    Returns the order of the rows of the two batches (stacked), which rows in that order are of the second
+    batch, and the offsets of the joined sequences.
+    """
+    owner = np.concatenate([np.repeat(np.arange(len(o) - 1), np.diff(o)) for o in (first, then)])
+    order = np.argsort(owner, kind="stable")  # within a sequence, rows of the first batch come first
+    return order, order >= first[-1], first + then
+
+
 def check_offsets(offsets: IntArray, n_values: int) -> None:
-    """Kernels trust their offsets, so they are checked once at the border."""
+    """Kernels trust their offsets, so they are checked once, here."""
     if offsets.ndim != 1 or len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != n_values:
         raise DataError(f"offsets must run from 0 to the number of values ({n_values})")
     if np.any(np.diff(offsets) < 0):

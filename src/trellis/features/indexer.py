@@ -23,8 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError
 from trellis.data.attributes import AttributeData
-from trellis.data.labels import step_name
-from trellis.data.sequences import offsets_from_lengths
+from trellis.data.sequences import offsets_from_lengths, step_name
 from trellis.data.user_input import as_arrays
 from trellis.data.vocabulary import Vocabulary
 from trellis.features.encoded import (

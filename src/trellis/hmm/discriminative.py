@@ -41,15 +41,16 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError, TrellisError, UnsupportedError
+from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.latent_labels import LatentLabels
+from trellis.data.sequences import Sequences
 from trellis.features.arrays import ArrayEncoder
 from trellis.features.encoded import Encoded, FeatureEncoder
 from trellis.hmm.chain_constraints import Structure
 from trellis.hmm.emissions import Emission
 from trellis.hmm.hmm_expectation import Parameters
-from trellis.hmm.observations import Observations, located, packed
+from trellis.hmm.observations import Observations
 from trellis.objectives.records import get_objective
 from trellis.structures.chain.labeler.chain_training import Examples
 from trellis.structures.chain.labeler.hmm_conversion import normalised_chain
@@ -77,13 +78,11 @@ class NaturalEncoder(ArrayEncoder):
         return super().transform(*self._features(X, lengths))
 
     def _features(self, X: Any, lengths: ArrayLike | None) -> tuple[Any, ArrayLike]:
-        observations = packed(X, lengths, self.emission)
-        values, offsets = observations.values, observations.offsets
-        try:
-            features = self.emission.natural_features(values)
-        except TrellisError as error:
-            raise located(error, values, offsets, self.emission.natural_features) from error
-        return features, np.diff(offsets)
+        def natural(values: Any) -> Any:
+            return self.emission.natural_features(self.emission.check(values))
+
+        packed = Sequences.pack(X, lengths, check=natural)
+        return packed.values, packed.lengths
 
 
 class LogLinearHMM(SequenceLabeler):

@@ -31,7 +31,7 @@ from trellis.hmm.hmm_start import starts
 from trellis.hmm.hmm_state import hmm_from_state, hmm_to_state
 from trellis.hmm.hmm_stream import StreamingFilter
 from trellis.hmm.known_states import counted
-from trellis.hmm.observations import Observations, packed, with_states
+from trellis.hmm.observations import Observations
 from trellis.hmm.online_em import OnlineState, online_step
 from trellis.objectives.records import Objective
 from trellis.solvers.run import Solver, Status
@@ -249,7 +249,8 @@ class HMM(Model):
         self.online_ = None
 
     def _learnable(self, X: Any, states: Any, lengths: ArrayLike | None) -> Observations:
-        observations = with_states(packed(X, lengths, self.emission), states, self.n_states)
+        observations = Observations.pack(X, lengths, check=self.emission.check)
+        observations = observations.with_states(states, self.n_states)
         if observations.n_steps == 0:
             raise DataError("the sequences have no steps at all; there is nothing to learn from")
         return observations
@@ -317,27 +318,25 @@ class HMM(Model):
 
     def _asked(self, X: Any, lengths: ArrayLike | None) -> tuple[Parameters, Observations]:
         parameters = self.parameters()
-        return parameters, packed(X, lengths, parameters.emission)
+        return parameters, Observations.pack(X, lengths, check=parameters.emission.check)
 
     def filter(self, X: Any, *, lengths: ArrayLike | None = None) -> Any:
         """p(y_t | x_1..x_t): (length, K) for each sequence."""
         parameters, observations = self._asked(X, lengths)
         probabilities, _ = questions.posteriors(parameters, observations, self._threads(), smooth=False)
-        return observations.unpacked(probabilities)
+        return observations.unpack(probabilities)
 
     def smooth(self, X: Any, *, lengths: ArrayLike | None = None) -> Any:
         """p(y_t | x_1..x_T): (length, K) for each sequence."""
         parameters, observations = self._asked(X, lengths)
         probabilities, _ = questions.posteriors(parameters, observations, self._threads(), smooth=True)
-        return observations.unpacked(probabilities)
+        return observations.unpack(probabilities)
 
     def predict_next(self, X: Any, steps: int = 1, *, lengths: ArrayLike | None = None) -> Any:
         """p(y_{T+h} | x_1..x_T) for h = 1..steps: (steps, K) for each sequence."""
         parameters, observations = self._asked(X, lengths)
         ahead = questions.forecast(parameters, observations, check_int("steps", steps, 1), self._threads())
-        if observations.as_list:
-            return list(ahead)
-        return ahead if lengths is not None else ahead[0]
+        return observations.unpack_each(ahead)
 
     def decode(self, X: Any, method: str = "viterbi", *, lengths: ArrayLike | None = None) -> Any:
         """States of each sequence: the most probable sequence ("viterbi"), or the most probable state of each
@@ -351,7 +350,7 @@ class HMM(Model):
         else:
             smoothed, _ = questions.posteriors(parameters, observations, self._threads(), smooth=True)
             states = smoothed.argmax(axis=1).astype(np.int32)
-        return observations.unpacked(states)
+        return observations.unpack(states)
 
     def predict(self, X: Any, *, lengths: ArrayLike | None = None) -> Any:
         """The same as :meth:`decode`."""
@@ -368,7 +367,7 @@ class HMM(Model):
             [(ranked[r], float(own[r])) for r in range(k) if own[r] > -np.inf]
             for ranked, own in zip(np.split(states, observations.offsets[1:-1], axis=1), scores, strict=True)
         ]
-        return found if observations.as_list or lengths is not None else found[0]
+        return observations.unpack_each(found)
 
     def log_likelihood(self, X: Any, *, lengths: ArrayLike | None = None) -> FloatArray:
         """log p(x) of each sequence, (n_sequences,); -inf where it is impossible under the model."""
@@ -378,14 +377,20 @@ class HMM(Model):
     def log_joint(self, X: Any, states: Any, *, lengths: ArrayLike | None = None) -> FloatArray:
         """log p(x, y) of each sequence with the given states, (n_sequences,); -inf where it is impossible."""
         parameters, observations = self._asked(X, lengths)
-        given = with_states(observations, states, self.n_states).known
+        given = observations.with_states(states, self.n_states).known
         if given is None:
             given = np.full(observations.n_steps, -1)
         return questions.log_joint(parameters, observations, given)
 
     def score(self, X: Any, y: Any = None, *, lengths: ArrayLike | None = None) -> float:
-        """The log-likelihood of all sequences together (``y`` is there for scikit-learn and not used)."""
-        return float(self.log_likelihood(X, lengths=lengths).sum())
+        """The mean log-likelihood of a step, log p(X) / number of steps (``y``, which scikit-learn passes,
+        is not used).
+
+        A mean does not grow with the data, so that training, test and cross-validation scores can be
+        compared; the total is ``log_likelihood(X).sum()``.
+        """
+        parameters, observations = self._asked(X, lengths)
+        return observations.mean_per_step(questions.log_likelihood(parameters, observations, self._threads()))
 
     def sample(self, lengths: Any, *, random_state: Any = None) -> tuple[Any, Any]:
         """Observations and states: of one sequence for a number, of several for a list of lengths."""
@@ -415,7 +420,7 @@ class HMM(Model):
 
     def aic(self, X: Any, *, lengths: ArrayLike | None = None) -> float:
         """2 n_parameters - 2 log p(X); smaller is better."""
-        return 2.0 * self.n_parameters - 2.0 * self.score(X, lengths=lengths)
+        return 2.0 * self.n_parameters - 2.0 * float(self.log_likelihood(X, lengths=lengths).sum())
 
     def bic(self, X: Any, *, lengths: ArrayLike | None = None) -> float:
         """n_parameters log(number of steps) - 2 log p(X); smaller is better."""

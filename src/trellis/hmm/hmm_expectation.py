@@ -151,7 +151,7 @@ def check_possible(log_p: FloatArray, parameters: Parameters, observations: Obse
     if not dead.size:
         return
     i = int(dead[0])
-    one = slice_of(observations, i)
+    one = observations.sequence(i)
     _, _, block, _ = next(blocks(parameters, one, 0, 1))
     filtered, _ = parameters.chain.filter(block)
     step = int(np.argmax(filtered.sum(axis=1) == 0.0))
@@ -161,10 +161,3 @@ def check_possible(log_p: FloatArray, parameters: Parameters, observations: Obse
         f"reached {given}emits what is observed there; allow it (pseudo-counts, smoothing, fewer fixed "
         "zeros), or drop the sequence"
     )
-
-
-def slice_of(observations: Observations, i: int) -> Observations:
-    """Sequence i alone."""
-    lo, hi = observations.offsets[i : i + 2]
-    known = None if observations.known is None else observations.known[lo:hi]
-    return Observations(observations.values[lo:hi], np.array([0, hi - lo]), False, known)

@@ -110,7 +110,7 @@ def log_joint(parameters: Parameters, observations: Observations, states: IntArr
     """log p(x, y) of given states, (S,); -inf where they are impossible."""
     unknown = np.flatnonzero(states < 0)
     if unknown.size:
-        sequence, step = observations.place(int(unknown[0]))
+        sequence, step = observations.locate(int(unknown[0]))
         raise DataError(
             f"the state at step {step} of sequence {sequence} is not known; log_joint is about known states, "
             "log_likelihood sums over them"

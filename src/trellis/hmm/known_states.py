@@ -23,7 +23,7 @@ def counted(
     into = np.flatnonzero(inside)
     refused = ~structure.allowed[states[into - 1], states[into]]
     if refused.any():
-        sequence, step = observations.place(int(into[np.argmax(refused)]))
+        sequence, step = observations.locate(int(into[np.argmax(refused)]))
         row = offsets[sequence] + step
         raise DataError(
             f"sequence {sequence} goes from state {states[row - 1]} to {states[row]} at step {step}, which "
@@ -33,7 +33,7 @@ def counted(
     if refused.any():
         row = int(begins[np.argmax(refused)])
         raise DataError(
-            f"sequence {observations.place(row)[0]} begins in state {states[row]}, which the zeros in "
+            f"sequence {observations.locate(row)[0]} begins in state {states[row]}, which the zeros in "
             "initial forbid; allow it, or correct the states"
         )
     pairs = np.bincount(states[into - 1] * k + states[into], minlength=k * k).reshape(k, k)

@@ -26,7 +26,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.data.labels import EncodedLabels, LabelSet, step_name
+from trellis.data.labels import EncodedLabels, LabelSet
+from trellis.data.sequences import step_name
 from trellis.losses.metrics import packed_span_report
 
 Codes = NDArray[np.int32]

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError
 from trellis.data.constraints import split_tag
-from trellis.data.labels import step_name
-from trellis.data.sequences import offsets_from_lengths
+from trellis.data.sequences import offsets_from_lengths, step_name
 from trellis.data.user_input import as_arrays
 
 if TYPE_CHECKING:

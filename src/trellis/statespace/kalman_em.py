@@ -26,9 +26,10 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.statespace.kalman_filter import Expectations, Kalman, Observations
+from trellis.statespace.kalman_filter import Expectations, Kalman
 from trellis.statespace.kalman_moments_kernels import Moments
 from trellis.statespace.state_space import SHAPES, StateSpace
+from trellis.statespace.time_series import TimeSeries
 
 _COLLINEAR = 1e-12  # directions of the regressors with less of their (scaled) second moment are left alone
 
@@ -59,7 +60,7 @@ class Statistics:
 class EM:
     """The DC problem of fitting ``learn`` to ``data``."""
 
-    data: Observations
+    data: TimeSeries
     learn: frozenset[str]
     min_variance: float
     n_jobs: int

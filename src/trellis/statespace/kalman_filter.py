@@ -7,8 +7,6 @@ of about ``BLOCK`` steps (or one longer sequence), which bounds the memory for w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -29,24 +27,11 @@ from trellis.statespace.kalman_smoother_kernels import (
     smooth_shard,
 )
 from trellis.statespace.state_space import StateSpace
+from trellis.statespace.time_series import TimeSeries
 
 BLOCK = 1 << 15
 _NOTHING = np.empty((0, 0, 0))
 Work = tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray, FloatArray, FloatArray]
-
-
-@dataclass(frozen=True, eq=False)
-class Observations:
-    """Packed sequences: ``values`` (N, m), NaN where missing; ``controls`` (N, p); ``offsets`` (S + 1,)."""
-
-    values: FloatArray
-    controls: FloatArray
-    offsets: IntArray
-
-    @cached_property
-    def steps(self) -> IntArray:
-        """The number of each row within its sequence."""
-        return np.arange(len(self.values)) - np.repeat(self.offsets[:-1], np.diff(self.offsets))
 
 
 class States(NamedTuple):
@@ -82,7 +67,7 @@ class _Block(NamedTuple):
 class Kalman:
     """The answers of one model for one set of observations. ``system`` and centred data are made once."""
 
-    def __init__(self, model: StateSpace, data: Observations, n_jobs: int = 1) -> None:
+    def __init__(self, model: StateSpace, data: TimeSeries, n_jobs: int = 1) -> None:
         model.check_lengths(np.diff(data.offsets))
         self._model, self._data, self._n_jobs = model, data, n_jobs
         self._system: System = model.system()

@@ -16,14 +16,14 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
-from trellis.statespace.kalman_filter import Observations
 from trellis.statespace.state_space import StateSpace
+from trellis.statespace.time_series import TimeSeries
 
 _RADIUS = 0.99  # the largest modulus of an eigenvalue of a guessed transition
 
 
 def starting_point(
-    given: dict[str, Any], data: Observations, n_states: int, learn_offset: bool, rng: np.random.Generator
+    given: dict[str, Any], data: TimeSeries, n_states: int, learn_offset: bool, rng: np.random.Generator
 ) -> StateSpace:
     """A model with every parameter: ``given`` ones as they are, guesses where they are ``None``."""
     values = data.values
@@ -66,7 +66,7 @@ def _plain(
 
 
 def _from_windows(
-    centred: FloatArray, data: Observations, n: int, variances: FloatArray, rng: np.random.Generator
+    centred: FloatArray, data: TimeSeries, n: int, variances: FloatArray, rng: np.random.Generator
 ) -> dict[str, FloatArray]:
     m = centred.shape[1]
     width = -(-n // m) + 1

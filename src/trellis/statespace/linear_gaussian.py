@@ -30,7 +30,7 @@ from trellis.statespace.kalman_sample_kernels import simulate
 from trellis.statespace.kalman_start import starting_point
 from trellis.statespace.kalman_stream import FilterStream
 from trellis.statespace.state_space import COVARIANCES, SHAPES, StateSpace
-from trellis.statespace.time_series import Series, read_future, read_series, steps_of
+from trellis.statespace.time_series import TimeSeries, read_future_controls, read_series
 from trellis.training.driver import minimise_dc
 
 _REQUIRED = tuple(name for name in SHAPES if "control" not in name and "offset" not in name)
@@ -146,7 +146,7 @@ class LinearGaussian(Model):
         named = named_parameters(self.learn)
         start = starting_point(
             given,
-            series.data,
+            series,
             self.n_states,
             "observation_offset" in named,
             np.random.default_rng(self.random_state),
@@ -155,7 +155,7 @@ class LinearGaussian(Model):
         guessed = frozenset(name for name in COVARIANCES if given[name] is None) & learn
         start = floor_covariances(start, guessed, self.min_variance)
         check_learnable(start, learn, self.min_variance)
-        problem = EM(series.data, learn, self.min_variance, self._threads())
+        problem = EM(series, learn, self.min_variance, self._threads())
         solution = minimise_dc(problem, start, max_iter=self.max_iter, tol=self.tol)
         self._keep(solution.point, solution.status, solution.history)
         return self
@@ -206,10 +206,10 @@ class LinearGaussian(Model):
             raise UnsupportedError(f"{absent[0]} is not known; call fit first, or give it")
         return StateSpace.of(given, self.n_states, self._size("m", given) or 0, self._size("p", given) or 0)
 
-    def _ask(self, X: Any, lengths: ArrayLike | None, controls: Any) -> tuple[Series, Kalman]:
+    def _ask(self, X: Any, lengths: ArrayLike | None, controls: Any) -> tuple[TimeSeries, Kalman]:
         model = self._model()
         series = read_series(X, lengths, controls, model.n_observations, model.n_controls)
-        return series, Kalman(model, series.data, self._threads())
+        return series, Kalman(model, series, self._threads())
 
     # -- questions --------------------------------------------------------------------------------------
 
@@ -220,11 +220,14 @@ class LinearGaussian(Model):
     def score(
         self, X: Any, y: None = None, *, lengths: ArrayLike | None = None, controls: Any = None
     ) -> float:
-        """The log-likelihood per step."""
+        """The mean log-likelihood of a step, log p(X) / number of steps (``y``, which scikit-learn passes,
+        is not used).
+
+        A mean does not grow with the data, so that training, test and cross-validation scores can be
+        compared; the total is ``log_likelihood(X).sum()``.
+        """
         series, kalman = self._ask(X, lengths, controls)
-        if not len(series.data.values):
-            raise DataError("there is no step to score")
-        return float(kalman.log_densities().sum() / len(series.data.values))
+        return series.mean_per_step(kalman.log_densities())
 
     def filter(self, X: Any, *, lengths: ArrayLike | None = None, controls: Any = None) -> StateLaws:
         """The law of z_t given x_1 .. x_t."""
@@ -273,15 +276,12 @@ class LinearGaussian(Model):
         steps = check_int("steps", steps, 1)
         series, _ = self._ask(X, lengths, controls)
         model = self._model()
-        n_sequences = len(series.data.offsets) - 1
-        future = read_future(future_controls, n_sequences, steps, model.n_controls)
-        kalman = Kalman(model, series.extended(steps, future), self._threads())
+        future = read_future_controls(future_controls, len(series), steps, model.n_controls)
+        longer, rows = series.extend(steps, future)
+        kalman = Kalman(model, longer, self._threads())
         states = kalman.filtered()
         means, covariances = kalman.observation_law(states)
-        offsets = series.data.offsets + steps * np.arange(n_sequences + 1)
-        rows = steps_of(offsets, steps)
-        if not series.listed and lengths is None:
-            rows = rows[0]
+        rows = rows[0] if series.single else rows
         return Forecast(means[rows], covariances[rows], states.means[rows], states.covariances[rows])
 
     def sample(
@@ -295,7 +295,7 @@ class LinearGaussian(Model):
         length, count = check_int("length", length, 0), 1 if n is None else check_int("n", n, 0)
         model.check_lengths(np.array([length]))
         rng = np.random.default_rng(self.random_state if random_state is None else random_state)
-        u = read_future(controls, 1, length, model.n_controls, "controls")[0]
+        u = read_future_controls(controls, 1, length, model.n_controls, "controls")[0]
         steps = np.arange(length)
         z_noise = rng.standard_normal((count, length, model.n_states))
         x_noise = rng.standard_normal((count, length, model.n_observations))
@@ -345,6 +345,6 @@ class LinearGaussian(Model):
         return model
 
 
-def _unpacked(series: Series, states: States) -> StateLaws:
+def _unpacked(series: TimeSeries, states: States) -> StateLaws:
     lagged = None if states.lagged is None else series.unpack(states.lagged)
     return StateLaws(series.unpack(states.means), series.unpack(states.covariances), lagged)

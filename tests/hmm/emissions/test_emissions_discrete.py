@@ -38,9 +38,9 @@ def test_unchecked_symbols_never_reach_a_kernel() -> None:
     emission = Categorical(3, B)
     for values in (np.array([0, 3]), np.array([0, -2]), np.array([0, 2**40])):
         for question in (emission.log_likelihood, emission.scaled_likelihood):
-            with pytest.raises(DataError, match="row 1 has the symbol"):
+            with pytest.raises(DataError, match="row 1: symbol"):
                 question(values)
-        with pytest.raises(DataError, match="row 1 has the symbol"):
+        with pytest.raises(DataError, match="row 1: symbol"):
             emission.statistics(values, np.ones((2, 2)))
 
 
@@ -94,19 +94,19 @@ def test_unseen_symbols_are_impossible_or_smoothed() -> None:
         (lambda: Categorical(3, B * 0.9), "row 0 .* add up to 1"),
         (lambda: Categorical(2, [[np.nan, 1.0]]), "not finite"),
         (lambda: Categorical(2, "words"), "array of numbers"),
-        (lambda: Categorical(3, B).check([0, 1, 5]), "row 2 has the symbol 5"),
-        (lambda: Categorical(3, B).check([0.0, 0.5]), "row 1 has the symbol 0.5"),
-        (lambda: Categorical(3, B).check([0, np.inf]), "row 1 has the symbol inf"),
+        (lambda: Categorical(3, B).check([0, 1, 5]), "row 2: symbol 5 is not valid"),
+        (lambda: Categorical(3, B).check([0.0, 0.5]), "row 1: symbol 0.5 is not valid"),
+        (lambda: Categorical(3, B).check([0, np.inf]), "row 1: symbol inf is not valid"),
         (lambda: Categorical(3, B).check([[0, 1]]), "one column"),
         (lambda: Categorical(3, B).check(["a"]), "whole numbers"),
         (lambda: Poisson([1.0, 0.0]), "state 1, column 0"),
         (lambda: Poisson(prior_shape=0.5), "gamma prior"),
         (lambda: Poisson(min_rate=0.0), "min_rate"),
-        (lambda: Poisson([1.0]).check([1, 2, -1]), "row 2, column 0 is -1"),
-        (lambda: Poisson([1.0]).check([1, 0.5]), "row 1, column 0 is 0.5"),
-        (lambda: Poisson([1.0]).check([np.inf]), "infinite"),
+        (lambda: Poisson([1.0]).check([1, 2, -1]), "row 2: column 0 is -1"),
+        (lambda: Poisson([1.0]).check([1, 0.5]), "row 1: column 0 is 0.5"),
+        (lambda: Poisson([1.0]).check([np.inf]), "row 0: column 0 of X is inf"),
         (lambda: Poisson([1.0]).check([[1, 2]]), "2 columns"),
-        (lambda: Poisson([1.0]).check(["x"]), "must be numbers"),
+        (lambda: Poisson([1.0]).check(["x"]), "must hold numbers"),
     ],
 )
 def test_bad_input_is_named(make: object, words: str) -> None:

@@ -307,7 +307,7 @@ def test_an_empty_column_and_an_empty_state_are_survived() -> None:
         (lambda: Gaussian("full", np.zeros((1, 2)), [[[1.0, 2.0], [2.0, 1.0]]]), "covariance 0 is not"),
         (lambda: Gaussian("tied", np.zeros((1, 2)), [[1.0, 0.5], [0.0, 1.0]]), "not symmetric"),
         (lambda: Gaussian("diag", [[np.inf]], [[1.0]]), "means has entries that are not finite"),
-        (lambda: Gaussian("diag", [[0.0]], [[1.0]]).check([[1.0], [np.inf]]), "row 1, column 0"),
+        (lambda: Gaussian("diag", [[0.0]], [[1.0]]).check([[1.0], [np.inf]]), "row 1: column 0 of X is inf"),
         (lambda: Gaussian("diag", [[0.0]], [[1.0]]).check(np.zeros((2, 2))), "2 columns"),
         (lambda: Gaussian().check(np.zeros((2, 2, 2))), "must have shape"),
         (lambda: GaussianMixture(0), "n_components"),
@@ -327,7 +327,7 @@ def test_an_empty_column_and_an_empty_state_are_survived() -> None:
         (lambda: Product({0: Poisson([1.0]), 1: Poisson([1.0, 2.0])}), "different numbers of states"),
         (
             lambda: Product({0: Poisson(), 1: Categorical(2)}).check([[1, 0], [3, 7]]),
-            r"columns \(1,\).*row 1",
+            r"row 1: symbol 7.* \(columns \(1,\) of X\)",
         ),
     ],
 )

@@ -351,13 +351,13 @@ X3, U3 = [np.zeros((3, 1))], [np.zeros((3, 2))]
         ({"emission": "poisson"}, X3, U3, "'gaussian'"),
         ({"emission": object()}, X3, U3, "depends on no input"),
         ({"emission": SoftmaxEmission(weights=np.zeros((2, 2, 3)))}, X3, U3, "from_parameters"),
-        ({}, X3, [np.zeros((2, 2))], "sequence 0 has 3 observations, but 2 inputs"),
+        ({}, X3, [np.zeros((2, 2))], "sequence 0 has 3 steps, but 2 rows of inputs"),
         ({}, X3, [np.zeros((3, 2))] * 2, "1 sequences, but inputs has 2"),
-        ({}, X3, [np.full((3, 2), np.nan)], "step 0 of sequence 0 has an input"),
+        ({}, X3, [np.full((3, 2), np.nan)], "step 0 of sequence 0: column 0 of inputs is nan"),
         ({}, X3, [np.zeros((3, 2, 2))], "shape"),
         ({}, [np.full((3, 1), np.nan)], U3, "column 0 of the observations is never observed"),
         ({}, [np.zeros((0, 1))], [np.zeros((0, 2))], "no steps"),
-        ({"emission": "categorical"}, [np.array([0.5, 1, 1])], U3, "row 0"),
+        ({"emission": "categorical"}, [np.array([0.5, 1, 1])], U3, "step 0 of sequence 0: symbol 0.5"),
     ],
 )
 def test_what_it_cannot_use_is_said(options: dict[str, Any], X: Any, inputs: Any, words: str) -> None:
@@ -368,9 +368,9 @@ def test_what_it_cannot_use_is_said(options: dict[str, Any], X: Any, inputs: Any
 def test_questions_that_do_not_fit_are_said() -> None:
     model = random_model("diag", 0)
     X, inputs = some_data(model, [3], 0)
-    with pytest.raises(DataError, match=r"\(length, 2\)"):
+    with pytest.raises(DataError, match="inputs has 1 columns, but the model has 2"):
         model.smooth(X, [np.zeros((3, 1))])
-    with pytest.raises(DataError, match="5 columns, but the emission has 2"):
+    with pytest.raises(DataError, match="X has 5 columns, but the model has 2"):
         model.smooth([np.zeros((3, 5))], inputs)
     with pytest.raises(DataError, match="future inputs for 2"):
         model.predict_next(X, inputs, [np.zeros((1, 2))] * 2)
@@ -386,7 +386,7 @@ def test_the_seed_of_the_model_is_that_of_its_samples() -> None:
     model = IOHMM(2, max_iter=2, n_init=1, random_state=3).fit(x, u)
     assert_array_equal(model.sample(u)[0], model.sample(u)[0])
     assert_array_equal(model.sample(u)[0], model.sample(u, random_state=3)[0])
-    assert model.score(x, u) == pytest.approx(model.log_likelihood(x, u).sum())
+    assert model.score(x, u) == pytest.approx(model.log_likelihood(x, u).sum() / 20)
     with pytest.raises(DataError, match="too large to be squared"):
         model.fit(x, 1e200 * u)
     with pytest.raises(UnsupportedError, match="to start from have 2 states"):

@@ -219,7 +219,7 @@ def test_a_state_without_weight_keeps_what_it_has() -> None:
         (lambda: SoftmaxEmission(3).check(np.array([0, 3])), "row 1"),
         (lambda: SoftmaxEmission(3).check(np.array([0.5])), "row 0"),
         (lambda: SoftmaxEmission(3).check(np.array(["a"])), "whole numbers"),
-        (lambda: GaussianRegression().check(np.array([[np.inf]])), "infinite"),
+        (lambda: GaussianRegression().check(np.array([[np.inf]])), "is inf"),
     ],
 )
 def test_what_it_cannot_use_is_said(make: Any, words: str) -> None:

@@ -122,9 +122,9 @@ def test_long_sequences_do_not_underflow() -> None:
         alpha = (alpha / alpha.sum()) @ TRUTH.A * TRUTH.B[:, symbol]
     expected += np.log(alpha.sum())
     model = exact_model()
-    assert model.log_probability(x)[0] == pytest.approx(expected, rel=1e-9)
+    assert model.log_likelihood(x)[0] == pytest.approx(expected, rel=1e-9)
     assert model.joint_probability(x)[0] == 0.0
-    parts = model.log_probability(x, lengths=[5_000, 0, 15_000])
+    parts = model.log_likelihood(x, lengths=[5_000, 0, 15_000])
     assert parts[1] == pytest.approx(0.0, abs=1e-12)
     assert len(parts) == 3
 
@@ -291,7 +291,7 @@ def test_what_becomes_of_negative_probabilities() -> None:
     signed = keep.joint_probability(queries)
     wrong = signed < 0
     assert wrong.any()
-    logs = keep.log_probability(queries)
+    logs = keep.log_likelihood(queries)
     np.testing.assert_array_equal(np.isnan(logs), wrong)
     np.testing.assert_allclose(np.exp(logs[~wrong]), signed[~wrong], rtol=1e-9)
     with pytest.warns(SpectralWarning, match="came out negative"):
@@ -300,18 +300,18 @@ def test_what_becomes_of_negative_probabilities() -> None:
         predicted = clip.predict_next(queries)
     assert (predicted > 0).all()
     np.testing.assert_allclose(predicted.sum(axis=1), 1.0)
-    with pytest.raises(NumericalError, match=r"came out negative, the first is -.* sequence \d+, step \d"):
-        error.log_probability(queries)
+    with pytest.raises(NumericalError, match=r"came out negative, the first is -.* step \d+ of sequence \d"):
+        error.log_likelihood(queries)
     assert (keep.predict_next(queries) < 0).any()
 
 
 def test_a_symbol_that_never_occurred_has_probability_zero() -> None:
     model = SpectralHMM(2, 5, negative="keep").fit(list(TRUTH.sample(500, 4, np.random.default_rng(0))))
     assert model.joint_probability([[0, 4, 1]])[0] == 0.0
-    assert model.log_probability([[0, 4, 1]])[0] == -np.inf
+    assert model.log_likelihood([[0, 4, 1]])[0] == -np.inf
     clipped = SpectralHMM(2, 5).fit(list(TRUTH.sample(500, 4, np.random.default_rng(0))))
-    assert clipped.log_probability([[0, 4, 1]])[0] == pytest.approx(
-        np.log(1e-10) + clipped.log_probability([[0]])[0] + np.log(clipped.predict_next([[0, 4]])[0, 1]),
+    assert clipped.log_likelihood([[0, 4, 1]])[0] == pytest.approx(
+        np.log(1e-10) + clipped.log_likelihood([[0]])[0] + np.log(clipped.predict_next([[0, 4]])[0, 1]),
         rel=0.2,
     )
 
@@ -370,7 +370,7 @@ def test_round_trip(tmp_path: Path) -> None:
     model.save(tmp_path / "spectral.trellis")
     loaded = load(tmp_path / "spectral.trellis")
     assert loaded.get_params() == model.get_params()
-    np.testing.assert_array_equal(loaded.log_probability(X), model.log_probability(X))
+    np.testing.assert_array_equal(loaded.log_likelihood(X), model.log_likelihood(X))
     np.testing.assert_array_equal(loaded.recover().emissions, model.recover().emissions)
     assert (loaded.rank_, loaded.n_triples_) == (model.rank_, 2_000)
     np.testing.assert_array_equal(loaded.noise_, model.noise_)
@@ -392,7 +392,7 @@ def test_what_cannot_be_learned_is_said() -> None:
         ({"n_states": 2, "initial": "last"}, "initial"),
         ({"n_states": 2, "negative": "hide"}, "negative"),
         ({"n_states": 2, "floor": 0.0}, "floor"),
-        ({"n_states": 2, "n_symbols": 2}, "sequence 0: row 2 has the symbol 2"),
+        ({"n_states": 2, "n_symbols": 2}, "step 2 of sequence 0: symbol 2 is not valid"),
     ]:
         with pytest.raises(DataError, match=words):
             SpectralHMM(**options).fit(X)
@@ -407,7 +407,7 @@ def test_what_cannot_be_learned_is_said() -> None:
     with pytest.raises(DataError, match="steps"):
         exact_model().predict_next(X, steps=0)
     with pytest.raises(DataError, match="symbol 7"):
-        exact_model().log_probability([[0, 7]])
+        exact_model().log_likelihood([[0, 7]])
 
 
 def test_the_gap_after_the_last_state_is_seen() -> None:

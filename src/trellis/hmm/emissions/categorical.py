@@ -22,6 +22,7 @@ from scipy.sparse import csr_array
 from trellis.core.arguments import check_int, check_nonnegative
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
+from trellis.data.row_checks import check_symbols
 from trellis.hmm.emissions.emission import Emission, Statistics
 from trellis.hmm.emissions.emission_checks import NO_WEIGHT, check_posterior, fixed_array, known
 from trellis.hmm.emissions.row_kernels import count_symbols
@@ -72,26 +73,7 @@ class Categorical(Emission):
 
     def check(self, values: ArrayLike) -> IntArray:
         """Symbols as int64 (N,), -1 where one is missing."""
-        mask = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
-        array = np.asarray(values)
-        if array.ndim == 2 and array.shape[1] == 1:
-            array, mask = array[:, 0], None if mask is None else mask[:, 0]
-        if array.ndim != 1 or array.dtype.kind not in "iufb":
-            raise DataError(
-                f"symbols must be whole numbers in one column, got {array.dtype} of shape {array.shape}"
-            )
-        if mask is not None:  # small unsigned integers have no -1
-            array = np.where(mask, -1, array if array.dtype.kind == "f" else array.astype(np.int64))
-        if array.dtype.kind == "f":
-            array = np.where(np.isnan(array), -1.0, array)
-        wrong = (array < -1) | (array >= self.n_symbols) | (array != np.floor(array))
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise DataError(
-                f"row {row} has the symbol {array[row]}; symbols are 0 to {self.n_symbols - 1}, and -1 or "
-                "NaN where one is missing"
-            )
-        return np.require(array, np.int64, ["C", "W"])
+        return check_symbols(values, self.n_symbols)
 
     def _symbols(self, values: NDArray[Any]) -> IntArray:
         """Kernels index with these: what :meth:`check` returned passes by two looks, all else goes through

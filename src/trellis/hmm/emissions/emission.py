@@ -38,7 +38,8 @@ from scipy.sparse import csr_array
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
-from trellis.hmm.emissions.emission_checks import check_order, check_rows
+from trellis.data.row_checks import check_rows
+from trellis.hmm.emissions.emission_checks import check_order
 from trellis.hmm.emissions.row_kernels import scale_rows
 
 Statistics = dict[str, NDArray[np.float64]]

@@ -14,37 +14,6 @@ from trellis.core.errors import DataError, UnsupportedError
 # smaller numbers lose their digits to gradual underflow.)
 NO_WEIGHT = 1e-290
 
-LARGEST = 1e150  # squares of larger numbers overflow
-
-
-def check_rows(values: ArrayLike, n_columns: int | None = None) -> FloatArray:
-    """A C-contiguous, writeable float64 (N, D) array; (N,) becomes one column. NaN and masked entries are
-    missing. (Writeable, because to Numba a read-only array is another type, and another compilation.)"""
-    if isinstance(values, np.ma.MaskedArray):
-        values = np.ma.filled(values.astype(np.float64), np.nan)
-    try:
-        rows = np.asarray(values, np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"observations must be numbers, NaN where one is missing ({error})") from error
-    if rows.ndim == 1:
-        rows = rows[:, None]
-    if rows.ndim != 2 or rows.shape[1] == 0:
-        raise DataError(f"observations have shape {rows.shape}; they must have shape (length, columns)")
-    if n_columns is not None and rows.shape[1] != n_columns:
-        raise DataError(
-            f"observations have {rows.shape[1]} columns, but the emission has {n_columns}; they must be equal"
-        )
-    large = np.abs(rows) > LARGEST
-    if large.any():
-        row, column = np.argwhere(large)[0]
-        raise DataError(
-            f"row {row}, column {column} of the observations is infinite; write NaN where a value is missing"
-            if np.isinf(rows[row, column])
-            else f"row {row}, column {column} of the observations is {rows[row, column]:g}, whose square is "
-            "beyond all numbers; scale the data"
-        )
-    return np.require(rows, requirements=["C", "W"])
-
 
 def check_order(order: ArrayLike, n_states: int | None) -> NDArray[np.int64]:
     """A permutation of the states."""

@@ -27,6 +27,7 @@ from scipy.sparse import csr_array
 from trellis.core.arguments import check_nonnegative
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
+from trellis.data.row_checks import check_rows
 from trellis.hmm.emissions.covariance import (
     KINDS,
     LOG_2PI,
@@ -41,13 +42,7 @@ from trellis.hmm.emissions.covariance import (
     variances_from_scatter,
 )
 from trellis.hmm.emissions.emission import Emission, Statistics
-from trellis.hmm.emissions.emission_checks import (
-    NO_WEIGHT,
-    check_posterior,
-    check_rows,
-    fixed_array,
-    known,
-)
+from trellis.hmm.emissions.emission_checks import NO_WEIGHT, check_posterior, fixed_array, known
 from trellis.hmm.emissions.gaussian_kernels import (
     diagonal_likelihood,
     diagonal_moments,

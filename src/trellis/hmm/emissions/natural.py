@@ -25,6 +25,7 @@ from scipy.sparse import csr_array
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
+from trellis.data.row_checks import row_error
 
 
 def complete_rows(rows: FloatArray) -> NDArray[np.bool_]:
@@ -33,9 +34,11 @@ def complete_rows(rows: FloatArray) -> NDArray[np.bool_]:
     absent = np.asarray(missing.all(axis=1))
     partly = missing.any(axis=1) & ~absent
     if partly.any():
-        raise UnsupportedError(
-            f"row {int(np.argmax(partly))} of the observations is missing in part, so it has no natural "
-            "features; make it NaN altogether, fill it in, or use fit, which marginalises"
+        raise row_error(
+            int(np.argmax(partly)),
+            "the observation is missing in part, so it has no natural features; make all of it NaN, fill it "
+            "in, or use fit, which marginalises",
+            UnsupportedError,
         )
     return ~absent
 

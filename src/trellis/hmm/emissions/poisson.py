@@ -23,14 +23,9 @@ from scipy.special import gammaln
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, NumericalError
+from trellis.data.row_checks import check_rows, row_error
 from trellis.hmm.emissions.emission import Emission, Statistics
-from trellis.hmm.emissions.emission_checks import (
-    NO_WEIGHT,
-    check_posterior,
-    check_rows,
-    fixed_array,
-    known,
-)
+from trellis.hmm.emissions.emission_checks import NO_WEIGHT, check_posterior, fixed_array, known
 from trellis.hmm.emissions.natural import complete_rows, feature_rows
 
 
@@ -71,9 +66,10 @@ class Poisson(Emission):
         wrong = (counts < 0) | (counts != np.floor(counts)) & ~np.isnan(counts)
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
-            raise DataError(
-                f"row {row}, column {column} is {counts[row, column]}; counts are whole numbers of at least "
-                f"0, and NaN where one is missing"
+            raise row_error(
+                row,
+                f"column {column} is {counts[row, column]}; counts are whole numbers of at least 0, and NaN "
+                "where one is missing",
             )
         return counts
 

@@ -17,8 +17,9 @@ from scipy.sparse import csr_array, hstack
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
+from trellis.data.row_checks import check_rows
 from trellis.hmm.emissions.emission import Emission, Statistics
-from trellis.hmm.emissions.emission_checks import check_order, check_rows
+from trellis.hmm.emissions.emission_checks import check_order
 from trellis.hmm.emissions.emission_registry import emission_from_state, emission_to_state
 
 Parts = tuple[tuple[tuple[int, ...], Emission], ...]
@@ -61,7 +62,7 @@ class Product(Emission):
             try:
                 checked = part.check(rows[:, columns])
             except DataError as error:
-                raise DataError(f"columns {columns} of the observations: {error}") from error
+                raise DataError(f"{error} (columns {columns} of X)", error.step) from error
             rows[:, columns] = checked.reshape(len(rows), len(columns))
         return rows
 

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, ModelFileError
 from trellis.core.shards import over_items
+from trellis.data.row_checks import check_rows
 from trellis.hmm.emissions.covariance import (
     LOG_2PI,
     CovariancePrior,
@@ -34,7 +35,7 @@ from trellis.hmm.emissions.covariance import (
     matrices_from_scatter,
     variances_from_scatter,
 )
-from trellis.hmm.emissions.emission_checks import NO_WEIGHT, check_rows
+from trellis.hmm.emissions.emission_checks import NO_WEIGHT
 from trellis.hmm.input_output.conditional_emission import Forecast, State, Weighted, disturbed
 
 

@@ -10,6 +10,7 @@ weighted regressions, each solved to its optimum.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -22,15 +23,10 @@ from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.core.estimator import Model
 from trellis.core.progress import progress_bar
 from trellis.core.shards import over_shards
+from trellis.data.row_checks import check_rows
+from trellis.data.sequences import Sequences, append_steps
 from trellis.hmm.input_output.conditional_emission import ConditionalEmission, Forecast
 from trellis.hmm.input_output.gaussian_regression import GaussianRegression
-from trellis.hmm.input_output.io_data import (
-    Packed,
-    check_same_lengths,
-    followed_by,
-    packed,
-    packed_inputs,
-)
 from trellis.hmm.input_output.io_em import EMProblem
 from trellis.hmm.input_output.io_filter_kernels import filter_batch
 from trellis.hmm.input_output.io_parameters import (
@@ -127,10 +123,10 @@ class IOHMM(Model):
                 f"n_states is {self.n_states}, but the parameters to start from have "
                 f"{self.parameters_.n_states} states; set it back, or fit without warm_start"
             )
-        given = packed_inputs(inputs, lengths, self.parameters_.n_inputs if warm else None)
-        observed = packed(X, lengths)
-        check_same_lengths(observed.offsets, given.offsets)
-        values = emission.check(observed.values)
+        given = _pack_inputs(inputs, lengths, self.parameters_.n_inputs if warm else None)
+        observed = Sequences.pack(X, lengths, check=emission.check)
+        observed.check_same_lengths(given, "inputs")
+        values = observed.values
         if not len(values):
             raise DataError("there are no steps to learn from; give sequences that are not empty")
         centre = given.values.mean(axis=0)
@@ -198,18 +194,23 @@ class IOHMM(Model):
         return Chain(self._threads()).log_partition(scores)
 
     def score(self, X: Any, inputs: Any, *, lengths: ArrayLike | None = None) -> float:
-        """The log-likelihood of all sequences together."""
-        return float(self.log_likelihood(X, inputs, lengths=lengths).sum())
+        """The mean log-likelihood of a step, log p(X | inputs) / number of steps.
+
+        A mean does not grow with the data, so that training, test and cross-validation scores can be
+        compared; the total is ``log_likelihood(X, inputs).sum()``.
+        """
+        scores, given = self._scores(X, inputs, lengths)
+        return given.mean_per_step(Chain(self._threads()).log_partition(scores))
 
     def smooth(self, X: Any, inputs: Any, *, lengths: ArrayLike | None = None) -> Any:
         """P(z_t = k | all of x and u), (length, K)."""
         scores, given = self._scores(X, inputs, lengths)
-        return given.answer(Chain(self._threads()).marginals(scores).unary)
+        return given.unpack(Chain(self._threads()).marginals(scores).unary)
 
     def filter(self, X: Any, inputs: Any, *, lengths: ArrayLike | None = None) -> Any:
         """P(z_t = k | x and u up to step t), (length, K)."""
         scores, given = self._scores(X, inputs, lengths)
-        return given.answer(self._filtered(scores))
+        return given.unpack(self._filtered(scores))
 
     def decode(
         self, X: Any, inputs: Any, method: str = "viterbi", *, lengths: ArrayLike | None = None
@@ -221,7 +222,7 @@ class IOHMM(Model):
             raise UnsupportedError(f"method={method!r}: give 'viterbi' or 'max_marginal'")
         scores, given = self._scores(X, inputs, lengths)
         chain = Chain(self._threads())
-        return given.answer(chain.best(scores).labels if method == "viterbi" else chain.minimum_risk(scores))
+        return given.unpack(chain.best(scores).labels if method == "viterbi" else chain.minimum_risk(scores))
 
     def predict(self, X: Any, inputs: Any, *, lengths: ArrayLike | None = None) -> Any:
         """The same as :meth:`decode`."""
@@ -235,47 +236,45 @@ class IOHMM(Model):
         """
         check_is_fitted(self, "parameters_")
         values, past = self._packed(X, inputs, None)
-        future = packed_inputs(future_inputs, None, self.parameters_.n_inputs)
+        future = _pack_inputs(future_inputs, None, self.parameters_.n_inputs)
         if len(future.offsets) != len(past.offsets):
             raise DataError(
                 f"there are {len(past.offsets) - 1} sequences, but future inputs for "
                 f"{len(future.offsets) - 1}; they must be equal"
             )
-        order, is_future, offsets = followed_by(past.offsets, future.offsets)
+        order, is_future, offsets = append_steps(past.offsets, future.offsets)
         features = features_of(np.concatenate([past.values, future.values])[order])
         joined = np.concatenate([values, self.emission_.missing(len(future.values))])[order]
         states = self._filtered(self.parameters_.scores(joined, features, offsets))[is_future]
         made = self.emission_.forecast(states, features[is_future])
-        if future.one:
+        if future.single:
             return made
-        cuts = future.offsets[1:-1]
-        fields = {
-            name: [None] * (len(cuts) + 1) if steps is None else np.split(steps, cuts)
-            for name, steps in vars(made).items()
-        }
-        return [Forecast(*parts) for parts in zip(*fields.values(), strict=True)]
+        fields = [
+            [None] * len(future) if steps is None else future.unpack(steps) for steps in vars(made).values()
+        ]
+        return [Forecast(*parts) for parts in zip(*fields, strict=True)]
 
     def sample(
         self, inputs: Any, *, lengths: ArrayLike | None = None, random_state: int | None = None
     ) -> tuple[Any, Any]:
         """Observations and states under the given inputs. The seed is ``random_state``, or the model's."""
         check_is_fitted(self, "parameters_")
-        given = packed_inputs(inputs, lengths, self.parameters_.n_inputs)
+        given = _pack_inputs(inputs, lengths, self.parameters_.n_inputs)
         rng = np.random.default_rng(draw_seed(self.random_state if random_state is None else random_state))
         features = features_of(given.values)
         states = Chain().sample(self.parameters_.prior_scores(features, given.offsets), 1, rng)[0]
-        return given.answer(self.emission_.sample(states, features, rng)), given.answer(states)
+        return given.unpack(self.emission_.sample(states, features, rng)), given.unpack(states)
 
     def initial_distribution(self, inputs: ArrayLike) -> FloatArray:
         """p(z_1 | u_1) for each row of ``inputs`` (N, n_inputs): (N, K)."""
         check_is_fitted(self, "parameters_")
-        rows = packed_inputs(np.asarray(inputs), None, self.parameters_.n_inputs).values
+        rows = _pack_inputs(np.asarray(inputs), None, self.parameters_.n_inputs).values
         return np.exp(self.parameters_.log_initial(features_of(rows)))
 
     def transition_matrix(self, inputs: ArrayLike) -> FloatArray:
         """p(z_t | z_{t-1}, u_t) for each row of ``inputs`` (N, n_inputs): (N, K, K)."""
         check_is_fitted(self, "parameters_")
-        rows = packed_inputs(np.asarray(inputs), None, self.parameters_.n_inputs).values
+        rows = _pack_inputs(np.asarray(inputs), None, self.parameters_.n_inputs).values
         return np.exp(self.parameters_.log_transitions(features_of(rows))).transpose(2, 0, 1)
 
     @property
@@ -284,13 +283,13 @@ class IOHMM(Model):
         check_is_fitted(self, "parameters_")
         return self.parameters_.n_parameters
 
-    def _packed(self, X: Any, inputs: Any, lengths: ArrayLike | None) -> tuple[NDArray[Any], Packed]:
-        given = packed_inputs(inputs, lengths, self.parameters_.n_inputs)
-        observed = packed(X, lengths)
-        check_same_lengths(observed.offsets, given.offsets)
-        return self.emission_.check(observed.values), given
+    def _packed(self, X: Any, inputs: Any, lengths: ArrayLike | None) -> tuple[NDArray[Any], Sequences]:
+        given = _pack_inputs(inputs, lengths, self.parameters_.n_inputs)
+        observed = Sequences.pack(X, lengths, check=self.emission_.check)
+        observed.check_same_lengths(given, "inputs")
+        return observed.values, given
 
-    def _scores(self, X: Any, inputs: Any, lengths: ArrayLike | None) -> tuple[ChainScores, Packed]:
+    def _scores(self, X: Any, inputs: Any, lengths: ArrayLike | None) -> tuple[ChainScores, Sequences]:
         check_is_fitted(self, "parameters_")
         values, given = self._packed(X, inputs, lengths)
         return self.parameters_.scores(values, features_of(given.values), given.offsets), given
@@ -331,3 +330,8 @@ class IOHMM(Model):
         from trellis.hmm.input_output.io_state import model_from_state
 
         return model_from_state(meta, arrays)
+
+
+def _pack_inputs(inputs: Any, lengths: ArrayLike | None, n_inputs: int | None) -> Sequences:
+    check = partial(check_rows, n_columns=n_inputs, name="inputs", missing=False)
+    return Sequences.pack(inputs, lengths, name="inputs", check=check)

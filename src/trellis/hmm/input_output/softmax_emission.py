@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, ModelFileError
 from trellis.core.shards import over_items
+from trellis.data.row_checks import check_symbols
 from trellis.hmm.input_output.conditional_emission import Forecast, State, Weighted, disturbed
 from trellis.hmm.input_output.softmax_regression import blocks, fit_softmax, log_softmax
 
@@ -52,22 +53,7 @@ class SoftmaxEmission:
         return replace(self, weights=None)
 
     def check(self, values: NDArray[Any]) -> NDArray[Any]:
-        given = np.asarray(values)
-        if given.ndim == 2 and given.shape[1] == 1:
-            given = given[:, 0]
-        if given.ndim != 1 or given.dtype.kind not in "iuf":
-            raise DataError(
-                f"symbols have shape {given.shape} and type {given.dtype}; give whole numbers, one per step"
-            )
-        codes = np.where(np.isnan(given), -1, given) if given.dtype.kind == "f" else given
-        top = np.inf if self.n_symbols is None else self.n_symbols
-        bad = np.flatnonzero((codes < -1) | (codes >= top) | (codes != np.floor(codes)))
-        if bad.size:
-            raise DataError(
-                f"row {bad[0]} of the observations is {given[bad[0]]}; symbols run from 0 to n_symbols - 1 = "
-                f"{top - 1}, and -1 or NaN is a missing one"
-            )
-        return np.ascontiguousarray(codes, dtype=np.int64)
+        return check_symbols(values, self.n_symbols)
 
     def missing(self, n: int) -> NDArray[Any]:
         return np.full(n, -1, dtype=np.int64)

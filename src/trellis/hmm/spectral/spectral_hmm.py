@@ -23,9 +23,9 @@ from trellis.core.arguments import check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, NumericalError
 from trellis.core.estimator import Model
+from trellis.data.sequences import Sequences, step_name
 from trellis.hmm.emissions import Categorical
 from trellis.hmm.hidden_markov_model import HMM
-from trellis.hmm.observations import Observations
 from trellis.hmm.spectral import moments
 from trellis.hmm.spectral.negative_probabilities import (
     NegativeProbabilities,
@@ -44,11 +44,10 @@ class _Reading(NamedTuple):
     observed: FloatArray
     mass: FloatArray
     final: FloatArray
-    data: Observations
+    data: Sequences
 
     def place(self, at: tuple[int, ...]) -> str:
-        sequence, step = self.data.place(at[0])
-        return f"sequence {sequence}, step {step}"
+        return step_name(self.data.offsets, at[0])
 
 
 class SpectralHMM(Model):
@@ -99,7 +98,14 @@ class SpectralHMM(Model):
         self.floor = floor
         self.random_state = random_state
 
-    def fit(self, X: Any, lengths: ArrayLike | None = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: None = None,
+        *,
+        lengths: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Learn from sequences of symbols: a list of arrays, or one array with ``lengths``; -1 is missing.
 
         ``sample_weight`` has one weight per sequence: a weight of 2 is the sequence given twice. Sequences of
@@ -146,30 +152,39 @@ class SpectralHMM(Model):
 
     # Questions about sequences
 
-    def log_probability(self, X: Any, lengths: ArrayLike | None = None) -> FloatArray:
+    def log_likelihood(self, X: Any, *, lengths: ArrayLike | None = None) -> FloatArray:
         """log p(x_1, ..., x_n) of each sequence; NaN where it is negative and ``negative="keep"``."""
         sign, size = self._signed_log(X, lengths)
         return np.where((sign < 0) & (size > -np.inf), np.nan, size)
 
-    def joint_probability(self, X: Any, lengths: ArrayLike | None = None) -> FloatArray:
+    def score(self, X: Any, y: None = None, *, lengths: ArrayLike | None = None) -> float:
+        """The mean log-likelihood of a step, log p(X) / number of steps (``y``, which scikit-learn passes,
+        is not used).
+
+        A mean does not grow with the data, so that training, test and cross-validation scores can be
+        compared; the total is ``log_likelihood(X).sum()``.
+        """
+        return self._data(X, lengths).mean_per_step(self.log_likelihood(X, lengths=lengths))
+
+    def joint_probability(self, X: Any, *, lengths: ArrayLike | None = None) -> FloatArray:
         """p(x_1, ..., x_n) of each sequence, with its sign under ``negative="keep"``.
 
-        Long sequences underflow to 0: they need :meth:`log_probability`.
+        Long sequences underflow to 0: they need :meth:`log_likelihood`.
         """
         sign, size = self._signed_log(X, lengths)
         probability: FloatArray = sign * np.exp(size)
         return probability
 
-    def conditional_probabilities(self, X: Any, lengths: ArrayLike | None = None) -> Any:
+    def conditional_probabilities(self, X: Any, *, lengths: ArrayLike | None = None) -> Any:
         """p(x_t | x_1, ..., x_{t-1}) at every step, scaled so that all symbols together have 1.
 
         1 where x_t is missing. One array per sequence, or one array for one array.
         """
         reading = self._read(X, lengths)
         conditional = settle(reading.observed / reading.mass, self.negative, self.floor, reading.place)
-        return reading.data.unpacked(conditional)
+        return reading.data.unpack(conditional)
 
-    def predict_next(self, X: Any, lengths: ArrayLike | None = None, *, steps: int = 1) -> FloatArray:
+    def predict_next(self, X: Any, steps: int = 1, *, lengths: ArrayLike | None = None) -> FloatArray:
         """The distribution of the symbol ``steps`` steps after the end of each sequence: (n_sequences, M)."""
         steps = check_int("steps", steps, 1)
         final, operators = self._read(X, lengths).final, self.operators_
@@ -183,7 +198,7 @@ class SpectralHMM(Model):
             distribution /= distribution.sum(axis=1, keepdims=True)
         return distribution
 
-    def negative_probabilities(self, X: Any, lengths: ArrayLike | None = None) -> NegativeProbabilities:
+    def negative_probabilities(self, X: Any, *, lengths: ArrayLike | None = None) -> NegativeProbabilities:
         """A report of all p(x | x_1 .. x_{t-1}) along the sequences: how many are negative, and where."""
         data, o = self._data(X, lengths), self.operators_
         found = scan_negative(data.values, data.offsets, o.start, o.average, o.readout, o.steps)
@@ -294,7 +309,7 @@ class SpectralHMM(Model):
             f"(singular values {values}{against}); take n_states={max(self.rank_, 1)} or more data"
         )
 
-    def _data(self, X: Any, lengths: ArrayLike | None) -> Observations:
+    def _data(self, X: Any, lengths: ArrayLike | None) -> Sequences:
         check_is_fitted(self, "operators_")
         data, n_symbols = pack_symbols(X, lengths, len(self.operators_.basis))
         return replace(data, values=missing_as_last(data.values, n_symbols))

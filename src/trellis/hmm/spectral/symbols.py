@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,18 +10,18 @@ from numpy.typing import ArrayLike
 
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
-from trellis.hmm.emissions import Categorical
-from trellis.hmm.observations import Observations, packed
+from trellis.data.row_checks import check_symbols
+from trellis.data.sequences import Sequences
 
 MOST_SYMBOLS = 10**7  # that are taken from the data alone
 
 
-def pack_symbols(X: Any, lengths: ArrayLike | None, n_symbols: int | None) -> tuple[Observations, int]:
+def pack_symbols(X: Any, lengths: ArrayLike | None, n_symbols: int | None) -> tuple[Sequences, int]:
     """The sequences packed, -1 where a symbol is missing; and the number of symbols, which is the largest
     plus 1 if it is not known."""
+    data = Sequences.pack(X, lengths, check=partial(check_symbols, n_symbols=n_symbols))
     if n_symbols is not None:
-        return packed(X, lengths, Categorical(n_symbols)), n_symbols
-    data = packed(X, lengths, Categorical(2**62))
+        return data, n_symbols
     largest = int(data.values.max(initial=0))
     if largest >= MOST_SYMBOLS:
         raise DataError(

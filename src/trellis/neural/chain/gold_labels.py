@@ -16,7 +16,8 @@ from torch import Tensor
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
-from trellis.data.labels import EncodedLabels, LabelSet, step_name
+from trellis.data.labels import EncodedLabels, LabelSet
+from trellis.data.sequences import step_name
 from trellis.losses.labelings import Hamming, Loss
 from trellis.neural.chain.batch_layout import Layout
 from trellis.objectives.records import Objective

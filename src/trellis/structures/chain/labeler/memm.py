@@ -20,8 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from trellis.core.errors import UnsupportedError
 from trellis.core.progress import progress_bar
-from trellis.data.labels import LabelSet, step_name
+from trellis.data.labels import LabelSet
 from trellis.data.latent_labels import LatentLabels
+from trellis.data.sequences import step_name
 from trellis.data.user_input import as_lists
 from trellis.solvers import default_iterations, get_solver
 from trellis.structures.chain.labeler.chain_labeler import ChainLabeler

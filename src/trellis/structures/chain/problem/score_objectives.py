@@ -14,7 +14,8 @@ import numpy as np
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.core.shards import over_shards
-from trellis.data.labels import EncodedLabels, LabelSet, step_name
+from trellis.data.labels import EncodedLabels, LabelSet
+from trellis.data.sequences import step_name
 from trellis.losses.labelings import Loss, get_loss
 from trellis.objectives.records import Direct, Objective, get_objective
 from trellis.structures.chain.problem.objective_kernels import COSTS, NO_LOSS, ZERO_ONE
