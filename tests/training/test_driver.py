@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
 from trellis.solvers.run import Solution, Status
-from trellis.training.driver import EarlyStopping, minimise
+from trellis.training.driver import EarlyStopping, minimise, minimise_run
 
 
 @dataclass
@@ -207,3 +209,59 @@ def test_a_step_has_one_blas_thread_and_the_caller_s_number_comes_back() -> None
 
 def blas_threads() -> set[int]:
     return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+class Memory:
+    """A checkpoint that is kept in memory."""
+
+    def __init__(self) -> None:
+        self.stored: tuple[dict[str, Any], dict[str, list[float]]] | None = None
+
+    def restore(self, run: Any) -> dict[str, list[float]]:
+        if self.stored is None:
+            return {}
+        run.restore(deepcopy(self.stored[0]))
+        return deepcopy(self.stored[1])
+
+    def save(self, run: Any, history: Mapping[str, list[float]]) -> None:
+        self.stored = deepcopy((run.state(), dict(history)))
+
+
+class StoredRun(ScriptRun):
+    def state(self) -> tuple[np.ndarray, int]:
+        return self.weights, self.steps
+
+    def restore(self, state: tuple[np.ndarray, int]) -> None:
+        self.weights, self.steps = state
+
+
+def resumed(checkpoint: Memory, max_iter: int, losses: Sequence[float], **options: int) -> Any:
+    stopping = EarlyStopping(lambda w: losses[round(float(w[0])) - 1], **options)
+    return minimise_run(
+        StoredRun(Script(), np.zeros(1)),
+        max_iter=max_iter,
+        early_stopping=stopping,
+        checkpoint=checkpoint,
+        limit="max_epochs",
+    )
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one() -> None:
+    losses, checkpoint = [5, 3, 2, 4, 4, 4, 4, 1], Memory()
+    for max_iter, says in ((2, "max_epochs=2 was reached; raise max_epochs for more iterations"), (4, "")):
+        weights, trace = resumed(checkpoint, max_iter, losses, patience=3)
+        assert not says or trace.status.reason == says
+    weights, trace = resumed(checkpoint, 8, losses, patience=3)
+    whole_weights, whole = resumed(Memory(), 8, losses, patience=3)
+    assert (weights, trace.status, trace.n_iter) == (whole_weights, whole.status, 6)
+    assert trace.history["holdout_loss"] == whole.history["holdout_loss"]
+    assert np.all(np.diff(trace.history["seconds"]) >= 0)
+    again = resumed(checkpoint, 8, losses, patience=3)  # what has ended stays ended
+    assert (again[0], again[1].status, again[1].n_iter) == (weights, trace.status, 6)
+
+
+def test_patience_may_begin_later() -> None:
+    _, trace = resumed(Memory(), 8, [1, 2, 3, 4, 5, 6, 7, 8], patience=2, patience_from=3)
+    assert str(trace.status).startswith(
+        "converged after 5 iterations: the hold-out loss did not fall below 1"
+    )

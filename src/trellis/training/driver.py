@@ -5,27 +5,49 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from trellis.core.arrays import FloatArray
 from trellis.solvers.dc.algorithm import DCProblem, DCRun, DCSolution
-from trellis.solvers.run import Run, Solution, Solver, Status, Steps, Trace
+from trellis.solvers.run import Solution, Solver, Status, Steps, Trace
 
 U = TypeVar("U")
 V = TypeVar("V")
+W = TypeVar("W")
+W_co = TypeVar("W_co", covariant=True)
 
 
 @dataclass(frozen=True)
-class EarlyStopping:
-    """Keep the weights with the smallest hold-out loss; stop after ``patience`` iterations without one."""
+class EarlyStopping(Generic[W]):
+    """Keep the weights with the smallest hold-out loss; stop after ``patience`` iterations without one,
+    counted from iteration ``patience_from``."""
 
-    loss: Callable[[FloatArray], float]
+    loss: Callable[[W], float]
     patience: int = 5
     min_improvement: float = 0.0
+    patience_from: int = 0
+
+
+class WeightedRun(Steps, Protocol[W_co]):
+    """A run with weights of any form: a vector, or the state of a network."""
+
+    @property
+    def weights(self) -> W_co: ...
+
+
+class Checkpoint(Protocol):
+    """Where a run is stored after each iteration, and taken up again."""
+
+    def restore(self, run: Any) -> dict[str, list[float]]:
+        """Bring a new run to where the stored one stands; its history, empty if nothing is stored."""
+
+    def save(self, run: Any, history: Mapping[str, list[float]]) -> None:
+        """Replace what is stored."""
 
 
 def minimise(
@@ -35,19 +57,39 @@ def minimise(
     *,
     max_iter: int,
     rng: np.random.Generator,
-    early_stopping: EarlyStopping | None = None,
+    early_stopping: EarlyStopping[FloatArray] | None = None,
     on_iteration: Callable[[int, Mapping[str, float], FloatArray], None] | None = None,
 ) -> Solution:
     """Run ``solver`` on ``problem`` from ``weights`` for at most ``max_iter`` iterations.
 
-    ``on_iteration(iteration, measured, weights)`` is called after each one: progress bars and checkpoints
-    hang there. Ctrl-C stops the loop and returns the weights reached, with a status that says so.
+    ``on_iteration(iteration, measured, weights)`` is called after each one: progress bars hang there. Ctrl-C
+    stops the loop and returns the weights reached, with a status that says so.
     """
-    run = plain = solver.start(problem, np.array(weights, dtype=np.float64), rng)
-    if early_stopping is not None:
-        run = _EarlyStoppingRun(plain, early_stopping, weights)
-    trace = drive(run, max_iter, on_iteration, lambda: plain.weights)
-    return Solution(weights=run.weights, **vars(trace))
+    run = solver.start(problem, np.array(weights, dtype=np.float64), rng)
+    warm = np.array(weights) if weights.any() else None
+    found, trace = minimise_run(
+        run, max_iter=max_iter, early_stopping=early_stopping, on_iteration=on_iteration, warm_start=warm
+    )
+    return Solution(weights=found, **vars(trace))
+
+
+def minimise_run(
+    run: WeightedRun[W],
+    *,
+    max_iter: int,
+    early_stopping: EarlyStopping[W] | None = None,
+    on_iteration: Callable[[int, Mapping[str, float], W], None] | None = None,
+    warm_start: W | None = None,
+    checkpoint: Checkpoint | None = None,
+    limit: str = "max_iter",
+) -> tuple[W, Trace]:
+    """The weights that a run ends with, those of the smallest hold-out loss under ``early_stopping``.
+
+    A ``warm_start`` competes with what is learned from it. ``limit`` is what the caller calls ``max_iter``.
+    """
+    driven = run if early_stopping is None else _EarlyStoppingRun(run, early_stopping, warm_start)
+    trace = drive(driven, max_iter, on_iteration, lambda: run.weights, checkpoint=checkpoint, limit=limit)
+    return driven.weights, trace
 
 
 def minimise_dc(
@@ -79,15 +121,21 @@ def drive(
     max_iter: int,
     on_iteration: Callable[[int, Mapping[str, float], U], None] | None,
     point: Callable[[], U],
+    *,
+    checkpoint: Checkpoint | None = None,
+    limit: str = "max_iter",
 ) -> Trace:
     """Step until the run's status says why to stop, ``max_iter`` is reached, or Ctrl-C is pressed.
 
-    ``point()``: what the run has reached, for ``on_iteration``."""
-    history: dict[str, list[float]] = {}
-    status, iteration, interrupted = None, 0, False
-    started = time.perf_counter()
+    ``point()``: what the run has reached, for ``on_iteration``. ``limit``: the name of ``max_iter`` in
+    messages."""
+    history = {} if checkpoint is None else checkpoint.restore(run)
+    seconds = history.get("seconds", [])
+    iteration, interrupted = len(seconds), False
+    status = run.status() if iteration else None
+    started = time.perf_counter() - (seconds[-1] if seconds else 0.0)
     try:
-        if hasattr(run, "begin"):
+        if hasattr(run, "begin") and not iteration:
             _append(history, run.begin())
         while status is None and iteration < max_iter:
             measured = dict(run.step())
@@ -95,48 +143,65 @@ def drive(
             status = run.status()
             measured["seconds"] = time.perf_counter() - started
             _append(history, measured)
+            if checkpoint is not None:
+                checkpoint.save(run, history)
             if on_iteration is not None:
                 on_iteration(iteration, measured, point())
     except KeyboardInterrupt:
         interrupted = True
         status = Status(False, "interrupted from the keyboard; the last complete iteration is kept")
     if status is None:
-        status = Status(False, _ran_out(history, max_iter))
+        status = Status(False, _ran_out(history, max_iter, limit))
     status = Status(status.converged, status.reason, iteration)
     return Trace(status=status, history=history, n_iter=iteration, interrupted=interrupted)
 
 
-class _EarlyStoppingRun:
+class _EarlyStoppingRun(Generic[W]):
     """A run that also measures the hold-out loss, and answers with the weights that had the smallest."""
 
-    def __init__(self, run: Run, options: EarlyStopping, start: FloatArray) -> None:
+    def __init__(self, run: WeightedRun[W], options: EarlyStopping[W], warm_start: W | None) -> None:
         self._run, self._options = run, options
-        self._best_loss, self._best_weights, self._since_best = np.inf, run.weights, 0
-        if start.any():  # a warm start competes with what is learned from it
-            self._best_loss, self._best_weights = options.loss(start), np.array(start)
+        self._iteration, self._best_iteration = 0, 0
+        self._best_loss, self._best_weights = np.inf, warm_start
+        if warm_start is not None:
+            self._best_loss = options.loss(warm_start)
 
     @property
-    def weights(self) -> FloatArray:
-        return self._best_weights if np.isfinite(self._best_loss) else self._run.weights
+    def weights(self) -> W:
+        if self._best_weights is None or not np.isfinite(self._best_loss):
+            return self._run.weights
+        return self._best_weights
 
     def step(self) -> Mapping[str, float]:
         measured = self._run.step()
+        self._iteration += 1
         loss = self._options.loss(self._run.weights)
         if loss < self._best_loss - self._options.min_improvement:
-            self._best_loss, self._best_weights, self._since_best = loss, self._run.weights.copy(), 0
-        else:
-            self._since_best += 1
+            self._best_loss, self._best_iteration = loss, self._iteration
+            self._best_weights = deepcopy(self._run.weights)
         return {**measured, "holdout_loss": loss}
 
     def status(self) -> Status | None:
         status = self._run.status()
-        if status is None and self._since_best >= self._options.patience:
+        waited = self._iteration - max(self._best_iteration, self._options.patience_from)
+        if status is None and waited >= self._options.patience:
             return Status(
                 True,
-                f"the hold-out loss did not fall below {self._best_loss:.6g} for {self._since_best} "
-                "iterations; its best weights are kept",
+                f"the hold-out loss did not fall below {self._best_loss:.6g} for {waited} iterations; its "
+                "best weights are kept",
             )
         return status
+
+    def state(self) -> dict[str, Any]:
+        """What :meth:`restore` takes, for checkpoints of a run that offers the same two methods."""
+        run: Any = self._run
+        own = (self._iteration, self._best_iteration, self._best_loss, self._best_weights)
+        return {"run": run.state(), "early_stopping": own}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        run: Any = self._run
+        run.restore(state["run"])
+        self._iteration, self._best_iteration, self._best_loss, self._best_weights = state["early_stopping"]
 
 
 def _append(history: dict[str, list[float]], measured: Mapping[str, float]) -> None:
@@ -144,7 +209,7 @@ def _append(history: dict[str, list[float]], measured: Mapping[str, float]) -> N
         history.setdefault(key, []).append(float(value))
 
 
-def _ran_out(history: dict[str, list[float]], max_iter: int) -> str:
+def _ran_out(history: dict[str, list[float]], max_iter: int, limit: str) -> str:
     """The remedy that fits: what was still open when the iterations ran out."""
     last = {key: values[-1] for key, values in history.items()}
     primal = history.get("primal", [])
@@ -155,5 +220,5 @@ def _ran_out(history: dict[str, list[float]], max_iter: int) -> str:
     elif len(primal) > 1:
         still = f" with the objective still falling by {primal[-2] - primal[-1]:.2g}"
     else:
-        return f"max_iter={max_iter} was reached; raise max_iter for more iterations"
-    return f"max_iter={max_iter} was reached{still}; raise max_iter or tol"
+        return f"{limit}={max_iter} was reached; raise {limit} for more iterations"
+    return f"{limit}={max_iter} was reached{still}; raise {limit} or tol"

@@ -136,7 +136,9 @@ def _learn(
     )
     judge = SegmentProblem(holdout, objective, options.loss, n_jobs=options.n_jobs)
     online = name in ONLINE
-    stopping = EarlyStopping(lambda w: float(np.mean(judge.task_losses(w))), PATIENCE)
+    stopping: EarlyStopping[FloatArray] = EarlyStopping(
+        lambda w: float(np.mean(judge.task_losses(w))), PATIENCE
+    )
     solution: Solution = minimise(
         configured(name, objective, epsilon, options.average, first),
         problem,
