@@ -227,7 +227,7 @@ def test_an_error_while_writing_keeps_the_old_file(model: Path, monkeypatch: pyt
 CHILD = """
 import os, sys, time
 import numpy as np
-from trellis import storage
+from trellis.core import storage
 
 real = {call}
 def slow(*args):

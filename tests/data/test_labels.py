@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codec_copy import through_codec
 from trellis.core.errors import DataError
 from trellis.data.labels import LabelSet
 from trellis.data.sequences import offsets_from_lengths
@@ -24,7 +23,7 @@ def test_decode_inverts_encode(y: list[list[object]]) -> None:
     encoded = labels.encode(y)
     assert encoded.allowed is None
     assert labels.decode(encoded.codes, encoded.offsets) == y
-    assert LabelSet.from_state(json.loads(json.dumps(labels.to_state()))).labels == labels.labels
+    assert through_codec(labels).labels == labels.labels
 
 
 def test_order_is_sorted_where_possible() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 
 import numpy as np
@@ -12,8 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_matrix
 
+from codec_copy import through_codec
+from trellis.core.codec import decode
 from trellis.core.errors import DataError, ModelFileError, UnsupportedError
-from trellis.features import ArrayEncoder, FeatureIndexer, Features, encoder_for, encoder_from_state
+from trellis.features import ArrayEncoder, FeatureIndexer, Features, encoder_for
 from trellis.features.encoded import FeatureEncoder
 
 strings = st.lists(
@@ -57,8 +58,8 @@ def named(features: Features, names: list[str]) -> list[Counter]:
 
 
 def through_a_file(encoder: FeatureEncoder) -> FeatureEncoder:
-    meta, state = encoder.to_state()
-    return encoder_from_state(json.loads(json.dumps(meta)), {k: v.copy() for k, v in state.items()})
+    copy: FeatureEncoder = through_codec(encoder)
+    return copy
 
 
 @given(strings.filter(lambda X: any(X)), strings.filter(lambda X: any(X)))
@@ -260,9 +261,9 @@ def test_the_encoder_is_chosen_by_the_data() -> None:
 
 def test_a_damaged_state_is_named() -> None:
     with pytest.raises(ModelFileError, match="unknown kind 'x'"):
-        encoder_from_state({"kind": "x"}, {})
-    with pytest.raises(ModelFileError, match="lacks 'min_count'"):
-        encoder_from_state({"kind": "array"}, {})
+        decode({"@": "x"}, {})
+    with pytest.raises(ModelFileError, match="min_count"):
+        decode({"@": "features.ArrayEncoder"}, {})
 
 
 def test_columns_take_no_transition_features() -> None:

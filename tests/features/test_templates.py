@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codec_copy import through_codec
 from trellis.core.errors import DataError
 from trellis.data.columns import ColumnData
-from trellis.features import Features, Template, TemplateEncoder, encoder_for, encoder_from_state
+from trellis.features import Features, Template, TemplateEncoder, encoder_for
 from trellis.features.templates import word_shape
 
 Rows = list[list[tuple[str, str]]]
@@ -87,8 +86,7 @@ def test_features_are_those_of_the_strings(border: str, X: Rows, other: Rows) ->
     assert by_name(encoded.edges, edge_names) == by_strings(X, EDGE_LINES, pad)
     assert encoder.n_features == len(names) == encoded.nodes.n_features
 
-    meta, arrays = encoder.to_state()
-    again = encoder_from_state(json.loads(json.dumps(meta)), arrays)
+    again = through_codec(encoder)
     # ambiguous strings ("a/" "b" and "a" "/b") are different features, so seen pairs are compared, not texts
     for copy in (encoder, again):
         found = by_name(copy.transform(other).nodes, names)

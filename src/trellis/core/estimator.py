@@ -1,24 +1,82 @@
-"""What every estimator has besides scikit-learn's parameters: a file, and a number of threads."""
+"""What every estimator is: scikit-learn's habits, declared parameters, a file, and a number of threads."""
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, ClassVar, Self, dataclass_transform
 
+import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from trellis.core import persistence
+from trellis.core.codec import Arrays, State, decode, encode
+from trellis.core.parameters import FittedField, Parameter, check_parameters, declare, fitted, parameter
 from trellis.core.shards import n_threads
 
 
+@dataclass_transform(kw_only_default=True, field_specifiers=(parameter, fitted))
 class Model(BaseEstimator):  # type: ignore[misc]
-    """An estimator with ``to_state`` and ``from_state``, see :mod:`trellis.core.persistence`."""
+    """An estimator whose parameters and fitted attributes are declared (:mod:`trellis.core.parameters`)."""
 
-    n_jobs: Any = None
+    declared_parameters: ClassVar[dict[str, Parameter]] = {}
+    fitted_fields: ClassVar[dict[str, FittedField]] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        declare(cls)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to one file; :func:`trellis.load` reads it. No code is stored in it."""
         persistence.save(self, path)
 
+    def to_state(self) -> State:
+        """The fitted model as JSON values and arrays."""
+        self._check_fitted()
+        arrays: Arrays = {}
+        parameters = {
+            name: encode(value, arrays, f"parameters.{name}")
+            for name, value in self._saved_parameters().items()
+        }
+        learned = {
+            name: encode(getattr(self, name), arrays, name)
+            for name, field in self.fitted_fields.items()
+            if field.saved and hasattr(self, name)
+        }
+        return {"parameters": parameters, "fitted": learned}, arrays
+
+    @classmethod
+    def from_state(cls, meta: dict[str, Any], arrays: Arrays) -> Self:
+        """The model that :meth:`to_state` described, once everything about it is checked."""
+        stored = meta["parameters"].items()
+        model = cls(**{name: decode(value, arrays, f"parameters.{name}") for name, value in stored})
+        for name, value in meta["fitted"].items():
+            if name in cls.fitted_fields:
+                setattr(model, name, decode(value, arrays, name))
+        model._check_loaded()
+        return model
+
+    def _check_fitted(self) -> None:
+        """A model that is not fitted has nothing to save."""
+        check_is_fitted(self)
+
+    def _check_loaded(self) -> None:
+        """Raise a ``ModelFileError`` unless the parts of a model that was read fit together. Kernels index
+        without bounds checks, so nothing that they index with is taken on trust."""
+
+    def _saved_parameters(self) -> dict[str, Any]:
+        """The parameters as a file keeps them: without data (a hold-out set), and without a stream of random
+        numbers, which has no beginning to go back to."""
+        kept: dict[str, Any] = self.get_params(deep=False)
+        if isinstance(kept.get("holdout"), tuple):
+            kept["holdout"] = self.declared_parameters["holdout"].default
+        if not isinstance(kept.get("random_state", 0), int | np.integer):
+            kept["random_state"] = None
+        return kept
+
+    def _check_parameters(self) -> None:
+        check_parameters(self)
+
     def _threads(self) -> int:
-        return n_threads(1 if self.n_jobs is None else self.n_jobs)
+        n_jobs = getattr(self, "n_jobs", None)
+        return n_threads(1 if n_jobs is None else n_jobs)

@@ -1,8 +1,8 @@
 """Models to and from one file: parameters and names as JSON, all that is large as arrays, no code.
 
 A model class offers ``to_state() -> (meta, arrays)`` and a class method ``from_state(meta, arrays)``, which
-trusts nothing that it reads. The name of the class is the ``kind`` of the file. Which kinds there are, and
-where, stands here: a file can name one of them, and cannot name anything else.
+trusts nothing that it reads. The name of the class is the ``kind`` of the file, and
+:data:`trellis.registry.KINDS` says which kinds there are.
 """
 
 from __future__ import annotations
@@ -11,55 +11,42 @@ import os
 from importlib import import_module
 from typing import Any, Protocol
 
-from numpy.typing import NDArray
-
 from trellis.core import storage
+from trellis.core.codec import State
 from trellis.core.errors import ModelFileError, TrellisError, UnsupportedError
-
-# kind, which is the name of the class -> the module that defines it
-_KINDS = {
-    "Aligner": "trellis.speech.align.aligner",
-    "BayesianNetwork": "trellis.bayesnet.models",
-    "FactorGraph": "trellis.bayesnet.models",
-    "GraphLabeler": "trellis.structures.graph.labeler.graph_labeler",
-    "HMM": "trellis.hmm",
-    "LinearGaussian": "trellis.statespace",
-    "IOHMM": "trellis.hmm.input_output",
-    "MEMM": "trellis.structures.chain.labeler.memm",
-    "NeuralSequenceLabeler": "trellis.neural.labeler.neural_labeler",
-    "SequenceLabeler": "trellis.structures.chain.labeler.sequence_labeler",
-    "SpectralHMM": "trellis.hmm.spectral",
-}
+from trellis.registry import KINDS
 
 
 class SavedModel(Protocol):
-    """What a model needs for a place in ``_KINDS``, besides the class method ``from_state``."""
+    """What a model needs for a place in ``KINDS``, besides the class method ``from_state``."""
 
-    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]: ...
+    def to_state(self) -> State: ...
 
 
 def save(model: SavedModel, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> None:
     """Write a fitted model; ``extra`` (JSON values) is kept beside it, in ``extra_`` of the loaded model."""
     meta, arrays = model.to_state()
     kept = getattr(model, "extra_", {}) if extra is None else extra
-    kind = next((c.__name__ for c in type(model).__mro__ if c.__name__ in _KINDS), None)
+    kind = next((c.__name__ for c in type(model).__mro__ if c.__name__ in KINDS), None)
     if kind is None:
-        raise UnsupportedError(f"a {type(model).__name__} is none of the models that are saved: {[*_KINDS]}")
+        raise UnsupportedError(
+            f"a {type(model).__name__} cannot be saved; the models that can are {', '.join(KINDS)}"
+        )
     storage.save(path, kind, {**meta, "extra": kept}, arrays)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a model that ``save`` wrote. Reading executes nothing that the file contains."""
     kind, meta, arrays = storage.read(path)
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise ModelFileError(
             f"{os.fspath(path)}: holds a model of kind {kind!r}, which cannot be loaded here; update trellis"
         )
-    model_class = getattr(import_module(_KINDS[kind]), kind)
+    model_class = getattr(import_module(KINDS[kind]), kind)
     try:
         model = model_class.from_state(meta, arrays)
         model.extra_ = meta["extra"]
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError) as error:
         reason = str(error) if isinstance(error, TrellisError) else f"{type(error).__name__}: {error}"
         raise ModelFileError(
             f"{os.fspath(path)}: the model file is damaged or incomplete ({reason}); train it anew"

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trellis.core.arrays import IntArray
-from trellis.core.errors import DataError, ModelFileError
+from trellis.core.codec import register
+from trellis.core.errors import DataError
 from trellis.data.sequences import offsets_from_lengths, step_name
 from trellis.data.user_input import as_arrays
 
@@ -51,6 +52,7 @@ class EncodedLabels:
         return np.asarray(unknown[self.offsets[1:]] > unknown[self.offsets[:-1]])
 
 
+@register
 class LabelSet:
     """The K labels of a task, in the order of their codes."""
 
@@ -121,13 +123,11 @@ class LabelSet:
         flat = names[codes].tolist()
         return [flat[a:b] for a, b in pairwise(offsets.tolist())]
 
-    def to_state(self) -> list[Any]:
-        """JSON values that :meth:`from_state` turns back into the same labels."""
-        return [_to_json(label) for label in self.labels]
-
-    @classmethod
-    def from_state(cls, state: list[Any]) -> LabelSet:
-        return cls([_from_json(value) for value in state])
+    def to_state(self) -> dict[str, Any]:
+        """What the constructor takes."""
+        for label in self.labels:
+            _check_storable(label)
+        return {"labels": list(self.labels)}
 
     def _encode_sets(self, flat: list[Any], offsets: IntArray) -> EncodedLabels:
         """The slow way, for labels that are sets; it also finds the label that is to blame in an error."""
@@ -233,22 +233,13 @@ def _plain(label: Any) -> Any:
     return label.item() if isinstance(label, np.generic) else label
 
 
-def _to_json(label: Any) -> Any:
+def _check_storable(label: Any) -> None:
+    """A label of a model file is a string, a finite number, or a tuple of these."""
     if isinstance(label, tuple):
-        return {"tuple": [_to_json(part) for part in label]}
-    if label is None or isinstance(label, str | bool | int):
-        return label
-    if isinstance(label, float) and math.isfinite(label):
-        return label
-    raise DataError(
-        f"label {label!r} of type {type(label).__name__} cannot be saved; "
-        "use strings, finite numbers, or tuples of these"
-    )
-
-
-def _from_json(value: Any) -> Any:
-    if isinstance(value, dict):
-        if set(value) != {"tuple"} or not isinstance(value["tuple"], list):
-            raise ModelFileError(f"the model file has a label of unknown form: {value!r}")
-        return tuple(_from_json(part) for part in value["tuple"])
-    return value
+        for part in label:
+            _check_storable(part)
+    elif not (label is None or isinstance(label, str | bool | int | float)) or label in (math.inf, -math.inf):
+        raise DataError(
+            f"label {label!r} of type {type(label).__name__} cannot be saved; "
+            "use strings, finite numbers, or tuples of these"
+        )

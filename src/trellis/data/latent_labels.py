@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.core.codec import register
 from trellis.core.errors import DataError
 from trellis.data.constraints import LegalTransitions
 from trellis.data.labels import EncodedLabels, LabelSet
@@ -27,12 +28,18 @@ from trellis.data.labels import EncodedLabels, LabelSet
 LatentStates = int | Mapping[Any, int]
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class LatentLabels:
     """``counts`` (K,): how many states each label owns."""
 
     labels: LabelSet
     counts: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        counts = self.counts
+        if counts.dtype != np.int64 or counts.shape != (len(self.labels),) or not (counts > 0).all():
+            raise DataError("the numbers of latent states do not fit the labels")
 
     @classmethod
     def of(cls, labels: LabelSet, states: LatentStates) -> LatentLabels:

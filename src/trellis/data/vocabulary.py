@@ -8,14 +8,15 @@ faster, a quarter of the memory, and its arrays go into a model file as they are
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain, pairwise
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.arrays import IntArray
+from trellis.core.codec import register
 from trellis.core.errors import ModelFileError
 from trellis.data.vocabulary_kernels import gather, look_up
 
@@ -25,6 +26,7 @@ Bytes = NDArray[np.uint8]
 _GROUPS_AT_ONCE = 1 << 13  # keeps the joined text within the cache
 
 
+@register
 class Vocabulary:
     """Strings in the order of their codes."""
 
@@ -50,6 +52,14 @@ class Vocabulary:
         """What :meth:`from_packed` takes."""
         bounds = self._bounds[: self._used + 1].copy()
         return self._pool[: bounds[-1]].copy(), bounds
+
+    def to_state(self) -> dict[str, Any]:
+        pool, bounds = self.packed()
+        return {"pool": pool, "bounds": bounds}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        return cls.from_packed(state["pool"], state["bounds"])
 
     def __len__(self) -> int:
         return self._used

@@ -4,7 +4,7 @@ steps.
 
 from trellis.features.arrays import ArrayEncoder
 from trellis.features.encoded import Encoded, FeatureEncoder, Features
-from trellis.features.encoders import encoder_for, encoder_from_state
+from trellis.features.encoders import encoder_for
 from trellis.features.indexer import FeatureIndexer
 from trellis.features.template_encoder import TemplateEncoder
 from trellis.features.templates import Template
@@ -18,5 +18,4 @@ __all__ = [
     "Template",
     "TemplateEncoder",
     "encoder_for",
-    "encoder_from_state",
 ]

@@ -7,7 +7,7 @@ number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -15,20 +15,20 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse, vstack
 
 from trellis.core.arrays import IntArray
+from trellis.core.codec import register
 from trellis.core.errors import DataError
 from trellis.data.sequences import offsets_from_lengths, step_name
 from trellis.data.user_input import as_arrays
-from trellis.features.encoded import Encoded, State, check_min_count, features_from_codes
+from trellis.features.encoded import Encoded, check_min_count, features_from_codes
 
 
+@register
 class ArrayEncoder:
     """Columns as features.
 
     ``min_count``: columns with fewer non-zeros in ``fit`` are ignored. ``transition_features``: ``True`` for
     all columns, or the numbers of those that also score transitions.
     """
-
-    kind = "array"
 
     def __init__(self, min_count: int = 1, transition_features: bool | Iterable[int] = ()) -> None:
         self.min_count = check_min_count(min_count)
@@ -65,19 +65,17 @@ class ArrayEncoder:
     def edge_feature_names(self) -> list[str]:
         return [f"x{j}" for j in self._edge_columns.tolist()]
 
-    def to_state(self) -> State:
-        columns = self.transition_features
-        meta = {
-            "kind": self.kind,
+    def to_state(self) -> dict[str, Any]:
+        return {
             "min_count": self.min_count,
-            "transition_features": columns if isinstance(columns, bool) else [int(j) for j in columns],
+            "transition_features": self.transition_features,
+            "kept": self._kept.astype(np.uint8),
         }
-        return meta, {"kept": self._kept.astype(np.uint8)}
 
     @classmethod
-    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
-        encoder = cls(meta["min_count"], meta["transition_features"])
-        encoder._set_columns(arrays["kept"].astype(np.bool_))
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        encoder = cls(state["min_count"], state["transition_features"])
+        encoder._set_columns(state["kept"].astype(np.bool_))
         return encoder
 
     def _set_columns(self, kept: NDArray[np.bool_]) -> None:

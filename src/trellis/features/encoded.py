@@ -6,6 +6,7 @@ Nothing to the right of this package knows where features came from.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -16,8 +17,6 @@ from scipy.sparse import csr_array
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError
 from trellis.data.sequences import check_offsets
-
-State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,11 +94,11 @@ class FeatureEncoder(Protocol):
 
     def edge_feature_names(self) -> list[str]: ...
 
-    def to_state(self) -> State:
-        """Values that JSON can hold, and arrays."""
+    def to_state(self) -> dict[str, Any]:
+        """What :func:`trellis.core.codec.encode` can store."""
 
     @classmethod
-    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self: ...
+    def from_state(cls, state: Mapping[str, Any]) -> Self: ...
 
 
 def features_from_codes(

@@ -1,4 +1,4 @@
-"""Which encoder fits the data, and encoders back from a model file."""
+"""Which encoder fits the data."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from trellis.core.errors import ModelFileError, UnsupportedError
+from trellis.core.errors import UnsupportedError
 from trellis.data.attributes import AttributeData
 from trellis.data.columns import ColumnData
 from trellis.data.user_input import as_arrays
@@ -18,12 +17,6 @@ from trellis.features.encoded import FeatureEncoder
 from trellis.features.indexer import FeatureIndexer
 from trellis.features.template_encoder import TemplateEncoder
 from trellis.features.templates import Template
-
-_KINDS: tuple[type[FeatureIndexer] | type[ArrayEncoder] | type[TemplateEncoder], ...] = (
-    FeatureIndexer,
-    ArrayEncoder,
-    TemplateEncoder,
-)
 
 
 def encoder_for(
@@ -42,17 +35,6 @@ def encoder_for(
     if _is_numeric(X, flat):
         return ArrayEncoder(min_count, transition_features)
     return FeatureIndexer(min_count, transition_features)
-
-
-def encoder_from_state(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> FeatureEncoder:
-    """The encoder that ``to_state`` described."""
-    for kind in _KINDS:
-        if meta.get("kind") == kind.kind:
-            try:
-                return kind.from_state(meta, arrays)
-            except KeyError as error:
-                raise ModelFileError(f"the model file lacks {error} of its features") from None
-    raise ModelFileError(f"the model file has features of the unknown kind {meta.get('kind')!r}")
 
 
 def _is_numeric(X: Any, flat: bool) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Self
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trellis.core.arrays import IntArray
+from trellis.core.codec import register
 from trellis.core.errors import DataError
 from trellis.data.attributes import AttributeData
 from trellis.data.sequences import offsets_from_lengths, step_name
@@ -28,7 +29,6 @@ from trellis.data.user_input import as_arrays
 from trellis.data.vocabulary import Vocabulary
 from trellis.features.encoded import (
     Encoded,
-    State,
     check_min_count,
     features_from_codes,
     ids_by_frequency,
@@ -42,6 +42,7 @@ _NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 _COLLECTIONS = (list, tuple, set, frozenset)
 
 
+@register
 class FeatureIndexer:
     """Indexes named features. The module tells the forms of ``X``; ``lengths`` cuts one flat list of steps.
 
@@ -49,8 +50,6 @@ class FeatureIndexer:
     features, or the keys of those that also score transitions; key ``k`` stands for the features ``k``,
     ``k=...`` and ``k:...``.
     """
-
-    kind = "indexer"
 
     def __init__(self, min_count: int = 1, transition_features: bool | Iterable[str] = ()) -> None:
         self.min_count = check_min_count(min_count)
@@ -87,20 +86,17 @@ class FeatureIndexer:
         names = self.feature_names()
         return [name for name, edge in zip(names, self._edge_ids.tolist(), strict=True) if edge >= 0]
 
-    def to_state(self) -> State:
-        text, bounds = self._vocabulary.packed()
-        keys = self.transition_features
-        meta = {
-            "kind": self.kind,
+    def to_state(self) -> dict[str, Any]:
+        return {
             "min_count": self.min_count,
-            "transition_features": keys if isinstance(keys, bool) else list(keys),
+            "transition_features": self.transition_features,
+            "vocabulary": self._vocabulary,
         }
-        return meta, {"names": text, "name_bounds": bounds}
 
     @classmethod
-    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
-        encoder = cls(meta["min_count"], meta["transition_features"])
-        encoder._set_vocabulary(Vocabulary.from_packed(arrays["names"], arrays["name_bounds"]))
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        encoder = cls(state["min_count"], state["transition_features"])
+        encoder._set_vocabulary(state["vocabulary"])
         return encoder
 
     def _set_vocabulary(self, vocabulary: Vocabulary) -> None:

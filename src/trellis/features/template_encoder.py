@@ -10,6 +10,7 @@ features are put together only when asked for.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from itertools import pairwise, repeat
 from typing import Any, NamedTuple, Self
 
@@ -17,10 +18,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trellis.core.arrays import IntArray
+from trellis.core.codec import register
 from trellis.core.errors import DataError
 from trellis.data.columns import ColumnData
 from trellis.data.vocabulary import Vocabulary
-from trellis.features.encoded import Encoded, Features, State, check_min_count, ids_by_frequency
+from trellis.features.encoded import Encoded, Features, check_min_count, ids_by_frequency
 from trellis.features.indexer import flatten_steps
 from trellis.features.template_kernels import (
     count_features,
@@ -67,14 +69,13 @@ class _Table(NamedTuple):
         return cls(keys, slots_for(keys, len(keys), len(keys)))
 
 
+@register
 class TemplateEncoder:
     """Features of a CRF++ template (or the path of one) over columns of strings.
 
     ``X`` is a :class:`ColumnData`, or a list of sequences of column tuples (with ``lengths``: one list of
     tuples). ``min_count``: features seen fewer times in ``fit`` are dropped.
     """
-
-    kind = "template"
 
     def __init__(self, template: Template | str | os.PathLike[str], min_count: int = 1) -> None:
         self.template = as_template(template)
@@ -124,33 +125,26 @@ class TemplateEncoder:
     def edge_feature_names(self) -> list[str]:
         return self._names(self._edges)
 
-    def to_state(self) -> State:
-        meta = {
-            "kind": self.kind,
-            "template": self.template.text,
-            "border": self.template.border,
+    def to_state(self) -> dict[str, Any]:
+        return {
+            "template": self.template,
             "min_count": self.min_count,
+            "node_ids": self._nodes.ids,
+            "edge_ids": self._edges.ids,
+            "vocabularies": list(self._vocabularies.values()),
+            "pairs": [table.keys for table in self._tables.values()],
         }
-        arrays: dict[str, NDArray[Any]] = {"node_ids": self._nodes.ids, "edge_ids": self._edges.ids}
-        for i, vocabulary in enumerate(self._vocabularies.values()):
-            arrays[f"strings{i}"], arrays[f"string_bounds{i}"] = vocabulary.packed()
-        for i, table in enumerate(self._tables.values()):
-            arrays[f"pairs{i}"] = table.keys
-        return meta, arrays
 
     @classmethod
-    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
-        encoder = cls(Template.parse(meta["template"], meta["border"]), meta["min_count"])
-        encoder._nodes.ids, encoder._edges.ids = arrays["node_ids"], arrays["edge_ids"]
+    def from_state(cls, state: Mapping[str, Any]) -> Self:
+        encoder = cls(state["template"], state["min_count"])
+        encoder._nodes.ids, encoder._edges.ids = state["node_ids"], state["edge_ids"]
         # the plan is a function of the template, so sources and tables come in the order they were saved in
         for sources, _ in encoder._grams:
             if len(sources) == 1:
-                i = len(encoder._vocabularies)
-                encoder._vocabularies[sources[0]] = Vocabulary.from_packed(
-                    arrays[f"strings{i}"], arrays[f"string_bounds{i}"]
-                )
+                encoder._vocabularies[sources[0]] = state["vocabularies"][len(encoder._vocabularies)]
             elif sources not in encoder._tables:
-                encoder._tables[sources] = _Table.of(arrays[f"pairs{len(encoder._tables)}"])
+                encoder._tables[sources] = _Table.of(state["pairs"][len(encoder._tables)])
         return encoder
 
     def _add_gram(self, sources: Sources, rows: tuple[int, ...]) -> int:

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from trellis.core.codec import register
 from trellis.core.errors import DataError
 from trellis.data.streams import Source as TextSource
 from trellis.data.streams import read_utf8, source_name
@@ -68,6 +69,7 @@ class FeatureTemplate:
     macros: tuple[Macro, ...]
 
 
+@register
 @dataclass(frozen=True)
 class Template:
     """A parsed template file. ``transitions`` says whether it has a line ``B`` without macros."""
@@ -76,6 +78,13 @@ class Template:
     border: str
     features: tuple[FeatureTemplate, ...]
     transitions: bool
+
+    def to_state(self) -> dict[str, Any]:
+        return {"text": self.text, "border": self.border}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Template:
+        return cls.parse(state["text"], state["border"])
 
     @classmethod
     def parse(cls, text: str, border: str = "pad", name: str = "<template>") -> Template:

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.codec import register
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.sequences import step_name
@@ -186,6 +187,9 @@ class Custom(CandidateLoss):
 
 
 LOSSES: dict[str, type[Loss]] = {c.name: c for c in (Hamming, WeightedHamming, ZeroOne, SpanF1)}
+
+for _record in (*LOSSES.values(), Custom):
+    register(_record)
 
 
 def get_loss(loss: str | Loss | Callable[[list[Any], list[Any]], float]) -> Loss:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
+from trellis.core.codec import register
 from trellis.core.errors import UnsupportedError
 from trellis.structures.chain.problem import objective_kernels as modes
 
@@ -176,6 +177,9 @@ class Risk(Objective):
 OBJECTIVES: dict[str, type[Objective]] = {
     c.name: c for c in (Perceptron, Margin, Slack, Log, SoftmaxMargin, Direct, Ramp, Risk)
 }
+
+for _record in OBJECTIVES.values():
+    register(_record)
 
 
 def get_objective(objective: str | Objective) -> Objective:

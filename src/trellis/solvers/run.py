@@ -16,8 +16,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from trellis.core.arrays import FloatArray
+from trellis.core.codec import register
 
 
+@register
 @dataclass(frozen=True)
 class Status:
     """Why the solver stopped. ``str(status)`` is one sentence."""

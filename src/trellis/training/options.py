@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,27 +30,9 @@ class Options:
     solver: Solver | None
 
 
-def check_numbers(model: Any, counts: dict[str, Any]) -> None:
-    """The parameters that labellers share; ``counts``: whole numbers of at least 1, and their unset value."""
-    for name in ("l2", "l1"):
-        value = getattr(model, name)
-        if not isinstance(value, Real) or not 0 <= float(value) < np.inf:
-            raise UnsupportedError(f"{name}={value!r} must be a finite number that is not negative")
-    for name, unset in counts.items():
-        value = getattr(model, name)
-        whole = isinstance(value, int | np.integer) and value is not True and value >= 1
-        if not (whole or (value is None and unset is None)):
-            raise UnsupportedError(f"{name}={value!r} must be a whole number of at least 1")
-    if model.tol is not None and not (isinstance(model.tol, Real) and float(model.tol) >= 0):
-        raise UnsupportedError(f"tol={model.tol!r} must be a number that is not negative, or None")
-    weights = getattr(model, "weights", "auto")
-    if not isinstance(weights, str) or weights not in ("auto", "observed", "all"):
-        raise UnsupportedError(f"weights={weights!r}: give 'observed', 'all' or 'auto'")
-
-
 def checked_options(model: SequenceLabeler) -> Options:
     """The objects behind the names; a value that cannot be used is an error that names its parameter."""
-    check_numbers(model, {"max_iter": None, "patience": 1})
+    model._check_parameters()
     automatic = isinstance(model.solver, str) and model.solver == "auto"
     record = not isinstance(model.solver, type) and hasattr(model.solver, "start")
     if not isinstance(model.solver, str) and not record:

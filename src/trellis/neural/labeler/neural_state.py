@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from trellis.core.codec import decode, encode
 from trellis.core.errors import ModelFileError
 from trellis.data.constraints import LegalTransitions
-from trellis.data.labels import LabelSet
 from trellis.neural.labeler.network_inputs import InputEncoder
 from trellis.neural.labeler.networks import new_network
 from trellis.neural.labeler.neural_labeler import NeuralSequenceLabeler
@@ -40,7 +40,7 @@ def neural_to_state(model: NeuralSequenceLabeler) -> State:
     weights = model._network().state_dict()
     meta = {
         "parameters": stored,
-        "labels": model.labels_.to_state(),
+        "labels": encode(model.labels_, {}),
         "inputs": inputs_meta,
         "status": asdict(model.status_),
         "history": model.history_,
@@ -56,7 +56,7 @@ def neural_from_state(meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> 
     """The model, once everything about it is checked."""
     model = NeuralSequenceLabeler(**parameters_from_json(meta["parameters"]))
     encoder = InputEncoder.from_state(meta["inputs"], _under("inputs.", arrays))
-    labels = LabelSet.from_state(meta["labels"])
+    labels = decode(meta["labels"], {})
     weights = {name: torch.from_numpy(np.array(array)) for name, array in _under("network.", arrays).items()}
     for name, tensor in weights.items():
         if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):

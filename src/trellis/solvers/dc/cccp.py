@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from trellis.core.arrays import FloatArray
+from trellis.core.codec import register
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.objectives.latent import Completion, LatentProblem
 from trellis.solvers.dc.algorithm import DCRun
@@ -34,6 +35,7 @@ MAX_PLANES = 1000  # evaluations in one step
 NOTHING = 1e-12  # of the first objective: what is left is rounding
 
 
+@register
 @dataclass(frozen=True)
 class CCCP:
     """Stops when a step lowers the objective by at most ``tol`` of it. Needs l2 > 0, no L1 norm and the

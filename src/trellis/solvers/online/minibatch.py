@@ -20,11 +20,13 @@ from typing import Any, Literal
 import numpy as np
 
 from trellis.core.arrays import FloatArray
+from trellis.core.codec import register
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.objectives.records import Direct
 from trellis.solvers.run import Status
 
 
+@register
 @dataclass(frozen=True)
 class MiniBatch:
     """Needs ``problem.run_value_and_gradient(weights, first, last)`` and nothing else; no L1 norm."""

@@ -19,11 +19,13 @@ from typing import Any
 import numpy as np
 
 from trellis.core.arrays import FloatArray
+from trellis.core.codec import register
 from trellis.core.errors import DataError
 from trellis.solvers.problem import ExamplePlaneProblem, example_plane_problem
 from trellis.solvers.run import Status
 
 
+@register
 @dataclass(frozen=True)
 class PassiveAggressive:
     """Needs ``problem.example_plane(index, weights)`` and a convex objective made of planes."""

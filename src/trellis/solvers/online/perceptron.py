@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from trellis.core.arrays import FloatArray
+from trellis.core.codec import register
 from trellis.core.errors import UnsupportedError
 from trellis.core.shards import over_shards
 from trellis.solvers.online import update_kernels as rules
@@ -32,6 +33,7 @@ from trellis.solvers.run import Status
 from trellis.structures.chain.passes.online_kernels import Rule, gold_margins
 
 
+@register
 @dataclass(frozen=True)
 class Perceptron:
     """``average=False`` returns the last weights."""

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from trellis.core.arrays import FloatArray
+from trellis.core.codec import register
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.solvers.online.linear_problem import linear_chain_problem
 from trellis.solvers.run import Status
@@ -31,6 +32,7 @@ from trellis.structures.chain.passes.sag_kernels import Memory, sag_pass
 from trellis.structures.chain.problem.chain_problem import LinearChainProblem
 
 
+@register
 @dataclass(frozen=True)
 class SAG:
     """Needs l2 > 0, no L1 norm, known labels, and no features on transitions."""

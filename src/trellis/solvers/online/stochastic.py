@@ -35,6 +35,7 @@ from typing import Any, Literal
 import numpy as np
 
 from trellis.core.arrays import FloatArray
+from trellis.core.codec import register
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.objectives.records import Direct
 from trellis.solvers.online import update_kernels as rules
@@ -72,6 +73,7 @@ class OnlineState:
         return cls(weights, np.zeros(n), np.zeros(n * adaptive), np.zeros(n * adam))
 
 
+@register
 @dataclass(frozen=True)
 class Subgradient:
     """Pegasos: the subgradient method with eta_t = 1 / (lambda (t + 1)). Needs l2 > 0."""
@@ -102,6 +104,7 @@ class Subgradient:
         return OnlineRun(problem, weights, rng, rule, state)
 
 
+@register
 @dataclass(frozen=True)
 class SGD:
     """Stochastic gradient descent with L2 shrinkage.
@@ -140,6 +143,7 @@ class SGD:
         return OnlineRun(problem, weights, rng, rule, state)
 
 
+@register
 @dataclass(frozen=True)
 class AdaGrad:
     """Stochastic gradient descent with a rate per weight that falls with the gradients it has seen."""
@@ -160,6 +164,7 @@ class AdaGrad:
         return OnlineRun(problem, weights, rng, rule, state)
 
 
+@register
 @dataclass(frozen=True)
 class Adam:
     """Lazy Adam: moments with decay rates 0.9 and 0.999, updated only where a sequence touches them."""

@@ -31,6 +31,7 @@ from typing import Literal
 import numpy as np
 
 from trellis.core.arrays import FloatArray
+from trellis.core.codec import register
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.solvers.planes.duality_gap import Certificate
 from trellis.solvers.planes.n_slack import NSlackRun
@@ -44,6 +45,7 @@ ACTIVE = 1e-9
 ROUNDING = 1e-14  # of the largest objective met: an offset below it is what rounding left of nothing
 
 
+@register
 @dataclass(frozen=True)
 class CuttingPlane:
     """Stops at a relative duality gap of ``tol``. Needs l2 > 0, no L1 norm and a convex objective."""

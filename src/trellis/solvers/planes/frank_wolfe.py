@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 
 from trellis.core.arrays import FloatArray
+from trellis.core.codec import register
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.shards import over_shards
 from trellis.solvers.online.linear_problem import linear_chain_problem
@@ -50,6 +51,7 @@ INNER_STEPS = 10
 EVALUATE_EVERY = 5
 
 
+@register
 @dataclass(frozen=True)
 class FrankWolfe:
     """Stops at a relative duality gap of ``tol``. Needs l2 > 0 and a convex objective made of planes: margin,

@@ -28,6 +28,7 @@ import numpy as np
 from scipy.linalg.blas import daxpy
 
 from trellis.core.arrays import FloatArray
+from trellis.core.codec import register
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.solvers.problem import Problem
 from trellis.solvers.quasi_newton.inverse_hessian import InverseHessian
@@ -38,6 +39,7 @@ MOSTLY_FIXED = 0.7  # share of fixed zero weights above which OWL-QN takes H fro
 STALL = 50  # iterations at the floating-point floor that lower nothing
 
 
+@register
 @dataclass(frozen=True)
 class LBFGS:
     """Limited-memory BFGS with a strong Wolfe line search, for smooth objectives without L1 norm."""
@@ -58,6 +60,7 @@ class LBFGS:
         return _LBFGSRun(problem, weights, self)
 
 
+@register
 @dataclass(frozen=True)
 class OWLQN:
     """Orthant-wise L-BFGS: a step stays in one orthant, weights that would leave it become exactly zero."""

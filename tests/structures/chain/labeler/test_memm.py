@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from small_chains import small_problem
 from tagging import as_dicts, clouds, noisy_words, spans
 from trellis import MEMM, SequenceLabeler, load
-from trellis.core.errors import DataError, InfeasibleError, ModelFileError, UnsupportedError
+from trellis.core.errors import DataError, InfeasibleError, ModelFileError, TrellisError, UnsupportedError
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.oracle.exhaustive import Enumeration
 from trellis.structures.chain.problem.chain_problem import linear_chain_scores, penalties_of
@@ -243,7 +243,7 @@ def test_save_and_load(tmp_path: Path, X: Any, y: Any, options: dict[str, Any]) 
     assert loaded.strongest_weights(2) == model.strongest_weights(2)
     meta, arrays = model.to_state()
     with pytest.raises(ModelFileError, match="weights"):
-        MEMM.from_state(meta, arrays | {"weights": arrays["weights"] * np.nan})
+        MEMM.from_state(meta, arrays | {"weights_": arrays["weights_"] * np.nan})
 
 
 def test_what_it_cannot_use_is_said() -> None:
@@ -251,11 +251,11 @@ def test_what_it_cannot_use_is_said() -> None:
     with pytest.raises(UnsupportedError, match="step 0 of sequence 1 is not known"):
         MEMM().fit([["w"], ["w"]], [["a"], [None]])
     for bad, words in [
-        ({"l2": -1.0}, "l2=-1.0"),
-        ({"max_iter": 0}, "max_iter=0"),
+        ({"l2": -1.0}, "l2 is -1.0"),
+        ({"max_iter": 0}, "max_iter is 0"),
         ({"weights": "?"}, "weights"),
     ]:
-        with pytest.raises(UnsupportedError, match=words):
+        with pytest.raises(TrellisError, match=words):
             MEMM(**bad).fit(X, y)
     problem = local_problem()
     closed = penalties_of(np.zeros(3, bool), np.ones((3, 3), bool), np.ones(3, bool))

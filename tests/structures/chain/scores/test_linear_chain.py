@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
+from codec_copy import through_codec
 from trellis.core.errors import InfeasibleError
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.sequences import offsets_from_lengths
@@ -303,8 +304,7 @@ def test_observed_layout_counts_what_occurs(model: Model) -> None:
 
 @given(models())
 def test_layout_round_trip(model: Model) -> None:
-    meta, arrays = model.layout.to_state()
-    again = LinearLayout.from_state(meta, {name: array.copy() for name, array in arrays.items()})
+    again = through_codec(model.layout)
     assert again.dimension == model.layout.dimension
     assert again.n_weights == model.layout.n_weights
     design = again.design(model.encoded, sort=True)

@@ -207,11 +207,12 @@ def test_files(tmp_path: Path, data: tuple[list[Graph], list[np.ndarray]]) -> No
     assert set(np.unique(loaded.predict(graphs)[0])) <= {"ground", "object"}
     meta, arrays = model.to_state()
     with pytest.raises(ModelFileError, match="should be float64 of shape"):
-        GraphLabeler.from_state(meta, {"weights": arrays["weights"][1:]})
+        GraphLabeler.from_state(meta, {"weights_": arrays["weights_"][1:]})
     with pytest.raises(ModelFileError, match="not finite"):
-        GraphLabeler.from_state(meta, {"weights": arrays["weights"] * np.nan})
+        GraphLabeler.from_state(meta, {"weights_": arrays["weights_"] * np.nan})
+    labels = {**meta["fitted"]["labels_"], "labels": ["a", "b", "c"]}
     with pytest.raises(ModelFileError, match="do not fit its labels"):
-        GraphLabeler.from_state({**meta, "labels": ["a", "b", "c"]}, arrays)
+        GraphLabeler.from_state({**meta, "fitted": {**meta["fitted"], "labels_": labels}}, arrays)
 
 
 def test_seeds_and_threads(data: tuple[list[Graph], list[np.ndarray]]) -> None:
@@ -254,7 +255,7 @@ def test_a_warm_start_goes_on(data: tuple[list[Graph], list[np.ndarray]]) -> Non
         (lambda g, y: GraphLabeler().fit(5, y), "graphs are of type int"),
         (lambda g, y: GraphLabeler().fit(g, 5), "labels are of type int"),
         (lambda g, y: GraphLabeler().fit(g, [y[0], 1]), "the labels of graph 1 are of type int"),
-        (lambda g, y: GraphLabeler(l2=-1.0).fit(g, y), "l2=-1.0"),
+        (lambda g, y: GraphLabeler(l2=-1.0).fit(g, y), "l2 is -1.0"),
         (lambda g, y: GraphLabeler("log", inference="lp").fit(g, y), "has no marginals"),
         (lambda g, y: GraphLabeler(solver="perceptron").fit(g, y), "minibatch"),
         (lambda g, y: GraphLabeler(holdout=0.1).fit(g, y), "holdout=0.1 of 2 graphs"),

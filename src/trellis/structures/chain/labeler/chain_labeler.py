@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import UnsupportedError
+from trellis.core.errors import ModelFileError, UnsupportedError
+from trellis.core.parameters import fitted, parameter
 from trellis.data.constraints import check_legal, legal_transitions
 from trellis.data.labels import EncodedLabels
 from trellis.data.latent_labels import LatentLabels
@@ -26,17 +28,29 @@ from trellis.structures.chain.labeler.chain_training import Examples
 from trellis.structures.chain.problem.chain_problem import no_penalties, penalties_of
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
+from trellis.training import declarations as declared
 
 
 class ChainLabeler(ChainPredictor):
     """The base of labellers with linear scores; a subclass offers ``fit`` and ``scores``."""
 
-    constraints: Any
-    template: Any
-    transition_features: Any
-    min_count: int
-    weights: str
-    boundaries: bool
+    l2: float = parameter(default=declared.L2)
+    l1: float = parameter(default=declared.L1)
+    max_iter: int | None = parameter(default=declared.MAX_ITER)
+    tol: float | None = parameter(default=declared.TOL)
+    n_jobs: int | None = parameter(default=declared.N_JOBS)
+    constraints: Any = parameter(default=declared.CONSTRAINTS)
+    template: Any = parameter(default=declared.TEMPLATE)
+    transition_features: Any = parameter(default=declared.TRANSITION_FEATURES)
+    min_count: int = parameter(default=declared.MIN_COUNT)
+    weights: str = parameter(default=declared.WEIGHTS)
+    boundaries: bool = parameter(default=declared.BOUNDARIES)
+    verbose: bool | None = parameter(default=declared.VERBOSE)
+
+    encoder_: FeatureEncoder = fitted()
+    layout_: LinearLayout = fitted()
+    penalties_: Penalties = fitted()
+    weights_: FloatArray = fitted("The weights, in the order of ``layout_``.")
 
     # -- what learning begins with ----------------------------------------------------------------------
 
@@ -78,6 +92,32 @@ class ChainLabeler(ChainPredictor):
         self.layout_ = layout
         self.penalties_ = penalties
         self.weights_ = weights
+
+    def _saved_parameters(self) -> dict[str, Any]:
+        kept = super()._saved_parameters()
+        if isinstance(self.encoder_, TemplateEncoder):
+            kept["template"] = self.encoder_.template  # its file may not be there where the model is read
+        return kept
+
+    def _check_loaded(self) -> None:
+        latent, layout, encoder = self.latent_, self.layout_, self.encoder_
+        k = layout.n_labels
+        if (k, len(layout.row_of), layout.n_edge) != (
+            len(latent.label_of),
+            encoder.n_features,
+            encoder.n_edge_features,
+        ):
+            raise ModelFileError("its weights do not fit its features and labels")
+        shapes = {"start": (k,), "transitions": (k, k), "end": (k,)}
+        for name, array in {"weights": self.weights_, **self.penalties_._asdict()}.items():
+            shape = shapes.get(name, (layout.dimension,))
+            if array.dtype != np.float64 or array.shape != shape:
+                raise ModelFileError(f"{name} of shape {array.shape} should be float64 of shape {shape}")
+        if not np.isfinite(self.weights_).all():
+            raise ModelFileError("some of its weights are not finite")
+        if not all(np.isin(part, (0.0, -np.inf)).all() for part in self.penalties_):
+            raise ModelFileError("its constraints are neither 0 nor -inf")
+        self._keep(encoder, latent, layout, self.penalties_, self.weights_)
 
     # -- inspection -------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.estimator import Model
+from trellis.core.parameters import fitted
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.latent_labels import LatentLabels
 from trellis.solvers.run import Status
@@ -24,19 +25,17 @@ from trellis.structures.chain.scores.chain_scores import ChainScores
 class ChainPredictor(Model):
     """The base of labellers of chains; a subclass offers ``fit`` and ``scores``."""
 
-    n_jobs: int | None
-    latent_: LatentLabels
-    labels_: LabelSet
-    status_: Status
-    history_: dict[str, list[float]]
-    n_iter_: int
+    latent_: LatentLabels = fitted()
+    labels_: LabelSet = fitted(saved=False)
+    classes_: NDArray[Any] = fitted(
+        "The labels, in the order of the columns of ``predict_marginals``.", saved=False
+    )
+    status_: Status = fitted("Why training stopped, in a sentence.")
+    history_: dict[str, list[float]] = fitted("What was measured at each iteration.")
+    n_iter_: int = fitted("The number of iterations.")
 
     def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> ChainScores:
         """The part scores of new sequences: what the oracles of :class:`trellis.inference.Chain` take."""
-        raise NotImplementedError
-
-    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The fitted model as JSON values and arrays."""
         raise NotImplementedError
 
     def _keep_labels(self, latent: LatentLabels) -> None:

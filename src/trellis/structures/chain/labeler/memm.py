@@ -15,10 +15,11 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from trellis.core.errors import UnsupportedError
+from trellis.core.parameters import parameter
 from trellis.core.progress import progress_bar
 from trellis.data.labels import LabelSet
 from trellis.data.latent_labels import LatentLabels
@@ -26,70 +27,34 @@ from trellis.data.sequences import step_name
 from trellis.data.user_input import as_lists
 from trellis.solvers import default_iterations, get_solver
 from trellis.structures.chain.labeler.chain_labeler import ChainLabeler
-from trellis.structures.chain.labeler.chain_state import chain_to_state, restore_chain
 from trellis.structures.chain.labeler.chain_training import Examples, checked_weights
 from trellis.structures.chain.problem.local_chain import LocalChainProblem, local_chain_scores
 from trellis.structures.chain.scores.chain_scores import ChainScores
+from trellis.training import declarations as declared
 from trellis.training.driver import minimise
-from trellis.training.options import check_numbers
-from trellis.training.parameters import parameters_from_json
 
 
 class MEMM(ChainLabeler):
     """A maximum-entropy Markov model on the features of :class:`~trellis.SequenceLabeler`.
 
-    Parameters
-    ----------
-    l2, l1 : weights of the regulariser, see the formula above. The solver is L-BFGS, or OWL-QN if l1 > 0.
-    max_iter, tol : iterations, and tolerance on the gradient norm; ``None`` leaves the solver's own.
-    n_jobs : threads; ``None`` is 1, -1 all cores. Results agree to rounding for any number.
-    constraints : "bio", "bioes" or allowed pairs of labels. What is forbidden has probability 0, and the rest
-        is normalised without it.
-    template, transition_features, min_count, weights, boundaries, verbose : as in ``SequenceLabeler``;
-        ``boundaries`` is about the first label only.
-
-    Attributes
-    ----------
-    classes_ : the labels, in the order of the columns of ``predict_marginals``.
-    status_, history_, n_iter_ : why training stopped, and what was measured at each iteration.
-
     Scores of labellings, as in ``predict_k_best``, are their log-probabilities. ``predict_marginals`` gives
-    P(y_t | x), which here does not depend on the inputs after step t.
+    P(y_t | x), which here does not depend on the inputs after step t. The solver is L-BFGS, or OWL-QN where
+    ``l1`` is above 0.
     """
 
-    def __init__(
-        self,
-        *,
-        l2: float = 1.0,
-        l1: float = 0.0,
-        max_iter: int | None = None,
-        tol: float | None = None,
-        n_jobs: int | None = None,
-        constraints: Any = None,
-        template: Any = None,
-        transition_features: Any = (),
-        min_count: int = 1,
-        weights: str = "auto",
-        boundaries: bool = True,
-        verbose: bool | None = None,
-    ) -> None:
-        self.l2 = l2
-        self.l1 = l1
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.constraints = constraints
-        self.template = template
-        self.transition_features = transition_features
-        self.min_count = min_count
-        self.weights = weights
-        self.boundaries = boundaries
-        self.verbose = verbose
+    constraints: Any = parameter(
+        default=declared.CONSTRAINTS,
+        doc='"bio", "bioes", or the allowed pairs of labels. What is forbidden has probability 0, and the '
+        "rest is normalised without it.",
+    )
+    boundaries: bool = parameter(
+        default=declared.BOUNDARIES, doc="Whether the first label has scores of its own."
+    )
 
     def fit(self, X: Any, y: Any, *, lengths: ArrayLike | None = None, sample_weight: Any = None) -> Self:
         """Learn from sequences ``X`` and their labels ``y``, in the forms that ``SequenceLabeler`` takes."""
         X, y = as_lists(X), as_lists(y)
-        check_numbers(self, {"max_iter": None})
+        self._check_parameters()
         encoder = self._new_encoder(X, lengths)
         inputs = encoder.fit(X, lengths)
         names = LabelSet.of(y, lengths)
@@ -135,15 +100,3 @@ class MEMM(ChainLabeler):
         check_is_fitted(self, "weights_")
         design = self.layout_.design(self.encoder_.transform(X, lengths), sort=False)
         return local_chain_scores(self.layout_, design, self.penalties_, self.weights_, self._threads())
-
-    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The fitted model as JSON values and arrays."""
-        check_is_fitted(self, "weights_")
-        return chain_to_state(self)
-
-    @classmethod
-    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> MEMM:
-        """The model that :meth:`to_state` described."""
-        model = cls(**parameters_from_json(meta["parameters"]))
-        restore_chain(model, meta, arrays)
-        return model

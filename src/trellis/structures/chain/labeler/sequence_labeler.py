@@ -14,10 +14,11 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from trellis.core.arrays import FloatArray
+from trellis.core.parameters import fitted, parameter
 from trellis.data.labels import LabelSet
 from trellis.data.latent_labels import LatentLabels, LatentStates
 from trellis.data.user_input import as_lists
@@ -44,96 +45,45 @@ from trellis.structures.chain.problem.chain_problem import linear_chain_scores
 from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
+from trellis.training import declarations as declared
 from trellis.training.options import automatic_solver, checked_options, draw_seed
 
 
 class SequenceLabeler(ChainLabeler):
-    """Label the steps of sequences.
+    """Label the steps of sequences with a linear chain, trained for any objective and loss."""
 
-    Parameters
-    ----------
-    objective : "log" (CRF), "perceptron", "margin" (structural SVM), "slack", "softmax_margin", "direct",
-        "ramp", "risk", or an object of :mod:`trellis.objectives` where options are needed, such as
-        ``Direct(epsilon=1.1)``.
-    loss : "hamming", "zero_one", "span_f1", an object of ``labelings``, or a function of two lists of
-        labels.
-    solver : "auto", a name in :data:`trellis.solvers.SOLVERS`, or a solver object.
-    l2, l1 : weights of the regulariser, see the formula above. The direct objective does not use ``l2``.
-    max_iter, tol : iterations (passes, for online solvers) and tolerance; ``None`` leaves the solver's own.
-    n_jobs : threads; ``None`` is 1, -1 all cores. Results agree to rounding for any number.
-    random_state : the seed of everything that is random.
-    constraints : "bio", "bioes" or allowed pairs of labels, in training and decoding.
-    latent_states : hidden states that each label owns, a number or {label: number}; the chain runs over
-        states, prediction maximises over them. Training is not convex then, and begins at random weights.
-    template : a CRF++ template (path or ``Template``) for inputs made of columns of strings.
-    transition_features : names of features (columns of arrays) that also score transitions; ``True`` for all.
-    min_count : features that occur less often are dropped.
-    weights : "observed" gives weights to the (feature, label) pairs that occur, "all" to every pair; "auto"
-        takes "all" for arrays.
-    boundaries : whether the first and the last label have scores of their own.
-    class_weight : "balanced" or {label: weight}. Multiplies the costs of the loss; for objectives without a
-        loss ("log", "perceptron") each sequence counts by the mean weight of its labels.
-    holdout : a fraction of the sequences, or ``(X, y)``, for early stopping; "auto" holds out a tenth for the
-        direct objective only, whose regulariser it is.
-    patience : iterations without a smaller hold-out loss before stopping.
-    warm_start : start from the weights of the last ``fit``, carried over by the names of features and labels.
-    verbose : progress bar; ``None`` shows it on a terminal.
+    objective: str | Objective = parameter(
+        default="log",
+        doc="What is minimised: a name in :data:`trellis.objectives.OBJECTIVES` (log is the CRF, margin the "
+        "structural SVM), or an object of :mod:`trellis.objectives` where options are needed, such as "
+        "``Direct(epsilon=1.1)``.",
+        kw_only=False,
+    )
+    loss: str | Loss | Any = parameter(
+        default="hamming",
+        doc='The task loss: "hamming", "zero_one", "span_f1", an object of :mod:`trellis.losses`, or a '
+        "function of two lists of labels.",
+        kw_only=False,
+    )
+    solver: str | Solver = parameter(default=declared.SOLVER, kw_only=False)
+    random_state: Any = parameter(default=declared.RANDOM_STATE)
+    latent_states: LatentStates = parameter(default=declared.LATENT_STATES)
+    class_weight: Any = parameter(default=declared.CLASS_WEIGHT)
+    holdout: Any = parameter(default=declared.HOLDOUT)
+    patience: int = parameter(default=declared.PATIENCE)
+    warm_start: bool = parameter(
+        default=declared.WARM_START,
+        doc="Whether to start from the weights of the last ``fit``, carried over by the names of features "
+        "and labels.",
+    )
 
-    Attributes
-    ----------
-    classes_ : the labels, in the order of the columns of ``predict_marginals``.
-    status_ : why training stopped, in a sentence.
-    history_ : what was measured at each iteration. n_iter_ : their number.
-    state_names_ : the latent states, (label, number), or the label itself where it has one state.
-    epsilon_, epsilon_losses_ : the epsilon of the direct objective, and the hold-out loss of each candidate.
-    """
-
-    def __init__(
-        self,
-        objective: str | Objective = "log",
-        loss: str | Loss | Any = "hamming",
-        solver: str | Solver = "auto",
-        *,
-        l2: float = 1.0,
-        l1: float = 0.0,
-        max_iter: int | None = None,
-        tol: float | None = None,
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        constraints: Any = None,
-        latent_states: LatentStates = 1,
-        template: Any = None,
-        transition_features: Any = (),
-        min_count: int = 1,
-        weights: str = "auto",
-        boundaries: bool = True,
-        class_weight: Any = None,
-        holdout: Any = "auto",
-        patience: int = 5,
-        warm_start: bool = False,
-        verbose: bool | None = None,
-    ) -> None:
-        self.objective = objective
-        self.loss = loss
-        self.solver = solver
-        self.l2 = l2
-        self.l1 = l1
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.constraints = constraints
-        self.latent_states = latent_states
-        self.template = template
-        self.transition_features = transition_features
-        self.min_count = min_count
-        self.weights = weights
-        self.boundaries = boundaries
-        self.class_weight = class_weight
-        self.holdout = holdout
-        self.patience = patience
-        self.warm_start = warm_start
-        self.verbose = verbose
+    solver_: str = fitted("The name of the solver that was used.")
+    epsilon_: float | None = fitted("The epsilon of the direct objective.")
+    epsilon_losses_: dict[float, float] | None = fitted(
+        "The hold-out loss of each epsilon that was tried, where it was searched."
+    )
+    one_symbol_: bool = fitted()
+    online_: Any = fitted(saved=False)
 
     def fit(self, X: Any, y: Any, *, lengths: ArrayLike | None = None, sample_weight: Any = None) -> Self:
         """Learn from sequences ``X`` and their labels ``y``.
@@ -263,7 +213,7 @@ class SequenceLabeler(ChainLabeler):
         weights: FloatArray,
     ) -> None:
         super()._keep(encoder, latent, layout, penalties, weights)
-        self.online_: Any = None  # what partial_fit goes on from
+        self.online_ = None  # what partial_fit goes on from
 
     @property
     def state_names_(self) -> list[Any]:
@@ -285,17 +235,3 @@ class SequenceLabeler(ChainLabeler):
         """The hidden Markov model with the same distribution, see :func:`inspection.to_hmm`."""
         check_is_fitted(self, "weights_")
         return inspection.to_hmm(self, length)
-
-    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The fitted model as JSON values and arrays."""
-        from trellis.structures.chain.labeler.chain_state import labeler_to_state
-
-        check_is_fitted(self, "weights_")
-        return labeler_to_state(self)
-
-    @classmethod
-    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> SequenceLabeler:
-        """The model that :meth:`to_state` described."""
-        from trellis.structures.chain.labeler.chain_state import labeler_from_state
-
-        return labeler_from_state(meta, arrays)

@@ -11,18 +11,22 @@ is stored full all the same, for speed: its other weights are masked, which mean
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray
+from trellis.core.codec import register
+from trellis.core.errors import ModelFileError
 from trellis.features.encoded import Encoded, Features
 from trellis.structures.chain.scores.linear_chain_kernels import (
     LABEL,
     LAST,
     Design,
+    Penalties,
     Rows,
     Weights,
     arrange,
@@ -32,6 +36,11 @@ from trellis.structures.chain.scores.linear_chain_kernels import (
 FULL_FRACTION = 0.25
 
 
+register(Penalties)
+register(Rows)
+
+
+@register
 @dataclass(frozen=True, eq=False)
 class LinearLayout:
     """The shape of a linear chain model. Built once, from the training features; saved with the model."""
@@ -199,35 +208,48 @@ class LinearLayout:
         rows[row, self.rows.label & LABEL] = flat[: self._n_rows_weights]
         return rows[self.row_of]
 
-    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        meta = {
-            "n_labels": self.n_labels,
-            "n_hot": self.n_hot,
-            "n_edge": self.n_edge,
-            "boundaries": self.boundaries,
-        }
-        arrays: dict[str, NDArray[Any]] = {
-            "row_of": self.row_of,
-            "row_pointer": self.rows.pointer,
-            "row_label": self.rows.label[self.n_hot * self.n_labels :],
-            "mask": self.mask,
-        }
-        return meta, arrays
+    def to_state(self) -> dict[str, Any]:
+        """The fields; the labels of the hot rows, which are all labels in order, are left out."""
+        tail = self.rows.label[self.n_hot * self.n_labels :]
+        return {f.name: getattr(self, f.name) for f in fields(self)} | {"rows": Rows(self.rows.pointer, tail)}
 
     @classmethod
-    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> LinearLayout:
-        n_labels, n_hot = int(meta["n_labels"]), int(meta["n_hot"])
-        hot = np.tile(np.arange(n_labels, dtype=np.uint16), n_hot)
-        rows = Rows(arrays["row_pointer"], np.concatenate([hot, arrays["row_label"]]))
-        return cls(
-            n_labels,
-            n_hot,
-            int(meta["n_edge"]),
-            arrays["row_of"],
-            rows,
-            arrays["mask"],
-            bool(meta["boundaries"]),
+    def from_state(cls, state: Mapping[str, Any]) -> LinearLayout:
+        """The layout, once rows, labels and pointers are known to stay inside the weights."""
+        k, n_hot, n = state["n_labels"], state["n_hot"], len(state["row_of"])
+        if not all(type(size) is int and size >= 0 for size in (k, n_hot, state["n_edge"])) or n_hot > n:
+            raise ModelFileError("its numbers of weights are not whole, or do not fit its features")
+        pointer, tail = state["rows"]
+        if len(pointer) != n + 1 or n_hot * k > int(pointer[-1]):
+            raise ModelFileError("its rows of weights do not fit its features")
+        hot = np.tile(np.arange(k, dtype=np.uint16), n_hot)
+        layout = cls(**{**state, "rows": Rows(pointer, np.concatenate([hot, tail]))})
+        layout._check()
+        return layout
+
+    def _check(self) -> None:
+        """Kernels index without bounds checks, so nothing in a file is taken on trust."""
+        k, n_hot, n = self.n_labels, self.n_hot, len(self.row_of)
+        pointer, label = self.rows
+        types = [array.dtype.name for array in (self.row_of, pointer, label, self.mask)]
+        if types != ["uint32", "uint32", "uint16", "uint8"]:
+            raise ModelFileError(f"its rows of weights have the types {', '.join(types)}")
+        bounds = pointer.astype(np.int64)
+        width = np.diff(bounds)
+        tail = label[n_hot * k :] if bounds[n_hot] == n_hot * k else label[:0]
+        ends = bounds[n_hot + 1 :][width[n_hot:] > 0] - 1 - n_hot * k
+        inside = (
+            bounds[0] == 0
+            and bool((width >= 0).all() and (width[:n_hot] == k).all())
+            and label.shape == (bounds[-1],)
+            and bool(((label & LABEL) < k).all())
+            and np.array_equal(np.flatnonzero(tail & LAST), ends)
+            and np.array_equal(np.sort(self.row_of), np.arange(n))
         )
+        if not inside:
+            raise ModelFileError("its rows of weights are not in order")
+        if self.mask.shape not in ((0,), (self.dimension,)):
+            raise ModelFileError("its mask does not fit its weights")
 
 
 def _all_ones_or_long(features: Features) -> FloatArray:

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.errors import DataError, ModelFileError, UnsupportedError
 from trellis.core.estimator import Model
+from trellis.core.parameters import Flag, fitted, parameter
 from trellis.core.shards import over_items
 from trellis.data.labels import LabelSet
 from trellis.losses.labelings import Loss
@@ -34,6 +35,7 @@ from trellis.structures.graph.problem.graph_problem import GraphProblem
 from trellis.structures.graph.scores.graph_features import Graph
 from trellis.structures.graph.scores.graph_scores import GraphScores
 from trellis.structures.graph.scores.linear_graph import GraphLayout
+from trellis.training import declarations as declared
 from trellis.training.options import draw_seed
 
 INTEGRAL = 1e-6
@@ -60,75 +62,63 @@ class RelaxedPrediction:
 
 
 class GraphLabeler(Model):
-    """Label the nodes of graphs.
+    """Label the nodes of graphs with a pairwise model, trained for any objective and loss."""
 
-    Parameters
-    ----------
-    objective : "margin" (structural SVM), "log" (CRF), "pseudo_likelihood", "perceptron", "softmax_margin",
-        "ramp", "direct", or an object of :mod:`trellis.objectives` where options are needed.
-    loss : "hamming", an object of ``labelings``, or a function of two lists of labels, which re-ranks
-        candidate labellings and is approximate.
-    inference : "auto", another method of ``GraphInference``, or an object of it.
-    solver : "auto", "frank_wolfe", "cutting_plane", "cccp", "lbfgs", "owlqn", "minibatch", or an object.
-    directed : whether the order of an edge's ends counts, for all edges or for each edge type.
-    bias : whether labels have weights without a feature.
-    l2, l1 : weights of the regulariser, see the formula above. The direct objective does not use ``l2``.
-    max_iter, tol : iterations (passes, for online solvers) and tolerance; ``None`` leaves the solver's own.
-    n_jobs : threads over graphs; ``None`` is 1, -1 all cores. Results agree to rounding for any number.
-    random_state : the seed of everything that is random.
-    holdout : a fraction of the graphs, or ``(graphs, labels)``, for early stopping; "auto" holds out a tenth
-        for the direct objective only.
-    patience : iterations without a smaller hold-out loss before stopping.
-    warm_start : start from the weights of the last ``fit``, if they have the same shape and labels.
-    verbose : progress bar; ``None`` shows it on a terminal.
+    objective: str | Objective = parameter(
+        default="margin",
+        doc='What is minimised: a name in :data:`trellis.objectives.OBJECTIVES` ("margin" is the structural '
+        'SVM, "log" the CRF), "pseudo_likelihood", or an object of :mod:`trellis.objectives` where options '
+        "are needed.",
+        kw_only=False,
+    )
+    loss: str | Loss | Any = parameter(
+        default="hamming",
+        doc='The task loss: "hamming", an object of :mod:`trellis.losses`, or a function of two lists of '
+        "labels, which re-ranks candidate labellings and is approximate.",
+        kw_only=False,
+    )
+    inference: str | GraphInference = parameter(
+        default="auto", doc='"auto", another method of ``GraphInference``, or an object of it.', kw_only=False
+    )
+    solver: str | Solver = parameter(default=declared.SOLVER, kw_only=False)
+    directed: Any = parameter(
+        default=False, doc="Whether the order of an edge's ends counts, for all edges or for each edge type."
+    )
+    bias: bool = parameter(
+        default=True, doc="Whether labels have weights without a feature.", constraint=Flag()
+    )
+    l2: float = parameter(default=declared.L2)
+    l1: float = parameter(default=declared.L1)
+    max_iter: int | None = parameter(default=declared.MAX_ITER)
+    tol: float | None = parameter(default=declared.TOL)
+    n_jobs: int | None = parameter(default=declared.N_JOBS)
+    random_state: Any = parameter(default=declared.RANDOM_STATE)
+    holdout: Any = parameter(default=declared.HOLDOUT)
+    patience: int = parameter(default=declared.PATIENCE)
+    warm_start: bool = parameter(
+        default=declared.WARM_START,
+        doc="Whether to start from the weights of the last ``fit``, of the same shape and labels.",
+    )
+    verbose: bool | None = parameter(default=declared.VERBOSE)
 
-    Attributes
-    ----------
-    classes_ : the labels, in the order of the columns of ``predict_marginals``.
-    weights_, layout_ : the weights and their shape; ``layout_.edge_weights(weights_)`` is V.
-    status_ : why training stopped and what is approximate about it, in a sentence.
-    history_ : what was measured at each iteration. n_iter_ : their number.
-    excess_ : how far the true objective can be from the one reported, because of inference: 0 where every
-        answer was proved exact at the learned weights; ``None`` where the objective has no such bound.
-    epsilon_, epsilon_losses_ : the epsilon of the direct objective, and the hold-out loss of each candidate.
-    """
-
-    def __init__(
-        self,
-        objective: str | Objective = "margin",
-        loss: str | Loss | Any = "hamming",
-        inference: str | GraphInference = "auto",
-        solver: str | Solver = "auto",
-        *,
-        directed: Any = False,
-        bias: bool = True,
-        l2: float = 1.0,
-        l1: float = 0.0,
-        max_iter: int | None = None,
-        tol: float | None = None,
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        holdout: Any = "auto",
-        patience: int = 5,
-        warm_start: bool = False,
-        verbose: bool | None = None,
-    ) -> None:
-        self.objective = objective
-        self.loss = loss
-        self.inference = inference
-        self.solver = solver
-        self.directed = directed
-        self.bias = bias
-        self.l2 = l2
-        self.l1 = l1
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.holdout = holdout
-        self.patience = patience
-        self.warm_start = warm_start
-        self.verbose = verbose
+    labels_: LabelSet = fitted()
+    classes_: NDArray[Any] = fitted(
+        "The labels, in the order of the columns of ``predict_marginals``.", saved=False
+    )
+    layout_: GraphLayout = fitted("The shape of the weights.")
+    weights_: FloatArray = fitted("The weights; ``layout_.edge_weights(weights_)`` is V.")
+    status_: Status = fitted("Why training stopped and what is approximate about it, in a sentence.")
+    history_: dict[str, list[float]] = fitted("What was measured at each iteration.")
+    n_iter_: int = fitted("The number of iterations.")
+    solver_: str = fitted("The name of the solver that was used.")
+    excess_: float | None = fitted(
+        "How far the true objective can be from the one reported, because of inference: 0 where every answer "
+        "was proved exact at the learned weights; None where the objective has no such bound."
+    )
+    epsilon_: float | None = fitted("The epsilon of the direct objective.")
+    epsilon_losses_: dict[float, float] | None = fitted(
+        "The hold-out loss of each epsilon that was tried, where it was searched."
+    )
 
     def fit(self, graphs: Any, labels: Any, *, sample_weight: Any = None) -> Self:
         """Learn from graphs and the labels of their nodes.
@@ -222,19 +212,18 @@ class GraphLabeler(Model):
         codes = np.concatenate([one.labels for one in found])
         return float((nodes * (gold.codes == codes)).sum() / nodes.sum())
 
-    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The fitted model as JSON values and arrays."""
-        from trellis.structures.graph.labeler.graph_state import graph_labeler_to_state
-
-        check_is_fitted(self, "weights_")
-        return graph_labeler_to_state(self)
-
-    @classmethod
-    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> GraphLabeler:
-        """The model that :meth:`to_state` described."""
-        from trellis.structures.graph.labeler.graph_state import graph_labeler_from_state
-
-        return graph_labeler_from_state(meta, arrays)
+    def _check_loaded(self) -> None:
+        layout, weights = self.layout_, self.weights_
+        if layout.n_labels != len(self.labels_) or not layout.directed:
+            raise ModelFileError("its weights do not fit its labels")
+        if weights.dtype != np.float64 or weights.shape != (layout.dimension,):
+            raise ModelFileError(
+                f"its weights are {weights.dtype} of shape {weights.shape}; they should be float64 of shape "
+                f"({layout.dimension},)"
+            )
+        if not np.isfinite(weights).all():
+            raise ModelFileError("some of its weights are not finite")
+        self._keep(self.labels_, layout, weights)
 
     # -- what these share -------------------------------------------------------------------------------
 

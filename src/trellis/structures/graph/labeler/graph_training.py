@@ -24,7 +24,6 @@ from trellis.structures.graph.problem.pseudo_likelihood import PseudoLikelihoodP
 from trellis.structures.graph.scores.graph_features import Graph
 from trellis.structures.graph.scores.linear_graph import GraphLayout
 from trellis.training.driver import minimise
-from trellis.training.options import check_numbers
 
 if TYPE_CHECKING:
     from trellis.structures.graph.labeler.graph_labeler import GraphLabeler
@@ -53,7 +52,7 @@ class GraphOptions:
 
 def graph_options(model: GraphLabeler) -> GraphOptions:
     """Checked before any work is done."""
-    check_numbers(model, {"max_iter": None, "patience": 1})
+    model._check_parameters()
     pseudo = isinstance(model.objective, str) and model.objective == "pseudo_likelihood"
     objective = Log() if pseudo else get_objective(model.objective)
     automatic = isinstance(model.solver, str) and model.solver == "auto"

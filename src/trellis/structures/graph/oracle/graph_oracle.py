@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trellis.core.arrays import FloatArray
+from trellis.core.codec import register
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.core.oracle import Labels
 from trellis.structures.graph.oracle.graph_answers import GraphMarginals, RelaxedSolution
@@ -54,6 +55,7 @@ PLANNED = 2_000  # nodes up to which "auto" plans a junction tree at all
 QUICK = 10  # iterations of message passing before "auto" takes an exact method
 
 
+@register
 @dataclass(frozen=True)
 class GraphInference:
     """Options of inference; one object serves any number of graphs and threads.

@@ -24,11 +24,13 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
 from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.codec import register
 from trellis.core.errors import DataError
 from trellis.structures.graph.scores.graph_features import Graph
 from trellis.structures.graph.scores.graph_scores import GraphParts, GraphScores, Labels
 
 
+@register
 @dataclass(frozen=True)
 class GraphLayout:
     """``directed``: for each type of edges, whether the order of its ends counts."""
@@ -38,6 +40,11 @@ class GraphLayout:
     n_edge_features: int
     directed: tuple[bool, ...] = (False,)
     bias: bool = True
+
+    def __post_init__(self) -> None:
+        sizes, flags = (self.n_labels, self.n_features, self.n_edge_features), (*self.directed, self.bias)
+        if not (all(type(n) is int and n >= 0 for n in sizes) and all(type(flag) is bool for flag in flags)):
+            raise DataError("the shape of the weights is made of whole numbers, True and False")
 
     @property
     def n_types(self) -> int:

@@ -1,0 +1,153 @@
+"""Any value that a model holds as JSON values and arrays, and back.
+
+Plain values stay as they are. The rest becomes ``{"@": kind, ...}``: tuples, sets, dictionaries, numbers that
+JSON lacks, and *records*: objects of a registered class, by its name and its fields. Arrays leave the JSON
+tree; each is stored under the path that leads to it (``layout_.rows.pointer``).
+
+A file can name only classes that code registered which runs anyway, so reading executes nothing that the
+file contains. Python functions are not stored: what is loaded in their place raises an error that says so as
+soon as it is called.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+
+from trellis import registry
+from trellis.core.arrays import AnyArray
+from trellis.core.errors import DataError, ModelFileError, UnsupportedError
+
+Arrays = dict[str, AnyArray]
+State = tuple[dict[str, Any], Arrays]
+Class = TypeVar("Class", bound=type)
+
+_RECORDS: dict[str, type] = {}
+_SEQUENCES: dict[str, Callable[[list[Any]], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
+
+
+def register(record: Class) -> Class:
+    """Let files hold objects of this class. Use it as a decorator.
+
+    A dataclass or a named tuple is stored by its fields and made again by its constructor, which checks
+    them. Another class (or one whose fields are not what should be stored) has ``to_state()``, which gives a
+    dictionary of values, and a class method ``from_state(state)``.
+    """
+    name = record_name(record)
+    known = _RECORDS.setdefault(name, record)
+    if (known.__module__, known.__qualname__) != (record.__module__, record.__qualname__):
+        raise DataError(f"there is a record named {name!r} already; choose another name")
+    _RECORDS[name] = record  # a notebook cell that is run again defines its class again
+    return record
+
+
+def record_name(record: type) -> str:
+    """The name in files: ``room.Class`` for classes of this package, the name of the class for others."""
+    package, *rooms = record.__module__.split(".")
+    return f"{rooms[0]}.{record.__name__}" if package == "trellis" and rooms else record.__name__
+
+
+def encode(value: Any, arrays: Arrays, path: str = "") -> Any:
+    """``value`` as JSON; its arrays are added to ``arrays``."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"@": "float", "value": repr(value)}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        arrays[path] = value
+        return {"@": "array"}
+    if isinstance(value, list):
+        return [encode(item, arrays, f"{path}.{i}") for i, item in enumerate(value)]
+    if type(value).__name__ in _SEQUENCES:
+        items = [encode(item, arrays, f"{path}.{i}") for i, item in enumerate(value)]
+        return {"@": type(value).__name__, "items": items}
+    if isinstance(value, Mapping):
+        items = [
+            [encode(key, arrays, f"{path}.{i}.key"), encode(item, arrays, f"{path}.{_key(key, i)}")]
+            for i, (key, item) in enumerate(value.items())
+        ]
+        return {"@": "dict", "items": items}
+    name = record_name(type(value))
+    if _RECORDS.get(name) is type(value):
+        return {
+            "@": name,
+            **{k: encode(v, arrays, f"{path}.{k}" if path else k) for k, v in _state(value).items()},
+        }
+    if callable(value) and not is_dataclass(value):
+        return {"@": "function"}
+    raise UnsupportedError(
+        f"{path or 'a value'} is a {name}, which model files cannot hold; use plain values, or register its "
+        "class with trellis.core.codec.register"
+    )
+
+
+def decode(value: Any, arrays: Mapping[str, AnyArray], path: str = "") -> Any:
+    """What :func:`encode` was given. Whatever does not fit is a ``ModelFileError``."""
+    if isinstance(value, list):
+        return [decode(item, arrays, f"{path}.{i}") for i, item in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    kind = value.get("@")
+    if kind == "array":
+        if path not in arrays:
+            raise ModelFileError(f"the array {path} is missing")
+        return arrays[path]
+    if kind == "float":
+        return float(value["value"])
+    if kind == "function":
+        return function_not_stored
+    if kind == "dict":
+        decoded = {}
+        for i, (stored, item) in enumerate(value["items"]):
+            key = decode(stored, arrays, f"{path}.{i}.key")
+            decoded[key] = decode(item, arrays, f"{path}.{_key(key, i)}")
+        return decoded
+    if isinstance(kind, str) and kind in _SEQUENCES:
+        items = [decode(item, arrays, f"{path}.{i}") for i, item in enumerate(value["items"])]
+        return _SEQUENCES[kind](items)
+    record: Any = _record(kind)
+    state = {k: decode(v, arrays, f"{path}.{k}" if path else k) for k, v in value.items() if k != "@"}
+    try:
+        return record.from_state(state) if hasattr(record, "from_state") else record(**state)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ModelFileError(f"its {kind} is damaged ({type(error).__name__}: {error})") from error
+
+
+def function_not_stored(*_: Any) -> NoReturn:
+    """Stands for a Python function of the model that was saved."""
+    raise UnsupportedError(
+        "a parameter of this model was a Python function, which model files do not store; set it again with "
+        "model.set_params(...)"
+    )
+
+
+def _state(value: Any) -> dict[str, Any]:
+    if hasattr(value, "to_state"):
+        state: dict[str, Any] = value.to_state()
+        return state
+    if is_dataclass(value):
+        return {f.name: getattr(value, f.name) for f in fields(value) if f.init}
+    named: dict[str, Any] = value._asdict()
+    return named
+
+
+def _record(kind: Any) -> type:
+    if isinstance(kind, str) and kind not in _RECORDS and kind in registry.RECORDS:
+        import_module(registry.RECORDS[kind])
+    if not isinstance(kind, str) or kind not in _RECORDS:
+        raise ModelFileError(
+            f"it holds a record of the unknown kind {kind!r}; update trellis, or import the module that "
+            "registers it"
+        )
+    return _RECORDS[kind]
+
+
+def _key(key: Any, index: int) -> str:
+    return key if isinstance(key, str) else str(index)

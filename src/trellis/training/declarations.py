@@ -1,0 +1,68 @@
+"""Parameters that several estimators and the command line share, declared once.
+
+Nothing heavy is imported here: ``--help`` reads these lines.
+"""
+
+from __future__ import annotations
+
+from trellis.core.parameters import Flag, Parameter, choice, integer, number
+
+SOLVER = Parameter(
+    "auto", '"auto", a name in :data:`trellis.solvers.SOLVERS`, or a solver object of :mod:`trellis.solvers`.'
+)
+L2 = Parameter(
+    1.0, "Weight of half the squared norm of the weights (the direct objective does not use it).", number(0.0)
+)
+L1 = Parameter(0.0, "Weight of the sum of absolute weights.", number(0.0))
+MAX_ITER = Parameter(
+    None,
+    "Iterations (passes over the data, for online solvers) at most; None is the solver's own limit.",
+    integer(1, none=True),
+)
+TOL = Parameter(
+    None, "Precision at which the solver stops; None is the solver's own tolerance.", number(0.0, none=True)
+)
+N_JOBS = Parameter(
+    None,
+    "Threads; None is 1, -1 all cores. Results agree to rounding for any number.",
+    integer(none=True),
+)
+RANDOM_STATE = Parameter(None, "Seed of everything that is random: an integer, a generator or None.")
+VERBOSE = Parameter(None, "Whether to show a progress bar; None shows it on a terminal.", Flag(none=True))
+
+HOLDOUT = Parameter(
+    "auto",
+    'A fraction of the examples, or a pair (X, y), for early stopping; "auto" holds out a tenth for the '
+    "direct objective only, whose regulariser it is.",
+)
+PATIENCE = Parameter(
+    5, "Iterations without a smaller hold-out loss before training stops.", integer(minimum=1)
+)
+WARM_START = Parameter(False, "Whether to start from the weights of the last ``fit``.", Flag())
+
+CONSTRAINTS = Parameter(
+    None,
+    '"bio", "bioes", or the allowed pairs of labels: what may follow what, in training and in prediction.',
+)
+TEMPLATE = Parameter(None, "CRF++ template (a path or a ``Template``) for inputs made of columns of strings.")
+TRANSITION_FEATURES = Parameter(
+    (), "Names of features (columns of arrays) that also score transitions; True for all."
+)
+MIN_COUNT = Parameter(1, "Features that occur less often are dropped.", integer(minimum=1))
+WEIGHTS = Parameter(
+    "auto",
+    '"observed" gives weights to the pairs of feature and label that occur, "all" to every pair; "auto" '
+    "takes all pairs for arrays.",
+    choice("auto", "observed", "all"),
+)
+BOUNDARIES = Parameter(True, "Whether the first and the last label have scores of their own.", Flag())
+LATENT_STATES = Parameter(
+    1,
+    "Hidden states that each label owns, a number or {label: number}. The chain runs over states, and "
+    "prediction maximises over them; training is not convex then, and starts at random weights.",
+)
+CLASS_WEIGHT = Parameter(
+    None,
+    '"balanced" or {label: weight}. Multiplies the costs of the loss; for objectives without a loss each '
+    "sequence counts by the mean weight of its labels.",
+)
