@@ -22,10 +22,10 @@ from threadpoolctl import threadpool_limits
 from _common import Figures, check, fastest, parser
 from trellis import HMM, emissions
 from trellis.hmm import left_right
-from trellis.hmm.chain_constraints import Structure
-from trellis.hmm.hmm_em import BaumWelch
-from trellis.hmm.hmm_expectation import Parameters
+from trellis.hmm.baum_welch import BaumWelch
+from trellis.hmm.hmm_parameters import HMMParameters
 from trellis.hmm.observations import Observations
+from trellis.hmm.transition_constraints import TransitionConstraints
 
 
 class Case(NamedTuple):
@@ -49,13 +49,13 @@ CASES = (
 class Problem(NamedTuple):
     """The same start and data for both sides."""
 
-    ours: Parameters
+    ours: HMMParameters
     problem: BaumWelch
     peer: Callable[[str], Any]
     values: np.ndarray
     lengths: list[int]
 
-    def iteration(self) -> tuple[float, Parameters]:
+    def iteration(self) -> tuple[float, HMMParameters]:
         log_likelihood, statistics = self.problem.h(self.ours)
         return log_likelihood, self.problem.g_conjugate(statistics)[1]
 
@@ -94,8 +94,8 @@ def problem_of(case: Case, n_jobs: int = 1, outlier: bool = False) -> Problem:
 
     lengths = [case.length] * case.sequences
     observations = Observations.pack(values, lengths, check=emission.check)
-    work = BaumWelch(observations, Structure.of(k, initial, transitions), n_jobs)
-    return Problem(Parameters(initial, transitions, emission), work, peer, values, lengths)
+    work = BaumWelch(observations, TransitionConstraints.from_options(k, initial, transitions), n_jobs)
+    return Problem(HMMParameters(initial, transitions, emission), work, peer, values, lengths)
 
 
 def baum_welch(figures: Figures, case: Case, repeats: int, *, outlier: bool = False) -> None:

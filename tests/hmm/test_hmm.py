@@ -332,7 +332,10 @@ PLAIN = Categorical(2)
         (lambda: HMM(3, Categorical(2, np.full((2, 2), 0.5))).fit(X0), "for 2 states, but n_states is 3"),
         (lambda: HMM(2, PLAIN, transitions=[[0.5, 0.6], [0, 1]]).fit(X0), "row 0 of transitions"),
         (lambda: HMM(2, PLAIN, initial=[-0.5, 1.5]).fit(X0), "initial is no probability"),
-        (lambda: HMM(2, PLAIN, transitions="left_right").fit(X0), r"of shape \(2, 2\), got 'left_right'"),
+        (
+            lambda: HMM(2, PLAIN, transitions="left_right").fit(X0),
+            r"transitions is 'left_right'; give a number, or an array",
+        ),
         (lambda: HMM(2, PLAIN, tied_transitions=[0]).fit(X0), "one for each of the 2 states"),
         (lambda: HMM(2, PLAIN, transition_pseudocount=-1).fit(X0), "transition_pseudocount must be"),
         (lambda: HMM(2, "categorical").fit(X0), "give an object of trellis.hmm.emissions"),

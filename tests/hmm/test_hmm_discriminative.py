@@ -18,11 +18,11 @@ from small_emissions import COVARIANCES, example, gaussian, mixture
 from trellis import HMM, SequenceLabeler, load, objectives
 from trellis.core.errors import DataError, NumericalError, UnsupportedError
 from trellis.hmm import left_right
-from trellis.hmm.chain_constraints import Structure
 from trellis.hmm.discriminative import LogLinearHMM, train_discriminatively
 from trellis.hmm.emissions import Categorical, Emission, Gaussian, Poisson, Product
-from trellis.hmm.hmm_expectation import Parameters
+from trellis.hmm.hmm_parameters import HMMParameters
 from trellis.hmm.observations import Observations
+from trellis.hmm.transition_constraints import TransitionConstraints
 from trellis.structures.chain.oracle.chain_oracle import Chain
 
 K = 3
@@ -37,8 +37,8 @@ def complete(name: str) -> tuple[Emission, np.ndarray]:
     return emission, emission.check(emission.sample(rng.integers(0, K, 60), rng))
 
 
-def chain_of(emission: Emission) -> Parameters:
-    return Parameters(np.array([0.5, 0.3, 0.2]), TRANSITIONS, emission)
+def chain_of(emission: Emission) -> HMMParameters:
+    return HMMParameters(np.array([0.5, 0.3, 0.2]), TRANSITIONS, emission)
 
 
 def tailed(n: int, length: int, seed: int = 0) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -81,7 +81,7 @@ def trained(hmm: HMM, X: Any, states: Any, **options: Any) -> LogLinearHMM:
     """The chain behind ``fit_discriminative``."""
     source = hmm.fit(X, states).parameters()
     seen = observations(X, states, hmm.emission)
-    return train_discriminatively(source, Structure.of(K, None, None), seen, **options)
+    return train_discriminatively(source, TransitionConstraints.from_options(K), seen, **options)
 
 
 # -- natural parameters ---------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def test_emissions_without_natural_parameters() -> None:
         with pytest.raises(UnsupportedError, match="GaussianMixture has no natural parameters"):
             question()
     with pytest.raises(UnsupportedError, match="GaussianMixture has no natural parameters"):
-        LogLinearHMM.around(chain_of(emission), Structure.of(K, None, None))
+        LogLinearHMM.from_hmm(chain_of(emission), TransitionConstraints.from_options(K))
 
 
 # -- missing values -------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_the_chain_starts_as_the_hmm(name: str) -> None:
     hmm = HMM(K, emission, initial=parameters.initial, transitions=TRANSITIONS)
     X = np.split(values[:18], [4, 5, 11])
     states = [np.arange(len(x)) % K for x in X]
-    chain = LogLinearHMM.around(parameters, Structure.of(K, None, None), max_iter=1)
+    chain = LogLinearHMM.from_hmm(parameters, TransitionConstraints.from_options(K), max_iter=1)
     chain.fit(X, states)
     chain.weights_ = chain._start(chain.layout_, chain.labels_, chain.encoder_)
     scores, oracle = chain.scores(X), Chain()
@@ -277,7 +277,7 @@ def test_the_exact_normalisation_has_the_trained_conditional(emission: Emission)
     X, states = tailed(20, 15)
     chain = trained(HMM(K, emission), X, states, l2=0.1)
     n = 4
-    initial, steps, found = chain.normalised(n)
+    initial, steps, found = chain.normalise(n)
     assert steps.shape == (n - 1, K, K)
     assert_allclose(steps.sum(axis=2), 1.0)
     logs = found.log_likelihood(X[0][:n])
@@ -306,7 +306,7 @@ def test_long_sequences_have_the_trained_conditional() -> None:
 def test_length_counts_expected_transitions() -> None:
     X, states = letters(20, 5)
     chain = trained(HMM(K, Categorical(8)), X, states)
-    initial, steps, _ = chain.normalised(5)
+    initial, steps, _ = chain.normalise(5)
     counts, at = np.zeros((K, K)), initial
     for step in steps:
         counts += at[:, None] * step
@@ -441,7 +441,7 @@ def test_what_cannot_be_trained() -> None:
         HMM(K, Categorical(8)).fit_discriminative(X, None)
     with pytest.raises(UnsupportedError, match="cannot keep tied_transitions"):
         HMM(K, Categorical(8), tied_transitions=[0, 0, 1]).fit_discriminative(X, states)
-    with pytest.raises(UnsupportedError, match="l2=-1"):
+    with pytest.raises(DataError, match="l2 is -1"):
         HMM(K, Categorical(8)).fit_discriminative(X, states, l2=-1)
     with pytest.raises(DataError, match="goes from state"):
         HMM(K, Categorical(8), transitions=np.eye(K)).fit_discriminative(X, states)

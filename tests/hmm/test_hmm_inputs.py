@@ -132,7 +132,7 @@ def test_a_number_of_states_that_was_changed() -> None:
         (lambda: HMM(2, Gaussian(), random_state="seed").fit(X), "random_state='seed'"),
         (lambda: HMM(2, Gaussian(), tied_transitions=3).fit(X), "tied_transitions is 3"),
         (lambda: HMM(2, Gaussian(), tied_transitions=[[0], [1]]).fit(X), "tied_transitions is"),
-        (lambda: HMM(2, Gaussian(), transition_pseudocount="one").fit(X), "transition_pseudocount must be"),
+        (lambda: HMM(2, Gaussian(), transition_pseudocount="one").fit(X), "transition_pseudocount is 'one'"),
         (lambda: Categorical("ab"), "n_symbols is 'ab'"),
         (lambda: Categorical(np.nan), "n_symbols is nan"),
         (lambda: GaussianMixture(2.5), "n_components is 2.5"),

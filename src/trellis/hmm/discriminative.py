@@ -8,7 +8,7 @@ score that is linear in its parameters, up to what depends on x alone:
 start = log initial, A = log transitions. Forgetting that these are logarithms of probabilities leaves a chain
 whose p(y | x) any objective of chains can train: :class:`LogLinearHMM`, a ``SequenceLabeler`` on these
 features. Training begins at the maximum-likelihood parameters; what has probability 0 there without being
-forbidden by the structure begins at a tenth of the smallest probability.
+forbidden by the constraints begins at a tenth of the smallest probability.
 
 Objectives that look at best labellings alone (perceptron, margin, slack, direct, ramp) know nothing of
 probabilities: their weights are right up to a factor. They are multiplied by the one that minimises the log
@@ -47,10 +47,10 @@ from trellis.data.latent_labels import LatentLabels
 from trellis.data.sequences import Sequences
 from trellis.features.arrays import ArrayEncoder
 from trellis.features.encoded import Encoded, FeatureEncoder
-from trellis.hmm.chain_constraints import Structure
 from trellis.hmm.emissions import Emission
-from trellis.hmm.hmm_expectation import Parameters
+from trellis.hmm.hmm_parameters import HMMParameters
 from trellis.hmm.observations import Observations
+from trellis.hmm.transition_constraints import TransitionConstraints
 from trellis.objectives.records import get_objective
 from trellis.structures.chain.labeler.chain_training import Examples
 from trellis.structures.chain.labeler.hmm_conversion import normalised_chain
@@ -86,22 +86,24 @@ class NaturalEncoder(ArrayEncoder):
 
 
 class LogLinearHMM(SequenceLabeler):
-    """The chain that an HMM is, with its parameters as free weights: made by :meth:`around`."""
+    """The chain that an HMM is, with its parameters as free weights; see :meth:`from_hmm`."""
 
-    source: Parameters
-    structure: Structure
+    source: HMMParameters
+    constraints: TransitionConstraints
 
     @classmethod
-    def around(cls, source: Parameters, structure: Structure, **options: Any) -> LogLinearHMM:
+    def from_hmm(
+        cls, source: HMMParameters, constraints: TransitionConstraints, **options: Any
+    ) -> LogLinearHMM:
         """The chain to be trained from the HMM ``source``, with the options of ``SequenceLabeler``."""
-        if len(np.unique(structure.groups)) < source.n_states:
+        if constraints.tied:
             raise UnsupportedError(
                 "discriminative training has a weight for every transition, so it cannot keep "
                 "tied_transitions; leave them out, or use fit"
             )
         source.emission.natural_weights()  # an emission without any is refused before its data are read
         chain = cls(**options)
-        chain.source, chain.structure = source, structure
+        chain.source, chain.constraints = source, constraints
         return chain
 
     def _new_encoder(self, X: Any, lengths: ArrayLike | None) -> FeatureEncoder:
@@ -112,7 +114,7 @@ class LogLinearHMM(SequenceLabeler):
 
     def _penalties(self, latent: LatentLabels, labels: EncodedLabels) -> Penalties:
         ends = np.ones(len(latent.labels), dtype=np.bool_)
-        return penalties_of(self.structure.allowed_initial, self.structure.allowed, ends)
+        return penalties_of(self.constraints.allowed_initial, self.constraints.allowed, ends)
 
     def _layout(self, examples: Examples, encoder: FeatureEncoder, n_labels: int) -> LinearLayout:
         """Every feature with every state; no scores for the last state, which an HMM does not have."""
@@ -131,8 +133,8 @@ class LogLinearHMM(SequenceLabeler):
         with np.errstate(divide="ignore"):
             start, steps = np.log(self.source.initial), np.log(self.source.transitions)
         return (
-            _finite(start, self.structure.allowed_initial),
-            _finite(steps, self.structure.allowed),
+            _finite(start, self.constraints.allowed_initial),
+            _finite(steps, self.constraints.allowed),
             _finite(self.source.emission.natural_weights(), True),
         )
 
@@ -158,27 +160,27 @@ class LogLinearHMM(SequenceLabeler):
         found = minimize_scalar(objective, bounds=FACTORS, method="bounded", options={"xatol": 1e-4})
         self.weights_ = float(np.exp(found.x)) * self.weights_
 
-    def normalised(self, length: int | None = None) -> tuple[FloatArray, FloatArray, Emission]:
+    def normalise(self, length: int | None = None) -> tuple[FloatArray, FloatArray, Emission]:
         """Initial probabilities (K,), transitions ((K, K), or (length - 1, K, K)) and the emission of
         p_u(x, y); for a given ``length`` exactly, see above.
         """
         start, step, emission = self._scores()
         return (*normalised_chain(start, step, np.zeros(len(start)), length), emission)
 
-    def to_parameters(self, length: int | None = None) -> Parameters:
+    def to_parameters(self, length: int | None = None) -> HMMParameters:
         """The HMM that comes back."""
         if length is None:
-            return Parameters(*self.normalised())
+            return HMMParameters(*self.normalise())
         start, step, emission = self._scores()
         if length < 1:
             raise UnsupportedError(f"length={length} must be at least 1")
         free = ChainScores.of(np.zeros((length, len(start))), step, start)
         expected = Chain().marginals(free)
-        before = replace(self.structure, transition_pseudocount=np.zeros_like(step))
+        before = replace(self.constraints, transition_pseudocount=np.zeros_like(step))
         _, transitions = before.maximise(
             expected.start, expected.transitions[0], self.source.initial, self.source.transitions
         )
-        return Parameters(expected.start / expected.start.sum(), transitions, emission)
+        return HMMParameters(expected.start / expected.start.sum(), transitions, emission)
 
     def _scores(self) -> tuple[FloatArray, FloatArray, Emission]:
         """Log scores of first states and steps with the observations summed out, and the emission."""
@@ -193,13 +195,13 @@ class LogLinearHMM(SequenceLabeler):
 
 
 def train_discriminatively(
-    source: Parameters, structure: Structure, observations: Observations, **options: Any
+    source: HMMParameters, constraints: TransitionConstraints, observations: Observations, **options: Any
 ) -> LogLinearHMM:
     """The log-linear chain of ``source`` after training; some states of the observations must be known."""
     if observations.known is None:
         raise DataError("discriminative training needs states; without any, use fit(X), which is EM")
     states = [None if state < 0 else state for state in observations.known.tolist()]
-    chain = LogLinearHMM.around(source, structure, **options)
+    chain = LogLinearHMM.from_hmm(source, constraints, **options)
     lengths = np.diff(observations.offsets)
     chain.fit(observations.values, states, lengths=lengths)
     if get_objective(chain.objective).two_labelings:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import time
+from collections.abc import Iterator
 from numbers import Integral
 from typing import Any, Self
 
@@ -21,21 +22,22 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.estimator import Model
 from trellis.data.sequences import offsets_from_lengths
-from trellis.hmm import hmm_questions as questions
-from trellis.hmm.chain_constraints import Structure, checked_probabilities
+from trellis.hmm import hmm_inference as inference
+from trellis.hmm.baum_welch import BaumWelch, m_step
+from trellis.hmm.em_starts import starting_points
 from trellis.hmm.emissions import Emission
 from trellis.hmm.emissions.emission_checks import check_order
-from trellis.hmm.hmm_em import BaumWelch, maximised, run_em
-from trellis.hmm.hmm_expectation import Parameters
-from trellis.hmm.hmm_start import starts
+from trellis.hmm.hmm_parameters import HMMParameters
 from trellis.hmm.hmm_state import hmm_from_state, hmm_to_state
-from trellis.hmm.hmm_stream import StreamingFilter
-from trellis.hmm.known_states import counted
+from trellis.hmm.known_states import count_known_states
 from trellis.hmm.observations import Observations
 from trellis.hmm.online_em import OnlineState, online_step
+from trellis.hmm.streaming_filter import StreamingFilter
+from trellis.hmm.transition_constraints import TransitionConstraints, check_probabilities
 from trellis.objectives.records import Objective
 from trellis.solvers.run import Solver, Status
 from trellis.training.options import draw_seed
+from trellis.training.restarts import run_em
 
 
 class HMM(Model):
@@ -123,12 +125,14 @@ class HMM(Model):
         """
         self._check_options()
         observations = self._learnable(X, states, lengths)
-        structure = self._structure()
+        constraints = self._constraints()
         known = observations.known
         if known is not None and (known >= 0).all():
-            return self._count(observations, structure)
+            return self._count(observations, constraints)
         n_init = 1 if self._given() is not None else self.n_init
-        return self._run_em(observations, structure, self._starts(observations, structure, n_init), n_init)
+        return self._run_em(
+            observations, constraints, self._starts(observations, constraints, n_init), n_init
+        )
 
     def partial_fit(self, X: Any, states: Any = None, *, lengths: ArrayLike | None = None) -> Self:
         """Online EM: one step from a batch of sequences, see :mod:`trellis.hmm.online_em`.
@@ -137,14 +141,14 @@ class HMM(Model):
         """
         self._check_options()
         observations = self._learnable(X, states, lengths)
-        structure = self._structure()
+        constraints = self._constraints()
         if hasattr(self, "initial_"):
             before = self.parameters()
         else:
-            before = next(self._starts(observations, structure, 1))
+            before = next(self._starts(observations, constraints, 1))
         state: OnlineState | None = getattr(self, "online_", None)
         after, online, log_likelihood = online_step(
-            before, observations, structure, state, self.step_power, self._threads()
+            before, observations, constraints, state, self.step_power, self._threads()
         )
         history = {"log_likelihood": [], "steps": []} if state is None else self.history_
         history["log_likelihood"].append(log_likelihood)  # of each batch, before learning from it
@@ -183,7 +187,7 @@ class HMM(Model):
         source = copy.copy(self).fit(X, states, lengths=lengths)
         chain = train_discriminatively(
             source.parameters(),
-            self._structure(),
+            self._constraints(),
             self._learnable(X, states, lengths),
             objective=objective,
             loss=loss,
@@ -200,49 +204,50 @@ class HMM(Model):
         self.objectives_ = []
         return self
 
-    def _run_em(self, observations: Observations, structure: Structure, first: Any, n_init: int) -> Self:
+    def _run_em(
+        self, observations: Observations, constraints: TransitionConstraints, starts: Any, n_starts: int
+    ) -> Self:
         solution, reached = run_em(
-            BaumWelch(observations, structure, self._threads()),
-            first,
-            n_init,
+            BaumWelch(observations, constraints, self._threads()),
+            starts,
+            n_starts=n_starts,
             max_iter=self.max_iter,
             tol=self.tol * observations.n_steps,
-            show=self.verbose,
+            verbose=self.verbose,
         )
         self._keep(solution.point, solution.status, solution.history)
         self.objectives_ = [-primal for primal in reached]
         return self
 
-    def _count(self, observations: Observations, structure: Structure) -> Self:
+    def _count(self, observations: Observations, constraints: TransitionConstraints) -> Self:
         began = time.perf_counter()
-        states = np.asarray(observations.known)
-        before = next(self._starts(observations, structure, 1))
-        statistics = counted(before, observations, states, structure)
-        after = maximised(statistics, structure)
-        if statistics.emission.get(
-            "entropy", np.zeros(())
-        ).any():  # the emission hides something of its own: EM goes on for it
-            return self._run_em(observations, structure, [after], 1)
+        before = next(self._starts(observations, constraints, 1))
+        statistics = count_known_states(before, observations, np.asarray(observations.known), constraints)
+        after = m_step(statistics, constraints)
+        if "entropy" in statistics.emission and statistics.emission["entropy"].any():
+            # the emission hides something of its own: EM goes on for it
+            return self._run_em(observations, constraints, [after], 1)
         value = statistics.expected_log_likelihood(after)
-        primal = BaumWelch(observations, structure).g(after) - value
+        primal = BaumWelch(observations, constraints).g(after) - value
         seconds = time.perf_counter() - began
         history = {"primal": [primal], "dual": [], "log_likelihood": [value], "seconds": [seconds]}
         self._keep(after, Status(True, "all states are known, so they were counted", 1), history)
         self.objectives_ = [-primal]
         return self
 
-    def _starts(self, observations: Observations, structure: Structure, n_init: int) -> Any:
-        return starts(
+    def _starts(
+        self, observations: Observations, constraints: TransitionConstraints, n_init: int
+    ) -> Iterator[HMMParameters]:
+        return starting_points(
             observations,
-            structure,
+            constraints,
             self.emission,
-            *self._given_chain(),
             start=self.start,
             n_init=n_init,
             seed=draw_seed(self.random_state),
         )
 
-    def _keep(self, parameters: Parameters, status: Status, history: dict[str, list[float]]) -> None:
+    def _keep(self, parameters: HMMParameters, status: Status, history: dict[str, list[float]]) -> None:
         self.initial_, self.transitions_ = parameters.initial, parameters.transitions
         self.emission_ = parameters.emission
         self.status_, self.n_iter_, self.history_ = status, status.n_iter, history
@@ -255,33 +260,31 @@ class HMM(Model):
             raise DataError("the sequences have no steps at all; there is nothing to learn from")
         return observations
 
-    def _structure(self) -> Structure:
-        return Structure.of(
+    def _constraints(self) -> TransitionConstraints:
+        return TransitionConstraints.from_options(
             self.n_states,
-            *self._given_chain(),
+            self.initial,
+            self.transitions,
             self.tied_transitions,
             self.initial_pseudocount,
             self.transition_pseudocount,
         )
 
-    def _given_chain(self) -> tuple[FloatArray | None, FloatArray | None]:
-        k = self.n_states
-        return (
-            checked_probabilities("initial", self.initial, (k,)),
-            checked_probabilities("transitions", self.transitions, (k, k)),
-        )
-
-    def _given(self) -> Parameters | None:
-        """The model as the user gave it, if it is whole."""
-        initial, transitions = self._given_chain()
-        if initial is None or transitions is None or self.emission.n_states is None:
+    def _given(self) -> HMMParameters | None:
+        """The model as the user gave it, if it is complete."""
+        if self.initial is None or self.transitions is None or self.emission.n_states is None:
             return None
         if self.emission.n_states != self.n_states:
             raise DataError(
                 f"the emission has parameters for {self.emission.n_states} states, but n_states is "
                 f"{self.n_states}; they must be equal"
             )
-        return Parameters(initial, transitions, self.emission)
+        k = self.n_states
+        return HMMParameters(
+            check_probabilities("initial", self.initial, (k,)),
+            check_probabilities("transitions", self.transitions, (k, k)),
+            self.emission,
+        )
 
     def _check_options(self) -> None:
         for name in ("n_states", "max_iter", "n_init"):
@@ -299,7 +302,7 @@ class HMM(Model):
 
     # -- questions --------------------------------------------------------------------------------------
 
-    def parameters(self) -> Parameters:
+    def parameters(self) -> HMMParameters:
         """The fitted model, or the given one, as one record."""
         if hasattr(self, "initial_"):
             if len(self.initial_) != self.n_states:
@@ -307,7 +310,7 @@ class HMM(Model):
                     f"n_states is {self.n_states}, but this HMM was fitted with {len(self.initial_)} states; "
                     "set it back, or fit again"
                 )
-            return Parameters(self.initial_, self.transitions_, self.emission_)
+            return HMMParameters(self.initial_, self.transitions_, self.emission_)
         given = self._given()
         if given is None:
             raise NotFittedError(
@@ -316,26 +319,26 @@ class HMM(Model):
             )
         return given
 
-    def _asked(self, X: Any, lengths: ArrayLike | None) -> tuple[Parameters, Observations]:
+    def _read(self, X: Any, lengths: ArrayLike | None) -> tuple[HMMParameters, Observations]:
         parameters = self.parameters()
         return parameters, Observations.pack(X, lengths, check=parameters.emission.check)
 
     def filter(self, X: Any, *, lengths: ArrayLike | None = None) -> Any:
         """p(y_t | x_1..x_t): (length, K) for each sequence."""
-        parameters, observations = self._asked(X, lengths)
-        probabilities, _ = questions.posteriors(parameters, observations, self._threads(), smooth=False)
+        parameters, observations = self._read(X, lengths)
+        probabilities, _ = inference.posteriors(parameters, observations, self._threads(), smooth=False)
         return observations.unpack(probabilities)
 
     def smooth(self, X: Any, *, lengths: ArrayLike | None = None) -> Any:
         """p(y_t | x_1..x_T): (length, K) for each sequence."""
-        parameters, observations = self._asked(X, lengths)
-        probabilities, _ = questions.posteriors(parameters, observations, self._threads(), smooth=True)
+        parameters, observations = self._read(X, lengths)
+        probabilities, _ = inference.posteriors(parameters, observations, self._threads(), smooth=True)
         return observations.unpack(probabilities)
 
     def predict_next(self, X: Any, steps: int = 1, *, lengths: ArrayLike | None = None) -> Any:
         """p(y_{T+h} | x_1..x_T) for h = 1..steps: (steps, K) for each sequence."""
-        parameters, observations = self._asked(X, lengths)
-        ahead = questions.forecast(parameters, observations, check_int("steps", steps, 1), self._threads())
+        parameters, observations = self._read(X, lengths)
+        ahead = inference.forecast(parameters, observations, check_int("steps", steps, 1), self._threads())
         return observations.unpack_each(ahead)
 
     def decode(self, X: Any, method: str = "viterbi", *, lengths: ArrayLike | None = None) -> Any:
@@ -344,11 +347,11 @@ class HMM(Model):
         """
         if method not in ("viterbi", "max_marginal"):
             raise UnsupportedError(f"method={method!r}: give 'viterbi' or 'max_marginal'")
-        parameters, observations = self._asked(X, lengths)
+        parameters, observations = self._read(X, lengths)
         if method == "viterbi":
-            states, _ = questions.decode(parameters, observations, self._threads())
+            states, _ = inference.decode(parameters, observations, self._threads())
         else:
-            smoothed, _ = questions.posteriors(parameters, observations, self._threads(), smooth=True)
+            smoothed, _ = inference.posteriors(parameters, observations, self._threads(), smooth=True)
             states = smoothed.argmax(axis=1).astype(np.int32)
         return observations.unpack(states)
 
@@ -360,9 +363,9 @@ class HMM(Model):
         """For each sequence its k most probable state sequences with log p(x, y), best first (fewer where
         fewer are possible); for one array without ``lengths`` that list alone.
         """
-        parameters, observations = self._asked(X, lengths)
+        parameters, observations = self._read(X, lengths)
         k = check_int("k", k, 1)
-        states, scores = questions.decode_k_best(parameters, observations, k, self._threads())
+        states, scores = inference.decode_k_best(parameters, observations, k, self._threads())
         found = [
             [(ranked[r], float(own[r])) for r in range(k) if own[r] > -np.inf]
             for ranked, own in zip(np.split(states, observations.offsets[1:-1], axis=1), scores, strict=True)
@@ -371,16 +374,16 @@ class HMM(Model):
 
     def log_likelihood(self, X: Any, *, lengths: ArrayLike | None = None) -> FloatArray:
         """log p(x) of each sequence, (n_sequences,); -inf where it is impossible under the model."""
-        parameters, observations = self._asked(X, lengths)
-        return questions.log_likelihood(parameters, observations, self._threads())
+        parameters, observations = self._read(X, lengths)
+        return inference.log_likelihood(parameters, observations, self._threads())
 
     def log_joint(self, X: Any, states: Any, *, lengths: ArrayLike | None = None) -> FloatArray:
         """log p(x, y) of each sequence with the given states, (n_sequences,); -inf where it is impossible."""
-        parameters, observations = self._asked(X, lengths)
+        parameters, observations = self._read(X, lengths)
         given = observations.with_states(states, self.n_states).known
         if given is None:
             given = np.full(observations.n_steps, -1)
-        return questions.log_joint(parameters, observations, given)
+        return inference.log_joint(parameters, observations, given)
 
     def score(self, X: Any, y: Any = None, *, lengths: ArrayLike | None = None) -> float:
         """The mean log-likelihood of a step, log p(X) / number of steps (``y``, which scikit-learn passes,
@@ -389,8 +392,8 @@ class HMM(Model):
         A mean does not grow with the data, so that training, test and cross-validation scores can be
         compared; the total is ``log_likelihood(X).sum()``.
         """
-        parameters, observations = self._asked(X, lengths)
-        return observations.mean_per_step(questions.log_likelihood(parameters, observations, self._threads()))
+        parameters, observations = self._read(X, lengths)
+        return observations.mean_per_step(inference.log_likelihood(parameters, observations, self._threads()))
 
     def sample(self, lengths: Any, *, random_state: Any = None) -> tuple[Any, Any]:
         """Observations and states: of one sequence for a number, of several for a list of lengths."""
@@ -398,7 +401,7 @@ class HMM(Model):
         offsets = offsets_from_lengths([lengths] if one else lengths)
         seed = self.random_state if random_state is None else random_state
         rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(draw_seed(seed))
-        values, states = questions.sample(self.parameters(), offsets, rng)
+        values, states = inference.sample(self.parameters(), offsets, rng)
         if one:
             return values, states
         if len(offsets) == 1:  # np.split would make one piece of nothing
@@ -407,7 +410,7 @@ class HMM(Model):
 
     def stationary(self) -> FloatArray:
         """The distribution p = p A over states; an error where there is more than one."""
-        return questions.stationary(self.parameters().transitions)
+        return inference.stationary(self.parameters().transitions)
 
     def streaming_filter(self) -> StreamingFilter:
         """A filter that takes one observation at a time."""
@@ -415,8 +418,8 @@ class HMM(Model):
 
     @property
     def n_parameters(self) -> int:
-        """Free parameters: of the chain within its structure, and of the emission."""
-        return self._structure().n_parameters + self.parameters().emission.n_parameters
+        """Free parameters: of the chain within its constraints, and of the emission."""
+        return self._constraints().n_parameters + self.parameters().emission.n_parameters
 
     def aic(self, X: Any, *, lengths: ArrayLike | None = None) -> float:
         """2 n_parameters - 2 log p(X); smaller is better."""
@@ -424,13 +427,13 @@ class HMM(Model):
 
     def bic(self, X: Any, *, lengths: ArrayLike | None = None) -> float:
         """n_parameters log(number of steps) - 2 log p(X); smaller is better."""
-        parameters, observations = self._asked(X, lengths)
-        value = questions.log_likelihood(parameters, observations, self._threads()).sum()
+        parameters, observations = self._read(X, lengths)
+        value = inference.log_likelihood(parameters, observations, self._threads()).sum()
         return float(self.n_parameters * np.log(max(observations.n_steps, 1)) - 2.0 * value)
 
     def permute(self, order: ArrayLike) -> HMM:
         """The same fitted model with its states renumbered: state k of the result is state ``order[k]``."""
-        permuted = self.parameters().permuted(check_order(order, self.n_states))
+        permuted = self.parameters().permute(check_order(order, self.n_states))
         result = copy.copy(self)
         result.initial_, result.transitions_ = permuted.initial, permuted.transitions
         result.emission_ = permuted.emission

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.errors import ModelFileError
-from trellis.hmm.chain_constraints import checked_probabilities
 from trellis.hmm.emissions import emission_from_state, emission_to_state
-from trellis.hmm.hmm_expectation import Expectations
+from trellis.hmm.hmm_parameters import Expectations
 from trellis.hmm.online_em import OnlineState
+from trellis.hmm.transition_constraints import check_probabilities
 from trellis.solvers.run import Status
 
 if TYPE_CHECKING:
@@ -74,10 +74,10 @@ def hmm_from_state(cls: type[HMM], meta: Mapping[str, Any], arrays: Mapping[str,
     k = int(model.n_states)
     if not meta["fitted"]:
         return model
-    initial = checked_probabilities("initial", arrays["initial"], (k,))
-    transitions = checked_probabilities("transitions", arrays["transitions"], (k, k))
+    initial = check_probabilities("initial", arrays["initial"], (k,))
+    transitions = check_probabilities("transitions", arrays["transitions"], (k, k))
     fitted = emission_from_state(meta["fitted_emission"], _under("fitted_emission.", arrays))
-    if initial is None or transitions is None or fitted.n_states != k:
+    if fitted.n_states != k:
         raise ModelFileError(f"its emission has {fitted.n_states} states, not {k}")
     model.initial_, model.transitions_, model.emission_ = initial, transitions, fitted
     if meta["status"] is not None:

@@ -43,11 +43,11 @@ class Mixture(NamedTuple):
 
 class MixtureStatistics(NamedTuple):
     """A dual point: the expected number of rows of each component (K,), the statistics of the components, and
-    the record that took them, whose options the M-step follows."""
+    the emission under which they were taken, whose options the M-step follows."""
 
     counts: FloatArray
     components: Statistics
-    taken_by: Emission
+    emission: Emission
 
 
 class MixtureEM:
@@ -86,7 +86,7 @@ class MixtureEM:
         return float(self._row_weight @ log_likelihood), v
 
     def g_conjugate(self, v: MixtureStatistics) -> tuple[float, Mixture]:
-        u = Mixture(self._log_weights(v.counts), v.taken_by.maximise(v.components))
+        u = Mixture(self._log_weights(v.counts), v.emission.maximise(v.components))
         return self.inner(u, v) - self.g(u), u
 
     def inner(self, u: Mixture, v: MixtureStatistics) -> float:

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trellis.hmm.chain_constraints import Structure
-from trellis.hmm.hmm_em import maximised
-from trellis.hmm.hmm_expectation import Expectations, Parameters, expectations
+from trellis.hmm.baum_welch import m_step
+from trellis.hmm.e_step import expectations
+from trellis.hmm.hmm_parameters import Expectations, HMMParameters
 from trellis.hmm.observations import Observations
+from trellis.hmm.transition_constraints import TransitionConstraints
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,13 +32,13 @@ class OnlineState:
 
 
 def online_step(
-    parameters: Parameters,
+    parameters: HMMParameters,
     observations: Observations,
-    structure: Structure,
+    constraints: TransitionConstraints,
     state: OnlineState | None,
     power: float,
     n_jobs: int,
-) -> tuple[Parameters, OnlineState, float]:
+) -> tuple[HMMParameters, OnlineState, float]:
     """New parameters, the new state, and the log-likelihood of the batch under the parameters before."""
     log_p, now = expectations(parameters, observations, n_jobs)
     n = observations.n_steps
@@ -48,18 +49,18 @@ def online_step(
         mean = _combined(now, rho / n, state.mean, 1.0 - rho)
         state = OnlineState(mean, state.n_batches + 1, state.n_steps + n)
     return (
-        maximised(_combined(state.mean, float(state.n_steps), None, 0.0), structure),
+        m_step(_combined(state.mean, float(state.n_steps), None, 0.0), constraints),
         state,
         float(log_p.sum()),
     )
 
 
 def _combined(a: Expectations, weight: float, b: Expectations | None, other: float) -> Expectations:
-    """weight * a + other * b, as taken by the parameters of a."""
+    """weight * a + other * b, as under the parameters of a."""
     emission = {key: weight * value for key, value in a.emission.items()}
     start, pairs = weight * a.start, weight * a.pairs
     if b is not None:
-        before = a.taken_by.emission.recentre(b.emission)
+        before = a.parameters.emission.recentre(b.emission)
         emission = {key: value + other * before[key] for key, value in emission.items()}
         start, pairs = start + other * b.start, pairs + other * b.pairs
-    return Expectations(start, pairs, emission, a.taken_by)
+    return Expectations(start, pairs, emission, a.parameters)

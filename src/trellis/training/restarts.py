@@ -6,11 +6,36 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from trellis.core.errors import DataError
-from trellis.solvers.dc.algorithm import DCSolution
+from trellis.core.progress import progress_bar
+from trellis.solvers.dc.algorithm import DCProblem, DCSolution
+from trellis.training.driver import minimise_dc
 
 U = TypeVar("U")
+V = TypeVar("V")
+
+
+# Also the starts are computed in here: BLAS threads would compete with the shards for the cores.
+@threadpool_limits.wrap(limits=1, user_api="blas")
+def run_em(
+    problem: DCProblem[U, V],
+    starts: Iterable[U],
+    *,
+    n_starts: int = 1,
+    max_iter: int,
+    tol: float,
+    verbose: bool | None = False,
+) -> tuple[DCSolution[U], list[float]]:
+    """EM from each of ``n_starts`` starts; the best solution, and the primal that each of them reached."""
+
+    def solve(i: int, start: U) -> DCSolution[U]:
+        title = "EM" if n_starts == 1 else f"EM, start {i + 1} of {n_starts}"
+        with progress_bar(title, max_iter, verbose) as report:
+            return minimise_dc(problem, start, max_iter=max_iter, tol=tol, on_iteration=report)
+
+    return best_of(solve(i, start) for i, start in enumerate(starts))
 
 
 def best_of(solutions: Iterable[DCSolution[U]]) -> tuple[DCSolution[U], list[float]]:

@@ -24,7 +24,15 @@ from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
 from trellis.data.row_checks import check_symbols
 from trellis.hmm.emissions.emission import Emission, Statistics
-from trellis.hmm.emissions.emission_checks import NO_WEIGHT, check_posterior, fixed_array, known
+from trellis.hmm.emissions.emission_checks import (
+    NO_WEIGHT,
+    check_distributions,
+    check_posterior,
+    freeze_array,
+    normalise_rows,
+    required,
+    sample_rows,
+)
 from trellis.hmm.emissions.row_kernels import count_symbols
 
 SMOOTH = 0.01  # the pseudo-count of unseen="smooth"
@@ -51,19 +59,13 @@ class Categorical(Emission):
             raise DataError(f"unseen must be 'error' or 'smooth', got {self.unseen!r}")
         if self.probabilities is None:
             return
-        table = fixed_array(self, "probabilities", ndim=2)
+        table = freeze_array(self, "probabilities", ndim=2)
         if table.shape[1] != self.n_symbols:
             raise DataError(
                 f"probabilities have shape {table.shape}; {self.n_symbols} symbols need shape "
                 f"(n_states, {self.n_symbols})"
             )
-        wrong = (table.min(axis=1) < 0) | (np.abs(table.sum(axis=1) - 1.0) > 1e-6)
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            raise DataError(
-                f"row {row} of probabilities is negative somewhere or does not add up to 1 "
-                f"(its sum is {table[row].sum():g})"
-            )
+        check_distributions("probabilities", table)
         object.__setattr__(self, "n_states", len(table))
 
     @property
@@ -86,7 +88,7 @@ class Categorical(Emission):
     @cached_property
     def log_table(self) -> FloatArray:
         """log p(m | k) at [m, k], and a last row of zeros, which is that of the missing symbol -1."""
-        probabilities = known(self, self.probabilities)
+        probabilities = required(self, self.probabilities)
         table = np.zeros((self.n_symbols + 1, len(probabilities)))
         with np.errstate(divide="ignore"):
             table[:-1] = np.log(probabilities.T)
@@ -115,12 +117,8 @@ class Categorical(Emission):
 
     def maximise(self, statistics: Mapping[str, FloatArray]) -> Categorical:
         counts = statistics["counts"] + self.smoothing
-        weight = counts.sum(axis=1, keepdims=True)
-        empty = weight[:, 0] <= NO_WEIGHT
-        table = counts / np.where(empty[:, None], 1.0, weight)
-        if empty.any():
-            table[empty] = _overall(counts) if self.probabilities is None else self.probabilities[empty]
-        return replace(self, probabilities=table)
+        fallback = _overall(counts) if self.probabilities is None else self.probabilities
+        return replace(self, probabilities=normalise_rows(counts, fallback))
 
     def initialise(
         self, values: NDArray[Any], posterior: FloatArray, rng: np.random.Generator
@@ -168,21 +166,15 @@ class Categorical(Emission):
     @cached_property
     def _log_average(self) -> FloatArray:
         with np.errstate(divide="ignore"):
-            logs: FloatArray = np.log(known(self, self.probabilities).mean(axis=0))
+            logs: FloatArray = np.log(required(self, self.probabilities).mean(axis=0))
         return logs
 
     def sample(self, states: NDArray[np.integer[Any]], rng: np.random.Generator) -> IntArray:
-        cumulative = np.cumsum(known(self, self.probabilities), axis=1)
-        cumulative /= cumulative[:, -1:]
-        symbols, u = np.empty(len(states), np.int64), rng.random(len(states))
-        for k in np.unique(states):
-            at = states == k
-            symbols[at] = np.searchsorted(cumulative[k], u[at], side="right")
-        return symbols
+        return sample_rows(required(self, self.probabilities), states, rng)
 
     @property
     def n_parameters(self) -> int:
-        return len(known(self, self.probabilities)) * (self.n_symbols - 1)
+        return len(required(self, self.probabilities)) * (self.n_symbols - 1)
 
 
 def _overall(counts: FloatArray) -> FloatArray:

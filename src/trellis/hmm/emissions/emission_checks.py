@@ -1,4 +1,4 @@
-"""What every emission asks of its observations and parameters."""
+"""What every emission asks of its parameters and posteriors, and rows of probabilities."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trellis.core.arrays import FloatArray
+from trellis.core.arguments import as_floats
+from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, UnsupportedError
 
 # A state with less posterior weight than this has seen nothing: it keeps the parameters it has. (Quotients of
@@ -15,7 +16,7 @@ from trellis.core.errors import DataError, UnsupportedError
 NO_WEIGHT = 1e-290
 
 
-def check_order(order: ArrayLike, n_states: int | None) -> NDArray[np.int64]:
+def check_order(order: ArrayLike, n_states: int | None) -> IntArray:
     """A permutation of the states."""
     if n_states is None:
         raise UnsupportedError("there are no states to renumber before parameters are given or fitted")
@@ -37,13 +38,41 @@ def check_posterior(values: NDArray[Any], posterior: FloatArray, n_states: int |
     return posterior
 
 
-def fixed_array(record: Any, name: str, ndim: int) -> FloatArray:
-    """The field ``name`` of a frozen record as a read-only float64 array of its own, finite, put back."""
-    value = getattr(record, name)
-    try:
-        array = np.array(value, np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{name} must be an array of numbers ({error})") from error
+def check_distributions(name: str, table: FloatArray) -> None:
+    """Distributions along the last axis."""
+    rows = table.reshape(-1, table.shape[-1])
+    wrong = ~((rows >= 0).all(axis=1) & (np.abs(rows.sum(axis=1) - 1.0) <= 1e-6))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        where = f"row {row} of {name}" if table.ndim > 1 else name
+        raise DataError(
+            f"{where} is no probability distribution: its entries must not be negative and must add up to 1 "
+            f"(their sum is {rows[row].sum():g})"
+        )
+
+
+def normalise_rows(counts: FloatArray, fallback: FloatArray) -> FloatArray:
+    """Rows divided by their sums; a row without any count is that of ``fallback``."""
+    weight = counts.sum(axis=1, keepdims=True)
+    empty = weight <= NO_WEIGHT
+    table: FloatArray = np.where(empty, fallback, counts / np.where(empty, 1.0, weight))
+    return table
+
+
+def sample_rows(table: FloatArray, rows: NDArray[np.integer[Any]], rng: np.random.Generator) -> IntArray:
+    """A column drawn from the distribution ``table[row]`` for each of ``rows`` (N,), by its inverse."""
+    cumulative = np.cumsum(table, axis=1)
+    cumulative /= cumulative[:, -1:]
+    columns, u = np.empty(len(rows), np.int64), rng.random(len(rows))
+    for row in np.unique(rows):
+        at = rows == row
+        columns[at] = np.searchsorted(cumulative[row], u[at], side="right")
+    return columns
+
+
+def freeze_array(record: Any, name: str, ndim: int) -> FloatArray:
+    """Replace the field ``name`` of a frozen record by a read-only float64 copy, which must be finite."""
+    array = as_floats(name, getattr(record, name)).copy()
     if array.ndim != ndim or array.size == 0:
         raise DataError(f"{name} must have {ndim} axes and not be empty, got shape {array.shape}")
     if not np.isfinite(array).all():
@@ -53,7 +82,7 @@ def fixed_array(record: Any, name: str, ndim: int) -> FloatArray:
     return array
 
 
-def known(emission: object, parameter: FloatArray | None) -> FloatArray:
+def required(emission: object, parameter: FloatArray | None) -> FloatArray:
     """The parameter, which must have been given or fitted."""
     if parameter is None:
         raise UnsupportedError(

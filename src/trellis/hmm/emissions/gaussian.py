@@ -42,7 +42,7 @@ from trellis.hmm.emissions.covariance import (
     variances_from_scatter,
 )
 from trellis.hmm.emissions.emission import Emission, Statistics
-from trellis.hmm.emissions.emission_checks import NO_WEIGHT, check_posterior, fixed_array, known
+from trellis.hmm.emissions.emission_checks import NO_WEIGHT, check_posterior, freeze_array, required
 from trellis.hmm.emissions.gaussian_kernels import (
     diagonal_likelihood,
     diagonal_moments,
@@ -78,7 +78,7 @@ class Gaussian(Emission):
         if self.means is not None:
             if np.ndim(self.means) == 1:
                 object.__setattr__(self, "means", np.asarray(self.means)[:, None])
-            means = fixed_array(self, "means", ndim=2)
+            means = freeze_array(self, "means", ndim=2)
             object.__setattr__(self, "n_states", len(means))
         if self.covariances is not None:
             self._check_covariances(self.covariances)
@@ -89,7 +89,7 @@ class Gaussian(Emission):
         ndim = {"diag": 2, "spherical": 1, "full": 3, "tied": 2}[self.covariance]
         if self.covariance == "diag" and np.ndim(given) == 1:
             object.__setattr__(self, "covariances", np.asarray(given)[:, None])
-        covariances = fixed_array(self, "covariances", ndim)
+        covariances = freeze_array(self, "covariances", ndim)
         if self.means is not None:
             shape = covariance_shape(self.covariance, *self.means.shape)
         elif self.covariance == "full":
@@ -175,7 +175,7 @@ class Gaussian(Emission):
         empty = columns <= NO_WEIGHT
         shift = first / np.where(empty, 1.0, columns)
         means = np.where(empty, self._means, self._origin(statistics) + shift)
-        old = known(self, self.covariances)
+        old = required(self, self.covariances)
         if weight.ndim == 2:
             scatter = np.maximum(second - first * shift, 0.0)
             covariances = variances_from_scatter(self.covariance, scatter, weight, self._prior, old)
@@ -228,7 +228,7 @@ class Gaussian(Emission):
         }
 
     def log_prior(self) -> float:
-        return log_prior(self.covariance, known(self, self.covariances), self._means.shape[1], self._prior)
+        return log_prior(self.covariance, required(self, self.covariances), self._means.shape[1], self._prior)
 
     def initialise(self, values: NDArray[Any], posterior: FloatArray, rng: np.random.Generator) -> Gaussian:
         """Moments of the rows assigned to each state; a state without any gets those of all rows."""
@@ -245,7 +245,7 @@ class Gaussian(Emission):
         )
         first = base.maximise(base.statistics(rows, posterior))
         if self.covariance != "diag":
-            start = from_variances(self.covariance, known(self, first.covariances))
+            start = from_variances(self.covariance, required(self, first.covariances))
             first = replace(first, covariance=self.covariance, covariances=start)
             first = first.maximise(first.statistics(rows, posterior))
         return replace(
@@ -318,12 +318,12 @@ class Gaussian(Emission):
     @cached_property
     def _means(self) -> FloatArray:
         """Writeable: to Numba a read-only array is another type, and another compilation."""
-        return known(self, self.means).copy()
+        return required(self, self.means).copy()
 
     @cached_property
     def _precisions(self) -> tuple[FloatArray, FloatArray]:
         """1 / variance and - log(2 pi variance) / 2, both (K, D), for "diag" and "spherical"."""
-        variances = known(self, self.covariances)
+        variances = required(self, self.covariances)
         if self.covariance == "spherical":
             variances = np.repeat(variances[:, None], self._means.shape[1], axis=1)
         return 1.0 / variances, -0.5 * (np.log(variances) + LOG_2PI)
@@ -331,7 +331,7 @@ class Gaussian(Emission):
     @cached_property
     def _matrices(self) -> FloatArray:
         """(K, D, D), whatever the shape."""
-        return as_matrices(self.covariance, known(self, self.covariances), *self._means.shape)
+        return as_matrices(self.covariance, required(self, self.covariances), *self._means.shape)
 
     @cached_property
     def _whiteners(self) -> tuple[FloatArray, FloatArray]:

@@ -24,7 +24,15 @@ from trellis.core.arguments import check_int, check_nonnegative
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.hmm.emissions.emission import Emission, Statistics
-from trellis.hmm.emissions.emission_checks import NO_WEIGHT, check_posterior, fixed_array, known
+from trellis.hmm.emissions.emission_checks import (
+    NO_WEIGHT,
+    check_distributions,
+    check_posterior,
+    freeze_array,
+    normalise_rows,
+    required,
+    sample_rows,
+)
 from trellis.hmm.emissions.gaussian import Gaussian
 from trellis.hmm.emissions.mixture_kernels import mix, share
 
@@ -60,9 +68,9 @@ class GaussianMixture(Emission):
         _ = self._plain  # checks the options
         if self.weights is None:
             return
-        weights, means = fixed_array(self, "weights", ndim=2), fixed_array(self, "means", ndim=3)
+        weights, means = freeze_array(self, "weights", ndim=2), freeze_array(self, "means", ndim=3)
         ndim = {"diag": 3, "spherical": 2, "full": 4, "tied": 2}
-        covariances = fixed_array(self, "covariances", ndim[self._plain.covariance])
+        covariances = freeze_array(self, "covariances", ndim[self._plain.covariance])
         K, C = weights.shape
         shape = (K, self.n_components)
         separate = self.covariance != "tied"
@@ -71,8 +79,7 @@ class GaussianMixture(Emission):
                 f"weights, means and covariances have shapes {weights.shape}, {means.shape} and "
                 f"{covariances.shape}; they must begin with (n_states, {self.n_components})"
             )
-        if weights.min() < 0 or np.abs(weights.sum(axis=1) - 1.0).max() > 1e-6:
-            raise DataError("the weights of each state must not be negative and must add up to 1")
+        check_distributions("weights", weights)
         object.__setattr__(self, "n_states", K)
         _ = self.components  # checks the rest
         if not separate:
@@ -91,7 +98,7 @@ class GaussianMixture(Emission):
     @cached_property
     def components(self) -> Gaussian:
         """The Gaussian whose states are the components: component c of state k is k n_components + c."""
-        means, covariances = known(self, self.means), known(self, self.covariances)
+        means, covariances = required(self, self.means), required(self, self.covariances)
         n = means.shape[0] * means.shape[1]
         flat = covariances if self.covariance == "tied" else covariances.reshape(n, *covariances.shape[2:])
         return replace(self._plain, means=means.reshape(n, -1), covariances=flat)
@@ -99,21 +106,21 @@ class GaussianMixture(Emission):
     @cached_property
     def _log_weights(self) -> FloatArray:
         with np.errstate(divide="ignore"):
-            return np.log(known(self, self.weights).reshape(-1))
+            return np.log(required(self, self.weights).reshape(-1))
 
     def check(self, values: ArrayLike) -> FloatArray:
         return (self._plain if self.means is None else self.components).check(values)
 
     def log_likelihood(self, values: NDArray[Any]) -> FloatArray:
         components = self.components.log_likelihood(values)
-        out = np.empty((len(components), known(self, self.weights).shape[0]))
+        out = np.empty((len(components), required(self, self.weights).shape[0]))
         mix(components, self._log_weights, out)
         return out
 
     def statistics(self, values: NDArray[Any], posterior: FloatArray) -> Statistics:
         """Those of the Gaussian of all components, and ``components`` (K, C), the weight of each."""
         gaussian, rows = self.components, self.check(values)
-        weights = known(self, self.weights)
+        weights = required(self, self.weights)
         posterior = check_posterior(rows, posterior, len(weights))
         posterior = np.where(np.isnan(rows).all(axis=1, keepdims=True), 0.0, posterior)
         shares = np.empty((len(rows), weights.size))
@@ -127,13 +134,14 @@ class GaussianMixture(Emission):
 
     def maximise(self, statistics: Mapping[str, FloatArray]) -> GaussianMixture:
         counts = statistics["components"] + self.pseudocount
-        total = counts.sum(axis=1, keepdims=True)
-        empty = total <= NO_WEIGHT
-        weights = np.where(empty, known(self, self.weights), counts / np.where(empty, 1.0, total))
+        weights = normalise_rows(counts, required(self, self.weights))
         return self._with(weights, self.components.maximise(statistics))
 
     def _with(self, weights: FloatArray, components: Gaussian) -> GaussianMixture:
-        means, covariances = known(self, components.means), known(self, components.covariances)
+        means, covariances = (
+            required(self, components.means),
+            required(self, components.covariances),
+        )
         if self.covariance != "tied":
             covariances = covariances.reshape(*weights.shape, *covariances.shape[1:])
         means = means.reshape(*weights.shape, -1)
@@ -175,14 +183,12 @@ class GaussianMixture(Emission):
         return self._with(weights, self._plain.initialise(rows, shares.reshape(len(rows), -1), rng))
 
     def sample(self, states: NDArray[np.integer[Any]], rng: np.random.Generator) -> FloatArray:
-        cumulative = np.cumsum(known(self, self.weights), axis=1)
-        cumulative /= cumulative[:, -1:]
-        component = (rng.random(len(states))[:, None] >= cumulative[states]).sum(axis=1)
+        component = sample_rows(required(self, self.weights), states, rng)
         return self.components.sample(np.asarray(states) * self.n_components + component, rng)
 
     @property
     def n_parameters(self) -> int:
-        K, C = map(int, known(self, self.weights).shape)
+        K, C = map(int, required(self, self.weights).shape)
         return K * (C - 1) + self.components.n_parameters
 
 

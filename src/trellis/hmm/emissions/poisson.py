@@ -25,7 +25,7 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, NumericalError
 from trellis.data.row_checks import check_rows, row_error
 from trellis.hmm.emissions.emission import Emission, Statistics
-from trellis.hmm.emissions.emission_checks import NO_WEIGHT, check_posterior, fixed_array, known
+from trellis.hmm.emissions.emission_checks import NO_WEIGHT, check_posterior, freeze_array, required
 from trellis.hmm.emissions.natural import complete_rows, feature_rows
 
 
@@ -54,7 +54,7 @@ class Poisson(Emission):
             return
         if np.ndim(self.rates) == 1:
             object.__setattr__(self, "rates", np.asarray(self.rates)[:, None])
-        rates = fixed_array(self, "rates", ndim=2)
+        rates = freeze_array(self, "rates", ndim=2)
         if rates.min() <= 0:
             k, d = np.argwhere(rates <= 0)[0]
             raise DataError(f"rates must be positive; that of state {k}, column {d} is {rates[k, d]}")
@@ -74,7 +74,7 @@ class Poisson(Emission):
         return counts
 
     def log_likelihood(self, values: NDArray[Any]) -> FloatArray:
-        rates = known(self, self.rates)
+        rates = required(self, self.rates)
         counts, there = _filled(values)
         expected = rates.sum(axis=1) if there is None else there @ rates.T
         result: FloatArray = counts @ self._log_rates.T - expected - _log_factorials(counts)[:, None]
@@ -103,34 +103,34 @@ class Poisson(Emission):
         return replace(self, rates=rates)
 
     def expected_log_likelihood(self, statistics: Mapping[str, FloatArray]) -> float:
-        rates = known(self, self.rates)
+        rates = required(self, self.rates)
         value = np.sum(statistics["sum"] * self._log_rates) - np.sum(statistics["weight"] * rates)
         return float(value - statistics["log_factorials"])
 
     def magnitude(self, statistics: Mapping[str, FloatArray]) -> float:
         """Large counts have a log-likelihood far smaller than x log(rate), the rate, and log x!."""
-        rates = known(self, self.rates)
+        rates = required(self, self.rates)
         sizes = np.sum(statistics["sum"] * np.abs(self._log_rates)) + np.sum(statistics["weight"] * rates)
         return float(sizes + statistics["log_factorials"])
 
     def log_prior(self) -> float:
-        rates = known(self, self.rates)
+        rates = required(self, self.rates)
         return float((self.prior_shape - 1.0) * self._log_rates.sum() - self.prior_rate * rates.sum())
 
     def natural_features(self, values: NDArray[Any]) -> csr_array:
         """(x_d - r_d) / sqrt r_d, and 1. The reference has the average rates r of the states."""
         there = complete_rows(values)
-        reference = known(self, self.rates).mean(axis=0)
+        reference = required(self, self.rates).mean(axis=0)
         return feature_rows(there, (values[there] - reference) / np.sqrt(reference))
 
     def natural_weights(self) -> FloatArray:
-        rates = known(self, self.rates)
+        rates = required(self, self.rates)
         reference = rates.mean(axis=0)
         slopes = np.log(rates / reference) * np.sqrt(reference)
         return np.hstack([slopes, _constants(rates, reference)[:, None]]).T
 
     def from_natural(self, weights: FloatArray) -> tuple[Poisson, FloatArray]:
-        reference = known(self, self.rates).mean(axis=0)
+        reference = required(self, self.rates).mean(axis=0)
         with np.errstate(over="ignore"):
             rates = reference * np.exp(weights[:-1].T / np.sqrt(reference))
         wrong = ~(np.isfinite(rates) & (rates > 0)).all(axis=1)
@@ -142,16 +142,16 @@ class Poisson(Emission):
         return replace(self, rates=rates), weights[-1] - _constants(rates, reference)
 
     def sample(self, states: NDArray[np.integer[Any]], rng: np.random.Generator) -> FloatArray:
-        counts: FloatArray = rng.poisson(known(self, self.rates)[states]).astype(np.float64)
+        counts: FloatArray = rng.poisson(required(self, self.rates)[states]).astype(np.float64)
         return counts
 
     @property
     def n_parameters(self) -> int:
-        return known(self, self.rates).size
+        return required(self, self.rates).size
 
     @cached_property
     def _log_rates(self) -> FloatArray:
-        return np.log(known(self, self.rates))
+        return np.log(required(self, self.rates))
 
 
 def _filled(values: NDArray[Any]) -> tuple[FloatArray, FloatArray | None]:

@@ -21,7 +21,6 @@ from threadpoolctl import threadpool_limits
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.core.estimator import Model
-from trellis.core.progress import progress_bar
 from trellis.core.shards import over_shards
 from trellis.data.row_checks import check_rows
 from trellis.data.sequences import Sequences, append_steps
@@ -36,12 +35,10 @@ from trellis.hmm.input_output.io_parameters import (
     random_starts,
 )
 from trellis.hmm.input_output.softmax_emission import SoftmaxEmission
-from trellis.solvers.dc.algorithm import DCSolution
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.scores.chain_scores import ChainScores
-from trellis.training.driver import minimise_dc
 from trellis.training.options import draw_seed
-from trellis.training.restarts import best_of
+from trellis.training.restarts import run_em
 
 EMISSIONS: dict[str, Any] = {"gaussian": GaussianRegression, "categorical": SoftmaxEmission}
 
@@ -138,16 +135,18 @@ class IOHMM(Model):
                 self.n_states, self.n_init, draw_seed(self.random_state), values, features, emission
             )
         problem = EMProblem(values, features, given.offsets, self.l2, self._threads())
-        best, reached = best_of(self._run_em(problem, start) for start in starts)
+        best, reached = run_em(
+            problem,
+            starts,
+            n_starts=len(starts),
+            max_iter=self.max_iter,
+            tol=self.tol * len(values),
+            verbose=self.verbose,
+        )
         self.objectives_ = [-primal for primal in reached]
         self._keep(best.point.moved(-centre))
         self.status_, self.history_, self.n_iter_ = best.status, best.history, best.n_iter
         return self
-
-    def _run_em(self, problem: EMProblem, start: Parameters) -> DCSolution[Parameters]:
-        tol = self.tol * len(problem.features)
-        with progress_bar("EM", self.max_iter, self.verbose) as report:
-            return minimise_dc(problem, start, max_iter=self.max_iter, tol=tol, on_iteration=report)
 
     def _check_options(self) -> None:
         for name in ("n_states", "max_iter", "n_init"):

@@ -45,6 +45,7 @@ class DCProblem(Protocol[U, V]):
     A rise of a certificate is forgiven up to 1e-10 of the largest magnitude met so far of g, h, <u, v> and
     g*. Where these are small differences of large terms, a problem may say how large by
     ``magnitude(u, v) -> float``, the sum of the sizes of the terms of <u, v>; 1e-14 of it is forgiven too.
+    ``measure(h) -> Mapping[str, float]`` adds to what the history records of each point, given h there.
     """
 
     def g(self, u: U) -> float:
@@ -109,11 +110,12 @@ class DCRun(Generic[U, V]):
         self.point, self.fall = start, np.inf
         self._problem, self._tol, self._iteration = problem, tol, 0
         self._magnitude: Callable[[U, V], float] | None = getattr(problem, "magnitude", None)
+        self._measure: Callable[[float], Mapping[str, float]] = getattr(problem, "measure", lambda h: {})
         self._scale = self._terms = 0.0
 
     def begin(self) -> Mapping[str, float]:
         self._primal, self._h, self._v = self._evaluate(self.point)
-        return {"primal": self._primal}
+        return {"primal": self._primal, **self._measure(self._h)}
 
     def step(self) -> Mapping[str, float]:
         problem, t = self._problem, self._iteration
@@ -136,7 +138,7 @@ class DCRun(Generic[U, V]):
         )  # fmt: skip
         self.fall = self._primal - primal
         self.point, self._iteration, self._primal, self._h, self._v = point, t + 1, primal, h, v
-        return {"primal": primal, "dual": dual}
+        return {"primal": primal, "dual": dual, **self._measure(h)}
 
     def status(self) -> Status | None:
         if self.fall > self._tol:

@@ -8,67 +8,26 @@ stays in the cache. Known states are likelihoods of 0 for all other states.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import xlogy
 
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import InfeasibleError
 from trellis.core.shards import over_shards
-from trellis.hmm.chain_constraints import NEGLIGIBLE
-from trellis.hmm.emissions import Emission, Statistics
-from trellis.hmm.hmm_chain import Block, Counts, HMMChain
+from trellis.hmm.emissions import Statistics
+from trellis.hmm.hmm_chain import Block, Counts
 from trellis.hmm.hmm_kernels import DENSE
+from trellis.hmm.hmm_parameters import Expectations, HMMParameters
 from trellis.hmm.observations import Observations
+from trellis.hmm.transition_constraints import NEGLIGIBLE
 
 BLOCK = 2**17  # likelihoods in a block: a megabyte
 
 
-@dataclass(frozen=True, eq=False)
-class Parameters:
-    """A hidden Markov model: p(y_1), p(y_t | y_{t-1}) and p(x_t | y_t)."""
-
-    initial: FloatArray
-    transitions: FloatArray
-    emission: Emission
-
-    @property
-    def n_states(self) -> int:
-        return len(self.initial)
-
-    @cached_property
-    def chain(self) -> HMMChain:
-        return HMMChain(self.initial, self.transitions)
-
-    def permuted(self, order: NDArray[np.int64]) -> Parameters:
-        """State k of the result is state ``order[k]``."""
-        return Parameters(
-            self.initial[order], self.transitions[np.ix_(order, order)], self.emission.permute(order)
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class Expectations:
-    """Expected counts of first states (K,) and transitions (K, K), the emission's statistics, and the
-    parameters under which they were taken."""
-
-    start: FloatArray
-    pairs: FloatArray
-    emission: Statistics
-    taken_by: Parameters
-
-    def expected_log_likelihood(self, parameters: Parameters) -> float:
-        """E[log p(x, y)] at other parameters, under the posterior that these statistics are of."""
-        chain = xlogy(self.start, parameters.initial).sum() + xlogy(self.pairs, parameters.transitions).sum()
-        return float(chain) + parameters.emission.expected_log_likelihood(self.emission)
-
-
 def expectations(
-    parameters: Parameters, observations: Observations, n_jobs: int
+    parameters: HMMParameters, observations: Observations, n_jobs: int
 ) -> tuple[FloatArray, Expectations]:
     """log p(x) of each sequence, and the statistics of all. An impossible sequence is an error."""
     log_p = np.empty(observations.n_sequences)
@@ -77,7 +36,7 @@ def expectations(
         counts, statistics = Counts(parameters.n_states), Statistics()
         for a, b, block, values in blocks(parameters, observations, first, last):
             posterior, log_p[a:b] = parameters.chain.posterior(block, counts)
-            add(statistics, parameters.emission.statistics(values, posterior))
+            add_statistics(statistics, parameters.emission.statistics(values, posterior))
         return counts, statistics
 
     shards = over_shards(work, observations.offsets, n_jobs)
@@ -87,19 +46,19 @@ def expectations(
     for counts, own in shards:
         start += counts.start
         pairs += parameters.chain.transition_counts(counts)
-        add(statistics, own)
+        add_statistics(statistics, own)
     pairs[pairs < NEGLIGIBLE * pairs.sum(axis=1, keepdims=True)] = 0.0
     return log_p, Expectations(start, pairs, statistics, parameters)
 
 
-def add(total: Statistics, more: Statistics) -> None:
+def add_statistics(total: Statistics, more: Statistics) -> None:
     """total += more, key by key."""
     for key, value in more.items():
         total[key] = total[key] + value if key in total else value
 
 
 def blocks(
-    parameters: Parameters, observations: Observations, first: int, last: int
+    parameters: HMMParameters, observations: Observations, first: int, last: int
 ) -> Iterator[tuple[int, int, Block, NDArray[Any]]]:
     """The sequences first..last-1 in blocks ``(a, b, likelihoods, values)``."""
     scaled_is_safe = parameters.chain.kind == DENSE and observations.known is None
@@ -127,7 +86,9 @@ def block_bounds(
         a = b
 
 
-def _logs(parameters: Parameters, observations: Observations, lo: int, hi: int) -> Callable[[], FloatArray]:
+def _logs(
+    parameters: HMMParameters, observations: Observations, lo: int, hi: int
+) -> Callable[[], FloatArray]:
     """log p(x_t | k) of rows lo..hi-1, with -inf for states that are known to be others."""
 
     def logs() -> FloatArray:
@@ -145,7 +106,7 @@ def _logs(parameters: Parameters, observations: Observations, lo: int, hi: int) 
     return logs
 
 
-def check_possible(log_p: FloatArray, parameters: Parameters, observations: Observations) -> None:
+def check_possible(log_p: FloatArray, parameters: HMMParameters, observations: Observations) -> None:
     """An error that names the first sequence, and in it the first step, that the model says cannot be."""
     dead = np.flatnonzero(log_p == -np.inf)
     if not dead.size:

@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 from trellis.core.arguments import check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import InfeasibleError
-from trellis.hmm.hmm_expectation import Parameters
+from trellis.hmm.hmm_parameters import HMMParameters
 
 
 class StreamingFilter:
@@ -24,7 +24,7 @@ class StreamingFilter:
     ``log_likelihood`` is log p(x_1..x_t) and ``n_steps`` is t. ``reset()`` begins a new sequence.
     """
 
-    def __init__(self, parameters: Parameters) -> None:
+    def __init__(self, parameters: HMMParameters) -> None:
         self._parameters = parameters
         self.reset()
 

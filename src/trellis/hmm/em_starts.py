@@ -19,85 +19,77 @@ from sklearn.cluster import KMeans
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
-from trellis.hmm.chain_constraints import Structure
 from trellis.hmm.emissions import Emission
-from trellis.hmm.hmm_expectation import Parameters
+from trellis.hmm.hmm_parameters import HMMParameters
 from trellis.hmm.observations import Observations
+from trellis.hmm.transition_constraints import TransitionConstraints
 
 CLUSTERED = 20_000  # observations that k-means looks at
 UNKNOWN_WEIGHT = 0.1  # of all rows with unknown states, relative to those with known ones
 
 
-def starts(
+def starting_points(
     observations: Observations,
-    structure: Structure,
+    constraints: TransitionConstraints,
     emission: Emission,
-    initial: FloatArray | None,
-    transitions: FloatArray | None,
     *,
     start: str,
     n_init: int,
     seed: int,
-) -> Iterator[Parameters]:
+) -> Iterator[HMMParameters]:
     """``n_init`` first points; ``"auto"`` is k-means for the first and random for the others."""
     for i, child in enumerate(np.random.SeedSequence(seed).spawn(n_init)):
-        rng = np.random.default_rng(child)
-        way = start if start != "auto" else "kmeans" if i == 0 else "random"
-        yield _start(observations, structure, emission, initial, transitions, way, rng)
+        method = start if start != "auto" else "kmeans" if i == 0 else "random"
+        yield _starting_point(observations, constraints, emission, method, np.random.default_rng(child))
 
 
-def _start(
+def _starting_point(
     observations: Observations,
-    structure: Structure,
+    constraints: TransitionConstraints,
     emission: Emission,
-    initial: FloatArray | None,
-    transitions: FloatArray | None,
-    way: str,
+    method: str,
     rng: np.random.Generator,
-) -> Parameters:
-    k = len(structure.groups)
-    given = emission.n_states is not None and initial is not None and transitions is not None
-    shares = (
-        np.full((observations.n_steps, k), 1.0 / k) if given else _shares(observations, k, emission, way, rng)
-    )
-    first_emission = emission.initialise(observations.values, shares, rng)
-    if first_emission.n_states != k:
+) -> HMMParameters:
+    k = len(constraints.groups)
+    initial, transitions = constraints.initial, constraints.transitions
+    if emission.n_states is not None and initial is not None and transitions is not None:
+        shares = np.full((observations.n_steps, k), 1.0 / k)
+    else:
+        shares = _shares(observations, k, emission, method, rng)
+    emission = emission.initialise(observations.values, shares, rng)
+    if emission.n_states != k:
         raise DataError(
-            f"the emission has parameters for {first_emission.n_states} states, but n_states is {k}; they "
-            "must be equal"
+            f"the emission has parameters for {emission.n_states} states, but n_states is {k}; they must be "
+            "equal"
         )
     start, pairs = _soft_counts(shares, observations)
-    if way == "random":  # random shares average out over a long sequence; random rows do not
+    if method == "random":  # random shares average out over a long sequence; random rows do not
         start, pairs = rng.dirichlet(np.ones(k)), rng.dirichlet(np.ones(k), k)
     else:
         start, pairs = start + 1.0, pairs + 1.0
     uniform = np.full(k, 1.0 / k), np.full((k, k), 1.0 / k)
-    first_initial, first_transitions = structure.maximise(
-        start * structure.allowed_initial, pairs * structure.allowed, *uniform
-    )
-    return Parameters(
-        first_initial if initial is None else initial,
-        first_transitions if transitions is None else transitions,
-        first_emission,
+    guess = constraints.maximise(start * constraints.allowed_initial, pairs * constraints.allowed, *uniform)
+    return HMMParameters(
+        guess[0] if initial is None else initial, guess[1] if transitions is None else transitions, emission
     )
 
 
 def _shares(
-    observations: Observations, k: int, emission: Emission, way: str, rng: np.random.Generator
+    observations: Observations, k: int, emission: Emission, method: str, rng: np.random.Generator
 ) -> FloatArray:
     """First posteriors (N, K)."""
     if observations.known is not None:
-        return known_shares(observations.known, k)
+        return _known_shares(observations.known, k)
     points = emission.points(observations.values)
     if points.shape[1] == 0:
-        return _shares_of_equals(observations.values, k, rng)
-    if way == "kmeans":
+        return _random_shares(observations.values, k, rng)
+    if method == "kmeans":
         return np.eye(k)[_kmeans(points, k, rng)]
     centres = points[rng.choice(len(points), k, replace=len(points) < k)]
     return np.eye(k)[_nearest(points, centres)]
 
 
-def known_shares(known: NDArray[np.int64], k: int) -> FloatArray:
+def _known_shares(known: NDArray[np.int64], k: int) -> FloatArray:
     """One for the known states; small and equal shares elsewhere, for the sake of states never seen."""
     unknown = known < 0
     shares = np.eye(k)[np.where(unknown, 0, known)]
@@ -107,7 +99,7 @@ def known_shares(known: NDArray[np.int64], k: int) -> FloatArray:
     return shares
 
 
-def _shares_of_equals(values: NDArray[Any], k: int, rng: np.random.Generator) -> FloatArray:
+def _random_shares(values: NDArray[Any], k: int, rng: np.random.Generator) -> FloatArray:
     _, index = np.unique(values, axis=0, return_inverse=True)
     shares: FloatArray = rng.dirichlet(np.ones(k), int(index.max(initial=-1)) + 1)[index.ravel()]
     return shares

@@ -1,13 +1,12 @@
-"""What is fixed about a chain: zeros that stay zero, states that share a row, and priors.
+"""What a user fixes about a chain: starting values, zeros that stay zero, states that share a row, priors.
 
 With expected counts c of first states and C of transitions the M-step maximises
 
     sum_k (c_k + a_k) log initial_k + sum_jk (C_jk + P_jk) log A_jk
 
-over the probabilities that the structure allows: fixed zeros stay out, and rows of states in one tied group
-are one row, whose counts (and pseudo-counts) are the sums over the group. Pseudo-counts of 0 give maximum
-likelihood; others the mode under Dirichlet(1 + pseudo-count) priors. A row without any count keeps its
-values.
+over the probabilities that are allowed: fixed zeros stay out, and rows of states in one tied group are one
+row, whose counts (and pseudo-counts) are the sums over the group. Pseudo-counts of 0 give maximum likelihood;
+others the mode under Dirichlet(1 + pseudo-count) priors. A row without any count keeps its values.
 """
 
 from __future__ import annotations
@@ -19,10 +18,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
-from trellis.core.arrays import FloatArray
+from trellis.core.arguments import as_floats
+from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
+from trellis.hmm.emissions.emission_checks import check_distributions, normalise_rows
 
-NO_WEIGHT = 1e-290
 NEGLIGIBLE = 1e-100  # of a row's expected count: less is none, and the transition becomes impossible
 
 
@@ -46,28 +46,34 @@ def left_right(n_states: int, jump: int = 1, stay: float = 0.5) -> tuple[FloatAr
 
 
 @dataclass(frozen=True, eq=False)
-class Structure:
-    """``allowed_initial`` (K,) and ``allowed`` (K, K), tied ``groups`` (K,), and pseudo-counts."""
+class TransitionConstraints:
+    """Starting values ``initial`` (K,) and ``transitions`` (K, K), None where there are none; which entries
+    are ``allowed_initial`` and ``allowed``; tied ``groups`` (K,); pseudo-counts."""
 
+    initial: FloatArray | None
+    transitions: FloatArray | None
     allowed_initial: NDArray[np.bool_]
     allowed: NDArray[np.bool_]
-    groups: NDArray[np.int64]
+    groups: IntArray
     initial_pseudocount: FloatArray
     transition_pseudocount: FloatArray
 
     @classmethod
-    def of(
+    def from_options(
         cls,
         n_states: int,
-        initial: FloatArray | None,
-        transitions: FloatArray | None,
+        initial: ArrayLike | None = None,
+        transitions: ArrayLike | None = None,
         tied: Any = None,
         initial_pseudocount: ArrayLike = 0.0,
         transition_pseudocount: ArrayLike = 0.0,
-    ) -> Structure:
+    ) -> TransitionConstraints:
+        """Check the options of :class:`~trellis.HMM`."""
         k = n_states
-        allowed_initial = np.ones(k, bool) if initial is None else initial > 0
-        allowed = np.ones((k, k), bool) if transitions is None else transitions > 0
+        first = None if initial is None else check_probabilities("initial", initial, (k,))
+        table = None if transitions is None else check_probabilities("transitions", transitions, (k, k))
+        allowed_initial = np.ones(k, bool) if first is None else first > 0
+        allowed = np.ones((k, k), bool) if table is None else table > 0
         groups = np.arange(k) if tied is None else _groups(tied, k)
         for group in np.unique(groups):
             rows = np.flatnonzero(groups == group)
@@ -76,30 +82,25 @@ class Structure:
                     f"tied states {rows.tolist()} have different fixed zeros in transitions; states that "
                     "share a row must share its zeros"
                 )
-        prior = np.where(
-            allowed_initial, _pseudocounts("initial_pseudocount", initial_pseudocount, (k,)), 0.0
-        )
-        priors = np.where(
-            allowed, _pseudocounts("transition_pseudocount", transition_pseudocount, (k, k)), 0.0
-        )
-        return cls(allowed_initial, allowed, groups, prior, priors)
+        prior = _pseudocounts("initial_pseudocount", initial_pseudocount, allowed_initial)
+        priors = _pseudocounts("transition_pseudocount", transition_pseudocount, allowed)
+        return cls(first, table, allowed_initial, allowed, groups, prior, priors)
+
+    @property
+    def tied(self) -> bool:
+        return len(np.unique(self.groups)) < len(self.groups)
 
     def maximise(
         self, start: FloatArray, pairs: FloatArray, initial: FloatArray, transitions: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """New probabilities from expected counts; ``initial`` and ``transitions`` are the ones before."""
+        counts = pairs + self.transition_pseudocount
+        if self.tied:
+            counts = (self.groups[:, None] == self.groups).astype(np.float64) @ counts
         return (
-            _normalised((start + self.initial_pseudocount)[None], initial[None])[0],
-            _normalised(self.summed(pairs + self.transition_pseudocount), transitions),
+            normalise_rows((start + self.initial_pseudocount)[None], initial[None])[0],
+            normalise_rows(counts, transitions),
         )
-
-    def summed(self, rows: FloatArray) -> FloatArray:
-        """Rows of tied states replaced by their sum."""
-        if len(np.unique(self.groups)) == len(self.groups):
-            return rows
-        same = self.groups[:, None] == self.groups[None, :]
-        total: FloatArray = same.astype(np.float64) @ rows
-        return total
 
     def log_prior(self, initial: FloatArray, transitions: FloatArray) -> float:
         """Log density of the Dirichlet priors, without their constants."""
@@ -109,45 +110,22 @@ class Structure:
     @property
     def n_parameters(self) -> int:
         """Free probabilities: in each different row one less than it has allowed entries."""
-        rows = [int(np.argmax(self.groups == group)) for group in np.unique(self.groups)]
+        _, rows = np.unique(self.groups, return_index=True)
         free = (self.allowed[rows].sum(axis=1) - 1).clip(0).sum()
         return int(free + self.allowed_initial.sum() - 1)
 
 
-def checked_probabilities(name: str, given: Any, shape: tuple[int, ...]) -> FloatArray | None:
-    """Start probabilities as the user gave them, rows adding up to 1 exactly; None where there are none."""
-    if given is None:
-        return None
-    try:
-        array = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"{name} must be an array of probabilities of shape {shape}, got {given!r}"
-        ) from error
+def check_probabilities(name: str, given: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
+    """Probabilities as the user gave them, in rows that add up to 1 exactly."""
+    array = as_floats(name, given).copy()
     if array.shape != shape:
         raise DataError(f"{name} has shape {array.shape}; it must have shape {shape}")
-    rows = array.reshape(-1, shape[-1])
-    wrong = ~((rows >= 0).all(axis=1) & (np.abs(rows.sum(axis=1) - 1.0) <= 1e-6))
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        where = f"row {row} of {name}" if array.ndim > 1 else name
-        raise DataError(
-            f"{where} is no probability distribution: it must not be negative and must add up to 1 "
-            f"(its sum is {rows[row].sum():g})"
-        )
+    check_distributions(name, array)
     array /= array.sum(axis=-1, keepdims=True)
     return array
 
 
-def _normalised(counts: FloatArray, before: FloatArray) -> FloatArray:
-    weight = counts.sum(axis=1, keepdims=True)
-    empty = weight[:, 0] <= NO_WEIGHT
-    table: FloatArray = counts / np.where(empty[:, None], 1.0, weight)
-    table[empty] = before[empty]
-    return table
-
-
-def _groups(tied: Any, n_states: int) -> NDArray[np.int64]:
+def _groups(tied: Any, n_states: int) -> IntArray:
     try:
         labels = list(tied)
         order = {label: i for i, label in enumerate(dict.fromkeys(labels))}
@@ -162,12 +140,10 @@ def _groups(tied: Any, n_states: int) -> NDArray[np.int64]:
     return np.array([order[label] for label in labels])
 
 
-def _pseudocounts(name: str, given: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
-    words = f"{name} must be a number that is not negative, or an array of them of shape {shape}"
-    try:
-        array = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(words) from error
-    if array.shape not in ((), shape) or not (np.isfinite(array) & (array >= 0)).all():
-        raise DataError(words)
-    return np.broadcast_to(array, shape)
+def _pseudocounts(name: str, given: ArrayLike, allowed: NDArray[np.bool_]) -> FloatArray:
+    array = as_floats(name, given)
+    if array.shape not in ((), allowed.shape) or not (np.isfinite(array) & (array >= 0)).all():
+        raise DataError(
+            f"{name} must be a number that is not negative, or an array of them of shape {allowed.shape}"
+        )
+    return np.where(allowed, array, 0.0)

@@ -16,9 +16,10 @@ from scipy.sparse.csgraph import connected_components
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.shards import over_shards
+from trellis.hmm.e_step import block_bounds, blocks, check_possible
 from trellis.hmm.hmm_chain import Counts
-from trellis.hmm.hmm_expectation import Parameters, block_bounds, blocks, check_possible
 from trellis.hmm.hmm_kernels import walk_batch
+from trellis.hmm.hmm_parameters import HMMParameters
 from trellis.hmm.observations import Observations
 from trellis.structures.chain.oracle.chain_batch_kernels import best_batch, k_best_batch, score_batch
 
@@ -26,7 +27,7 @@ States = NDArray[np.int32]
 
 
 def posteriors(
-    parameters: Parameters, observations: Observations, n_jobs: int, *, smooth: bool
+    parameters: HMMParameters, observations: Observations, n_jobs: int, *, smooth: bool
 ) -> tuple[FloatArray, FloatArray]:
     """Smoothed or filtered probabilities (N, K) and log p(x) of each sequence."""
     log_p = np.empty(observations.n_sequences)
@@ -46,7 +47,7 @@ def posteriors(
     return out, log_p
 
 
-def log_likelihood(parameters: Parameters, observations: Observations, n_jobs: int) -> FloatArray:
+def log_likelihood(parameters: HMMParameters, observations: Observations, n_jobs: int) -> FloatArray:
     """log p(x) of each sequence, -inf where it is impossible."""
     log_p = np.empty(observations.n_sequences)
 
@@ -58,7 +59,7 @@ def log_likelihood(parameters: Parameters, observations: Observations, n_jobs: i
     return log_p
 
 
-def forecast(parameters: Parameters, observations: Observations, steps: int, n_jobs: int) -> FloatArray:
+def forecast(parameters: HMMParameters, observations: Observations, steps: int, n_jobs: int) -> FloatArray:
     """p(y_{T+h} | x) for h = 1..steps, (S, steps, K). After a sequence of no steps: p(y_1), p(y_2), ..."""
     filtered, _ = posteriors(parameters, observations, n_jobs, smooth=False)
     lengths = np.diff(observations.offsets)
@@ -73,7 +74,7 @@ def forecast(parameters: Parameters, observations: Observations, steps: int, n_j
     return out
 
 
-def decode(parameters: Parameters, observations: Observations, n_jobs: int) -> tuple[States, FloatArray]:
+def decode(parameters: HMMParameters, observations: Observations, n_jobs: int) -> tuple[States, FloatArray]:
     """The most probable states (N,), and log p(x, y) of each sequence with them (Viterbi)."""
     states = np.empty(observations.n_steps, dtype=np.int32)
     scores = np.empty(observations.n_sequences)
@@ -89,7 +90,7 @@ def decode(parameters: Parameters, observations: Observations, n_jobs: int) -> t
 
 
 def decode_k_best(
-    parameters: Parameters, observations: Observations, k: int, n_jobs: int
+    parameters: HMMParameters, observations: Observations, k: int, n_jobs: int
 ) -> tuple[States, FloatArray]:
     """The k most probable state sequences (k, N), -1 where there are fewer, and log p(x, y), (S, k)."""
     states = np.empty((k, observations.n_steps), dtype=np.int32)
@@ -106,7 +107,7 @@ def decode_k_best(
     return states, scores
 
 
-def log_joint(parameters: Parameters, observations: Observations, states: IntArray) -> FloatArray:
+def log_joint(parameters: HMMParameters, observations: Observations, states: IntArray) -> FloatArray:
     """log p(x, y) of given states, (S,); -inf where they are impossible."""
     unknown = np.flatnonzero(states < 0)
     if unknown.size:
@@ -122,7 +123,7 @@ def log_joint(parameters: Parameters, observations: Observations, states: IntArr
     return scores
 
 
-def _log_blocks(parameters: Parameters, observations: Observations, first: int, last: int) -> Any:
+def _log_blocks(parameters: HMMParameters, observations: Observations, first: int, last: int) -> Any:
     """Blocks (a, b, log p(x_t | k), (transitions, start, end), offsets) for the max-plus kernels."""
     chain = parameters.chain
     part = chain.log_transitions[None], chain.log_initial, np.zeros(parameters.n_states)
@@ -132,7 +133,7 @@ def _log_blocks(parameters: Parameters, observations: Observations, first: int, 
 
 
 def sample(
-    parameters: Parameters, offsets: IntArray, rng: np.random.Generator
+    parameters: HMMParameters, offsets: IntArray, rng: np.random.Generator
 ) -> tuple[NDArray[Any], States]:
     """Observations and states of sequences with these offsets."""
     states = np.empty(offsets[-1], dtype=np.int32)
