@@ -22,7 +22,7 @@ from rich.table import Table
 
 from trellis.objectives.records import get_objective
 from trellis.speech import Aligner, Alignment, Corpus, Utterance
-from trellis.speech.align.aligner_fitting import Prepared
+from trellis.speech.align.corpus_preparation import PreparedCorpus
 from trellis.speech.evaluate.boundary_evaluation import AlignmentEvaluation, compare, evaluate_alignments
 from trellis.structures.segments.problem.alignment_losses import get_alignment_loss
 from trellis.structures.segments.problem.segment_problem import SegmentProblem
@@ -59,7 +59,7 @@ def run_systems(make: Callable[..., Aligner], train: Corpus, test: Corpus) -> Pr
     return found
 
 
-def held_out_loss(aligner: Aligner, prepared: Prepared) -> float:
+def held_out_loss(aligner: Aligner, prepared: PreparedCorpus) -> float:
     loss = get_alignment_loss(aligner.loss, aligner.tau_ms / aligner.step_ms)
     problem = SegmentProblem(prepared.holdout, get_objective("margin"), loss)
     return float(problem.task_losses(aligner.weights_).mean())
@@ -73,7 +73,7 @@ def with_weights(aligner: Aligner, feature: str) -> Aligner:
     """The same aligner looking at one feature only."""
     weights = np.array([float(name == feature) for name in aligner.feature_names_])
     only = Aligner(**aligner.get_params(deep=False))
-    only.take(replace(aligner.model_, weights=weights), {})
+    only.model_ = replace(aligner.model_, weights=weights)
     return only
 
 

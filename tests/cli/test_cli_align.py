@@ -21,7 +21,7 @@ from small_speech import open_even, write_wav
 from trellis.cli.align.choices import LAYOUTS, AlignmentFormat, CorpusFormat, Folding
 from trellis.cli.app import app
 from trellis.core.errors import DataError, ModelFileError, TrellisError, UnsupportedError
-from trellis.speech.formats.timed_alignment import Alignment
+from trellis.speech.formats.alignment import Alignment
 
 TRELLIS = [sys.executable, "-c", "from trellis.cli import main; main()"]
 
@@ -252,7 +252,7 @@ def test_evaluate_two_systems(judged: Path) -> None:
 
 
 def test_evaluate_lists_what_it_leaves_out(judged: Path) -> None:
-    Alignment.from_starts([0.0], ["t"], 1.0).to_json(judged / "hyp" / "u3.json")
+    Alignment.from_starts([0.0], ["t"], 1.0).write(judged / "hyp" / "u3.json")
     result = invoke("evaluate", judged / "ref", judged / "hyp")
     assert result.exit_code == 0
     assert "u3: 2 phones in the reference, 1 in the hypothesis" in result.stderr

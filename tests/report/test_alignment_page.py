@@ -19,8 +19,8 @@ from small_speech import write_wav
 from trellis.core.errors import DataError
 from trellis.report.alignment_page import alignment_page, write_alignment_page
 from trellis.speech.audio.recordings import Recording
-from trellis.speech.formats.timed_alignment import Alignment
-from trellis.speech.formats.timed_intervals import Interval
+from trellis.speech.formats.alignment import Alignment
+from trellis.speech.formats.intervals import Interval
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WORDS = (Interval(0.25, 0.75, "<b>oh</b>"),)

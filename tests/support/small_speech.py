@@ -13,8 +13,8 @@ from trellis.core.errors import DataError
 from trellis.speech.align.batch_alignment import Job
 from trellis.speech.audio.recordings import audio_info
 from trellis.speech.corpus.dictionary import Dictionary
-from trellis.speech.formats.timed_alignment import Alignment
-from trellis.speech.formats.timed_intervals import Interval
+from trellis.speech.formats.alignment import Alignment
+from trellis.speech.formats.intervals import Interval
 
 
 def write_wav(
@@ -75,4 +75,4 @@ def open_even(*_: object) -> tuple[Any, Dictionary | None]:
 
 
 def write_json(job: Job, alignment: Alignment) -> None:
-    alignment.to_json(job.target.with_suffix(".json"))
+    alignment.write(job.target.with_suffix(".json"))

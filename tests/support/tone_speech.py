@@ -9,7 +9,7 @@ import numpy as np
 from trellis.speech.audio.recordings import Recording
 from trellis.speech.corpus.corpus import Corpus
 from trellis.speech.corpus.utterance import Utterance
-from trellis.speech.formats.timed_alignment import Alignment
+from trellis.speech.formats.alignment import Alignment
 
 RATE = 16000
 TONES = {"a": (300.0, 900.0), "i": (250.0, 2300.0), "u": (320.0, 650.0), "m": (120.0, 240.0)}

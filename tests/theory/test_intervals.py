@@ -225,8 +225,10 @@ def test_scores_and_comparisons_of_models() -> None:
     assert compare_models(good, good, held_X, held_y).p_value == 1
     with pytest.raises(UnsupportedError, match="exact interval is for the 0-1 loss"):
         score_with_interval(good, held_X, held_y, loss="hamming", method="exact")
-    with pytest.raises(UnsupportedError, match="loss='f2' is not known"):
+    with pytest.raises(DataError, match="loss is 'f2'; give 'zero_one', 'hamming' or 'span_f1'"):
         score_with_interval(good, held_X, held_y, loss="f2")
+    with pytest.raises(DataError, match="method is 'wald'; give 'auto', 'exact'"):
+        score_with_interval(good, held_X, held_y, method="wald")  # type: ignore[arg-type]
 
 
 def test_plain_classifiers_are_scored_too() -> None:

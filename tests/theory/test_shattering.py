@@ -256,7 +256,7 @@ def test_families_of_the_line_and_of_the_plane(family: Any, points: Any) -> None
 
 @pytest.mark.parametrize("depth", [-1, 0.5])
 def test_a_depth_is_a_whole_number(depth: Any) -> None:
-    with pytest.raises(DataError, match="give a whole number from 0 on"):
+    with pytest.raises(DataError, match="give a whole number of at least 0"):
         Trees(depth)
 
 

@@ -180,8 +180,8 @@ def test_structured_examples() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"m": 0}, "m=0 and n_repeats=40 must be at least 1"),
-        ({"delta": 1.0}, "delta=1.0"),
+        ({"m": 0}, "m is 0; give a whole number of at least 1"),
+        ({"delta": 1.0}, "delta is 1.0; give a number between 0 and 1"),
         ({"loss": "hamming"}, "VC dimension goes with loss='zero_one'"),
         ({"backend": "cloud"}, "'processes' or 'threads'"),
     ],
@@ -221,6 +221,6 @@ def test_losses_that_know_no_bound(tmp_path: Path) -> None:
 
 
 def test_numbers_of_examples_are_whole() -> None:
-    for m in (5.0, "5"):
-        with pytest.raises(DataError, match="must be whole numbers"):
+    for m in (5.5, "5"):
+        with pytest.raises(DataError, match="give a whole number of at least 1"):
             simulate_generalization_gap(coin, always, m)  # type: ignore[arg-type]

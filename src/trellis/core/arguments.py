@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trellis.core.errors import DataError
+from trellis.core.parameters import Choice
 
 RandomState = int | np.random.Generator | None
 
@@ -31,6 +33,20 @@ def check_nonnegative(name: str, value: Any) -> float:
     if not isinstance(value, Real) or not 0.0 <= float(value) < np.inf:
         raise DataError(f"{name} is {value!r}; give a finite number that is not negative")
     return float(value)
+
+
+def check_fraction(name: str, value: Any) -> float:
+    """``value`` as a number between 0 and 1, both excluded."""
+    if not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
+        raise DataError(f"{name} is {value!r}; give a number between 0 and 1, both excluded")
+    return float(value)
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    """``value`` as one of some names."""
+    if value not in choices:
+        raise DataError(f"{name} is {value!r}; give {Choice(tuple(choices))}")
+    return str(value)
 
 
 def as_floats(name: str, value: ArrayLike) -> NDArray[np.float64]:

@@ -19,9 +19,11 @@ from typing import NamedTuple
 import numpy as np
 
 from trellis.core.arrays import FloatArray
+from trellis.core.codec import register
 from trellis.core.errors import DataError
 
 
+@register
 class Table(NamedTuple):
     """A factor: the numbers of its variables, and an array with one axis for each of them."""
 

@@ -29,7 +29,7 @@ from trellis.speech.evaluate.boundary_evaluation import (
     BoundaryErrors,
     boundary_errors,
 )
-from trellis.speech.formats.timed_alignment import Alignment, Interval
+from trellis.speech.formats.alignment import Alignment, Interval
 from trellis.speech.phones.silence import is_silence
 
 _RATE, _LONG_RATE, _LONG_SECONDS = 16000, 8000, 600.0

@@ -13,8 +13,8 @@ from trellis.core.lazy import lazy_exports
 # public name -> module that defines it
 _EXPORTS = {
     "Aligner": "trellis.speech.align.aligner",
-    "Alignment": "trellis.speech.formats.timed_alignment",
-    "Interval": "trellis.speech.formats.timed_alignment",
+    "Alignment": "trellis.speech.formats.alignment",
+    "Interval": "trellis.speech.formats.alignment",
     "Corpus": "trellis.speech.corpus.corpus",
     "Utterance": "trellis.speech.corpus.corpus",
     "Dictionary": "trellis.speech.corpus.dictionary",
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from trellis.speech.corpus.corpus import Corpus, Utterance
     from trellis.speech.corpus.dictionary import Dictionary
     from trellis.speech.corpus.synthetic import synthetic_corpus
-    from trellis.speech.formats.timed_alignment import Alignment, Interval
+    from trellis.speech.formats.alignment import Alignment, Interval
 
 
 __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)

@@ -17,6 +17,12 @@ The finite bounds and Hoeffding's hold for any loss between 0 and 1, those with 
 loss. The confidence is 1 - delta, not delta. Solved for m, the answer is the smallest whole number that does.
 Errors are numbers between 0 and 1, so an eps of 1 or more promises nothing; the bound is then called
 *vacuous*, in words. All arguments may be arrays and broadcast against each other.
+
+Each of them has the form
+
+    ln delta = log_capacity(m) - m rate(eps),      rate(eps) = factor eps^power
+
+which is solved for eps and delta in closed form, and for m by bisection.
 """
 
 from __future__ import annotations
@@ -29,11 +35,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trellis.core.arguments import as_floats
+from trellis.core.arguments import as_floats, check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 
 Number = float | FloatArray
+Given = ArrayLike | None
 MOST_EXAMPLES = 2.0**53  # the last whole number before floats have gaps
 
 
@@ -76,162 +83,134 @@ class Bound:
 
 
 def finite_consistent_bound(
-    hypotheses: int | ArrayLike | None = None,
+    hypotheses: int | Given = None,
     *,
-    log_hypotheses: ArrayLike | None = None,
-    m: ArrayLike | None = None,
-    delta: ArrayLike | None = None,
-    epsilon: ArrayLike | None = None,
+    log_hypotheses: Given = None,
+    m: Given = None,
+    delta: Given = None,
+    epsilon: Given = None,
 ) -> Bound:
     """A learner with no training errors, among ``hypotheses`` (or exp(``log_hypotheses``)) many."""
     size = _log_size(hypotheses, log_hypotheses)
-    return _solve(
-        "finite class, consistent learner", size, m, delta, epsilon,
-        for_epsilon=lambda m, delta: (size - np.log(delta)) / m,
-        for_log_delta=lambda m, epsilon: size - m * epsilon,
-        for_m=lambda delta, epsilon: _whole((size - np.log(delta)) / epsilon),
-    )  # fmt: skip
+    return _Tail("finite class, consistent learner", lambda _: size, 1.0, 1).solve(m, delta, epsilon)
 
 
 def finite_agnostic_bound(
-    hypotheses: int | ArrayLike | None = None,
+    hypotheses: int | Given = None,
     *,
-    log_hypotheses: ArrayLike | None = None,
-    m: ArrayLike | None = None,
-    delta: ArrayLike | None = None,
-    epsilon: ArrayLike | None = None,
+    log_hypotheses: Given = None,
+    m: Given = None,
+    delta: Given = None,
+    epsilon: Given = None,
 ) -> Bound:
     """Any learner, among ``hypotheses`` (or exp(``log_hypotheses``)) many."""
     size = _log_size(hypotheses, log_hypotheses)
-    return _solve(
-        "finite class, agnostic", size, m, delta, epsilon,
-        for_epsilon=lambda m, delta: np.sqrt((size - np.log(delta)) / (2.0 * m)),
-        for_log_delta=lambda m, epsilon: size - 2.0 * m * epsilon**2,
-        for_m=lambda delta, epsilon: _whole((size - np.log(delta)) / (2.0 * epsilon**2)),
-    )  # fmt: skip
+    return _Tail("finite class, agnostic", lambda _: size, 2.0, 2).solve(m, delta, epsilon)
 
 
-def hoeffding_bound(
-    *, m: ArrayLike | None = None, delta: ArrayLike | None = None, epsilon: ArrayLike | None = None
-) -> Bound:
+def hoeffding_bound(*, m: Given = None, delta: Given = None, epsilon: Given = None) -> Bound:
     """One hypothesis, m examples that played no part in learning it: how far off is the measured loss?"""
-    return _solve(
-        "held-out examples (Hoeffding)", np.zeros(()), m, delta, epsilon,
-        for_epsilon=lambda m, delta: np.sqrt((math.log(2.0) - np.log(delta)) / (2.0 * m)),
-        for_log_delta=lambda m, epsilon: math.log(2.0) - 2.0 * m * epsilon**2,
-        for_m=lambda delta, epsilon: _whole((math.log(2.0) - np.log(delta)) / (2.0 * epsilon**2)),
-    )  # fmt: skip
+    ln2 = np.asarray(math.log(2.0))
+    return _Tail("held-out examples (Hoeffding)", lambda _: ln2, 2.0, 2).solve(m, delta, epsilon)
 
 
 def vc_bound(
-    vc_dimension: ArrayLike,
-    *,
-    m: ArrayLike | None = None,
-    delta: ArrayLike | None = None,
-    epsilon: ArrayLike | None = None,
+    vc_dimension: ArrayLike, *, m: Given = None, delta: Given = None, epsilon: Given = None
 ) -> Bound:
     """A class of VC dimension d >= 1, for m >= d examples (fewer say nothing: epsilon is infinite)."""
     d = _dimension(vc_dimension)
 
     def log_capacity(m: FloatArray) -> FloatArray:
-        """ln of e^d (m/d)^d, Sauer's bound on the growth function."""
-        return d * (np.log(np.maximum(m, d) / d) + 1.0)
+        """ln of 8 e^d (m/d)^d, by Sauer's bound on the growth function."""
+        return np.where(m >= d, math.log(8.0) + d * (np.log(np.maximum(m, d) / d) + 1.0), np.inf)
 
-    def for_epsilon(m: FloatArray, delta: FloatArray) -> FloatArray:
-        epsilon = 8.0 * np.sqrt((log_capacity(m) + (math.log(8.0) - np.log(delta))) / (2.0 * m))
-        return np.where(m >= d, epsilon, np.inf)
-
-    def for_log_delta(m: FloatArray, epsilon: FloatArray) -> FloatArray:
-        return np.where(m >= d, math.log(8.0) + log_capacity(m) - m * epsilon**2 / 32.0, np.inf)
-
-    return _solve(
-        "VC dimension", d, m, delta, epsilon,
-        for_epsilon=for_epsilon,
-        for_log_delta=for_log_delta,
-        for_m=lambda delta, epsilon: _smallest_m(for_log_delta, delta, epsilon, d),
-    )  # fmt: skip
+    return _Tail("VC dimension", log_capacity, 1 / 32, 2, d).solve(m, delta, epsilon)
 
 
 def vc_deviation_bound(
-    vc_dimension: ArrayLike,
-    *,
-    m: ArrayLike | None = None,
-    delta: ArrayLike | None = None,
-    epsilon: ArrayLike | None = None,
+    vc_dimension: ArrayLike, *, m: Given = None, delta: Given = None, epsilon: Given = None
 ) -> Bound:
     """The tail of the uniform deviation: delta = 8 (m + 1)^d exp(-m eps^2 / 32)."""
     d = _dimension(vc_dimension)
-
-    def for_log_delta(m: FloatArray, epsilon: FloatArray) -> FloatArray:
-        return math.log(8.0) + d * np.log1p(m) - m * epsilon**2 / 32.0
-
-    return _solve(
-        "uniform deviation", d, m, delta, epsilon,
-        for_epsilon=lambda m, delta: np.sqrt(32.0 * (math.log(8.0) - np.log(delta) + d * np.log1p(m)) / m),
-        for_log_delta=for_log_delta,
-        for_m=lambda delta, epsilon: _smallest_m(for_log_delta, delta, epsilon, d),
-    )  # fmt: skip
+    tail = _Tail("uniform deviation", lambda m: math.log(8.0) + d * np.log1p(m), 1 / 32, 2, d)
+    return tail.solve(m, delta, epsilon)
 
 
 def sauer_bound(vc_dimension: int, m: int) -> int:
     """Sauer's lemma: a class of VC dimension d labels m points in at most sum_{i <= d} C(m, i) ways."""
-    if vc_dimension < 0 or m < 0:
-        raise DataError(f"vc_dimension={vc_dimension} and m={m} must not be negative")
-    return sum(math.comb(m, i) for i in range(min(vc_dimension, m) + 1))
+    d, m = check_int("vc_dimension", vc_dimension, 0), check_int("m", m, 0)
+    return sum(math.comb(m, i) for i in range(min(d, m) + 1))
 
 
-# -- the one way in which all of them are solved -------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class _Tail:
+    """ln delta as a function of m and epsilon. ``degree`` d: the capacity grows with m as m^d."""
 
-Formula = Callable[[FloatArray, FloatArray], FloatArray]
+    name: str
+    log_capacity: Callable[[FloatArray], FloatArray]
+    factor: float
+    power: int
+    degree: FloatArray | float = 0.0
 
+    def solve(self, m: Given, delta: Given, epsilon: Given) -> Bound:
+        """The bound with the one quantity computed that is None."""
+        given = {"m": m, "delta": delta, "epsilon": epsilon}
+        missing = [key for key, value in given.items() if value is None]
+        if len(missing) != 1:
+            raise DataError(
+                f"{self.name}: give two of m, delta and epsilon, and the third is computed; "
+                f"{3 - len(missing)} were given"
+            )
+        known = {key: _checked(key, value) for key, value in given.items() if value is not None}
+        self._check_shapes(*known.values())
+        solved = missing[0]
+        # huge epsilons overflow when raised, and delta is then 0; tiny ones need more examples than there are
+        with np.errstate(over="ignore", divide="ignore"):
+            if solved == "epsilon":
+                excess = self.log_capacity(known["m"]) - np.log(known["delta"])
+                found = (excess / (self.factor * known["m"])) ** (1 / self.power)
+            elif solved == "delta":
+                found = np.exp(np.minimum(self._log_delta(known["m"], known["epsilon"]), 700.0))
+            else:
+                found = self._smallest_m(known["delta"], known["epsilon"])
+        values = {key: float(value) if value.ndim == 0 else value for key, value in known.items()}
+        values[solved] = float(found) if found.ndim == 0 else found
+        return Bound(self.name, values["epsilon"], values["delta"], values["m"], solved)
 
-def _solve(
-    name: str,
-    capacity: FloatArray,
-    m: ArrayLike | None,
-    delta: ArrayLike | None,
-    epsilon: ArrayLike | None,
-    *,
-    for_epsilon: Formula,
-    for_log_delta: Formula,
-    for_m: Formula,
-) -> Bound:
-    given = {"m": m, "delta": delta, "epsilon": epsilon}
-    missing = [key for key, value in given.items() if value is None]
-    if len(missing) != 1:
-        raise DataError(
-            f"{name}: give two of m, delta and epsilon, and the third is computed; "
-            f"{3 - len(missing)} were given"
-        )
-    checked = {key: _checked(key, value) for key, value in given.items() if value is not None}
-    _check_shapes(name, *checked.values(), capacity)
-    solved = missing[0]
-    # huge epsilons overflow when squared, and delta is then 0; tiny ones need more examples than there are
-    with np.errstate(over="ignore", divide="ignore"):
-        if solved == "epsilon":
-            checked["epsilon"] = for_epsilon(checked["m"], checked["delta"])
-        elif solved == "delta":
-            checked["delta"] = np.exp(np.minimum(for_log_delta(checked["m"], checked["epsilon"]), 700.0))
-        else:
-            checked["m"] = np.asarray(for_m(checked["delta"], checked["epsilon"]))
-    if solved == "m" and not np.all(checked["m"] <= MOST_EXAMPLES):
-        raise DataError(f"{name}: more than 2^53 examples would be needed; raise epsilon or delta")
-    values = {key: float(value) if value.ndim == 0 else value for key, value in checked.items()}
-    return Bound(name, values["epsilon"], values["delta"], values["m"], solved)
+    def _log_delta(self, m: FloatArray, epsilon: FloatArray) -> FloatArray:
+        exponent = m * (self.factor * epsilon**self.power)
+        return self.log_capacity(m) - np.minimum(exponent, 1e308)  # the capacity may be infinite
 
+    def _smallest_m(self, delta: FloatArray, epsilon: FloatArray) -> FloatArray:
+        """The smallest whole m that is enough; what rounding put just above a whole number is that number.
 
-def _check_shapes(name: str, *arrays: FloatArray) -> None:
-    shapes = [array.shape for array in arrays]
-    try:
-        np.broadcast_shapes(*shapes)
-    except ValueError as error:
-        shown = " and ".join(str(shape) for shape in shapes if shape)
-        raise DataError(f"{name}: arrays of shapes {shown} do not broadcast; give equal shapes") from error
+        ln delta(m) is above 0 from the first m for which it is finite to its maximum, at degree / rate or
+        one before, and falls from there on for ever. So the answer lies beyond, where bisection finds it;
+        ``low`` is never enough, ``high`` always.
+        """
+        epsilon, target = epsilon * (1 + 1e-12), np.log(delta)
+        rate = np.maximum(self.factor * epsilon**self.power, np.finfo(np.float64).tiny)
+        low = np.minimum(np.maximum(np.floor(self.degree / rate) - 1.0, 0.0), MOST_EXAMPLES)
+        high = low + 1.0
+        while np.any(too_small := (self._log_delta(high, epsilon) > target) & (high <= MOST_EXAMPLES)):
+            low, high = np.where(too_small, high, low), np.where(too_small, 2.0 * high, high)
+        while np.any(high - low > 1.0):
+            middle = np.floor(0.5 * (low + high))
+            enough = self._log_delta(middle, epsilon) <= target
+            high, low = np.where(enough, middle, high), np.where(enough, low, middle)
+        if np.any(high > MOST_EXAMPLES):
+            raise DataError(f"{self.name}: more than 2^53 examples are needed; raise epsilon or delta")
+        return np.asarray(high)
 
-
-def _whole(needed: FloatArray) -> FloatArray:
-    """The next whole number, at least 1; what rounding put just above a whole number is that number."""
-    return np.maximum(np.ceil(needed * (1.0 - 1e-12)), 1.0)
+    def _check_shapes(self, *given: FloatArray) -> None:
+        shapes = [*(array.shape for array in given), self.log_capacity(np.ones(())).shape]
+        try:
+            np.broadcast_shapes(*shapes)
+        except ValueError as error:
+            shown = " and ".join(str(shape) for shape in shapes if shape)
+            raise DataError(
+                f"{self.name}: arrays of shapes {shown} do not broadcast; give equal shapes"
+            ) from error
 
 
 def _checked(name: str, value: ArrayLike) -> FloatArray:
@@ -274,27 +253,3 @@ def _dimension(vc_dimension: ArrayLike) -> FloatArray:
     if not np.all((d >= 1) & np.isfinite(d) & (d == np.floor(d))):
         raise DataError(f"vc_dimension is {vc_dimension!r}; it must be at least 1, and a whole number")
     return d
-
-
-def _smallest_m(log_delta: Formula, delta: FloatArray, epsilon: FloatArray, d: FloatArray) -> FloatArray:
-    """The smallest whole m with log_delta(m, epsilon) <= ln delta.
-
-    ln delta(m) is above 0 from the first m for which it is finite to its maximum, at 32 d / eps^2 or one
-    before, and falls from there on for ever. So the answer lies beyond, where bisection finds it; ``low``
-    is never enough, ``high`` always.
-    """
-    delta, epsilon, d = np.broadcast_arrays(delta, epsilon, d)
-    low = np.maximum(np.floor(32.0 * d / epsilon**2) - 1.0, 0.0)
-    if not np.all(low < MOST_EXAMPLES):
-        return np.full(low.shape, np.inf)
-    high = np.minimum(2.0 * low + 64.0 * (math.log(8.0) - np.log(delta)) / epsilon**2 + 2.0, MOST_EXAMPLES)
-    target = np.log(delta)
-    while np.any(too_small := (log_delta(high, epsilon) > target) & (high < MOST_EXAMPLES)):
-        high = np.where(too_small, np.minimum(2.0 * high, MOST_EXAMPLES), high)
-    if np.any(log_delta(high, epsilon) > target):
-        return np.full(low.shape, np.inf)
-    while np.any(high - low > 1.0):
-        middle = np.floor(0.5 * (low + high))
-        enough = log_delta(middle, epsilon) <= target
-        high, low = np.where(enough, middle, high), np.where(enough, low, middle)
-    return high

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 
-from trellis.core.arguments import as_floats
+from trellis.core.arguments import as_floats, check_choice, check_int
 from trellis.core.arrays import BoolArray, FloatArray
 from trellis.core.errors import DataError, NumericalError
 
@@ -39,7 +39,7 @@ MOST_SIGN_CHANGES = 1 << 22
 
 
 class Family:
-    """A subclass answers ``realisable``, or lists its ``labellings`` outright."""
+    """A subclass answers ``realisable``, finds a ``hypothesis``, or lists its ``labellings`` outright."""
 
     name: str = "family"
     coordinates: ClassVar[int | None] = None  # that points must have; None: any number
@@ -60,7 +60,11 @@ class Family:
         return array
 
     def realisable(self, points: FloatArray, labels: BoolArray) -> bool:
-        raise NotImplementedError
+        """Whether some hypothesis holds for exactly the points labelled true."""
+        listed = self.labellings(points)
+        if listed is not None:
+            return bool((listed == labels).all(axis=1).any())
+        return self.hypothesis(points, labels) is not None
 
     def labellings(self, points: FloatArray) -> BoolArray | None:
         """All labellings (S, n) where they can be listed directly; ``None`` leaves them to the search."""
@@ -106,18 +110,12 @@ class Finite(Family):
             rows = np.array([[bool(h(x)) for x in given] for h in self.hypotheses], dtype=np.bool_)
         return np.unique(rows.reshape(-1, len(points)), axis=0)
 
-    def realisable(self, points: FloatArray, labels: BoolArray) -> bool:
-        return bool((self.labellings(points) == labels).all(axis=1).any())
-
 
 @dataclass(frozen=True)
 class Boxes(Family):
     """Closed axis-parallel boxes: intervals on the line, rectangles in the plane."""
 
     name: str = "axis-parallel boxes"
-
-    def realisable(self, points: FloatArray, labels: BoolArray) -> bool:
-        return self.hypothesis(points, labels) is not None
 
     def hypothesis(self, points: FloatArray, labels: BoolArray) -> Hypothesis | None:
         """The smallest box, or none; widened by half of the way to the nearest false point."""
@@ -154,16 +152,12 @@ class Discs(Family):
     centre: Literal["with", "without", "either"] = "with"
 
     def __post_init__(self) -> None:
-        if self.centre not in ("with", "without", "either"):
-            raise DataError(f"centre={self.centre!r}: give 'with', 'without' or 'either'")
+        check_choice("centre", self.centre, ("with", "without", "either"))
 
     @property
     def name(self) -> str:  # type: ignore[override]
         with_or_without = {"either": "with and without their"}.get(self.centre, f"{self.centre} their")
         return f"discs about the origin, {with_or_without} centre"
-
-    def realisable(self, points: FloatArray, labels: BoolArray) -> bool:
-        return self.hypothesis(points, labels) is not None
 
     def hypothesis(self, points: FloatArray, labels: BoolArray) -> Hypothesis | None:
         unit = _power_of_two(points)  # squares neither overflow nor vanish, and lose no digit
@@ -197,9 +191,6 @@ class HalfPlanes(Family):
     """Closed half-spaces on either side of any hyperplane, and nothing and everything."""
 
     name: str = "half-planes"
-
-    def realisable(self, points: FloatArray, labels: BoolArray) -> bool:
-        return self.hypothesis(points, labels) is not None
 
     def hypothesis(self, points: FloatArray, labels: BoolArray) -> Hypothesis | None:
         """y_i (w.x_i - b) >= 1 for all i: feasible if and only if the labels can be separated."""
@@ -241,8 +232,8 @@ class Trees(Family):
     depth: int | None = None
 
     def __post_init__(self) -> None:
-        if self.depth is not None and (self.depth < 0 or self.depth != int(self.depth)):
-            raise DataError(f"depth={self.depth!r}: give a whole number from 0 on, or None for no limit")
+        if self.depth is not None:
+            check_int("depth", self.depth, 0)
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -289,9 +280,6 @@ class Sinusoids(Family):
 
     name: str = "sinusoids"
     coordinates: ClassVar[int | None] = 1
-
-    def realisable(self, points: FloatArray, labels: BoolArray) -> bool:
-        return bool((self.labellings(points) == labels).all(axis=1).any())
 
     def labellings(self, points: FloatArray) -> BoolArray:
         """With x = p u for whole p: sin(pi t p) changes sign at t = k / p, and has the period 2 in t."""

@@ -19,13 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from operator import index
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtr, betaincinv
 
-from trellis.core.arguments import as_floats
+from trellis.core.arguments import as_floats, check_fraction, check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 
@@ -59,7 +58,7 @@ def hoeffding_interval(
 ) -> Interval:
     """For losses between ``low`` and ``high``."""
     values = _losses(losses, low, high)
-    width = (high - low) * np.sqrt(np.log(2.0 / _confidence(delta)) / (2.0 * len(values)))
+    width = (high - low) * np.sqrt(np.log(2.0 / check_fraction("delta", delta)) / (2.0 * len(values)))
     return _interval(values, float(width), delta, low, high, "Hoeffding")
 
 
@@ -71,26 +70,22 @@ def empirical_bernstein_interval(
     m = len(values)
     if m < 2:
         raise DataError("empirical Bernstein needs at least two losses; use hoeffding_interval for one")
-    log_term = np.log(4.0 / _confidence(delta))
+    log_term = np.log(4.0 / check_fraction("delta", delta))
     width = np.sqrt(2.0 * values.var(ddof=1) * log_term / m) + 7.0 * (high - low) * log_term / (3.0 * (m - 1))
     return _interval(values, float(width), delta, low, high, "empirical Bernstein")
 
 
 def clopper_pearson_interval(errors: int, m: int, *, delta: float = 0.05) -> Interval:
     """The exact interval of a proportion: ``errors`` of ``m``."""
-    try:
-        errors, m = index(errors), index(m)
-    except TypeError as error:
-        raise DataError(f"{errors} errors of {m} examples: give whole numbers") from error
     low, high = clopper_pearson_limits(errors, m, delta=delta)
-    return Interval(errors / m, float(low), float(high), 1 - delta, "Clopper-Pearson")
+    return Interval(float(errors) / float(m), float(low), float(high), 1 - delta, "Clopper-Pearson")
 
 
 def clopper_pearson_limits(
     errors: ArrayLike, m: ArrayLike, *, delta: float = 0.05
 ) -> tuple[FloatArray, FloatArray]:
     """The same for arrays of counts, which broadcast: lower and upper limits."""
-    _confidence(delta)
+    check_fraction("delta", delta)
     k, n = np.broadcast_arrays(as_floats("errors", errors), as_floats("m", m))
     if not np.all((k >= 0) & (k <= n) & (n >= 1) & (k == np.floor(k)) & (n == np.floor(n))):
         raise DataError(
@@ -125,9 +120,8 @@ def bootstrap_interval(
     if not np.isfinite(rows).all():
         i = int(np.argmin(np.isfinite(rows).all(axis=1)))
         raise DataError(f"the counts of example {i} are {rows[i]}; give finite numbers")
-    if n_resamples < 1:
-        raise DataError(f"n_resamples is {n_resamples}; draw at least one sample")
-    _confidence(delta)
+    n_resamples = check_int("n_resamples", n_resamples, 1)
+    check_fraction("delta", delta)
     rng = np.random.default_rng(seed)
     n = len(rows)
     sums = np.empty((n_resamples, rows.shape[1]))
@@ -151,9 +145,8 @@ def quantile_interval(
     n = len(ordered)
     if not n or not np.isfinite(ordered).all():
         raise DataError("a quantile needs at least one value, and finite ones")
-    if not 0 < level < 1:
-        raise DataError(f"level is {level}; it must lie between 0 and 1")
-    _confidence(delta)
+    check_fraction("level", level)
+    check_fraction("delta", delta)
     below = bdtr(np.arange(n), n, level)  # F(0), ..., F(n - 1)
     r = int(np.searchsorted(below, delta / 2, side="right"))
     s = int(np.searchsorted(below, 1 - delta / 2, side="left")) + 1
@@ -192,9 +185,3 @@ def _losses(losses: ArrayLike, low: float, high: float) -> FloatArray:
             f"loss {i} is {values[i]}, outside of {low} to {high}; give the loss's own low and high"
         )
     return values
-
-
-def _confidence(delta: float) -> float:
-    if not 0 < delta < 1:
-        raise DataError(f"delta is {delta}; it must lie between 0 and 1 (the confidence is 1 - delta)")
-    return delta

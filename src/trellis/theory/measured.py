@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from trellis.core.arguments import check_choice
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.labels import LabelSet
@@ -71,10 +72,7 @@ def measure(gold: Any, predicted: Any, loss: LossLike = "zero_one") -> Measured:
         return _mean(_of_loss_object(gold, predicted, loss))
     if callable(loss):
         return _mean(np.array([loss(g, p) for g, p in zip(gold, predicted, strict=True)], dtype=np.float64))
-    if loss not in NAMES:
-        raise UnsupportedError(
-            f"loss={loss!r} is not known; choose one of {', '.join(NAMES)}, or give a function"
-        )
+    check_choice("loss", loss, NAMES)
     if loss == "span_f1":
         if not structured:
             raise UnsupportedError("span_f1 is for sequences of labels, and these are single labels")

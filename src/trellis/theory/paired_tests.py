@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtr
 
-from trellis.core.arguments import as_floats
+from trellis.core.arguments import as_floats, check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.theory.intervals import Statistic, bootstrap_interval, ratio
@@ -72,19 +72,17 @@ def mcnemar_test(
         raise DataError("McNemar's test is for losses that are 0 or 1; use paired_loss_test for others")
     only_a, only_b = int(((a == 1) & (b == 0)).sum()), int(((a == 0) & (b == 1)).sum())
     p = min(1.0, 2.0 * float(bdtr(min(only_a, only_b), only_a + only_b, 0.5)))
-    rows = np.column_stack([a, b])
-    return _comparison("McNemar", rows, _mean_of(len(a)), 1, p, only_a + only_b, delta, seed)
+    ones = np.ones(len(a))
+    rows = np.column_stack([a, ones, b, ones])
+    return _comparison("McNemar", rows, ratio, p, only_a + only_b, delta, seed)
 
 
 def paired_loss_test(
     losses_a: ArrayLike, losses_b: ArrayLike, *, delta: float = 0.05, n_resamples: int = 10_000, seed: int = 0
 ) -> Comparison:
     """For the mean of any loss."""
-    a, b = _pair(losses_a, losses_b)
-    return paired_test(
-        np.column_stack([a, np.ones(len(a))]), np.column_stack([b, np.ones(len(b))]), ratio,
-        delta=delta, n_resamples=n_resamples, seed=seed,
-    )  # fmt: skip
+    a, b = (np.column_stack([losses, np.ones(len(losses))]) for losses in _pair(losses_a, losses_b))
+    return paired_test(a, b, ratio, delta=delta, n_resamples=n_resamples, seed=seed)
 
 
 def paired_test(
@@ -103,8 +101,7 @@ def paired_test(
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         i = int(np.argmin((np.isfinite(a) & np.isfinite(b)).all(axis=1)))
         raise DataError(f"example {i} has {a[i]} and {b[i]}; a paired test needs finite numbers")
-    if n_resamples < 1:
-        raise DataError(f"n_resamples is {n_resamples}; draw at least one swap")
+    n_resamples = check_int("n_resamples", n_resamples, 1)
     change = (a - b)[(a != b).any(axis=1)]
     totals = a.sum(axis=0), b.sum(axis=0)
     figures = [float(statistic(total)) for total in totals]
@@ -119,7 +116,7 @@ def paired_test(
         draws += len(swaps)
     p = hits / draws if exact else (1 + hits) / (1 + draws)
     rows = np.concatenate([a, b], axis=1)
-    return _comparison("randomisation test", rows, statistic, a.shape[1], p, len(change), delta, seed)
+    return _comparison("randomisation test", rows, statistic, p, len(change), delta, seed)
 
 
 def _all_swaps(n: int) -> Iterator[FloatArray]:
@@ -133,26 +130,16 @@ def _drawn_swaps(n: int, n_resamples: int, rng: np.random.Generator) -> Iterator
 
 
 def _comparison(
-    name: str,
-    rows: FloatArray,
-    statistic: Statistic,
-    k: int,
-    p: float,
-    n_different: int,
-    delta: float,
-    seed: int,
+    name: str, rows: FloatArray, statistic: Statistic, p: float, n_different: int, delta: float, seed: int
 ) -> Comparison:
-    """``rows``: those of a in the first k columns, those of b in the others."""
+    """``rows``: those of a in the first half of the columns, those of b in the second."""
+    k = rows.shape[1] // 2
     found = bootstrap_interval(
         rows, lambda sums: statistic(sums[..., :k]) - statistic(sums[..., k:]), delta=delta, seed=seed
     )
     total = rows.sum(axis=0)
     a, b = float(statistic(total[:k])), float(statistic(total[k:]))
     return Comparison(name, a, b, found.low, found.high, 1 - delta, p, len(rows), n_different)
-
-
-def _mean_of(n: int) -> Statistic:
-    return lambda sums: np.asarray(sums[..., 0] / n)
 
 
 def _pair(losses_a: ArrayLike, losses_b: ArrayLike) -> tuple[FloatArray, FloatArray]:

@@ -11,8 +11,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from trellis.core.arguments import check_choice
 from trellis.core.errors import UnsupportedError
 from trellis.theory.intervals import (
     Interval,
@@ -45,6 +46,7 @@ def interval_of(
     measured: Measured, loss: LossLike, *, method: Method = "auto", delta: float = 0.05, seed: int = 0
 ) -> Interval:
     """The same for losses that are already measured."""
+    check_choice("method", method, get_args(Method))
     # a loss whose values happen to be 0 and 1 is not a binomial; only the one that can take no others
     binary = loss == "zero_one" or (loss == "hamming" and measured.binary and measured.rows[:, 1].max() <= 1)
     if method == "auto":
@@ -60,13 +62,8 @@ def interval_of(
         return clopper_pearson_interval(int(losses.sum()), len(losses), delta=delta)
     if losses is None:
         raise UnsupportedError(f"{loss_name(loss)!r} is no mean over examples; use method='bootstrap'")
-    if method == "bernstein":
-        return empirical_bernstein_interval(losses, delta=delta)
-    if method == "hoeffding":
-        return hoeffding_interval(losses, delta=delta)
-    raise UnsupportedError(
-        f"method={method!r}: give 'auto', 'exact', 'bootstrap', 'bernstein' or 'hoeffding'"
-    )
+    interval = empirical_bernstein_interval if method == "bernstein" else hoeffding_interval
+    return interval(losses, delta=delta)
 
 
 def compare_models(

@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import index
 from typing import Any, Literal
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, clone
 
+from trellis.core.arguments import check_choice, check_fraction, check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.progress import progress_bar
@@ -192,20 +192,14 @@ def simulate_generalization_gap(
     resume : a file in which results are kept, to go on after a stop. It may hold several m.
     progress : True, False, or None for "on a terminal".
     """
-    try:
-        m, n_repeats = index(m), index(n_repeats)
-    except TypeError as error:
-        raise DataError(f"m={m!r} and n_repeats={n_repeats!r} must be whole numbers") from error
-    if m < 1 or n_repeats < 1:
-        raise DataError(f"m={m} and n_repeats={n_repeats} must be at least 1")
-    if not 0 < delta < 1 or not 0 < confidence < 1:
-        raise DataError(f"delta={delta} and confidence={confidence} must lie between 0 and 1")
+    m, n_repeats = check_int("m", m, 1), check_int("n_repeats", n_repeats, 1)
+    check_fraction("delta", delta)
+    check_fraction("confidence", confidence)
+    check_choice("backend", backend, ("processes", "threads"))
     if vc_dimension is not None and loss != "zero_one":
         raise UnsupportedError(
             "a VC dimension goes with loss='zero_one'; for other losses give log_hypotheses"
         )
-    if backend not in ("processes", "threads"):
-        raise UnsupportedError(f"backend={backend!r}: give 'processes' or 'threads'")
     if n_test is None:
         n_test = max(TESTS_PER_EXAMPLE * m, LEAST_TESTS)
     capacity = Capacity(log_hypotheses, vc_dimension)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -21,6 +22,7 @@ from trellis.core.errors import (
     TrellisError,
     UnsupportedError,
 )
+from trellis.factors.tables import Table
 
 YES_NO = ["yes", "no"]
 
@@ -222,11 +224,20 @@ def test_saving_and_loading(tmp_path: Path) -> None:
 
 def test_a_saved_network_is_checked(tmp_path: Path) -> None:
     from trellis.core import storage
+    from trellis.core.codec import encode
 
-    meta = {"names": ["A"], "states": [["a", "b"]], "extra": {}}
-    for scopes, size in [([[0, 0]], 4), ([[7, 0]], 4), ([[0]], 1), ([[0]], 4), ([[]], 1), ([], 0)]:
-        values = np.full(size, 0.5)
-        storage.save(tmp_path / "bad", "BayesianNetwork", {**meta, "scopes": scopes}, {"values": values})
+    for scope, shape in [
+        ([0, 0], (2, 2)),
+        ([7, 0], (2, 2)),
+        ([-1, 0], (2, 2)),
+        ([0], (1,)),
+        ([], ()),
+        (None, ()),
+    ]:
+        factors = [] if scope is None else [Table(tuple(scope), np.full(shape, 0.5))]
+        arrays: dict[str, Any] = {}
+        parts = {"names": ["A"], "states": [["a", "b"]], "factors": encode(factors, arrays, "factors")}
+        storage.save(tmp_path / "bad", "BayesianNetwork", {**parts, "extra": {}}, arrays)
         with pytest.raises(ModelFileError, match="damaged or incomplete"):
             load(tmp_path / "bad")
 

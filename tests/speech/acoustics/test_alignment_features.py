@@ -15,16 +15,17 @@ from trellis.speech.acoustics.alignment_features import (
     ALL,
     Evidence,
     feature_names,
-    scale_of,
+    measure_scale,
     segment_features,
     spectral_change,
     whole_frames,
 )
 from trellis.speech.acoustics.phone_durations import AT_LEAST, PRIOR, SLACK, DurationModel
-from trellis.speech.align.boundary_confidence import confidences, fit_beta, refined, sharpened
+from trellis.speech.align.boundary_confidence import confidences, fit_beta, refine_starts, sharpen
 from trellis.speech.corpus.corpus_split import folds, split_corpus
 from trellis.speech.phones.phone_set import PhoneSet
 from trellis.structures.segments.oracle.segment_oracle import Segmentation
+from trellis.structures.segments.problem.segment_problem import SegmentExample
 from trellis.structures.segments.scores.segment_graph import SegmentGraph, SegmentPath
 from trellis.structures.segments.scores.segment_scores import SegmentScores
 
@@ -83,8 +84,8 @@ def test_scale_is_the_change_by_moving_boundaries() -> None:
     from trellis.structures.segments.scores.segment_scores import SegmentFeatures
 
     one = SegmentFeatures.of(graph, 20, boundary=tables)
-    golds = [SegmentPath.of_chain([0, 10], 20)] * 400
-    scale = scale_of([one] * 400, golds, 2, seed=0)
+    example = SegmentExample(one, SegmentPath.of_chain([0, 10], 20))
+    scale = measure_scale([example] * 400, 2, seed=0)
     assert scale[0] == pytest.approx(np.sqrt(2), rel=0.05)  # of -2..2, each as likely
     assert scale[1] == 1.0  # what never changes
     assert scale[2] == pytest.approx(100 * scale[0])
@@ -166,7 +167,7 @@ def test_refinement_is_the_vertex_of_a_parabola(rate: float) -> None:
     rng = np.random.default_rng(2)
     scores = random_scores(rng, 4, 12, rate)
     path = Segmentation().best(scores)
-    found = refined(scores, path)
+    found = refine_starts(scores, path)
     assert found[0] == 0
     for k in range(1, 4):
         values = []
@@ -194,7 +195,7 @@ def test_beta_recovers_the_sharpness_of_the_distribution() -> None:
         references.append(np.array([0.0, rng.choice(starts, p=p / p.sum())]))
     paths = [Segmentation().best(s) for s in scores]
     assert fit_beta(scores, paths, references, [1.0] * 150, 0.0) == pytest.approx(true_beta, rel=0.2)
-    doubled = [sharpened(s, 2.0) for s in scores]
+    doubled = [sharpen(s, 2.0) for s in scores]
     assert fit_beta(doubled, paths, references, [0.5] * 150, 0.0) == pytest.approx(true_beta, rel=0.2)
 
 

@@ -21,8 +21,8 @@ from trellis.speech.acoustics.frame_classifiers import (
     NetworkClassifier,
     PassiveAggressiveClassifier,
     classifier_from_state,
-    classifier_of,
     gaussian_kernel,
+    get_classifier,
     options_from_json,
     options_to_json,
 )
@@ -147,7 +147,7 @@ def test_gaussian_kernel() -> None:
 @pytest.mark.parametrize("name", ["mlp", "linear", "passive_aggressive"])
 def test_states_and_options_come_back(name: str) -> None:
     rows, codes = blobs()
-    options = classifier_of(name)
+    options = get_classifier(name)
     assert options_from_json(options_to_json(options)) == options
     fitted = options.fit([rows[:200], rows[200:]], [codes[:200], codes[200:]], 3, 10.0, 0)
     meta, arrays = fitted.to_state()
@@ -213,7 +213,7 @@ def test_torch_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(builtins, "__import__", without_torch)
     with pytest.raises(MissingExtraError, match=r"trellis-learn\[torch\]"):
-        classifier_of("torch").fit([rows], [codes], 3, 10.0, 0)
+        get_classifier("torch").fit([rows], [codes], 3, 10.0, 0)
 
 
 def test_torch_network_learns() -> None:

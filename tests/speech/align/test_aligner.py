@@ -23,7 +23,7 @@ from trellis.speech.acoustics.feed_forward import NetworkOptions
 from trellis.speech.acoustics.frame_classifiers import NetworkClassifier
 from trellis.speech.align import utterance_alignment as analysis
 from trellis.speech.align.aligner import Aligner
-from trellis.speech.align.weight_training import STEPS, configured
+from trellis.speech.align.weight_training import STEPS, configure_solver
 from trellis.speech.audio.cepstra import FrameOptions
 from trellis.speech.audio.recordings import Recording
 from trellis.speech.corpus.corpus import Corpus
@@ -89,16 +89,16 @@ def test_confidence_is_a_probability_and_low_where_nothing_is_to_be_heard(aligne
     assert np.mean(sure[1:]) > np.mean(unsure[1:]) + 0.2
 
 
-def test_gaps_agree_with_confidence(aligner: Aligner) -> None:
+def test_margins_agree_with_confidence(aligner: Aligner) -> None:
     phones = ["sil", "a", "u", "s", "m", "sil"]
     sound, _ = tone_speech.recording(phones, 6)
-    found = aligner.analyse(sound, phones, gaps=True)
-    assert found.gaps is not None
-    assert np.isinf(found.gaps[0]) or found.gaps[0] == analysis.LARGEST_GAP  # it cannot be elsewhere
-    confidence = np.array(found.alignment.confidence)
-    # P(elsewhere) >= exp(-gap) P(best) and P(best) <= confidence
+    found = aligner.align(sound, phones, margins=True)
+    assert aligner.align(sound, phones).margins is None
+    margins, confidence = np.array(found.margins), np.array(found.confidence)
+    assert np.isinf(margins[0]) or margins[0] == analysis.LARGEST_MARGIN  # it cannot be elsewhere
+    # P(elsewhere) >= exp(-margin) P(best) and P(best) <= confidence
     assert (1 - confidence[1:] >= 0).all()
-    assert (confidence[found.gaps > 10] > 0.99).all()
+    assert (confidence[margins > 10] > 0.99).all()
 
 
 def test_same_seed_same_model_for_any_number_of_threads(train: Corpus, aligner: Aligner) -> None:
@@ -212,9 +212,9 @@ def test_a_wrong_transcript_is_flagged_and_a_right_one_is_not(aligner: Aligner, 
     assert aligner.model_.score_floor < aligner.model_.score_mean
 
 
-def test_steps_of_direct_loss_are_small_beside_a_learnt_start() -> None:
-    from_zero = configured("minibatch", Direct(epsilon=2.0), 2.0, True, np.zeros(2))
-    from_five = configured("minibatch", Direct(epsilon=2.0), 2.0, True, np.array([3.0, 4.0]))
+def test_steps_of_direct_loss_are_small_beside_a_warm_start() -> None:
+    from_zero = configure_solver("minibatch", Direct(epsilon=2.0), 2.0, True, np.zeros(2))
+    from_five = configure_solver("minibatch", Direct(epsilon=2.0), 2.0, True, np.array([3.0, 4.0]))
     assert isinstance(from_zero, MiniBatch)
     assert isinstance(from_five, MiniBatch)
     assert from_zero.learning_rate == 2.0  # eta = 1, the gradient is divided by eps
@@ -237,7 +237,7 @@ def test_what_cannot_be_done_is_said(aligner: Aligner, train: Corpus, test: Corp
         aligner.align(short, words=["a"])
     with pytest.raises(DataError, match="not one string"):
         aligner.align(short, "a i u")
-    with pytest.raises(TrellisError, match="learnt nothing yet"):
+    with pytest.raises(TrellisError, match="not fitted yet"):
         Aligner().align(short, ["a"])
     with pytest.raises(DataError, match="too few"):
         Aligner().fit(train[:2])
@@ -255,7 +255,7 @@ def test_what_cannot_be_done_is_said(aligner: Aligner, train: Corpus, test: Corp
         ({"loss": "hamming"}, "loss='hamming' is not known"),
         ({"solver": "magic"}, "solver='magic' is not known"),
         ({"objective": "log", "solver": "passive_aggressive"}, "made of planes"),
-        ({"objective": "risk"}, "objective='risk' cannot align"),
+        ({"objective": "risk"}, "objective='risk' is not supported for alignment"),
         ({"random_state": -1}, "random_state is -1; give a whole number"),
         ({"random_state": None}, "random_state is None; give a whole number"),
         ({"tau_ms": np.inf}, "tau_ms is inf"),

@@ -12,7 +12,7 @@ from trellis.core.errors import DataError
 from trellis.core.storage import atomic_writer
 from trellis.speech.align.batch_alignment import Job, Outcome, Work, align_jobs, plan_jobs
 from trellis.speech.corpus.transcripts import Transcript, find_transcript, given_transcript
-from trellis.speech.formats.timed_alignment import Alignment
+from trellis.speech.formats.alignment import Alignment
 
 DICTIONARY = open_even()[1]
 WORK = Work(open_even, write_json)

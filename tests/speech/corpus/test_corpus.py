@@ -10,7 +10,6 @@ import soundfile
 
 from trellis.core.errors import DataError
 from trellis.speech import Alignment, Corpus, Interval, Utterance
-from trellis.speech.formats.interval_lines import ctm_lines
 
 
 def sound(path: Path, seconds: float = 1.0, rate: int = 16000, form: str | None = None) -> Path:
@@ -110,10 +109,10 @@ def test_labs_json_and_ctm_give_the_same_references(tmp_path: Path) -> None:
     sound(tmp_path / "sounds" / "a.wav")
     for folder in ("lab", "json", "ctm"):
         (tmp_path / folder).mkdir()
-    PHONES.to_lab(tmp_path / "lab" / "a.lab")
-    PHONES.to_json(tmp_path / "json" / "a.json")
-    (tmp_path / "ctm" / "phones.ctm").write_text(ctm_lines(PHONES, "phones", "a"))
-    (tmp_path / "ctm" / "words").write_text(ctm_lines(PHONES, "words", "a"))
+    PHONES.write(tmp_path / "lab" / "a.lab")
+    PHONES.write(tmp_path / "json" / "a.json")
+    PHONES.write(tmp_path / "ctm" / "phones.ctm", id="a")
+    PHONES.write(tmp_path / "ctm" / "words", "ctm", tier="words", id="a")
     sounds = tmp_path / "sounds"
     corpora = [
         Corpus.labs(tmp_path / "lab", audio=sounds),
@@ -161,7 +160,7 @@ def test_what_is_wrong_is_told_or_skipped(tmp_path: Path) -> None:
         Corpus.labs(tmp_path / "none")
     with pytest.raises(DataError, match="no corpus layout 'praat'"):
         Corpus.read(tmp_path, "praat")
-    PHONES.to_json(tmp_path / "good.json")
+    PHONES.write(tmp_path / "good.json")
     with pytest.raises(DataError, match=r"labels of several kinds \(textgrids, json\)"):
         Corpus.read(tmp_path)
     (tmp_path / "empty").mkdir()

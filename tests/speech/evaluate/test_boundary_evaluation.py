@@ -17,8 +17,8 @@ from trellis.speech.evaluate.alignment_files import evaluate_files, find_alignme
 from trellis.speech.evaluate.boundary_evaluation import boundary_errors, compare, evaluate_alignments
 from trellis.speech.evaluate.boundary_figures import draws, figures
 from trellis.speech.evaluate.evaluation_tables import class_table, comparison_table, to_csv
-from trellis.speech.formats.timed_alignment import Alignment
-from trellis.speech.formats.timed_intervals import Interval
+from trellis.speech.formats.alignment import Alignment
+from trellis.speech.formats.intervals import Interval
 
 
 def _aligned(starts: list[float], labels: str, duration: float = 1.0) -> Alignment:

@@ -17,7 +17,7 @@ from praatio import textgrid as praat
 from trellis.core.errors import DataError, TrellisError
 from trellis.speech import Alignment, Interval
 from trellis.speech.formats import FORMATS, format_of, read_alignment, write_alignment
-from trellis.speech.formats.interval_lines import ctm_lines, read_ctm_file
+from trellis.speech.formats.ctm import read_ctm_file
 from trellis.speech.formats.textgrid import read_textgrid, read_textgrid_tiers
 
 Tier = tuple[Interval, ...]
@@ -59,7 +59,8 @@ def assert_same(one: Tier, other: Tier, to: float = 0.0) -> None:
 @given(tiers(math.pi * 1e6, ANY), tiers(1e6, ANY), st.data())
 def test_json_keeps_everything(phones: Tier, words: Tier, data: st.DataObject) -> None:
     sure = data.draw(st.lists(st.floats(0, 1), min_size=len(phones), max_size=len(phones)))
-    alignment = Alignment(phones, words, 500.0, tuple(sure) or None, ("odd", "ödd"), "here")
+    margins = tuple(10 * c for c in sure) or None
+    alignment = Alignment(phones, words, 500.0, tuple(sure) or None, ("odd", "ödd"), "here", -1.5, margins)
     assert round_trip(alignment, "json") == alignment
 
 
@@ -116,7 +117,7 @@ def test_line_formats_keep_labels_and_ticks(name: str, data: st.DataObject) -> N
         return
     assert_same(back.phones, tuple(i for i in phones if i.label), to=1e-9)
     # what was left out comes back as the gap that it means
-    silent = alignment.filled().with_silence({""}, "")
+    silent = alignment.filled().normalise_silence({""}, "")
     assert_same(back.filled().phones, silent.phones, to=1e-9)
 
 
@@ -153,9 +154,8 @@ def test_known_lines_of_each_format(tmp_path: Path) -> None:
 def test_ctm_holds_many_recordings_out_of_order_with_comments(tmp_path: Path) -> None:
     path = tmp_path / "all.ctm"
     one = Alignment((Interval(0, 0.1, "a"), Interval(0.1, 0.3, "b")), confidence=(math.nan, 0.5))
-    path.write_text(
-        ";; made by hand\n" + "two A 0.50 0.31 d\ntwo A 0.2 0.3 c 0.9\n" + ctm_lines(one, "phones", "one")
-    )
+    one.write(path, id="one")
+    path.write_text(";; made by hand\ntwo A 0.50 0.31 d\ntwo A 0.2 0.3 c 0.9\n" + path.read_text())
     found = read_ctm_file(path)
     assert set(found) == {"one", "two"}
     assert found["two"].labels == ("c", "d")
@@ -313,7 +313,7 @@ def test_bad_places_get_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no format 'praat'; choose one of textgrid"):
         format_of("x", "praat")
     with pytest.raises(TrellisError, match="does not exist"):
-        Alignment((Interval(0, 1, "a"),)).to_json(tmp_path / "nowhere" / "x.json")
+        Alignment((Interval(0, 1, "a"),)).write(tmp_path / "nowhere" / "x.json")
 
 
 def test_alignment_checks_itself() -> None:
@@ -321,7 +321,7 @@ def test_alignment_checks_itself() -> None:
     assert Alignment((a, b)).duration == 2
     with pytest.raises(DataError, match=r"phone 2 .'a'.*starts before"):
         Alignment((b, a))
-    with pytest.raises(DataError, match="1 confidences for 2 phones"):
+    with pytest.raises(DataError, match="confidence: 1 values for 2 phones"):
         Alignment((a, b), confidence=(1.0,))
     with pytest.raises(DataError, match=r"ends at 2 s, after the end at 1\.5 s"):
         Alignment((a, b), duration=1.5)
@@ -336,7 +336,7 @@ def test_alignment_checks_itself() -> None:
 
 def test_gaps_are_filled_and_short_ones_closed() -> None:
     gaps = (Interval(0.005, 1, "a"), Interval(1.01, 2, "b"), Interval(2.5, 3, "c"))
-    alignment = Alignment(gaps, duration=4, confidence=(0.1, 0.2, 0.3))
+    alignment = Alignment(gaps, duration=4, confidence=(0.1, 0.2, 0.3), margins=(1.0, 2.0, 3.0))
     filled = alignment.filled("sil", shortest=0.02)
     assert filled.phones == (
         Interval(0, 1.01, "a"),
@@ -347,7 +347,7 @@ def test_gaps_are_filled_and_short_ones_closed() -> None:
     )
     assert filled.confidence is not None
     assert filled.confidence[:2] == (0.1, 0.2)
-    assert filled.confidence[3] == 0.3
+    assert (filled.confidence[3], filled.margins[3]) == (0.3, 3.0)
     assert all(map(math.isnan, (filled.confidence[2], filled.confidence[4])))
     back = round_trip(filled, "json")
     assert back.confidence is not None
@@ -357,13 +357,13 @@ def test_gaps_are_filled_and_short_ones_closed() -> None:
 def test_silences_get_one_name_and_merge() -> None:
     labels = ["h#", "pau", "a", "", "<P:>", "SIL", "b"]
     alignment = Alignment.from_starts(range(7), labels, 7, confidence=tuple(i / 10 for i in range(7)))
-    told = alignment.with_silence()
+    told = alignment.normalise_silence()
     assert told.labels == ("sil", "a", "sil", "b")
     assert told.starts.tolist() == [0, 2, 3, 6]
     assert told.confidence == (0.0, 0.2, 0.3, 0.6)
-    assert alignment.with_silence({"pau"}, "PAUSE").labels == ("h#", "PAUSE", "a", "", "<P:>", "SIL", "b")
-    assert alignment.fitted(2.5).labels == ("h#", "pau", "a")
-    assert alignment.fitted(2.5).phones[-1].end == 2.5
+    assert alignment.normalise_silence({"pau"}, "PAUSE").labels == ("h#", "PAUSE", *labels[2:])
+    assert alignment.truncate(2.5).labels == ("h#", "pau", "a")
+    assert alignment.truncate(2.5).phones[-1].end == 2.5
 
 
 @pytest.mark.parametrize("suffix", [".lab", ".phn"])
@@ -383,7 +383,7 @@ def test_elan(tmp_path: Path) -> None:
         duration=1.0,
         source="/far/away/talk.wav",
     )
-    made.to_elan(path)
+    made.write(path)
     found = Alignment.read(path, duration=1.0)
     assert [(p.start, p.end, p.label) for p in found.phones] == [(0.1, 0.2, '<"&ɐ̃'), (0.2, 0.3, "b")]
     assert [(w.start, w.end, w.label) for w in found.words] == [(0.1, 0.3, "two words")]
@@ -393,7 +393,7 @@ def test_elan(tmp_path: Path) -> None:
     times = [int(time) for time in re.findall(r'TIME_VALUE="(\d+)"', content)]
     assert times == sorted(times) == [100, 100, 200, 200, 300, 300]
     assert "/far/away" not in content
-    made.to_elan(path)
+    made.write(path)
     assert path.read_text("utf-8") == content
 
 
@@ -431,5 +431,5 @@ def test_elan_by_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("end", "label"), [(0.5, "\x07"), (0.1001, "a")])
 def test_what_elan_cannot_hold(end: float, label: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="ELAN files hold no"):
-        Alignment((Interval(0.1, end, label),)).to_elan(tmp_path / "x.eaf")
+        Alignment((Interval(0.1, end, label),)).write(tmp_path / "x.eaf")
     assert not list(tmp_path.iterdir())

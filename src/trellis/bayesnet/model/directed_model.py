@@ -20,6 +20,7 @@ from trellis.bayesnet.model.conditional_tables import (
 from trellis.bayesnet.model.directed_graph import DirectedGraph, closure, find_cycle, topological_order
 from trellis.bayesnet.model.discrete_model import DiscreteModel
 from trellis.bayesnet.model.variables import States, Variables
+from trellis.core.arguments import is_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.factors.tables import Table
@@ -73,9 +74,12 @@ class DirectedModel(DiscreteModel):
 
     @classmethod
     def from_factors(cls, variables: Variables, factors: Sequence[Table]) -> Self:
-        if [scope[-1:] for scope, _ in factors] != [(i,) for i in range(len(variables))]:
+        scopes = [tuple(scope) for scope, _ in factors]
+        if [scope[-1:] for scope in scopes] != [(i,) for i in range(len(variables))]:
             raise DataError("factor i of a network must have variable i as its last one")
-        return cls.assemble(variables, [scope[:-1] for scope, _ in factors], [t.values for t in factors])
+        if not all(is_int(v, 0, len(variables) - 1) for scope in scopes for v in scope):
+            raise DataError(f"variables are numbered from 0 to {len(variables) - 1}")
+        return cls.assemble(variables, [scope[:-1] for scope in scopes], [values for _, values in factors])
 
     def _set(
         self,

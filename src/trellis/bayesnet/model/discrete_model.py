@@ -9,22 +9,20 @@ whole numbers in the order of ``names`` and ``states``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trellis.bayesnet.model.variables import Variables
-from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.arrays import IntArray
+from trellis.core.codec import Arrays, State, decode, encode
 from trellis.core.storage import PathLike
 from trellis.factors.tables import Table
 
 if TYPE_CHECKING:
     from trellis.factors.junction_tree import JunctionTree
-
-State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
 
 class DiscreteModel(ABC):
@@ -97,31 +95,16 @@ class DiscreteModel(ABC):
         save(self, path)
 
     def to_state(self) -> State:
-        """Names and scopes as JSON values, and the values of all factors in one array."""
-        factors = self.factors()
-        meta = {
-            "names": list(self.names),
-            "states": [list(values) for values in self.states],
-            "scopes": [list(factor.variables) for factor in factors],
-        }
-        return meta, {"values": np.concatenate([np.zeros(0), *(factor.values.ravel() for factor in factors)])}
+        """The model as JSON values and arrays."""
+        arrays: Arrays = {}
+        parts = {"names": self.names, "states": self.states, "factors": self.factors()}
+        return {key: encode(value, arrays, key) for key, value in parts.items()}, arrays
 
     @classmethod
-    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The model that :meth:`to_state` described; whatever does not fit is a ``ValueError``."""
-        variables, flat = Variables(meta["names"], meta["states"]), arrays["values"]
-        factors, start = [], 0
-        for scope in meta["scopes"]:
-            for v in scope:
-                if not isinstance(v, int) or not 0 <= v < len(variables):
-                    raise ValueError(f"{v!r} is not the number of a variable")
-            shape = [len(variables.states[v]) for v in scope]
-            values: FloatArray = flat[start : start + int(np.prod(shape, dtype=np.int64))]
-            factors.append(Table(tuple(scope), values.reshape(shape)))
-            start += values.size
-        if flat.shape != (start,):
-            raise ValueError(f"its factors have {flat.size} numbers and need {start}")
-        return cls.from_factors(variables, factors)
+    def from_state(cls, meta: dict[str, Any], arrays: Arrays) -> Self:
+        """The model that :meth:`to_state` described, once everything about it is checked."""
+        names, states, factors = (decode(meta[key], arrays, key) for key in ("names", "states", "factors"))
+        return cls.from_factors(Variables(names, states), factors)
 
     def __contains__(self, name: object) -> bool:
         """Whether there is a variable of this name."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.speech.align.batch_alignment import Job
 from trellis.speech.formats import FORMATS
-from trellis.speech.formats.timed_alignment import Alignment
+from trellis.speech.formats.alignment import Alignment
 
 _READ_AS_TRANSCRIPT = ("lab", "audacity")  # .lab and .txt beside a recording
 

@@ -1,14 +1,13 @@
-"""All that is learnt before the weights: frames, classifiers and durations, as one map from an utterance to
+"""All that is trained before the weights: frames, classifiers and durations, as one map from an utterance to
 its features.
 
-A reference alignment of K phones becomes a path: its starts in frames, rounded to whole frames one apart.
-The loss still sees the unrounded starts.
+A reference alignment of K phones becomes a path: its starts in frames, rounded to whole frames at least one
+frame apart. The loss still sees the unrounded starts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -18,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from trellis.core.arrays import AnyArray, Float32Array, FloatArray, IntArray
 from trellis.core.errors import DataError, ModelFileError
-from trellis.core.shards import n_threads
+from trellis.core.shards import over_items
 from trellis.speech.acoustics.alignment_features import (
     CHANGES,
     Evidence,
@@ -40,11 +39,13 @@ from trellis.speech.acoustics.frame_classifiers import (
 from trellis.speech.acoustics.phone_durations import DurationModel
 from trellis.speech.audio.cepstra import FrameOptions
 from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice
-from trellis.speech.formats.timed_alignment import Alignment
+from trellis.speech.corpus.utterance import Utterance
 from trellis.speech.phones.phone_set import PhoneSet
+from trellis.structures.segments.problem.segment_problem import SegmentExample
 from trellis.structures.segments.scores.segment_graph import SegmentGraph, SegmentPath
 from trellis.structures.segments.scores.segment_scores import SegmentFeatures
 
+PIECE, CONTEXT = 8192, 128  # frames classified at a time, and those on either side that a window may reach
 State = tuple[dict[str, Any], dict[str, AnyArray]]
 
 
@@ -74,11 +75,12 @@ class TrainingUtterance:
         return whole_frames(self.starts, len(self.frames))
 
     @classmethod
-    def of(cls, id: str, frames: Float32Array, reference: Alignment, step: float) -> TrainingUtterance:
+    def of(cls, utterance: Utterance, frames: Float32Array, step: float) -> TrainingUtterance:
         """The reference must cover the recording without gaps, as those of a corpus do."""
-        labels, starts = reference.labels, reference.starts / step
-        if not labels:
+        id, reference = utterance.id, utterance.reference
+        if reference is None or not reference.phones:
             raise DataError(f"{id}: the reference has no phones; leave the utterance out")
+        labels, starts = reference.labels, reference.starts / step
         if len(labels) > len(frames):
             raise DataError(
                 f"{id}: {len(labels)} phones in {len(frames)} frames of {1000 * step:g} ms; use a shorter "
@@ -89,13 +91,13 @@ class TrainingUtterance:
 
 @dataclass(frozen=True, eq=False)
 class AcousticModel:
-    """``centre``, ``spread``: (D,), of frames. ``scale``: (J,), of ``names`` (see
+    """``mean``, ``deviation``: (D,), of frames. ``scale``: (J,), of ``names`` (see
     :mod:`trellis.speech.acoustics.alignment_features`)."""
 
     options: FrameOptions
     phones: PhoneSet
-    centre: Float32Array
-    spread: Float32Array
+    mean: Float32Array
+    deviation: Float32Array
     classifier: FrameClassifier | None
     boundaries: BoundaryClassifier | None
     durations: DurationModel
@@ -107,23 +109,19 @@ class AcousticModel:
     def step(self) -> float:
         return self.options.step_seconds
 
-    def standardised(self, features: NDArray[np.floating[Any]]) -> Float32Array:
-        return ((features - self.centre) / self.spread).astype(np.float32)
+    def standardise(self, features: NDArray[np.floating[Any]]) -> Float32Array:
+        return ((features - self.mean) / self.deviation).astype(np.float32)
 
     def confidences(self, frames: Float32Array) -> Float32Array:
         """(T, C), in pieces, so that the windows of a long recording need little memory."""
         if self.classifier is None:
             raise DataError("this model has no frame classifier; train with the feature 'classifier'")
-        pieces = _pieces(len(frames))
-        if len(pieces) == 1:
-            return self.classifier.confidences(frames)
-        found = []
-        for first, last in pieces:
-            begin = max(0, first - _AROUND)
-            found.append(
-                self.classifier.confidences(frames[begin : last + _AROUND])[first - begin :][: last - first]
-            )
-        return np.concatenate(found)
+        pieces = []
+        for first in range(0, len(frames), PIECE):
+            begin = max(0, first - CONTEXT)
+            piece = self.classifier.confidences(frames[begin : first + PIECE + CONTEXT])
+            pieces.append(piece[first - begin :][:PIECE])
+        return np.concatenate(pieces)
 
     def lengths(
         self, kinds: IntArray, n_frames: int, limits: Limits = UNLIMITED
@@ -199,11 +197,12 @@ class AcousticModel:
             odds[1:] = self.boundaries.log_odds(frames, descriptors[left[nodes]], descriptors[nodes])
         return odds, rows
 
-    def example(self, utterance: TrainingUtterance) -> tuple[SegmentFeatures, SegmentPath]:
+    def example(self, utterance: TrainingUtterance) -> SegmentExample:
         """The features of a reference utterance and the reference itself as a path."""
         gold = SegmentPath.of_chain(utterance.gold, len(utterance.frames))
         lattice = phone_lattice(utterance.labels)
-        return self.features(utterance.frames, lattice, where=utterance.id, gold=gold), gold
+        features = self.features(utterance.frames, lattice, where=utterance.id, gold=gold)
+        return SegmentExample(features, gold, utterance.starts, utterance.id)
 
     def to_state(self) -> State:
         meta: dict[str, Any] = {
@@ -212,7 +211,7 @@ class AcousticModel:
             "names": list(self.names),
             "shortest": self.shortest,
         }
-        arrays: dict[str, AnyArray] = {"centre": self.centre, "spread": self.spread, "scale": self.scale}
+        arrays: dict[str, AnyArray] = {"mean": self.mean, "deviation": self.deviation, "scale": self.scale}
         arrays |= {f"durations.{k}": a for k, a in self.durations.to_arrays().items()}
         for name in ("classifier", "boundaries"):
             part = getattr(self, name)
@@ -226,11 +225,11 @@ class AcousticModel:
         """What :meth:`to_state` wrote, once everything about it is checked."""
         options, phones = FrameOptions(**meta["frames"]), PhoneSet.from_json(meta["phones"])
         width, names = options.dimension, feature_names(meta["names"])
-        centre, spread = (np.asarray(arrays[k], dtype=np.float32) for k in ("centre", "spread"))
+        mean, deviation = (np.asarray(arrays[k], dtype=np.float32) for k in ("mean", "deviation"))
         scale = np.asarray(arrays["scale"], dtype=np.float64)
-        if centre.shape != (width,) or spread.shape != (width,) or scale.shape != (len(names),):
+        if mean.shape != (width,) or deviation.shape != (width,) or scale.shape != (len(names),):
             raise ModelFileError("the frames of the model do not fit its options")
-        if not ((spread > 0).all() and (scale > 0).all() and np.isfinite(centre).all()):
+        if not ((deviation > 0).all() and (scale > 0).all() and np.isfinite(mean).all()):
             raise ModelFileError("the scales of the model are not positive")
         classifier = boundaries = None
         if "classifier" in meta:
@@ -246,7 +245,9 @@ class AcousticModel:
             raise ModelFileError("a classifier of the model is missing")
         durations = DurationModel.from_arrays(under("durations.", arrays), phones.n_kinds)
         shortest = float(meta["shortest"])
-        return cls(options, phones, centre, spread, classifier, boundaries, durations, names, scale, shortest)
+        return cls(
+            options, phones, mean, deviation, classifier, boundaries, durations, names, scale, shortest
+        )
 
 
 def fit_acoustics(
@@ -278,10 +279,9 @@ def fit_acoustics(
         examples = [BoundaryExamples(u.frames, encoded[u.id].descriptors, u.starts) for u in utterances]
         return boundaries.fit(examples, step_ms, seed + 1)
 
-    limits = threadpool_limits(limits=1, user_api="blas")
-    with limits, ThreadPoolExecutor(min(2, n_threads(n_jobs))) as pool:
-        fitted = pool.submit(fit_classifier), pool.submit(fit_boundaries)
-        frame_classifier, boundary_classifier = fitted[0].result(), fitted[1].result()
+    trainers: list[Callable[[], Any]] = [fit_classifier, fit_boundaries]
+    with threadpool_limits(limits=1, user_api="blas"):
+        frame_classifier, boundary_classifier = over_items(lambda i: trainers[i](), 2, n_jobs)
     both = [*utterances, *more]
     lengths = [np.diff(u.starts, append=float(len(u.frames))) * base.step for u in both]
     durations = DurationModel.fit([encoded[u.id].kinds for u in both], lengths, phones.silent_kinds)
@@ -297,10 +297,3 @@ def frame_codes(utterance: TrainingUtterance, codes: IntArray) -> IntArray:
 def under(prefix: str, arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
     """The arrays whose names begin with ``prefix``, without it."""
     return {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}
-
-
-_PIECE, _AROUND = 8192, 128  # frames
-
-
-def _pieces(n_frames: int) -> list[tuple[int, int]]:
-    return [(first, min(first + _PIECE, n_frames)) for first in range(0, n_frames, _PIECE)]

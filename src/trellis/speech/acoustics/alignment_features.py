@@ -29,6 +29,7 @@ import numpy as np
 
 from trellis.core.arrays import Float32Array, FloatArray, IntArray
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.structures.segments.problem.segment_problem import SegmentExample
 from trellis.structures.segments.scores.segment_graph import SegmentGraph, SegmentPath
 from trellis.structures.segments.scores.segment_scores import SegmentFeatures
 
@@ -143,20 +144,19 @@ def _boundary_tables(
     return {"boundary": table, "boundary_rows": rows}
 
 
-def scale_of(
-    features: Sequence[SegmentFeatures], golds: Sequence[SegmentPath], jitter: int, seed: int
-) -> FloatArray:
-    """The scale of each feature, from utterances whose features were made with scale 1."""
+def measure_scale(examples: Sequence[SegmentExample], jitter: int, seed: int) -> FloatArray:
+    """The scale of each feature, from examples whose features were made with scale 1."""
     rng = np.random.default_rng(seed)
     changes = []
-    for one, gold in zip(features, golds, strict=True):
+    for example in examples:
+        gold, features = example.gold_path, example.features
         moved = gold.starts.copy()
         moved[1:] += rng.integers(-jitter, jitter + 1, len(moved) - 1)
         path = SegmentPath(gold.nodes, whole_frames(moved, gold.n_frames), gold.n_frames)
-        if path.lengths.max() <= one.graph.longest:
-            changes.append(one.of_path(path) - one.of_path(gold))
+        if path.lengths.max() <= features.graph.longest:
+            changes.append(features.of_path(path) - example.gold_features)
     if not changes:
-        return np.ones(features[0].dimension)
+        return np.ones(examples[0].features.dimension)
     scale: FloatArray = np.sqrt(np.mean(np.square(changes), axis=0))
     return np.where(scale > 1e-12, scale, 1.0)
 

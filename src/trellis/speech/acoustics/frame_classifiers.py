@@ -229,7 +229,7 @@ CLASSIFIERS: dict[str, ClassifierOptions] = {
 }
 
 
-def classifier_of(classifier: str | ClassifierOptions) -> ClassifierOptions:
+def get_classifier(classifier: str | ClassifierOptions) -> ClassifierOptions:
     """A classifier by name with its default options, or as given."""
     if not isinstance(classifier, str):
         return classifier

@@ -16,30 +16,33 @@ Alignment is exact: the best of all segmentations (``segment_oracle``), up to re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from sklearn.base import BaseEstimator
 
 from trellis.core.arguments import check_int, check_nonnegative
+from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, TrellisError
 from trellis.core.shards import n_threads
 from trellis.core.storage import PathLike
 from trellis.objectives.records import Direct, Objective, get_objective
+from trellis.solvers.run import Status
 from trellis.speech.acoustics.alignment_features import feature_names
 from trellis.speech.acoustics.boundary_classifier import BoundaryOptions
-from trellis.speech.acoustics.frame_classifiers import ClassifierOptions, classifier_of
-from trellis.speech.align.aligner_fitting import FitOptions, Prepared, learn, prepare
+from trellis.speech.acoustics.frame_classifiers import ClassifierOptions, get_classifier
 from trellis.speech.align.alignment_model import AlignmentModel
-from trellis.speech.align.utterance_alignment import Analysis, analyse
-from trellis.speech.align.weight_training import solver_name
+from trellis.speech.align.calibration import calibrate
+from trellis.speech.align.corpus_preparation import PreparedCorpus, Progress, prepare_corpus
+from trellis.speech.align.utterance_alignment import Request, align_utterance
+from trellis.speech.align.weight_training import choose_solver, train_weights
 from trellis.speech.audio.cepstra import FrameOptions, mfcc
 from trellis.speech.audio.front_end import FramedRecording, framed_recording
 from trellis.speech.audio.recordings import Recording, sound_flags
 from trellis.speech.corpus.corpus_split import Split
 from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice, word_lattice
-from trellis.speech.formats.timed_alignment import Alignment
+from trellis.speech.formats.alignment import Alignment
 from trellis.speech.phones.phone_set import Fold
 from trellis.structures.segments.problem.alignment_losses import AlignmentLoss, get_alignment_loss
 
@@ -49,7 +52,6 @@ if TYPE_CHECKING:
     from trellis.speech.evaluate.boundary_evaluation import AlignmentEvaluation
 
 Silence = Literal["auto", "none"]
-Progress = Callable[[str, float], None]
 
 
 class Aligner(BaseEstimator):  # type: ignore[misc]
@@ -120,31 +122,46 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     model_: AlignmentModel
+    status_: Status
+    history_: dict[str, list[float]]
+    epsilon_: float | None
+    epsilon_losses_: dict[float, float] | None
     extra_: dict[str, Any]
 
-    def fit(self, corpus: Iterable[Utterance] | Prepared, progress: Progress | None = None) -> Aligner:
-        """Learn from the utterances of a corpus that have a reference; ``progress(stage, share)`` is told
-        how far it is."""
-        prepared = corpus if isinstance(corpus, Prepared) else self.prepare(corpus, progress)
-        fitted = learn(prepared, self._fit_options(), progress)
-        self.take(fitted.model, fitted.history)
+    def fit(self, corpus: Iterable[Utterance] | PreparedCorpus, progress: Progress | None = None) -> Aligner:
+        """Train on the utterances of a corpus that have a reference; ``progress(stage, share)`` is called
+        along the way."""
+        tell = progress or (lambda stage, share: None)
+        prepared = corpus if isinstance(corpus, PreparedCorpus) else self.prepare(corpus, tell)
+        self._check()
+        tell("weights", 0.0)
+        acoustics = prepared.acoustics
+        solution, self.epsilon_, self.epsilon_losses_ = train_weights(
+            self,
+            prepared.train,
+            prepared.holdout,
+            get_alignment_loss(self.loss, self.tau_ms / (1000.0 * acoustics.step)),
+            lambda iteration, measured, weights: tell("weights", min(1.0, iteration / self.passes)),
+        )
+        self.status_, self.history_ = solution.status, solution.history
+        tell("confidence", 0.0)
+        self.model_ = calibrate(AlignmentModel(acoustics, solution.weights, prepared.topology), prepared)
+        tell("done", 1.0)
         return self
 
-    def prepare(self, corpus: Iterable[Utterance], progress: Progress | None = None) -> Prepared:
-        """Train the classifiers only. ``fit`` takes the result in place of a corpus, to compare objectives
-        on equal ground."""
-        utterances = [u for u in corpus if u.reference is not None]
-        if len(utterances) < 3:
-            raise DataError(
-                f"{len(utterances)} utterances with a reference are too few: each of the three parts needs "
-                "one; give a corpus with reference alignments"
-            )
-        frames = self.frame_options()
+    def prepare(self, corpus: Iterable[Utterance], progress: Progress | None = None) -> PreparedCorpus:
+        """Train the classifiers only. ``fit`` takes the result in place of a corpus, so that several
+        objectives can be compared on the same classifiers."""
+        self._check()
+        return prepare_corpus(self, corpus, progress or (lambda stage, share: None))
 
-        def framed(utterance: Utterance) -> FramedRecording:
-            return framed_recording(utterance.audio, frames, utterance.channel)
+    @property
+    def weights_(self) -> FloatArray:
+        return self._fitted().weights
 
-        return prepare(utterances, framed, self._fit_options(), progress)
+    @property
+    def feature_names_(self) -> tuple[str, ...]:
+        return self._fitted().acoustics.names
 
     def align(
         self,
@@ -156,59 +173,31 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
         silence: Silence = "auto",
         channel: int | None = None,
         confidence: bool = True,
+        margins: bool = False,
     ) -> Alignment:
         """Start and end of each phone (and word) in a recording.
 
         Give ``phones``, or ``words`` and a ``dictionary``: the best of their pronunciations is chosen.
-        ``silence="auto"`` lets silence stand at the ends where the transcript has none, and between words;
-        "none" takes the transcript as it is. ``confidence=False`` saves about half of the time.
+        ``silence="auto"`` allows silence at the ends where the transcript has none, and between words; "none"
+        takes the transcript as it is. ``confidence=False`` saves about half of the time. ``margins=True``
+        also computes how much worse, in nats, the best path with each boundary elsewhere is.
         """
-        return self.analyse(
-            audio,
-            phones,
-            words=words,
-            dictionary=dictionary,
-            silence=silence,
-            channel=channel,
-            confidence=confidence,
-        ).alignment
-
-    def analyse(
-        self,
-        audio: PathLike | Recording,
-        phones: Sequence[str] | None = None,
-        *,
-        words: Sequence[str] | None = None,
-        dictionary: Dictionary | Mapping[str, Sequence[Sequence[str]]] | None = None,
-        silence: Silence = "auto",
-        channel: int | None = None,
-        confidence: bool = True,
-        gaps: bool = False,
-    ) -> Analysis:
-        """What :meth:`align` returns, with the score and, if asked for, the gap of each boundary to its best
-        alternative."""
         model = self._fitted()
         lattice = self._lattice(phones, words, dictionary, silence)
         source = "" if isinstance(audio, Recording) else str(audio)
-        recording = self._framed(audio, channel)
-        return analyse(
-            model, recording, lattice, source=source, refine=self.refine, confidence=confidence, gaps=gaps
-        )
+        request = Request(source, self.refine, confidence, margins)
+        return align_utterance(model, self._frames(audio, channel), lattice, request)
 
     def evaluate(self, corpus: Iterable[Utterance]) -> AlignmentEvaluation:
         """Align every utterance to the phones of its reference, and measure how far boundaries lie from
         it."""
         from trellis.speech.evaluate.boundary_evaluation import evaluate_alignments
 
-        references, predictions = {}, {}
-        for utterance in corpus:
-            if utterance.reference is None:
-                continue
-            references[utterance.id] = utterance.reference
-            predictions[utterance.id] = self.align_reference(utterance)
-        if not references:
+        chosen = [u for u in corpus if u.reference is not None]
+        if not chosen:
             raise DataError("the corpus has no utterance with a reference to compare with")
-        return evaluate_alignments(references, predictions)
+        references = {u.id: u.reference for u in chosen if u.reference is not None}
+        return evaluate_alignments(references, {u.id: self.align_reference(u) for u in chosen})
 
     def align_reference(self, utterance: Utterance, confidence: bool = False) -> Alignment:
         """Align an utterance to exactly the phones of its reference, silences included."""
@@ -244,7 +233,7 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
                 f"frames has step_ms={self.frames.step_ms:g} and the aligner step_ms={self.step_ms:g}; give "
                 "the same to both"
             )
-        suited = self.frames or classifier_of(self.classifier).frames()
+        suited = self.frames or get_classifier(self.classifier).frames()
         return replace(suited, step_ms=self.step_ms)
 
     def objective_record(self) -> Objective:
@@ -253,47 +242,27 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
             return Direct(epsilon=self.epsilon)  # type: ignore[arg-type]
         return get_objective(self.objective)
 
-    def _fit_options(self) -> FitOptions:
-        objective = self.objective_record()
-        solver_name(objective, self.solver)
+    def _check(self) -> None:
+        """Raise an error for parameters that cannot be used, before any work is done."""
+        choose_solver(self.objective_record(), self.solver)
+        get_classifier(self.classifier)
+        feature_names(self.features)
+        self.frame_options()
         if self.start not in ("log", "zero"):
             raise DataError(f"start={self.start!r}; give 'log' or 'zero'")
         if self.cross_fit == 1:
             raise DataError("cross_fit=1: give 0 for none, or at least 2 folds")
         if not check_nonnegative("shortest_ms", self.shortest_ms) > 0:
             raise DataError(f"shortest_ms is {self.shortest_ms!r}; give a positive number")
-        tau_ms = check_nonnegative("tau_ms", self.tau_ms)
-        get_alignment_loss(self.loss, tau_ms)  # unknown names, before anything is learnt
-        return FitOptions(
-            frames=self.frame_options(),
-            objective=objective,
-            loss=self.loss,
-            tau_ms=tau_ms,
-            classifier=classifier_of(self.classifier),
-            boundaries=self.boundaries or BoundaryOptions(),
-            names=feature_names(self.features),
-            fold=self.fold,
-            shortest=self.shortest_ms / 1000.0,
-            solver=self.solver,
-            passes=check_int("passes", self.passes, 1),
-            l2=check_nonnegative("l2", self.l2),
-            average=self.average,
-            start=self.start,
-            split=self.split,
-            cross_fit=check_int("cross_fit", self.cross_fit, 0),
-            n_jobs=n_threads(self.n_jobs),
-            seed=check_int("random_state", self.random_state, 0),
-        )
-
-    def take(self, model: AlignmentModel, history: dict[str, list[float]]) -> None:
-        self.model_, self.history_ = model, history
-        self.weights_, self.feature_names_ = model.weights, model.acoustics.names
-        self.status_ = model.status
-        self.epsilon_, self.epsilon_losses_ = model.epsilon, model.epsilon_losses
+        get_alignment_loss(self.loss, check_nonnegative("tau_ms", self.tau_ms))
+        check_nonnegative("l2", self.l2)
+        for name, minimum in (("passes", 1), ("cross_fit", 0), ("random_state", 0)):
+            check_int(name, getattr(self, name), minimum)
+        n_threads(self.n_jobs)
 
     def _fitted(self) -> AlignmentModel:
         if not hasattr(self, "model_"):
-            raise TrellisError("this aligner has learnt nothing yet; call fit or load a model")
+            raise TrellisError("this aligner is not fitted yet; call fit or load a model")
         return self.model_
 
     def _lattice(
@@ -318,7 +287,7 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
             raise DataError("words must be a list of words, not one string; split the text first")
         return word_lattice(_labels(words or (), "words"), dictionary, optional)
 
-    def _framed(self, audio: PathLike | Recording, channel: int | None) -> FramedRecording:
+    def _frames(self, audio: PathLike | Recording, channel: int | None) -> FramedRecording:
         options = self.model_.acoustics.options
         if not isinstance(audio, Recording):
             return framed_recording(audio, options, channel)

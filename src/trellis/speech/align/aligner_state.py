@@ -15,6 +15,7 @@ import numpy as np
 from trellis.core.arrays import AnyArray
 from trellis.core.errors import ModelFileError
 from trellis.objectives.records import OBJECTIVES, Objective, options_of
+from trellis.solvers.run import Status
 from trellis.speech.acoustics.boundary_classifier import BoundaryOptions
 from trellis.speech.acoustics.feed_forward import NetworkOptions
 from trellis.speech.acoustics.frame_classifiers import options_from_json, options_to_json
@@ -28,13 +29,25 @@ def aligner_to_state(aligner: Aligner) -> tuple[dict[str, Any], dict[str, AnyArr
     """What :func:`aligner_from_state` reads."""
     meta, arrays = aligner.model_.to_state()
     parameters = {name: _to_json(value) for name, value in aligner.get_params(deep=False).items()}
-    return {"parameters": parameters, "history": aligner.history_, "model": meta}, arrays
+    losses = aligner.epsilon_losses_
+    return {
+        "parameters": parameters,
+        "history": aligner.history_,
+        "status": asdict(aligner.status_),
+        "epsilon": aligner.epsilon_,
+        "epsilon_losses": None if losses is None else list(losses.items()),
+        "model": meta,
+    }, arrays
 
 
 def aligner_from_state(meta: dict[str, Any], arrays: dict[str, AnyArray]) -> Aligner:
     """The aligner, once everything about it is checked."""
     aligner = Aligner(**{name: _from_json(name, value) for name, value in meta["parameters"].items()})
-    aligner.take(AlignmentModel.from_state(meta["model"], arrays), dict(meta["history"]))
+    losses = meta["epsilon_losses"]
+    aligner.model_ = AlignmentModel.from_state(meta["model"], arrays)
+    aligner.history_, aligner.status_ = dict(meta["history"]), Status(**meta["status"])
+    aligner.epsilon_ = meta["epsilon"]
+    aligner.epsilon_losses_ = None if losses is None else dict(map(tuple, losses))
     return aligner
 
 

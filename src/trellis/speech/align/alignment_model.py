@@ -1,16 +1,15 @@
-"""What an aligner has learnt: the acoustics, the weights, and what it takes to judge a new alignment."""
+"""All that it takes to align: the acoustic model, the weights, and the calibration of confidences."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from trellis.core.arrays import AnyArray, FloatArray
 from trellis.core.errors import ModelFileError
-from trellis.solvers.run import Status
 from trellis.speech.acoustics.acoustic_model import AcousticModel, under
 from trellis.speech.align.topology import topology_names
 
@@ -26,26 +25,19 @@ class AlignmentModel:
     acoustics: AcousticModel
     weights: FloatArray
     topology: FloatArray
-    status: Status
     beta: float = 1.0
     tolerance: float = 0.02
     score_mean: float = 0.0
     score_floor: float = -np.inf
-    epsilon: float | None = None
-    epsilon_losses: dict[float, float] | None = None
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
         meta, arrays = self.acoustics.to_state()
-        losses = self.epsilon_losses
         return {
             "acoustics": meta,
-            "status": asdict(self.status),
             "beta": self.beta,
             "tolerance": self.tolerance,
             "score_mean": self.score_mean,
             "score_floor": self.score_floor,
-            "epsilon": self.epsilon,
-            "epsilon_losses": None if losses is None else list(losses.items()),
         }, {
             "weights": self.weights,
             "topology": self.topology,
@@ -63,13 +55,9 @@ class AlignmentModel:
             raise ModelFileError("the weights do not fit the features of the model")
         if not (np.isfinite(list(numbers.values())).all() and numbers["beta"] > 0):
             raise ModelFileError("the numbers that judge alignments are not finite")
-        losses = meta["epsilon_losses"]
         return cls(
             acoustics=acoustics,
             weights=weights,
             topology=topology,
-            status=Status(**meta["status"]),
-            epsilon=meta["epsilon"],
-            epsilon_losses=None if losses is None else dict(map(tuple, losses)),
             **numbers,
         )

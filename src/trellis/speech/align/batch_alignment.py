@@ -38,7 +38,7 @@ from trellis.core.storage import PathLike, remove_partial
 from trellis.speech.audio.recordings import AUDIO_SUFFIXES
 from trellis.speech.corpus.corpus_files import find_files
 from trellis.speech.corpus.transcripts import Transcript, find_transcript
-from trellis.speech.formats.timed_alignment import Alignment
+from trellis.speech.formats.alignment import Alignment
 
 if TYPE_CHECKING:
     from trellis.speech.align.aligner import Aligner

@@ -11,7 +11,7 @@ training, so that confidences are the frequencies with which boundaries are with
 hold-out utterances: it minimises their mean cross-entropy. With a tolerance of 0 only the exact frame
 counts.
 
-**Gap.** By how much the score falls (in the same units, nats) on the best path whose boundary k lies more
+**Margin.** By how much the score falls (in the same units, nats) on the best path whose boundary k lies more
 than the tolerance away.
 
 **Refinement.** Frames quantise the answer. With its neighbours fixed, the score of boundary k at s_k - 1,
@@ -37,7 +37,7 @@ _CLIP = 1e-6
 LARGEST_OFFSET = 0.45  # frames: a phone of one frame keeps some length
 
 
-def sharpened(scores: SegmentScores, factor: float) -> SegmentScores:
+def sharpen(scores: SegmentScores, factor: float) -> SegmentScores:
     """Every score times ``factor``."""
     return replace(
         scores,
@@ -49,8 +49,8 @@ def sharpened(scores: SegmentScores, factor: float) -> SegmentScores:
 
 
 def confidences(scores: SegmentScores, path: SegmentPath, tolerance: float) -> FloatArray:
-    """The probability of each start of ``path`` within ``tolerance`` frames, (n,); the scores are sharpened
-    already."""
+    """The probability of each start of ``path`` within ``tolerance`` frames, (n,); of scores that are
+    sharpened already."""
     starts = Segmentation().marginals(scores).parts.starts[path.nodes]
     near = np.abs(np.arange(scores.n_frames + 1) - path.starts[:, None]) <= tolerance + 1e-9
     return np.asarray(np.clip(np.sum(starts, axis=1, where=near), 0.0, 1.0))
@@ -79,7 +79,7 @@ def fit_beta(
     def cross_entropy(log_beta: float) -> float:
         total = 0.0
         for one, path, hit, factor in zip(scores, paths, hits, factors, strict=True):
-            sure = confidences(sharpened(one, float(np.exp(log_beta)) * factor), path, tolerance)[1:]
+            sure = confidences(sharpen(one, float(np.exp(log_beta)) * factor), path, tolerance)[1:]
             sure = np.clip(sure, _CLIP, 1.0 - _CLIP)
             right = np.where(hit, 1.0 - doubt, doubt)
             total -= float(np.sum(right * np.log(sure) + (1.0 - right) * np.log(1.0 - sure)))
@@ -93,7 +93,7 @@ def fit_beta(
     return float(np.exp(found.x if found.fun < values[best] else LOG_BETA[best]))
 
 
-def refined(scores: SegmentScores, path: SegmentPath) -> FloatArray:
+def refine_starts(scores: SegmentScores, path: SegmentPath) -> FloatArray:
     """Starts between frames, (n,), in frames."""
     starts = path.starts.astype(np.float64)
     if len(starts) < 2:

@@ -1,8 +1,8 @@
-"""What is fitted after the weights, on utterances that were held out: how sharp probabilities are, and which
-scores are suspicious.
+"""Calibration on held-out utterances, after the weights: how sharp probabilities are, and which scores are
+suspicious.
 
-A voice that training lacked scores far lower than those it had, and may still be aligned well; how far a
-score lies below the usual ones says little. So a suspicious score is one that is no better than those of
+A voice that was not in training scores far lower than those that were, and may still be aligned well; how far
+a score lies below the usual ones says little. So a suspicious score is one that is no better than those of
 *wrong* transcripts: the phones of held-out utterances in random order, their silences in place. It also
 has to be unusual, which matters where a model hardly tells right from wrong:
 
@@ -19,6 +19,7 @@ import numpy as np
 from trellis.core.arrays import FloatArray
 from trellis.speech.align.alignment_model import AlignmentModel
 from trellis.speech.align.boundary_confidence import fit_beta
+from trellis.speech.align.corpus_preparation import PreparedCorpus
 from trellis.structures.segments.oracle.segment_oracle import Segmentation
 from trellis.structures.segments.problem.segment_problem import SegmentExample
 from trellis.structures.segments.scores.segment_scores import SegmentFeatures
@@ -29,13 +30,9 @@ BETA_UTTERANCES = 60
 UNUSUAL, WRONG = 3.0, 2.0  # standard deviations
 
 
-def judged(
-    model: AlignmentModel,
-    train: Sequence[SegmentExample],
-    holdout: Sequence[SegmentExample],
-    wrong: Sequence[SegmentFeatures],
-) -> AlignmentModel:
-    """The model with everything that judges an alignment; ``wrong``: utterances with wrong transcripts."""
+def calibrate(model: AlignmentModel, prepared: PreparedCorpus) -> AlignmentModel:
+    """The model with the numbers that tell how far to trust an alignment."""
+    train, holdout, wrong = prepared.train, prepared.holdout, prepared.wrong
     right = _best_scores(model, [e.features for e in [*holdout, *train][:RANGE_UTTERANCES]])
     floor = right.mean() - UNUSUAL * right.std()
     if wrong:

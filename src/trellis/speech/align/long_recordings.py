@@ -33,7 +33,7 @@ from trellis.core.arrays import Float32Array, FloatArray, IntArray
 from trellis.core.errors import InfeasibleError, UnsupportedError
 from trellis.speech.align.alignment_model import AlignmentModel
 from trellis.speech.align.long_recordings_kernels import frame_trace, frame_viterbi
-from trellis.speech.align.utterance_alignment import LONG, Segments, align_frames
+from trellis.speech.align.utterance_alignment import LONG, Request, Segments, align_frames
 from trellis.speech.corpus.phone_lattice import Lattice
 from trellis.speech.phones.silence import is_silence
 
@@ -67,15 +67,7 @@ class _Cut:
     resume: int | None = None
 
 
-def align_long(
-    model: AlignmentModel,
-    frames: Float32Array,
-    lattice: Lattice,
-    source: str,
-    refine: bool,
-    confidence: bool,
-    gaps: bool,
-) -> Segments:
+def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, request: Request) -> Segments:
     """Align a long recording, chunk by chunk."""
     acoustics = model.acoustics
     if acoustics.classifier is None:
@@ -84,13 +76,13 @@ def align_long(
             "'classifier', or cut the recording"
         )
     evidence = acoustics.confidences(frames)
-    codes = acoustics.phones.encode(lattice.labels, source).codes
+    codes = acoustics.phones.encode(lattice.labels, request.source).codes
     per_second = 1.0 / acoustics.step
     begin, heads, within = 0, lattice.beginnings(), False  # within: the first node began in an earlier chunk
     parts: list[tuple[list[int], FloatArray, FloatArray, FloatArray]] = []
     scores, stretched = [], False
     while True:
-        search = _look_ahead(lattice, codes, evidence, begin, heads, per_second, source)
+        search = _look_ahead(lattice, codes, evidence, begin, heads, per_second, request.source)
         cut = _chunk_end(lattice, search, begin, len(frames), per_second)
         if within and cut.resume is not None and [cut.stop] == heads:
             begin = cut.resume  # still the same long segment
@@ -98,22 +90,12 @@ def align_long(
         end = cut.end
         chunk = lattice.between(heads, cut.stop, within_stop=cut.resume is not None)
         limit = _longest_silence(lattice, search.nodes[: end - begin]) + round(LONGER * per_second)
-        found = align_frames(
-            model,
-            frames[begin:end],
-            chunk.lattice,
-            source,
-            refine,
-            confidence,
-            gaps,
-            evidence[begin:end],
-            limit,
-        )
+        found = align_frames(model, frames[begin:end], chunk.lattice, request, evidence[begin:end], limit)
         nodes = [chunk.nodes[i] for i in found.nodes]
         whole = cut.stop is None or cut.resume is not None
         keep = len(nodes) if whole else _kept(found.starts, end - begin, OVERLAP * per_second)
         new = slice(int(within), keep)
-        parts.append((nodes[new], found.starts[new] + begin, found.confidence[new], found.gaps[new]))
+        parts.append((nodes[new], found.starts[new] + begin, found.confidence[new], found.margins[new]))
         scores.append((found.score, keep))
         stretched |= found.stretched
         if cut.stop is None:
@@ -218,7 +200,7 @@ def _joined(
         tuple(node for nodes, *_ in parts for node in nodes),
         np.concatenate([starts for _, starts, _, _ in parts]),
         np.concatenate([sure for _, _, sure, _ in parts]),
-        np.concatenate([gap for *_, gap in parts]),
+        np.concatenate([margin for *_, margin in parts]),
         sum(score * count for score, count in scores) / total,
         stretched,
     )

@@ -1,10 +1,9 @@
-"""From a recording and what may be said in it to an alignment that is judged: times, words, confidences,
-flags.
+"""From a recording and a lattice of phones to an alignment: times, words, confidences and flags.
 
 Flags are sentences about what looks wrong; nothing implausible passes in silence:
 
-* what the sound itself shows (silent, clipped);
-* a phone for whose class, which training lacked, another stood in;
+* a silent or clipped recording;
+* a phone whose class was missing in training, so that another class stood in;
 * a phone as long as the model allows (half as long again as any in training), or longer than
   ``MANY_SECONDS``;
 * a score no better than those of wrong transcripts (:mod:`trellis.speech.align.calibration`);
@@ -22,76 +21,75 @@ from trellis.core.errors import InfeasibleError
 from trellis.speech.acoustics.acoustic_model import Limits
 from trellis.speech.acoustics.phone_durations import SLACK
 from trellis.speech.align.alignment_model import AlignmentModel
-from trellis.speech.align.boundary_confidence import confidences, refined, sharpened
+from trellis.speech.align.boundary_confidence import confidences, refine_starts, sharpen
 from trellis.speech.align.topology import choose
 from trellis.speech.audio.front_end import FramedRecording
 from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice
-from trellis.speech.formats.timed_alignment import Alignment, Interval
+from trellis.speech.formats.alignment import Alignment
+from trellis.speech.formats.intervals import Interval, Tier
 from trellis.speech.phones.silence import is_silence
 from trellis.structures.segments.oracle.segment_oracle import Segmentation
-from trellis.structures.segments.scores.segment_graph import BEGIN, SegmentPath
-from trellis.structures.segments.scores.segment_scores import SegmentScores
+from trellis.structures.segments.scores.segment_graph import BEGIN
 
 MANY_SECONDS = 1.0
-LONG = 15.0  # seconds: longer recordings are cut at anchors first
-LARGEST_GAP = 50.0  # nats
+LONG = 15.0  # seconds: longer recordings are aligned in chunks
+LARGEST_MARGIN = 50.0  # nats
 
 
-@dataclass(frozen=True, eq=False)
-class Analysis:
-    """``score``: of the best path, per phone. ``gaps``: (n,) nats, or None if not asked for."""
+@dataclass(frozen=True)
+class Request:
+    """What to compute besides the best path; ``source`` names the recording in messages."""
 
-    alignment: Alignment
-    score: float
-    gaps: FloatArray | None = None
+    source: str = ""
+    refine: bool = True
+    confidence: bool = True
+    margins: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Segments:
-    """A stretch of a recording, aligned: nodes of the lattice, ``starts`` in frames (maybe between them) and
-    what is known of each."""
+    """A stretch of a recording, aligned: nodes of the lattice, ``starts`` in frames (possibly between them)
+    and what is known of each."""
 
     nodes: tuple[int, ...]
     starts: FloatArray
     confidence: FloatArray
-    gaps: FloatArray
+    margins: FloatArray
     score: float
     stretched: bool
 
 
-def analyse(
-    model: AlignmentModel,
-    recording: FramedRecording,
-    lattice: Lattice,
-    *,
-    source: str = "",
-    refine: bool = True,
-    confidence: bool = True,
-    gaps: bool = False,
-) -> Analysis:
+def align_utterance(
+    model: AlignmentModel, recording: FramedRecording, lattice: Lattice, request: Request
+) -> Alignment:
     """The best alignment of a recording to a lattice."""
-    frames = model.acoustics.standardised(recording.features)
-    model.acoustics.phones.encode(lattice.labels, source)  # unknown phones, before any work
-    check_length(model, lattice, len(frames), recording.duration, source)
+    frames = model.acoustics.standardise(recording.features)
+    model.acoustics.phones.encode(lattice.labels, request.source)  # unknown phones, before any work
+    check_length(model, lattice, len(frames), recording.duration, request.source)
     if recording.duration > LONG:
         from trellis.speech.align.long_recordings import align_long
 
-        found = align_long(model, frames, lattice, source, refine, confidence, gaps)
+        found = align_long(model, frames, lattice, request)
     else:
-        found = align_frames(model, frames, lattice, source, refine, confidence, gaps)
-    flags = (*recording.flags, *_flags(model, found, lattice, len(frames)))
-    alignment = _alignment(model, found, lattice, recording.duration, source, flags, confidence)
-    return Analysis(alignment, found.score, found.gaps if gaps else None)
+        found = align_frames(model, frames, lattice, request)
+    phones, words = _tiers(found, lattice, model.acoustics.step, recording.duration)
+    return Alignment(
+        phones,
+        words,
+        recording.duration,
+        tuple(found.confidence.tolist()) if request.confidence else None,
+        (*recording.flags, *_flags(model, found, lattice, len(frames))),
+        request.source,
+        found.score,
+        tuple(found.margins.tolist()) if request.margins else None,
+    )
 
 
 def align_frames(
     model: AlignmentModel,
     frames: Float32Array,
     lattice: Lattice,
-    source: str = "",
-    refine: bool = True,
-    confidence: bool = True,
-    gaps: bool = False,
+    request: Request,
     evidence: Float32Array | None = None,
     longest_silence: int | None = None,
 ) -> Segments:
@@ -102,20 +100,22 @@ def align_frames(
     if evidence is None and acoustics.classifier is not None:
         evidence = acoustics.confidences(frames)
     if not lattice.is_chain:
-        way = choose(acoustics, model.topology, frames, lattice, evidence=evidence, limits=limits)
-        nodes = tuple(way.nodes.tolist())
+        path = choose(acoustics, model.topology, frames, lattice, evidence=evidence, limits=limits)
+        nodes = tuple(path.nodes.tolist())
     chain = phone_lattice([lattice.labels[i] for i in nodes])
-    features = acoustics.features(frames, chain, where=source, confidences=evidence, limits=limits)
+    features = acoustics.features(frames, chain, where=request.source, confidences=evidence, limits=limits)
     scores = features.scores(model.weights)
     path = Segmentation().best(scores)
-    sharp = sharpened(scores, model.beta * len(nodes))
-    tolerance = model.tolerance / model.acoustics.step
+    sharp = sharpen(scores, model.beta * len(nodes))
+    tolerance = model.tolerance / acoustics.step
     unknown = np.full(len(path.nodes), np.nan)
     return Segments(
         nodes,
-        refined(scores, path) if refine else path.starts.astype(np.float64),
-        confidences(sharp, path, tolerance) if confidence else unknown,
-        _gaps(sharp, path, tolerance) if gaps else unknown,
+        refine_starts(scores, path) if request.refine else path.starts.astype(np.float64),
+        confidences(sharp, path, tolerance) if request.confidence else unknown,
+        Segmentation().gaps(sharp, path, int(tolerance + 1e-9), LARGEST_MARGIN)
+        if request.margins
+        else unknown,
         path.score,
         limits.stretch > 1.0,
     )
@@ -148,10 +148,6 @@ def _limits(model: AlignmentModel, lattice: Lattice, n_frames: int, longest_sile
     return limits if most >= n_frames else Limits(2.0 * n_frames / most, longest_silence)
 
 
-def _gaps(sharp: SegmentScores, path: SegmentPath, tolerance: float) -> FloatArray:
-    return Segmentation().gaps(sharp, path, int(tolerance + 1e-9), LARGEST_GAP)
-
-
 def _flags(model: AlignmentModel, found: Segments, lattice: Lattice, n_frames: int) -> list[str]:
     acoustics = model.acoustics
     labels = [lattice.labels[i] for i in found.nodes]
@@ -179,16 +175,9 @@ def _flags(model: AlignmentModel, found: Segments, lattice: Lattice, n_frames: i
     return flags
 
 
-def _alignment(
-    model: AlignmentModel,
-    found: Segments,
-    lattice: Lattice,
-    duration: float,
-    source: str,
-    flags: tuple[str, ...],
-    confidence: bool,
-) -> Alignment:
-    times = [*(found.starts * model.acoustics.step).tolist(), duration]
+def _tiers(found: Segments, lattice: Lattice, step: float, duration: float) -> tuple[Tier, Tier]:
+    """Phones, and the words that they belong to, in seconds."""
+    times = [*(found.starts * step).tolist(), duration]
     phones = tuple(Interval(times[k], times[k + 1], lattice.labels[i]) for k, i in enumerate(found.nodes))
     words: list[Interval] = []
     previous = -1
@@ -199,5 +188,4 @@ def _alignment(
         elif number >= 0:
             words.append(Interval(phone.start, phone.end, lattice.words[number]))
         previous = number
-    sure = tuple(found.confidence.tolist()) if confidence else None
-    return Alignment(phones, tuple(words), duration, sure, flags, source)
+    return phones, tuple(words)

@@ -25,8 +25,8 @@ from trellis.core.storage import PathLike
 from trellis.speech.corpus.corpus_files import guess_layout, labelled_files, read_list, timit_split
 from trellis.speech.corpus.corpus_readers import Rules, read_beside, read_ctm_corpus, read_timit
 from trellis.speech.corpus.utterance import Utterance
-from trellis.speech.formats.interval_lines import read_lab
 from trellis.speech.formats.json_csv import read_json
+from trellis.speech.formats.label_lines import read_lab
 from trellis.speech.formats.textgrid import read_textgrid
 from trellis.speech.phones.silence import SILENCES
 

@@ -12,8 +12,9 @@ from trellis.core.storage import PathLike
 from trellis.speech.audio.recordings import audio_info
 from trellis.speech.corpus.corpus_files import AudioFinder, labelled_files, timit_audio
 from trellis.speech.corpus.utterance import Utterance
-from trellis.speech.formats.interval_lines import read_ctm_file, read_phn
-from trellis.speech.formats.timed_alignment import Alignment
+from trellis.speech.formats.alignment import Alignment
+from trellis.speech.formats.ctm import read_ctm_file
+from trellis.speech.formats.label_lines import read_phn
 from trellis.speech.phones.silence import SILENCE, is_silence
 
 _LATEST = 0.1  # seconds by which labels may end after their recording
@@ -105,7 +106,7 @@ def _whole(labels: Alignment, sound: Path, silences: Collection[str]) -> Alignme
             f"{labels.source}: the last phone ends at {last:.3f} s but {sound} at {duration:.3f} s; "
             "pair them with the right recording"
         )
-    fitted = labels.fitted(duration)
-    words = tuple(word for word in fitted.words if not is_silence(word.label, silences))
-    whole = replace(fitted, words=()).filled(SILENCE, _SHORTEST_GAP).with_silence(silences)
+    labels = labels.truncate(duration)
+    words = tuple(word for word in labels.words if not is_silence(word.label, silences))
+    whole = replace(labels, words=()).filled(SILENCE, _SHORTEST_GAP).normalise_silence(silences)
     return replace(whole, words=words)

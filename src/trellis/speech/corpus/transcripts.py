@@ -19,7 +19,7 @@ from pathlib import Path
 
 from trellis.core.errors import DataError
 from trellis.speech.corpus.dictionary import words_of
-from trellis.speech.formats.interval_lines import read_lab
+from trellis.speech.formats.label_lines import read_lab
 from trellis.speech.formats.text_files import read_text
 
 _WORDS, _PHONES = (".txt", ".lab"), (".phones",)

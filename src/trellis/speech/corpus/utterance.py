@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trellis.speech.audio.recordings import Recording, load_recording
-from trellis.speech.formats.timed_alignment import Alignment
+from trellis.speech.formats.alignment import Alignment
 from trellis.speech.phones.silence import is_silence
 
 

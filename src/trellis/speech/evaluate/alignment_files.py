@@ -21,8 +21,8 @@ from trellis.speech.evaluate.boundary_evaluation import (
     evaluate_alignments,
 )
 from trellis.speech.formats import FORMATS, format_of
-from trellis.speech.formats.interval_lines import read_ctm_file
-from trellis.speech.formats.timed_alignment import Alignment
+from trellis.speech.formats.alignment import Alignment
+from trellis.speech.formats.ctm import read_ctm_file
 
 # Text files are more often transcripts than Audacity's labels, so those are read only where they are named.
 ORDER = ("textgrid", "elan", "json", "csv", "phn", "ctm", "lab")

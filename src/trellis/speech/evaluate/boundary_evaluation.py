@@ -28,7 +28,7 @@ import numpy as np
 from trellis.core.arrays import BoolArray, FloatArray, IntArray
 from trellis.core.errors import DataError
 from trellis.speech.evaluate.boundary_figures import ALLOWANCE, Estimate, draws, estimates, figures
-from trellis.speech.formats.timed_alignment import Alignment
+from trellis.speech.formats.alignment import Alignment
 from trellis.speech.phones.silence import SILENCE, is_silence
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class AlignmentEvaluation:
 def boundary_errors(reference: Alignment, predicted: Alignment, id: str = "") -> BoundaryErrors:
     """Compare two alignments of one recording; different numbers of phones are a :class:`DataError`."""
     length = max(float(a.duration or 0.0) for a in (reference, predicted))
-    whole = replace(reference, duration=length).filled(SILENCE, _SHORTEST_GAP).with_silence().phones
+    whole = replace(reference, duration=length).filled(SILENCE, _SHORTEST_GAP).normalise_silence().phones
     spoken = [p for p in whole if p.label != SILENCE]
     answers = [p for p in predicted.phones if not is_silence(p.label)]
     if len(spoken) != len(answers):

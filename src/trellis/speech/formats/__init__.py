@@ -9,10 +9,10 @@ from typing import Any
 
 from trellis.core.errors import DataError
 from trellis.core.storage import PathLike
-from trellis.speech.formats import elan, textgrid
-from trellis.speech.formats import interval_lines as lines
+from trellis.speech.formats import ctm, elan, textgrid
 from trellis.speech.formats import json_csv as native
-from trellis.speech.formats.timed_alignment import Alignment
+from trellis.speech.formats import label_lines as lines
+from trellis.speech.formats.alignment import Alignment
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ FORMATS = {
         Format("elan", (".eaf",), elan.read_elan, elan.write_elan),
         Format("json", (".json",), native.read_json, native.write_json),
         Format("csv", (".csv",), native.read_csv, native.write_csv),
-        Format("ctm", (".ctm",), lines.read_ctm, lines.write_ctm),
+        Format("ctm", (".ctm",), ctm.read_ctm, ctm.write_ctm),
         Format("lab", (".lab",), lines.read_lab, lines.write_lab),
         Format("phn", (".phn", ".wrd"), lines.read_phn, lines.write_phn),
         Format("audacity", (".txt",), lines.read_audacity, lines.write_audacity),

@@ -13,10 +13,10 @@ from xml.etree.ElementTree import Element, SubElement
 
 from trellis.core.errors import DataError
 from trellis.core.storage import PathLike
+from trellis.speech.formats.alignment import Alignment
+from trellis.speech.formats.intervals import Interval, Tier, check_tier, tidy
 from trellis.speech.formats.text_files import number, read_text, write_text
 from trellis.speech.formats.textgrid import chosen_tiers
-from trellis.speech.formats.timed_alignment import Alignment
-from trellis.speech.formats.timed_intervals import Interval, Tier, checked, tidy
 
 _PER_SECOND = 1000
 _TYPE = "intervals"
@@ -56,7 +56,7 @@ def _read_tier(tier: Element, slots: dict[str, str | None], shown: str) -> Tier:
         start, end = (number(str(time), where, "time") / _PER_SECOND for time in times)
         intervals.append(Interval(start, end, one.findtext("ANNOTATION_VALUE") or ""))
     intervals.sort(key=lambda interval: interval.start)
-    return checked(tidy(intervals), f"tier {tier.get('TIER_ID')!r}, annotation", shown)
+    return check_tier(tidy(intervals), f"tier {tier.get('TIER_ID')!r}, annotation", shown)
 
 
 def write_elan(alignment: Alignment, path: PathLike) -> None:

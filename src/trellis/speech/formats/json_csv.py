@@ -16,9 +16,9 @@ from typing import Any
 
 from trellis.core.errors import DataError
 from trellis.core.storage import PathLike
+from trellis.speech.formats.alignment import Alignment
+from trellis.speech.formats.intervals import Interval, Tier
 from trellis.speech.formats.text_files import number, read_text, write_text
-from trellis.speech.formats.timed_alignment import Alignment
-from trellis.speech.formats.timed_intervals import Interval, Tier
 
 _NAME, _VERSION = "trellis-alignment", 1
 _COLUMNS = ["tier", "start", "end", "label", "confidence"]
@@ -31,17 +31,18 @@ def write_json(alignment: Alignment, path: PathLike) -> None:
         "source": alignment.source,
         "duration": alignment.duration,
         "flags": list(alignment.flags),
-        "words": _rows(alignment.words, None),
-        "phones": _rows(alignment.phones, alignment.confidence),
+        "score": alignment.score,
+        "words": _rows(alignment.words),
+        "phones": _rows(alignment.phones, confidence=alignment.confidence, margin=alignment.margins),
     }
     write_text(path, json.dumps(content, ensure_ascii=False, indent=1) + "\n")
 
 
-def _rows(tier: Tier, confidence: Sequence[float] | None) -> list[dict[str, Any]]:
+def _rows(tier: Tier, **columns: Sequence[float] | None) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [{"start": i.start, "end": i.end, "label": i.label} for i in tier]
-    if confidence is not None:
-        for row, value in zip(rows, confidence, strict=True):
-            row["confidence"] = None if math.isnan(value) else value
+    for name, values in columns.items():
+        for row, value in zip(rows, values or (), strict=values is not None):
+            row[name] = None if math.isnan(value) else value
     return rows
 
 
@@ -58,16 +59,22 @@ def read_json(path: PathLike, duration: float | None = None) -> Alignment:
     try:
         phones = [_interval(row) for row in content["phones"]]
         words = [_interval(row) for row in content.get("words", [])]
-        given = [row["confidence"] for row in content["phones"] if "confidence" in row]
+        confidence, margins = _column(content["phones"], "confidence"), _column(content["phones"], "margin")
         length = content.get("duration") if duration is None else duration
-        confidence = tuple(math.nan if c is None else float(c) for c in given) or None
         flags = tuple(str(flag) for flag in content.get("flags", []))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(
             f"{shown}: phones and words must be lists of start, end and label ({error!r}); write it anew"
         ) from error
     source = content.get("source") or shown
-    return Alignment(tuple(phones), tuple(words), length, confidence, flags, source)
+    score = content.get("score")
+    return Alignment(tuple(phones), tuple(words), length, confidence, flags, source, score, margins)
+
+
+def _column(rows: list[dict[str, Any]], name: str) -> tuple[float, ...] | None:
+    """The numbers under ``name``, None if no row has one."""
+    found = tuple(math.nan if row[name] is None else float(row[name]) for row in rows if name in row)
+    return found or None
 
 
 def _interval(row: dict[str, Any]) -> Interval:

@@ -55,6 +55,12 @@ def numbered_lines(text: str, comment: str | None = None) -> Iterator[tuple[int,
             yield number, line
 
 
+def expect(condition: bool, line: str, where: str, form: str) -> None:
+    """An error at ``where`` unless the line has the right form."""
+    if not condition:
+        raise DataError(f"{where}: {line.strip()!r} is not: {form}; correct the line")
+
+
 def number(word: str, where: str, what: str) -> float:
     """A finite number, or an error at ``where``."""
     try:

@@ -16,9 +16,9 @@ import numpy as np
 
 from trellis.core.errors import DataError
 from trellis.core.storage import PathLike
+from trellis.speech.formats.alignment import Alignment
+from trellis.speech.formats.intervals import Interval, Tier, check_tier, fill, tidy
 from trellis.speech.formats.text_files import read_text, write_text
-from trellis.speech.formats.timed_alignment import Alignment
-from trellis.speech.formats.timed_intervals import Interval, Tier, checked, fill, tidy
 
 PHONE_TIERS = (
     "phones",
@@ -121,7 +121,7 @@ def read_textgrid_tiers(path: PathLike, encoding: str | None = None) -> TextGrid
             Interval(tokens.number("xmin") - begin, tokens.number("xmax") - begin, tokens.string("a label"))
             for _ in range(size)
         ]
-        tiers[name] = checked(tidy(intervals), f"tier {name!r}, interval", shown)
+        tiers[name] = check_tier(tidy(intervals), f"tier {name!r}, interval", shown)
     return TextGrid(tiers, end - begin)
 
 

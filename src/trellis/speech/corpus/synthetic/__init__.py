@@ -12,7 +12,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from trellis.speech.corpus.corpus import Corpus, Utterance
-from trellis.speech.formats.timed_alignment import Alignment, Interval
+from trellis.speech.formats.alignment import Alignment, Interval
 
 __all__ = ["VOICES", "synthetic_corpus"]
 
@@ -37,7 +37,7 @@ def _utterance(
     )
     reference = Alignment(
         intervals, _words(words, intervals), duration=phones[-1][1], source=str(audio)
-    ).with_silence()
+    ).normalise_silence()
     return Utterance(id=id, audio=audio, reference=reference, group=voice)
 
 

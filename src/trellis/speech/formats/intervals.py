@@ -14,6 +14,7 @@ from trellis.core.errors import DataError
 
 Tier = tuple["Interval", ...]
 SLACK = 1e-6  # seconds: what printing and adding times may lose; far below any sampling period
+ROUNDED = 0.02  # seconds: overlaps caused by printing two decimals
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Interval:
         return self.end - self.start
 
 
-def checked(intervals: Iterable[Interval], tier: str, where: str = "") -> Tier:
+def check_tier(intervals: Iterable[Interval], tier: str, where: str = "") -> Tier:
     """The intervals as a tier, or a :class:`DataError` that names the first one out of order."""
     result = tuple(intervals)
     place = f"{where}: " if where else ""
@@ -52,7 +53,7 @@ def tidy(intervals: Sequence[Interval], overlap: float = SLACK) -> Tier:
     """Let each interval end where the next one starts if they overlap by at most ``overlap`` seconds.
 
     Formats that print rounded times, or a start and a duration, make overlaps that nobody meant. Gaps up to
-    :data:`SLACK` are closed for the same reason. A wider overlap is left for :func:`checked` to refuse.
+    :data:`SLACK` are closed for the same reason. A wider overlap is left for :func:`check_tier` to refuse.
     """
     result = list(intervals)
     for i in range(len(result) - 1):
@@ -94,7 +95,7 @@ def close_gap(result: list[Interval], until: float, label: str, shortest: float)
         result[-1] = Interval(last.start, until, last.label)
 
 
-def fit(tier: Sequence[Interval], duration: float) -> Tier:
+def truncate(tier: Sequence[Interval], duration: float) -> Tier:
     """The part of the tier within ``duration``: what starts later is gone, what ends later is cut."""
     kept = (i for i in tier if i.start < duration)
     return tuple(i if i.end <= duration else Interval(i.start, duration, i.label) for i in kept)

@@ -1,15 +1,16 @@
 """An alignment: which phone and which word is spoken from when to when, how sure that is, and what is odd.
 
-``phones`` and ``words`` are tiers (``timed_intervals``). ``confidence`` has one number from 0 to
-1 per phone: how sure its *start* is; ``nan`` where nobody said. ``flags`` are sentences about what looks
-wrong. Every file format reads into an ``Alignment`` and is written from one; what each can hold is in
-``docs/speech-formats.md``.
+``phones`` and ``words`` are tiers (``intervals``). ``confidence`` has one number from 0 to 1 per phone:
+how sure its *start* is; ``nan`` where unknown. ``flags`` are sentences about what looks wrong. An aligner
+also gives the ``score`` per phone and, on request, ``margins``: by how many nats the best path whose boundary
+lies elsewhere is worse. Every file format reads into an ``Alignment`` and is written from one; what each can
+hold is in ``docs/speech-formats.md``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.core.storage import PathLike
-from trellis.speech.formats.timed_intervals import Interval, Tier, checked, fill, fit, rename
+from trellis.speech.formats.intervals import SLACK, Interval, Tier, check_tier, fill, rename, tidy, truncate
 from trellis.speech.phones.silence import SILENCE, SILENCES, is_silence
 
 __all__ = ["Alignment", "Interval"]
@@ -34,10 +35,12 @@ class Alignment:
     confidence: tuple[float, ...] | None = None
     flags: tuple[str, ...] = ()
     source: str = ""
+    score: float | None = None
+    margins: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        phones = checked(self.phones, "phone", self.source)
-        words = checked(self.words, "word", self.source)
+        phones = check_tier(self.phones, "phone", self.source)
+        words = check_tier(self.words, "word", self.source)
         last = max((tier[-1].end for tier in (phones, words) if tier), default=0.0)
         duration = last if self.duration is None else float(self.duration)
         place = f"{self.source}: " if self.source else ""
@@ -46,20 +49,13 @@ class Alignment:
                 f"{place}the last interval ends at {last:.6g} s, after the end at {duration:.6g} s; "
                 "give the length of the right recording"
             )
-        confidence = self.confidence
-        if confidence is not None:
-            confidence = tuple(float(c) for c in confidence)
-            if len(confidence) != len(phones):
-                raise DataError(
-                    f"{place}{len(confidence)} confidences for {len(phones)} phones; give one per phone"
-                )
-        for name, value in (
-            ("phones", phones),
-            ("words", words),
-            ("duration", max(duration, last)),
-            ("confidence", confidence),
-            ("flags", tuple(self.flags)),
-        ):
+        values = {"phones": phones, "words": words, "duration": max(duration, last)}
+        for name in ("confidence", "margins"):
+            given = getattr(self, name)
+            if given is not None and len(given) != len(phones):
+                raise DataError(f"{place}{name}: {len(given)} values for {len(phones)} phones; give one each")
+            values[name] = None if given is None else tuple(map(float, given))
+        for name, value in {**values, "flags": tuple(self.flags)}.items():
             object.__setattr__(self, name, value)
 
     @classmethod
@@ -92,7 +88,7 @@ class Alignment:
         return tier
 
     def filled(self, label: str = "", shortest: float = 0.0) -> Alignment:
-        """Both tiers without gaps from 0 to the end (:func:`trellis.speech.formats.timed_intervals.fill`).
+        """Both tiers without gaps from 0 to the end (:func:`trellis.speech.formats.intervals.fill`).
 
         The confidence of a silence that was put in is ``nan``. A tier without intervals stays empty.
         """
@@ -100,35 +96,33 @@ class Alignment:
         shortest = max(shortest, 1e-6)
         phones = fill(self.phones, length, label, shortest) if self.phones else ()
         words = fill(self.words, length, label, shortest) if self.words else ()
-        confidence = self.confidence
-        if confidence is not None and len(phones) != len(confidence):
-            given = iter(zip(self.phones, confidence, strict=True))
-            phone, sure = next(given)
-            result = []
-            for p in phones:
-                kept = p.start <= phone.start < p.end
-                result.append(sure if kept else math.nan)
-                if kept:
-                    phone, sure = next(given, (phone, sure))
-            confidence = tuple(result)
-        return replace(self, phones=phones, words=words, confidence=confidence)
+        return self._with(phones, words=words)
 
-    def fitted(self, duration: float) -> Alignment:
+    def truncate(self, duration: float) -> Alignment:
         """Cut to ``duration`` seconds, which becomes the length; later intervals are dropped."""
-        phones = fit(self.phones, duration)
-        confidence = None if self.confidence is None else self.confidence[: len(phones)]
-        return replace(
-            self, phones=phones, words=fit(self.words, duration), duration=duration, confidence=confidence
+        return self._with(
+            truncate(self.phones, duration), words=truncate(self.words, duration), duration=duration
         )
 
-    def with_silence(self, silences: Collection[str] = SILENCES, name: str = SILENCE) -> Alignment:
+    def normalise_silence(self, silences: Collection[str] = SILENCES, name: str = SILENCE) -> Alignment:
         """Every label among ``silences`` becomes ``name``; neighbouring silences become one phone."""
-        phones = rename(self.phones, lambda p: name if is_silence(p, silences) else p, merge=name)
-        confidence = self.confidence
-        if confidence is not None and len(phones) != len(confidence):
-            by_start = {p.start: c for p, c in zip(self.phones, confidence, strict=True)}
-            confidence = tuple(by_start[p.start] for p in phones)
-        return replace(self, phones=phones, confidence=confidence)
+        return self._with(rename(self.phones, lambda p: name if is_silence(p, silences) else p, merge=name))
+
+    def _with(self, phones: Tier, **changes: Any) -> Alignment:
+        """Other phones, each with the confidence and margin of the first old phone that starts within it
+        (``nan`` if there is none)."""
+        first = np.searchsorted(self.starts, [p.start for p in phones])
+        starts = np.append(self.starts, np.inf)[first]
+
+        def carry(values: tuple[float, ...] | None) -> tuple[float, ...] | None:
+            if values is None:
+                return None
+            kept = zip(first, starts, phones, strict=True)
+            return tuple(values[i] if start < p.end else math.nan for i, start, p in kept)
+
+        return replace(
+            self, phones=phones, confidence=carry(self.confidence), margins=carry(self.margins), **changes
+        )
 
     @classmethod
     def read(cls, path: PathLike, format: str | None = None, **options: Any) -> Alignment:
@@ -147,30 +141,13 @@ class Alignment:
         """Praat TextGrid with the tiers words and phones."""
         self.write(path, "textgrid", **options)
 
-    def to_elan(self, path: PathLike) -> None:
-        """ELAN annotations with the tiers words and phones, in whole milliseconds."""
-        self.write(path, "elan")
 
-    def to_json(self, path: PathLike) -> None:
-        """JSON that holds everything (the format ``trellis-alignment``)."""
-        self.write(path, "json")
-
-    def to_csv(self, path: PathLike) -> None:
-        """A table with the columns tier, start, end, label, confidence."""
-        self.write(path, "csv")
-
-    def to_ctm(self, path: PathLike, **options: Any) -> None:
-        """NIST CTM of one tier."""
-        self.write(path, "ctm", **options)
-
-    def to_lab(self, path: PathLike, **options: Any) -> None:
-        """HTK labels of one tier, in units of 100 ns."""
-        self.write(path, "lab", **options)
-
-    def to_phn(self, path: PathLike, **options: Any) -> None:
-        """TIMIT labels of one tier, in samples."""
-        self.write(path, "phn", **options)
-
-    def to_audacity(self, path: PathLike, **options: Any) -> None:
-        """An Audacity label track of one tier."""
-        self.write(path, "audacity", **options)
+def one_tier(
+    intervals: Sequence[Interval], tier: str, duration: float | None, source: str, overlap: float = SLACK
+) -> Alignment:
+    """An alignment of a file that holds one tier, ``"phones"`` or ``"words"``."""
+    if tier not in ("phones", "words"):
+        raise DataError(f"an alignment has the tiers phones and words, not {tier!r}")
+    made = check_tier(tidy(intervals, overlap), tier[:-1], source)
+    phones, words = (made, ()) if tier == "phones" else ((), made)
+    return Alignment(phones, words, duration, source=source)

@@ -1,0 +1,179 @@
+"""From a corpus to a trained acoustic model, and to examples for the weights that it has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from trellis.core.arrays import Float32Array, FloatArray
+from trellis.core.errors import DataError
+from trellis.core.shards import over_items
+from trellis.speech.acoustics.acoustic_model import AcousticModel, TrainingUtterance, fit_acoustics
+from trellis.speech.acoustics.alignment_features import JITTER_MS, feature_names, measure_scale
+from trellis.speech.acoustics.boundary_classifier import BoundaryOptions
+from trellis.speech.acoustics.frame_classifiers import get_classifier
+from trellis.speech.acoustics.phone_durations import DurationModel
+from trellis.speech.align.topology import fit_topology
+from trellis.speech.audio.front_end import framed_recording
+from trellis.speech.corpus.corpus_split import folds, split_corpus
+from trellis.speech.corpus.phone_lattice import phone_lattice
+from trellis.speech.corpus.utterance import Utterance
+from trellis.speech.phones.phone_set import PhoneSet
+from trellis.speech.phones.silence import is_silence
+from trellis.structures.segments.problem.segment_problem import SegmentExample
+from trellis.structures.segments.scores.segment_scores import SegmentFeatures
+
+if TYPE_CHECKING:
+    from trellis.speech.align.aligner import Aligner
+
+SCALE_UTTERANCES = 200  # enough to measure the scale of the features
+TOPOLOGY_UTTERANCES = 60
+WRONG_UTTERANCES = 60
+
+Progress = Callable[[str, float], None]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedCorpus:
+    """What training the weights needs: features of utterances that the classifiers have not seen.
+    ``wrong``: features of some of them with wrong transcripts (:mod:`trellis.speech.align.calibration`)."""
+
+    acoustics: AcousticModel
+    train: list[SegmentExample]
+    holdout: list[SegmentExample]
+    topology: FloatArray
+    wrong: list[SegmentFeatures]
+
+
+def prepare_corpus(aligner: Aligner, corpus: Iterable[Utterance], tell: Progress) -> PreparedCorpus:
+    """Train the classifiers. This takes most of the time, and serves any objective and loss."""
+    utterances = [u for u in corpus if u.reference is not None]
+    if len(utterances) < 3:
+        raise DataError(
+            f"{len(utterances)} utterances with a reference are too few: each of the three parts needs one; "
+            "give a corpus with reference alignments"
+        )
+    ids = [u.id for u in utterances]
+    if len(set(ids)) < len(ids):
+        raise DataError("two utterances of the corpus have the same id; give each its own")
+    rng = np.random.default_rng(aligner.random_state)
+    parts = split_corpus(ids, [u.group for u in utterances], aligner.split, rng)
+    used = sorted({*parts.classifier, *parts.weights, *parts.holdout})
+    options, done = aligner.frame_options(), count(1)
+
+    def read(index: int) -> Float32Array:
+        utterance = utterances[index]
+        features = framed_recording(utterance.audio, options, utterance.channel).features.astype(np.float32)
+        tell("reading", next(done) / len(used))
+        return features
+
+    frames = dict(zip(used, _on_threads(read, used, aligner.n_jobs), strict=True))
+    base = _untrained(
+        aligner, [utterances[i] for i in used], [frames[i] for i in (*parts.classifier, *parts.weights)]
+    )
+    classify, weigh, hold = (
+        [TrainingUtterance.of(utterances[i], base.standardise(frames[i]), base.step) for i in part]
+        for part in (parts.classifier, parts.weights, parts.holdout)
+    )
+    tell("classifiers", 0.0)
+    groups = [utterances[i].group for i in (*parts.classifier, *parts.weights)]
+    acoustics, train = _train_acoustics(aligner, classify, weigh, groups, base, tell)
+    holdout = _on_threads(acoustics.example, hold, aligner.n_jobs)
+    tell("topology", 0.0)
+    unseen = hold if aligner.cross_fit else [*weigh, *hold]
+    topology = fit_topology(acoustics, unseen[:TOPOLOGY_UTTERANCES], aligner.n_jobs)
+    wrong = _with_wrong_transcripts(aligner, acoustics, [*hold, *weigh][:WRONG_UTTERANCES])
+    return PreparedCorpus(acoustics, train, holdout, topology, wrong)
+
+
+def _untrained(aligner: Aligner, used: Sequence[Utterance], frames: Sequence[Float32Array]) -> AcousticModel:
+    """The acoustic model without classifiers: phones, and mean and deviation of each column of the frames."""
+    labels = [label for u in used if u.reference is not None for label in u.reference.labels]
+    phones = PhoneSet.of(labels, aligner.fold)
+    together = np.concatenate(frames)
+    deviation = together.std(axis=0, dtype=np.float64)
+    ones = np.ones(phones.n_kinds)
+    names = feature_names(aligner.features)
+    return AcousticModel(
+        options=aligner.frame_options(),
+        phones=phones,
+        mean=together.mean(axis=0, dtype=np.float64).astype(np.float32),
+        deviation=np.where(deviation > 1e-6, deviation, 1.0).astype(np.float32),
+        classifier=None,
+        boundaries=None,
+        durations=DurationModel(ones, ones, ones, ones, ones),
+        names=names,
+        scale=np.ones(len(names)),
+        shortest=aligner.shortest_ms / 1000.0,
+    )
+
+
+def _train_acoustics(
+    aligner: Aligner,
+    classify: Sequence[TrainingUtterance],
+    weigh: Sequence[TrainingUtterance],
+    groups: Sequence[str],
+    base: AcousticModel,
+    tell: Progress,
+) -> tuple[AcousticModel, list[SegmentExample]]:
+    """The acoustic model of the result, and examples for the weights from models that have not seen them."""
+    seed, n_jobs = aligner.random_state, aligner.n_jobs
+    classifier, boundaries = get_classifier(aligner.classifier), aligner.boundaries or BoundaryOptions()
+
+    def fit(own: Sequence[TrainingUtterance], more: Sequence[TrainingUtterance]) -> AcousticModel:
+        return fit_acoustics(own, more, base, classifier, boundaries, seed, n_jobs)
+
+    def scale(acoustics: AcousticModel, utterances: Sequence[TrainingUtterance]) -> FloatArray:
+        examples = _on_threads(acoustics.example, utterances[:SCALE_UTTERANCES], n_jobs)
+        jitter = max(1, round(JITTER_MS / (1000.0 * acoustics.step)))
+        return measure_scale(examples, jitter, seed)
+
+    if not aligner.cross_fit:
+        acoustics = fit(classify, weigh)
+        tell("features", 0.0)
+        acoustics = replace(acoustics, scale=scale(acoustics, weigh))
+        return acoustics, _on_threads(acoustics.example, weigh, n_jobs)
+    both = [*classify, *weigh]
+    found: list[SegmentExample] = []
+    for number, part in enumerate(folds(groups, aligner.cross_fit, np.random.default_rng(seed + 1))):
+        left_out, seen = [both[i] for i in part], [u for i, u in enumerate(both) if i not in set(part)]
+        acoustics = fit(seen, left_out)
+        if number == 0:
+            base = replace(base, scale=scale(acoustics, left_out))
+        found += _on_threads(replace(acoustics, scale=base.scale).example, left_out, n_jobs)
+        tell("classifiers", (number + 1.0) / (aligner.cross_fit + 1.0))
+    return fit(both, []), found
+
+
+def _with_wrong_transcripts(
+    aligner: Aligner, acoustics: AcousticModel, utterances: Sequence[TrainingUtterance]
+) -> list[SegmentFeatures]:
+    """The utterances with their phones in random order; those too short or too long for it are left out."""
+    rng = np.random.default_rng(aligner.random_state + 2)
+
+    def shuffle(utterance: TrainingUtterance) -> list[str]:
+        labels = list(utterance.labels)
+        spoken = [i for i, label in enumerate(labels) if not is_silence(label)]
+        for i, j in zip(spoken, rng.permutation(spoken).tolist(), strict=True):
+            labels[i] = utterance.labels[j]
+        return labels
+
+    found = _on_threads(
+        lambda pair: acoustics.features(pair[0].frames, phone_lattice(pair[1]), where=pair[0].id),
+        [(u, shuffle(u)) for u in utterances],
+        aligner.n_jobs,
+    )
+    return [f for f in found if f.graph.min_length.sum() <= f.n_frames <= f.graph.max_length.sum()]
+
+
+def _on_threads(function: Callable[[Item], Result], items: Sequence[Item], n_jobs: int) -> list[Result]:
+    """``[function(item), ...]`` on threads, with BLAS on one thread each."""
+    with threadpool_limits(limits=1, user_api="blas"):
+        return over_items(lambda i: function(items[i]), len(items), n_jobs)
