@@ -68,3 +68,21 @@ def generator(random_state: RandomState) -> np.random.Generator:
             f"random_state is {random_state!r}; give a seed (a whole number, 0 or more), a numpy Generator "
             "or None"
         ) from None
+
+
+def check_sample_weight(sample_weight: Any, n: int, noun: str = "sequence") -> NDArray[np.float64]:
+    """One finite, non-negative weight for each of n examples; ones if none are given."""
+    if sample_weight is None:
+        return np.ones(n)
+    try:
+        weights = np.array(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"sample_weight must hold numbers, one for each {noun}") from None
+    if weights.shape != (n,):
+        raise DataError(
+            f"sample_weight has shape {weights.shape}; there are {n} {noun}s, one weight for each"
+        )
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if bad.size:
+        raise DataError(f"sample_weight[{bad[0]}] is {weights[bad[0]]}; it must be finite and not negative")
+    return weights

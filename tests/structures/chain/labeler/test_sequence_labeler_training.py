@@ -188,9 +188,9 @@ ERRORS: list[tuple[Callable[[], Any], type[TrellisError], str]] = [
     (fitting(class_weight="even"), UnsupportedError, "class_weight='even'"),
     (fitting(class_weight={"z": 1.0}), DataError, "label 'z' is not known"),
     (fitting(class_weight={"a": -1.0}), DataError, "class weight of 'a' is -1.0"),
-    (fitting(holdout=1.5), UnsupportedError, "holdout is 1.5; give a fraction between 0 and 1"),
-    (fitting(holdout="some"), UnsupportedError, "holdout is some; give a fraction"),
-    (fitting(holdout=(X,)), UnsupportedError, "holdout is a tuple; give a fraction"),
+    (fitting(holdout=1.5), DataError, "holdout is 1.5; give a fraction between 0 and 1"),
+    (fitting(holdout="some"), DataError, "holdout is some; give a fraction"),
+    (fitting(holdout=(X,)), DataError, "holdout is a tuple; give a fraction"),
     (fitting(holdout=0.01), DataError, "holdout=0.01 of 4 sequences leaves 4 to learn from and 0"),
     (
         fitting(holdout=(X[:2], [["z"] * len(x) for x in X[:2]])),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trellis.core.arguments import check_sample_weight
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.estimator import Model
@@ -17,7 +18,6 @@ from trellis.core.parameters import fitted
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.latent_labels import LatentLabels
 from trellis.solvers.run import Status
-from trellis.structures.chain.labeler.chain_training import checked_weights
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.scores.chain_scores import ChainScores
 
@@ -117,7 +117,7 @@ class ChainPredictor(Model):
         """
         codes, offsets = self.predict_codes(X, lengths=lengths)
         gold = self.labels_.encode(y, lengths, like=offsets)
-        weight = checked_weights(sample_weight, len(offsets) - 1)
+        weight = check_sample_weight(sample_weight, len(offsets) - 1)
         steps = np.repeat(weight, np.diff(offsets)) * (gold.codes >= 0)
         if steps.sum() == 0:
             raise DataError("there is no step with a known label (and a weight above 0) to score")

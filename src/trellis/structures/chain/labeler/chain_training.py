@@ -9,22 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.core.arguments import check_sample_weight
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.core.progress import progress_bar
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.latent_labels import LatentLabels
 from trellis.features.encoded import Encoded, FeatureEncoder
 from trellis.losses.labelings import Hamming, Loss, WeightedHamming, class_weights, sum_by_sequence
-from trellis.objectives.records import Direct, Margin, Objective, Ramp
-from trellis.solvers import Solution, Solver
+from trellis.objectives.records import Direct, Objective
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.problem.chain_problem import LinearChainProblem, linear_chain_scores
 from trellis.structures.chain.problem.chain_problem_kernels import Task
 from trellis.structures.chain.problem.objective_kernels import COSTS, NO_LOSS, ZERO_ONE
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
-from trellis.training.driver import EarlyStopping, minimise
+from trellis.training.holdout import hold_out
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +91,7 @@ def weighted_examples(
 ) -> WeightedExamples:
     """c_i is the sample weight, times the mean class weight if the objective does not look at the loss."""
     labels, n = examples.labels, len(examples)
-    weight = checked_weights(sample_weight, n)
+    weight = check_sample_weight(sample_weight, n)
     if class_weight is not None and not objective.uses_loss:
         # an unknown label has the code -1, so the last entry, and counts 1
         by_label = np.append(class_weights(class_weight, labels, names), 1.0)
@@ -102,25 +101,7 @@ def weighted_examples(
     return WeightedExamples(examples, weight, cost)
 
 
-def checked_weights(sample_weight: Any, n: int) -> FloatArray:
-    """One finite weight, not negative, for each of n sequences; ones if none are given."""
-    if sample_weight is None:
-        return np.ones(n)
-    try:
-        weights = np.array(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError("sample_weight must hold numbers, one for each sequence") from None
-    if weights.shape != (n,):
-        raise DataError(
-            f"sample_weight has shape {weights.shape}; there are {n} sequences, one weight for each"
-        )
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
-    if bad.size:
-        raise DataError(f"sample_weight[{bad[0]}] is {weights[bad[0]]}; it must be finite and not negative")
-    return weights
-
-
-def hold_out(
+def hold_out_sequences(
     holdout: Any,
     data: WeightedExamples,
     objective: Objective,
@@ -129,34 +110,14 @@ def hold_out(
     seed: int,
 ) -> tuple[WeightedExamples, WeightedExamples | None]:
     """What to learn from, and the hold-out set, if there is one."""
-    n = len(data.examples)
-    if isinstance(holdout, str) and holdout == "auto":
-        holdout = 0.1 if isinstance(objective, Direct) and n >= 10 else None
-    if holdout is None:
-        return data, None
-    if isinstance(holdout, tuple) and len(holdout) == 2:
-        inputs = encoder.transform(holdout[0])
-        held = Examples(inputs, names.encode(holdout[1], like=inputs.nodes.offsets))
+    parts = hold_out(holdout, len(data.examples), "sequence", seed, automatic=isinstance(objective, Direct))
+    if parts.given is not None:
+        inputs = encoder.transform(parts.given[0])
+        held = Examples(inputs, names.encode(parts.given[1], like=inputs.nodes.offsets))
         return data, WeightedExamples(held, np.ones(len(held)), None)
-    kept, held_out = split(holdout, n, "sequence", seed)
-    return data.take(kept), data.take(held_out)
-
-
-def split(holdout: Any, n: int, noun: str, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which of n examples to learn from, and a random fraction ``holdout`` of them to hold out; both rise."""
-    if not isinstance(holdout, float | np.floating) or not 0 < holdout < 1:
-        shown = holdout if isinstance(holdout, str | int | float) else f"a {type(holdout).__name__}"
-        raise UnsupportedError(
-            f"holdout is {shown}; give a fraction between 0 and 1, a pair (X, y), None or 'auto'"
-        )
-    n_held = round(float(holdout) * n)
-    if not 0 < n_held < n:
-        raise DataError(
-            f"holdout={holdout} of {n} {noun}s leaves {n - n_held} to learn from and {n_held} to hold out; "
-            "both must be at least 1"
-        )
-    order = np.random.default_rng(seed).permutation(n)
-    return np.sort(order[n_held:]), np.sort(order[:n_held])
+    if parts.held is None:
+        return data, None
+    return data.take(parts.kept), data.take(parts.held)
 
 
 def linear_problem(
@@ -222,79 +183,3 @@ def holdout_loss(
         return float(np.average(losses, weights=held.weight))
 
     return evaluate
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """The solution, and the epsilon that the hold-out set chose (direct loss)."""
-
-    solution: Solution
-    epsilon: float | None = None
-    epsilon_losses: dict[float, float] | None = None
-
-
-def beginning_of(objective: Objective) -> Objective | None:
-    """The objective to begin with at w = 0, where all labellings tie and some objectives know no direction.
-
-    Ramp is flat there: it begins at margin, its convex bound. Moving away from worse labellings has no
-    better one to move to: it begins where moving toward better ones ends.
-    """
-    if isinstance(objective, Ramp):
-        return Margin()
-    if isinstance(objective, Direct) and objective.sign == "worse":
-        return replace(objective, sign="better")
-    return None
-
-
-def train(
-    problem: Any,
-    solver: Solver,
-    weights: FloatArray,
-    *,
-    max_iter: int,
-    seed: int,
-    held_out: Callable[[FloatArray], float] | None,
-    patience: int,
-    show: bool | None,
-    learned: bool,
-) -> Trained:
-    """Run the solver; for ``Direct(epsilon="holdout")`` once for each candidate epsilon, keeping the one with
-    the smallest hold-out loss.
-
-    Where an objective has nothing to hold on to at w = 0, the solver first goes somewhere else, see
-    :func:`beginning_of`, unless ``weights`` were ``learned``.
-    """
-    early = None if held_out is None else EarlyStopping(held_out, patience)
-
-    def run(one: Any, title: str) -> Solution:
-        begin = beginning_of(one.objective)
-        start = weights
-        if begin is not None and not learned:
-            start = run(one.with_(objective=begin), f"{title}, where it begins").weights
-        with progress_bar(title, max_iter, show) as on_iteration:
-            solution: Solution = minimise(
-                solver,
-                one,
-                start,
-                max_iter=max_iter,
-                rng=np.random.default_rng(seed),
-                early_stopping=early,
-                on_iteration=on_iteration,
-            )
-            return solution
-
-    objective = problem.objective
-    title = f"{objective.name} by {solver.name}"
-    if not isinstance(objective, Direct) or objective.epsilon == "decay":
-        return Trained(run(problem, title))
-    if objective.epsilon != "holdout":
-        return Trained(run(problem.with_(epsilon=objective.epsilon), title), objective.epsilon)
-    if early is None:
-        raise UnsupportedError("epsilon='holdout' needs a hold-out set; give holdout=0.1 or holdout=(X, y)")
-    solutions = {
-        epsilon: run(problem.with_(epsilon=epsilon), f"{title}, epsilon {epsilon:g}")
-        for epsilon in objective.candidates
-    }
-    losses = {epsilon: min(found.history["holdout_loss"]) for epsilon, found in solutions.items()}
-    best = min(losses, key=lambda epsilon: (losses[epsilon], epsilon))
-    return Trained(solutions[best], best, losses)

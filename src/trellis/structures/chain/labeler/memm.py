@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from trellis.core.arguments import check_sample_weight
 from trellis.core.errors import UnsupportedError
 from trellis.core.parameters import parameter
 from trellis.core.progress import progress_bar
@@ -27,7 +28,7 @@ from trellis.data.sequences import step_name
 from trellis.data.user_input import as_lists
 from trellis.solvers import default_iterations, get_solver
 from trellis.structures.chain.labeler.chain_labeler import ChainLabeler
-from trellis.structures.chain.labeler.chain_training import Examples, checked_weights
+from trellis.structures.chain.labeler.chain_training import Examples
 from trellis.structures.chain.problem.local_chain import LocalChainProblem, local_chain_scores
 from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.training import declarations as declared
@@ -73,7 +74,7 @@ class MEMM(ChainLabeler):
             layout.design(inputs, sort=True),
             penalties,
             labels.codes,
-            checked_weights(sample_weight, len(labels.offsets) - 1),
+            check_sample_weight(sample_weight, len(labels.offsets) - 1),
             l2=self.l2,
             l1=self.l1,
             n_jobs=self._threads(),

@@ -25,20 +25,19 @@ from trellis.data.user_input import as_lists
 from trellis.features.encoded import FeatureEncoder
 from trellis.losses.labelings import Loss
 from trellis.objectives.records import Direct, Objective
-from trellis.solvers import Solver, default_iterations
+from trellis.solvers import Solver, get_solver
 from trellis.structures.chain.labeler import inspection
 from trellis.structures.chain.labeler.chain_labeler import ChainLabeler
 from trellis.structures.chain.labeler.chain_training import (
     Examples,
     WeightedExamples,
-    hold_out,
+    hold_out_sequences,
     holdout_loss,
     linear_problem,
-    train,
     weighted_examples,
     weighted_loss,
 )
-from trellis.structures.chain.labeler.latent_start import begin, refuse_candidates
+from trellis.structures.chain.labeler.latent_start import refuse_candidates, split_states
 from trellis.structures.chain.labeler.warm_start import carried_over
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.problem.chain_problem import linear_chain_scores
@@ -46,6 +45,7 @@ from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 from trellis.training import declarations as declared
+from trellis.training.fit import convex_start, latent_start, train
 from trellis.training.options import automatic_solver, checked_options, draw_seed
 
 
@@ -109,7 +109,7 @@ class SequenceLabeler(ChainLabeler):
             Examples(inputs, labels), names, objective, loss, sample_weight, self.class_weight
         )
         seed = draw_seed(self.random_state)
-        data, held = hold_out(self.holdout, data, objective, encoder, names, seed)
+        data, held = hold_out_sequences(self.holdout, data, objective, encoder, names, seed)
 
         data = data.over_states(latent)
         layout = self._layout(data.examples, encoder, len(latent.label_of))
@@ -121,21 +121,22 @@ class SequenceLabeler(ChainLabeler):
         if held is not None:
             evaluate = holdout_loss(held, layout, penalties, latent, loss, self._threads())
         start = self._start(layout, latent, encoder)
-        learned = bool(start.any())
+        warm_start = None if start.any() else convex_start(objective)
         if self._has_new_states(latent):
-            start = begin(problem, start, latent, seed, self.verbose)
+            start = split_states(start, layout, latent, seed)
+            warm_start = latent_start(objective, get_solver("perceptron"))
         one_symbol = inspection.one_symbol_per_step(inputs)
         del inputs, data  # the problem has an arrangement of its own: this is memory for the solver
         trained = train(
             problem,
             solver,
             start,
-            max_iter=default_iterations(solver) if self.max_iter is None else self.max_iter,
+            max_iter=self.max_iter,
             seed=seed,
             held_out=evaluate,
             patience=self.patience,
             show=self.verbose,
-            learned=learned,
+            warm_start=warm_start,
         )
         self._keep(encoder, latent, layout, penalties, trained.solution.weights)
         self.one_symbol_ = one_symbol

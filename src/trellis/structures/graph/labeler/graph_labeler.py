@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from trellis.core.arguments import check_sample_weight
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, ModelFileError, UnsupportedError
 from trellis.core.estimator import Model
@@ -25,9 +26,8 @@ from trellis.core.shards import over_items
 from trellis.data.labels import LabelSet
 from trellis.losses.labelings import Loss
 from trellis.objectives.records import Objective
-from trellis.solvers import Solver, default_iterations
+from trellis.solvers import Solver
 from trellis.solvers.run import Status
-from trellis.structures.chain.labeler.chain_training import checked_weights, train
 from trellis.structures.graph.labeler import graph_training as training
 from trellis.structures.graph.oracle.graph_answers import GraphMarginals, RelaxedSolution
 from trellis.structures.graph.oracle.graph_oracle import GraphInference
@@ -36,6 +36,7 @@ from trellis.structures.graph.scores.graph_features import Graph
 from trellis.structures.graph.scores.graph_scores import GraphScores
 from trellis.structures.graph.scores.linear_graph import GraphLayout
 from trellis.training import declarations as declared
+from trellis.training.fit import train
 from trellis.training.options import draw_seed
 
 INTEGRAL = 1e-6
@@ -132,7 +133,7 @@ class GraphLabeler(Model):
         names = LabelSet.of(flat)
         seed = draw_seed(self.random_state)
         examples = training.graph_examples(graphs, training.encode(graphs, flat, names), names, options.loss)
-        weight = checked_weights(sample_weight, len(graphs))
+        weight = check_sample_weight(sample_weight, len(graphs))
         kept, held = training.hold_out_graphs(self.holdout, examples, options, names, seed)
         layout = training.layout_of(graphs, len(names), self.directed, self.bias)
         problem = training.graph_problem(
@@ -140,17 +141,17 @@ class GraphLabeler(Model):
             l2=self.l2, l1=self.l1, n_jobs=self._threads(),
         )  # fmt: skip
         solver = options.solver or training.automatic_graph_solver(options, problem, self.tol)
-        start = training.begin(problem, self._start(layout, names), seed)
+        start = self._start(layout, names)
         trained = train(
             problem,
             solver,
             start,
-            max_iter=default_iterations(solver) if self.max_iter is None else self.max_iter,
+            max_iter=self.max_iter,
             seed=seed,
             held_out=training.holdout_graph_loss(held, problem),
             patience=self.patience,
             show=self.verbose,
-            learned=bool(start.any()),
+            warm_start=training.graph_warm_start(problem, start),
         )
         self._keep(names, layout, trained.solution.weights)
         self.excess_, note = _approximation(problem, options, self.weights_)
@@ -205,7 +206,7 @@ class GraphLabeler(Model):
         graphs = training.checked_graphs(graphs)
         found = self._solve(graphs, None)
         gold = training.encode(graphs, training.flat_labels(graphs, labels), self.labels_)
-        weight = checked_weights(sample_weight, len(graphs))
+        weight = check_sample_weight(sample_weight, len(graphs))
         nodes = np.repeat(weight, np.diff(gold.offsets)) * (gold.codes >= 0)
         if nodes.sum() == 0:
             raise DataError("there is no node with a known label (and a weight above 0) to score")

@@ -14,22 +14,22 @@ from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.sequences import offsets_from_lengths
 from trellis.losses.labelings import Custom, Loss, get_loss
 from trellis.objectives.records import Direct, Log, Objective, Perceptron, get_objective
-from trellis.solvers import Solution, Solver, get_solver
+from trellis.solvers import Solver, get_solver
 from trellis.solvers.online.minibatch import MiniBatch
-from trellis.structures.chain.labeler.chain_training import split
 from trellis.structures.graph.oracle.graph_oracle import BEST_METHODS, SUM_METHODS, GraphInference
 from trellis.structures.graph.problem.graph_candidates import GraphCandidateProblem
 from trellis.structures.graph.problem.graph_problem import GraphExample, GraphProblem
 from trellis.structures.graph.problem.pseudo_likelihood import PseudoLikelihoodProblem
 from trellis.structures.graph.scores.graph_features import Graph
 from trellis.structures.graph.scores.linear_graph import GraphLayout
-from trellis.training.driver import minimise
+from trellis.training.fit import WarmStart, convex_start, latent_start
+from trellis.training.holdout import hold_out
 
 if TYPE_CHECKING:
     from trellis.structures.graph.labeler.graph_labeler import GraphLabeler
 
 FEW = 200  # weights up to which planes of the whole sum need fewer passes (7 weights: 22 against 500)
-BEGINNING = 5  # passes of the perceptron before an objective with hidden labels
+PERCEPTRON_PASSES = 5  # of the warm start
 # one graph at a time: an oracle call costs far more than an update
 ONE_BY_ONE = MiniBatch(batch_size=1)
 AVERAGED_PERCEPTRON = MiniBatch(batch_size=1, schedule="constant")
@@ -227,18 +227,14 @@ def hold_out_graphs(
     holdout: Any, examples: list[GraphExample], options: GraphOptions, names: LabelSet, seed: int
 ) -> tuple[list[int], list[GraphExample] | None]:
     """The examples to learn from, by number, and those to hold out, if any."""
-    n = len(examples)
-    every = list(range(n))
-    if isinstance(holdout, str) and holdout == "auto":
-        holdout = 0.1 if isinstance(options.objective, Direct) and n >= 10 else None
-    if holdout is None:
-        return every, None
-    if isinstance(holdout, tuple) and len(holdout) == 2:
-        graphs = checked_graphs(holdout[0])
-        known = encode(graphs, flat_labels(graphs, holdout[1]), names)
-        return every, graph_examples(graphs, known, names, options.loss)
-    kept, held = split(holdout, n, "graph", seed)
-    return kept.tolist(), [examples[i] for i in held]
+    direct = isinstance(options.objective, Direct)
+    parts = hold_out(holdout, len(examples), "graph", seed, automatic=direct)
+    held = None if parts.held is None else [examples[i] for i in parts.held]
+    if parts.given is not None:
+        graphs = checked_graphs(parts.given[0])
+        known = encode(graphs, flat_labels(graphs, parts.given[1]), names)
+        held = graph_examples(graphs, known, names, options.loss)
+    return parts.kept.tolist(), held
 
 
 def holdout_graph_loss(
@@ -257,25 +253,25 @@ def holdout_graph_loss(
     return lambda weights: float(question.task_losses(weights).mean())
 
 
-def begin(problem: GraphProblem, start: FloatArray, seed: int) -> FloatArray:
-    """Where training begins: with hidden labels, and for the direct objective, where a short (latent)
-    perceptron ends.
+def graph_warm_start(problem: GraphProblem, start: FloatArray) -> WarmStart | None:
+    """With hidden labels, and for the direct objective, a short (latent) perceptron.
 
     At w = 0 all completions of hidden labels are equal, and what is completed at random stays so. The direct
     objective needs weights that are large next to its epsilon, or else every step goes all the way to the
     gold labels.
     """
-    needed = problem.objective.two_labelings and (problem.latent or isinstance(problem.objective, Direct))
-    if not needed or start.any():
-        return start
-    simple = GraphProblem(
+    objective = problem.objective
+    if start.any() or not (problem.latent or isinstance(objective, Direct)):
+        return None if start.any() else convex_start(objective)
+    warm_start = latent_start(objective, AVERAGED_PERCEPTRON, PERCEPTRON_PASSES)
+    if warm_start is None or not isinstance(problem, GraphCandidateProblem):
+        return warm_start
+    simple = GraphProblem(  # the perceptron looks at no loss, so it needs no candidates
         problem.examples,
-        Perceptron(),
+        warm_start.objective,
         problem.loss,
         weight=problem.weight,
         layout=problem.layout,
         inference=problem.inference,
     )
-    rng = np.random.default_rng(seed)
-    solution: Solution = minimise(AVERAGED_PERCEPTRON, simple, start, max_iter=BEGINNING, rng=rng)
-    return solution.weights
+    return replace(warm_start, problem=simple)

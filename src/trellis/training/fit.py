@@ -1,0 +1,134 @@
+"""From a problem and a solver to trained weights: warm starts, the search for epsilon, early stopping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import UnsupportedError
+from trellis.core.progress import progress_bar
+from trellis.objectives.records import Direct, Margin, Objective, Perceptron, Ramp
+from trellis.solvers import Solution, Solver, default_iterations
+from trellis.training.driver import EarlyStopping, minimise
+
+
+@dataclass(frozen=True, eq=False)
+class WarmStart:
+    """What to minimise first where w = 0 gives an objective nothing to hold on to.
+
+    ``solver``: None is that of the fit, with its iterations, hold-out set and epsilon. ``problem``: None is
+    that of the fit, with this objective.
+    """
+
+    objective: Objective
+    solver: Solver | None = None
+    max_iter: int | None = None
+    problem: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """The solution, and the epsilon of the direct objective; ``epsilon_losses``: the hold-out loss of each
+    candidate, where epsilon was searched."""
+
+    solution: Solution
+    epsilon: float | None = None
+    epsilon_losses: dict[float, float] | None = None
+
+
+def convex_start(objective: Objective) -> WarmStart | None:
+    """At w = 0 all labellings tie. Ramp is flat there, and starts from margin, its convex bound; moving away
+    from worse labellings has no better one to move to, and starts from moving toward better ones."""
+    if isinstance(objective, Ramp):
+        return WarmStart(Margin())
+    if isinstance(objective, Direct) and objective.sign == "worse":
+        return WarmStart(replace(objective, sign="better"))
+    return None
+
+
+def latent_start(objective: Objective, solver: Solver, max_iter: int | None = None) -> WarmStart | None:
+    """Objectives that are differences of two labellings look at the best hidden parts only, and at w = 0 (or
+    at random weights) those mean nothing: start from the latent perceptron."""
+    if not objective.two_labelings or isinstance(objective, Perceptron):
+        return None
+    return WarmStart(Perceptron(), solver, max_iter)
+
+
+def train(
+    problem: Any,
+    solver: Solver,
+    start: FloatArray,
+    *,
+    max_iter: int | None,
+    seed: int,
+    held_out: Callable[[FloatArray], float] | None = None,
+    patience: int = 5,
+    show: bool | None = None,
+    warm_start: WarmStart | None = None,
+    early: bool = True,
+) -> Training:
+    """Run the solver; for ``Direct(epsilon="holdout")`` once for each candidate epsilon, keeping the one with
+    the smallest hold-out loss (the smaller epsilon among equals).
+
+    ``held_out``: the hold-out loss at given weights. It stops training early if ``early``, and always chooses
+    among epsilons. ``max_iter``: None is the solver's own limit.
+    """
+    stopping = None if held_out is None or not early else EarlyStopping(held_out, patience)
+    title = f"{problem.objective.name} by {solver.name}"
+    if warm_start is not None and warm_start.solver is not None:
+        warm = warm_start.problem or problem.with_(objective=warm_start.objective, l1=0.0)
+        start = _run(
+            warm, warm_start.solver, warm_start.max_iter, start, None, seed, f"{title} (warm start)", show
+        ).weights
+
+    def run(one: Any, title: str) -> Solution:
+        weights = start
+        if warm_start is not None and warm_start.solver is None:
+            warm = one.with_(objective=warm_start.objective)
+            weights = _run(
+                warm, solver, max_iter, start, stopping, seed, f"{title} (warm start)", show
+            ).weights
+        return _run(one, solver, max_iter, weights, stopping, seed, title, show)
+
+    objective = problem.objective
+    if not isinstance(objective, Direct) or objective.epsilon == "decay":
+        return Training(run(problem, title))
+    if objective.epsilon != "holdout":
+        epsilon = float(objective.epsilon)
+        return Training(run(problem.with_(epsilon=epsilon), title), epsilon)
+    if held_out is None:
+        raise UnsupportedError("epsilon='holdout' needs a hold-out set; give holdout=0.1 or holdout=(X, y)")
+    solutions = {
+        epsilon: run(problem.with_(epsilon=epsilon), f"{title}, epsilon {epsilon:g}")
+        for epsilon in objective.candidates
+    }
+    losses = {epsilon: held_out(found.weights) for epsilon, found in solutions.items()}
+    best = min(losses, key=lambda epsilon: (losses[epsilon], epsilon))
+    return Training(solutions[best], best, losses)
+
+
+def _run(
+    problem: Any,
+    solver: Solver,
+    max_iter: int | None,
+    weights: FloatArray,
+    stopping: EarlyStopping[FloatArray] | None,
+    seed: int,
+    title: str,
+    show: bool | None,
+) -> Solution:
+    limit = default_iterations(solver) if max_iter is None else max_iter
+    with progress_bar(title, limit, show) as on_iteration:
+        return minimise(
+            solver,
+            problem,
+            weights,
+            max_iter=limit,
+            rng=np.random.default_rng(seed),
+            early_stopping=stopping,
+            on_iteration=on_iteration,
+        )

@@ -1,0 +1,48 @@
+"""What is held out of the data: a random fraction, or examples that the user gives besides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from trellis.core.arrays import IntArray
+from trellis.core.errors import DataError
+
+AUTOMATIC_FRACTION = 0.1
+FEWEST = 10  # examples below which nothing is held out automatically
+
+
+@dataclass(frozen=True, eq=False)
+class HoldOut:
+    """``kept``: the examples to learn from, by number. ``held``: those held out of the data, or ``given``:
+    the pair (X, y) that the user gave; both are None where nothing is held out. Numbers rise."""
+
+    kept: IntArray
+    held: IntArray | None = None
+    given: tuple[Any, Any] | None = None
+
+
+def hold_out(holdout: Any, n: int, noun: str, seed: int, *, automatic: bool = False) -> HoldOut:
+    """The parts of n examples under the parameter ``holdout``: a fraction, (X, y), None, or "auto", which is
+    a tenth if ``automatic``."""
+    everything = np.arange(n, dtype=np.int64)
+    if isinstance(holdout, str) and holdout == "auto":
+        holdout = AUTOMATIC_FRACTION if automatic and n >= FEWEST else None
+    if holdout is None:
+        return HoldOut(everything)
+    if isinstance(holdout, tuple) and len(holdout) == 2:
+        return HoldOut(everything, given=holdout)
+    if isinstance(holdout, bool) or not isinstance(holdout, Real) or not 0 < float(holdout) < 1:
+        shown = holdout if isinstance(holdout, str | int | float) else f"a {type(holdout).__name__}"
+        raise DataError(f"holdout is {shown}; give a fraction between 0 and 1, a pair (X, y), None or 'auto'")
+    n_held = round(float(holdout) * n)
+    if not 0 < n_held < n:
+        raise DataError(
+            f"holdout={holdout} of {n} {noun}s leaves {n - n_held} to learn from and {n_held} to hold out; "
+            "both must be at least 1"
+        )
+    order = np.random.default_rng(seed).permutation(n)
+    return HoldOut(np.sort(order[n_held:]), np.sort(order[:n_held]))
