@@ -1,6 +1,6 @@
 """Where things are: the kinds of model files, and records that are imported on first use.
 
-A file can name one of these, or what running code has registered (:func:`trellis.core.codec.register`), and
+A file can name one of these, or what running code has registered (:func:`trellis.core.records.register`), and
 cannot name anything else.
 """
 

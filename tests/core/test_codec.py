@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec_copy import through_codec
-from trellis.core.codec import decode, encode, register
+from trellis.core.codec import decode, encode
 from trellis.core.errors import DataError, ModelFileError, UnsupportedError
+from trellis.core.records import register
 
 plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 keys = st.text() | st.integers() | st.tuples(st.text(), st.integers())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from trellis.cli import train_options as opt
 from trellis.cli.console import note
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.training import declarations as declared
 
 if TYPE_CHECKING:
     from trellis.cli.inputs import InputData, InputFormat
@@ -25,13 +26,13 @@ def train(
     encoding: opt.Encoding = "utf-8",
     template: opt.TemplateFile = None,
     border: opt.Border = "pad",
-    min_count: opt.MinCount = 1,
+    min_count: opt.MinCount = declared.MIN_COUNT.default,
     all_weights: opt.AllWeights = False,
     objective: opt.Objective = "log",
     loss: opt.Loss = "hamming",
     solver: opt.SolverName = "auto",
-    l2: opt.L2 = 1.0,
-    l1: opt.L1 = 0.0,
+    l2: opt.L2 = declared.L2.default,
+    l1: opt.L1 = declared.L1.default,
     epsilon: opt.Epsilon = None,
     sign: opt.Sign = None,
     average: opt.Average = True,
@@ -40,11 +41,11 @@ def train(
     class_weight: opt.ClassWeight = None,
     seed: opt.Seed = 0,
     jobs: opt.Jobs = None,
-    max_iter: opt.MaxIter = None,
-    tol: opt.Tol = None,
+    max_iter: opt.MaxIter = declared.MAX_ITER.default,
+    tol: opt.Tol = declared.TOL.default,
     holdout: opt.Holdout = None,
     dev: opt.DevFile = None,
-    patience: opt.Patience = 5,
+    patience: opt.Patience = declared.PATIENCE.default,
     quiet: opt.Quiet = False,
 ) -> None:
     """Learn a model from a labelled FILE and write it to one file."""

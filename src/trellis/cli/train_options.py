@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from trellis.cli.formats import FileFormat
-
-
-def _option(*names: str, metavar: str | None = None, **settings: Any) -> Any:
-    return typer.Option(*names, metavar=metavar, **settings)
-
+from trellis.cli.options import declared_option, option
+from trellis.training import declarations as declared
 
 File = Annotated[
     str,
@@ -19,16 +16,16 @@ File = Annotated[
         metavar="FILE", help="Labelled file, plain or gzip; - reads standard input.", show_default=False
     ),
 ]
-Output = Annotated[str, _option("-o", "--output", metavar="MODEL", help="Where to write the model.")]
-Quiet = Annotated[bool, _option("-q", "--quiet", help="Print nothing but errors.")]
+Output = Annotated[str, option("-o", "--output", metavar="MODEL", help="Where to write the model.")]
+Quiet = Annotated[bool, option("-q", "--quiet", help="Print nothing but errors.")]
 
 # The input
 Format = Annotated[
-    FileFormat | None, _option("--format", help="Format of the file; told from its first lines if not given.")
+    FileFormat | None, option("--format", help="Format of the file; told from its first lines if not given.")
 ]
 LabelColumn = Annotated[
     str | None,
-    _option(
+    option(
         "--label-column",
         metavar="COLUMN",
         help="Column of the labels, from 0 (-1: the last), or a CoNLL-U name.",
@@ -36,63 +33,61 @@ LabelColumn = Annotated[
 ]
 FeatureColumns = Annotated[
     str | None,
-    _option(
+    option(
         "--feature-columns", metavar="COLUMNS", help="Columns to predict from, for instance 0,1; else all."
     ),
 ]
-Tabs = Annotated[bool, _option("--tabs", help="Only tabs separate columns, so that fields may hold blanks.")]
-Encoding = Annotated[str, _option("--encoding", metavar="NAME", help="Character encoding of the files.")]
+Tabs = Annotated[bool, option("--tabs", help="Only tabs separate columns, so that fields may hold blanks.")]
+Encoding = Annotated[str, option("--encoding", metavar="NAME", help="Character encoding of the files.")]
 
 # Features
 TemplateFile = Annotated[
     str | None,
-    _option("-t", "--template", metavar="FILE", help="CRF++ template file; a built-in one if not given."),
+    option("-t", "--template", metavar="FILE", help="CRF++ template file; a built-in one if not given."),
 ]
 Border = Annotated[
     str,
-    _option(
+    option(
         "--border",
         metavar="pad|omit",
         help="Beyond the ends of a sequence: pad, as CRF++, or omit the feature.",
     ),
 ]
-MinCount = Annotated[
-    int, _option("--min-count", metavar="N", min=1, help="Drop features seen fewer times than this.")
-]
+MinCount = Annotated[int, declared_option(declared.MIN_COUNT, "--min-count", metavar="N")]
 AllWeights = Annotated[
-    bool, _option("--all-weights", help="Also weights for pairs of feature and label never seen together.")
+    bool, option("--all-weights", help="Also weights for pairs of feature and label never seen together.")
 ]
 
 # Learning
 Objective = Annotated[
     str,
-    _option(
+    option(
         "--objective",
         metavar="NAME",
         help="perceptron, margin, slack, log, softmax_margin, direct, ramp or risk.",
     ),
 ]
 Loss = Annotated[
-    str, _option("--loss", metavar="NAME", help="Task loss: hamming, weighted_hamming, zero_one or span_f1.")
+    str, option("--loss", metavar="NAME", help="Task loss: hamming, weighted_hamming, zero_one or span_f1.")
 ]
 SolverName = Annotated[
     str,
-    _option(
+    option(
         "--solver",
         metavar="NAME",
         help="auto, perceptron, subgradient, sgd, adagrad, adam, sag, lbfgs, owlqn, cutting_plane, "
         "cccp, frank_wolfe or minibatch.",
     ),
 ]
-L2 = Annotated[float, _option("--l2", metavar="X", min=0.0, help="Weight of half the squared norm.")]
-L1 = Annotated[float, _option("--l1", metavar="X", min=0.0, help="Weight of the sum of absolute weights.")]
+L2 = Annotated[float, declared_option(declared.L2, "--l2", metavar="X")]
+L1 = Annotated[float, declared_option(declared.L1, "--l1", metavar="X")]
 Epsilon = Annotated[
     str | None,
-    _option("--epsilon", metavar="X", help="Direct objective: a number, decay or holdout."),
+    option("--epsilon", metavar="X", help="Direct objective: a number, decay or holdout."),
 ]
 Sign = Annotated[
     str | None,
-    _option(
+    option(
         "--sign",
         metavar="better|worse",
         help="Direct objective: toward better or away from worse labellings.",
@@ -100,17 +95,17 @@ Sign = Annotated[
 ]
 Average = Annotated[
     bool,
-    _option("--average/--no-average", help="Average the weights, where the solver can.", show_default=False),
+    option("--average/--no-average", help="Average the weights, where the solver can.", show_default=False),
 ]
 ConstraintsOption = Annotated[
     str | None,
-    _option(
+    option(
         "--constraints", metavar="NAME|FILE", help="bio, bioes, or a file of allowed label pairs, one a line."
     ),
 ]
 LatentStates = Annotated[
     list[str] | None,
-    _option(
+    option(
         "--latent-states",
         metavar="N|LABEL=N",
         help="Hidden states of every label, or of one (may be repeated).",
@@ -118,30 +113,21 @@ LatentStates = Annotated[
 ]
 ClassWeight = Annotated[
     list[str] | None,
-    _option("--class-weight", metavar="LABEL=X", help="Weight of a label (may be repeated), or balanced."),
+    option("--class-weight", metavar="LABEL=X", help="Weight of a label (may be repeated), or balanced."),
 ]
-Seed = Annotated[int, _option("--seed", metavar="N", help="Seed of all that is random.")]
+Seed = Annotated[int, option("--seed", metavar="N", help="Seed of all that is random.")]
 Jobs = Annotated[
-    int | None, _option("-j", "--jobs", metavar="N", min=1, help="Threads; all cores if not given.")
+    int | None, option("-j", "--jobs", metavar="N", min=1, help="Threads; all cores if not given.")
 ]
 
 # Stopping
-MaxIter = Annotated[
-    int | None, _option("--max-iter", metavar="N", min=1, help="At most so many iterations or passes.")
-]
-Tol = Annotated[
-    float | None, _option("--tol", metavar="X", min=0.0, help="Precision at which the solver is done.")
-]
+MaxIter = Annotated[int | None, declared_option(declared.MAX_ITER, "--max-iter", metavar="N")]
+Tol = Annotated[float | None, declared_option(declared.TOL, "--tol", metavar="X")]
 Holdout = Annotated[
     float | None,
-    _option("--holdout", metavar="X", help="Fraction of the file to hold out for early stopping."),
+    option("--holdout", metavar="X", help="Fraction of the file to hold out for early stopping."),
 ]
 DevFile = Annotated[
-    str | None, _option("--dev", metavar="FILE", help="Labelled file to hold out for early stopping instead.")
+    str | None, option("--dev", metavar="FILE", help="Labelled file to hold out for early stopping instead.")
 ]
-Patience = Annotated[
-    int,
-    _option(
-        "--patience", metavar="N", min=1, help="Stop after N iterations without a smaller hold-out loss."
-    ),
-]
+Patience = Annotated[int, declared_option(declared.PATIENCE, "--patience", metavar="N")]

@@ -1,8 +1,8 @@
 """Any value that a model holds as JSON values and arrays, and back.
 
 Plain values stay as they are. The rest becomes ``{"@": kind, ...}``: tuples, sets, dictionaries, numbers that
-JSON lacks, and *records*: objects of a registered class, by its name and its fields. Arrays leave the JSON
-tree; each is stored under the path that leads to it (``layout_.rows.pointer``).
+JSON lacks, and *records* (:mod:`trellis.core.records`): objects of a registered class, by name and
+fields. Arrays leave the JSON tree; each is stored under the path that leads to it (``layout_.rows.pointer``).
 
 A file can name only classes that code registered which runs anyway, so reading executes nothing that the
 file contains. Python functions are not stored: what is loaded in their place raises an error that says so as
@@ -14,42 +14,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from importlib import import_module
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import numpy as np
 
-from trellis import registry
 from trellis.core.arrays import AnyArray
-from trellis.core.errors import DataError, ModelFileError, UnsupportedError
+from trellis.core.errors import ModelFileError, UnsupportedError
+from trellis.core.records import find_record, is_registered, record_name
 
 Arrays = dict[str, AnyArray]
 State = tuple[dict[str, Any], Arrays]
-Class = TypeVar("Class", bound=type)
 
-_RECORDS: dict[str, type] = {}
 _SEQUENCES: dict[str, Callable[[list[Any]], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
-
-
-def register(record: Class) -> Class:
-    """Let files hold objects of this class. Use it as a decorator.
-
-    A dataclass or a named tuple is stored by its fields and made again by its constructor, which checks
-    them. Another class (or one whose fields are not what should be stored) has ``to_state()``, which gives a
-    dictionary of values, and a class method ``from_state(state)``.
-    """
-    name = record_name(record)
-    known = _RECORDS.setdefault(name, record)
-    if (known.__module__, known.__qualname__) != (record.__module__, record.__qualname__):
-        raise DataError(f"there is a record named {name!r} already; choose another name")
-    _RECORDS[name] = record  # a notebook cell that is run again defines its class again
-    return record
-
-
-def record_name(record: type) -> str:
-    """The name in files: ``room.Class`` for classes of this package, the name of the class for others."""
-    package, *rooms = record.__module__.split(".")
-    return f"{rooms[0]}.{record.__name__}" if package == "trellis" and rooms else record.__name__
 
 
 def encode(value: Any, arrays: Arrays, path: str = "") -> Any:
@@ -75,7 +51,7 @@ def encode(value: Any, arrays: Arrays, path: str = "") -> Any:
         ]
         return {"@": "dict", "items": items}
     name = record_name(type(value))
-    if _RECORDS.get(name) is type(value):
+    if is_registered(type(value)):
         return {
             "@": name,
             **{k: encode(v, arrays, f"{path}.{k}" if path else k) for k, v in _state(value).items()},
@@ -84,7 +60,7 @@ def encode(value: Any, arrays: Arrays, path: str = "") -> Any:
         return {"@": "function"}
     raise UnsupportedError(
         f"{path or 'a value'} is a {name}, which model files cannot hold; use plain values, or register its "
-        "class with trellis.core.codec.register"
+        "class with trellis.core.records.register"
     )
 
 
@@ -112,7 +88,7 @@ def decode(value: Any, arrays: Mapping[str, AnyArray], path: str = "") -> Any:
     if isinstance(kind, str) and kind in _SEQUENCES:
         items = [decode(item, arrays, f"{path}.{i}") for i, item in enumerate(value["items"])]
         return _SEQUENCES[kind](items)
-    record: Any = _record(kind)
+    record: Any = find_record(kind)
     state = {k: decode(v, arrays, f"{path}.{k}" if path else k) for k, v in value.items() if k != "@"}
     try:
         return record.from_state(state) if hasattr(record, "from_state") else record(**state)
@@ -136,17 +112,6 @@ def _state(value: Any) -> dict[str, Any]:
         return {f.name: getattr(value, f.name) for f in fields(value) if f.init}
     named: dict[str, Any] = value._asdict()
     return named
-
-
-def _record(kind: Any) -> type:
-    if isinstance(kind, str) and kind not in _RECORDS and kind in registry.RECORDS:
-        import_module(registry.RECORDS[kind])
-    if not isinstance(kind, str) or kind not in _RECORDS:
-        raise ModelFileError(
-            f"it holds a record of the unknown kind {kind!r}; update trellis, or import the module that "
-            "registers it"
-        )
-    return _RECORDS[kind]
 
 
 def _key(key: Any, index: int) -> str:

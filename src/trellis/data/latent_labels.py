@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.core.codec import register
 from trellis.core.errors import DataError
+from trellis.core.records import register
 from trellis.data.constraints import LegalTransitions
 from trellis.data.labels import EncodedLabels, LabelSet
 

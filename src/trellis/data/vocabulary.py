@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.arrays import IntArray
-from trellis.core.codec import register
 from trellis.core.errors import ModelFileError
+from trellis.core.records import register
 from trellis.data.vocabulary_kernels import gather, look_up
 
 Codes = NDArray[np.int32]

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trellis.core.arrays import IntArray
-from trellis.core.codec import register
 from trellis.core.errors import DataError
+from trellis.core.records import register
 from trellis.data.attributes import AttributeData
 from trellis.data.sequences import offsets_from_lengths, step_name
 from trellis.data.user_input import as_arrays

@@ -21,8 +21,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from trellis.core.codec import register
 from trellis.core.errors import DataError
+from trellis.core.records import register
 from trellis.data.streams import Source as TextSource
 from trellis.data.streams import read_utf8, source_name
 

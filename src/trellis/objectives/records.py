@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
-from trellis.core.codec import register
 from trellis.core.errors import UnsupportedError
+from trellis.core.records import register
 from trellis.structures.chain.problem import objective_kernels as modes
 
 

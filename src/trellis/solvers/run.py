@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from trellis.core.arrays import FloatArray
-from trellis.core.codec import register
+from trellis.core.records import register
 
 
 @register

@@ -10,9 +10,7 @@ from trellis.core.parameters import Flag, Parameter, choice, integer, number
 SOLVER = Parameter(
     "auto", '"auto", a name in :data:`trellis.solvers.SOLVERS`, or a solver object of :mod:`trellis.solvers`.'
 )
-L2 = Parameter(
-    1.0, "Weight of half the squared norm of the weights (the direct objective does not use it).", number(0.0)
-)
+L2 = Parameter(1.0, "Weight of half the squared norm; the direct objective does not use it.", number(0.0))
 L1 = Parameter(0.0, "Weight of the sum of absolute weights.", number(0.0))
 MAX_ITER = Parameter(
     None,

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from trellis.core.arrays import FloatArray
-from trellis.core.codec import register
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.records import register
 from trellis.objectives.latent import Completion, LatentProblem
 from trellis.solvers.dc.algorithm import DCRun
 from trellis.solvers.planes.cutting_plane import Bundle, OneSlackRun

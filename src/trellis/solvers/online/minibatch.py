@@ -20,8 +20,8 @@ from typing import Any, Literal
 import numpy as np
 
 from trellis.core.arrays import FloatArray
-from trellis.core.codec import register
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.records import register
 from trellis.objectives.records import Direct
 from trellis.solvers.run import Status
 

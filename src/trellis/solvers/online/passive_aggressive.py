@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from trellis.core.arrays import FloatArray
-from trellis.core.codec import register
 from trellis.core.errors import DataError
+from trellis.core.records import register
 from trellis.solvers.problem import ExamplePlaneProblem, example_plane_problem
 from trellis.solvers.run import Status
 

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from trellis.core.arrays import FloatArray
-from trellis.core.codec import register
 from trellis.core.errors import UnsupportedError
+from trellis.core.records import register
 from trellis.core.shards import over_shards
 from trellis.solvers.online import update_kernels as rules
 from trellis.solvers.online.linear_problem import linear_chain_problem

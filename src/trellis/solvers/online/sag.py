@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from trellis.core.arrays import FloatArray
-from trellis.core.codec import register
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.records import register
 from trellis.solvers.online.linear_problem import linear_chain_problem
 from trellis.solvers.run import Status
 from trellis.structures.chain.passes.sag_kernels import Memory, sag_pass

@@ -35,8 +35,8 @@ from typing import Any, Literal
 import numpy as np
 
 from trellis.core.arrays import FloatArray
-from trellis.core.codec import register
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.records import register
 from trellis.objectives.records import Direct
 from trellis.solvers.online import update_kernels as rules
 from trellis.solvers.online.linear_problem import linear_chain_problem

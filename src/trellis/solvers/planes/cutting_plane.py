@@ -31,8 +31,8 @@ from typing import Literal
 import numpy as np
 
 from trellis.core.arrays import FloatArray
-from trellis.core.codec import register
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.records import register
 from trellis.solvers.planes.duality_gap import Certificate
 from trellis.solvers.planes.n_slack import NSlackRun
 from trellis.solvers.planes.quadratic import solve_simplex_qp

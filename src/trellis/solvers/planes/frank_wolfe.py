@@ -34,8 +34,8 @@ from typing import Any
 import numpy as np
 
 from trellis.core.arrays import FloatArray
-from trellis.core.codec import register
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.records import register
 from trellis.core.shards import over_shards
 from trellis.solvers.online.linear_problem import linear_chain_problem
 from trellis.solvers.planes.duality_gap import Certificate

@@ -28,8 +28,8 @@ import numpy as np
 from scipy.linalg.blas import daxpy
 
 from trellis.core.arrays import FloatArray
-from trellis.core.codec import register
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.records import register
 from trellis.solvers.problem import Problem
 from trellis.solvers.quasi_newton.inverse_hessian import InverseHessian
 from trellis.solvers.quasi_newton.line_search import ROUNDING, SUFFICIENT_DECREASE, Trial, strong_wolfe

@@ -1,0 +1,54 @@
+"""Records: the classes whose objects files may hold, by name.
+
+Registering loads nothing heavy, so that the command line can list records cheaply; how records are stored is
+for :mod:`trellis.core.codec` to say.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, TypeVar
+
+from trellis import registry
+from trellis.core.errors import DataError, ModelFileError
+
+Class = TypeVar("Class", bound=type)
+
+_RECORDS: dict[str, type] = {}
+
+
+def register(record: Class) -> Class:
+    """Let files hold objects of this class. Use it as a decorator.
+
+    A dataclass or a named tuple is stored by its fields and made again by its constructor, which checks
+    them. Another class (or one whose fields are not what should be stored) has ``to_state()``, which gives a
+    dictionary of values, and a class method ``from_state(state)``.
+    """
+    name = record_name(record)
+    known = _RECORDS.setdefault(name, record)
+    if (known.__module__, known.__qualname__) != (record.__module__, record.__qualname__):
+        raise DataError(f"there is a record named {name!r} already; choose another name")
+    _RECORDS[name] = record  # a notebook cell that is run again defines its class again
+    return record
+
+
+def record_name(record: type) -> str:
+    """The name in files: ``room.Class`` for classes of this package, the name of the class for others."""
+    package, *rooms = record.__module__.split(".")
+    return f"{rooms[0]}.{record.__name__}" if package == "trellis" and rooms else record.__name__
+
+
+def is_registered(record: type) -> bool:
+    return _RECORDS.get(record_name(record)) is record
+
+
+def find_record(name: Any) -> type:
+    """The class that a file names."""
+    if isinstance(name, str) and name not in _RECORDS and name in registry.RECORDS:
+        import_module(registry.RECORDS[name])
+    if not isinstance(name, str) or name not in _RECORDS:
+        raise ModelFileError(
+            f"it holds a record of the unknown kind {name!r}; update trellis, or import the module that "
+            "registers it"
+        )
+    return _RECORDS[name]
