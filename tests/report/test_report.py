@@ -50,34 +50,35 @@ def test_spans_are_scored_as_spans() -> None:
     gold = [["B-X", "I-X", "O"], ["B-Y", "O"], ["O"]]
     predicted = [["B-X", "I-X", "O"], ["B-X", "O"], ["O"]]
     found = evaluate_labels(gold, predicted)
-    assert found.f1 == pytest.approx(1 / 2)  # one of two gold spans, one of two predicted
-    assert found.tokens_right == pytest.approx(5 / 6)
-    assert found.sequences_right == pytest.approx(2 / 3)
+    assert found.span_f1 is not None
+    assert found.span_f1.value == pytest.approx(1 / 2)  # one of two gold spans, one of two predicted
+    assert found.tokens_right.value == pytest.approx(5 / 6)
+    assert found.sequences_right.value == pytest.approx(2 / 3)
     assert found.by_type["X"].precision == pytest.approx(1 / 2)
     assert found.by_type["Y"].recall == 0
-    assert found.f1_interval is not None
-    assert 0 <= found.f1_interval[0] <= found.f1 <= found.f1_interval[1] <= 1
+    assert 0 <= found.span_f1.low <= found.span_f1.value <= found.span_f1.high <= 1
     assert (found.n_sequences, found.n_tokens) == (3, 6)
     assert found.headline().startswith("span F1  50.00  (95% interval ")
 
 
-def test_the_tags_of_bilou_spell_spans_too() -> None:
+def test_the_tags_of_bilou_are_span_tags_too() -> None:
     found = evaluate_labels([["B-X", "L-X", "U-Y"]], [["B-X", "L-X", "O"]])
-    assert found.f1 == pytest.approx(2 / 3)  # one span right of one predicted and two true
+    assert found.span_f1 is not None
+    assert found.span_f1.value == pytest.approx(2 / 3)  # one span right of one predicted and two true
     assert set(found.by_type) == {"X", "Y"}
 
 
 def test_other_labels_are_scored_by_token() -> None:
     found = evaluate_labels([["N", "V"], ["N"], ["B"]], [["N", "N"], ["N"], ["B"]])
-    assert found.f1 is None
-    assert found.tokens_right == pytest.approx(3 / 4)
+    assert found.span_f1 is None
+    assert found.tokens_right.value == pytest.approx(3 / 4)
     assert found.by_type["N"].precision == pytest.approx(2 / 3)
     assert found.by_type["N"].recall == 1
     assert found.headline().startswith("tokens right  75.00  (95% interval ")
 
 
 def test_only_outside_labels_are_no_spans() -> None:
-    assert evaluate_labels([["O", "O"]], [["O", "O"]]).f1 is None
+    assert evaluate_labels([["O", "O"]], [["O", "O"]]).span_f1 is None
 
 
 def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
@@ -87,6 +88,5 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
     for _ in range(40):
         right = rng.random((60, 5)) < 0.8
         predicted = np.where(right, "a", "b").tolist()
-        low, high = evaluate_labels([["a"] * 5] * 60, predicted).tokens_interval
-        missed += not low <= 0.8 <= high
+        missed += 0.8 not in evaluate_labels([["a"] * 5] * 60, predicted).tokens_right
     assert missed <= 8

@@ -33,8 +33,8 @@ from trellis.theory import (
     quantile_interval,
     score_with_interval,
 )
+from trellis.theory.example_losses import measure_losses
 from trellis.theory.intervals import f1, ratio
-from trellis.theory.measured import measure
 
 DATA_SETS = 2000
 
@@ -145,7 +145,7 @@ def test_the_bootstrap_of_f1_is_that_of_the_metrics() -> None:
         (lambda: mcnemar_test([0, 1], [0.5, 1]), "0 or 1"),
         (lambda: paired_loss_test([0, 1], [1]), "2 losses against 1"),
         (lambda: perceptron_mistake_bound(1.0, 0.0), "margin is 0.0; it must be positive"),
-        (lambda: measure([1, 2], [1]), "2 true labels"),
+        (lambda: measure_losses([1, 2], [1]), "2 true labels"),
     ],
 )
 def test_bad_input(call: Any, message: str) -> None:

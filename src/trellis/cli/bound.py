@@ -26,6 +26,16 @@ class BoundKind(StrEnum):
     exact = "exact"
 
 
+# kind -> the function of trellis.theory that computes it, and the option that it needs
+_KINDS = {
+    BoundKind.consistent: ("finite_consistent_bound", "--hypotheses"),
+    BoundKind.agnostic: ("finite_agnostic_bound", "--hypotheses"),
+    BoundKind.vc: ("vc_bound", "--vc"),
+    BoundKind.deviation: ("vc_deviation_bound", "--vc"),
+    BoundKind.heldout: ("hoeffding_bound", None),
+    BoundKind.exact: ("clopper_pearson_interval", "--errors"),
+}
+
 Kind = Annotated[
     BoundKind,
     typer.Argument(
@@ -37,24 +47,24 @@ Kind = Annotated[
 ]
 Hypotheses = Annotated[
     str | None,
-    typer.Option("--hypotheses", "-H", metavar="N", help="How many hypotheses: 1000, 1e6, 2^20 or 2^2^10."),
+    typer.Option("--hypotheses", "-H", metavar="N", help="Number of hypotheses: 1000, 1e6, 2^20 or 2^2^10."),
 ]
-VcDimension = Annotated[int | None, typer.Option("--vc", metavar="D", help="The VC dimension of the class.")]
+VcDimension = Annotated[int | None, typer.Option("--vc", metavar="D", help="VC dimension of the class.")]
 Examples = Annotated[
-    int | None, typer.Option("-m", "--examples", metavar="M", help="Examples; left out, they are solved for.")
+    int | None,
+    typer.Option("-m", "--examples", metavar="M", help="Number of examples; solved for if omitted."),
 ]
 Delta = Annotated[
     float | None,
-    typer.Option(
-        "--delta", metavar="P", help="The bound may fail with this probability; left out, it is solved for."
-    ),
+    typer.Option("--delta", metavar="P", help="Probability that the bound fails; solved for if omitted."),
 ]
 Epsilon = Annotated[
     float | None,
-    typer.Option("--epsilon", "-e", metavar="E", help="Distance from the truth; left out, it is solved for."),
+    typer.Option("--epsilon", "-e", metavar="E", help="Distance from the true error; solved for if omitted."),
 ]
 Errors = Annotated[
-    int | None, typer.Option("--errors", metavar="K", help="For exact: wrong ones among the examples.")
+    int | None,
+    typer.Option("--errors", metavar="K", help="Wrong predictions among the examples (for exact)."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")]
 
@@ -69,71 +79,49 @@ def bound(
     errors: Errors = None,
     as_json: AsJson = False,
 ) -> None:
-    """Solve a generalisation bound of a KIND for the one of M, P and E that is left out.
+    """Solve a generalisation bound of a KIND for the one of M, P and E that is omitted.
 
     For example: trellis bound agnostic -H 2^20 -m 10000 --delta 0.05
     """
-    given: dict[str, Any] = {"m": m, "delta": delta, "epsilon": epsilon}
-    _check_belongs(kind, {"--hypotheses": hypotheses, "--vc": vc, "--errors": errors, "--epsilon": epsilon})
+    from trellis import theory
+
+    options = {"--hypotheses": hypotheses, "--vc": vc, "--errors": errors, "--epsilon": epsilon}
+    _check_options(kind, options, m)
+    compute = getattr(theory, _KINDS[kind][0])
+    answer: Bound | Interval
     if kind is BoundKind.exact:
-        answer: Bound | Interval = _exact(errors, m, delta)
+        answer = compute(errors, m, delta=0.05 if delta is None else delta)
     else:
-        answer = _solved(kind, hypotheses, vc, given)
-    if as_json:
-        import json
-        from dataclasses import asdict
-
-        extra = {} if kind is BoundKind.exact else {"vacuous": bool(answer.vacuous)}  # type: ignore[union-attr]
-        # JSON has no infinity: a bound that says nothing has no number
-        numbers = {k: None if v == math.inf else v for k, v in asdict(answer).items()}
-        typer.echo(json.dumps({**numbers, **extra}, indent=2, allow_nan=False))
-    else:
+        capacity: dict[str, Any] = {} if vc is None else {"vc_dimension": vc}
+        if hypotheses is not None:
+            capacity = {"log_hypotheses": _log_count(hypotheses)}
+        answer = compute(**capacity, m=m, delta=delta, epsilon=epsilon)
+    if not as_json:
         typer.echo(str(answer))
+        return
+    import json
+    from dataclasses import asdict
+
+    # JSON has no infinity: a bound that says nothing has no number
+    numbers = {key: None if value == math.inf else value for key, value in asdict(answer).items()}
+    if kind is not BoundKind.exact:
+        numbers["vacuous"] = bool(answer.vacuous)  # type: ignore[union-attr]
+    typer.echo(json.dumps(numbers, indent=2, allow_nan=False))
 
 
-def _check_belongs(kind: BoundKind, options: dict[str, Any]) -> None:
-    """An option that a kind does not look at is a mistake, and is not passed over."""
-    from trellis.core.errors import UnsupportedError
+def _check_options(kind: BoundKind, options: dict[str, Any], m: int | None) -> None:
+    """An option that a kind does not use is a mistake, and is not passed over."""
+    from trellis.core.errors import DataError, UnsupportedError
 
-    needs = {
-        BoundKind.consistent: "--hypotheses",
-        BoundKind.agnostic: "--hypotheses",
-        BoundKind.vc: "--vc",
-        BoundKind.deviation: "--vc",
-        BoundKind.heldout: None,
-        BoundKind.exact: "--errors",
-    }[kind]
-    if needs is not None and options[needs] is None:
-        raise UnsupportedError(f"trellis bound {kind} needs {needs}")
-    useful = {needs} if kind is BoundKind.exact else {needs, "--epsilon"}
+    _, needed = _KINDS[kind]
+    if kind is BoundKind.exact and (m is None or options["--errors"] is None):
+        raise DataError("trellis bound exact needs --errors and --examples")
+    if needed is not None and options[needed] is None:
+        raise DataError(f"trellis bound {kind} needs {needed}")
+    used = {needed} if kind is BoundKind.exact else {needed, "--epsilon"}
     for name, value in options.items():
-        if value is not None and name not in useful:
+        if value is not None and name not in used:
             raise UnsupportedError(f"trellis bound {kind} does not use {name}; leave it out")
-
-
-def _solved(kind: BoundKind, hypotheses: str | None, vc: int | None, given: dict[str, Any]) -> Bound:
-    from trellis.theory import bounds
-
-    if kind is BoundKind.heldout:
-        return bounds.hoeffding_bound(**given)
-    if hypotheses is not None:
-        size = _log_count(hypotheses)
-        if kind is BoundKind.consistent:
-            return bounds.finite_consistent_bound(log_hypotheses=size, **given)
-        return bounds.finite_agnostic_bound(log_hypotheses=size, **given)
-    dimension = 0 if vc is None else vc
-    if kind is BoundKind.vc:
-        return bounds.vc_bound(dimension, **given)
-    return bounds.vc_deviation_bound(dimension, **given)
-
-
-def _exact(errors: int | None, m: int | None, delta: float | None) -> Interval:
-    from trellis.core.errors import UnsupportedError
-    from trellis.theory.intervals import clopper_pearson_interval
-
-    if m is None or errors is None:
-        raise UnsupportedError("trellis bound exact needs --errors and --examples")
-    return clopper_pearson_interval(errors, m, delta=0.05 if delta is None else delta)
 
 
 def _log_count(text: str) -> float:
@@ -141,14 +129,8 @@ def _log_count(text: str) -> float:
     from trellis.core.errors import DataError
 
     parts = re.split(r"\^|\*\*", text.replace(",", "").replace("_", ""))
-    try:
-        numbers = [float(part) for part in parts]
-    except ValueError:
-        numbers = []
-    if len(numbers) == 1 and numbers[0] >= 1 and math.isfinite(numbers[0]):
-        return math.log(numbers[0])
-    if len(numbers) in (2, 3) and numbers[0] >= 1 and min(numbers) >= 0 and all(map(math.isfinite, numbers)):
-        with suppress(OverflowError):
-            exponent = math.pow(*numbers[1:]) if len(numbers) == 3 else numbers[1]
-            return exponent * math.log(numbers[0])
+    with suppress(ValueError, OverflowError):
+        base, *powers = [float(part) for part in parts]
+        if len(powers) <= 2 and base >= 1 and all(0 <= x < math.inf for x in (base, *powers)):
+            return math.pow(*[*powers, 1.0, 1.0][:2]) * math.log(base)
     raise DataError(f"--hypotheses {text}: give a number of at least 1, such as 1000, 1e6, 2^20 or 2^2^10")

@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.core.arguments import check_fraction
 from trellis.core.arrays import IntArray
+from trellis.core.bootstrap import resampled_sums
 from trellis.core.errors import DataError
 from trellis.data.constraints import split_tag
 from trellis.data.sequences import offsets_from_lengths, step_name
@@ -72,15 +74,9 @@ class SpanReport:
         self, confidence: float = 0.95, n_resamples: int = 1000, seed: int = 0
     ) -> tuple[float, float]:
         """Percentile bootstrap interval of the overall F1: sequences drawn with replacement."""
-        if not 0 < confidence < 1:
-            raise DataError(f"confidence is {confidence}; it must lie between 0 and 1")
-        rng = np.random.default_rng(seed)
-        n = len(self.counts)
-        sums = np.empty((n_resamples, 3), np.int64)
-        for i in range(n_resamples):
-            sums[i] = np.bincount(rng.integers(n, size=n), minlength=n) @ self.counts
+        tail = (1 - check_fraction("confidence", confidence)) / 2
+        sums = resampled_sums(self.counts, n_resamples, seed)
         spans = np.maximum(sums[:, 1] + sums[:, 2], 1)
-        tail = (1 - confidence) / 2
         low, high = np.quantile(2 * sums[:, 0] / spans, [tail, 1 - tail])
         return float(low), float(high)
 

@@ -1,8 +1,8 @@
 """Two labellings of the same data: each figure with its difference, an interval and a paired test.
 
-Figures are those of :mod:`trellis.report.evaluation`: span F1 (where labels spell spans) and tokens right by
-a randomisation test over sequences, whole sequences right by McNemar's. A difference is the first minus the
-second.
+Figures are those of :mod:`trellis.report.evaluation`: span F1 (where the labels are span tags) and tokens
+right by a randomisation test over sequences, whole sequences right by McNemar's. A difference is the first
+minus the second.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trellis.losses.metrics import errors_by_sequence, span_report
-from trellis.report.evaluation import spell_spans
+from trellis.report.evaluation import are_span_tags
 from trellis.theory.intervals import f1, ratio
 from trellis.theory.paired_tests import Comparison, mcnemar_test, paired_test
 
@@ -27,7 +27,7 @@ Labels = Sequence[Sequence[Any]]
 def compare_labels(gold: Labels, a: Labels, b: Labels) -> dict[str, Comparison]:
     """Paired tests of the labellings ``a`` and ``b``, by the name of the figure."""
     found = {}
-    if spell_spans(gold, a, b):
+    if are_span_tags(gold, a, b):
         found["span F1"] = paired_test(span_report(gold, a).counts, span_report(gold, b).counts, f1)
     (wrong_a, steps), (wrong_b, _) = errors_by_sequence(gold, a), errors_by_sequence(gold, b)
     right_a, right_b = (np.stack([steps - wrong, steps], axis=1) for wrong in (wrong_a, wrong_b))

@@ -1,12 +1,11 @@
 """How good are predicted labels: one headline with a confidence interval, and the scores of each type.
 
-Labels that spell spans (``B-NP``, ``I-NP``, ``O``; E and S, or L and U, as well) are scored by spans, as
-conlleval counts them; all others token by token, each label being its own type. Every figure has its 95%
-interval: a percentile bootstrap over sequences for F1 and tokens, because the tokens of one sequence are not
-independent of each other, and the exact one of Clopper and Pearson for whole sequences. Where nothing is
-wrong the bootstrap shrinks to a point, and the exact one says how much that is worth. Empirical Bernstein,
-when asked for, holds for any number of sequences; it is about the mean over sequences of the share of right
-tokens.
+Span tags (``B-NP``, ``I-NP``, ``O``; E and S, or L and U, as well) are scored by spans, as conlleval counts
+them; all other labels token by token, each label being its own type. Every figure has its 95% interval: a
+percentile bootstrap over sequences for F1 and tokens, because the tokens of one sequence are not independent
+of each other, and the exact one of Clopper and Pearson for whole sequences. Where nothing is wrong the
+bootstrap shrinks to a point, and the exact one says how much that is worth. The optional empirical Bernstein
+interval holds for any number of sequences; it is about the mean over sequences of the share of right tokens.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ from trellis.theory.intervals import (
     bootstrap_interval,
     clopper_pearson_interval,
     empirical_bernstein_interval,
+    f1,
     ratio,
 )
 
@@ -33,41 +33,41 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _SPAN_TAGS = SPAN_TAGS - {"O"}
-_RESAMPLES = 1000
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Fractions, not percentages. ``f1`` and its interval are ``None`` where labels spell no spans."""
+    """Fractions, not percentages. ``span_f1`` is ``None`` where the labels are not span tags."""
 
-    f1: float | None
-    f1_interval: tuple[float, float] | None
-    tokens_right: float
-    tokens_interval: tuple[float, float]
-    sequences_right: float
-    sequences_interval: tuple[float, float]
+    span_f1: Interval | None
+    tokens_right: Interval
+    sequences_right: Interval
     by_type: dict[str, SpanScore]
     n_sequences: int
     n_tokens: int
     bernstein: Interval | None = None  # of the share of right tokens, mean over sequences
 
+    def _figures(self) -> dict[str, Interval | None]:
+        return {
+            "span F1": self.span_f1,
+            "tokens right": self.tokens_right,
+            "sequences right": self.sequences_right,
+        }
+
     def headline(self) -> str:
-        tokens = f"tokens right  {100 * self.tokens_right:.2f}"
-        if self.f1 is None or self.f1_interval is None:
-            start = f"{tokens}  (95% interval {_percent(self.tokens_interval)})"
-        else:
-            f1 = f"span F1  {100 * self.f1:.2f}  (95% interval {_percent(self.f1_interval)})"
-            start = f"{f1}   {tokens}  ({_percent(self.tokens_interval)})"
-        sequences = f"sequences right  {100 * self.sequences_right:.2f}"
-        return f"{start}   {sequences}  ({_percent(self.sequences_interval)})"
+        shown: list[str] = []
+        for name, found in self._figures().items():
+            if found is not None:
+                words = "" if shown else "95% interval "
+                shown.append(f"{name}  {100 * found.value:.2f}  ({words}{_percent(found)})")
+        return "   ".join(shown)
 
     def bernstein_line(self) -> str | None:
         if self.bernstein is None:
             return None
-        limits = _percent((self.bernstein.low, self.bernstein.high))
         return (
             f"tokens right, mean over sequences  {100 * self.bernstein.value:.2f}  "
-            f"(95% interval {limits}, {self.bernstein.name})"
+            f"(95% interval {_percent(self.bernstein)}, {self.bernstein.name})"
         )
 
     def table(self) -> Table:
@@ -86,25 +86,21 @@ class Evaluation:
         return table
 
     def to_json(self) -> dict[str, Any]:
+        figures: dict[str, Any] = {}
+        for name, found in self._figures().items():
+            key = name.replace(" ", "_").lower()
+            figures[key] = None if found is None else found.value
+            figures[f"{key}_interval"] = None if found is None else (found.low, found.high)
+        by_type = {
+            name: {"precision": s.precision, "recall": s.recall, "f1": s.f1, "gold": s.gold}
+            for name, s in self.by_type.items()
+        }
         return {
-            "span_f1": self.f1,
-            "span_f1_interval": self.f1_interval,
-            "tokens_right": self.tokens_right,
-            "tokens_right_interval": self.tokens_interval,
-            "sequences_right": self.sequences_right,
-            "sequences_right_interval": self.sequences_interval,
+            **figures,
             "tokens_right_per_sequence": None if self.bernstein is None else asdict(self.bernstein),
             "sequences": self.n_sequences,
             "tokens": self.n_tokens,
-            "by_type": {
-                name: {
-                    "precision": score.precision,
-                    "recall": score.recall,
-                    "f1": score.f1,
-                    "gold": score.gold,
-                }
-                for name, score in self.by_type.items()
-            },
+            "by_type": by_type,
         }
 
 
@@ -113,25 +109,19 @@ def evaluate_labels(
 ) -> Evaluation:
     """Compare two lists of label sequences."""
     wrong, steps = errors_by_sequence(gold, predicted)
-    n, n_right = len(wrong), int((wrong == 0).sum())
-    tokens = bootstrap_interval(np.stack([steps - wrong, steps], axis=1), ratio, n_resamples=_RESAMPLES)
-    sequences = clopper_pearson_interval(n_right, n)
-    spans = span_report(gold, predicted) if spell_spans(gold, predicted) else None
+    spans = span_report(gold, predicted) if are_span_tags(gold, predicted) else None
     return Evaluation(
-        f1=spans.overall.f1 if spans else None,
-        f1_interval=spans.f1_interval(n_resamples=_RESAMPLES) if spans else None,
-        tokens_right=tokens.value,
-        tokens_interval=(tokens.low, tokens.high),
-        sequences_right=sequences.value,
-        sequences_interval=(sequences.low, sequences.high),
+        span_f1=bootstrap_interval(spans.counts, f1) if spans else None,
+        tokens_right=bootstrap_interval(np.stack([steps - wrong, steps], axis=1), ratio),
+        sequences_right=clopper_pearson_interval(int((wrong == 0).sum()), len(wrong)),
         by_type=spans.by_type if spans else _by_label(gold, predicted),
-        n_sequences=n,
+        n_sequences=len(wrong),
         n_tokens=int(steps.sum()),
         bernstein=empirical_bernstein_interval(1.0 - wrong / np.maximum(steps, 1)) if bernstein else None,
     )
 
 
-def spell_spans(*labellings: Sequence[Sequence[Any]]) -> bool:
+def are_span_tags(*labellings: Sequence[Sequence[Any]]) -> bool:
     """Whether all labels are O or like B-type, and some are not O."""
     labels = set(chain.from_iterable(chain.from_iterable(labellings))) - {"O"}
     tags = [split_tag(label) if isinstance(label, str) else ("", "") for label in labels]
@@ -148,5 +138,5 @@ def _by_label(gold: Sequence[Sequence[Any]], predicted: Sequence[Sequence[Any]])
     }
 
 
-def _percent(interval: tuple[float, float]) -> str:
-    return f"{100 * interval[0]:.1f} to {100 * interval[1]:.1f}"
+def _percent(interval: Interval) -> str:
+    return f"{100 * interval.low:.1f} to {100 * interval.high:.1f}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         vc_bound,
         vc_deviation_bound,
     )
-    from trellis.theory.families import (
+    from trellis.theory.hypothesis_families import (
         Boxes,
         Discs,
         Family,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         hoeffding_interval,
         quantile_interval,
     )
-    from trellis.theory.mistakes import MistakeBound, measured_mistake_bound, perceptron_mistake_bound
+    from trellis.theory.mistake_bound import MistakeBound, measured_mistake_bound, perceptron_mistake_bound
     from trellis.theory.paired_tests import Comparison, mcnemar_test, paired_loss_test, paired_test
     from trellis.theory.scoring import compare_models, score_with_interval
     from trellis.theory.shattering import Shattering, growth, labellings, shatters, vc_dimension
@@ -101,11 +101,11 @@ __all__ = [
 _NAMES = {
     "bounds": "Bound finite_agnostic_bound finite_consistent_bound hoeffding_bound sauer_bound vc_bound "
     "vc_deviation_bound",
-    "families": "Boxes Discs Family Finite HalfPlanes Intervals Predicate Rectangles Sinusoids Trees "
-    "parametrised",
+    "hypothesis_families": "Boxes Discs Family Finite HalfPlanes Intervals Predicate Rectangles Sinusoids "
+    "Trees parametrised",
     "intervals": "Interval bootstrap_interval clopper_pearson_interval clopper_pearson_limits "
     "empirical_bernstein_interval hoeffding_interval quantile_interval",
-    "mistakes": "MistakeBound measured_mistake_bound perceptron_mistake_bound",
+    "mistake_bound": "MistakeBound measured_mistake_bound perceptron_mistake_bound",
     "paired_tests": "Comparison mcnemar_test paired_loss_test paired_test",
     "scoring": "compare_models score_with_interval",
     "shattering": "Shattering growth labellings shatters vc_dimension",

@@ -26,6 +26,7 @@ from scipy.special import bdtr, betaincinv
 
 from trellis.core.arguments import as_floats, check_fraction, check_int
 from trellis.core.arrays import FloatArray
+from trellis.core.bootstrap import resampled_sums
 from trellis.core.errors import DataError
 
 
@@ -122,11 +123,7 @@ def bootstrap_interval(
         raise DataError(f"the counts of example {i} are {rows[i]}; give finite numbers")
     n_resamples = check_int("n_resamples", n_resamples, 1)
     check_fraction("delta", delta)
-    rng = np.random.default_rng(seed)
-    n = len(rows)
-    sums = np.empty((n_resamples, rows.shape[1]))
-    for i in range(n_resamples):
-        sums[i] = np.bincount(rng.integers(n, size=n), minlength=n) @ rows
+    sums = resampled_sums(rows, n_resamples, seed)
     low, high = np.quantile(statistic(sums), [delta / 2, 1 - delta / 2])
     return Interval(float(statistic(rows.sum(axis=0))), float(low), float(high), 1 - delta, "bootstrap")
 

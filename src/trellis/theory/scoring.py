@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 
 from trellis.core.arguments import check_choice
 from trellis.core.errors import UnsupportedError
+from trellis.theory.example_losses import LossLike, loss_name, measure_losses
 from trellis.theory.intervals import (
     Interval,
     bootstrap_interval,
@@ -22,7 +23,6 @@ from trellis.theory.intervals import (
     empirical_bernstein_interval,
     hoeffding_interval,
 )
-from trellis.theory.measured import LossLike, Measured, loss_name, measure
 from trellis.theory.paired_tests import Comparison, mcnemar_test, paired_test
 
 Method = Literal["auto", "exact", "bootstrap", "bernstein", "hoeffding"]
@@ -39,14 +39,8 @@ def score_with_interval(
     seed: int = 0,
 ) -> Interval:
     """The loss of ``model.predict(X)`` against ``y``, with confidence 1 - delta."""
-    return interval_of(measure(y, model.predict(X), loss), loss, method=method, delta=delta, seed=seed)
-
-
-def interval_of(
-    measured: Measured, loss: LossLike, *, method: Method = "auto", delta: float = 0.05, seed: int = 0
-) -> Interval:
-    """The same for losses that are already measured."""
     check_choice("method", method, get_args(Method))
+    measured = measure_losses(y, model.predict(X), loss)
     # a loss whose values happen to be 0 and 1 is not a binomial; only the one that can take no others
     binary = loss == "zero_one" or (loss == "hamming" and measured.binary and measured.rows[:, 1].max() <= 1)
     if method == "auto":
@@ -70,15 +64,7 @@ def compare_models(
     a: Any, b: Any, X: Any, y: Any, *, loss: LossLike = "zero_one", delta: float = 0.05, seed: int = 0
 ) -> Comparison:
     """A paired test of two models on the same data: McNemar's for 0-1 losses, else by randomisation."""
-    return comparison_of(
-        measure(y, a.predict(X), loss), measure(y, b.predict(X), loss), loss, delta=delta, seed=seed
-    )
-
-
-def comparison_of(
-    a: Measured, b: Measured, loss: LossLike, *, delta: float = 0.05, seed: int = 0
-) -> Comparison:
-    """The same for losses that are already measured."""
-    if loss == "zero_one" and a.per_example is not None and b.per_example is not None:
-        return mcnemar_test(a.per_example, b.per_example, delta=delta, seed=seed)
-    return paired_test(a.rows, b.rows, a.statistic, delta=delta, seed=seed)
+    first, second = (measure_losses(y, model.predict(X), loss) for model in (a, b))
+    if loss == "zero_one" and first.per_example is not None and second.per_example is not None:
+        return mcnemar_test(first.per_example, second.per_example, delta=delta, seed=seed)
+    return paired_test(first.rows, second.rows, first.statistic, delta=delta, seed=seed)

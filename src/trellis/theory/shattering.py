@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from trellis.core.arrays import BoolArray, FloatArray, IntArray
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.theory.families import Family, FamilyLike, as_family
+from trellis.theory.hypothesis_families import Family, FamilyLike, as_family
 
 MOST_LABELLINGS = 1 << 20
 

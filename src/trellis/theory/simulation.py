@@ -38,8 +38,8 @@ from trellis.theory.bounds import (
     vc_bound,
     vc_deviation_bound,
 )
+from trellis.theory.example_losses import LossLike, loss_name, measure_losses
 from trellis.theory.intervals import Interval, quantile_interval
-from trellis.theory.measured import LossLike, loss_name, measure
 from trellis.theory.simulation_record import Record
 
 Sampler = Callable[[int, np.random.Generator], tuple[Any, Any]]  # n, rng -> X, y
@@ -285,7 +285,7 @@ class _Repeat:
         return model.fit(X, y)
 
     def _error(self, model: Any, X: Any, y: Any) -> float:
-        losses = measure(y, model.predict(X), self.loss).per_example
+        losses = measure_losses(y, model.predict(X), self.loss).per_example
         if losses is None:
             raise UnsupportedError(f"{loss_name(self.loss)!r} is no mean over examples; simulate 'hamming'")
         if self.bounded and not ((losses >= 0) & (losses <= 1)).all():

@@ -12,7 +12,9 @@ from trellis.cli.net.separate import separate
 from trellis.cli.net.show import show
 
 net = typer.Typer(
-    help="Ask Bayesian networks and factor graphs.", no_args_is_help=True, rich_markup_mode=None
+    help="Query, learn and draw Bayesian networks and factor graphs.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 for command in (show, query, separate, predict, fit, draw):
     net.command()(command)

@@ -9,15 +9,17 @@ import typer
 from trellis.cli.net.options import Network
 
 Output = Annotated[
-    str, typer.Option("--output", "-o", metavar="FILE", help=".png, .svg, .pdf, or .dot for Graphviz.")
+    str,
+    typer.Option("--output", "-o", metavar="FILE", help="A .png, .svg or .pdf file, or .dot for Graphviz."),
 ]
 Observed = Annotated[
-    list[str] | None, typer.Option("--observed", metavar="X", help="Draw X as observed (may be repeated).")
+    list[str] | None,
+    typer.Option("--observed", metavar="X", help="Variable to mark as observed (may be repeated)."),
 ]
 
 
 def draw(network: Network, output: Output, observed: Observed = None) -> None:
-    """Draw a NETWORK or a factor graph, by Graphviz if its program dot is there."""
+    """Draw a NETWORK or a factor graph (with Graphviz if its program dot is installed)."""
     from trellis.bayesnet import BayesianNetwork
     from trellis.cli.net.models import open_model
     from trellis.core.errors import UnsupportedError

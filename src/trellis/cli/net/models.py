@@ -1,4 +1,4 @@
-"""Networks as commands open them, and evidence as it is written on the command line."""
+"""Opening networks, and reading NAME=VALUE options."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from trellis.core.persistence import load
 
 
 def open_model(path: str) -> BayesianNetwork | FactorGraph:
-    """The network in a file, or the factor graph where it holds none."""
+    """The network or factor graph in a file."""
     if extension(path) in (".fg", ".uai", ".bif"):
         return read_model(path)
     model = load(path)
     if not isinstance(model, BayesianNetwork | FactorGraph):
         raise ModelFileError(
-            f"{path}: holds a {type(model).__name__}, and trellis net asks networks and factor graphs"
+            f"{path}: holds a {type(model).__name__}; trellis net needs a network or a factor graph"
         )
     return model
 
 
 def open_network(path: str) -> BayesianNetwork:
-    """A Bayesian network: questions about edges need some."""
+    """The Bayesian network in a file."""
     model = open_model(path)
     if isinstance(model, FactorGraph):
         raise DataError(f"{path}: a factor graph has no edges; give a Bayesian network")

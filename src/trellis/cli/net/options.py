@@ -1,4 +1,4 @@
-"""What all commands about networks take: a file with a network, and evidence on it."""
+"""The arguments and options that several commands about networks share."""
 
 from __future__ import annotations
 
@@ -14,5 +14,19 @@ Network = Annotated[
 ]
 Evidence = Annotated[
     list[str] | None,
-    typer.Option("--evidence", "-e", metavar="X=STATE", help="An observed variable (may be repeated)."),
+    typer.Option("--evidence", "-e", metavar="X=STATE", help="Observed variable (may be repeated)."),
 ]
+Rows = Annotated[
+    str,
+    typer.Argument(
+        metavar="ROWS",
+        help="Comma- or tab-separated, the names of variables in the first line; - for standard input.",
+        show_default=False,
+    ),
+]
+Missing = Annotated[
+    list[str] | None,
+    typer.Option("--missing", metavar="TEXT", help="Text that marks a missing state, besides an empty cell."),
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of random numbers.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", help="Number of threads.")]

@@ -6,31 +6,26 @@ from typing import Annotated
 
 import typer
 
-from trellis.cli.net.options import Network
+from trellis.cli.net.options import Jobs, Missing, Network, Rows
 
-Rows = Annotated[
-    str,
-    typer.Argument(
-        metavar="ROWS",
-        help="Comma- or tab-separated, the names of variables in the first line; - for standard input.",
-        show_default=False,
-    ),
-]
 Targets = Annotated[
     list[str] | None,
     typer.Option(
-        "--target", "-t", metavar="X", help="Predict X (may be repeated); else all that is missing somewhere."
+        "--target",
+        "-t",
+        metavar="X",
+        help="Variable to predict (may be repeated); by default, all that are missing in some row.",
     ),
 ]
 Probabilities = Annotated[
-    bool, typer.Option("--probabilities", "-p", help="The probability of each state instead of the best one.")
+    bool,
+    typer.Option(
+        "--probabilities", "-p", help="Print the probability of each state instead of the best one."
+    ),
 ]
-Missing = Annotated[
-    list[str] | None,
-    typer.Option("--missing", metavar="TEXT", help="What means not observed, besides an empty cell."),
+Output = Annotated[
+    str, typer.Option("--output", "-o", metavar="FILE", help="Output file; - is standard output.")
 ]
-Output = Annotated[str, typer.Option("--output", "-o", metavar="FILE", help="Where to (- standard output).")]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", help="Threads.")]
 
 
 def predict(
@@ -42,7 +37,7 @@ def predict(
     output: Output = "-",
     jobs: Jobs = 1,
 ) -> None:
-    """The most probable state of each unobserved variable for each of the ROWS."""
+    """Predict the most probable state of each unobserved variable for each of the ROWS."""
     from trellis.cli.console import binary_output
     from trellis.cli.net.models import open_model
     from trellis.cli.net.tables import read_rows, write_rows

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
-from trellis.cli.net.options import Evidence, Network
+from trellis.cli.net.options import Evidence, Network, Seed
 
 
 class Method(StrEnum):
-    """Exact ones, then approximate ones."""
+    """Exact methods, then approximate ones."""
 
     auto = "auto"
     junction_tree = "junction_tree"
@@ -23,33 +24,43 @@ class Method(StrEnum):
     gibbs = "gibbs"
 
 
+EXACT = (Method.auto, Method.junction_tree, Method.elimination, Method.conditioning)
+# the samplers, and what they call the number of samples
+SAMPLERS = {
+    Method.rejection: "n_samples",
+    Method.likelihood_weighting: "n_samples",
+    Method.gibbs: "n_sweeps",
+}
+
 Targets = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[TARGET]...",
-        help="A variable, or several for their joint distribution; none: each by itself.",
+        help="A variable, or several for their joint distribution; by default, each variable by itself.",
         show_default=False,
     ),
 ]
 Soft = Annotated[
     list[str] | None,
-    typer.Option("--soft", metavar="X=W,W,...", help="Soft evidence: a weight for each state of X."),
+    typer.Option("--soft", metavar="X=W,W,...", help="Soft evidence: one weight for each state of X."),
 ]
 EvidenceFile = Annotated[
-    str | None, typer.Option("--evidence-file", metavar="FILE", help="Evidence from an .evid file.")
+    str | None, typer.Option("--evidence-file", metavar="FILE", help="Read evidence from an .evid file.")
 ]
-By = Annotated[Method, typer.Option("--method", help="How; the last four are approximate.")]
-Best = Annotated[bool, typer.Option("--mpe", help="The most probable assignment of all variables instead.")]
+MethodOption = Annotated[
+    Method, typer.Option("--method", help="Inference method (the last four are approximate).")
+]
+Mpe = Annotated[
+    bool, typer.Option("--mpe", help="Print the most probable assignment of all variables instead.")
+]
 MemoryLimit = Annotated[
-    float, typer.Option("--memory", metavar="GIB", help="Exact inference that needs more is refused.")
+    float, typer.Option("--memory", metavar="GIB", help="Memory limit of exact inference.")
 ]
 Samples = Annotated[
-    int | None, typer.Option("--samples", metavar="N", min=1, help="Of the samplers; sweeps for gibbs.")
+    int | None,
+    typer.Option("--samples", metavar="N", min=1, help="Number of samples (of sweeps, for gibbs)."),
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Of the samplers.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")]
-
-_EXACT = {Method.auto, Method.junction_tree, Method.elimination, Method.conditioning}
 
 
 def query(
@@ -58,14 +69,14 @@ def query(
     evidence: Evidence = None,
     soft: Soft = None,
     evidence_file: EvidenceFile = None,
-    method: By = Method.auto,
-    mpe: Best = False,
+    method: MethodOption = Method.auto,
+    mpe: Mpe = False,
     memory: MemoryLimit = 8.0,
     samples: Samples = None,
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """P(TARGET | evidence) in a NETWORK.
+    """Compute P(TARGET | evidence) in a NETWORK.
 
     For example: trellis net query alarm.bif HYPOVOLEMIA -e BP=HIGH -e PAP=NORMAL
     """
@@ -83,16 +94,17 @@ def query(
     likelihoods = {name: text.split(",") for name, text in pairs("--soft", soft).items()}
     options: dict[str, Any] = {"likelihoods": likelihoods} if likelihoods else {}
     if mpe and (targets or method is not Method.auto):
-        raise UnsupportedError("--mpe is about all variables, and exact; leave out targets and --method")
-    if samples is not None and method in _EXACT | {Method.loopy}:
-        raise UnsupportedError(f"--samples has no meaning for the method {method}; leave it out")
-    if method in _EXACT:
+        raise UnsupportedError("--mpe is exact and about all variables; leave out targets and --method")
+    if samples is not None and method not in SAMPLERS:
+        raise UnsupportedError(f"--samples does not apply to --method {method}; leave it out")
+    if method in EXACT:
         options["memory_limit"] = memory * 2**30
-    elif method is not Method.loopy:
-        name = "n_sweeps" if method is Method.gibbs else "n_samples"
-        options.update({"random_state": seed} | ({} if samples is None else {name: samples}))
+    elif method in SAMPLERS:
+        options["random_state"] = seed
+        if samples is not None:
+            options[SAMPLERS[method]] = samples
     if mpe:
-        _print_best(model.mpe(seen, **options), as_json)
+        _print_assignment(model.mpe(seen, **options), as_json)
         return
     wanted = None if not targets else targets[0] if len(targets) == 1 else targets
     with warnings.catch_warnings(record=True) as doubts:
@@ -107,8 +119,6 @@ def _print(found: dict[str, Any], as_json: bool) -> None:
     if not as_json:
         typer.echo("\n\n".join(str(answer) for answer in found.values()))
         return
-    import json
-
     typer.echo(json.dumps({name: _as_json(answer) for name, answer in found.items()}, indent=2))
 
 
@@ -126,14 +136,12 @@ def _as_json(answer: Any) -> dict[str, Any]:
     }
 
 
-def _print_best(best: Any, as_json: bool) -> None:
+def _print_assignment(best: Any, as_json: bool) -> None:
     if not as_json:
         width = max(map(len, best), default=0)
         for name, state in best.items():
             typer.echo(f"{name:<{width}}  {state}")
         typer.echo(f"log-probability {best.log_probability:.6g}, given the evidence {best.log_posterior:.6g}")
         return
-    import json
-
     figures = {"log_probability": best.log_probability, "log_posterior": best.log_posterior}
     typer.echo(json.dumps({"states": dict(best), **figures}, indent=2))

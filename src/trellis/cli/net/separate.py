@@ -1,4 +1,4 @@
-"""``trellis net separate``: what the arrows alone say about independence."""
+"""``trellis net separate``: which independencies follow from the edges alone."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ X = Annotated[str, typer.Argument(metavar="X", help="A variable.", show_default=
 Y = Annotated[str, typer.Argument(metavar="Y", help="Another variable.", show_default=False)]
 Given = Annotated[
     list[str] | None,
-    typer.Option("--given", "-g", metavar="Z", help="An observed variable (may be repeated)."),
+    typer.Option("--given", "-g", metavar="Z", help="Observed variable (may be repeated)."),
 ]
-Paths = Annotated[int, typer.Option("--paths", metavar="N", min=0, help="How many paths are explained.")]
-Draw = Annotated[str | None, typer.Option("--draw", metavar="FILE", help="Draw them (.png, .svg, .pdf).")]
+Paths = Annotated[
+    int, typer.Option("--paths", metavar="N", min=1, help="Maximum number of paths to explain.")
+]
+Draw = Annotated[
+    str | None, typer.Option("--draw", metavar="FILE", help="Draw the paths (.png, .svg, .pdf).")
+]
 
 
 def separate(network: Network, x: X, y: Y, given: Given = None, paths: Paths = 20, draw: Draw = None) -> None:

@@ -10,9 +10,9 @@ from trellis.cli.net.options import Network
 
 Variables = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[VARIABLE]...", help="Show the tables of these variables.", show_default=False),
+    typer.Argument(metavar="[VARIABLE]...", help="Variables whose tables to show.", show_default=False),
 ]
-_LISTED = 60  # variables without being asked for
+_MOST_LISTED = 60
 
 
 def show(network: Network, variables: Variables = None) -> None:
@@ -31,10 +31,10 @@ def show(network: Network, variables: Variables = None) -> None:
         f"exact inference: {needed.bytes / 2**20:,.3g} MiB, {needed.multiplications:,.3g} multiplications, "
         f"width {needed.width}"
     )
-    width = max(map(len, model.names[:_LISTED]), default=0)
-    for name, states in zip(model.names[:_LISTED], model.states, strict=False):
+    width = max(map(len, model.names[:_MOST_LISTED]), default=0)
+    for name, states in zip(model.names[:_MOST_LISTED], model.states, strict=False):
         above = model.parents(name) if isinstance(model, BayesianNetwork) else []
         given = f"  given {', '.join(above)}" if above else ""
         typer.echo(f"  {name:<{width}}  {' '.join(states)}{given}")
-    if len(model.names) > _LISTED:
-        typer.echo(f"  ... {len(model.names) - _LISTED:,} more")
+    if len(model.names) > _MOST_LISTED:
+        typer.echo(f"  ... {len(model.names) - _MOST_LISTED:,} more")

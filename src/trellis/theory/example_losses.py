@@ -31,7 +31,7 @@ NAMES = ("zero_one", "hamming", "span_f1")
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class ExampleLosses:
     """``rows`` (n, k) add up over examples, and ``statistic`` of the sums is the loss of them all.
 
     ``per_example`` (n,) are losses of single examples, ``None`` where there are none (F1).
@@ -51,7 +51,7 @@ class Measured:
         return self.per_example is not None and bool(np.isin(self.per_example, (0.0, 1.0)).all())
 
 
-def measure(gold: Any, predicted: Any, loss: LossLike = "zero_one") -> Measured:
+def measure_losses(gold: Any, predicted: Any, loss: LossLike = "zero_one") -> ExampleLosses:
     """The losses of ``predicted`` against ``gold``: labels (array, list, series) or label sequences."""
     gold, predicted = _in_order(gold), _in_order(predicted)
     if len(gold) != len(predicted):
@@ -76,14 +76,16 @@ def measure(gold: Any, predicted: Any, loss: LossLike = "zero_one") -> Measured:
     if loss == "span_f1":
         if not structured:
             raise UnsupportedError("span_f1 is for sequences of labels, and these are single labels")
-        return Measured(span_report(gold, predicted).counts.astype(np.float64), lambda s: 1.0 - f1(s), None)
+        return ExampleLosses(
+            span_report(gold, predicted).counts.astype(np.float64), lambda s: 1.0 - f1(s), None
+        )
     if not structured:
         return _mean((np.asarray(gold) != np.asarray(predicted)).astype(np.float64))
     wrong, steps = errors_by_sequence(gold, predicted)
     if loss == "zero_one":
         return _mean((wrong > 0).astype(np.float64))
     rows = np.stack([wrong, steps], axis=1).astype(np.float64)
-    return Measured(rows, ratio, wrong / np.maximum(steps, 1))
+    return ExampleLosses(rows, ratio, wrong / np.maximum(steps, 1))
 
 
 def _in_order(labels: Any) -> Any:
@@ -104,10 +106,10 @@ def loss_name(loss: LossLike) -> str:
     return loss.name if isinstance(loss, Loss) else getattr(loss, "__qualname__", type(loss).__name__)
 
 
-def _mean(losses: FloatArray) -> Measured:
+def _mean(losses: FloatArray) -> ExampleLosses:
     if losses.ndim != 1 or not np.isfinite(losses).all():
         raise DataError("a loss must give one finite number for each example")
-    return Measured(np.stack([losses, np.ones(len(losses))], axis=1), ratio, losses)
+    return ExampleLosses(np.stack([losses, np.ones(len(losses))], axis=1), ratio, losses)
 
 
 def _of_loss_object(gold: Any, predicted: Any, loss: Loss) -> FloatArray:
