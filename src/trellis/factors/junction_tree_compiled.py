@@ -10,9 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from trellis.core.arrays import FloatArray
+from trellis.core.logspace_kernels import MAX, SUM
 from trellis.factors.junction_tree_kernels import (
-    MAX,
-    SUM,
     from_roots,
     scatter_maps,
     smallest_positive,

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from trellis.core.logspace_kernels import MAX, SUM
 from trellis.core.numerics import kernel, max_kernel
 from trellis.factors.junction_tree_records import (
     A_BY,
@@ -58,7 +59,6 @@ from trellis.factors.junction_tree_records import (
 )
 
 CHUNK = 1024  # entries of the inner axis at a time: accumulators stay in the first-level cache
-SUM, MAX = 0, 1
 
 
 @kernel

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray
+from trellis.core.logspace_kernels import SUM
 from trellis.factors.elimination_order import elimination_order
 from trellis.factors.junction_tree_compiled import SAFE_LOG_SLOPE, Arrays
-from trellis.factors.junction_tree_kernels import SUM
 from trellis.factors.junction_tree_plan import Plan
 from trellis.factors.tables import Table
 

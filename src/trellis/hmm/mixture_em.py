@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
+from trellis.core.logspace import log_sum_exp
 from trellis.hmm.emissions.emission import Emission, Statistics
 from trellis.solvers.dc.algorithm import DCSolution
 from trellis.training.driver import minimise_dc
@@ -71,7 +71,7 @@ class MixtureEM:
 
     def h(self, u: Mixture) -> tuple[float, MixtureStatistics]:
         joint = u.log_joint(self._values)
-        log_likelihood = logsumexp(joint, axis=1)
+        log_likelihood = log_sum_exp(joint, axis=1)
         impossible = log_likelihood == -np.inf
         if impossible.any():
             raise DataError(

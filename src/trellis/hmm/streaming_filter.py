@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from trellis.core.arguments import check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import InfeasibleError
+from trellis.core.logspace import log_sum_exp
 from trellis.hmm.hmm_parameters import HMMParameters
 
 
@@ -53,9 +53,9 @@ class StreamingFilter:
         )
         arrived = chain.log_initial
         if self.n_steps:
-            arrived = logsumexp(self._log_filter[:, None] + chain.log_transitions, axis=0)
+            arrived = log_sum_exp(self._log_filter[:, None] + chain.log_transitions, axis=0)
         joint = arrived + emission.log_likelihood(rows)[0]
-        total = float(logsumexp(joint))
+        total = float(log_sum_exp(joint))
         if total == -np.inf:
             raise InfeasibleError(
                 f"the observation at step {self.n_steps} has probability zero after those before it; "

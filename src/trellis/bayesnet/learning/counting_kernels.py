@@ -15,6 +15,7 @@ import math
 
 import numpy as np
 
+from trellis.core.logspace_kernels import exp_and_sum
 from trellis.core.numerics import kernel
 
 
@@ -107,20 +108,15 @@ def _sum_out(factors, log_values, hidden, n_hidden, family, n_family, place, dig
     size = 1
     for h in range(n_hidden):
         size *= factors.cardinalities[hidden[h]]
-    top = -np.inf
     for i in range(size):
         value = 0.0
         for j in range(n_family):
             value += log_values[place[family[j]]]
         joint[i] = value
-        top = max(top, value)
         _advance(factors, hidden, n_hidden, place, digit)
+    top, total = exp_and_sum(joint[:size], joint[:size])
     if top == -np.inf:
         return top
-    total = 0.0
-    for i in range(size):
-        joint[i] = math.exp(joint[i] - top)
-        total += joint[i]
     for i in range(size):
         share = weight * joint[i] / total
         if share > 0.0:

@@ -23,6 +23,7 @@ from trellis.bayesnet.model.directed_model import DirectedModel
 from trellis.bayesnet.model.factor_model import FactorModel
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import InfeasibleError, UnsupportedError
+from trellis.core.logspace import softmax_and_log_sum
 from trellis.factors.tables import Table, aligned
 
 LIMIT = 2**24  # numbers in one table: 128 MiB
@@ -74,15 +75,10 @@ def _eliminate(
     together = np.zeros([sizes[v] for v in scope])
     for factor in factors:
         together += aligned(factor, scope)
-    top = together.max(axis=-1, keepdims=True)
-    possible = top > -np.inf
+    table, message = softmax_and_log_sum(together)
+    possible = message > -np.inf
     _check_some_weight(bool(possible.any()))
-    weights = np.exp(together - np.where(possible, top, 0.0))
-    total = weights.sum(axis=-1, keepdims=True)
-    uniform = np.full(weights.shape, 1.0 / sizes[scope[-1]])
-    table = np.divide(weights, total, out=uniform, where=possible)
-    message = np.log(total, out=np.full(total.shape, -np.inf), where=possible) + top
-    return table, message[..., 0]
+    return np.where(possible, table, 1.0 / sizes[scope[-1]]), message[..., 0]
 
 
 def _weight(sizes: Sequence[int], factors: dict[int, Table], v: int) -> int:

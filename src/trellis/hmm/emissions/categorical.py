@@ -22,6 +22,7 @@ from scipy.sparse import csr_array
 from trellis.core.arguments import check_int, check_nonnegative
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
+from trellis.core.logspace import softmax_and_log_sum
 from trellis.data.row_checks import check_symbols
 from trellis.hmm.emissions.emission import Emission, Statistics
 from trellis.hmm.emissions.emission_checks import (
@@ -159,9 +160,8 @@ class Categorical(Emission):
     def from_natural(self, weights: FloatArray) -> tuple[Categorical, FloatArray]:
         """B[k, m] is proportional to average[m] exp(w[m, k]); what no state emitted stays impossible."""
         logs = weights + self._log_average[:, None]
-        normalisers: FloatArray = np.logaddexp.reduce(logs, axis=0)
-        table = np.exp(logs - normalisers).T
-        return replace(self, probabilities=table / table.sum(axis=1, keepdims=True)), normalisers
+        table, normalisers = softmax_and_log_sum(logs, axis=0)
+        return replace(self, probabilities=table.T), normalisers[0]
 
     @cached_property
     def _log_average(self) -> FloatArray:

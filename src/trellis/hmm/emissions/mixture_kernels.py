@@ -7,8 +7,8 @@ import math
 
 import numpy as np
 
+from trellis.core.logspace_kernels import exp_and_sum
 from trellis.core.numerics import kernel
-from trellis.core.numerics_kernels import exp_shifted, highest
 
 
 @kernel
@@ -21,11 +21,7 @@ def mix(log_likelihood, log_weights, out):
         for k in range(K):
             for c in range(C):
                 joint[c] = log_likelihood[t, k * C + c] + log_weights[k * C + c]
-            top = highest(joint)
-            exp_shifted(joint, 0.0 if top == -np.inf else top, e)
-            total = 0.0
-            for c in range(C):
-                total += e[c]
+            top, total = exp_and_sum(joint, e)
             out[t, k] = top + math.log(total) if total > 0.0 else -np.inf
 
 
@@ -41,11 +37,9 @@ def share(log_likelihood, log_weights, posterior, shares):
             q = posterior[t, k]
             for c in range(C):
                 joint[c] = log_likelihood[t, k * C + c] + log_weights[k * C + c]
-            top = highest(joint)
-            exp_shifted(joint, 0.0 if top == -np.inf else top, e)
-            total, cross = 0.0, 0.0
+            top, total = exp_and_sum(joint, e)
+            cross = 0.0
             for c in range(C):
-                total += e[c]
                 cross += e[c] * (joint[c] - top) if e[c] > 0.0 else 0.0
             r = q / total if total > 0.0 else 0.0
             for c in range(C):

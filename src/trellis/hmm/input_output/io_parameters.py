@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
+from trellis.core.logspace import log_softmax
 from trellis.hmm.input_output.conditional_emission import ConditionalEmission
-from trellis.hmm.input_output.softmax_regression import log_softmax
 from trellis.structures.chain.scores.chain_scores import ChainScores
 
 STAY = 1.0  # the log-odds of staying in a state, where learning begins

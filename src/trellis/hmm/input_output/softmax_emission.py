@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, ModelFileError
+from trellis.core.logspace import log_softmax, softmax
 from trellis.core.shards import over_items
 from trellis.data.row_checks import check_symbols
 from trellis.hmm.input_output.conditional_emission import Forecast, State, Weighted, disturbed
-from trellis.hmm.input_output.softmax_regression import blocks, fit_softmax, log_softmax
+from trellis.hmm.input_output.softmax_regression import blocks, fit_softmax
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +65,7 @@ class SoftmaxEmission:
         for first, last in blocks(len(values), n_symbols):
             steps, codes, x = np.arange(last - first), values[first:last], features[first:last].T
             for k in range(n_states):
-                out[first:last, k] = log_softmax(self.table[k] @ x)[codes, steps]
+                out[first:last, k] = log_softmax(self.table[k] @ x, axis=0)[codes, steps]
         out[values < 0] = 0.0
         return out
 
@@ -112,13 +113,13 @@ class SoftmaxEmission:
         symbols = np.empty(len(states), dtype=np.int64)
         for first, last in blocks(len(states), self.table[0].size):
             scores = np.einsum("np,nmp->nm", features[first:last], self.table[states[first:last]])
-            cumulative = np.exp(log_softmax(scores, axis=1)).cumsum(axis=1)
+            cumulative = softmax(scores).cumsum(axis=1)
             cumulative[:, -1] = 1.0  # rounding must not leave a gap at the top
             symbols[first:last] = (uniform[first:last] < cumulative).argmax(axis=1)
         return symbols
 
     def forecast(self, states: FloatArray, features: FloatArray) -> Forecast:
-        by_state = np.exp(log_softmax(np.einsum("np,kmp->nkm", features, self.table), axis=2))
+        by_state = softmax(np.einsum("np,kmp->nkm", features, self.table))
         return Forecast(states, probabilities=np.einsum("nk,nkm->nm", states, by_state))
 
     @property

@@ -25,6 +25,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from trellis.core.arrays import FloatArray
+from trellis.core.logspace import log_softmax
 from trellis.solvers.quasi_newton.lbfgs import LBFGS
 from trellis.training.driver import minimise
 
@@ -36,13 +37,6 @@ _BLOCK = 1 << 16  # numbers in a block of steps
 
 # Y[:, first:last], made when it is needed: one-hot columns of a large alphabet never exist all at once
 Targets = Callable[[int, int], FloatArray]
-
-
-def log_softmax(scores: FloatArray, axis: int = 0) -> FloatArray:
-    """log p along an axis; ``scores`` are overwritten."""
-    scores -= scores.max(axis=axis, keepdims=True)
-    scores -= np.log(np.exp(scores).sum(axis=axis, keepdims=True))
-    return scores
 
 
 def blocks(n_steps: int, width: int) -> Iterator[tuple[int, int]]:
@@ -108,7 +102,7 @@ class _Regression:
         own, cross = np.zeros((c * p, p)), np.zeros((c * p, c * p))
         for first, last in blocks(self.n_examples, c * p if second_order else c):
             x, y = self.features[:, first:last], self.targets(first, last)
-            log_p = log_softmax(weights @ x)
+            log_p = log_softmax(weights @ x, axis=0)
             value -= float(np.vdot(y, log_p))
             total = y.sum(axis=0)
             prob = np.exp(log_p)

@@ -23,12 +23,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from trellis.core.logspace_kernels import normalise_logs
 from trellis.core.numerics import kernel
 from trellis.neural.chain.chain_objective_kernels import load_matrices, load_rows, longest_of
 from trellis.structures.chain.oracle.backward_filter_kernels import (
     condition,
     exp_columns,
-    normalise,
     posterior_at_end,
 )
 from trellis.structures.chain.oracle.chain_kernels import exp_transitions, forward_backward
@@ -128,7 +128,7 @@ def covariance(u, a, start, end, cost, pair_cost, d_unary, d_pairs):
     for k in range(K):
         f[0, k] = start[k] + u[0, k]
         r[0, k] = cost[0, k]
-    normalise(f[0])
+    normalise_logs(f[0])
     if step == 0:
         exp_columns(a[0], shift, e)
     for t in range(1, n):
@@ -138,7 +138,7 @@ def covariance(u, a, start, end, cost, pair_cost, d_unary, d_pairs):
         _forward_costs(q[t], r[t - 1], cost[t], pair_cost[t * step], r[t])
         for k in range(K):
             f[t, k] += u[t, k]
-        normalise(f[t])
+        normalise_logs(f[t])
     posterior_at_end(f[n - 1], end, p)
     _centre(p, r[n - 1])
     for t in range(n - 1, 0, -1):

@@ -30,6 +30,7 @@ import numpy as np
 
 from trellis.core.arrays import AnyArray, Float32Array, FloatArray, IntArray
 from trellis.core.errors import DataError, ModelFileError, UnsupportedError
+from trellis.core.logspace import log_softmax
 from trellis.speech.acoustics.feed_forward import Network, NetworkOptions, fit_network
 from trellis.speech.acoustics.frame_classifier_kernels import feature_pass, kernel_pass
 from trellis.speech.audio.cepstra import FrameOptions
@@ -185,10 +186,7 @@ class _FittedNetwork:
 
     def confidences(self, frames: Float32Array) -> Float32Array:
         logits = self.network.logits(windows(frames, self.context, self.context + 1))
-        logits -= logits.max(axis=1, keepdims=True)
-        logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
-        logits -= self.prior
-        return logits
+        return log_softmax(logits) - self.prior
 
     def to_state(self) -> State:
         return {"type": "network", "context": self.context}, {

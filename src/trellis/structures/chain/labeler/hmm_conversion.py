@@ -14,6 +14,7 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
+from trellis.core.logspace import log_sum_exp, softmax
 
 _SQUARINGS = 50  # the limit of long sequences is read off at 2^50 steps
 
@@ -30,16 +31,16 @@ def normalised_chain(
     backward = end
     if length is None:
         backward = _long_run(step, end)
-        transitions = _normalised(step + backward)
+        transitions = softmax(step + backward)
     elif length < 1:
         raise UnsupportedError(f"length={length} must be at least 1")
     else:
         k = len(start)
         transitions = np.empty((length - 1, k, k))
         for t in reversed(range(length - 1)):
-            transitions[t] = _normalised(step + backward)
-            backward = np.logaddexp.reduce(step + backward, axis=1)
-    return _normalised((start + backward)[None, :])[0], transitions
+            transitions[t] = softmax(step + backward)
+            backward = log_sum_exp(step + backward, axis=1)
+    return softmax(start + backward), transitions
 
 
 def _long_run(step: FloatArray, end: FloatArray) -> FloatArray:
@@ -48,15 +49,15 @@ def _long_run(step: FloatArray, end: FloatArray) -> FloatArray:
     """
     power = step
     for _ in range(_SQUARINGS):
-        power = np.logaddexp.reduce(power[:, :, None] + power[None, :, :], axis=1)
+        power = log_sum_exp(power[:, :, None] + power[None, :, :], axis=1)
         top = power.max()
         if top == -np.inf:
             raise UnsupportedError(
                 "the constraints allow no long labelling, so there is no limit; give a length"
             )
         power = power - top
-    backward: FloatArray = np.logaddexp.reduce(power + end, axis=1)
-    after = np.logaddexp.reduce(step + backward, axis=1)
+    backward: FloatArray = log_sum_exp(power + end, axis=1)
+    after = log_sum_exp(step + backward, axis=1)
     alive = np.isfinite(backward)
     growth = after[alive] - backward[alive]
     if not alive.any() or not np.allclose(growth, growth[0], rtol=0.0, atol=1e-6):
@@ -66,10 +67,3 @@ def _long_run(step: FloatArray, end: FloatArray) -> FloatArray:
         )
     shifted: FloatArray = backward - backward.max()
     return shifted
-
-
-def _normalised(log_rows: FloatArray) -> FloatArray:
-    """Rows of probabilities; a row that nothing leaves is all zero."""
-    top = np.logaddexp.reduce(log_rows, axis=-1, keepdims=True)
-    rows: FloatArray = np.exp(log_rows - np.where(np.isfinite(top), top, 0.0))
-    return rows

@@ -9,6 +9,7 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
+from trellis.core.logspace import softmax_and_log_sum
 from trellis.features.encoded import Encoded
 from trellis.structures.chain.labeler.hmm_conversion import normalised_chain
 
@@ -71,10 +72,10 @@ def to_hmm(model: SequenceLabeler, length: int | None = None) -> HMMProbabilitie
         )
     w, p = model.layout_.views(model.weights_), model.penalties_
     scores = model.layout_.feature_weights(model.weights_).T
-    emission_sum = np.logaddexp.reduce(scores, axis=1)
+    emissions, log_sums = softmax_and_log_sum(scores)
+    emission_sum = log_sums[:, 0]
     start = w.start + p.start + emission_sum
     step = w.transitions + p.transitions + emission_sum[None, :]
     initial, transitions = normalised_chain(start, step, w.end + p.end, length)
-    emissions = np.exp(scores - emission_sum[:, None])
     symbols = model.encoder_.feature_names()
     return HMMProbabilities(list(model.latent_.states.labels), symbols, initial, transitions, emissions)

@@ -23,10 +23,10 @@ import math
 
 import numpy as np
 
+from trellis.core.logspace_kernels import exp_and_sum, normalise_logs
 from trellis.core.numerics import kernel
 
 TINY = 1e-250
-UNDERFLOW = -700.0  # exp of less is below 1e-304
 
 
 @kernel
@@ -80,36 +80,14 @@ def condition(f, a, shift, e, weight, arrive, q):
 def _condition_column(f, column, q):
     """The same for one column, with the maximum of f + column shifted out: safe for scores of any size."""
     K = f.shape[0]
-    top = -np.inf
     for j in range(K):
-        top = max(top, f[j] + column[j])
-    if top == -np.inf:
-        return -np.inf  # q is zero already
-    total = 0.0
-    for j in range(K):
-        x = f[j] + column[j] - top
-        q[j] = math.exp(x) if x > UNDERFLOW else 0.0  # libm is slow where it underflows
-        total += q[j]
+        q[j] = f[j] + column[j]
+    top, total = exp_and_sum(q, q)
+    if total == 0.0:
+        return -np.inf
     for j in range(K):
         q[j] /= total
     return top + math.log(total)
-
-
-@kernel
-def normalise(f):
-    """Subtract log sum exp(f) in place and return it; when all are ``-inf``, so is it, and f stays."""
-    top = -np.inf
-    for k in range(f.shape[0]):
-        top = max(top, f[k])
-    if top == -np.inf:
-        return top
-    total = 0.0
-    for k in range(f.shape[0]):
-        total += math.exp(f[k] - top)
-    log_total = top + math.log(total)
-    for k in range(f.shape[0]):
-        f[k] -= log_total
-    return log_total
 
 
 @kernel
@@ -117,7 +95,7 @@ def posterior_at_end(f, end, p):
     """p(k) = exp(f[k] + end[k] - log-sum); returns the log-sum, ``-inf`` when no label may end the chain."""
     for k in range(f.shape[0]):
         p[k] = f[k] + end[k]
-    log_total = normalise(p)
+    log_total = normalise_logs(p)
     for k in range(f.shape[0]):
         p[k] = math.exp(p[k])
     return log_total
@@ -134,7 +112,7 @@ def filter_forward(u, a, start, f, shift, e, weight, q):
     step = 0 if a.shape[0] == 1 else 1
     for k in range(K):
         f[0, k] = start[k] + u[0, k]
-    log_total = normalise(f[0])
+    log_total = normalise_logs(f[0])
     if step == 0:
         exp_columns(a[0], shift, e)
     for t in range(1, n):
@@ -145,7 +123,7 @@ def filter_forward(u, a, start, f, shift, e, weight, q):
         condition(f[t - 1], a[t * step], shift, e, weight, f[t], q)
         for k in range(K):
             f[t, k] += u[t, k]
-        log_total += normalise(f[t])
+        log_total += normalise_logs(f[t])
     return log_total
 
 

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.core.logspace import log_sum_exp, softmax
 from trellis.structures.chain.scores.chain_scores import ChainParts, ChainScores
 
 MOST_LABELLINGS = 200_000
@@ -76,14 +77,12 @@ class Enumeration:
     def log_partition(self) -> float:
         """log sum_y exp(score(y))."""
         self._check_feasible()
-        top = self.scores.max()
-        return float(top + np.log(np.sum(np.exp(self.scores - top))))
+        return float(log_sum_exp(self.scores))
 
     def probabilities(self) -> FloatArray:
         """p(y), (M,)."""
         self._check_feasible()
-        weights = np.exp(self.scores - self.scores.max())
-        return np.asarray(weights / weights.sum())
+        return softmax(self.scores)
 
     def marginals(self, per_step: bool = False) -> ChainParts:
         """The probability of each part; ``per_step``: transitions (n, K, K) even where they are shared."""

@@ -25,11 +25,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from trellis.core.logspace_kernels import normalise_logs
 from trellis.core.numerics import kernel
 from trellis.structures.chain.oracle.backward_filter_kernels import (
     condition,
     exp_columns,
-    normalise,
     posterior_at_end,
 )
 
@@ -78,7 +78,7 @@ def _filter_dual(u, a, start, cost, f, r, shift, e, q, weight):
     for k in range(K):
         f[0, k] = start[k] + u[0, k]
         r[0, k] = cost[0, k]
-    if normalise(f[0]) == -np.inf:
+    if normalise_logs(f[0]) == -np.inf:
         return False
     if step == 0:
         exp_columns(a[0], shift, e)
@@ -93,7 +93,7 @@ def _filter_dual(u, a, start, cost, f, r, shift, e, q, weight):
                 r[t, k] += q[j, k] * r[t - 1, j]
         for k in range(K):
             f[t, k] += u[t, k]
-        if normalise(f[t]) == -np.inf:
+        if normalise_logs(f[t]) == -np.inf:
             return False
         likely = 0
         for k in range(1, K):

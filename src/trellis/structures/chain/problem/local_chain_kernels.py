@@ -14,6 +14,7 @@ import math
 
 import numpy as np
 
+from trellis.core.logspace_kernels import log_dot_exp
 from trellis.core.numerics import kernel
 from trellis.core.numerics_kernels import exp_shifted, highest
 from trellis.structures.chain.problem.chain_problem_kernels import longest_of
@@ -100,20 +101,6 @@ def local_gradient(design, rows, w, penalties, horizon, gold, weight, first, las
 
 
 @kernel
-def _log_sum(u, a):
-    """log sum_k exp(u[k] + a[k]); -inf if all are."""
-    top = -np.inf
-    for k in range(u.shape[0]):
-        top = max(top, u[k] + a[k])
-    if top == -np.inf:
-        return top
-    total = 0.0
-    for k in range(u.shape[0]):
-        total += math.exp(u[k] + a[k] - top)
-    return top + math.log(total)
-
-
-@kernel
 def _subtract(u, j, z):
     """u[j] -= z, where a label without any successor (z = -inf) is forbidden."""
     u[j] = u[j] - z if z > -np.inf else -np.inf
@@ -142,7 +129,7 @@ def local_scores(design, rows, w, penalties, horizon, first, last, unary, transi
             continue
         if not shared:
             score_edges(design, w, penalties, i, a)
-        z = _log_sum(u[0], start)
+        z = log_dot_exp(u[0], start)
         for k in range(K):
             _subtract(u[0], k, z)
         for t in range(1, n):
@@ -157,5 +144,5 @@ def local_scores(design, rows, w, penalties, horizon, first, last, unary, transi
                 if total > TINY:
                     z = math.log(total) + shift[j] + top
                 else:
-                    z = _log_sum(ut, a[0 if shared else t, j])
+                    z = log_dot_exp(ut, a[0 if shared else t, j])
                 _subtract(u[t - 1], j, z)

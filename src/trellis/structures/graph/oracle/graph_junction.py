@@ -23,9 +23,9 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import InfeasibleError, UnsupportedError
+from trellis.core.logspace_kernels import SUM
 from trellis.factors.elimination_order import elimination_order
 from trellis.factors.junction_tree_compiled import SAFE_LOG_SLOPE, CompiledPlan, Leaves, Scratch
-from trellis.factors.junction_tree_kernels import SUM
 from trellis.factors.junction_tree_log import leaf_posteriors, log_tables
 from trellis.factors.junction_tree_plan import NOTHING, Forecast, Plan
 from trellis.factors.tables import Table

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from trellis.core.logspace_kernels import log_sum_exp
 from trellis.core.numerics import kernel
-from trellis.structures.graph.oracle.tree_reweighted_kernels import log_sum
 
 
 @kernel
@@ -59,7 +59,7 @@ def send(use_sum, downwards, damping, table, total, back, message):
         for z in range(k):
             score = table[x, z] if downwards else table[z, x]
             terms[z] = -np.inf if total[z] == -np.inf else score + total[z] - back[z]
-        fresh[x] = log_sum(terms) if use_sum else terms.max()
+        fresh[x] = log_sum_exp(terms) if use_sum else terms.max()
     top = fresh.max()
     change = 0.0
     for x in range(k):

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from trellis.core.logspace_kernels import exp_and_sum, log_sum_exp
 from trellis.core.numerics import kernel
 
 
@@ -40,26 +41,14 @@ def upward(unary, pairwise, low, below_start, below, above_start, above, shift, 
                 s[x] += message[x]
         n_below = below_start[i + 1] - below_start[i]
         if n_below == 0:
-            bound += log_sum(s)
+            bound += log_sum_exp(s)
         for at in range(below_start[i], below_start[i + 1]):
             e = below[at]
             for z in range(k):
                 for x in range(k):
                     terms[x] = (pairwise[e, z, x] + shift[e, x]) * n_below + s[x]
-                up[e, z] = log_sum(terms) / n_below
+                up[e, z] = log_sum_exp(terms) / n_below
     return bound
-
-
-@kernel
-def log_sum(terms):
-    """log sum exp, -inf where all terms are."""
-    top = terms.max()
-    if top == -np.inf:
-        return top
-    whole = 0.0
-    for x in range(len(terms)):
-        whole += np.exp(terms[x] - top)
-    return top + np.log(whole)
 
 
 @kernel
@@ -69,7 +58,7 @@ def downward(unary, pairwise, low, below_start, below, shift, total, up, nodes, 
     for i in range(n):
         n_below = below_start[i + 1] - below_start[i]
         if n_below == 0:
-            whole = log_sum(total[i])
+            whole = log_sum_exp(total[i])
             for x in range(k):
                 nodes[i, x] = np.exp(total[i, x] - whole)
             continue
@@ -100,11 +89,7 @@ def draw(pairwise, low, below_start, below, total, uniforms, samples):
                 label = samples[m, low[below[at]]]
                 for x in range(k):
                     terms[x] += pairwise[below[at], label, x]
-            top = terms.max()
-            whole = 0.0
-            for x in range(k):
-                terms[x] = np.exp(terms[x] - top)
-                whole += terms[x]
+            _, whole = exp_and_sum(terms, terms)
             left = uniforms[m, i] * whole
             label = -1
             for x in range(k):

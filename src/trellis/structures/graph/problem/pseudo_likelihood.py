@@ -15,10 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
+from trellis.core.logspace import softmax_and_log_sum
 from trellis.core.oracle import Answer
 from trellis.structures.graph.problem.graph_problem import GraphExample, GraphProblem
 from trellis.structures.graph.scores.graph_scores import GraphParts, GraphScores
@@ -61,8 +61,8 @@ class PseudoOracle:
 
     def sum(self, scale: float) -> Answer:
         local = self._local + scale * self._example.costs
-        log_sums = logsumexp(local, axis=1, keepdims=True)
-        return Answer(float(log_sums.sum()), self._features(np.exp(local - log_sums)))
+        shares, log_sums = softmax_and_log_sum(local)
+        return Answer(float(log_sums.sum()), self._features(shares))
 
     def gold_sum(self) -> Answer:
         indicators = (self._example.gold[:, None] == np.arange(self._layout.n_labels)).astype(np.float64)

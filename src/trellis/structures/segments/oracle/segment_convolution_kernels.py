@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from trellis.core.logspace_kernels import log_dot_exp
 from trellis.core.numerics import kernel, max_kernel
 from trellis.core.numerics_kernels import exp_shifted, highest
 
@@ -73,22 +74,11 @@ def convolve_sum(before, after, x, weight, first, last, shortest, longest, out):
             if total[k] > TINY:
                 out[begin + k] = top + top_weight + math.log(total[k])
             else:
-                out[begin + k] = log_sum(sign, x, weight, begin + k, low, high, shortest, longest)
-
-
-@kernel
-def log_sum(sign, x, weight, t, low, high, shortest, longest):
-    """log sum_l exp(x[t - sign l] + weight[l])."""
-    top = -np.inf
-    for length in range(shortest, longest + 1):
-        u = t - sign * length
-        if low <= u <= high:
-            top = max(top, x[u] + weight[length])
-    if top == -np.inf:
-        return top
-    total = 0.0
-    for length in range(shortest, longest + 1):
-        u = t - sign * length
-        if low <= u <= high:
-            total += math.exp(x[u] + weight[length] - top)
-    return top + math.log(total)
+                # u = t - sign l within low..high
+                t = begin + k
+                least = max(shortest, t - high if sign > 0 else low - t)
+                most = min(longest, t - low if sign > 0 else high - t)
+                if most >= least:
+                    near, far = t - sign * least, t - sign * most
+                    terms_of_t = x[min(near, far) : max(near, far) + 1][::-sign]
+                    out[t] = log_dot_exp(terms_of_t, weight[least : most + 1])

@@ -24,11 +24,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from trellis.core.logspace_kernels import MAX, semiring_add
 from trellis.core.numerics import kernel, max_kernel
 from trellis.core.numerics_kernels import exp_shifted, highest
 from trellis.structures.segments.oracle.segment_convolution_kernels import convolve_max, convolve_sum
 
-MAX, SUM = range(2)
 BEGIN = -1
 TINY = 1e-100  # a probability below it counts for nothing, and products of reciprocals must not overflow
 NEVER = np.iinfo(np.int64).max // 4
@@ -93,15 +93,6 @@ def feasible_windows(pred_indptr, pred, final, low, high, n_frames):
 
 
 @kernel
-def either(mode, a, b):
-    """a (+) b."""
-    top = max(a, b)
-    if mode == MAX or top == -np.inf:
-        return top
-    return top + math.log1p(math.exp(min(a, b) - top))
-
-
-@kernel
 def plain_forward(mode, lattice, windows, into, until):
     """Fills ``into`` and ``until``, both (P, T + 1); returns the total over paths."""
     n, size = into.shape
@@ -115,10 +106,10 @@ def plain_forward(mode, lattice, windows, into, until):
             p = lattice.pred[k]
             if p == BEGIN:
                 if first == 0 and last >= 0:
-                    into[i, 0] = either(mode, into[i, 0], 0.0)
+                    into[i, 0] = semiring_add(mode, into[i, 0], 0.0)
             else:
                 for s in range(first, last + 1):
-                    into[i, s] = either(mode, into[i, s], until[p, s])
+                    into[i, s] = semiring_add(mode, into[i, s], until[p, s])
         for s in range(first, last + 1):
             into[i, s] += lattice.boundary[i, s]
             x[s] = into[i, s] - lattice.prefix[i, s]
@@ -133,7 +124,7 @@ def plain_forward(mode, lattice, windows, into, until):
         for e in range(size):
             until[i, e] += lattice.prefix[i, e]
         if lattice.final[i]:
-            total = either(mode, total, until[i, size - 1])
+            total = semiring_add(mode, total, until[i, size - 1])
     return total
 
 
@@ -165,7 +156,7 @@ def plain_backward(mode, lattice, windows, onward, after):
             p = lattice.pred[k]
             if p != BEGIN:
                 for s in range(first, last + 1):
-                    after[p, s] = either(mode, after[p, s], lattice.boundary[i, s] + onward[i, s])
+                    after[p, s] = semiring_add(mode, after[p, s], lattice.boundary[i, s] + onward[i, s])
 
 
 @kernel

@@ -20,9 +20,10 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, InfeasibleError
+from trellis.core.logspace_kernels import MAX, SUM
 from trellis.structures.segments.oracle import segment_kernels as plain
 from trellis.structures.segments.oracle import segment_rate_kernels as rated
-from trellis.structures.segments.oracle.segment_kernels import MAX, SUM, Lattice, Windows
+from trellis.structures.segments.oracle.segment_kernels import Lattice, Windows
 from trellis.structures.segments.scores.segment_scores import SegmentParts, SegmentPath, SegmentScores
 
 ROUNDING = 1e-12  # relative

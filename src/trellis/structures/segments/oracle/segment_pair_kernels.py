@@ -16,6 +16,7 @@ import math
 
 import numpy as np
 
+from trellis.core.logspace_kernels import exp_and_sum
 from trellis.core.numerics import kernel
 from trellis.core.numerics_kernels import exp_shifted, highest
 
@@ -116,14 +117,11 @@ def pair_sum_tile(v, terms, top, from_length, b, to_length, a, r, out, squares):
 @kernel
 def log_space(v, square, r):
     """log sum_x exp(v - r square), and the mean of square."""
-    top = -np.inf
+    terms = np.empty(v.shape[0])
     for x in range(v.shape[0]):
-        top = max(top, v[x] - r * square[x])
-    if top == -np.inf:
-        return top, 0.0
-    total, weighted = 0.0, 0.0
+        terms[x] = v[x] - r * square[x]
+    top, total = exp_and_sum(terms, terms)
+    weighted = 0.0
     for x in range(v.shape[0]):
-        p = math.exp(v[x] - r * square[x] - top)
-        total += p
-        weighted += p * square[x]
-    return top + math.log(total), weighted / total
+        weighted += terms[x] * square[x]
+    return (top + math.log(total), weighted / total) if total > 0.0 else (top, 0.0)

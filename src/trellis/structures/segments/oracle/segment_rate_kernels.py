@@ -16,9 +16,10 @@ import math
 
 import numpy as np
 
+from trellis.core.logspace_kernels import MAX, SUM, semiring_add
 from trellis.core.numerics import kernel
 from trellis.core.numerics_kernels import exp_shifted, highest
-from trellis.structures.segments.oracle.segment_kernels import BEGIN, MAX, SUM, either
+from trellis.structures.segments.oracle.segment_kernels import BEGIN
 from trellis.structures.segments.oracle.segment_pair_kernels import pair_max, pair_sum
 
 
@@ -101,7 +102,7 @@ def rate_forward(mode, lattice, windows, offsets, ended, squares):
         if lattice.final[i] and 0 <= e < rows_of(windows, i):
             v = table_of(ended, offsets, windows, i)[e]
             for x in range(columns):
-                total = either(mode, total, v[x])
+                total = semiring_add(mode, total, v[x])
     return total
 
 
@@ -115,7 +116,7 @@ def join(mode, into, mean, other, square):
                 if square.shape[0] > 0:
                     mean[k, x] = square[k, x]
                 continue
-            total = either(mode, into[k, x], other[k, x])
+            total = semiring_add(mode, into[k, x], other[k, x])
             if square.shape[0] > 0:
                 old, new = math.exp(into[k, x] - total), math.exp(other[k, x] - total)
                 mean[k, x] = old * mean[k, x] + new * square[k, x]
