@@ -27,7 +27,7 @@ from trellis.factors.elimination_order import (
 )
 from trellis.factors.junction_tree import JunctionTree
 from trellis.factors.junction_tree_rows import RowTree
-from trellis.factors.possible_states import Possibilities, restrict
+from trellis.factors.possible_states import ContradictionError, PossibleStates, restrict
 from trellis.factors.tables import Table, aligned
 from trellis.factors.variable_elimination import eliminate
 
@@ -294,7 +294,7 @@ def test_impossible_states_have_probability_zero(seed: int) -> None:
     model, rng = random_model(seed)
     evidence = random_evidence(model, rng)
     whole = at_evidence(joint(model), evidence, {})
-    allowed = Possibilities(model.cardinalities.tolist(), model.factors()).given(evidence, {})
+    allowed = PossibleStates(model.cardinalities.tolist(), model.factors()).given(evidence, {})
     if allowed is None:
         assert whole.sum() == 0
     elif whole.sum() > 0:
@@ -308,10 +308,11 @@ def test_impossible_states_have_probability_zero(seed: int) -> None:
 def test_impossibility_spreads_along_a_chain() -> None:
     same = np.eye(3)
     tables = [Table((i, i + 1), same) for i in range(5)]
-    allowed = Possibilities([3] * 6, tables).given({0: 1}, {})
+    allowed = PossibleStates([3] * 6, tables).given({0: 1}, {})
     assert allowed is not None
     assert all(states.tolist() == [False, True, False] for states in allowed)
-    assert Possibilities([3] * 6, tables).given({0: 1, 5: 2}, {}) is None
+    with pytest.raises(ContradictionError, match="contradict each other"):
+        PossibleStates([3] * 6, tables).given({0: 1, 5: 2}, {})
 
 
 def grid(side: int) -> list[Table]:

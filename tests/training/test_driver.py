@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from trellis.solvers.run import Solution, Status
+from trellis.core.status import Status
+from trellis.solvers.run import Solution
 from trellis.training.driver import EarlyStopping, minimise, minimise_run
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from trellis.core.errors import DataError
+from trellis.core.status import Status
 from trellis.solvers.dc.algorithm import DCSolution
-from trellis.solvers.run import Status
 from trellis.training import best_of
 
 

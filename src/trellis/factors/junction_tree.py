@@ -40,7 +40,7 @@ from trellis.factors.junction_tree_choice import (
 )
 from trellis.factors.junction_tree_compiled import CompiledPlan, Leaves, Scratch, around
 from trellis.factors.junction_tree_plan import Forecast, Plan
-from trellis.factors.possible_states import Allowed, Possibilities, restrict
+from trellis.factors.possible_states import Allowed, ContradictionError, PossibleStates, restrict
 from trellis.factors.tables import Table
 
 KEPT_PLANS = 32
@@ -177,8 +177,9 @@ class JunctionTree:
             if compiled.plan.forecast.bytes <= self.memory_limit or not evidence:
                 refuse_above(compiled.plan.forecast, self.memory_limit)
                 return _Case(compiled, self._leaves_at(evidence, likelihoods), None)
-        allowed = self._possibilities.given(evidence, likelihoods)
-        if allowed is None:
+        try:
+            allowed = self._possible_states.given(evidence, likelihoods)
+        except ContradictionError:
             return None
         tables = [restrict(table, allowed) for table in self._weighted(likelihoods)]
         key = tuple(states.tobytes() for states in allowed)
@@ -221,8 +222,8 @@ class JunctionTree:
         return self._general.lay_out(self.factors)
 
     @cached_property
-    def _possibilities(self) -> Possibilities:
-        return Possibilities(self.cardinalities, self.factors)
+    def _possible_states(self) -> PossibleStates:
+        return PossibleStates(self.cardinalities, self.factors)
 
     def _scopes_without(self, observed: Collection[int]) -> list[tuple[int, ...]]:
         gone = set(observed)

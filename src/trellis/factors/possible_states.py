@@ -1,4 +1,4 @@
-"""States that are impossible, found from the zeros of the tables alone (arc consistency).
+"""Arc consistency: states that are impossible, found from the zeros of the tables alone.
 
 A state of a variable is possible as long as each table has a positive entry with it at possible states of the
 other variables. Taking impossible states away can make others impossible; a table is looked at again when a
@@ -9,17 +9,33 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from trellis.core.arrays import BoolArray, FloatArray
+from trellis.core.errors import InfeasibleError
 from trellis.factors.tables import Table
 
-Allowed = list[NDArray[np.bool_]]
+Allowed = list[BoolArray]
 
 
-class Possibilities:
-    """The possible states of each variable without evidence, and what evidence leaves of them."""
+class ContradictionError(InfeasibleError):
+    """No state of ``variable`` is possible; None: a table without variables is zero."""
+
+    def __init__(self, variable: int | None = None) -> None:
+        what = (
+            "a constant factor is zero" if variable is None else f"variable {variable} has no possible state"
+        )
+        super().__init__(f"the factors contradict each other: {what}")
+        self.variable = variable
+
+
+class PossibleStates:
+    """The possible states of each variable without evidence, and what evidence leaves of them.
+
+    All raise :class:`ContradictionError` where nothing is left.
+    """
 
     def __init__(self, cardinalities: Sequence[int], tables: Sequence[Table]) -> None:
         self._supports = [(t.variables, t.values > 0.0) for t in tables if not t.values.all()]
@@ -27,16 +43,16 @@ class Possibilities:
         for number, (variables, _) in enumerate(self._supports):
             for v in variables:
                 self._holders.setdefault(v, []).append(number)
-        everything = [np.ones(size, dtype=np.bool_) for size in cardinalities]
-        self._without_evidence = self._spread(everything, range(len(self._supports)))
+        self._sizes = cardinalities
 
-    def given(
-        self, evidence: Mapping[int, int], weights: Mapping[int, NDArray[np.float64]]
-    ) -> Allowed | None:
-        """The possible states at the evidence and where soft evidence is positive; None: a contradiction."""
-        if self._without_evidence is None:
-            return None
-        allowed = list(self._without_evidence)
+    @cached_property
+    def without_evidence(self) -> Allowed:
+        everything = [np.ones(size, dtype=np.bool_) for size in self._sizes]
+        return self._propagate(everything, range(len(self._supports)))
+
+    def given(self, evidence: Mapping[int, int], weights: Mapping[int, FloatArray]) -> Allowed:
+        """The possible states at the evidence, and where soft evidence is positive."""
+        allowed = list(self.without_evidence)
         for v, state in evidence.items():
             only = np.zeros(len(allowed[v]), dtype=np.bool_)
             only[state] = allowed[v][state]
@@ -44,11 +60,12 @@ class Possibilities:
         for v, likelihood in weights.items():
             allowed[v] = allowed[v] & (likelihood > 0.0)
         changed = [*evidence, *weights]
-        if not all(allowed[v].any() for v in changed):
-            return None
-        return self._spread(allowed, {t for v in changed for t in self._holders.get(v, ())})
+        for v in changed:
+            if not allowed[v].any():
+                raise ContradictionError(v)
+        return self._propagate(allowed, {t for v in changed for t in self._holders.get(v, ())})
 
-    def _spread(self, allowed: Allowed, tables: Collection[int]) -> Allowed | None:
+    def _propagate(self, allowed: Allowed, tables: Collection[int]) -> Allowed:
         waiting = deque(sorted(tables))
         queued = set(waiting)
         while waiting:
@@ -60,12 +77,12 @@ class Possibilities:
                 if not allowed[v].all():
                     support = support & allowed[v].reshape([-1 if a == axis else 1 for a in axes])
             if not variables and not support:
-                return None
+                raise ContradictionError
             for axis, v in enumerate(variables):
                 left = np.asarray(support.any(axis=tuple(a for a in axes if a != axis)))
                 if left.sum() < allowed[v].sum():
                     if not left.any():
-                        return None
+                        raise ContradictionError(v)
                     allowed[v] = left
                     more = [t for t in self._holders[v] if t != number and t not in queued]
                     queued.update(more)

@@ -22,7 +22,7 @@ from trellis.factors.junction_tree_choice import (
     worth_a_plan,
 )
 from trellis.factors.junction_tree_compiled import CompiledPlan, Scratch
-from trellis.factors.possible_states import Allowed, Possibilities, restrict
+from trellis.factors.possible_states import Allowed, ContradictionError, PossibleStates, restrict
 from trellis.factors.tables import Table, aligned
 
 
@@ -47,10 +47,10 @@ def eliminate(
     orders = orders_for(sizes, scopes, order, keep, thorough=False)
     allowed: Allowed = [np.ones(size, dtype=np.bool_) for size in sizes]
     if worth_a_plan(orders[0]):
-        possible = Possibilities(sizes, factors).given({}, {})
-        if possible is None:
+        try:
+            allowed = PossibleStates(sizes, factors).without_evidence
+        except ContradictionError:
             return nothing
-        allowed = possible
         factors, sizes = [restrict(t, allowed) for t in factors], [int(s.sum()) for s in allowed]
         scopes = [table.variables for table in factors]
         if not isinstance(order, str):

@@ -21,6 +21,7 @@ from trellis.core.arguments import check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.estimator import Model
+from trellis.core.status import Status
 from trellis.data.sequences import offsets_from_lengths
 from trellis.hmm import hmm_inference as inference
 from trellis.hmm.baum_welch import BaumWelch, m_step
@@ -35,7 +36,7 @@ from trellis.hmm.online_em import OnlineState, online_step
 from trellis.hmm.streaming_filter import StreamingFilter
 from trellis.hmm.transition_constraints import TransitionConstraints, check_probabilities
 from trellis.objectives.records import Objective
-from trellis.solvers.run import Solver, Status
+from trellis.solvers.run import Solver
 from trellis.training.options import draw_seed
 from trellis.training.restarts import run_em
 

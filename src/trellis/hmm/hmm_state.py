@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.errors import ModelFileError
+from trellis.core.status import Status
 from trellis.hmm.emissions import emission_from_state, emission_to_state
 from trellis.hmm.hmm_parameters import Expectations
 from trellis.hmm.online_em import OnlineState
 from trellis.hmm.transition_constraints import check_probabilities
-from trellis.solvers.run import Status
 
 if TYPE_CHECKING:
     from trellis.hmm.hidden_markov_model import HMM

@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from trellis.core.errors import UnsupportedError
-from trellis.solvers.run import Solution, Solver, Status
+from trellis.core.status import Status
+from trellis.solvers.run import Solution, Solver
 
 # name on the command line and in ``solver=`` -> class, module, iterations if none are asked for
 _SOLVERS = {

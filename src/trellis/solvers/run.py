@@ -16,21 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from trellis.core.arrays import FloatArray
-from trellis.core.records import register
-
-
-@register
-@dataclass(frozen=True)
-class Status:
-    """Why the solver stopped. ``str(status)`` is one sentence."""
-
-    converged: bool
-    reason: str
-    n_iter: int = 0
-
-    def __str__(self) -> str:
-        verb = "converged" if self.converged else "stopped"
-        return f"{verb} after {self.n_iter} iteration{'s' * (self.n_iter != 1)}: {self.reason}"
+from trellis.core.status import Status
 
 
 class Steps(Protocol):

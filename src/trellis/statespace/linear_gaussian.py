@@ -17,7 +17,7 @@ from trellis.core.arguments import check_int, check_nonnegative
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.estimator import Model
-from trellis.solvers.run import Status
+from trellis.core.status import Status
 from trellis.statespace.kalman_em import (
     EM,
     check_learnable,

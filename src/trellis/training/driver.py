@@ -13,8 +13,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from trellis.core.arrays import FloatArray
+from trellis.core.status import Status
 from trellis.solvers.dc.algorithm import DCProblem, DCRun, DCSolution
-from trellis.solvers.run import Solution, Solver, Status, Steps, Trace
+from trellis.solvers.run import Solution, Solver, Steps, Trace
 
 U = TypeVar("U")
 V = TypeVar("V")

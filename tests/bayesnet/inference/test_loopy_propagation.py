@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from small_networks import joint, random_graph, random_network, seeds
 from trellis import BayesianNetwork, FactorGraph
 from trellis.bayesnet.inference.approximate_posterior import ApproximationWarning
-from trellis.bayesnet.inference.flat_factors import merged
 from trellis.bayesnet.inference.loopy_propagation import loopy
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.factors.flat_factors import merge_nested
 
 
 def random_tree(rng: np.random.Generator, n: int, zeros: bool) -> FactorGraph:
@@ -145,7 +145,7 @@ def test_factors_within_others_are_merged_and_make_no_cycle(seed: int) -> None:
         sizes,
         [(s, rng.exponential(size=sizes[s])) for s in (scopes[i] for i in rng.permutation(len(scopes)))],
     )
-    tables, log_scale = merged(graph.factors())
+    tables, log_scale = merge_nested(graph.factors())
     assert sorted(tuple(sorted(t.variables)) for t in tables) == [(0, 1, 2), (2, 3), (3,)]
     assert all(t.values.max() == 0.0 for t in tables)
     again = FactorGraph(sizes, [(t.variables, np.exp(t.values)) for t in tables])

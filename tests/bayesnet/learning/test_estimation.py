@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from small_networks import joint, random_network, seeds
 from trellis import BayesianNetwork
-from trellis.bayesnet.inference.flat_factors import families
+from trellis.bayesnet.inference.model_factors import families
 from trellis.bayesnet.learning.counting_kernels import count_rows
 from trellis.bayesnet.learning.tree_counts import TreeCounts
 from trellis.bayesnet.learning.tree_counts_log import log_counts

@@ -27,11 +27,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.bayesnet.inference.flat_factors import FlatFactors, Model, encode_likelihoods, flatten
+from trellis.bayesnet.inference.model_factors import Model, encode_likelihoods
 from trellis.bayesnet.inference.posterior import described
 from trellis.bayesnet.model.variables import Variables
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.factors.flat_factors import FlatFactors, flatten
 from trellis.factors.tables import Table
 
 Targets = str | Sequence[str] | None  # one variable, several jointly, or each unobserved variable by itself

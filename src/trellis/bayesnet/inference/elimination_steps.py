@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trellis.bayesnet.inference.approximate_posterior import Evidence
-from trellis.bayesnet.inference.flat_factors import Model
+from trellis.bayesnet.inference.model_factors import Model
 from trellis.bayesnet.inference.posterior import Posterior, described
 from trellis.bayesnet.model.variables import Variables
 from trellis.core.arrays import FloatArray

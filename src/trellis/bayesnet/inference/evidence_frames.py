@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.bayesnet.inference.flat_factors import Model
+from trellis.bayesnet.inference.model_factors import Model
 from trellis.bayesnet.inference.posterior import described
 from trellis.bayesnet.model.data_frames import Codes, encode_frame, missing_somewhere
 from trellis.bayesnet.model.distinct_rows import distinct_rows

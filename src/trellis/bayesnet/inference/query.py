@@ -26,7 +26,7 @@ import numpy as np
 
 from trellis.bayesnet.inference.approximate_posterior import Answer, Evidence, Likelihoods, Targets
 from trellis.bayesnet.inference.cutset_conditioning import conditioned
-from trellis.bayesnet.inference.flat_factors import Model, encode_likelihoods, reduced_factors
+from trellis.bayesnet.inference.model_factors import Model, encode_likelihoods, reduced_factors
 from trellis.bayesnet.inference.posterior import MostProbable, Posterior, described
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError

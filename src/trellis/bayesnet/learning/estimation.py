@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trellis.bayesnet.inference.approximate_posterior import Evidence
-from trellis.bayesnet.inference.flat_factors import FlatFactors, families
+from trellis.bayesnet.inference.model_factors import families
 from trellis.bayesnet.inference.sampling.forward_sampling import sample_codes
 from trellis.bayesnet.learning.expected_counts import Expectation
 from trellis.bayesnet.learning.network_em import Counts, NetworkEM, normalised, table_rows
@@ -30,7 +30,8 @@ from trellis.bayesnet.model.distinct_rows import distinct_rows
 from trellis.core.arguments import RandomState, check_int, generator
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
-from trellis.solvers.run import Status
+from trellis.core.status import Status
+from trellis.factors.flat_factors import FlatFactors
 from trellis.training.driver import minimise_dc
 from trellis.training.restarts import best_of
 

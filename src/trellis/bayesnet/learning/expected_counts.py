@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from trellis.bayesnet.inference.flat_factors import FlatFactors
 from trellis.bayesnet.learning.counting_kernels import count_rows, largest_components
 from trellis.bayesnet.learning.tree_counts import TreeCounts
 from trellis.bayesnet.model.data_frames import Codes
 from trellis.core.arrays import FloatArray
 from trellis.core.shards import over_shards
+from trellis.factors.flat_factors import FlatFactors
 
 SMALL = 64  # configurations that are enumerated without asking what a tree would cost
 MOST = 2**20  # configurations that are never enumerated

@@ -21,11 +21,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.bayesnet.inference.flat_factors import FlatFactors
 from trellis.bayesnet.learning.expected_counts import Expectation
 from trellis.bayesnet.model.distinct_rows import DistinctRows
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
+from trellis.factors.flat_factors import FlatFactors
 
 
 class Counts(NamedTuple):

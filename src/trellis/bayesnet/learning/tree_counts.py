@@ -19,13 +19,13 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.bayesnet.inference.flat_factors import FlatFactors
 from trellis.bayesnet.learning.tree_counts_log import log_counts
 from trellis.bayesnet.model.data_frames import Codes
 from trellis.core.arrays import FloatArray
 from trellis.core.logspace_kernels import SUM
 from trellis.core.shards import over_shards
 from trellis.factors.elimination_order import elimination_order
+from trellis.factors.flat_factors import FlatFactors
 from trellis.factors.junction_tree_choice import MEMORY_LIMIT, refuse_above
 from trellis.factors.junction_tree_compiled import Arrays, steepest
 from trellis.factors.junction_tree_plan import Plan

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from trellis.bayesnet.inference.flat_factors import FlatFactors
 from trellis.bayesnet.model.data_frames import Codes
 from trellis.core.arrays import FloatArray
+from trellis.factors.flat_factors import FlatFactors
 from trellis.factors.junction_tree_log import log_posteriors
 from trellis.factors.junction_tree_plan import Plan
 from trellis.factors.tables import Table

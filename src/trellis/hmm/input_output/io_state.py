@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.errors import ModelFileError
+from trellis.core.status import Status
 from trellis.hmm.input_output.conditional_emission import State
 from trellis.hmm.input_output.io_hmm import EMISSIONS, IOHMM
 from trellis.hmm.input_output.io_parameters import Parameters, checked_parameters
-from trellis.solvers.run import Status
 
 
 def model_to_state(model: IOHMM) -> State:

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from trellis.core import storage
 from trellis.core.errors import DataError, ModelFileError
+from trellis.core.status import Status
 from trellis.neural.labeler.batches import Corpus
 from trellis.neural.labeler.network_training import Plan, Run
 from trellis.neural.labeler.schedules import new_optimizer
-from trellis.solvers.run import Status
 
 KIND = "NeuralCheckpoint"
 

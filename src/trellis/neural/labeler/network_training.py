@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from trellis.core.errors import NumericalError
+from trellis.core.status import Status
 from trellis.data.constraints import LegalTransitions
 from trellis.data.labels import LabelSet
 from trellis.losses.labelings import Loss
@@ -30,7 +31,6 @@ from trellis.neural.labeler.batches import Batch, Corpus
 from trellis.neural.labeler.networks import ChainNetwork
 from trellis.neural.labeler.schedules import RATES, Stage, new_optimizer
 from trellis.neural.tensor_questions import structured_loss
-from trellis.solvers.run import Status
 from trellis.structures.chain.oracle.chain_oracle import Chain as ChainInference
 from trellis.structures.chain.scores.chain_scores import ChainScores
 

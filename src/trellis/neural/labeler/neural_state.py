@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from trellis.core.codec import decode, encode
 from trellis.core.errors import ModelFileError
+from trellis.core.status import Status
 from trellis.data.constraints import LegalTransitions
 from trellis.neural.labeler.network_inputs import InputEncoder
 from trellis.neural.labeler.networks import new_network
 from trellis.neural.labeler.neural_labeler import NeuralSequenceLabeler
-from trellis.solvers.run import Status
 from trellis.training.parameters import parameters_from_json, parameters_to_json
 
 State = tuple[dict[str, Any], dict[str, NDArray[Any]]]

@@ -30,7 +30,8 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import CertificateError, DataError, NumericalError
-from trellis.solvers.run import Status, Trace
+from trellis.core.status import Status
+from trellis.solvers.run import Trace
 
 U = TypeVar("U")  # a primal point: an array, or a record of parameters
 V = TypeVar("V")  # a dual point: an array, or a record of statistics

@@ -26,10 +26,10 @@ import numpy as np
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.records import register
+from trellis.core.status import Status
 from trellis.objectives.latent import Completion, LatentProblem
 from trellis.solvers.dc.algorithm import DCRun
 from trellis.solvers.planes.cutting_plane import Bundle, OneSlackRun
-from trellis.solvers.run import Status
 
 MAX_PLANES = 1000  # evaluations in one step
 NOTHING = 1e-12  # of the first objective: what is left is rounding

@@ -26,10 +26,10 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
 from trellis.core.records import register
 from trellis.core.shards import over_shards
+from trellis.core.status import Status
 from trellis.solvers.online import update_kernels as rules
 from trellis.solvers.online.linear_problem import linear_chain_problem
 from trellis.solvers.online.stochastic import OnlineRun, OnlineState
-from trellis.solvers.run import Status
 from trellis.structures.chain.passes.online_kernels import Rule, gold_margins
 
 

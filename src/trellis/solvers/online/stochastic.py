@@ -37,10 +37,10 @@ import numpy as np
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.records import register
+from trellis.core.status import Status
 from trellis.objectives.records import Direct
 from trellis.solvers.online import update_kernels as rules
 from trellis.solvers.online.linear_problem import linear_chain_problem
-from trellis.solvers.run import Status
 from trellis.structures.chain.passes.online_kernels import (
     DECAYING_EPSILON,
     FIXED_EPSILON,

@@ -33,11 +33,12 @@ import numpy as np
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.records import register
+from trellis.core.status import Status
 from trellis.solvers.planes.duality_gap import Certificate
 from trellis.solvers.planes.n_slack import NSlackRun
 from trellis.solvers.planes.quadratic import solve_simplex_qp
 from trellis.solvers.problem import PlaneProblem, Problem
-from trellis.solvers.run import Run, Status
+from trellis.solvers.run import Run
 
 TOWARDS_MODEL = 0.3
 PATIENCE = 20  # iterations that a plane may be inactive before its place is free

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from trellis.core.arrays import FloatArray
-from trellis.solvers.run import Status
+from trellis.core.status import Status
 
 STALL = 30  # steps that move neither bound: the digits are used up
 

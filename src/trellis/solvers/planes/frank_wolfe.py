@@ -37,11 +37,12 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.records import register
 from trellis.core.shards import over_shards
+from trellis.core.status import Status
 from trellis.solvers.online.linear_problem import linear_chain_problem
 from trellis.solvers.planes.duality_gap import Certificate
 from trellis.solvers.planes.plane_frank_wolfe import PlaneFrankWolfeRun
 from trellis.solvers.problem import example_plane_problem
-from trellis.solvers.run import Run, Status
+from trellis.solvers.run import Run
 from trellis.structures.chain.passes.frank_wolfe_kernels import block_pass, upper_values
 from trellis.structures.chain.passes.plane_cache_kernels import PlaneCache, copy_cache, gold_planes
 from trellis.structures.chain.problem.chain_problem import LinearChainProblem

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
 from trellis.core.arrays import FloatArray
+from trellis.core.status import Status
 from trellis.solvers.planes.duality_gap import Certificate
 from trellis.solvers.planes.n_slack_kernels import ascend, extend_gram
 from trellis.solvers.problem import PlaneProblem
-from trellis.solvers.run import Status
 
 PATIENCE = 10
 MAX_PASSES = 300

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trellis.core.arrays import FloatArray
+from trellis.core.status import Status
 from trellis.solvers.planes.duality_gap import Certificate
 from trellis.solvers.problem import ExamplePlaneProblem
-from trellis.solvers.run import Status
 
 if TYPE_CHECKING:
     from trellis.solvers.planes.frank_wolfe import FrankWolfe

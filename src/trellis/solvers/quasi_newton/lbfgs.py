@@ -30,10 +30,10 @@ from scipy.linalg.blas import daxpy
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.records import register
+from trellis.core.status import Status
 from trellis.solvers.problem import Problem
 from trellis.solvers.quasi_newton.inverse_hessian import InverseHessian
 from trellis.solvers.quasi_newton.line_search import ROUNDING, SUFFICIENT_DECREASE, Trial, strong_wolfe
-from trellis.solvers.run import Status
 
 MOSTLY_FIXED = 0.7  # share of fixed zero weights above which OWL-QN takes H from the free ones alone
 STALL = 50  # iterations at the floating-point floor that lower nothing

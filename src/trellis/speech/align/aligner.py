@@ -26,9 +26,9 @@ from trellis.core.arguments import check_int, check_nonnegative
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, TrellisError
 from trellis.core.shards import n_threads
+from trellis.core.status import Status
 from trellis.core.storage import PathLike
 from trellis.objectives.records import Direct, Objective, get_objective
-from trellis.solvers.run import Status
 from trellis.speech.acoustics.alignment_features import feature_names
 from trellis.speech.acoustics.boundary_classifier import BoundaryOptions
 from trellis.speech.acoustics.frame_classifiers import ClassifierOptions, get_classifier

@@ -14,8 +14,8 @@ import numpy as np
 
 from trellis.core.arrays import AnyArray
 from trellis.core.errors import ModelFileError
+from trellis.core.status import Status
 from trellis.objectives.records import OBJECTIVES, Objective, options_of
-from trellis.solvers.run import Status
 from trellis.speech.acoustics.boundary_classifier import BoundaryOptions
 from trellis.speech.acoustics.feed_forward import NetworkOptions
 from trellis.speech.acoustics.frame_classifiers import options_from_json, options_to_json

@@ -28,7 +28,7 @@ from trellis.bayesnet.inference.approximate_posterior import (
     Targets,
     unseen_cells,
 )
-from trellis.bayesnet.inference.flat_factors import Families, Model, families
+from trellis.bayesnet.inference.model_factors import Families, Model, families
 from trellis.bayesnet.inference.sampling.forward_sampling_kernels import (
     BLOCK,
     cumulate,

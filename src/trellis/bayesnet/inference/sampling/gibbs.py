@@ -34,14 +34,7 @@ from trellis.bayesnet.inference.approximate_posterior import (
     Targets,
     unseen_cells,
 )
-from trellis.bayesnet.inference.flat_factors import (
-    FlatFactors,
-    Model,
-    families,
-    flatten,
-    merged,
-    reduced_factors,
-)
+from trellis.bayesnet.inference.model_factors import Model, families, impossible_evidence, reduced_factors
 from trellis.bayesnet.inference.sampling.forward_sampling import FEW, cumulative_tables, random_key
 from trellis.bayesnet.inference.sampling.forward_sampling_kernels import BLOCK, forward
 from trellis.bayesnet.inference.sampling.gibbs_kernels import run_chain
@@ -50,6 +43,8 @@ from trellis.core.arguments import RandomState, check_int, generator
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.core.shards import over_shards
+from trellis.factors.flat_factors import FlatFactors, flatten, merge_nested
+from trellis.factors.possible_states import ContradictionError, PossibleStates
 from trellis.factors.tables import Table
 
 BATCHES = 32
@@ -89,35 +84,18 @@ def gibbs(
     if zeros == "refuse":
         _refuse_zeros(model, tables, allowed)
     rng = generator(random_state)
-    factors = flatten(model.cardinalities, merged(tables)[0])
+    factors = flatten(model.cardinalities, merge_nested(tables)[0])
     starts = _starts(model, question, factors, free, allowed, n_chains, rng)
     sums, squares = _run(question, factors, free, starts, burn_in, n_sweeps, rng, n_jobs)
     return _answer(question, sums, squares, n_sweeps, burn_in)
 
 
 def possible_states(model: Model, tables: Sequence[Table]) -> list[NDArray[np.bool_]]:
-    """The states of each variable that every table supports, given those of the others (arc consistency)."""
-    allowed = [np.ones(size, dtype=np.bool_) for size in model.cardinalities]
-    sparse = [table for table in tables if not table.values.all()]
-    changed = True
-    while changed:
-        changed = False
-        for variables, values in sparse:
-            support = values > 0.0
-            for axis, v in enumerate(variables):
-                support = support & allowed[v].reshape([-1 if a == axis else 1 for a in range(values.ndim)])
-            if not variables and not support:
-                raise InfeasibleError("the evidence is impossible: it contradicts itself; change it")
-            for axis, v in enumerate(variables):
-                others = tuple(a for a in range(values.ndim) if a != axis)
-                supported = allowed[v] & support.any(axis=others)
-                if not supported.any():
-                    raise InfeasibleError(
-                        f"the evidence is impossible: it leaves {model.names[v]!r} without a state; change it"
-                    )
-                changed = changed or not np.array_equal(supported, allowed[v])
-                allowed[v] = supported
-    return allowed
+    """The states of each variable that arc consistency leaves."""
+    try:
+        return PossibleStates(model.cardinalities.tolist(), tables).without_evidence
+    except ContradictionError as error:
+        raise impossible_evidence(model, error) from error
 
 
 def _refuse_zeros(model: Model, tables: Sequence[Table], allowed: Sequence[NDArray[np.bool_]]) -> None:

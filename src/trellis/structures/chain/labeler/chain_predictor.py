@@ -15,9 +15,9 @@ from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.estimator import Model
 from trellis.core.parameters import fitted
+from trellis.core.status import Status
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.latent_labels import LatentLabels
-from trellis.solvers.run import Status
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.scores.chain_scores import ChainScores
 

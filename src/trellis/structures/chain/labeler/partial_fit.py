@@ -23,11 +23,12 @@ from numpy.typing import ArrayLike
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, NumericalError, UnsupportedError
+from trellis.core.status import Status
 from trellis.data.labels import LabelSet
 from trellis.data.latent_labels import LatentLabels
 from trellis.features.encoded import Encoded, FeatureEncoder
 from trellis.objectives.records import Direct, Objective, Ramp
-from trellis.solvers import Solver, Status
+from trellis.solvers import Solver
 from trellis.structures.chain.labeler.chain_training import Examples, weighted_examples, weighted_loss
 from trellis.structures.chain.labeler.inspection import one_symbol_per_step
 from trellis.structures.chain.labeler.latent_start import refuse_candidates, split_states

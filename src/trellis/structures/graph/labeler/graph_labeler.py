@@ -23,11 +23,11 @@ from trellis.core.errors import DataError, ModelFileError, UnsupportedError
 from trellis.core.estimator import Model
 from trellis.core.parameters import Flag, fitted, parameter
 from trellis.core.shards import over_items
+from trellis.core.status import Status
 from trellis.data.labels import LabelSet
 from trellis.losses.labelings import Loss
 from trellis.objectives.records import Objective
 from trellis.solvers import Solver
-from trellis.solvers.run import Status
 from trellis.structures.graph.labeler import graph_training as training
 from trellis.structures.graph.oracle.graph_answers import GraphMarginals, RelaxedSolution
 from trellis.structures.graph.oracle.graph_oracle import GraphInference

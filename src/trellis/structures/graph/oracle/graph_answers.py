@@ -12,7 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from trellis.core.status import Status
 from trellis.structures.graph.scores.graph_scores import GraphParts, GraphScores, Labels
+
+DIRECT = Status(True, "a direct method", 1)
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class RelaxedSolution:
     integral : the relaxed answer is a labelling (to 1e-6), so nothing was lost in rounding.
     exact : ``labels`` are proved to be a best labelling, up to ``tol``.
     method : what solved it (for "auto": what was chosen).
-    n_iter : passes of the solver; 1 for direct methods.
+    status : why the method stopped, and after how many iterations; running out of them is not "converged".
     scores : the question, with the costs that were added.
     relaxed : the relaxed part marginals where they are not the labelling; see :attr:`mu`.
     """
@@ -38,7 +41,7 @@ class RelaxedSolution:
     integral: bool
     exact: bool
     method: str
-    n_iter: int
+    status: Status
     scores: GraphScores
     relaxed: GraphParts | None = None
 
@@ -58,7 +61,8 @@ class GraphMarginals:
     """log sum_y exp score(y) and the marginals of all parts.
 
     ``exact`` is False for "tree_reweighted" and "loopy". ``bound`` says that ``log_partition`` is an upper
-    bound, and that ``parts`` is its gradient: true of all methods but "loopy".
+    bound, and that ``parts`` is its gradient: true of all methods but "loopy". ``status`` says whether an
+    iterative method has converged, and how far it was from it when it stopped.
     """
 
     log_partition: float
@@ -66,4 +70,4 @@ class GraphMarginals:
     exact: bool
     bound: bool
     method: str
-    n_iter: int
+    status: Status

@@ -25,6 +25,7 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import InfeasibleError, UnsupportedError
+from trellis.core.status import Status
 from trellis.structures.graph.oracle.graph_answers import RelaxedSolution
 from trellis.structures.graph.oracle.message_passing import is_closed
 from trellis.structures.graph.oracle.ordered_graph import OrderedGraph, wide
@@ -84,7 +85,8 @@ def max_flow(scores: GraphScores, tol: float) -> RelaxedSolution:
         raise InfeasibleError("the graph has no allowed labelling: forbidden labels and pairs contradict")
     bound = max(network.constant - flow, value)
     exact = is_closed(bound, value, tol)
-    return RelaxedSolution(labels, value, bound, True, exact, "max_flow", n_rounds, scores)
+    status = Status(exact, f"the gap between cut and flow is {bound - value:.2g}", n_rounds)
+    return RelaxedSolution(labels, value, bound, True, exact, "max_flow", status, scores)
 
 
 def _network(graph: OrderedGraph) -> _Network:

@@ -29,7 +29,7 @@ from trellis.factors.junction_tree_compiled import SAFE_LOG_SLOPE, CompiledPlan,
 from trellis.factors.junction_tree_log import leaf_posteriors, log_tables
 from trellis.factors.junction_tree_plan import NOTHING, Forecast, Plan
 from trellis.factors.tables import Table
-from trellis.structures.graph.oracle.graph_answers import GraphMarginals, RelaxedSolution
+from trellis.structures.graph.oracle.graph_answers import DIRECT, GraphMarginals, RelaxedSolution
 from trellis.structures.graph.scores.graph_scores import GraphParts, GraphScores, Labels
 
 KEPT_PLANS = 256
@@ -146,7 +146,7 @@ def junction_best(scores: GraphScores, memory_limit: float) -> RelaxedSolution:
         raise InfeasibleError(NONE_ALLOWED)
     labels = np.array([found[states[i]] for i, found in enumerate(leaves.plan.states)], dtype=np.int32)
     value = scores.score(labels)
-    return RelaxedSolution(labels, value, value, True, True, "junction_tree", 1, scores)
+    return RelaxedSolution(labels, value, value, True, True, "junction_tree", DIRECT, scores)
 
 
 class _Upward:
@@ -182,7 +182,7 @@ def junction_marginals(scores: GraphScores, memory_limit: float) -> GraphMargina
         joint = np.concatenate([table.values.ravel() for table in posteriors]) if posteriors else np.zeros(0)
     flat = np.zeros(scores.unary.size + scores.pairwise.size + sum(f.table.size for f in scores.factors))
     flat[given.plan.source] = joint
-    return GraphMarginals(log_partition, scores.unflat(flat), True, True, "junction_tree", 1)
+    return GraphMarginals(log_partition, scores.unflat(flat), True, True, "junction_tree", DIRECT)
 
 
 def _kernel_posteriors(given: _Leaves, up: _Upward) -> FloatArray | None:

@@ -15,8 +15,9 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import InfeasibleError
+from trellis.core.status import Status
 from trellis.structures.graph.oracle.forest_move_kernels import forest_move
-from trellis.structures.graph.oracle.graph_answers import RelaxedSolution
+from trellis.structures.graph.oracle.graph_answers import DIRECT, RelaxedSolution
 from trellis.structures.graph.oracle.message_passing_kernels import descend, score_of, sweep
 from trellis.structures.graph.oracle.ordered_graph import OrderedGraph
 from trellis.structures.graph.scores.graph_scores import GraphScores, Labels
@@ -96,8 +97,12 @@ def message_passing(
             "use method='junction_tree', which finds one wherever there is one"
         )
     closed = is_closed(bound, value, tol)
+    reason = "the gap is closed" if closed else "the bound stands still"
+    if not closed and still < STANDSTILL:
+        reason = f"the gap is {bound - value:.2g}, and the bound still falls; raise max_iter"
+    status = Status(closed or still >= STANDSTILL, reason, n_iter)
     return RelaxedSolution(
-        labels, value, max(bound, value), closed, closed, "message_passing", n_iter, scores
+        labels, value, max(bound, value), closed, closed, "message_passing", status, scores
     )
 
 
@@ -114,7 +119,7 @@ def tree(scores: GraphScores) -> RelaxedSolution:
     passes.forward()
     labels = graph.labels(passes.labels)
     value = scores.score(labels)
-    return RelaxedSolution(labels, value, value, True, True, "tree", 1, scores)
+    return RelaxedSolution(labels, value, value, True, True, "tree", DIRECT, scores)
 
 
 def icm(scores: GraphScores, start: Labels | None = None) -> RelaxedSolution:
@@ -122,9 +127,18 @@ def icm(scores: GraphScores, start: Labels | None = None) -> RelaxedSolution:
     graph = OrderedGraph.of(scores)
     labels = np.argmax(graph.unary, axis=1).astype(np.int32) if start is None else graph.places(start)
     n_sweeps = improve(graph, labels)
+    status = Status(n_sweeps < ICM_SWEEPS, f"{n_sweeps} of at most {ICM_SWEEPS} sweeps", n_sweeps)
     found = graph.labels(labels)
     value = scores.score(found)
-    return RelaxedSolution(found, value, np.inf, False, False, "icm", n_sweeps, scores)
+    return RelaxedSolution(found, value, np.inf, False, False, "icm", status, scores)
+
+
+def improved(scores: GraphScores, labels: Labels) -> Labels:
+    """A labelling with single nodes moved to better labels."""
+    graph = OrderedGraph.of(scores)
+    places = graph.places(labels)
+    improve(graph, places)
+    return graph.labels(places)
 
 
 def improve(graph: OrderedGraph, labels: Labels) -> int:

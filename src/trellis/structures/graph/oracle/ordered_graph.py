@@ -21,11 +21,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import UnsupportedError
+from trellis.factors.flat_factors import offsets
+from trellis.factors.forest_order import forest_order
 from trellis.structures.graph.scores.graph_scores import GraphParts, GraphScores, HigherOrder, Labels
 
 MOST_JOINT_LABELS = 256
@@ -168,10 +168,8 @@ def _topology(n: int, edge_bytes: bytes) -> Topology:
     edges = np.frombuffer(edge_bytes, dtype=np.int64).reshape(-1, 2)
     proper = edges[edges[:, 0] != edges[:, 1]]
     joined = np.unique(proper.min(axis=1) * n + proper.max(axis=1))
-    ends = coo_array((np.ones(len(joined)), (joined // max(n, 1), joined % max(n, 1))), shape=(n, n)).tocsr()
-    n_components, component = connected_components(ends, directed=False) if n else (0, np.zeros(0, np.int64))
-    is_forest = len(joined) == n - int(n_components)
-    order = _outwards(ends, component, int(n_components)) if is_forest else np.arange(n)
+    outwards = forest_order(n, joined // max(n, 1), joined % max(n, 1))
+    order = np.arange(n) if outwards is None else outwards
     place = np.argsort(order)
     a, b = place[edges[:, 0]], place[edges[:, 1]]
     codes = np.where(a == b, -1, np.minimum(a, b) * n + np.maximum(a, b))
@@ -187,22 +185,10 @@ def _topology(n: int, edge_bytes: bytes) -> Topology:
     above_start, above = _lists(low, n)
     return Topology(
         order, low, high, below_start, below, above_start, above, simple_of,
-        np.flatnonzero(a > b), np.flatnonzero(a == b), is_forest, unchanged,
+        np.flatnonzero(a > b), np.flatnonzero(a == b), outwards is not None, unchanged,
     )  # fmt: skip
-
-
-def _outwards(ends: coo_array, component: IntArray, n_components: int) -> IntArray:
-    """Breadth first from the first node of each component, by one search from a node added above all."""
-    n = len(component)
-    roots = np.unique(component, return_index=True)[1]
-    rows = np.concatenate([ends.tocoo().row, np.full(n_components, n)])
-    columns = np.concatenate([ends.tocoo().col, roots])
-    whole = coo_array((np.ones(len(rows)), (rows, columns)), shape=(n + 1, n + 1))
-    order = breadth_first_order(whole.tocsr(), n, directed=False, return_predecessors=False)
-    return np.asarray(order[1:], dtype=np.int64)
 
 
 def _lists(ends: IntArray, n: int) -> tuple[IntArray, IntArray]:
     """The edges of each node by one of their ends: where its list starts, and the lists."""
-    starts = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=n))]).astype(np.int64)
-    return starts, np.argsort(ends, kind="stable").astype(np.int64)
+    return offsets(np.bincount(ends, minlength=n)), np.argsort(ends, kind="stable").astype(np.int64)

@@ -13,7 +13,8 @@ from scipy.optimize import minimize
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import InfeasibleError
-from trellis.structures.graph.oracle.graph_answers import GraphMarginals
+from trellis.core.status import Status
+from trellis.structures.graph.oracle.graph_answers import DIRECT, GraphMarginals
 from trellis.structures.graph.oracle.ordered_graph import OrderedGraph
 from trellis.structures.graph.oracle.tree_reweighted_kernels import downward, draw, upward
 from trellis.structures.graph.scores.graph_scores import GraphScores, Labels
@@ -69,7 +70,7 @@ def tree_marginals(scores: GraphScores) -> GraphMarginals:
     value = bound.value(shift)
     bound.beliefs(shift)
     parts = bound.graph.parts(bound.nodes, bound.edges)
-    return GraphMarginals(value, parts, True, True, "tree", 1)
+    return GraphMarginals(value, parts, True, True, "tree", DIRECT)
 
 
 def tree_reweighted(scores: GraphScores, max_iter: int, tol: float) -> GraphMarginals:
@@ -84,9 +85,12 @@ def tree_reweighted(scores: GraphScores, max_iter: int, tol: float) -> GraphMarg
         method="L-BFGS-B",
         options={"maxiter": max_iter, "gtol": tol, "ftol": 0.0, "maxcor": 10},
     )
-    value, _ = bound(found.x)
+    value, gradient = bound(found.x)
+    apart = float(np.abs(gradient).max())
+    reason = f"beliefs of edges and of nodes differ by {apart:.2g} (tolerance {tol:.2g})"
+    status = Status(apart <= tol, reason, int(found.nit))
     parts = bound.graph.parts(bound.nodes, bound.edges)
-    return GraphMarginals(value, parts, False, True, "tree_reweighted", int(found.nit))
+    return GraphMarginals(value, parts, False, True, "tree_reweighted", status)
 
 
 def sample_tree(scores: GraphScores, n_samples: int, rng: np.random.Generator) -> Labels:

@@ -1,0 +1,114 @@
+"""Belief propagation on factor graphs: exact without cycles, passed around them ("loopy") until it settles.
+
+Messages (:mod:`.belief_propagation_kernels`) are logarithms, of sum-product or of max-product.
+
+**Without cycles** (of variables and factors, joined where a factor has a variable) one pass to the roots and
+one back make all messages exact. Nothing else is ever claimed to be exact.
+
+**With cycles** one iteration updates the messages of all variables in turn, forwards and then backwards.
+``damping`` d moves the logarithm of a message to (1 - d) new + d old, and what is impossible stays so. It has
+converged when no message changes by more than ``tol``. The fixed points of sum-product are the stationary
+points of the Bethe free energy, which also estimates the log-partition function,
+
+    log Z ~ sum_f sum_x b_f(x) (f(x) - log b_f(x)) + sum_v (1 - number of factors of v) H(b_v),
+
+without a bound of the error; where there are no cycles it is exact.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.logspace_kernels import SUM
+from trellis.core.status import Status
+from trellis.factors.belief_propagation_kernels import factor_beliefs, sweep, variable_beliefs
+from trellis.factors.flat_factors import FlatFactors, offsets
+from trellis.factors.forest_order import forest_order
+from trellis.factors.possible_states import ContradictionError
+
+
+class BeliefPropagation:
+    """The messages of a factor graph.
+
+    Parameters
+    ----------
+    factors : logarithms; no two of them over the same variables, which would be a cycle.
+    variables : those that take part, in the order of the sweeps where there are cycles.
+    mode : SUM or MAX.
+    """
+
+    def __init__(self, factors: FlatFactors, variables: IntArray, mode: int = SUM) -> None:
+        self.factors, self.mode = factors, mode
+        n = len(factors.cardinalities)
+        order = forest_order(n + len(factors.value_start) - 1, factors.scope, n + factors.factor_of)
+        self.is_forest = order is not None
+        if order is not None:
+            variables = order[np.isin(order, variables)]
+        self._order = np.ascontiguousarray(variables, dtype=np.int64)
+        sizes = factors.cardinalities[factors.scope]
+        self._start = offsets(sizes)
+        self._to_factor = np.zeros(self._start[-1])
+        self._to_variable = np.repeat(-np.log(sizes), sizes) if mode == SUM else np.zeros(self._start[-1])
+        self._digits = np.empty(np.diff(factors.scope_start).max(initial=1), dtype=np.int64)
+        self._scratch = np.empty((2, factors.cardinalities.max(initial=1)))
+        self.cells = offsets(factors.cardinalities)  # where the beliefs of each variable start
+        self.residuals: list[float] = []  # the largest change of a message in each iteration
+
+    def run(self, max_iter: int, tol: float, damping: float = 0.0) -> Status:
+        """Pass messages until they are exact or settled; raises ``ContradictionError`` where nothing is
+        possible."""
+        if self.is_forest:
+            self._sweep(self._order[::-1].copy(), 0.0)
+            self._sweep(self._order, 0.0)
+            self.residuals.append(0.0)
+            return Status(True, "one pass to the roots and back is exact, for there are no cycles", 1)
+        backwards = self._order[::-1].copy()
+        while len(self.residuals) < max_iter:
+            self._sweep(self._order, damping)
+            change = self._sweep(backwards, damping)
+            self.residuals.append(change)
+            if change <= tol:
+                reason = f"messages change by at most {change:.2g} (tolerance {tol:.2g})"
+                return Status(True, reason, len(self.residuals))
+        reason = (
+            f"messages still change by {self.residuals[-1]:.2g} (tolerance {tol:.2g}), so do not trust the "
+            f"answer; raise damping (now {damping:g}) or max_iter, or use an exact method"
+        )
+        return Status(False, reason, len(self.residuals))
+
+    def _sweep(self, order: IntArray, damping: float) -> float:
+        messages = self._start, self._to_variable, self._to_factor
+        change = sweep(self.mode, damping, self.factors, order, *messages, self._digits, *self._scratch)
+        if change < 0:
+            raise ContradictionError(-int(change) - 1)
+        return float(change)
+
+    def variable_beliefs(self) -> FloatArray:
+        """log b_v of all variables, side by side (``cells``)."""
+        beliefs = np.zeros(self.cells[-1])
+        variable_beliefs(
+            self.mode, self.factors, self._order, self._start, self._to_variable, self.cells, beliefs
+        )
+        return beliefs
+
+    def factor_beliefs(self) -> FloatArray:
+        """log b_f in the layout of the values of the factors."""
+        beliefs = np.empty_like(self.factors.values)
+        f = factor_beliefs(self.mode, self.factors, self._start, self._to_factor, self._digits, beliefs)
+        if f >= 0:
+            raise ContradictionError(int(self.factors.scope[self.factors.scope_start[f]]))
+        return beliefs
+
+    def log_partition(self, of_factors: FloatArray | None = None) -> float:
+        """Bethe's log Z of sum-product; ``of_factors``: what ``factor_beliefs`` gave."""
+        logs = self.factor_beliefs() if of_factors is None else of_factors
+        some = logs > -np.inf
+        energy = np.exp(logs[some]) @ (self.factors.values[some] - logs[some])
+        counts = 1.0 - np.diff(self.factors.incidence_start)
+        taking_part = np.zeros(len(counts), dtype=np.bool_)
+        taking_part[self._order] = True
+        weights = np.repeat(np.where(taking_part, counts, 0.0), self.factors.cardinalities)
+        logs = self.variable_beliefs()
+        some = logs > -np.inf
+        return float(energy - np.exp(logs[some]) @ (weights[some] * logs[some]))
