@@ -294,10 +294,12 @@ def test_impossible_states_have_probability_zero(seed: int) -> None:
     model, rng = random_model(seed)
     evidence = random_evidence(model, rng)
     whole = at_evidence(joint(model), evidence, {})
-    allowed = PossibleStates(model.cardinalities.tolist(), model.factors()).given(evidence, {})
-    if allowed is None:
+    try:
+        allowed = PossibleStates(model.cardinalities.tolist(), model.factors()).given(evidence, {})
+    except ContradictionError:
         assert whole.sum() == 0
-    elif whole.sum() > 0:
+        return
+    if whole.sum() > 0:
         for states, marginal in zip(allowed, marginals_of(whole), strict=True):
             assert not marginal[~states].any()
         kept = [restrict(table, allowed) for table in model.factors()]
@@ -309,7 +311,6 @@ def test_impossibility_spreads_along_a_chain() -> None:
     same = np.eye(3)
     tables = [Table((i, i + 1), same) for i in range(5)]
     allowed = PossibleStates([3] * 6, tables).given({0: 1}, {})
-    assert allowed is not None
     assert all(states.tolist() == [False, True, False] for states in allowed)
     with pytest.raises(ContradictionError, match="contradict each other"):
         PossibleStates([3] * 6, tables).given({0: 1, 5: 2}, {})

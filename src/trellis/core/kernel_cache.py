@@ -109,7 +109,24 @@ class _Files(caching.CompileResultCacheImpl):
     _locator_classes = (_Locator,)
 
 
+class _Index(caching.IndexDataCacheFile):
+    """The signatures that are compiled. One that names a record which has since moved is as good as none."""
+
+    def _load_index(self) -> dict[Any, Any]:
+        try:
+            index: dict[Any, Any] = super()._load_index()
+        except (ImportError, AttributeError):
+            return {}
+        return index
+
+
 class KernelCache(caching.FunctionCache):
     """Numba's cache of one function, with our keys."""
 
     _impl_class = _Files
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._cache_file = _Index(
+            self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp()
+        )

@@ -334,6 +334,30 @@ def test_loopy_sums_are_marked_and_near() -> None:
     assert not loopy.bound
     assert loopy.log_partition == pytest.approx(exact.log_partition, abs=0.05)
     np.testing.assert_allclose(loopy.parts.flat(), exact.parts.flat(), atol=0.02)
+    assert loopy.status.converged
+    assert exact.status.converged
+
+
+def test_sums_say_whether_they_have_converged() -> None:
+    graph = grid(4, 4, 2, 2.0, seed=6)
+    for method, words in (("loopy", "messages still change by"), ("tree_reweighted", "beliefs of edges")):
+        status = GraphInference(method, max_iter=2).marginals(graph).status
+        assert not status.converged
+        assert str(status).startswith(f"stopped after 2 iterations: {words}")
+    assert not GraphInference("loopy", max_iter=2).best(graph).status.converged
+    stopped = GraphInference("message_passing", max_iter=1).best(FRUSTRATED).status
+    assert not stopped.converged
+    settled = GraphInference("message_passing", max_iter=500).best(FRUSTRATED).status
+    assert settled.converged
+    assert "the bound stands still" in settled.reason
+
+
+def test_loopy_sums_of_a_wide_factor_without_cycles_are_exact() -> None:
+    """Eight labels for three nodes: their joint labels are more than message passing takes."""
+    rng = np.random.default_rng(2)
+    factor = (0, 2, 1), rng.normal(size=(8, 8, 8))
+    graph = GraphScores.of(rng.normal(size=(5, 8)), [(3, 1), (1, 3)], rng.normal(size=(2, 8, 8)), [factor])
+    assert_sums(graph, "loopy")
 
 
 # -- losses and rounding ------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ def cumulate(values, value_start, n_states, out):
 
 @kernel
 def forward(families, cumulative, reject, key, first, n, codes, log_weight, alive):
-    """One block: particles ``first`` .. ``first + n - 1`` into ``codes`` (variables, BLOCK).
+    """One block of ``Families``: particles ``first`` .. ``first + n - 1`` into ``codes`` (variables, BLOCK).
 
     Returns how many are left; ``alive`` holds their places.
     """

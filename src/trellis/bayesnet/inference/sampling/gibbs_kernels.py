@@ -12,11 +12,10 @@ variable is asked for, p(x_v | all others) itself is averaged instead of the sta
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from trellis.bayesnet.inference.sampling.uniform_kernels import uniform
+from trellis.core.logspace_kernels import exp_and_sum
 from trellis.core.numerics import kernel
 
 
@@ -32,16 +31,7 @@ def conditional(factors, v, state, place, p):
         base = place[factors.factor_of[e]] - stride * state[v]
         for k in range(K):
             p[k] += factors.values[base + stride * k]
-    highest = -np.inf
-    for k in range(K):
-        highest = max(highest, p[k])
-    if not highest > -np.inf:
-        return 0.0
-    total = 0.0
-    for k in range(K):
-        p[k] = math.exp(p[k] - highest)
-        total += p[k]
-    return total
+    return exp_and_sum(p[:K], p[:K])[1]
 
 
 @kernel
