@@ -1,23 +1,35 @@
 # Everything runs in a virtual environment of its own, made on first use: a fresh clone needs only Python 3.11 and make.
 # Stamp files inside it remember what is installed, so that later runs start at once.
 
+ifeq ($(OS),Windows_NT)  # with the sh of Git for Windows or MSYS2 on the path
+SHELL  := sh
+PYTHON ?= python
+BIN    := .venv/Scripts
+else
 PYTHON ?= python3
+BIN    := .venv/bin
+endif
 VENV   := .venv
-BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # Compiled kernels are kept here, by the content of their sources: tests, demo and benchmarks share them.
 export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache
 
-.PHONY: help test demo bench lint format clean
+.PHONY: help test test-random demo bench lint format clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-7s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
 
 test: $(VENV)/.test  ## check style, types and imports, then run the tests
 	@lint=0; $(MAKE) --no-print-directory lint || lint=1; \
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile && { [ $$lint = 0 ] || { echo 'make lint failed, see above' >&2; exit 1; }; }
+
+# Each run draws other examples; SEED=... draws those of an earlier run again.
+test-random: $(VENV)/.test  ## run the property tests on fresh random examples (make test always draws the same)
+	@seed=$${SEED:-$$($(BIN)/python -c 'import secrets; print(secrets.randbelow(2**32))')}; \
+	echo "drawing with seed $$seed: make test-random SEED=$$seed draws the same again"; \
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m hypothesis --hypothesis-profile random --hypothesis-seed $$seed
 
 # The two parts compile different kernels: side by side they take the time of one.
 demo: $(VENV)/.demo  ## read strings of handwritten digits with every objective, align synthetic speech; a picture and a page in demo_output/

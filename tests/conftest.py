@@ -1,10 +1,17 @@
-"""Shared test set-up."""
+"""Shared test set-up: how hypothesis draws.
+
+``make test`` draws the same examples every time, so that a failure is the fault of the last change.
+``make test-random`` (``--hypothesis-profile random``) draws other ones in each run, and more of them.
+"""
 
 from __future__ import annotations
 
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
-    "trellis", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    "same", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
-settings.load_profile("trellis")
+settings.register_profile(
+    "random", settings.get_profile("same"), max_examples=300, derandomize=False, print_blob=True
+)
+settings.load_profile("same")

@@ -9,7 +9,10 @@ import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -18,6 +21,9 @@ import safetensors.numpy
 from trellis.core import storage
 from trellis.core.errors import DataError, ModelFileError
 
+posix_only = pytest.mark.skipif(
+    os.name == "nt", reason="Windows has access control lists and no signals, not permission bits and SIGKILL"
+)
 DTYPES = ["float64", "float32", "int64", "int32", "uint64", "uint32", "uint8", "bool"]
 
 
@@ -169,16 +175,31 @@ def test_missing_file_and_folder(tmp_path: Path) -> None:
         storage.save(tmp_path / "no" / "m", "test", {}, {})
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may read and write everything")
-def test_no_permission(model: Path) -> None:
-    model.chmod(0)
-    _refused(model, "no permission")
-    model.parent.chmod(0o500)
+@contextmanager
+def _without_privileges() -> Iterator[None]:
+    """Root may read and write everything, so the block runs as a user who may not."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
     try:
-        with pytest.raises(ModelFileError, match="cannot write here"):
-            storage.save(model, "test", {}, {})
+        yield
     finally:
-        model.parent.chmod(0o700)
+        os.seteuid(user)
+
+
+@posix_only
+def test_no_permission() -> None:
+    with _without_privileges(), TemporaryDirectory() as folder:
+        model = Path(folder) / "m.trellis"
+        storage.save(model, "test", {}, {})
+        model.chmod(0)
+        _refused(model, "no permission")
+        model.parent.chmod(0o500)
+        try:
+            with pytest.raises(ModelFileError, match="cannot write here"):
+                storage.save(model, "test", {}, {})
+        finally:
+            model.parent.chmod(0o700)
 
 
 def test_permission_denied_is_named(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,6 +214,7 @@ def test_permission_denied_is_named(model: Path, monkeypatch: pytest.MonkeyPatch
         storage.save(model, "test", {}, {})
 
 
+@posix_only
 def test_permissions_are_kept_and_links_followed(model: Path, tmp_path: Path) -> None:
     model.chmod(0o640)
     link = tmp_path / "latest"
@@ -203,6 +225,7 @@ def test_permissions_are_kept_and_links_followed(model: Path, tmp_path: Path) ->
     assert stat.S_IMODE(model.stat().st_mode) == 0o640
 
 
+@posix_only
 def test_a_new_file_obeys_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
@@ -239,7 +262,7 @@ storage.save(sys.argv[1], "newer", {{}}, {{"w": np.zeros(100_000)}})
 """
 
 
-@pytest.mark.skipif(os.name == "nt", reason="SIGKILL is of POSIX systems")
+@posix_only
 @pytest.mark.parametrize("call", ["os.fsync", "os.replace"])
 def test_killed_while_saving(model: Path, call: str) -> None:
     before = model.read_bytes()

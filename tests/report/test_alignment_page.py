@@ -179,7 +179,9 @@ const frame = () => new Promise(done => requestAnimationFrame(() => requestAnima
 """
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed, so the page is not looked at")
+@pytest.mark.skipif(
+    BROWSER is None, reason="runs the page in a browser: needs Chromium or Chrome on the path"
+)
 def test_the_page_lives_in_a_browser(tmp_path: Path) -> None:
     text = alignment_page(_recording(), ALIGNMENT, REFERENCE, title="t")
     head, body = text.index('<script type="application/json"'), text.rindex("</body>")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas
+import polars
 import pytest
 from hypothesis import given, settings
 
@@ -70,7 +72,6 @@ def test_by_hand(net: BayesianNetwork) -> None:
 
 
 def test_all_kinds_of_frames(net: BayesianNetwork) -> None:
-    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     columns = {"Rain": ["yes", None, "no"], "Wet": ["no", "yes", None]}
     expected = net.predict_proba(columns)
     array = np.array([["yes", None, "no"], [None, None, "yes"], ["no", None, None]], dtype=object)
@@ -119,14 +120,12 @@ def test_empty_frames(net: BayesianNetwork) -> None:
 
 def test_frames_of_no_rows_keep_their_columns(net: BayesianNetwork) -> None:
     """What is predicted does not depend on how many rows are left of a frame."""
-    pandas = pytest.importorskip("pandas")
     some = pandas.DataFrame({"Wet": ["yes"], "Rain": ["no"]})
     assert list(net.predict(some)) == list(net.predict(some.iloc[:0])) == ["Sprinkler"]
     assert net.predict_proba({"Wet": []})["Rain"].shape == (0, 2)
 
 
 def test_rows_that_observe_nothing(net: BayesianNetwork) -> None:
-    pandas = pytest.importorskip("pandas")
     found = net.predict_proba(pandas.DataFrame(index=["a", "b"]), "Rain")
     np.testing.assert_allclose(found, [[0.2, 0.8], [0.2, 0.8]])
     with pytest.raises(DataError, match="no columns"):
@@ -134,7 +133,6 @@ def test_rows_that_observe_nothing(net: BayesianNetwork) -> None:
 
 
 def test_subclasses_of_frames_come_back(net: BayesianNetwork) -> None:
-    pandas = pytest.importorskip("pandas")
 
     class Own(pandas.DataFrame):
         pass
@@ -148,7 +146,6 @@ def test_what_is_no_column_is_said(net: BayesianNetwork) -> None:
     for bad in ("yes", 1, True, None):
         with pytest.raises(DataError, match=f"the column 'Rain' is {bad!r}; give a list"):
             net.predict({"Rain": bad})
-    polars = pytest.importorskip("polars")
     with pytest.raises(DataError, match=r"collect\(\)"):
         net.predict(polars.DataFrame({"Rain": ["yes"]}).lazy())
 

@@ -363,8 +363,6 @@ def test_columns_may_be_left_out() -> None:
 
 @pytest.mark.parametrize("output", ["columns", "codes", "pandas", "polars"])
 def test_samples_come_as_frames_and_go_back(output: str) -> None:
-    if output in ("pandas", "polars"):
-        pytest.importorskip(output)
     network = random_network(np.random.default_rng(4), 4)
     codes = network.sample(50, random_state=1, output="codes")
     frame = network.sample(50, random_state=1, output=output)
