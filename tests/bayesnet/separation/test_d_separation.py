@@ -146,10 +146,10 @@ def test_the_questions_of_the_exam(x: str, y: str, given_: str, separated: bool,
         assert expected in text
 
 
-def test_words_for_a_single_arrow_and_for_no_path() -> None:
+def test_words_for_a_single_edge_and_for_no_path() -> None:
     net = network_of("A>B C>D")
     assert str(net.explain_separation("A", "B")) == (
-        "A and B are not d-separated given nothing.\n  A -> B\n    open: nothing can block an arrow."
+        "A and B are not d-separated given nothing.\n  A -> B\n    open: nothing can block an edge."
     )
     assert str(net.explain_separation("A", ["C", "D"])) == (
         "A and C, D are d-separated given nothing.\n  No path joins them."

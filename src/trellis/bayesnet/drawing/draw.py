@@ -51,10 +51,10 @@ class Line:
 
 
 def draw_network(network: DirectedModel, path: PathLike, *, observed: str | Iterable[str] = ()) -> None:
-    """Draw the variables and arrows of a network; ``observed`` variables are filled."""
+    """Draw the variables and edges of a network; ``observed`` variables are filled."""
     known = set(network.variables.indices(observed))
     marks = [Mark(name, fill=OBSERVED if i in known else "#ffffff") for i, name in enumerate(network.names)]
-    draw(marks, [Line(tail, head) for tail, head in _arrows(network)], path)
+    draw(marks, [Line(tail, head) for tail, head in _edges(network)], path)
 
 
 def draw_graph(graph: FactorModel, path: PathLike) -> None:
@@ -110,7 +110,7 @@ def draw_separation(separation: Separation, path: PathLike) -> None:
         for name in network.names
     ]
     lines = []
-    for tail, head in _arrows(network):
+    for tail, head in _edges(network):
         colour = colours.get(frozenset((network.names[tail], network.names[head])), QUIET)
         lines.append(Line(tail, head, colour, 1.2 if colour == QUIET else 2.0))
     draw(marks, lines, path)
@@ -155,7 +155,7 @@ def _by_graphviz(program: str, kind: str, text: str) -> bytes:
     return done.stdout
 
 
-def _arrows(network: DirectedModel) -> list[tuple[int, int]]:
+def _edges(network: DirectedModel) -> list[tuple[int, int]]:
     return [(parent, i) for i in range(len(network.names)) for parent in network.parent_indices[i]]
 
 

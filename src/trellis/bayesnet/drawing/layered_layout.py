@@ -1,7 +1,7 @@
-"""A layered layout of a directed acyclic graph: arrows point downwards, with few crossings.
+"""A layered layout of a directed acyclic graph: edges point downwards, with few crossings.
 
 The steps of Sugiyama, Tagawa and Toda (1981): a layer for each node by its longest path from above; an
-invisible node wherever an arrow crosses a layer; in each layer the order of the means of the neighbours,
+invisible node wherever an edge crosses a layer; in each layer the order of the means of the neighbours,
 swept down and up, the order with the fewest crossings being kept; and then places that are as near to the
 neighbours' mean as the order and the widths allow, which is an isotonic regression.
 """
@@ -18,28 +18,28 @@ import numpy as np
 
 _SWEEPS = 12
 _GAP = 0.5
-_ALONE = 8  # nodes without arrows in one row, at least
+_ALONE = 8  # nodes without edges in one row, at least
 
 Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Places of the nodes (y grows upwards, layers are 1 apart) and, for each arrow, points on its way."""
+    """Positions of the nodes (y grows upwards, layers are 1 apart) and, for each edge, points along it."""
 
     places: list[Point]
     routes: list[list[Point]]
 
 
-def layered(widths: Sequence[float], arrows: Sequence[tuple[int, int]]) -> Layout:
-    """The layout of nodes with these widths and arrows, which form no cycle."""
+def layered(widths: Sequence[float], edges: Sequence[tuple[int, int]]) -> Layout:
+    """The layout of nodes with these widths and edges, which form no cycle."""
     n = len(widths)
-    layer = _layers(n, arrows)
+    layer = _layers(n, edges)
     up: list[list[int]] = [[] for _ in range(n)]
     down: list[list[int]] = [[] for _ in range(n)]
     wide = list(widths)
     routes = []
-    for tail, head in arrows:
+    for tail, head in edges:
         route = [tail]
         for level in range(layer[tail] + 1, layer[head]):
             route.append(len(wide))
@@ -61,13 +61,13 @@ def layered(widths: Sequence[float], arrows: Sequence[tuple[int, int]]) -> Layou
     return Layout(at[:n], [[at[v] for v in route] for route in routes])
 
 
-def _layers(n: int, arrows: Sequence[tuple[int, int]]) -> list[int]:
+def _layers(n: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     """The longest path from above; nodes without parents come down to just above their children, and those
-    without any arrow fill rows of their own if there are more of them than look well in one."""
+    without any edge fill rows of their own if there are more of them than look well in one."""
     layer = [0] * n
     below: list[list[int]] = [[] for _ in range(n)]
     waiting = [0] * n
-    for tail, head in arrows:
+    for tail, head in edges:
         below[tail].append(head)
         waiting[head] += 1
     roots = [v for v in range(n) if waiting[v] == 0]

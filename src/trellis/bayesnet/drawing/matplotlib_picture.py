@@ -84,8 +84,8 @@ def _paint_line(axes: Any, line: Line, route: list[Point], ends: tuple[Point, Po
         vertices.append(points[1])
         codes.append(Path.LINETO)
     else:
-        around = [points[0], *points, points[-1]]
-        for a, b, c, d in zip(around, around[1:], around[2:], around[3:], strict=False):
+        padded = [points[0], *points, points[-1]]
+        for a, b, c, d in zip(padded, padded[1:], padded[2:], padded[3:], strict=False):
             vertices += [
                 (b[0] + (c[0] - a[0]) / 6, b[1] + (c[1] - a[1]) / 6),
                 (c[0] - (d[0] - b[0]) / 6, c[1] - (d[1] - b[1]) / 6),

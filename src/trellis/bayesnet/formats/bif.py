@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from trellis.bayesnet.formats.tokens import Tokens, write_text
+from trellis.bayesnet.formats.tokens import Tokens, parse_numbers, write_text
 from trellis.bayesnet.model.conditional_tables import FILE_TOLERANCE, MOST_AXES, NetworkError, configuration
 from trellis.bayesnet.model.directed_model import DirectedModel
 from trellis.bayesnet.model.variables import Variables, suggestion
@@ -48,7 +48,7 @@ def read_bif(source: Source, *, tolerance: float = FILE_TOLERANCE, encoding: str
     text = read_utf8(source, encoding).decode()
     if "//" in text or "/*" in text:
         text = _COMMENTS.sub(lambda match: _blank(match, name, text), text)
-    return _Reader(Tokens(name, text, _TOKENS)).network(tolerance)
+    return _Reader(name, text, _TOKENS).network(tolerance)
 
 
 def write_bif(network: DirectedModel, path: PathLike, *, name: str = "unknown") -> None:
@@ -85,9 +85,8 @@ class _Body:
     row_at: dict[int, int] = field(default_factory=dict)
 
 
-class _Reader:
-    def __init__(self, tokens: Tokens) -> None:
-        self.tokens, self.words = tokens, tokens.words
+class _Reader(Tokens):
+    """The blocks of a file; methods take the index of a word and return the index of the word after."""
 
     def network(self, tolerance: float) -> DirectedModel:
         declared, blocks = self._blocks()
@@ -97,24 +96,20 @@ class _Reader:
         for start in blocks:
             child, table, body = self._probability(variables, start)
             if child in bodies:
-                raise self.tokens.error(
+                raise self.error(
                     start, f"the variable {variables.names[child]!r} has a second probability block; keep one"
                 )
             bodies[child], tables[child] = body, table
         for i, (name, (_, at)) in enumerate(declared.items()):
             if i not in bodies:
-                raise self.tokens.error(at, f"the variable {name!r} has no probability block; add one")
-        everyone = range(len(variables))
+                raise self.error(at, f"the variable {name!r} has no probability block; add one")
+        parents = [bodies[i].parents for i in range(len(variables))]
+        arrays = [tables[i] for i in range(len(variables))]
         try:
-            return DirectedModel.assemble(
-                variables,
-                [bodies[i].parents for i in everyone],
-                [tables[i] for i in everyone],
-                tolerance=tolerance,
-            )
+            return DirectedModel.assemble(variables, parents, arrays, tolerance=tolerance)
         except NetworkError as error:
             body = bodies[error.variable]
-            raise self.tokens.error(body.row_at.get(error.row, body.start), str(error)) from None
+            raise self.error(body.row_at.get(error.row, body.start), str(error)) from None
 
     def _blocks(self) -> tuple[dict[str, tuple[list[str], int]], list[int]]:
         """The variables with their states and their places, and the places of the probability blocks."""
@@ -126,9 +121,7 @@ class _Reader:
             if keyword == "variable":
                 name = self._name(i + 1)
                 if name in declared:
-                    raise self.tokens.error(
-                        i, f"the variable {name!r} is defined twice; rename or remove one"
-                    )
+                    raise self.error(i, f"the variable {name!r} is defined twice; rename or remove one")
                 states, after = self._variable(name, i + 2)
                 declared[name], i = (states, i), after
             elif keyword in ("probability", "network"):
@@ -136,11 +129,9 @@ class _Reader:
                     probabilities.append(i)
                 i = self._after_block(i)
             else:
-                raise self.tokens.error(
-                    i, f"expected 'network', 'variable' or 'probability', found {self.tokens.found(i)}"
-                )
+                raise self.error(i, f"expected 'network', 'variable' or 'probability', found {self.found(i)}")
         if not declared:
-            raise self.tokens.error(0, "this file defines no variables; is it a BIF file?")
+            raise self.error(0, "this file defines no variables; is it a BIF file?")
         return declared, probabilities
 
     def _after_block(self, start: int) -> int:
@@ -150,7 +141,7 @@ class _Reader:
             try:
                 end = words.index("}", i)
             except ValueError:
-                raise self.tokens.error(start, f"this {words[start]} block has no closing brace") from None
+                raise self.error(start, f"this {words[start]} block has no closing brace") from None
             try:
                 i = words.index("property", i, end)
             except ValueError:
@@ -167,13 +158,11 @@ class _Reader:
             elif self.words[i] == "type" and states is None:
                 states, i = self._states(name, i)
             else:
-                raise self.tokens.error(
-                    i, f"expected 'type', 'property' or '}}' for {name!r}, found {self.tokens.found(i)}"
+                raise self.error(
+                    i, f"expected 'type', 'property' or '}}' for {name!r}, found {self.found(i)}"
                 )
         if states is None:
-            raise self.tokens.error(
-                i, f"the variable {name!r} has no type; add 'type discrete [ 2 ] {{ a, b }};'"
-            )
+            raise self.error(i, f"the variable {name!r} has no type; add 'type discrete [ 2 ] {{ a, b }};'")
         return states, i + 1
 
     def _states(self, name: str, start: int) -> tuple[list[str], int]:
@@ -186,13 +175,11 @@ class _Reader:
             states.append(self._name(i))
             i += 1
         if size != str(len(states)):
-            raise self.tokens.error(
+            raise self.error(
                 start, f"the variable {name!r} should have {size} states by its type and lists {len(states)}"
             )
         if len(set(states)) != len(states) or not states:
-            raise self.tokens.error(
-                start, f"the variable {name!r} needs states with different names, at least one"
-            )
+            raise self.error(start, f"the variable {name!r} needs states with different names, at least one")
         return states, self._expect(";", i + 1)
 
     def _probability(self, variables: Variables, start: int) -> tuple[int, FloatArray, _Body]:
@@ -206,11 +193,9 @@ class _Reader:
             parents.append(self._known(variables, i))
             i += 1
         if len({child, *parents}) != len(parents) + 1:
-            raise self.tokens.error(
-                start, f"{variables.names[child]!r} or one of its parents is named twice here"
-            )
+            raise self.error(start, f"{variables.names[child]!r} or one of its parents is named twice here")
         if len(parents) >= MOST_AXES:
-            raise self.tokens.error(
+            raise self.error(
                 start, f"{variables.names[child]!r} has {len(parents)} parents; the limit is {MOST_AXES - 1}"
             )
         body = _Body(start, tuple(parents))
@@ -228,7 +213,7 @@ class _Reader:
                 row, place = self._place(variables, body.parents, codes, i)
                 if place in body.rows:
                     where = self._configuration(variables, body.parents, shape, place)
-                    raise self.tokens.error(i, f"there is a second row for {where}; keep one")
+                    raise self.error(i, f"there is a second row for {where}; keep one")
                 body.rows[place], body.row_at[place] = self._numbers(row, size), i
                 i = row + size + 1
             elif word == "default" and default is None:
@@ -242,9 +227,9 @@ class _Reader:
             elif word == "property":
                 i = self._after_semicolon(i)
             else:
-                raise self.tokens.error(
+                raise self.error(
                     i, f"expected '(', 'table', 'default' or '}}' for {variables.names[child]!r}, "
-                    f"found {self.tokens.found(i)}"
+                    f"found {self.found(i)}"
                 )  # fmt: skip
         self._complete(variables, child, body, shape, default)
         return np.array([body.rows[place] for place in range(n_rows)]).reshape(shape)
@@ -263,7 +248,7 @@ class _Reader:
                 if code is None:
                     name = variables.names[parents[j - i - 1]]
                     hint = suggestion(state, list(known), "its states")
-                    raise self.tokens.error(j, f"the variable {name!r} has no state {state!r}{hint}")
+                    raise self.error(j, f"the variable {name!r} has no state {state!r}{hint}")
             place = place * len(known) + code
         return self._expect(")", i + 1 + len(codes)), place
 
@@ -279,9 +264,9 @@ class _Reader:
             missing = next(place for place in range(n_rows) if place not in body.rows)
             where = self._configuration(variables, body.parents, shape, missing)
             given = f" given {where}" if where else ""
-            raise self.tokens.error(body.start, f"the table of {name!r} has no row{given}; add it")
+            raise self.error(body.start, f"the table of {name!r} has no row{given}; add it")
         if n_rows * shape[-1] > _DEFAULT_LIMIT:
-            raise self.tokens.error(
+            raise self.error(
                 body.start, f"the table of {name!r} would have {n_rows * shape[-1]:,} numbers; "
                 f"the limit is {_DEFAULT_LIMIT:,}"
             )  # fmt: skip
@@ -289,20 +274,14 @@ class _Reader:
 
     def _numbers(self, i: int, count: int) -> list[float]:
         """``count`` numbers that end with a semicolon."""
-        row = self.words[i : i + count]
-        try:
-            values = [float(word) for word in row]
-        except ValueError:
-            values = []
-        if len(values) == count and self.words[i + count] == ";" and "_" not in "".join(row):
+        values = parse_numbers(self.words[i : i + count])
+        if values is not None and len(values) == count and self.words[i + count] == ";":
             return values
         for j in range(i, min(i + count, len(self.words))):
-            if not _is_number(self.words[j]):
+            if parse_numbers([self.words[j]]) is None:
                 wanted = "a number" if self.words[j] != ";" else f"{count} numbers and then ';'"
-                raise self.tokens.error(j, f"expected {wanted}, found {self.tokens.found(j)}")
-        raise self.tokens.error(
-            i + count, f"expected ';' after {count} numbers, found {self.tokens.found(i + count)}"
-        )
+                raise self.error(j, f"expected {wanted}, found {self.found(j)}")
+        raise self.error(i + count, f"expected ';' after {count} numbers, found {self.found(i + count)}")
 
     @staticmethod
     def _configuration(variables: Variables, parents: Sequence[int], shape: list[int], place: int) -> str:
@@ -314,20 +293,20 @@ class _Reader:
 
     def _expect(self, word: str, i: int) -> int:
         if self.words[min(i, len(self.words) - 1)] != word:
-            raise self.tokens.error(i, f"expected {word!r}, found {self.tokens.found(i)}")
+            raise self.error(i, f"expected {word!r}, found {self.found(i)}")
         return i + 1
 
     def _after_semicolon(self, i: int) -> int:
         try:
             return self.words.index(";", i) + 1
         except ValueError:
-            raise self.tokens.error(i, f"{self.tokens.found(i)} has no ';' at its end") from None
+            raise self.error(i, f"{self.found(i)} has no ';' at its end") from None
 
     def _name(self, i: int) -> str:
         word = self.words[min(i, len(self.words) - 1)]
         if word in _PUNCTUATION or word in ("", '""'):
-            what = "a quote that is not closed" if word == '"' else self.tokens.found(i)
-            raise self.tokens.error(i, f"expected a name, found {what}")
+            what = "a quote that is not closed" if word == '"' else self.found(i)
+            raise self.error(i, f"expected a name, found {what}")
         return word[1:-1] if word[0] == '"' else word
 
     def _known(self, variables: Variables, i: int) -> int:
@@ -335,15 +314,7 @@ class _Reader:
         try:
             return variables.index(name)
         except DataError as error:
-            raise self.tokens.error(i, str(error)) from None
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return "_" not in word
+            raise self.error(i, str(error)) from None
 
 
 def _blank(match: re.Match[str], name: str, text: str) -> str:

@@ -18,10 +18,10 @@ import re
 
 import numpy as np
 
-from trellis.bayesnet.formats.word_reader import WordReader
+from trellis.bayesnet.formats.tokens import NumberReader
 from trellis.bayesnet.model.conditional_tables import MOST_AXES
 from trellis.bayesnet.model.factor_model import FactorModel
-from trellis.data.streams import Source, read_utf8, source_name
+from trellis.data.streams import Source
 
 _COMMENT = re.compile(r"#[^\n]*")
 # Factors are stored whole and each state has a name, so that a short file could ask for any size.
@@ -31,8 +31,7 @@ _MOST_UNUSED = 1_000_000  # states of all variables, beyond the number of words 
 
 def read_fg(source: Source, *, encoding: str = "utf-8") -> FactorModel:
     """The factor graph in a file of libDAI."""
-    text = _COMMENT.sub("", read_utf8(source, encoding).decode())
-    reader = WordReader(source_name(source), text)
+    reader = NumberReader(source, encoding, _COMMENT)
     sizes: dict[int, int] = {}
     factors = []
     room, states_left = _MOST_VALUES, _MOST_UNUSED + len(reader.words)
@@ -43,25 +42,25 @@ def read_fg(source: Source, *, encoding: str = "utf-8") -> FactorModel:
         shape = [reader.count("the number of states of a variable", states_left) for _ in range(width)]
         total = math.prod(shape)
         if len(set(labels)) != width or width > MOST_AXES:
-            raise reader.tokens.error(
+            raise reader.error(
                 start, f"this factor names a variable twice, or has more than {MOST_AXES} variables"
             )
         if total > room:
-            raise reader.tokens.error(
+            raise reader.error(
                 start, f"this factor has {total:,} values; the limit for all factors is {_MOST_VALUES:,}"
             )
         room -= total
         states_left -= sum(size for label, size in zip(labels, shape, strict=True) if label not in sizes)
         for label, size in zip(labels, shape, strict=True):
             if sizes.setdefault(label, size) != size or size < 1:
-                raise reader.tokens.error(
+                raise reader.error(
                     start,
                     f"variable {label} has {size} states here and {sizes[label]} before, or none at all",
                 )
         values = np.zeros(total)
         for _ in range(reader.count("the number of values of a factor")):
             place = reader.count("the place of a value", below=total)
-            values[place] = reader.numbers(1)[0]
+            values[place] = reader.weights(1)[0]
         factors.append((labels, values.reshape(shape, order="F")))
     reader.end()
     order = {label: i for i, label in enumerate(sorted(sizes))}

@@ -32,11 +32,11 @@ def network_from_networkx(graph: Any) -> DirectedModel:
     """A network from a ``DiGraph``; where no node has a table, all tables are uniform.
 
     Nodes without ``states`` have the states "no" and "yes". ``parents`` only orders the axes of the table, as
-    the order in which arrows were added does where it is missing.
+    the order in which edges were added does where it is missing.
     """
     networkx = _networkx()
     if not isinstance(graph, networkx.DiGraph) or graph.is_multigraph():
-        raise DataError("expected a networkx.DiGraph: arrows with a direction, at most one between two nodes")
+        raise DataError("expected a networkx.DiGraph: directed edges, at most one between two nodes")
     states, parents, tables = {}, {}, {}
     for node, attributes in graph.nodes(data=True):
         name = str(node)
@@ -46,7 +46,7 @@ def network_from_networkx(graph: Any) -> DirectedModel:
         above = [str(parent) for parent in graph.predecessors(node)]
         parents[name] = [str(parent) for parent in attributes.get("parents", above)]
         if sorted(parents[name]) != sorted(above):
-            raise DataError(f"the attribute 'parents' of {name!r} and the arrows into it do not agree")
+            raise DataError(f"the attribute 'parents' of {name!r} and the edges into it do not agree")
         if "table" in attributes:
             tables[name] = attributes["table"]
     return DirectedModel(states, parents, tables or "uniform")

@@ -25,15 +25,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.bayesnet.formats.tokens import Tokens, write_text
-from trellis.bayesnet.formats.word_reader import WordReader
+from trellis.bayesnet.formats.tokens import NumberReader, write_text
 from trellis.bayesnet.model.conditional_tables import FILE_TOLERANCE, MOST_AXES, NetworkError
 from trellis.bayesnet.model.directed_model import DirectedModel
 from trellis.bayesnet.model.discrete_model import DiscreteModel
 from trellis.bayesnet.model.factor_model import FactorModel
 from trellis.bayesnet.model.variables import Variables
 from trellis.core.storage import PathLike
-from trellis.data.streams import Source, read_utf8, source_name
+from trellis.data.streams import Source
 
 Factor = tuple[tuple[int, ...], NDArray[np.float64]]
 
@@ -48,7 +47,7 @@ class _Content:
     sizes: list[int]
     factors: list[Factor]
     starts: list[int]
-    tokens: Tokens
+    reader: NumberReader
 
 
 def read_uai(
@@ -70,7 +69,7 @@ def read_uai_network(
     """The Bayesian network in a UAI file of the kind BAYES; its rows are normalised."""
     content = _read(source, encoding)
     if content.kind != "BAYES":
-        raise content.tokens.error(0, "this is a Markov network; read it by trellis.FactorGraph.read")
+        raise content.reader.error(0, "this is a Markov network; read it by trellis.FactorGraph.read")
     return _network(content, tolerance)
 
 
@@ -79,18 +78,18 @@ def _graph(content: _Content) -> FactorModel:
 
 
 def _network(content: _Content, tolerance: float) -> DirectedModel:
-    tokens = content.tokens
+    reader = content.reader
     tables: dict[int, Factor] = {}
     start_of: dict[int, int] = {}
     for number, ((scope, values), start) in enumerate(zip(content.factors, content.starts, strict=True)):
         if not scope or scope[-1] in tables:
             problem = f"is a second table of x{scope[-1]}" if scope else "has no variables"
-            raise tokens.error(start, f"factor {number} {problem}; a network has one table for each variable")
+            raise reader.error(start, f"factor {number} {problem}; a network has one table for each variable")
         tables[scope[-1]], start_of[scope[-1]] = (scope[:-1], values), start
     everyone = range(len(content.sizes))
     for i in everyone:
         if i not in tables:
-            raise tokens.error(
+            raise reader.error(
                 0, f"no factor has x{i} as its last variable, so that x{i} has no table; add one"
             )
     try:
@@ -101,49 +100,49 @@ def _network(content: _Content, tolerance: float) -> DirectedModel:
             tolerance=tolerance,
         )
     except NetworkError as error:
-        raise tokens.error(start_of[error.variable], str(error)) from None
+        raise reader.error(start_of[error.variable], str(error)) from None
 
 
 def _read(source: Source, encoding: str) -> _Content:
-    reader = WordReader(source_name(source), read_utf8(source, encoding).decode())
+    reader = NumberReader(source, encoding)
     kind = reader.words[0].upper()
     if kind not in ("BAYES", "MARKOV"):
-        raise reader.error(f"expected BAYES or MARKOV, found {reader.tokens.found(0)}; is this a UAI file?")
+        raise reader.error(0, f"expected BAYES or MARKOV, found {reader.found(0)}; is this a UAI file?")
     reader.at = 1
     sizes = _sizes(reader)
     scopes: list[tuple[int, ...]] = []
     for number in range(reader.count("the number of factors")):
         width = reader.count("the number of variables of a factor")
         if width > MOST_AXES:
-            raise reader.tokens.error(
+            raise reader.error(
                 reader.at - 1, f"factor {number} has {width} variables; the limit is {MOST_AXES}"
             )
         scope = tuple(reader.count("the number of a variable", below=len(sizes)) for _ in range(width))
         if len(set(scope)) != width:
-            raise reader.tokens.error(reader.at - 1, f"factor {number} names a variable twice; name it once")
+            raise reader.error(reader.at - 1, f"factor {number} names a variable twice; name it once")
         scopes.append(scope)
     factors, starts = [], []
     for number, scope in enumerate(scopes):
         shape = [sizes[i] for i in scope]
         starts.append(reader.at)
         if reader.count("the number of values of a factor") != math.prod(shape):
-            raise reader.tokens.error(
+            raise reader.error(
                 starts[-1],
                 f"factor {number} has {reader.words[starts[-1]]} values, and its variables need "
                 f"{math.prod(shape)} ({' x '.join(map(str, shape)) or 1})",
             )
-        factors.append((scope, reader.numbers(math.prod(shape)).reshape(shape)))
+        factors.append((scope, reader.weights(math.prod(shape)).reshape(shape)))
     reader.end()
-    return _Content(kind, sizes, factors, starts, reader.tokens)
+    return _Content(kind, sizes, factors, starts, reader)
 
 
-def _sizes(reader: WordReader) -> list[int]:
+def _sizes(reader: NumberReader) -> list[int]:
     sizes: list[int] = []
     room = _MOST_UNUSED + len(reader.words)
     for i in range(reader.count("the number of variables")):
         sizes.append(reader.count(f"the number of states of variable {i}", below=room))
         if sizes[i] == 0:
-            raise reader.tokens.error(reader.at - 1, f"variable {i} has no states; each needs at least one")
+            raise reader.error(reader.at - 1, f"variable {i} has no states; each needs at least one")
         room -= sizes[i]
     return sizes
 
@@ -163,10 +162,10 @@ def write_uai(model: DiscreteModel, path: PathLike) -> None:
 
 def read_evidence(source: Source, model: DiscreteModel, *, encoding: str = "utf-8") -> dict[str, str]:
     """The observed variables and their states in an ``.evid`` file, as ``query`` takes them."""
-    reader = _evidence_reader(source, encoding)
+    reader = NumberReader(source, encoding)
     samples = _samples(reader, model.variables)
     if len(samples) != 1:
-        raise reader.tokens.error(
+        raise reader.error(
             0, f"this file has {len(samples)} samples of evidence; read them by read_evidence_samples"
         )
     return samples[0]
@@ -176,14 +175,10 @@ def read_evidence_samples(
     source: Source, model: DiscreteModel, *, encoding: str = "utf-8"
 ) -> list[dict[str, str]]:
     """Every sample of an ``.evid`` file, each as :func:`read_evidence` gives it."""
-    return _samples(_evidence_reader(source, encoding), model.variables)
+    return _samples(NumberReader(source, encoding), model.variables)
 
 
-def _evidence_reader(source: Source, encoding: str) -> WordReader:
-    return WordReader(source_name(source), read_utf8(source, encoding).decode())
-
-
-def _samples(reader: WordReader, variables: Variables) -> list[dict[str, str]]:
+def _samples(reader: NumberReader, variables: Variables) -> list[dict[str, str]]:
     n_words = len(reader.words) - 1
     first = reader.count("the number of observed variables")
     # The states of k observed variables make 2 k + 1 words. If there are others, only a number of samples
@@ -196,13 +191,13 @@ def _samples(reader: WordReader, variables: Variables) -> list[dict[str, str]]:
     return samples
 
 
-def _sample(reader: WordReader, variables: Variables) -> dict[str, str]:
+def _sample(reader: NumberReader, variables: Variables) -> dict[str, str]:
     evidence: dict[int, int] = {}
     for _ in range(reader.count("the number of observed variables")):
         variable = reader.count("the number of a variable", below=len(variables))
         state = reader.count("the number of a state", below=len(variables.states[variable]))
         if evidence.setdefault(variable, state) != state:
-            raise reader.tokens.error(reader.at - 1, f"variable {variable} is observed in two states")
+            raise reader.error(reader.at - 1, f"variable {variable} is observed in two states")
     return variables.decode(evidence)
 
 

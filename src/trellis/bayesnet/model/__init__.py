@@ -1,1 +1,1 @@
-"""Networks and factor graphs: variables, tables, arrows, ways to build and change them."""
+"""Networks and factor graphs as data: variables, edges, tables, and networks made from others."""

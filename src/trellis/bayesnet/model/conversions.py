@@ -4,7 +4,7 @@ Eliminating v multiplies all factors with v in them; let N be the other variable
 
     P(v | N) = f(v, N) / m(N),      m(N) = sum_v f(v, N),
 
-and m takes the place of these factors. The variables of N are eliminated later, so that arrows from N to v
+and m takes the place of these factors. The variables of N are eliminated later, so that edges from N to v
 never make a cycle. Next is always the variable with the smallest product. Conditions of weight zero get a
 uniform row, on which no answer depends. Factors and messages are logarithms, so that nothing overflows and
 no assignment with a weight loses it.

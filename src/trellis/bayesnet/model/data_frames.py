@@ -1,8 +1,8 @@
-"""Tables of data in and out: a frame of states to an array of numbered states, and back.
+"""Data frames of states as arrays of numbered states, and back.
 
 A frame is a pandas or polars frame, a dictionary of columns, or a two-dimensional array whose columns are all
 variables in their order. Columns that are left out, ``None``, NaN, ``pandas.NA`` and masked entries are
-missing; below this border a missing state is -1:
+missing. Inside the library a missing state is -1:
 
     codes[row, variable] = number of the state, or -1
 

@@ -2,7 +2,7 @@
 
     p(x) = prod_i tables[i][x[parents of i], x_i]
 
-This is what a :class:`~trellis.BayesianNetwork` is made of; what can be asked of one stands in other modules.
+This is what a :class:`~trellis.BayesianNetwork` is made of; inference and the rest are in other modules.
 """
 
 from __future__ import annotations
@@ -197,10 +197,10 @@ def _parent_indices(variables: Variables, parents: Mapping[str, Sequence[str]]) 
         child = variables.index(name)
         if not isinstance(above, str | Iterable):
             raise NetworkError(f"the parents of {name!r} are {above!r}; give a list of names", child)
-        listed = [above] if isinstance(above, str) else list(above)
-        indices[child] = tuple(variables.index(parent) for parent in listed)
-        if len(set(indices[child])) != len(listed):
-            twice = next(parent for i, parent in enumerate(listed) if parent in listed[:i])
+        names = [above] if isinstance(above, str) else list(above)
+        indices[child] = tuple(variables.index(parent) for parent in names)
+        if len(set(indices[child])) != len(names):
+            twice = next(parent for i, parent in enumerate(names) if parent in names[:i])
             raise NetworkError(f"the variable {name!r} has the parent {twice!r} twice; name it once", child)
     return indices
 

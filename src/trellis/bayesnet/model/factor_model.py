@@ -2,7 +2,7 @@
 
     p(x) = (1 / Z) prod_f values_f[x of the variables of f],      Z = sum_x prod_f values_f[...]
 
-This is what a :class:`~trellis.FactorGraph` is made of; what can be asked of one stands in other modules.
+This is what a :class:`~trellis.FactorGraph` is made of; inference and the rest are in other modules.
 """
 
 from __future__ import annotations
@@ -84,11 +84,11 @@ def _checked(variables: Variables, number: int, factor: Table | tuple[Any, Any])
     if not isinstance(factor, Sequence) or len(factor) != 2:
         raise DataError(f"factor {number} is not a pair of variables and values; give (['A', 'B'], [[...]])")
     scope, values = factor
-    listed = [scope] if isinstance(scope, str | Integral) else list(scope)
-    for v in listed:
+    members = [scope] if isinstance(scope, str | Integral) else list(scope)
+    for v in members:
         if not isinstance(v, str | Integral):
             raise DataError(f"factor {number} names the variable {v!r}; give a name or a whole number")
-    indices = tuple(variables.index(v) if isinstance(v, str) else int(v) for v in listed)
+    indices = tuple(variables.index(v) if isinstance(v, str) else int(v) for v in members)
     outside = [i for i in indices if not 0 <= i < len(variables)]
     if outside:
         raise DataError(

@@ -27,11 +27,9 @@ N = TypeVar("N", bound=DirectedModel)
 def intervene(network: N, states: Mapping[str, Any]) -> N:
     """The network after an intervention: some variables are set to a state, whatever their parents are."""
     forced = network.variables.encode(states)
-    everyone = range(len(network.names))
-    parents = [() if i in forced else network.parent_indices[i] for i in everyone]
-    tables = [
-        np.eye(len(network.states[i]))[forced[i]] if i in forced else network.tables[i] for i in everyone
-    ]
+    parents, tables = list(network.parent_indices), list(network.tables)
+    for i, state in forced.items():
+        parents[i], tables[i] = (), np.eye(len(network.states[i]))[state]
     return network.assemble(network.variables, parents, tables)
 
 

@@ -1,4 +1,4 @@
-"""Named variables with named states: words at the border of the library, whole numbers below it.
+"""Named variables with named states: names for users, whole numbers inside the library.
 
 Variable ``i`` has ``cardinalities[i]`` states. The names of states are strings; a value that is not a string
 stands for the state that it is written as, so that ``True``, ``1`` and ``1.0`` (which is how a table with
@@ -65,8 +65,8 @@ class Variables:
         """The numbers of one variable or of several, each once, in the order given."""
         if not isinstance(names, str | Iterable):
             raise DataError(f"expected the name of a variable or a list of names, got {names!r}")
-        listed = [names] if isinstance(names, str) else list(names)
-        return tuple(dict.fromkeys(self.index(name) for name in listed))
+        several = [names] if isinstance(names, str) else names
+        return tuple(dict.fromkeys(self.index(name) for name in several))
 
     def code(self, variable: int, state: Any) -> int:
         """The number of a state of variable number ``variable``."""
@@ -125,8 +125,8 @@ def suggestion(word: str, known: Sequence[str], what: str) -> str:
     near = get_close_matches(word, known, n=1)
     if near:
         return f"; did you mean {near[0]!r}?"
-    listed = ", ".join(repr(name) for name in known[:8])
-    return f"; {what} are {listed}{', ...' if len(known) > 8 else ''}"
+    first = ", ".join(repr(name) for name in known[:8])
+    return f"; {what} are {first}{', ...' if len(known) > 8 else ''}"
 
 
 def _name(name: Any) -> str:

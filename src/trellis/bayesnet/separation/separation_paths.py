@@ -82,7 +82,7 @@ class Path:
                 reasons.append(f"{names[0]} is a {rule} and is not observed")
             elif names:
                 reasons.append(f"{_listed(names)} are {rule}s and are not observed")
-        return f"{self.text}\n    open: {'; '.join(reasons) or 'nothing can block an arrow'}."
+        return f"{self.text}\n    open: {'; '.join(reasons) or 'nothing can block an edge'}."
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The paths between two sets of nodes from short to long, whatever the directions of their arrows.
+"""The paths between two sets of nodes from short to long, whatever the directions of their edges.
 
 All paths that begin with a given root and do not go on to certain nodes form a class. The shortest path of a
 class, once listed, parts the others of it into smaller classes: one for each node of the path, where they
