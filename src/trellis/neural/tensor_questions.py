@@ -1,26 +1,23 @@
 """The functions that users call: a structure, its scores as tensors, and a question.
 
-``structured_loss`` gives, for each example, the value that the objective's docstring in
-``records`` states, then their mean or sum over the examples (not over the steps). Where a
-structure is a list (one alignment per utterance), so are scores and gold outputs.
+All of them take the keyword arguments of :class:`~trellis.neural.tensor_structure.BatchOptions`: ``lengths``,
+``mask`` or ``offsets`` of a batch of chains, and ``backend``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from trellis.core.arguments import check_int
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.neural.tensor_structure import Backend, Goal, TensorStructure, Where
+from trellis.neural.tensor_structure import BatchOptions, Goal, ScoredBatch, TensorStructure
 from trellis.objectives.records import Objective, get_objective
 from trellis.structures.chain.problem.score_objectives import fixed_epsilon
-from trellis.structures.graph.scores.graph_scores import is_count
-
-Reduction = Literal["mean", "sum", "none"]
 
 
 def structured_loss(
@@ -28,143 +25,97 @@ def structured_loss(
     scores: Any,
     gold: Any,
     *,
-    lengths: Any = None,
-    mask: Any = None,
-    offsets: Any = None,
     objective: str | Objective = "log",
     loss: Any = "hamming",
     epsilon: float | None = None,
-    reduction: Reduction = "mean",
-    backend: Backend = None,
+    reduction: Literal["mean", "sum", "none"] = "mean",
+    **batch: Unpack[BatchOptions],
 ) -> Tensor:
     """A training objective of the scores, differentiable once (with ``backend="torch"``, twice).
 
-    ``objective``: a name of :data:`trellis.objectives.OBJECTIVES` or such an object. ``loss``: "hamming",
-    "zero_one", a loss object, or a tensor of costs. ``epsilon``: that of the direct objective. ``gold``: see
-    the structure; sets of allowed outputs give the latent form.
+    For each example it is the value that the objective's docstring in :mod:`trellis.objectives` states; then
+    their mean or sum over the examples, not over the steps.
+
+    Parameters
+    ----------
+    structure, scores, gold : one structure, or lists with one of each per example. ``gold`` is described
+        with the structure; sets of allowed outputs give the latent form.
+    objective : a name of :data:`trellis.objectives.OBJECTIVES`, or such an object.
+    loss : "hamming", "zero_one", a loss object, or a tensor of costs (segmentations: an alignment loss).
+    epsilon : that of the direct objective, in place of its own.
+    reduction : "mean", "sum", or "none" for one value per example.
+    lengths, mask, offsets, backend : see :class:`~trellis.neural.tensor_structure.BatchOptions`.
     """
     if reduction not in ("mean", "sum", "none"):
         raise UnsupportedError(f"reduction={reduction!r}: give 'mean', 'sum' or 'none'")
     chosen = get_objective(objective)
-    where = Where(lengths, mask, offsets)
-    if isinstance(loss, np.ndarray):
-        loss = torch.from_numpy(loss)
-    goal = Goal(chosen, loss, fixed_epsilon(chosen, epsilon))
+    costs = torch.from_numpy(loss) if isinstance(loss, np.ndarray) else loss
+    goal = Goal(chosen, costs, fixed_epsilon(chosen, epsilon))
     if isinstance(structure, TensorStructure):
-        values = structure.objective_values(scores, gold, goal, where, backend)
+        values = structure.bind(scores, **batch).objective_values(gold, goal)
     else:
         _check_lists(structure, scores, gold)
-        found = [
-            one.objective_values(x, y, goal, where, backend)
-            for one, x, y in zip(structure, scores, gold, strict=True)
-        ]
-        values = torch.cat(found)
+        examples = zip(structure, scores, gold, strict=True)
+        values = torch.cat([one.bind(x, **batch).objective_values(y, goal) for one, x, y in examples])
     if reduction == "none":
         return values
     return values.mean() if reduction == "mean" else values.sum()
 
 
-def decode(
-    structure: TensorStructure,
-    scores: Any,
-    *,
-    lengths: Any = None,
-    mask: Any = None,
-    offsets: Any = None,
-    backend: Backend = None,
-) -> Any:
+@torch.no_grad()
+def decode(structure: TensorStructure, scores: Any, **batch: Unpack[BatchOptions]) -> Any:
     """argmax_y s(y): labels of the shape of the batch for chains, -1 in the padding."""
-    with torch.no_grad():
-        return _one(structure).decode(scores, Where(lengths, mask, offsets), backend)
+    return _bind(structure, scores, batch).decode()
 
 
-def log_partition(
-    structure: TensorStructure,
-    scores: Any,
-    *,
-    lengths: Any = None,
-    mask: Any = None,
-    offsets: Any = None,
-    backend: Backend = None,
-) -> Tensor:
+def log_partition(structure: TensorStructure, scores: Any, **batch: Unpack[BatchOptions]) -> Tensor:
     """log sum_y exp s(y) of each example, differentiable twice."""
-    return _one(structure).log_partition(scores, Where(lengths, mask, offsets), backend)
+    return _bind(structure, scores, batch).log_partition()
 
 
-def marginals(
-    structure: TensorStructure,
-    scores: Any,
-    *,
-    lengths: Any = None,
-    mask: Any = None,
-    offsets: Any = None,
-    backend: Backend = None,
-) -> Any:
+def marginals(structure: TensorStructure, scores: Any, **batch: Unpack[BatchOptions]) -> Any:
     """The probability of each label (chains: of the shape of the scores), differentiable."""
-    return _one(structure).marginals(scores, Where(lengths, mask, offsets), backend)
+    return _bind(structure, scores, batch).marginals()
 
 
-def entropy(
-    structure: TensorStructure,
-    scores: Any,
-    *,
-    lengths: Any = None,
-    mask: Any = None,
-    offsets: Any = None,
-    backend: Backend = None,
-) -> Tensor:
+def entropy(structure: TensorStructure, scores: Any, **batch: Unpack[BatchOptions]) -> Tensor:
     """-sum_y p(y) log p(y) of each example in nats, differentiable."""
-    return _one(structure).entropy(scores, Where(lengths, mask, offsets), backend)
+    return _bind(structure, scores, batch).entropy()
 
 
+@torch.no_grad()
 def sample(
     structure: TensorStructure,
     scores: Any,
     n_samples: int = 1,
     *,
     seed: int = 0,
-    lengths: Any = None,
-    mask: Any = None,
-    offsets: Any = None,
-    backend: Backend = None,
+    **batch: Unpack[BatchOptions],
 ) -> Any:
     """Exact, independent samples of p(y), the same for the same seed."""
-    for name, value in (("n_samples", n_samples), ("seed", seed)):
-        if not is_count(value, 0):
-            raise DataError(f"{name} is {value!r}; give a whole number that is not negative")
-    with torch.no_grad():
-        return _one(structure).sample(scores, n_samples, seed, Where(lengths, mask, offsets), backend)
+    n_samples, seed = check_int("n_samples", n_samples, 0), check_int("seed", seed, 0)
+    return _bind(structure, scores, batch).sample(n_samples, seed)
 
 
-def k_best(
-    structure: TensorStructure,
-    scores: Any,
-    k: int,
-    *,
-    lengths: Any = None,
-    mask: Any = None,
-    offsets: Any = None,
-    backend: Backend = None,
-) -> Any:
+@torch.no_grad()
+def k_best(structure: TensorStructure, scores: Any, k: int, **batch: Unpack[BatchOptions]) -> Any:
     """The k outputs of each example with the largest scores, and these scores."""
-    with torch.no_grad():
-        return _one(structure).k_best(scores, k, Where(lengths, mask, offsets), backend)
+    return _bind(structure, scores, batch).k_best(check_int("k", k, 1))
 
 
-def _one(structure: Any) -> TensorStructure:
+def _bind(structure: Any, scores: Any, batch: BatchOptions) -> ScoredBatch:
     if not isinstance(structure, TensorStructure):
         raise DataError(
             f"the structure is of type {type(structure).__name__}; give a Chain, a Segmentation or Factors "
             "(lists of them are for structured_loss; ask about one after another here)"
         )
-    return structure
+    return structure.bind(scores, **batch)
 
 
 def _check_lists(structures: Any, scores: Any, gold: Any) -> None:
-    sized = isinstance(structures, list | tuple) and all(
+    if not isinstance(structures, list | tuple) or not all(
         isinstance(one, TensorStructure) for one in structures
-    )
-    if not sized:
+    ):
         raise DataError(
             f"the structure is of type {type(structures).__name__}; give a Chain, a Segmentation, Factors, "
             "or a list of them"

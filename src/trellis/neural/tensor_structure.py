@@ -1,37 +1,46 @@
-"""What a structure over tensors answers; :mod:`trellis.neural.tensor_questions` is the face of it.
+"""What a structure over tensors offers: with scores it becomes a batch, and a batch answers questions.
 
-``where`` says how a batch lies in memory (``lengths``, ``mask``, ``offsets``), ``backend`` which code runs:
-``"kernels"`` (compiled, CPU), ``"torch"`` (plain PyTorch, any device), or ``None``: kernels for CPU tensors
-where there are some.
+:mod:`trellis.neural.tensor_questions` has the functions that users call.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, TypedDict, Unpack
 
 import torch
 from torch import Tensor
 
-from trellis.core.errors import UnsupportedError
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.neural.tensor_objectives import TensorOracle, check_finite, objective_values
+from trellis.neural.tensors import Reduce, log_sum_exp
 from trellis.objectives.records import Objective
 
 Backend = Literal["kernels", "torch"] | None
 
 
-class Where(NamedTuple):
-    """How a batch lies in memory."""
+class BatchOptions(TypedDict, total=False):
+    """The keyword arguments that every question takes.
 
-    lengths: Any = None
-    mask: Any = None
-    offsets: Any = None
+    lengths : (B,) the number of steps of each row of padded scores, or of each sequence of packed ones.
+    mask : [B, T] booleans in place of lengths, true on the steps that count, the first ones of each row.
+    offsets : (S + 1,) where the sequences of a packed batch begin and end.
+    backend : "kernels" (compiled, CPU only), "torch" (plain PyTorch, any device), or None, which takes the
+        kernels for CPU tensors where there are some.
+
+    The first three are for chains; give at most one of them.
+    """
+
+    lengths: Any
+    mask: Any
+    offsets: Any
+    backend: Backend
 
 
 @dataclass(frozen=True)
 class Goal:
-    """An objective with its loss (a name, a loss, or a tensor of costs), and the epsilon of the direct
-    one."""
+    """An objective with its loss (a name, a loss object, or costs), and the epsilon of the direct one."""
 
     objective: Objective
     loss: Any
@@ -42,32 +51,63 @@ class TensorStructure(ABC):
     """Chains, segmentations and factor graphs whose part scores are tensors."""
 
     @abstractmethod
-    def objective_values(self, scores: Any, gold: Any, goal: Goal, where: Where, backend: Backend) -> Tensor:
-        """(S,) the objective of each example, differentiable once."""
+    def bind(self, scores: Any, **batch: Unpack[BatchOptions]) -> ScoredBatch:
+        """The structure with scores for every part, checked."""
+
+
+class ScoredBatch(ABC):
+    """S examples with all their part scores."""
 
     @abstractmethod
-    def decode(self, scores: Any, where: Where, backend: Backend) -> Any:
+    def objective_values(self, gold: Any, goal: Goal) -> Tensor:
+        """(S,) the objective of each example."""
+
+    @abstractmethod
+    def decode(self) -> Any:
         """The best output of each example."""
 
     @abstractmethod
-    def log_partition(self, scores: Any, where: Where, backend: Backend) -> Tensor:
+    def log_partition(self) -> Tensor:
         """(S,) log sum_y exp s(y), differentiable twice."""
 
     @abstractmethod
-    def marginals(self, scores: Any, where: Where, backend: Backend) -> Any:
+    def marginals(self) -> Any:
         """The probability of each part, differentiable."""
 
     @abstractmethod
-    def entropy(self, scores: Any, where: Where, backend: Backend) -> Tensor:
+    def entropy(self) -> Tensor:
         """(S,) -sum_y p(y) log p(y) in nats, differentiable."""
 
     @abstractmethod
-    def sample(self, scores: Any, n_samples: int, seed: int, where: Where, backend: Backend) -> Any:
+    def sample(self, n_samples: int, seed: int) -> Any:
         """Exact, independent samples."""
 
     @abstractmethod
-    def k_best(self, scores: Any, k: int, where: Where, backend: Backend) -> Any:
+    def k_best(self, k: int) -> Any:
         """The k best outputs and their scores."""
+
+
+class DifferentiableBatch(ScoredBatch):
+    """A batch whose maxima and log-sums PyTorch differentiates: objectives follow from these."""
+
+    @abstractmethod
+    def total(self, reduce: Reduce) -> Tensor:
+        """(S,) the maximum or log-sum-exp of s over all outputs."""
+
+    @abstractmethod
+    def oracle(self, gold: Any, goal: Goal) -> TensorOracle:
+        """The examples with their gold outputs and their loss."""
+
+    def objective_values(self, gold: Any, goal: Goal) -> Tensor:
+        return objective_values(goal.objective, self.oracle(gold, goal), goal.epsilon)
+
+    def log_partition(self) -> Tensor:
+        return self.finite_total(log_sum_exp)
+
+    def finite_total(self, reduce: Reduce) -> Tensor:
+        values = self.total(reduce)
+        check_finite(values)
+        return values
 
 
 def check_once(objective: Objective) -> None:
@@ -91,3 +131,12 @@ def uses_kernels(tensor: Tensor, backend: Backend) -> bool:
             "move the tensors"
         )
     return on_cpu and backend != "torch"
+
+
+def only_backend(
+    what: str, lengths: Any = None, mask: Any = None, offsets: Any = None, backend: Backend = None
+) -> Backend:
+    """The backend; the options of batches of sequences are refused."""
+    if any(given is not None for given in (lengths, mask, offsets)):
+        raise DataError(f"a {what} has no lengths, mask or offsets: leave them out")
+    return backend

@@ -1,8 +1,8 @@
-"""What every structure over tensors shares: the two reductions, the precision of values, checks of scores."""
+"""What every structure over tensors shares: the two reductions, gradients, precision, checks of scores."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -11,11 +11,6 @@ from torch import Tensor
 from trellis.core.errors import DataError
 
 Reduce = Callable[[Tensor, int], Tensor]
-
-
-def value_type(scores: Tensor) -> torch.dtype:
-    """float64 for float64, else float32: a log-likelihood needs more digits than 16 bits have."""
-    return torch.float64 if scores.dtype == torch.float64 else torch.float32
 
 
 def log_sum_exp(x: Tensor, dim: int) -> Tensor:
@@ -31,6 +26,36 @@ def log_sum_exp(x: Tensor, dim: int) -> Tensor:
 def maximum(x: Tensor, dim: int) -> Tensor:
     """The gradient goes to the first of equal maxima: the tie rule of Viterbi."""
     return x.max(dim).values
+
+
+def differentiate(total: Callable[..., Tensor], *tables: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+    """``total(*tables)``, and the gradient of its sum in the tables: marginals if it is a log-sum-exp,
+    indicators of the best output if it is a maximum. Both can be differentiated where gradients are enabled.
+    """
+    create_graph = torch.is_grad_enabled()
+    with torch.enable_grad():
+        moved = [table + torch.zeros_like(table, requires_grad=True) for table in tables]
+        values = total(*moved)
+        parts = torch.autograd.grad(values.sum(), moved, create_graph=create_graph, materialize_grads=True)
+    return values if create_graph else values.detach(), parts
+
+
+def entropy(log_partition: Callable[..., Tensor], tables: Sequence[Tensor]) -> Tensor:
+    """(B,) log Z - E s, where ``tables`` [B, ...] hold all part scores of each example."""
+    values, parts = differentiate(log_partition, *tables)
+    for table, p in zip(tables, parts, strict=True):
+        values = values - finite_product(p, table).unsqueeze(-1).flatten(1).sum(1)
+    return values
+
+
+def finite_product(parts: Tensor, scores: Tensor) -> Tensor:
+    """parts * scores, 0 where a score is not finite: such a part is forbidden, or in the padding."""
+    return parts * scores.masked_fill(~torch.isfinite(scores), 0.0)
+
+
+def value_type(scores: Tensor) -> torch.dtype:
+    """float64 for float64, else float32: a log-likelihood needs more digits than 16 bits have."""
+    return torch.float64 if scores.dtype == torch.float64 else torch.float32
 
 
 def apply(function: Any, *inputs: Any) -> Any:

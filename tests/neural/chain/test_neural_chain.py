@@ -343,12 +343,11 @@ def test_precisions(objective: Any, dtype: Any, backend: Any) -> None:
 def test_single_precision_is_read_in_place() -> None:
     """The kernel's array is the tensor's memory."""
     from trellis.neural.chain.chain_functions import kernel_arrays
-    from trellis.neural.tensor_structure import Where
 
     for dtype in (torch.float32, torch.float64):
         u = torch.randn(2, 3, 4, dtype=dtype)
-        chain = Chain(torch.randn(2, 3, 4, 4, dtype=dtype)).tensors(u, Where())
-        rows, pairs, _, _ = kernel_arrays(*chain.tensors, chain.layout)
+        chain = Chain(torch.randn(2, 3, 4, 4, dtype=dtype)).tensors(u)
+        rows, pairs, _, _ = kernel_arrays(chain.layout, *chain.tensors)
         assert rows.ctypes.data == u.data_ptr()
         assert pairs.ctypes.data == chain.transitions.data_ptr()
 
@@ -624,3 +623,16 @@ def test_answers_without_gradients_keep_no_graph(backend: Any) -> None:
 def test_what_is_no_score_is_refused(ask: Any, words: str, backend: Any) -> None:
     with pytest.raises(DataError, match=words):
         ask(torch.zeros(1, 3, 2), torch.zeros(2, 2), backend)
+
+
+def test_kernels_differentiate_marginals_once() -> None:
+    scores = torch.randn(1, 3, 2, dtype=torch.float64, requires_grad=True)
+    for ask in (marginals, entropy):
+        value = ask(Chain(torch.zeros(2, 2)), scores).square().sum()
+        with pytest.raises(UnsupportedError, match="backend='torch'"):
+            torch.autograd.grad(value, scores, create_graph=True)
+
+
+def test_a_misspelt_option_is_refused() -> None:
+    with pytest.raises(TypeError, match="'length'"):
+        decode(Chain(torch.zeros(2, 2)), torch.zeros(1, 3, 2), length=[1])

@@ -119,6 +119,7 @@ def test_second_derivatives_of_alignments() -> None:
             return log_partition(Segmentation(u.graph, b, d), x, backend=backend)
 
         assert torch.autograd.gradgradcheck(total, u.tensors)
+        assert torch.autograd.gradgradcheck(lambda *t, b=backend: u.loss("log", b, t), u.tensors)
     for question in (marginals, entropy):
         assert torch.autograd.gradcheck(
             lambda x, b, d, q=question: q(Segmentation(u.graph, b, d), x), u.tensors

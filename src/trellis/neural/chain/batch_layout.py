@@ -1,9 +1,9 @@
-"""Where the sequences of a batch of tensors lie: padded [batch, time, ...] or packed (N, ...) with offsets.
+"""The part scores of a batch of chains, padded [batch, time, ...] or packed (N, ...) with offsets.
 
 A padded batch comes with ``lengths`` (B,) or a ``mask`` [B, T], true on the steps that count, which must be
 the first ones of each row; without either every row is full. A packed batch comes with ``offsets`` (S + 1,)
-or ``lengths``; without them it is one sequence. Kernels see both as rows (R, ...) and the row at which each
-sequence begins.
+or ``lengths``; without them it is one sequence. Kernels see both as rows (R, ...) and the first row of each
+sequence.
 """
 
 from __future__ import annotations
@@ -21,27 +21,19 @@ from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError
 from trellis.data.sequences import check_offsets, offsets_from_lengths
 
-ArrayOrTensor = Any  # tensors, arrays or lists of whole numbers
-
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """``shape``: (B, T) of a padded batch, (N,) of a packed one. ``begins``: (S,) rows. ``offsets``: (S +
-    1,), of the steps that count, packed."""
+    """``shape``: (B, T) of a padded batch, (N,) of a packed one. ``begins``: (S,) the first row of each
+    sequence. ``offsets``: (S + 1,), of the steps that count, packed."""
 
     shape: tuple[int, ...]
     begins: IntArray
     offsets: IntArray
 
     @classmethod
-    def of(
-        cls,
-        scores: Tensor,
-        lengths: ArrayOrTensor = None,
-        mask: ArrayOrTensor = None,
-        offsets: ArrayOrTensor = None,
-    ) -> Layout:
-        """The layout of unary scores, checked."""
+    def of(cls, scores: Tensor, lengths: Any = None, mask: Any = None, offsets: Any = None) -> Layout:
+        """The layout of unary scores, checked. Whole numbers come as tensors, arrays or lists."""
         if scores.ndim not in (2, 3) or scores.shape[-1] == 0:
             raise DataError(
                 f"scores have shape {tuple(scores.shape)}; give [batch, time, labels], or (steps, labels) "
@@ -58,7 +50,7 @@ class Layout:
             )
         batch, time = scores.shape[0], scores.shape[1]
         if mask is not None:
-            lengths = _lengths_of(mask, (batch, time))
+            lengths = _mask_lengths(mask, (batch, time))
         sizes = np.full(batch, time) if lengths is None else _whole_numbers("lengths", lengths)
         if sizes.shape != (batch,) or (batch and (sizes.min() < 0 or sizes.max() > time)):
             raise DataError(
@@ -109,19 +101,19 @@ class Layout:
         return np.repeat(np.arange(self.n_sequences), self.lengths)
 
     @cached_property
-    def ends_of(self) -> tuple[IntArray, IntArray, IntArray]:
+    def first_and_last(self) -> tuple[IntArray, IntArray, IntArray]:
         """The sequences that have steps, and the rows of their first and last step."""
         some = np.flatnonzero(self.lengths > 0)
         return some, self.begins[some], self.begins[some] + self.lengths[some] - 1
 
     @cached_property
-    def counts(self) -> Tensor | None:
+    def mask(self) -> Tensor | None:
         """[B, T] the steps that count, if some of a padded batch do not."""
         if self.full or len(self.shape) == 1:
             return None
         return torch.from_numpy(np.arange(self.shape[1]) < self.lengths[:, None])
 
-    def packed(self, values: Tensor, width: tuple[int, ...] = ()) -> NDArray[Any]:
+    def pack(self, values: Tensor, width: tuple[int, ...] = ()) -> NDArray[Any]:
         """The rows that count of a tensor with the batch's shape and ``width`` more axes."""
         if tuple(values.shape) != (*self.shape, *width):
             raise DataError(
@@ -131,13 +123,31 @@ class Layout:
         rows = values.detach().cpu().reshape((self.n_rows, *width)).numpy()
         return rows if self.full else rows[self.steps]
 
-    def unpacked(self, values: NDArray[Any], fill: Any) -> Tensor:
-        """A packed array (N, ...) as a tensor of the batch's shape, with ``fill`` in the padding."""
-        if self.full:
-            return torch.from_numpy(np.ascontiguousarray(values)).reshape((*self.shape, *values.shape[1:]))
-        rows = np.full((self.n_rows, *values.shape[1:]), fill, dtype=values.dtype)
-        rows[self.steps] = values
-        return torch.from_numpy(rows).reshape((*self.shape, *values.shape[1:]))
+    def unpack(self, labels: NDArray[Any]) -> Tensor:
+        """Packed labels (..., N) in the shape of the batch [..., *shape], -1 in the padding."""
+        rows = np.full((*labels.shape[:-1], self.n_rows), -1, dtype=np.int64)
+        rows[..., self.steps] = labels
+        return torch.from_numpy(rows).reshape((*labels.shape[:-1], *self.shape))
+
+
+@dataclass(frozen=True, eq=False)
+class ChainTensors:
+    """``unary`` [..., K]; ``transitions`` (K, K) or [..., K, K]; ``start``, ``end`` (K,)."""
+
+    unary: Tensor
+    transitions: Tensor
+    start: Tensor
+    end: Tensor
+    layout: Layout
+
+    @property
+    def shared(self) -> bool:
+        """Whether all steps have the same transitions."""
+        return self.transitions.ndim == 2
+
+    @property
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return self.unary, self.transitions, self.start, self.end
 
 
 def _whole_numbers(name: str, values: Any) -> IntArray:
@@ -147,14 +157,15 @@ def _whole_numbers(name: str, values: Any) -> IntArray:
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
-def _lengths_of(mask: Any, shape: tuple[int, int]) -> IntArray:
+def _mask_lengths(mask: Any, shape: tuple[int, int]) -> IntArray:
     marks = np.asarray(mask.detach().cpu().numpy() if isinstance(mask, Tensor) else mask).astype(bool)
     if marks.shape != shape:
         raise DataError(f"the mask has shape {marks.shape}; for these scores it must be {shape}")
     lengths: IntArray = marks.sum(axis=1)
-    if not np.array_equal(marks, np.arange(shape[1]) < lengths[:, None]):
-        bad = int(np.flatnonzero((marks != (np.arange(shape[1]) < lengths[:, None])).any(axis=1))[0])
+    gaps = (marks != (np.arange(shape[1]) < lengths[:, None])).any(axis=1)
+    if gaps.any():
         raise DataError(
-            f"the mask of sequence {bad} has gaps; the steps that count must be the first ones of the row"
+            f"the mask of sequence {int(gaps.argmax())} has gaps; the steps that count must be the first "
+            "ones of the row"
         )
     return lengths

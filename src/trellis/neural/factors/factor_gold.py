@@ -7,7 +7,7 @@ so it is the maximum over v of the best one whose v does: one elimination per va
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,20 +18,16 @@ from trellis.core.errors import DataError, UnsupportedError
 from trellis.losses.labelings import Hamming, ZeroOne, get_loss
 from trellis.neural.factors.tensor_elimination import LogTable
 from trellis.neural.tensor_structure import Goal
-from trellis.neural.tensors import log_sum_exp, maximum
+from trellis.neural.tensors import Reduce, log_sum_exp, maximum
 
 if TYPE_CHECKING:
-    from trellis.neural.factors.neural_factors import Factors
+    from trellis.neural.factors.factor_batch import FactorBatch
 
 
 def gold_sets(gold: Any, cardinalities: Sequence[int], batch: int, device: torch.device) -> list[Tensor]:
     """The allowed states of each variable, booleans [batch, states]."""
-    if (
-        not isinstance(gold, Tensor)
-        and len(gold)
-        and isinstance(gold[0], Tensor)
-        and gold[0].dtype == torch.bool
-    ):
+    first = None if isinstance(gold, Tensor) or not len(gold) else gold[0]
+    if isinstance(first, Tensor) and first.dtype == torch.bool:
         sets = [torch.as_tensor(one).to(device) for one in gold]
         if [tuple(one.shape) for one in sets] != [(batch, size) for size in cardinalities]:
             raise DataError(
@@ -78,54 +74,59 @@ def factor_costs(goal: Goal, sets: list[Tensor], dtype: torch.dtype) -> list[Ten
 
 @dataclass(frozen=True, eq=False)
 class FactorOracle:
-    """A batch of graphs for :mod:`trellis.neural.tensor_objectives`."""
+    """A batch of graphs for ``tensor_objectives``. ``sets``, ``costs``: [batch, states] of each variable;
+    there are no costs for the 0-1 loss."""
 
-    factors: Factors
-    tables: list[LogTable]
+    batch: FactorBatch
     sets: list[Tensor]
     costs: list[Tensor] | None
+
+    @classmethod
+    def of(cls, batch: FactorBatch, gold: Any, goal: Goal) -> FactorOracle:
+        like = batch.tables[0].values
+        sets = gold_sets(gold, batch.cardinalities, batch.n_examples, like.device)
+        return cls(batch, sets, factor_costs(goal, sets, like.dtype))
 
     @property
     def zero_one(self) -> bool:
         return self.costs is None
 
     def best(self, scale: float) -> Tensor:
-        return self.factors.total(self._with_costs(scale), maximum)
+        return self._total(scale, maximum)
 
     def sum(self, scale: float | Tensor) -> Tensor:
-        return self.factors.total(self._with_costs(scale), log_sum_exp)
-
-    def _with_costs(self, scale: float | Tensor) -> list[LogTable]:
-        if self.costs is None or (not isinstance(scale, Tensor) and scale == 0.0):
-            return self.tables
-        by_example = scale[:, None] if isinstance(scale, Tensor) else scale
-        return [*self.tables, *(LogTable((v,), by_example * cost) for v, cost in enumerate(self.costs))]
-
-    def _within(self, sets: Sequence[Tensor], variables: Sequence[int]) -> list[LogTable]:
-        zero = self.tables[0].values.new_zeros(())
-        walls = [
-            LogTable((v,), zero.expand(one.shape).masked_fill(~one, -torch.inf))
-            for v, one in zip(variables, sets, strict=True)
-        ]
-        return [*self.tables, *walls]
-
-    def gold_best(self) -> Tensor:
-        return self.factors.total(self._within(self.sets, range(len(self.sets))), maximum)
-
-    def gold_sum(self) -> Tensor:
-        return self.factors.total(self._within(self.sets, range(len(self.sets))), log_sum_exp)
+        return self._total(scale, log_sum_exp)
 
     def outside(self) -> Tensor:
-        each = [self.factors.total(self._within([~one], [v]), maximum) for v, one in enumerate(self.sets)]
+        each = [self._within({v: ~one}, maximum) for v, one in enumerate(self.sets)]
         return torch.stack(each).max(0).values
+
+    def gold_best(self) -> Tensor:
+        return self._within(dict(enumerate(self.sets)), maximum)
+
+    def gold_sum(self) -> Tensor:
+        return self._within(dict(enumerate(self.sets)), log_sum_exp)
 
     def loss_of_best(self) -> Tensor:
         with torch.no_grad():
-            states = self.factors.best_states([LogTable(t.scope, t.values.detach()) for t in self.tables])
-            states = states.expand(len(self.sets[0]), -1)
-            chosen = [
-                of.gather(1, states[:, v : v + 1])[:, 0] for v, of in enumerate(self.costs or self.sets)
-            ]
+            states = self.batch.decode().expand(len(self.sets[0]), -1)
+            tables = enumerate(self.costs or self.sets)
+            chosen = torch.stack([table.gather(1, states[:, v : v + 1])[:, 0] for v, table in tables])
             if self.costs is None:
-                return (~torch.stack(chosen)).any(0).to(self.tables[0].values.dtype)
-            return torch.stack(chosen).sum(0)
+                return (~chosen).any(0).to(self.batch.tables[0].values.dtype)
+            return chosen.sum(0)
+
+    def _total(self, scale: float | Tensor, reduce: Reduce) -> Tensor:
+        if self.costs is None or (not isinstance(scale, Tensor) and scale == 0.0):
+            return self.batch.total(reduce)
+        by_example = scale[:, None] if isinstance(scale, Tensor) else scale
+        costs = [LogTable((v,), by_example * cost) for v, cost in enumerate(self.costs)]
+        return self.batch.plus(costs).total(reduce)
+
+    def _within(self, sets: Mapping[int, Tensor], reduce: Reduce) -> Tensor:
+        """The total over assignments whose variables are in these sets."""
+        zero = self.batch.tables[0].values.new_zeros(())
+        walls = [
+            LogTable((v,), zero.expand(one.shape).masked_fill(~one, -torch.inf)) for v, one in sets.items()
+        ]
+        return self.batch.plus(walls).total(reduce)

@@ -10,25 +10,27 @@ scores before a frame. There is no rate term here: with it, sums need pairs of l
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from trellis.core.errors import UnsupportedError
-from trellis.neural.tensors import Reduce, log_sum_exp, maximum
+from trellis.neural.tensors import Reduce
 from trellis.structures.segments.scores.segment_graph import BEGIN, SegmentGraph, SegmentPath
 
 
-class SegmentTensors(NamedTuple):
-    """``prefix``, ``boundary``: (P, T + 1). ``duration``: (P, L + 1)."""
+@dataclass(frozen=True, eq=False)
+class SegmentTensors:
+    """``prefix``, ``boundary``: (P, T + 1). ``duration``: (P, L + 1). ``rate``: a scalar, the rate weight.
+    ``kernels``: whether compiled kernels may read them."""
 
     graph: SegmentGraph
     prefix: Tensor
     boundary: Tensor
     duration: Tensor
+    rate: Tensor
+    kernels: bool
 
     @property
     def n_frames(self) -> int:
@@ -60,35 +62,18 @@ def forward(scores: SegmentTensors, reduce: Reduce) -> Messages:
 def spans(scores: SegmentTensors, i: int, into: Tensor) -> Tensor:
     """[T + 1, lengths of node i]: into[e - l] - prefix[e - l] + duration[l], -inf before the first frame."""
     low, high = int(scores.graph.min_length[i]), int(scores.graph.max_length[i])
-    device = into.device
-    lengths = torch.arange(low, high + 1, device=device)
-    starts = torch.arange(len(into), device=device)[:, None] - lengths
+    lengths = torch.arange(low, high + 1, device=into.device)
+    starts = torch.arange(len(into), device=into.device)[:, None] - lengths
     open_ = (into - scores.prefix[i])[starts.clamp(min=0)]
     return open_.masked_fill(starts < 0, -torch.inf) + scores.duration[i, low : high + 1]
 
 
-def start_indicators(scores: SegmentTensors) -> Tensor:
-    """(P, T + 1) 1 where a node of the best path starts."""
-    with torch.enable_grad():
-        boundary = scores.boundary.detach().requires_grad_()
-        fixed = SegmentTensors(scores.graph, scores.prefix.detach(), boundary, scores.duration.detach())
-        (found,) = torch.autograd.grad(forward(fixed, maximum).total.sum(), boundary)
-    return found
-
-
-def score_of(scores: SegmentTensors, path: SegmentPath) -> Tensor:
-    """(1,) the score of a path."""
+def path_score(scores: SegmentTensors, path: SegmentPath) -> Tensor:
+    """(1,) the score of a path, the rate term included."""
     nodes, starts, ends = (torch.from_numpy(x.astype(np.int64)) for x in (path.nodes, path.starts, path.ends))
     parts = scores.prefix[nodes, ends] - scores.prefix[nodes, starts] + scores.boundary[nodes, starts]
-    return (parts + scores.duration[nodes, ends - starts]).sum().reshape(1)
-
-
-def path_of(scores: SegmentTensors) -> SegmentPath:
-    marks = start_indicators(scores).cpu().numpy()
-    nodes, starts = np.nonzero(marks > 0)
-    order = np.argsort(starts, kind="stable")
-    score = float(forward(scores, maximum).total[0])
-    return SegmentPath(nodes[order], starts[order], scores.n_frames, score)
+    total = (parts + scores.duration[nodes, ends - starts]).sum()
+    return (total - scores.rate * path.squared_rate_change(scores.graph)).reshape(1)
 
 
 def sample_path(scores: SegmentTensors, messages: Messages, rng: np.random.Generator) -> SegmentPath:
@@ -115,42 +100,3 @@ def sample_path(scores: SegmentTensors, messages: Messages, rng: np.random.Gener
 def _draw(weights: Tensor, rng: np.random.Generator) -> int:
     p = torch.softmax(weights.double(), 0).cpu().numpy()
     return int(rng.choice(len(p), p=p / p.sum()))
-
-
-@dataclass(frozen=True, eq=False)
-class AlignmentOracle:
-    """One utterance for ``tensor_objectives``. ``path``: the gold path, if it is one; otherwise
-    ``allowed`` (P, T + 1) says where gold paths may start each node. ``cost``: (P, T + 1)."""
-
-    scores: SegmentTensors
-    path: SegmentPath | None
-    allowed: Tensor
-    cost: Tensor
-    zero_one: bool = False
-
-    def _plus(self, scale: float | Tensor) -> SegmentTensors:
-        return self.scores._replace(boundary=self.scores.boundary + scale * self.cost)
-
-    @cached_property
-    def _gold(self) -> SegmentTensors:
-        return self.scores._replace(boundary=self.scores.boundary.masked_fill(~self.allowed, -torch.inf))
-
-    def best(self, scale: float) -> Tensor:
-        return forward(self._plus(scale), maximum).total
-
-    def sum(self, scale: float | Tensor) -> Tensor:
-        return forward(self._plus(scale), log_sum_exp).total
-
-    def outside(self) -> Tensor:
-        raise UnsupportedError("alignments have no 0-1 loss; use 'tau_alignment' or 'tau_insensitive'")
-
-    def gold_best(self) -> Tensor:
-        return forward(self._gold, maximum).total if self.path is None else score_of(self.scores, self.path)
-
-    def gold_sum(self) -> Tensor:
-        return (
-            forward(self._gold, log_sum_exp).total if self.path is None else score_of(self.scores, self.path)
-        )
-
-    def loss_of_best(self) -> Tensor:
-        return (start_indicators(self.scores) * self.cost).sum().reshape(1)

@@ -60,7 +60,7 @@ class Chain:
         """argmax_y s(y) and its score (Viterbi)."""
         labels, values = np.empty(len(scores.unary), dtype=np.int32), np.empty(scores.n_sequences)
         self._run(kernels.best_batch, scores, labels, values)
-        return Labellings(labels, _feasible(values))
+        return Labellings(labels, feasible(values))
 
     def k_best(self, scores: ChainScores, k: int) -> RankedLabellings:
         """The k labellings with the largest scores, all different, best first (list Viterbi, O(n K^2 k))."""
@@ -68,7 +68,7 @@ class Chain:
         labels = np.empty((k, len(scores.unary)), dtype=np.int32)
         values = np.empty((scores.n_sequences, k))
         self._run(kernels.k_best_batch, scores, k, labels, values)
-        _feasible(values[:, 0])
+        feasible(values[:, 0])
         return RankedLabellings(labels, values)
 
     def best_different(self, scores: ChainScores, labels: ArrayLike) -> Labellings:
@@ -90,7 +90,7 @@ class Chain:
         """log Z = log sum_y exp s(y) of each sequence, (S,)."""
         values = np.empty(scores.n_sequences)
         self._run(kernels.log_partition_batch, scores, values)
-        return _feasible(values)
+        return feasible(values)
 
     def marginals(self, scores: ChainScores, per_step: bool = False) -> ChainMarginals:
         """The probability of every label and transition at every step.
@@ -110,7 +110,7 @@ class Chain:
             return own
 
         shards = over_shards(work, scores.offsets, self.n_jobs)
-        _feasible(log_z)
+        feasible(log_z)
         transitions = np.add.reduce([np.zeros((1, k, k)), *shards]) if summed else pairs
         lengths = np.diff(scores.offsets)
         begins, ends = scores.offsets[:-1][lengths > 0], scores.offsets[1:][lengths > 0] - 1
@@ -120,7 +120,7 @@ class Chain:
         """-sum_y p(y) log p(y) of each sequence, in nats, (S,)."""
         values = np.empty(scores.n_sequences)
         self._run(kernels.entropy_batch, scores, values)
-        return _feasible(values)
+        return feasible(values)
 
     def sample(self, scores: ChainScores, n_samples: int, rng: np.random.Generator) -> Labels:
         """Exact, independent samples from p, (n_samples, N); the same for any number of threads."""
@@ -154,7 +154,7 @@ class Chain:
             return own, start, end
 
         shards = over_shards(work, scores.offsets, self.n_jobs)
-        _feasible(values)
+        feasible(values)
         start, end = np.zeros(k), np.zeros(k)
         for own, own_start, own_end in shards:
             pairs = pairs + own if shared else pairs
@@ -181,7 +181,7 @@ def _infeasible(sequence: int) -> InfeasibleError:
     )
 
 
-def _feasible(values: FloatArray) -> FloatArray:
+def feasible(values: FloatArray) -> FloatArray:
     """The values, if none of them says "no labelling"."""
     dead = np.flatnonzero(values == -np.inf)
     if dead.size:

@@ -10,19 +10,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from trellis.neural.chain.chain_torch import PaddedChain
+from trellis.neural.chain.padded_chain import PaddedChain
 from trellis.neural.tensors import log_sum_exp
 
 
-@torch.no_grad()
-def sample_padded(chain: PaddedChain, n_samples: int, seed: int) -> Tensor:
+def sample_labels(chain: PaddedChain, n_samples: int, seed: int) -> Tensor:
     """(n_samples, B, T) labels; the padding holds anything."""
     batch, time, _ = chain.unary.shape
     labels = torch.zeros((n_samples, batch, time), dtype=torch.int64, device=chain.unary.device)
     if time == 0:
         return labels
     noise = torch.Generator(device=chain.unary.device).manual_seed(seed)
-    alphas = _messages(chain)
+    alphas = list(chain.messages(log_sum_exp))
     last = (chain.mask.sum(1) - 1).clamp(min=0)
     after = labels[:, :, 0]
     for t in range(time - 1, -1, -1):
@@ -42,16 +41,7 @@ def sample_padded(chain: PaddedChain, n_samples: int, seed: int) -> Tensor:
     return labels
 
 
-def _messages(chain: PaddedChain) -> list[Tensor]:
-    alphas = [chain.start + chain.unary[:, 0]]
-    for t in range(1, chain.unary.shape[1]):
-        onward = log_sum_exp(alphas[-1].unsqueeze(-1) + chain.pairs(t), 1) + chain.unary[:, t]
-        alphas.append(torch.where(chain.mask[:, t, None], onward, alphas[-1]))
-    return alphas
-
-
-@torch.no_grad()
-def k_best_padded(chain: PaddedChain, k: int) -> tuple[Tensor, Tensor]:
+def k_best_labels(chain: PaddedChain, k: int) -> tuple[Tensor, Tensor]:
     """Labels (k, B, T), -1 past the last labelling there is, and scores (B, k), best first."""
     batch, time, size = chain.unary.shape
     labels = torch.full((k, batch, time), -1, dtype=torch.int64, device=chain.unary.device)
