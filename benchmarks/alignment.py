@@ -87,7 +87,7 @@ def synthetic(seeds: int, keep: Path | None, jobs: int) -> None:
         for voice in VOICES:
             train, test = (synthetic_corpus(v) for v in ([v for v in VOICES if v != voice], [voice]))
 
-            make = partial(Aligner, passes=PASSES, random_state=seed, n_jobs=jobs)
+            make = partial(Aligner, max_iter=PASSES, random_state=seed, n_jobs=jobs)
             runs.append(
                 (test, timed(f"synthetic, {voice} by the others, seed {seed}", keep, make, train, test))
             )
@@ -104,7 +104,7 @@ def voxangeles(folder: Path, seeds: int, keep: Path | None, jobs: int) -> None:
     for seed in range(min(seeds, len(corpus.groups) // TEST)):
         train, held_out, test = languages(corpus.groups, seed)
         split = weights_split(corpus.in_groups(train), corpus.in_groups(held_out), seed)
-        make = partial(Aligner, fold="voiced", passes=PASSES, split=split, random_state=seed, n_jobs=jobs)
+        make = partial(Aligner, fold="voiced", max_iter=PASSES, split=split, random_state=seed, n_jobs=jobs)
         chosen = corpus.in_groups({*train, *held_out}), corpus.in_groups(test)
         found = timed(f"voxangeles, seed {seed}, {len(chosen[1])} words", keep, make, *chosen)
         print_table(f"seed {seed}: {' '.join(test)}", pooled([(chosen[1], found)]))
@@ -152,7 +152,7 @@ def timit(folder: Path | None, seeds: int, keep: Path | None, jobs: int) -> None
     for seed in range(seeds):
         split = timit_split([u.id for u in train], seed)
 
-        make = partial(Aligner, fold="timit39", passes=PASSES, split=split, random_state=seed, n_jobs=jobs)
+        make = partial(Aligner, fold="timit39", max_iter=PASSES, split=split, random_state=seed, n_jobs=jobs)
         published = partial(as_published, make, train, test)
         found = dict(kept(keep and keep / f"timit-published-{seed}.json", published))
         found |= timed(f"TIMIT, seed {seed}", keep, make, train, test)

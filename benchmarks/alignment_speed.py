@@ -54,7 +54,7 @@ def main() -> None:
     with threadpool_limits(limits=1, user_api="blas"), tempfile.TemporaryDirectory() as folder:
         for features, _, _ in ROWS.values():
             if features not in aligners:
-                aligners[features] = Aligner(features=features, epsilon=1.0, passes=1).fit(train)
+                aligners[features] = Aligner(features=features, epsilon=1.0, max_iter=1).fit(train)
         rates(figures, aligners, test, 2 * repeats)
         standard = aligners["standard"]
         one_second(figures, standard, test, Path(folder), repeats)
@@ -109,7 +109,7 @@ def training(figures: Figures, train: Corpus) -> None:
             if stage == "weights":
                 clock.append(time.process_time())
 
-        aligner = Aligner(features=features, epsilon=1.0, passes=6)
+        aligner = Aligner(features=features, epsilon=1.0, max_iter=6)
         ready = prepared if features == "standard" else aligner.prepare(train)
         aligner.fit(ready, tell)
         each = 1e3 * float(np.diff(clock[1:]).min())

@@ -18,9 +18,10 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from small_speech import open_even, write_wav
-from trellis.cli.align.choices import LAYOUTS, AlignmentFormat, CorpusFormat, Folding
+from trellis.cli.align.choices import AlignmentFormat, CorpusLayout, Folding
 from trellis.cli.app import app
 from trellis.core.errors import DataError, ModelFileError, TrellisError, UnsupportedError
+from trellis.speech.align import aligner_parameters as declared
 from trellis.speech.formats.alignment import Alignment
 
 TRELLIS = [sys.executable, "-c", "from trellis.cli import main; main()"]
@@ -61,14 +62,17 @@ def test_every_option_has_a_sentence() -> None:
 
 
 def test_choices_are_those_of_the_library() -> None:
+    from trellis.speech.acoustics.frame_classifiers import CLASSIFIERS
     from trellis.speech.corpus.corpus import Corpus
     from trellis.speech.formats import FORMATS
-    from trellis.speech.phones.phone_labels import FOLDINGS
+    from trellis.speech.phones import phone_labels
+    from trellis.structures.segments.problem.alignment_losses import ALIGNMENT_LOSSES
 
-    assert {f.value for f in AlignmentFormat} == set(FORMATS)
-    assert {f.value for f in Folding} == set(FOLDINGS)
-    assert set(LAYOUTS) == set(CorpusFormat)
-    assert all(callable(getattr(Corpus, layout)) for layout in LAYOUTS.values())
+    assert set(AlignmentFormat) == set(FORMATS)
+    assert tuple(Folding) == declared.FOLD.constraint.names == tuple(phone_labels.FOLDINGS)
+    assert set(declared.CLASSIFIER.constraint.names) == set(CLASSIFIERS)
+    assert set(declared.LOSS.constraint.names) == set(ALIGNMENT_LOSSES)
+    assert all(callable(getattr(Corpus, layout)) for layout in CorpusLayout)
 
 
 def test_help_loads_no_numbers() -> None:
@@ -79,7 +83,7 @@ def test_help_loads_no_numbers() -> None:
 
 
 def test_run_writes_every_format_in_place(recordings: Path) -> None:
-    formats = ",".join(f.value for f in AlignmentFormat)
+    formats = ",".join(AlignmentFormat)
     result = invoke("run", "model", recordings, "-o", "out", "--to", formats, "--page")
     assert result.exit_code == 0
     assert result.stdout == ""
@@ -297,13 +301,13 @@ def test_training_options_are_those_of_the_aligner(monkeypatch: pytest.MonkeyPat
     with pytest.raises(DataError, match="no recording called b"):
         invoke("train", folder, "-o", tmp_path / "n")
     assert not (tmp_path / "n").exists()
-    result = invoke("train", folder, "-o", tmp_path / "n", "--skip-bad", "--format", "textgrid")
-    assert "left out" in result.stderr
+    result = invoke("train", folder, "-o", tmp_path / "n", "--skip-bad", "--layout", "textgrids")
+    assert "skipped" in result.stderr
     assert seen["ids"] == ["a"]
     defaults = {name: p.default for name, p in inspect.signature(real.__init__).parameters.items()}
     given = {name: value for name, value in seen.items() if name not in ("self", "ids")}
     assert given == {name: defaults[name] for name in given}
-    with pytest.raises(UnsupportedError, match="--split means nothing to a corpus of textgrids"):
+    with pytest.raises(UnsupportedError, match="--split does not apply to a corpus of textgrids"):
         invoke("train", folder, "-o", tmp_path / "n", "--split", "train")
     with pytest.raises(DataError, match="does not exist; give the path of a file"):
         invoke("train", folder, "-o", tmp_path / "no" / "m")

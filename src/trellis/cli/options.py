@@ -1,25 +1,83 @@
-"""Options of commands, from the declarations of the estimators' parameters."""
+"""Arguments and options of commands in one line each, and options made from declared parameters."""
 
 from __future__ import annotations
 
+import inspect
 import math
-from typing import Any
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Annotated, Any, TypeVar
 
 import typer
 
-from trellis.core.parameters import Parameter, Range
+from trellis.core.parameters import Choice, Flag, Parameter, Range
+
+Command = TypeVar("Command", bound=Callable[..., None])
 
 
-def option(*names: str, metavar: str | None = None, **settings: Any) -> Any:
-    return typer.Option(*names, metavar=metavar, **settings)
+def argument(metavar: str, help: str) -> Any:
+    return typer.Argument(metavar=metavar, help=help, show_default=False)
 
 
-def declared_option(declared: Parameter, *names: str, metavar: str, doc: str | None = None) -> Any:
+def option(spec: str, help: str, **settings: Any) -> Any:
+    """``option("-o --output FILE", ...)``: the names and, last, what stands for the value, if anything."""
+    words = spec.split()
+    if not words[-1].startswith("-"):
+        settings["metavar"] = words.pop()
+    return typer.Option(*words, help=help, **settings)
+
+
+def declared_option(declared: Parameter, spec: str, doc: str | None = None) -> Any:
     """The option of a declared parameter: its bounds, and its meaning unless ``doc`` says it for the command
     line."""
     bounds: dict[str, Any] = {}
     if isinstance(declared.constraint, Range):
-        low, high = declared.constraint.minimum, declared.constraint.maximum
-        bounds = {"min": low} if low > -math.inf else {}
-        bounds |= {"max": high} if high < math.inf else {}
-    return typer.Option(*names, metavar=metavar, help=declared.doc if doc is None else doc, **bounds)
+        bounds = {"min": declared.constraint.minimum, "max": declared.constraint.maximum}
+        bounds = {name: bound for name, bound in bounds.items() if math.isfinite(bound)}
+    return option(spec, declared.doc.replace("``", "") if doc is None else doc, **bounds)
+
+
+def offer_parameters(
+    parameters: Mapping[str, Parameter], specs: Mapping[str, str]
+) -> Callable[[Command], Command]:
+    """Give a command one option for each of ``parameters``, which reach it as keyword arguments.
+
+    Type, range, default and help are those of the declaration. The option of ``n_jobs`` is ``--n-jobs``,
+    unless ``specs`` has another for it (:func:`option`). What has no range is a number, a list of words split
+    by commas, or a word.
+    """
+
+    def decorate(command: Command) -> Command:
+        signature = inspect.signature(command, eval_str=True)
+        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        offered = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=p.default, annotation=annotation)
+            for name, p in parameters.items()
+            for annotation in [_annotation(p, specs.get(name, f"--{name.replace('_', '-')}"))]
+        ]
+        vars(command)["__signature__"] = signature.replace(parameters=[*own, *offered])
+        return command
+
+    return decorate
+
+
+def _annotation(parameter: Parameter, spec: str) -> Any:
+    """The type of a declared parameter on the command line, with its option."""
+    constraint = parameter.constraint
+    if isinstance(constraint, Flag):
+        return Annotated[bool, declared_option(parameter, f"{spec}/--no-{spec[2:]}")]
+    if isinstance(constraint, Choice):
+        return Annotated[StrEnum("Choice", list(constraint.names)), declared_option(parameter, spec)]
+    if isinstance(constraint, Range):
+        kind: Any = int if constraint.whole else float
+        return Annotated[kind | None if constraint.none else kind, declared_option(parameter, spec)]
+    return Annotated[Any, option(spec, parameter.doc.replace("``", ""), parser=_parse)]
+
+
+def _parse(text: str) -> Any:
+    if "," in text:
+        return [word.strip() for word in text.split(",")]
+    try:
+        return float(text)
+    except ValueError:
+        return text

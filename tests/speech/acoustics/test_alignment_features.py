@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+from codec_copy import through_codec
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.speech.acoustics.alignment_features import (
     ALL,
@@ -206,7 +207,7 @@ def test_phone_set() -> None:
     assert encoded.kinds[0] != encoded.kinds[1]  # long vowels have durations of their own
     assert phones.silent_kinds[encoded.kinds].tolist() == [False, False, True, False]
     assert not np.array_equal(encoded.descriptors[0], encoded.descriptors[1])
-    again = PhoneSet.from_json(phones.to_json())
+    again = through_codec(phones)
     np.testing.assert_array_equal(again.encode(["b"]).descriptors, phones.encode(["b"]).descriptors)
     with pytest.raises(DataError, match=r"new\.wav: the model does not know the phones '\?' '7'"):
         phones.encode(["?", "a", "7"], "new.wav")

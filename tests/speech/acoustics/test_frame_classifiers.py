@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import builtins
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from trellis.core.errors import DataError, MissingExtraError, ModelFileError
+from codec_copy import through_codec
+from trellis.core.errors import DataError, MissingExtraError
 from trellis.speech.acoustics import frame_classifiers as classifiers
 from trellis.speech.acoustics.boundary_classifier import (
-    BoundaryClassifier,
     BoundaryExamples,
     BoundaryOptions,
 )
@@ -20,11 +21,8 @@ from trellis.speech.acoustics.frame_classifier_kernels import feature_pass, kern
 from trellis.speech.acoustics.frame_classifiers import (
     NetworkClassifier,
     PassiveAggressiveClassifier,
-    classifier_from_state,
     gaussian_kernel,
     get_classifier,
-    options_from_json,
-    options_to_json,
 )
 from trellis.speech.audio.windows import PackedFrames, windows
 
@@ -148,13 +146,14 @@ def test_gaussian_kernel() -> None:
 def test_states_and_options_come_back(name: str) -> None:
     rows, codes = blobs()
     options = get_classifier(name)
-    assert options_from_json(options_to_json(options)) == options
+    assert through_codec(options) == options
     fitted = options.fit([rows[:200], rows[200:]], [codes[:200], codes[200:]], 3, 10.0, 0)
-    meta, arrays = fitted.to_state()
-    again = classifier_from_state(meta, arrays, 4, 3)
+    again = through_codec(fitted)
+    assert again.shape == ((2 * again.context + 1) * 4, 3)
     np.testing.assert_array_equal(again.confidences(rows), fitted.confidences(rows))
-    with pytest.raises(ModelFileError, match="does not fit"):
-        classifier_from_state(meta, arrays, 5, 3)
+    longer = {"prior": np.zeros(4, np.float32)} if hasattr(fitted, "prior") else {"basis": rows[:1]}
+    with pytest.raises(DataError, match="not fit"):
+        replace(fitted, **longer)
 
 
 def test_boundary_classifier_finds_the_boundary_of_the_pair_it_is_asked_for() -> None:
@@ -179,27 +178,28 @@ def test_boundary_classifier_finds_the_boundary_of_the_pair_it_is_asked_for() ->
     rows = np.concatenate([around, np.tile(np.r_[levels[0], levels[1]], (len(around), 1))], axis=1)
     direct = fitted.network.logits(rows.astype(np.float32))[:, 0]
     np.testing.assert_allclose(odds[0, 1:], direct[1:], rtol=1e-4, atol=1e-4)
-    meta, arrays = fitted.to_state()
-    again = BoundaryClassifier.from_state(meta, arrays, 3)
+    again = through_codec(fitted)
     np.testing.assert_array_equal(again.log_odds(new.frames, levels[:1], levels[1:2])[0], odds[0])
-    with pytest.raises(ModelFileError, match="does not fit"):
-        BoundaryClassifier.from_state(meta, arrays, 4)
+    again.check(3, 3)
+    for width, descriptors in ((4, 3), (3, 4)):
+        with pytest.raises(DataError, match="does not fit"):
+            again.check(width, descriptors)
     with pytest.raises(DataError, match="one hidden layer"):
         BoundaryOptions(network=NetworkOptions(hidden=(8, 8)))
 
 
-def test_network_files_are_checked() -> None:
+def test_layers_of_a_network_fit_each_other() -> None:
     rng = np.random.default_rng(0)
-    network = Network(
-        (rng.normal(size=(4, 3)).astype(np.float32), rng.normal(size=(3, 2)).astype(np.float32)),
-        (np.zeros(3, np.float32), np.zeros(2, np.float32)),
-    )
-    arrays = network.to_arrays("n")
-    assert len(Network.from_arrays(arrays, "n").weights) == 2
-    with pytest.raises(ModelFileError, match="do not fit"):
-        Network.from_arrays({**arrays, "n1.weight": np.zeros((5, 2), np.float32)}, "n")
-    with pytest.raises(ModelFileError, match="do not fit"):
-        Network.from_arrays({}, "n")
+    first, second = (rng.normal(size=size).astype(np.float32) for size in ((4, 3), (3, 2)))
+    biases = np.zeros(3, np.float32), np.zeros(2, np.float32)
+    network = through_codec(Network((first, second), biases))
+    assert (network.n_inputs, network.n_outputs) == (4, 2)
+    for weights in ((first, np.zeros((5, 2), np.float32)), (first,), (), (first, second[0])):
+        with pytest.raises(DataError, match="do not fit"):
+            Network(weights, biases)
+    for bad in (np.full((3, 2), np.nan, np.float32), second.astype(np.float64)):
+        with pytest.raises(DataError, match="not finite numbers in single precision"):
+            Network((first, bad), biases)
 
 
 def test_torch_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +220,7 @@ def test_torch_network_learns() -> None:
     pytest.importorskip("torch")
     rows, codes = blobs(600)
     network = NetworkOptions(hidden=(16, 16), epochs=20, rate=1e-2, batch=64, torch=True)
-    options = NetworkClassifier("torch", context_ms=0.0, network=network)
+    options = NetworkClassifier(context_ms=0.0, network=network)
     fitted = options.fit([rows], [codes], 3, 10.0, 0)
     again = options.fit([rows], [codes], 3, 10.0, 0)
     np.testing.assert_allclose(again.confidences(rows), fitted.confidences(rows), rtol=1e-4, atol=1e-4)

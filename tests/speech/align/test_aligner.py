@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import tone_speech
 from trellis import load
+from trellis.core import persistence, storage
 from trellis.core.errors import (
     DataError,
     InfeasibleError,
@@ -33,7 +35,7 @@ from trellis.structures.segments.problem.alignment_losses import TauInsensitive
 FAST = {
     "classifier": NetworkClassifier(network=NetworkOptions(hidden=(24,), epochs=6)),
     "boundaries": BoundaryOptions(network=NetworkOptions(hidden=(24,), epochs=6)),
-    "passes": 3,
+    "max_iter": 3,
 }
 
 
@@ -110,7 +112,7 @@ def test_same_seed_same_model_for_any_number_of_threads(train: Corpus, aligner: 
 
 def test_saved_and_loaded(aligner: Aligner, test: Corpus, tmp_path) -> None:
     path = tmp_path / "tones.trellis"
-    aligner.save(path, {"note": "tones"})
+    persistence.save(aligner, path, {"note": "tones"})
     loaded = load(path)
     assert isinstance(loaded, Aligner)
     assert loaded.extra_ == {"note": "tones"}
@@ -122,6 +124,37 @@ def test_saved_and_loaded(aligner: Aligner, test: Corpus, tmp_path) -> None:
     path.write_bytes(content)
     with pytest.raises(ModelFileError, match="damaged"):
         load(path)
+
+
+@pytest.mark.parametrize(
+    ("array", "sentence"),
+    [
+        ("weights", "weights do not fit"),
+        ("topology", "weights do not fit"),
+        ("acoustics.scale", "parts of the acoustic model do not fit"),
+        ("acoustics.durations.longest", "durations of the model"),
+        ("acoustics.classifier.prior", "prior of the frame classifier"),
+        ("acoustics.boundaries.network.weights.0", "layers of a network do not fit"),
+        ("acoustics.mean", "parts of the acoustic model do not fit"),
+    ],
+)
+def test_parts_of_a_file_that_do_not_fit_are_told(
+    array: str, sentence: str, aligner: Aligner, tmp_path
+) -> None:
+    meta, arrays = aligner.to_state()
+    storage.save(
+        tmp_path / "m",
+        "Aligner",
+        {**meta, "extra": {}},
+        {**arrays, f"model_.{array}": np.ones(2, np.float32)},
+    )
+    with pytest.raises(ModelFileError, match=sentence):
+        load(tmp_path / "m")
+
+
+def test_a_model_without_its_classifier_is_refused(aligner: Aligner) -> None:
+    with pytest.raises(DataError, match="lacks a classifier"):
+        replace(aligner.model_, acoustics=replace(aligner.model_.acoustics, classifier=None))
 
 
 @pytest.mark.parametrize(
@@ -237,11 +270,11 @@ def test_what_cannot_be_done_is_said(aligner: Aligner, train: Corpus, test: Corp
         aligner.align(short, words=["a"])
     with pytest.raises(DataError, match="not one string"):
         aligner.align(short, "a i u")
-    with pytest.raises(TrellisError, match="not fitted yet"):
+    with pytest.raises(NotFittedError, match="not fitted yet"):
         Aligner().align(short, ["a"])
     with pytest.raises(DataError, match="too few"):
         Aligner().fit(train[:2])
-    with pytest.raises(UnsupportedError, match="choose one of mlp"):
+    with pytest.raises(DataError, match="classifier is 'forest'; give 'mlp'"):
         Aligner(classifier="forest").fit(train)
     with pytest.raises(UnsupportedError, match="choose from"):
         Aligner(features=["classifier", "pitch"]).fit(train)
@@ -252,7 +285,7 @@ def test_what_cannot_be_done_is_said(aligner: Aligner, train: Corpus, test: Corp
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"loss": "hamming"}, "loss='hamming' is not known"),
+        ({"loss": "hamming"}, "loss is 'hamming'; give 'tau_alignment'"),
         ({"solver": "magic"}, "solver='magic' is not known"),
         ({"objective": "log", "solver": "passive_aggressive"}, "made of planes"),
         ({"objective": "risk"}, "objective='risk' is not supported for alignment"),
@@ -264,12 +297,12 @@ def test_what_cannot_be_done_is_said(aligner: Aligner, train: Corpus, test: Corp
         ({"l2": np.nan}, "l2 is nan"),
         ({"shortest_ms": -5.0}, "shortest_ms is -5.0"),
         ({"shortest_ms": np.nan}, "shortest_ms is nan"),
-        ({"passes": 1.5}, "passes is 1.5"),
-        ({"cross_fit": 1}, "cross_fit=1"),
+        ({"max_iter": 1.5}, "max_iter is 1.5"),
+        ({"cross_fit": 1}, "cross_fit is 1"),
         ({"cross_fit": 2.5}, "cross_fit is 2.5"),
         ({"split": (0.7, 0.3)}, "give three fractions"),
         ({"split": "abc"}, "give three fractions"),
-        ({"step_ms": np.nan}, "step_ms must be positive"),
+        ({"step_ms": np.nan}, "step_ms is nan; give a finite number above 0"),
         ({"frames": FrameOptions(step_ms=5)}, "frames has step_ms=5 and the aligner step_ms=10"),
     ],
 )

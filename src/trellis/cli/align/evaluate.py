@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trellis.cli.align.choices import AlignmentFormat, ClassSide, Folding
+from trellis.cli.align.choices import AlignmentFormat, Folding, Side
 from trellis.cli.console import note
+from trellis.cli.options import argument, option
 from trellis.core.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -15,43 +16,26 @@ if TYPE_CHECKING:
 
 _LISTED = 20  # files left out that are named; JSON names all
 
-Reference = Annotated[
-    str, typer.Argument(metavar="REF", help="Reference: a file or a folder of files.", show_default=False)
-]
-Hypothesis = Annotated[
-    str, typer.Argument(metavar="HYP", help="Alignments to be judged, of the same names.", show_default=False)
-]
+Reference = Annotated[str, argument("REF", "Reference: a file or a folder of files.")]
+Hypothesis = Annotated[str, argument("HYP", "Alignments to evaluate, of the same names.")]
 Against = Annotated[
-    str | None,
-    typer.Option(
-        "--against", metavar="HYP2", help="A second system, to be compared with HYP on shared files."
-    ),
+    str | None, option("--against HYP2", "A second system, to compare with HYP on the files of both.")
 ]
-ByClass = Annotated[bool, typer.Option("--by-class", help="Also for each class of phones.")]
-Fold = Annotated[Folding, typer.Option("--classes", help="The classes of --by-class.")]
-Side = Annotated[
-    ClassSide,
-    typer.Option("--side", help="Class of the phone that starts (right), that ends (left), or both."),
+ByClass = Annotated[bool, option("--by-class", "Also evaluate each class of phones.")]
+Classes = Annotated[Folding, option("--classes", "The classes of --by-class.")]
+SideOption = Annotated[
+    Side, option("--side", "Class of the phone that starts (right), that ends (left), or both.")
 ]
 ReferenceFormat = Annotated[
-    AlignmentFormat | None,
-    typer.Option("--reference-format", help="Format of REF, if the suffixes do not tell."),
+    AlignmentFormat | None, option("--reference-format", "Format of REF, if the suffixes do not tell.")
 ]
-Format = Annotated[
-    AlignmentFormat | None, typer.Option("--format", help="Format of HYP, if the suffixes do not tell.")
-]
+Format = Annotated[AlignmentFormat | None, option("--format", "Format of HYP, if the suffixes do not tell.")]
 ReferenceTier = Annotated[
-    str | None,
-    typer.Option(
-        "--reference-tier", metavar="NAME", help="Tier of the phones in REF's TextGrids or ELAN files."
-    ),
+    str | None, option("--reference-tier NAME", "Tier of the phones in REF's TextGrids or ELAN files.")
 ]
-Tier = Annotated[
-    str | None,
-    typer.Option("--tier", metavar="NAME", help="Tier of the phones in HYP's TextGrids or ELAN files."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
-AsCsv = Annotated[bool, typer.Option("--csv", help="Print the figures as CSV.")]
+Tier = Annotated[str | None, option("--tier NAME", "Tier of the phones in HYP's TextGrids or ELAN files.")]
+AsJson = Annotated[bool, option("--json", "Print everything as JSON.")]
+AsCsv = Annotated[bool, option("--csv", "Print the figures as CSV.")]
 
 
 def evaluate(
@@ -59,8 +43,8 @@ def evaluate(
     hypothesis: Hypothesis,
     against: Against = None,
     by_class: ByClass = False,
-    classes: Fold = Folding.broad,
-    side: Side = ClassSide.right,
+    classes: Classes = Folding.broad,
+    side: SideOption = Side.right,
     reference_format: ReferenceFormat = None,
     format: Format = None,
     reference_tier: ReferenceTier = None,
@@ -95,11 +79,11 @@ def evaluate(
         _print_tables(found, parts, comparison, side)
 
 
-def _parts(found: AlignmentEvaluation, classes: Folding, side: ClassSide) -> dict[str, AlignmentEvaluation]:
+def _parts(found: AlignmentEvaluation, classes: str, side: str) -> dict[str, AlignmentEvaluation]:
     from trellis.speech.phones.phone_labels import folding
 
     labels = {label for u in found.utterances for label in (*u.left, *u.right)}
-    return found.by_class(folding(classes.value, labels, unknown="other"), side.value)
+    return found.by_class(folding(classes, labels, unknown="other"), side)
 
 
 def _print_json(
@@ -119,7 +103,7 @@ def _print_tables(
     found: AlignmentEvaluation,
     parts: dict[str, AlignmentEvaluation],
     comparison: AlignmentComparison | None,
-    side: ClassSide,
+    side: str,
 ) -> None:
     from rich.console import Console
 
@@ -131,7 +115,7 @@ def _print_tables(
     typer.echo(f"{found.n_boundaries} boundaries in {len(found.utterances)} recordings")
     console.print(found.table())
     if parts:
-        console.print(class_table(parts, f"{side} class" if side is not ClassSide.pair else "classes"))
+        console.print(class_table(parts, f"{side} class" if side != "pair" else "classes"))
     if comparison is not None:
         shared = f"{comparison.a.n_boundaries} boundaries in {len(comparison.a.utterances)} recordings"
         typer.echo(f"compared on {shared}; * where the interval leaves out 0")

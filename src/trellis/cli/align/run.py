@@ -12,6 +12,7 @@ import typer
 
 from trellis.cli.align.choices import AlignmentFormat, Silence
 from trellis.cli.console import note
+from trellis.cli.options import argument, option
 from trellis.core.errors import DataError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -20,66 +21,36 @@ if TYPE_CHECKING:
     from trellis.cli.align.results import Results
     from trellis.speech.align.batch_alignment import Job, Outcome, Plan, Work
 
-Model = Annotated[
-    str, typer.Argument(metavar="MODEL", help="Model that trellis align train wrote.", show_default=False)
-]
-Audio = Annotated[
-    list[str],
-    typer.Argument(metavar="AUDIO...", help="Recordings, or folders of them.", show_default=False),
-]
-Output = Annotated[str, typer.Option("-o", "--output", metavar="DIR", help="Folder for the results.")]
+Model = Annotated[str, argument("MODEL", "Model that trellis align train wrote.")]
+Audio = Annotated[list[str], argument("AUDIO...", "Recordings, or folders of them.")]
+Output = Annotated[str, option("-o --output DIR", "Folder for the results.")]
 Phones = Annotated[
-    str | None,
-    typer.Option(
-        "--phones", metavar="PHONES|FILE", help="Phones that every recording holds, or a file of them."
-    ),
+    str | None, option("--phones PHONES|FILE", "Phones spoken in every recording, or a file of them.")
 ]
 Words = Annotated[
-    str | None,
-    typer.Option(
-        "--words", metavar="WORDS|FILE", help="Words that every recording holds, or a file of them."
-    ),
+    str | None, option("--words WORDS|FILE", "Words spoken in every recording, or a file of them.")
 ]
 Transcripts = Annotated[
-    str | None,
-    typer.Option(
-        "--transcripts", metavar="DIR", help="Folder of transcripts, if they are not beside the recordings."
-    ),
+    str | None, option("--transcripts DIR", "Folder of transcripts, if they are not beside the recordings.")
 ]
 DictionaryFile = Annotated[
-    str | None,
-    typer.Option(
-        "-d", "--dictionary", metavar="FILE", help="Pronunciations of words, in CMU's or MFA's format."
-    ),
+    str | None, option("-d --dictionary FILE", "Pronunciations of words, in CMU's or MFA's format.")
 ]
 StripStress = Annotated[
-    bool, typer.Option("--strip-stress", help="Take the digits off the dictionary's phones (AH0 to AH).")
+    bool, option("--strip-stress", "Strip the stress digits from the dictionary's phones (AH0 to AH).")
 ]
 SilenceOption = Annotated[
-    Silence,
-    typer.Option("--silence", help="Where pauses may be: auto, between words; none, only where written."),
+    Silence, option("--silence", "Where pauses may be: auto, at both ends and between words; none.")
 ]
-To = Annotated[
-    str,
-    typer.Option(
-        "--to", metavar="FORMATS", help="textgrid, elan, json, csv, ctm, lab, phn, audacity; split by commas."
-    ),
-]
-Page = Annotated[bool, typer.Option("--page", help="Also write an HTML page to look at and listen to.")]
+To = Annotated[str, option("--to FORMATS", f"{', '.join(AlignmentFormat)}; separated by commas.")]
+Page = Annotated[bool, option("--page", "Also write an HTML page to view and listen to.")]
 ReferenceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--reference", metavar="DIR", help="Alignments of the same names, to be shown on the pages."
-    ),
+    str | None, option("--reference DIR", "Alignments of the same names, to show on the pages.")
 ]
-Channel = Annotated[
-    int | None, typer.Option("--channel", metavar="N", min=0, help="Channel to use, from 0, of several.")
-]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, help="Processes.")]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Leave out recordings whose results are there and newer.")
-]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print nothing but problems.")]
+Channel = Annotated[int | None, option("--channel N", "Channel to use, counted from 0.", min=0)]
+Jobs = Annotated[int, option("-j --jobs N", "Number of processes.", min=1)]
+Resume = Annotated[bool, option("--resume", "Skip recordings whose results exist and are up to date.")]
+Quiet = Annotated[bool, option("-q --quiet", "Print nothing but problems.")]
 
 
 def run(
@@ -127,16 +98,17 @@ def run(
     _tell_unknown(plan, dictionary)
     if not plan.jobs:
         raise DataError(_first(plan.problems))
-    work = Work(open_model, results, channel, silence.value)
+    work = Work(open_model, results, channel, silence)
     _align_all(plan, work, results, model, jobs, resume, quiet)
 
 
 def _formats(names: str) -> tuple[str, ...]:
     chosen = tuple(dict.fromkeys(name.strip().lower() for name in names.split(",") if name.strip()))
-    known = [f.value for f in AlignmentFormat]
     for name in chosen or ("",):
-        if name not in known:
-            raise UnsupportedError(f"--to {names}: no format {name!r}; choose from {', '.join(known)}")
+        if name not in list(AlignmentFormat):
+            raise UnsupportedError(
+                f"--to {names}: no format {name!r}; choose from {', '.join(AlignmentFormat)}"
+            )
     return chosen
 
 

@@ -7,21 +7,21 @@ frame apart. The loss still sees the unrounded starts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from trellis.core.arrays import AnyArray, Float32Array, FloatArray, IntArray
-from trellis.core.errors import DataError, ModelFileError
+from trellis.core.arrays import Float32Array, FloatArray, IntArray
+from trellis.core.errors import DataError
+from trellis.core.records import register
 from trellis.core.shards import over_items
 from trellis.speech.acoustics.alignment_features import (
     CHANGES,
     Evidence,
-    feature_names,
     segment_features,
     spectral_change,
     whole_frames,
@@ -31,11 +31,7 @@ from trellis.speech.acoustics.boundary_classifier import (
     BoundaryExamples,
     BoundaryOptions,
 )
-from trellis.speech.acoustics.frame_classifiers import (
-    ClassifierOptions,
-    FrameClassifier,
-    classifier_from_state,
-)
+from trellis.speech.acoustics.frame_classifiers import ClassifierOptions, FrameClassifier
 from trellis.speech.acoustics.phone_durations import DurationModel
 from trellis.speech.audio.cepstra import FrameOptions
 from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice
@@ -46,7 +42,6 @@ from trellis.structures.segments.scores.segment_graph import SegmentGraph, Segme
 from trellis.structures.segments.scores.segment_scores import SegmentFeatures
 
 PIECE, CONTEXT = 8192, 128  # frames classified at a time, and those on either side that a window may reach
-State = tuple[dict[str, Any], dict[str, AnyArray]]
 
 
 @dataclass(frozen=True)
@@ -89,6 +84,7 @@ class TrainingUtterance:
         return cls(id, frames, labels, np.minimum(starts, len(frames) - 1.0))
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class AcousticModel:
     """``mean``, ``deviation``: (D,), of frames. ``scale``: (J,), of ``names`` (see
@@ -104,6 +100,26 @@ class AcousticModel:
     names: tuple[str, ...]
     scale: FloatArray
     shortest: float
+
+    def __post_init__(self) -> None:
+        width, n_classes = self.options.dimension, len(self.phones.classes)
+        sizes = [self.mean.shape, self.deviation.shape, self.scale.shape, self.durations.mean.shape]
+        if sizes != [(width,), (width,), (len(self.names),), (self.phones.n_kinds,)]:
+            raise DataError("the parts of the acoustic model do not fit each other")
+        if not ((self.deviation > 0).all() and (self.scale > 0).all() and np.isfinite(self.mean).all()):
+            raise DataError("the scales of the acoustic model are not positive")
+        if self.classifier is not None:
+            context = self.classifier.context
+            if context < 0 or self.classifier.shape != ((2 * context + 1) * width, n_classes):
+                raise DataError("the frame classifier does not fit the frames and the phones of the model")
+        if self.boundaries is not None:
+            self.boundaries.check(width, self.phones.n_descriptors)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the classifiers that the features need are there."""
+        needed = {"classifier": self.classifier, "boundary": self.boundaries}
+        return all(part is not None for name, part in needed.items() if name in self.names)
 
     @property
     def step(self) -> float:
@@ -204,51 +220,6 @@ class AcousticModel:
         features = self.features(utterance.frames, lattice, where=utterance.id, gold=gold)
         return SegmentExample(features, gold, utterance.starts, utterance.id)
 
-    def to_state(self) -> State:
-        meta: dict[str, Any] = {
-            "frames": asdict(self.options),
-            "phones": self.phones.to_json(),
-            "names": list(self.names),
-            "shortest": self.shortest,
-        }
-        arrays: dict[str, AnyArray] = {"mean": self.mean, "deviation": self.deviation, "scale": self.scale}
-        arrays |= {f"durations.{k}": a for k, a in self.durations.to_arrays().items()}
-        for name in ("classifier", "boundaries"):
-            part = getattr(self, name)
-            if part is not None:
-                meta[name], own = part.to_state()
-                arrays |= {f"{name}.{k}": a for k, a in own.items()}
-        return meta, arrays
-
-    @classmethod
-    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> AcousticModel:
-        """What :meth:`to_state` wrote, once everything about it is checked."""
-        options, phones = FrameOptions(**meta["frames"]), PhoneSet.from_json(meta["phones"])
-        width, names = options.dimension, feature_names(meta["names"])
-        mean, deviation = (np.asarray(arrays[k], dtype=np.float32) for k in ("mean", "deviation"))
-        scale = np.asarray(arrays["scale"], dtype=np.float64)
-        if mean.shape != (width,) or deviation.shape != (width,) or scale.shape != (len(names),):
-            raise ModelFileError("the frames of the model do not fit its options")
-        if not ((deviation > 0).all() and (scale > 0).all() and np.isfinite(mean).all()):
-            raise ModelFileError("the scales of the model are not positive")
-        classifier = boundaries = None
-        if "classifier" in meta:
-            own = under("classifier.", arrays)
-            classifier = classifier_from_state(meta["classifier"], own, width, len(phones.classes))
-        if "boundaries" in meta:
-            boundaries = BoundaryClassifier.from_state(
-                meta["boundaries"], under("boundaries.", arrays), width
-            )
-            if boundaries.n_descriptors != phones.n_descriptors:
-                raise ModelFileError("the boundary classifier does not fit the phones of the model")
-        if ("classifier" in names and classifier is None) or ("boundary" in names and boundaries is None):
-            raise ModelFileError("a classifier of the model is missing")
-        durations = DurationModel.from_arrays(under("durations.", arrays), phones.n_kinds)
-        shortest = float(meta["shortest"])
-        return cls(
-            options, phones, mean, deviation, classifier, boundaries, durations, names, scale, shortest
-        )
-
 
 def fit_acoustics(
     utterances: Sequence[TrainingUtterance],
@@ -292,8 +263,3 @@ def frame_codes(utterance: TrainingUtterance, codes: IntArray) -> IntArray:
     """The class at the middle of each frame."""
     middle = np.arange(len(utterance.frames)) + 0.5
     return codes[np.searchsorted(utterance.starts[1:], middle, side="right")]
-
-
-def under(prefix: str, arrays: Mapping[str, AnyArray]) -> dict[str, AnyArray]:
-    """The arrays whose names begin with ``prefix``, without it."""
-    return {name[len(prefix) :]: a for name, a in arrays.items() if name.startswith(prefix)}

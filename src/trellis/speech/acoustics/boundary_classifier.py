@@ -15,14 +15,14 @@ is not whether there is *a* boundary at t but whether it is *this* one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from trellis.core.arrays import AnyArray, Float32Array, FloatArray, IntArray
-from trellis.core.errors import DataError, ModelFileError
+from trellis.core.arrays import Float32Array, FloatArray, IntArray
+from trellis.core.errors import DataError
+from trellis.core.records import register
 from trellis.speech.acoustics.boundary_classifier_kernels import pair_log_odds
 from trellis.speech.acoustics.feed_forward import Network, NetworkOptions, fit_network
 from trellis.speech.audio.windows import PackedFrames, windows
@@ -38,6 +38,7 @@ class BoundaryExamples:
     starts: FloatArray
 
 
+@register
 @dataclass(frozen=True)
 class BoundaryOptions:
     """See the module. ``network`` must have one hidden layer."""
@@ -93,6 +94,7 @@ class BoundaryOptions:
         return node[kept], frames[kept], answer[kept].astype(np.int64)
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class BoundaryClassifier:
     """``reach`` frames to either side; descriptors of ``n_descriptors`` numbers."""
@@ -100,6 +102,13 @@ class BoundaryClassifier:
     network: Network
     reach: int
     n_descriptors: int
+
+    def check(self, width: int, n_descriptors: int) -> None:
+        """Raise an error unless it is made for frames of ``width`` columns and such descriptors."""
+        inputs = 2 * self.reach * width + 2 * n_descriptors
+        sizes = (self.n_descriptors, len(self.network.weights), self.network.n_inputs, self.network.n_outputs)
+        if self.reach < 1 or sizes != (n_descriptors, 2, inputs, 1):
+            raise DataError("the boundary classifier does not fit the frames and the phones of the model")
 
     def log_odds(self, frames: Float32Array, left: Float32Array, right: Float32Array) -> Float32Array:
         """(R, T + 1) for R pairs of descriptors; 0 at frame 0, where there is nothing to decide."""
@@ -112,23 +121,3 @@ class BoundaryClassifier:
         pair_log_odds(around, pairs, self.network.weights[1][:, 0].copy(), self.network.biases[1][0], out)
         out[:, 0] = 0.0
         return out
-
-    def to_state(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
-        meta = {"reach": self.reach, "n_descriptors": self.n_descriptors}
-        return meta, self.network.to_arrays("layer")
-
-    @classmethod
-    def from_state(
-        cls, meta: Mapping[str, Any], arrays: Mapping[str, AnyArray], width: int
-    ) -> BoundaryClassifier:
-        """What :meth:`to_state` wrote, for frames of ``width`` columns."""
-        network = Network.from_arrays(arrays, "layer")
-        reach, n_descriptors = int(meta["reach"]), int(meta["n_descriptors"])
-        inputs = 2 * reach * width + 2 * n_descriptors
-        if reach < 1 or len(network.weights) != 2 or network.weights[0].shape[0] != inputs:
-            raise ModelFileError(
-                "the boundary classifier does not fit the frames and the phones of the model"
-            )
-        if network.biases[1].shape != (1,):
-            raise ModelFileError("the boundary classifier must have one output")
-        return cls(network, reach, n_descriptors)

@@ -12,7 +12,7 @@ Rows are asked for in blocks (``rows(indices)``), so that windows of frames need
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from threading import Lock
@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from trellis.core.arrays import AnyArray, Float32Array, IntArray
-from trellis.core.errors import MissingExtraError, ModelFileError
+from trellis.core.arrays import Float32Array, IntArray
+from trellis.core.errors import DataError, MissingExtraError
+from trellis.core.records import register
 
 BLOCK = 16384  # rows that exist at a time while training
 UNSEEN = -12.0  # logit of a class without training rows: a probability of about 1e-5
@@ -30,6 +31,7 @@ Gather = Callable[[IntArray], Float32Array]
 _ONE_AT_A_TIME = Lock()
 
 
+@register
 @dataclass(frozen=True)
 class NetworkOptions:
     """``hidden``: units per hidden layer. ``torch``: train with PyTorch, with ``dropout`` on hidden units."""
@@ -43,12 +45,29 @@ class NetworkOptions:
     dropout: float = 0.2
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class Network:
     """``weights[m]``: (inputs, units), ``biases[m]``: (units,), in single precision."""
 
     weights: tuple[Float32Array, ...]
     biases: tuple[Float32Array, ...]
+
+    def __post_init__(self) -> None:
+        sizes = [np.shape(w) for w in self.weights]
+        fit = all(len(size) == 2 for size in sizes) and all(a[1] == b[0] for a, b in pairwise(sizes))
+        if not sizes or not fit or [np.shape(b) for b in self.biases] != [size[1:] for size in sizes]:
+            raise DataError(f"the layers of a network do not fit each other: {sizes}")
+        if not all(np.isfinite(a).all() and a.dtype == np.float32 for a in (*self.weights, *self.biases)):
+            raise DataError("the weights of a network are not finite numbers in single precision")
+
+    @property
+    def n_inputs(self) -> int:
+        return len(self.weights[0])
+
+    @property
+    def n_outputs(self) -> int:
+        return len(self.biases[-1])
 
     def logits(self, rows: Float32Array) -> Float32Array:
         """(N, outputs)."""
@@ -60,31 +79,6 @@ class Network:
             if layer < last:
                 np.maximum(values, 0.0, out=values)
         return values
-
-    def to_arrays(self, prefix: str) -> dict[str, AnyArray]:
-        pairs = zip(self.weights, self.biases, strict=True)
-        return {
-            f"{prefix}{m}.{name}": array
-            for m, pair in enumerate(pairs)
-            for name, array in zip(("weight", "bias"), pair, strict=True)
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, AnyArray], prefix: str) -> Network:
-        """Reads what :meth:`to_arrays` wrote, and checks that the layers fit each other."""
-        weights: list[Float32Array] = []
-        biases: list[Float32Array] = []
-        while f"{prefix}{len(weights)}.weight" in arrays:
-            m = len(weights)
-            weights.append(np.asarray(arrays[f"{prefix}{m}.weight"], dtype=np.float32))
-            biases.append(np.asarray(arrays[f"{prefix}{m}.bias"], dtype=np.float32))
-        fits = bool(weights) and all(
-            w.ndim == 2 and b.shape == w.shape[1:] and np.isfinite(w).all() and np.isfinite(b).all()
-            for w, b in zip(weights, biases, strict=True)
-        )
-        if not fits or any(a.shape[1] != b.shape[0] for a, b in pairwise(weights)):
-            raise ModelFileError(f"the layers of the network {prefix!r} do not fit each other")
-        return cls(tuple(weights), tuple(biases))
 
 
 def fit_network(

@@ -22,15 +22,16 @@ and without a window (``context_ms`` 0), as in the paper.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
-from trellis.core.arrays import AnyArray, Float32Array, FloatArray, IntArray
-from trellis.core.errors import DataError, ModelFileError, UnsupportedError
+from trellis.core.arrays import Float32Array, FloatArray, IntArray
+from trellis.core.errors import DataError
 from trellis.core.logspace import log_softmax
+from trellis.core.records import register
 from trellis.speech.acoustics.feed_forward import Network, NetworkOptions, fit_network
 from trellis.speech.acoustics.frame_classifier_kernels import feature_pass, kernel_pass
 from trellis.speech.audio.cepstra import FrameOptions
@@ -38,22 +39,23 @@ from trellis.speech.audio.windows import PackedFrames, windows
 
 EXACT = 4000  # frames: a kernel matrix of 128 MB
 LOG_MEL = FrameOptions(cepstra=0, energy=False, deltas=0, low_hz=50.0, high_hz=7600.0)
-State = tuple[dict[str, Any], dict[str, AnyArray]]
 
 
 class FrameClassifier(Protocol):
-    """``confidences(frames)``: (T, C)."""
+    """``confidences(frames)``: (T, C), from windows of ``context`` frames on either side."""
+
+    @property
+    def context(self) -> int: ...
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Columns of a window, and classes."""
 
     def confidences(self, frames: Float32Array) -> Float32Array: ...
-
-    def to_state(self) -> State: ...
 
 
 class ClassifierOptions(Protocol):
     """A record of options that trains a classifier of frames (one array per utterance) into codes below C."""
-
-    @property
-    def name(self) -> str: ...
 
     def frames(self) -> FrameOptions:
         """The frames that suit this classifier, unless others are asked for."""
@@ -68,11 +70,11 @@ class ClassifierOptions(Protocol):
     ) -> FrameClassifier: ...
 
 
+@register
 @dataclass(frozen=True)
 class NetworkClassifier:
     """``context_ms``: what is seen on either side of a frame. ``prior``: see the module."""
 
-    name: str = "mlp"
     context_ms: float = 50.0
     prior: float = 1.0
     network: NetworkOptions = field(default_factory=NetworkOptions)
@@ -87,7 +89,7 @@ class NetworkClassifier:
         n_classes: int,
         step_ms: float,
         seed: int,
-    ) -> _FittedNetwork:
+    ) -> FrameNetwork:
         targets = _targets(codes)
         context = round(self.context_ms / step_ms)
         packed = PackedFrames.of(frames, context + 1)
@@ -100,9 +102,10 @@ class NetworkClassifier:
         network = fit_network(rows, targets, n_classes, self.network, seed)
         counts = np.bincount(targets, minlength=n_classes) + 1.0
         log_prior = np.log(counts / counts.sum()).astype(np.float32)
-        return _FittedNetwork(network, context, self.prior * log_prior)
+        return FrameNetwork(network, context, self.prior * log_prior)
 
 
+@register
 @dataclass(frozen=True)
 class PassiveAggressiveClassifier:
     """``sigma2``, ``C``: see the module. ``landmarks``: of the Nystroem map. ``max_frames``: a random choice
@@ -114,7 +117,6 @@ class PassiveAggressiveClassifier:
     context_ms: float = 0.0
     landmarks: int = 800
     max_frames: int = 200_000
-    name = "passive_aggressive"
 
     def frames(self) -> FrameOptions:
         return FrameOptions()
@@ -126,7 +128,7 @@ class PassiveAggressiveClassifier:
         n_classes: int,
         step_ms: float,
         seed: int,
-    ) -> _FittedKernel:
+    ) -> FrameKernelMachine:
         rng = np.random.default_rng(seed)
         targets = _targets(codes)
         context = round(self.context_ms / step_ms)
@@ -136,7 +138,7 @@ class PassiveAggressiveClassifier:
             values, targets = values[chosen], targets[chosen]
         train = self._exact if len(values) <= EXACT else self._nystroem
         basis, coefficients = train(values, targets, n_classes, rng)
-        return _FittedKernel(basis, coefficients.astype(np.float32), self.sigma2, context)
+        return FrameKernelMachine(basis, coefficients.astype(np.float32), self.sigma2, context)
 
     def _exact(
         self, values: Float32Array, targets: IntArray, n_classes: int, rng: np.random.Generator
@@ -178,37 +180,49 @@ class PassiveAggressiveClassifier:
         return basis, root @ mean.T / self.passes
 
 
+@register
 @dataclass(frozen=True, eq=False)
-class _FittedNetwork:
+class FrameNetwork:
+    """log p(c | x) of a network minus ``prior`` (C,)."""
+
     network: Network
     context: int
     prior: Float32Array
+
+    def __post_init__(self) -> None:
+        if self.prior.shape != (self.network.n_outputs,):
+            raise DataError("the prior of the frame classifier does not fit its classes")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.network.n_inputs, self.network.n_outputs
 
     def confidences(self, frames: Float32Array) -> Float32Array:
         logits = self.network.logits(windows(frames, self.context, self.context + 1))
         return log_softmax(logits) - self.prior
 
-    def to_state(self) -> State:
-        return {"type": "network", "context": self.context}, {
-            "prior": self.prior,
-            **self.network.to_arrays("layer"),
-        }
 
-
+@register
 @dataclass(frozen=True, eq=False)
-class _FittedKernel:
+class FrameKernelMachine:
+    """f(x) = k(x, basis) coefficients, with (B, D) and (B, C)."""
+
     basis: Float32Array
     coefficients: Float32Array
     sigma2: float
     context: int
 
+    def __post_init__(self) -> None:
+        if self.basis.ndim != 2 or self.coefficients.shape[:-1] != (len(self.basis),):
+            raise DataError("the coefficients of the frame classifier do not fit its basis")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.basis.shape[1], self.coefficients.shape[1]
+
     def confidences(self, frames: Float32Array) -> Float32Array:
         rows = windows(frames, self.context, self.context + 1)
         return np.asarray(gaussian_kernel(rows, self.basis, self.sigma2) @ self.coefficients)
-
-    def to_state(self) -> State:
-        meta = {"type": "kernel", "context": self.context, "sigma2": self.sigma2}
-        return meta, {"basis": self.basis, "coefficients": self.coefficients}
 
 
 def gaussian_kernel(left: Float32Array, right: Float32Array, sigma2: float) -> Float32Array:
@@ -220,58 +234,16 @@ def gaussian_kernel(left: Float32Array, right: Float32Array, sigma2: float) -> F
 
 
 CLASSIFIERS: dict[str, ClassifierOptions] = {
-    "mlp": NetworkClassifier("mlp"),
-    "linear": NetworkClassifier("linear", network=NetworkOptions(hidden=())),
-    "torch": NetworkClassifier("torch", network=NetworkOptions(hidden=(256, 256), torch=True)),
+    "mlp": NetworkClassifier(),
+    "linear": NetworkClassifier(network=NetworkOptions(hidden=())),
+    "torch": NetworkClassifier(network=NetworkOptions(hidden=(256, 256), torch=True)),
     "passive_aggressive": PassiveAggressiveClassifier(),
 }
 
 
 def get_classifier(classifier: str | ClassifierOptions) -> ClassifierOptions:
     """A classifier by name with its default options, or as given."""
-    if not isinstance(classifier, str):
-        return classifier
-    if classifier not in CLASSIFIERS:
-        raise UnsupportedError(
-            f"classifier={classifier!r} is not known; choose one of {', '.join(CLASSIFIERS)}"
-        )
-    return CLASSIFIERS[classifier]
-
-
-def classifier_from_state(
-    meta: Mapping[str, Any], arrays: Mapping[str, AnyArray], width: int, n_classes: int
-) -> FrameClassifier:
-    """What ``to_state`` of a fitted classifier wrote, for frames of ``width`` columns."""
-    context = int(meta["context"])
-    inputs = (2 * context + 1) * width
-    fitted: FrameClassifier
-    if meta["type"] == "network":
-        network = Network.from_arrays(arrays, "layer")
-        fitted = _FittedNetwork(network, context, np.asarray(arrays["prior"], dtype=np.float32))
-        sizes = (len(network.weights[0]), len(network.biases[-1]), len(fitted.prior))
-    else:
-        basis, coefficients = (np.asarray(arrays[k], dtype=np.float32) for k in ("basis", "coefficients"))
-        fitted = _FittedKernel(basis, coefficients, float(meta["sigma2"]), context)
-        sizes = (basis.shape[1], coefficients.shape[1], n_classes)
-    if context < 0 or sizes != (inputs, n_classes, n_classes):
-        raise ModelFileError("the frame classifier does not fit the frames and the phones of the model")
-    return fitted
-
-
-def options_to_json(options: ClassifierOptions) -> dict[str, Any]:
-    """The options of a classifier as plain values."""
-    return {"name": options.name, **asdict(options)}  # type: ignore[call-overload]
-
-
-def options_from_json(stored: Mapping[str, Any]) -> ClassifierOptions:
-    """What :func:`options_to_json` wrote."""
-    values = dict(stored)
-    if values["name"] == PassiveAggressiveClassifier.name:
-        del values["name"]
-        return PassiveAggressiveClassifier(**values)
-    network = dict(values.pop("network"))
-    network["hidden"] = tuple(network["hidden"])
-    return NetworkClassifier(**values, network=NetworkOptions(**network))
+    return CLASSIFIERS[classifier] if isinstance(classifier, str) else classifier
 
 
 def _targets(codes: Sequence[IntArray]) -> IntArray:

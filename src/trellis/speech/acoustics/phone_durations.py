@@ -13,13 +13,14 @@ its kind in training (never below ``AT_LEAST`` seconds). Silence has no longest 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from trellis.core.arrays import AnyArray, BoolArray, FloatArray, IntArray
-from trellis.core.errors import DataError, ModelFileError
+from trellis.core.arrays import BoolArray, FloatArray, IntArray
+from trellis.core.errors import DataError
+from trellis.core.records import register
 
 PRIOR = 5.0
 SLACK = 1.5
@@ -28,6 +29,7 @@ SMALLEST_LOG_DEVIATION = 0.2
 SMALLEST_DEVIATION = 0.005  # seconds
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class DurationModel:
     """One entry per kind of phone: ``mean``, ``deviation`` (seconds), ``log_mean``, ``log_deviation``,
@@ -38,6 +40,11 @@ class DurationModel:
     log_mean: FloatArray
     log_deviation: FloatArray
     longest: FloatArray
+
+    def __post_init__(self) -> None:
+        positive = (self.mean, self.deviation, self.log_deviation, self.longest)
+        if not all((a > 0).all() and a.shape == self.log_mean.shape for a in positive):
+            raise DataError("the durations of the model are not positive")
 
     @classmethod
     def fit(
@@ -82,17 +89,6 @@ class DurationModel:
         both[0, used, 1:] = _log_gaussian(seconds[1:], self.mean[used], self.deviation[used])
         both[1, used, 1:] = _log_gaussian(np.log(seconds[1:]), self.log_mean[used], self.log_deviation[used])
         return both
-
-    def to_arrays(self) -> dict[str, AnyArray]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, AnyArray], n_kinds: int) -> DurationModel:
-        values = {name: np.asarray(arrays[name], dtype=np.float64) for name in cls.__dataclass_fields__}
-        positive = all((values[name] > 0).all() for name in ("mean", "deviation", "log_deviation", "longest"))
-        if not positive or any(v.shape != (n_kinds,) or np.isnan(v).any() for v in values.values()):
-            raise ModelFileError("the durations do not fit the phones of the model")
-        return cls(**values)
 
 
 def _moments(

@@ -20,18 +20,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
-from trellis.core.arguments import check_int, check_nonnegative
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError, TrellisError
-from trellis.core.shards import n_threads
+from trellis.core.errors import DataError
+from trellis.core.estimator import Model
+from trellis.core.parameters import fitted, parameter
 from trellis.core.status import Status
 from trellis.core.storage import PathLike
 from trellis.objectives.records import Direct, Objective, get_objective
 from trellis.speech.acoustics.alignment_features import feature_names
 from trellis.speech.acoustics.boundary_classifier import BoundaryOptions
 from trellis.speech.acoustics.frame_classifiers import ClassifierOptions, get_classifier
+from trellis.speech.align import aligner_parameters as declared
 from trellis.speech.align.alignment_model import AlignmentModel
 from trellis.speech.align.calibration import calibrate
 from trellis.speech.align.corpus_preparation import PreparedCorpus, Progress, prepare_corpus
@@ -45,6 +46,7 @@ from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice, word_lat
 from trellis.speech.formats.alignment import Alignment
 from trellis.speech.phones.phone_set import Fold
 from trellis.structures.segments.problem.alignment_losses import AlignmentLoss, get_alignment_loss
+from trellis.training.declarations import N_JOBS
 
 if TYPE_CHECKING:
     from trellis.speech.corpus.dictionary import Dictionary
@@ -54,79 +56,36 @@ if TYPE_CHECKING:
 Silence = Literal["auto", "none"]
 
 
-class Aligner(BaseEstimator):  # type: ignore[misc]
-    """``fit`` on utterances with reference alignments, then ``align`` recordings to phones or words.
+class Aligner(Model):
+    """``fit`` on utterances with reference alignments, then ``align`` recordings to phones or words."""
 
-    * ``objective``: "direct", "margin", "log", "perceptron", ...; ``loss``: "tau_alignment" (the share of
-      boundaries off by more than ``tau_ms``) or "tau_insensitive" (the mean excess over it).
-    * ``classifier``: "mlp", "linear", "passive_aggressive", "torch", or a record of options; ``boundaries``:
-      options of the boundary classifier.
-    * ``features``: "standard", "paper" (the seven), "all", or names (``alignment_features``).
-    * ``fold``: classes of phones by name (:mod:`trellis.speech.phones.phone_labels`), or a dict.
-    * ``step_ms``, ``frames``: other frames than those that suit the classifier.
-    * ``shortest_ms``: of a phone. ``refine``: times between frames.
-    * ``solver``, ``epsilon`` (of the direct objective: a number, "holdout" or "decay"), ``passes`` (at most
-      so many over the utterances), ``l2``, ``average``, ``start`` ("log" or "zero"): how weights are learnt
-      (:mod:`trellis.speech.align.weight_training`).
-    * ``split``: fractions or lists of ids for classifiers, weights and hold-out; ``cross_fit``: see above.
+    objective: str | Objective = parameter(default=declared.OBJECTIVE, kw_only=False)
+    loss: str | AlignmentLoss = parameter(default=declared.LOSS, kw_only=False)
+    tau_ms: float = parameter(default=declared.TAU_MS, kw_only=False)
+    classifier: str | ClassifierOptions = parameter(default=declared.CLASSIFIER)
+    boundaries: BoundaryOptions | None = parameter(default=declared.BOUNDARIES)
+    features: str | Sequence[str] = parameter(default=declared.FEATURES)
+    fold: Fold = parameter(default=declared.FOLD)
+    step_ms: float = parameter(default=declared.STEP_MS)
+    frames: FrameOptions | None = parameter(default=declared.FRAMES)
+    shortest_ms: float = parameter(default=declared.SHORTEST_MS)
+    solver: str = parameter(default=declared.SOLVER)
+    epsilon: float | str = parameter(default=declared.EPSILON)
+    max_iter: int = parameter(default=declared.MAX_ITER)
+    l2: float = parameter(default=declared.L2)
+    average: bool = parameter(default=declared.AVERAGE)
+    start: str = parameter(default=declared.START)
+    split: Split = parameter(default=declared.SPLIT)
+    cross_fit: int = parameter(default=declared.CROSS_FIT)
+    refine: bool = parameter(default=declared.REFINE)
+    n_jobs: int | None = parameter(default=N_JOBS)
+    random_state: int = parameter(default=declared.RANDOM_STATE)
 
-    After ``fit``: ``weights_`` and ``feature_names_``, ``status_``, ``history_`` (hold-out loss after each
-    pass), ``epsilon_``, ``epsilon_losses_``, ``model_``.
-    """
-
-    def __init__(
-        self,
-        objective: str | Objective = "direct",
-        loss: str | AlignmentLoss = "tau_alignment",
-        tau_ms: float = 10.0,
-        *,
-        classifier: str | ClassifierOptions = "mlp",
-        boundaries: BoundaryOptions | None = None,
-        features: str | Sequence[str] = "standard",
-        fold: Fold = "none",
-        step_ms: float = 10.0,
-        frames: FrameOptions | None = None,
-        shortest_ms: float = 10.0,
-        solver: str = "auto",
-        epsilon: float | str = "holdout",
-        passes: int = 10,
-        l2: float = 1e-3,
-        average: bool = True,
-        start: str = "log",
-        split: Split = (0.7, 0.2, 0.1),
-        cross_fit: int = 0,
-        refine: bool = True,
-        n_jobs: int = 1,
-        random_state: int = 0,
-    ) -> None:
-        self.objective = objective
-        self.loss = loss
-        self.tau_ms = tau_ms
-        self.classifier = classifier
-        self.boundaries = boundaries
-        self.features = features
-        self.fold = fold
-        self.step_ms = step_ms
-        self.frames = frames
-        self.shortest_ms = shortest_ms
-        self.solver = solver
-        self.epsilon = epsilon
-        self.passes = passes
-        self.l2 = l2
-        self.average = average
-        self.start = start
-        self.split = split
-        self.cross_fit = cross_fit
-        self.refine = refine
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-
-    model_: AlignmentModel
-    status_: Status
-    history_: dict[str, list[float]]
-    epsilon_: float | None
-    epsilon_losses_: dict[float, float] | None
-    extra_: dict[str, Any]
+    model_: AlignmentModel = fitted("Acoustic model, weights and calibration.")
+    status_: Status = fitted("Why training stopped, in a sentence.")
+    history_: dict[str, list[float]] = fitted("What was measured after each pass, such as ``holdout_loss``.")
+    epsilon_: float | None = fitted("The epsilon of the direct objective.")
+    epsilon_losses_: dict[float, float] | None = fitted("The hold-out loss of each epsilon, if searched.")
 
     def fit(self, corpus: Iterable[Utterance] | PreparedCorpus, progress: Progress | None = None) -> Aligner:
         """Train on the utterances of a corpus that have a reference; ``progress(stage, share)`` is called
@@ -141,7 +100,7 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
             prepared.train,
             prepared.holdout,
             get_alignment_loss(self.loss, self.tau_ms / (1000.0 * acoustics.step)),
-            lambda iteration, measured, weights: tell("weights", min(1.0, iteration / self.passes)),
+            lambda iteration, measured, weights: tell("weights", min(1.0, iteration / self.max_iter)),
         )
         self.status_, self.history_ = solution.status, solution.history
         tell("confidence", 0.0)
@@ -157,11 +116,11 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
 
     @property
     def weights_(self) -> FloatArray:
-        return self._fitted().weights
+        return self.model_.weights
 
     @property
     def feature_names_(self) -> tuple[str, ...]:
-        return self._fitted().acoustics.names
+        return self.model_.acoustics.names
 
     def align(
         self,
@@ -182,11 +141,11 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
         takes the transcript as it is. ``confidence=False`` saves about half of the time. ``margins=True``
         also computes how much worse, in nats, the best path with each boundary elsewhere is.
         """
-        model = self._fitted()
+        check_is_fitted(self)
         lattice = self._lattice(phones, words, dictionary, silence)
         source = "" if isinstance(audio, Recording) else str(audio)
         request = Request(source, self.refine, confidence, margins)
-        return align_utterance(model, self._frames(audio, channel), lattice, request)
+        return align_utterance(self.model_, self._frames(audio, channel), lattice, request)
 
     def evaluate(self, corpus: Iterable[Utterance]) -> AlignmentEvaluation:
         """Align every utterance to the phones of its reference, and measure how far boundaries lie from
@@ -208,24 +167,6 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
             utterance.audio, labels, silence="none", channel=utterance.channel, confidence=confidence
         )
 
-    def save(self, path: PathLike, extra: dict[str, Any] | None = None) -> None:
-        """Write the model to one file; :func:`trellis.load` reads it back."""
-        from trellis.core.persistence import save
-
-        self._fitted()
-        save(self, path, extra)
-
-    def to_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        from trellis.speech.align.aligner_state import aligner_to_state
-
-        return aligner_to_state(self)
-
-    @classmethod
-    def from_state(cls, meta: dict[str, Any], arrays: dict[str, Any]) -> Aligner:
-        from trellis.speech.align.aligner_state import aligner_from_state
-
-        return aligner_from_state(meta, arrays)
-
     def frame_options(self) -> FrameOptions:
         """``frames`` if given, or those that suit the classifier; with ``step_ms``."""
         if self.frames is not None and self.frames.step_ms != self.step_ms:
@@ -244,26 +185,12 @@ class Aligner(BaseEstimator):  # type: ignore[misc]
 
     def _check(self) -> None:
         """Raise an error for parameters that cannot be used, before any work is done."""
+        self._check_parameters()
+        if self.cross_fit == 1:
+            raise DataError("cross_fit is 1; give 0 for none, or at least 2 folds")
         choose_solver(self.objective_record(), self.solver)
-        get_classifier(self.classifier)
         feature_names(self.features)
         self.frame_options()
-        if self.start not in ("log", "zero"):
-            raise DataError(f"start={self.start!r}; give 'log' or 'zero'")
-        if self.cross_fit == 1:
-            raise DataError("cross_fit=1: give 0 for none, or at least 2 folds")
-        if not check_nonnegative("shortest_ms", self.shortest_ms) > 0:
-            raise DataError(f"shortest_ms is {self.shortest_ms!r}; give a positive number")
-        get_alignment_loss(self.loss, check_nonnegative("tau_ms", self.tau_ms))
-        check_nonnegative("l2", self.l2)
-        for name, minimum in (("passes", 1), ("cross_fit", 0), ("random_state", 0)):
-            check_int(name, getattr(self, name), minimum)
-        n_threads(self.n_jobs)
-
-    def _fitted(self) -> AlignmentModel:
-        if not hasattr(self, "model_"):
-            raise TrellisError("this aligner is not fitted yet; call fit or load a model")
-        return self.model_
 
     def _lattice(
         self,

@@ -74,7 +74,7 @@ def prepare_corpus(aligner: Aligner, corpus: Iterable[Utterance], tell: Progress
         tell("reading", next(done) / len(used))
         return features
 
-    frames = dict(zip(used, _on_threads(read, used, aligner.n_jobs), strict=True))
+    frames = dict(zip(used, _on_threads(read, used, aligner._threads()), strict=True))
     base = _untrained(
         aligner, [utterances[i] for i in used], [frames[i] for i in (*parts.classifier, *parts.weights)]
     )
@@ -85,10 +85,10 @@ def prepare_corpus(aligner: Aligner, corpus: Iterable[Utterance], tell: Progress
     tell("classifiers", 0.0)
     groups = [utterances[i].group for i in (*parts.classifier, *parts.weights)]
     acoustics, train = _train_acoustics(aligner, classify, weigh, groups, base, tell)
-    holdout = _on_threads(acoustics.example, hold, aligner.n_jobs)
+    holdout = _on_threads(acoustics.example, hold, aligner._threads())
     tell("topology", 0.0)
     unseen = hold if aligner.cross_fit else [*weigh, *hold]
-    topology = fit_topology(acoustics, unseen[:TOPOLOGY_UTTERANCES], aligner.n_jobs)
+    topology = fit_topology(acoustics, unseen[:TOPOLOGY_UTTERANCES], aligner._threads())
     wrong = _with_wrong_transcripts(aligner, acoustics, [*hold, *weigh][:WRONG_UTTERANCES])
     return PreparedCorpus(acoustics, train, holdout, topology, wrong)
 
@@ -124,7 +124,7 @@ def _train_acoustics(
     tell: Progress,
 ) -> tuple[AcousticModel, list[SegmentExample]]:
     """The acoustic model of the result, and examples for the weights from models that have not seen them."""
-    seed, n_jobs = aligner.random_state, aligner.n_jobs
+    seed, n_jobs = aligner.random_state, aligner._threads()
     classifier, boundaries = get_classifier(aligner.classifier), aligner.boundaries or BoundaryOptions()
 
     def fit(own: Sequence[TrainingUtterance], more: Sequence[TrainingUtterance]) -> AcousticModel:
@@ -168,7 +168,7 @@ def _with_wrong_transcripts(
     found = _on_threads(
         lambda pair: acoustics.features(pair[0].frames, phone_lattice(pair[1]), where=pair[0].id),
         [(u, shuffle(u)) for u in utterances],
-        aligner.n_jobs,
+        aligner._threads(),
     )
     return [f for f in found if f.graph.min_length.sum() <= f.n_frames <= f.graph.max_length.sum()]
 

@@ -65,7 +65,7 @@ def train_weights(
     on_pass: OnPass | None = None,
 ) -> Trained:
     """The solution, the epsilon of a direct objective, and the hold-out loss of each epsilon if searched."""
-    n_jobs = aligner.n_jobs
+    n_jobs = aligner._threads()
 
     def holdout_loss(weights: FloatArray) -> float:
         return float(np.mean(SegmentProblem(holdout, Log(), loss, n_jobs=n_jobs).task_losses(weights)))
@@ -83,7 +83,7 @@ def train_weights(
             configure_solver(name, objective, epsilon, aligner.average, start),
             SegmentProblem(train, objective, loss, l2=aligner.l2, epsilon=epsilon, n_jobs=n_jobs),
             start,
-            max_iter=aligner.passes if online else max(aligner.passes, BATCH_ITERATIONS),
+            max_iter=aligner.max_iter if online else max(aligner.max_iter, BATCH_ITERATIONS),
             rng=np.random.default_rng(aligner.random_state),
             early_stopping=EarlyStopping(holdout_loss, PATIENCE) if online else None,
             on_iteration=on_pass,

@@ -25,6 +25,7 @@ import scipy.fft
 
 from trellis.core.arrays import Float32Array, FloatArray
 from trellis.core.errors import DataError
+from trellis.core.records import register
 
 # Frames at a time: their spectra fit the cache, and their products are so small that BLAS keeps to one
 # thread, whose companions would cost more than they bring.
@@ -32,6 +33,7 @@ _BLOCK = 64
 _FULL_SCALE = 32768.0
 
 
+@register
 @dataclass(frozen=True)
 class FrameOptions:
     """How frames are made. ``cepstra=0``: the logarithms of the mel channels themselves. ``normalise`` is

@@ -16,12 +16,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from trellis.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
-from trellis.core.errors import DataError, ModelFileError
+from trellis.core.errors import DataError
+from trellis.core.records import register
 from trellis.speech.phones.phone_labels import (
     FEATURE_NAMES,
     Folding,
@@ -45,6 +45,7 @@ class EncodedPhones:
     descriptors: Float32Array
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class PhoneSet:
     """``classes`` in the order of their codes; ``alphabet`` in which the labels are written; ``centroids``:
@@ -54,6 +55,13 @@ class PhoneSet:
     classes: tuple[str, ...]
     alphabet: str = "ipa"
     centroids: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        if not self.classes or len(set(self.classes)) < len(self.classes):
+            raise DataError("the phone classes are not different names")
+        size = (len(self.classes), len(FEATURE_NAMES))
+        if self.centroids is not None and self.centroids.shape != size:
+            raise DataError("the articulatory features do not fit the phone classes")
 
     @classmethod
     def of(cls, labels: Iterable[str], fold: Fold) -> PhoneSet:
@@ -144,28 +152,6 @@ class PhoneSet:
             f"{place}the model does not know the phone{plural} {' '.join(map(repr, labels))}; "
             f"its {len(self.classes)} classes are {', '.join(self.classes)} (fold={_name(self.fold)})"
         )
-
-    def to_json(self) -> dict[str, Any]:
-        fold = self.fold if isinstance(self.fold, str) else dict(self.fold)
-        centroids = None if self.centroids is None else self.centroids.tolist()
-        return {
-            "fold": fold,
-            "classes": list(self.classes),
-            "alphabet": self.alphabet,
-            "centroids": centroids,
-        }
-
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> PhoneSet:
-        classes = tuple(stored["classes"])
-        if not classes or len(set(classes)) < len(classes) or not all(isinstance(n, str) for n in classes):
-            raise ModelFileError("the phone classes of the model are not different names")
-        centroids = None if stored["centroids"] is None else np.array(stored["centroids"], dtype=np.float64)
-        if centroids is not None and centroids.shape != (len(classes), len(FEATURE_NAMES)):
-            raise ModelFileError("the articulatory features of the model do not fit its phone classes")
-        phones = cls(stored["fold"], classes, stored["alphabet"], centroids)
-        _folding(phones.fold, phones.alphabet)
-        return phones
 
 
 def _folding(fold: Fold, alphabet: str) -> Callable[[str], str]:

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.records import register
 from trellis.structures.segments.scores.segment_scores import SegmentPath
 
 ROUNDING = 1e-9  # frames: a reference that was divided by the step must not miss its own tolerance
@@ -59,6 +60,7 @@ class AlignmentLoss:
         return float(np.sum(self.of_error(error[known[path.nodes]]))) / max(int(known.sum()), 1)
 
 
+@register
 @dataclass(frozen=True)
 class TauAlignment(AlignmentLoss):
     """The share of boundaries that are off by more than ``tau`` frames."""
@@ -69,6 +71,7 @@ class TauAlignment(AlignmentLoss):
         return (error > self.tau + ROUNDING).astype(np.float64)
 
 
+@register
 @dataclass(frozen=True)
 class TauInsensitive(AlignmentLoss):
     """The mean of what exceeds ``tau`` frames."""
