@@ -28,6 +28,13 @@ State = tuple[dict[str, Any], Arrays]
 _SEQUENCES: dict[str, Callable[[list[Any]], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
 
 
+def check_array(name: str, array: Any, shape: tuple[int, ...], dtype: Any = np.float64) -> None:
+    """Raise a ``ModelFileError`` unless an array from a file has this shape and type and is finite."""
+    fits = isinstance(array, np.ndarray) and (array.dtype, array.shape) == (dtype, shape)
+    if not fits or not np.isfinite(array).all():
+        raise ModelFileError(f"{name} should be a finite {np.dtype(dtype)} array of shape {shape}")
+
+
 def encode(value: Any, arrays: Arrays, path: str = "") -> Any:
     """``value`` as JSON; its arrays are added to ``arrays``."""
     if isinstance(value, np.generic):

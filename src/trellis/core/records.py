@@ -6,11 +6,12 @@ for :mod:`trellis.core.codec` to say.
 
 from __future__ import annotations
 
+from dataclasses import is_dataclass
 from importlib import import_module
 from typing import Any, TypeVar
 
 from trellis import registry
-from trellis.core.errors import DataError, ModelFileError
+from trellis.core.errors import DataError, ModelFileError, UnsupportedError
 
 Class = TypeVar("Class", bound=type)
 
@@ -24,6 +25,11 @@ def register(record: Class) -> Class:
     them. Another class (or one whose fields are not what should be stored) has ``to_state()``, which gives a
     dictionary of values, and a class method ``from_state(state)``.
     """
+    if not (is_dataclass(record) or hasattr(record, "_asdict") or hasattr(record, "to_state")):
+        raise UnsupportedError(
+            f"{record.__name__} cannot be saved by its fields; make it a dataclass, or implement to_state() "
+            "and from_state(state)"
+        )
     name = record_name(record)
     known = _RECORDS.setdefault(name, record)
     if (known.__module__, known.__qualname__) != (record.__module__, record.__qualname__):

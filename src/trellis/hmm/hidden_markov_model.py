@@ -9,111 +9,103 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterator
-from numbers import Integral
+from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
-from trellis.core.arguments import check_int
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError, UnsupportedError
-from trellis.core.estimator import Model
+from trellis.core.codec import check_array
+from trellis.core.errors import DataError, ModelFileError
+from trellis.core.parameters import choice, fitted, integer, number, parameter
 from trellis.core.status import Status
-from trellis.data.sequences import offsets_from_lengths
-from trellis.hmm import hmm_inference as inference
 from trellis.hmm.baum_welch import BaumWelch, m_step
 from trellis.hmm.em_starts import starting_points
 from trellis.hmm.emissions import Emission
-from trellis.hmm.emissions.emission_checks import check_order
+from trellis.hmm.emissions.emission_checks import check_distributions, check_order
+from trellis.hmm.hmm_inference import HMMInference
 from trellis.hmm.hmm_parameters import HMMParameters
-from trellis.hmm.hmm_state import hmm_from_state, hmm_to_state
 from trellis.hmm.known_states import count_known_states
 from trellis.hmm.observations import Observations
 from trellis.hmm.online_em import OnlineState, online_step
-from trellis.hmm.streaming_filter import StreamingFilter
 from trellis.hmm.transition_constraints import TransitionConstraints, check_probabilities
 from trellis.objectives.records import Objective
 from trellis.solvers.run import Solver
+from trellis.training import declarations as declared
 from trellis.training.options import draw_seed
 from trellis.training.restarts import run_em
 
 
-class HMM(Model):
-    """A hidden Markov model.
+class HMM(HMMInference):
+    """A hidden Markov model for known, unknown and partly known states.
 
-    Parameters
-    ----------
-    n_states : the number K of hidden states.
-    emission : what a state emits, an object of ``emissions``; parameters that it has already are
-        where EM starts.
-    initial, transitions : probabilities (K,) and (K, K) where EM starts. Zeros in them stay zero, which is
-    how
-        a topology is fixed (:func:`~trellis.hmm.left_right`).
-    tied_transitions : a group for each state; states of one group share one row of transitions.
-    initial_pseudocount, transition_pseudocount : numbers or arrays, added to the counts (MAP under
-        Dirichlet(1 + pseudo-count) priors).
-    max_iter, tol : EM stops after ``max_iter`` iterations, or when one raises the objective by at most
-    ``tol`` per
-        time step. The objective is the log-likelihood plus the log prior.
-    n_init : the number of starts; the best result is kept. A model that is given whole starts once.
-    start : "auto" (k-means first, then random), "kmeans" or "random".
-    step_power : how fast ``partial_fit`` forgets, between 0.5 (fast) and 1; see
-        :mod:`trellis.hmm.online_em`.
-    n_jobs : threads; None is 1, -1 all cores. Results agree to rounding for any number.
-    random_state : the seed of everything that is random.
-    verbose : progress bar; None shows it on a terminal.
-
-    A model whose ``initial``, ``transitions`` and emission are all given answers questions without ``fit``.
-
-    Attributes
-    ----------
-    initial_, transitions_, emission_ : the fitted model.
-    status_ : why learning stopped, in a sentence. n_iter_ : the number of iterations.
-    history_ : "primal" (minus the objective) and "log_likelihood" before the first iteration and after each;
-        "dual" (minus the evidence lower bound) and "seconds" of each. Neither primal nor dual ever rises.
-    objectives_ : the objective that each start reached.
+    The objective of EM is the log-likelihood plus the log prior: sums, not means. A model whose ``initial``,
+    ``transitions`` and emission are all given answers questions without ``fit``.
     """
 
-    objectives_: list[float]
-    online_: OnlineState | None  # what partial_fit goes on from
+    emission: Emission = parameter(
+        doc="What a state emits, an object of ``emissions``; parameters that it has already are where EM "
+        "starts.",
+        kw_only=False,
+    )
+    initial: ArrayLike | None = parameter(
+        default=None, doc="Probabilities (K,) of the first state where EM starts. Zeros stay zero."
+    )
+    transitions: ArrayLike | None = parameter(
+        default=None,
+        doc="Probabilities (K, K) where EM starts. Zeros stay zero, which is how a topology is fixed "
+        "(:func:`~trellis.hmm.left_right`).",
+    )
+    tied_transitions: Any = parameter(
+        default=None, doc="A group for each state; states of one group share one row of transitions."
+    )
+    initial_pseudocount: ArrayLike = parameter(
+        default=0.0,
+        doc="A number or an array, added to the counts of first states: MAP under a Dirichlet(1 + "
+        "pseudo-count) prior.",
+    )
+    transition_pseudocount: ArrayLike = parameter(
+        default=0.0, doc="A number or an array, added to the counts of transitions."
+    )
+    max_iter: int = parameter(default=200, doc="EM iterations at most.", constraint=integer(1))
+    tol: float = parameter(
+        default=1e-6,
+        doc="EM stops when an iteration raises the objective by at most this much per time step.",
+        constraint=number(0.0),
+    )
+    n_init: int = parameter(
+        default=1,
+        doc="The number of starts, of which the best result is kept. A model that is given in full starts "
+        "once.",
+        constraint=integer(1),
+    )
+    start: str = parameter(
+        default="auto",
+        doc='Where EM starts: "auto" is k-means first, then random.',
+        constraint=choice("auto", "kmeans", "random"),
+    )
+    step_power: float = parameter(
+        default=0.7,
+        doc="How fast ``partial_fit`` forgets, between 0.5 (fast) and 1; see :mod:`trellis.hmm.online_em`.",
+        constraint=number(0.5, 1.0, above=True),
+    )
+    n_jobs: int | None = parameter(default=declared.N_JOBS)
+    random_state: Any = parameter(default=declared.RANDOM_STATE)
+    verbose: bool | None = parameter(default=declared.VERBOSE)
 
-    def __init__(
-        self,
-        n_states: int,
-        emission: Emission,
-        *,
-        initial: ArrayLike | None = None,
-        transitions: ArrayLike | None = None,
-        tied_transitions: Any = None,
-        initial_pseudocount: ArrayLike = 0.0,
-        transition_pseudocount: ArrayLike = 0.0,
-        max_iter: int = 200,
-        tol: float = 1e-6,
-        n_init: int = 1,
-        start: str = "auto",
-        step_power: float = 0.7,
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        verbose: bool | None = None,
-    ) -> None:
-        self.n_states = n_states
-        self.emission = emission
-        self.initial = initial
-        self.transitions = transitions
-        self.tied_transitions = tied_transitions
-        self.initial_pseudocount = initial_pseudocount
-        self.transition_pseudocount = transition_pseudocount
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.start = start
-        self.step_power = step_power
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    initial_: FloatArray = fitted("Probabilities (K,) of the first state.")
+    transitions_: FloatArray = fitted("Transition probabilities (K, K), from row to column.")
+    emission_: Emission = fitted("The emission with its parameters.")
+    status_: Status = fitted("Why learning stopped, in a sentence.")
+    history_: dict[str, list[float]] = fitted(
+        '"primal" (minus the objective) and "log_likelihood" before the first iteration and after each; '
+        '"dual" (minus the evidence lower bound) and "seconds" of each. Neither primal nor dual ever rises.'
+    )
+    n_iter_: int = fitted("The number of iterations.")
+    objectives_: list[float] = fitted("The objective that each start reached.")
+    online_: OnlineState | None = fitted("What ``partial_fit`` goes on from.")
 
     # -- learning ---------------------------------------------------------------------------------------
 
@@ -124,25 +116,20 @@ class HMM(Model):
         NaN is missing. ``states``: None (EM), whole numbers for every step (counting, in closed form), or a
         mixture: None for a sequence and -1 for a step whose state is not known.
         """
-        self._check_options()
-        observations = self._learnable(X, states, lengths)
-        constraints = self._constraints()
+        observations, constraints = self._training_data(X, states, lengths)
         known = observations.known
         if known is not None and (known >= 0).all():
             return self._count(observations, constraints)
         n_init = 1 if self._given() is not None else self.n_init
-        return self._run_em(
-            observations, constraints, self._starts(observations, constraints, n_init), n_init
-        )
+        starts = self._starts(observations, constraints, n_init)
+        return self._run_em(observations, constraints, starts, n_init)
 
     def partial_fit(self, X: Any, states: Any = None, *, lengths: ArrayLike | None = None) -> Self:
         """Online EM: one step from a batch of sequences, see :mod:`trellis.hmm.online_em`.
 
         The first call chooses a start from its batch, unless the model is fitted or given already.
         """
-        self._check_options()
-        observations = self._learnable(X, states, lengths)
-        constraints = self._constraints()
+        observations, constraints = self._training_data(X, states, lengths)
         if hasattr(self, "initial_"):
             before = self.parameters()
         else:
@@ -175,7 +162,7 @@ class HMM(Model):
         length: int | None = None,
     ) -> Self:
         """Learn to tell states from observations: fit by maximum likelihood, then train p(states | X), or
-        the best states, with any objective of chains, and come back to probabilities.
+        the best states, with any objective of chains, and convert back to probabilities.
 
         ``objective``, ``loss``, ``solver``, ``l2``, ``max_iter``, ``tol`` and ``holdout`` are those of
         :class:`~trellis.SequenceLabeler`; ``l2`` pulls the states towards each other. Fixed zeros stay zero,
@@ -186,10 +173,11 @@ class HMM(Model):
         from trellis.hmm.discriminative import train_discriminatively
 
         source = copy.copy(self).fit(X, states, lengths=lengths)
+        observations, constraints = self._training_data(X, states, lengths)
         chain = train_discriminatively(
             source.parameters(),
-            self._constraints(),
-            self._learnable(X, states, lengths),
+            constraints,
+            observations,
             objective=objective,
             loss=loss,
             solver=solver,
@@ -202,11 +190,36 @@ class HMM(Model):
             verbose=self.verbose,
         )
         self._keep(chain.to_parameters(length), chain.status_, chain.history_)
-        self.objectives_ = []
         return self
 
+    def _training_data(
+        self, X: Any, states: Any, lengths: ArrayLike | None
+    ) -> tuple[Observations, TransitionConstraints]:
+        self._check_parameters()
+        observations = Observations.pack(X, lengths, check=self.emission.check)
+        if observations.n_steps == 0:
+            raise DataError("X has no steps to learn from; give at least one")
+        constraints = TransitionConstraints.from_options(
+            self.n_states,
+            self.initial,
+            self.transitions,
+            self.tied_transitions,
+            self.initial_pseudocount,
+            self.transition_pseudocount,
+        )
+        return observations.with_states(states, self.n_states), constraints
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not isinstance(self.emission, Emission):
+            raise DataError(f"emission is {self.emission!r}; give an object of trellis.hmm.emissions")
+
     def _run_em(
-        self, observations: Observations, constraints: TransitionConstraints, starts: Any, n_starts: int
+        self,
+        observations: Observations,
+        constraints: TransitionConstraints,
+        starts: Iterable[HMMParameters],
+        n_starts: int,
     ) -> Self:
         solution, reached = run_em(
             BaumWelch(observations, constraints, self._threads()),
@@ -216,8 +229,7 @@ class HMM(Model):
             tol=self.tol * observations.n_steps,
             verbose=self.verbose,
         )
-        self._keep(solution.point, solution.status, solution.history)
-        self.objectives_ = [-primal for primal in reached]
+        self._keep(solution.point, solution.status, solution.history, [-primal for primal in reached])
         return self
 
     def _count(self, observations: Observations, constraints: TransitionConstraints) -> Self:
@@ -225,89 +237,43 @@ class HMM(Model):
         before = next(self._starts(observations, constraints, 1))
         statistics = count_known_states(before, observations, np.asarray(observations.known), constraints)
         after = m_step(statistics, constraints)
-        if "entropy" in statistics.emission and statistics.emission["entropy"].any():
+        if np.any(statistics.emission.get("entropy", 0.0)):
             # the emission hides something of its own: EM goes on for it
             return self._run_em(observations, constraints, [after], 1)
         value = statistics.expected_log_likelihood(after)
         primal = BaumWelch(observations, constraints).g(after) - value
         seconds = time.perf_counter() - began
         history = {"primal": [primal], "dual": [], "log_likelihood": [value], "seconds": [seconds]}
-        self._keep(after, Status(True, "all states are known, so they were counted", 1), history)
-        self.objectives_ = [-primal]
+        self._keep(after, Status(True, "all states are known, so they were counted", 1), history, [-primal])
         return self
 
     def _starts(
         self, observations: Observations, constraints: TransitionConstraints, n_init: int
     ) -> Iterator[HMMParameters]:
+        seed = draw_seed(self.random_state)
         return starting_points(
-            observations,
-            constraints,
-            self.emission,
-            start=self.start,
-            n_init=n_init,
-            seed=draw_seed(self.random_state),
+            observations, constraints, self.emission, start=self.start, n_init=n_init, seed=seed
         )
 
-    def _keep(self, parameters: HMMParameters, status: Status, history: dict[str, list[float]]) -> None:
+    def _keep(
+        self,
+        parameters: HMMParameters,
+        status: Status,
+        history: dict[str, list[float]],
+        objectives: list[float] | None = None,
+    ) -> None:
         self.initial_, self.transitions_ = parameters.initial, parameters.transitions
         self.emission_ = parameters.emission
         self.status_, self.n_iter_, self.history_ = status, status.n_iter, history
-        self.online_ = None
+        self.objectives_, self.online_ = objectives or [], None
 
-    def _learnable(self, X: Any, states: Any, lengths: ArrayLike | None) -> Observations:
-        observations = Observations.pack(X, lengths, check=self.emission.check)
-        observations = observations.with_states(states, self.n_states)
-        if observations.n_steps == 0:
-            raise DataError("the sequences have no steps at all; there is nothing to learn from")
-        return observations
-
-    def _constraints(self) -> TransitionConstraints:
-        return TransitionConstraints.from_options(
-            self.n_states,
-            self.initial,
-            self.transitions,
-            self.tied_transitions,
-            self.initial_pseudocount,
-            self.transition_pseudocount,
-        )
-
-    def _given(self) -> HMMParameters | None:
-        """The model as the user gave it, if it is complete."""
-        if self.initial is None or self.transitions is None or self.emission.n_states is None:
-            return None
-        if self.emission.n_states != self.n_states:
-            raise DataError(
-                f"the emission has parameters for {self.emission.n_states} states, but n_states is "
-                f"{self.n_states}; they must be equal"
-            )
-        k = self.n_states
-        return HMMParameters(
-            check_probabilities("initial", self.initial, (k,)),
-            check_probabilities("transitions", self.transitions, (k, k)),
-            self.emission,
-        )
-
-    def _check_options(self) -> None:
-        for name in ("n_states", "max_iter", "n_init"):
-            value = getattr(self, name)
-            if not isinstance(value, Integral) or value < 1:
-                raise UnsupportedError(f"{name}={value!r} must be a whole number of at least 1")
-        if not isinstance(self.emission, Emission):
-            raise UnsupportedError(f"emission={self.emission!r}: give an object of trellis.hmm.emissions")
-        if not isinstance(self.tol, int | float | np.number) or not 0 <= float(self.tol) < np.inf:
-            raise UnsupportedError(f"tol={self.tol!r} must be a finite number that is not negative")
-        if self.start not in ("auto", "kmeans", "random"):
-            raise UnsupportedError(f"start={self.start!r}: give 'auto', 'kmeans' or 'random'")
-        if not 0.5 < self.step_power <= 1.0:
-            raise UnsupportedError(f"step_power={self.step_power!r} must be above 0.5 and at most 1")
-
-    # -- questions --------------------------------------------------------------------------------------
+    # -- the model --------------------------------------------------------------------------------------
 
     def parameters(self) -> HMMParameters:
         """The fitted model, or the given one, as one record."""
         if hasattr(self, "initial_"):
             if len(self.initial_) != self.n_states:
-                raise UnsupportedError(
+                raise DataError(
                     f"n_states is {self.n_states}, but this HMM was fitted with {len(self.initial_)} states; "
                     "set it back, or fit again"
                 )
@@ -320,107 +286,30 @@ class HMM(Model):
             )
         return given
 
-    def _read(self, X: Any, lengths: ArrayLike | None) -> tuple[HMMParameters, Observations]:
-        parameters = self.parameters()
-        return parameters, Observations.pack(X, lengths, check=parameters.emission.check)
-
-    def filter(self, X: Any, *, lengths: ArrayLike | None = None) -> Any:
-        """p(y_t | x_1..x_t): (length, K) for each sequence."""
-        parameters, observations = self._read(X, lengths)
-        probabilities, _ = inference.posteriors(parameters, observations, self._threads(), smooth=False)
-        return observations.unpack(probabilities)
-
-    def smooth(self, X: Any, *, lengths: ArrayLike | None = None) -> Any:
-        """p(y_t | x_1..x_T): (length, K) for each sequence."""
-        parameters, observations = self._read(X, lengths)
-        probabilities, _ = inference.posteriors(parameters, observations, self._threads(), smooth=True)
-        return observations.unpack(probabilities)
-
-    def predict_next(self, X: Any, steps: int = 1, *, lengths: ArrayLike | None = None) -> Any:
-        """p(y_{T+h} | x_1..x_T) for h = 1..steps: (steps, K) for each sequence."""
-        parameters, observations = self._read(X, lengths)
-        ahead = inference.forecast(parameters, observations, check_int("steps", steps, 1), self._threads())
-        return observations.unpack_each(ahead)
-
-    def decode(self, X: Any, method: str = "viterbi", *, lengths: ArrayLike | None = None) -> Any:
-        """States of each sequence: the most probable sequence ("viterbi"), or the most probable state of each
-        step ("max_marginal"), which has the fewest expected errors and may be impossible as a whole.
-        """
-        if method not in ("viterbi", "max_marginal"):
-            raise UnsupportedError(f"method={method!r}: give 'viterbi' or 'max_marginal'")
-        parameters, observations = self._read(X, lengths)
-        if method == "viterbi":
-            states, _ = inference.decode(parameters, observations, self._threads())
-        else:
-            smoothed, _ = inference.posteriors(parameters, observations, self._threads(), smooth=True)
-            states = smoothed.argmax(axis=1).astype(np.int32)
-        return observations.unpack(states)
-
-    def predict(self, X: Any, *, lengths: ArrayLike | None = None) -> Any:
-        """The same as :meth:`decode`."""
-        return self.decode(X, lengths=lengths)
-
-    def decode_k_best(self, X: Any, k: int, *, lengths: ArrayLike | None = None) -> Any:
-        """For each sequence its k most probable state sequences with log p(x, y), best first (fewer where
-        fewer are possible); for one array without ``lengths`` that list alone.
-        """
-        parameters, observations = self._read(X, lengths)
-        k = check_int("k", k, 1)
-        states, scores = inference.decode_k_best(parameters, observations, k, self._threads())
-        found = [
-            [(ranked[r], float(own[r])) for r in range(k) if own[r] > -np.inf]
-            for ranked, own in zip(np.split(states, observations.offsets[1:-1], axis=1), scores, strict=True)
-        ]
-        return observations.unpack_each(found)
-
-    def log_likelihood(self, X: Any, *, lengths: ArrayLike | None = None) -> FloatArray:
-        """log p(x) of each sequence, (n_sequences,); -inf where it is impossible under the model."""
-        parameters, observations = self._read(X, lengths)
-        return inference.log_likelihood(parameters, observations, self._threads())
-
-    def log_joint(self, X: Any, states: Any, *, lengths: ArrayLike | None = None) -> FloatArray:
-        """log p(x, y) of each sequence with the given states, (n_sequences,); -inf where it is impossible."""
-        parameters, observations = self._read(X, lengths)
-        given = observations.with_states(states, self.n_states).known
-        if given is None:
-            given = np.full(observations.n_steps, -1)
-        return inference.log_joint(parameters, observations, given)
-
-    def score(self, X: Any, y: Any = None, *, lengths: ArrayLike | None = None) -> float:
-        """The mean log-likelihood of a step, log p(X) / number of steps (``y``, which scikit-learn passes,
-        is not used).
-
-        A mean does not grow with the data, so that training, test and cross-validation scores can be
-        compared; the total is ``log_likelihood(X).sum()``.
-        """
-        parameters, observations = self._read(X, lengths)
-        return observations.mean_per_step(inference.log_likelihood(parameters, observations, self._threads()))
-
-    def sample(self, lengths: Any, *, random_state: Any = None) -> tuple[Any, Any]:
-        """Observations and states: of one sequence for a number, of several for a list of lengths."""
-        one = isinstance(lengths, Integral)
-        offsets = offsets_from_lengths([lengths] if one else lengths)
-        seed = self.random_state if random_state is None else random_state
-        rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(draw_seed(seed))
-        values, states = inference.sample(self.parameters(), offsets, rng)
-        if one:
-            return values, states
-        if len(offsets) == 1:  # np.split would make one piece of nothing
-            return [], []
-        return np.split(values, offsets[1:-1]), np.split(states, offsets[1:-1])
-
-    def stationary(self) -> FloatArray:
-        """The distribution p = p A over states; an error where there is more than one."""
-        return inference.stationary(self.parameters().transitions)
-
-    def streaming_filter(self) -> StreamingFilter:
-        """A filter that takes one observation at a time."""
-        return StreamingFilter(self.parameters())
+    def _given(self) -> HMMParameters | None:
+        """The model as the user gave it, if it is complete."""
+        self._check_parameters()
+        if self.initial is None or self.transitions is None or self.emission.n_states is None:
+            return None
+        k = self.n_states
+        if self.emission.n_states != k:
+            raise DataError(
+                f"the emission has parameters for {self.emission.n_states} states, but n_states is {k}; they "
+                "must be equal"
+            )
+        return HMMParameters(
+            check_probabilities("initial", self.initial, (k,)),
+            check_probabilities("transitions", self.transitions, (k, k)),
+            self.emission,
+        )
 
     @property
     def n_parameters(self) -> int:
         """Free parameters: of the chain within its constraints, and of the emission."""
-        return self._constraints().n_parameters + self.parameters().emission.n_parameters
+        constraints = TransitionConstraints.from_options(
+            self.n_states, self.initial, self.transitions, self.tied_transitions
+        )
+        return constraints.n_parameters + self.parameters().emission.n_parameters
 
     def aic(self, X: Any, *, lengths: ArrayLike | None = None) -> float:
         """2 n_parameters - 2 log p(X); smaller is better."""
@@ -429,7 +318,7 @@ class HMM(Model):
     def bic(self, X: Any, *, lengths: ArrayLike | None = None) -> float:
         """n_parameters log(number of steps) - 2 log p(X); smaller is better."""
         parameters, observations = self._read(X, lengths)
-        value = inference.log_likelihood(parameters, observations, self._threads()).sum()
+        value = self._log_likelihood(parameters, observations).sum()
         return float(self.n_parameters * np.log(max(observations.n_steps, 1)) - 2.0 * value)
 
     def permute(self, order: ArrayLike) -> HMM:
@@ -443,11 +332,18 @@ class HMM(Model):
 
     # -- storage ----------------------------------------------------------------------------------------
 
-    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The model as JSON values and arrays."""
-        return hmm_to_state(self)
+    def _check_fitted(self) -> None:
+        self.parameters()  # given ones are as good as fitted ones
 
-    @classmethod
-    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> HMM:
-        """The model that :meth:`to_state` described."""
-        return hmm_from_state(cls, meta, arrays)
+    def _check_loaded(self) -> None:
+        k = self.parameters().n_states
+        if not hasattr(self, "initial_"):
+            return
+        for name, shape in (("initial_", (k,)), ("transitions_", (k, k))):
+            check_array(name, getattr(self, name), shape)
+            check_distributions(name, getattr(self, name))
+        if not isinstance(self.emission_, Emission) or self.emission_.n_states != k:
+            raise ModelFileError(f"its emission does not have {k} states")
+        if self.online_ is not None:
+            check_array("start", self.online_.start, (k,))
+            check_array("pairs", self.online_.pairs, (k, k))

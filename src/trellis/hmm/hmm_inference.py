@@ -1,129 +1,219 @@
-"""Questions to a hidden Markov model with known parameters, answered over shards and blocks.
+"""What a hidden Markov model with known parameters answers, over shards and blocks of sequences.
 
-filter      p(y_t | x_1..x_t)                smooth    p(y_t | x_1..x_T)
-forecast    p(y_{T+h} | x_1..x_T)            decode    argmax_y p(y | x)
-log_likelihood  log sum_y p(x, y)            log_joint log p(x, y)
+filter      p(y_t | x_1..x_t)                smooth        p(y_t | x_1..x_T)
+decode      argmax_y p(y | x)                predict_next  p(y_{T+h} | x_1..x_T)
+log_likelihood  log sum_y p(x, y)            log_joint     log p(x, y)
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.csgraph import connected_components
 
+from trellis.core.arguments import check_choice, check_int
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.estimator import Model
+from trellis.core.parameters import integer, parameter
 from trellis.core.shards import over_shards
+from trellis.data.sequences import offsets_from_lengths, step_name
 from trellis.hmm.e_step import block_bounds, blocks, check_possible
 from trellis.hmm.hmm_chain import Counts
 from trellis.hmm.hmm_kernels import walk_batch
 from trellis.hmm.hmm_parameters import HMMParameters
 from trellis.hmm.observations import Observations
+from trellis.hmm.streaming_filter import StreamingFilter
 from trellis.structures.chain.oracle.chain_batch_kernels import best_batch, k_best_batch, score_batch
-
-States = NDArray[np.int32]
-
-
-def posteriors(
-    parameters: HMMParameters, observations: Observations, n_jobs: int, *, smooth: bool
-) -> tuple[FloatArray, FloatArray]:
-    """Smoothed or filtered probabilities (N, K) and log p(x) of each sequence."""
-    log_p = np.empty(observations.n_sequences)
-    out = np.empty((observations.n_steps, parameters.n_states))
-
-    def work(first: int, last: int) -> None:
-        counts = Counts(parameters.n_states)
-        for a, b, block, _ in blocks(parameters, observations, first, last):
-            rows = slice(observations.offsets[a], observations.offsets[b])
-            if smooth:
-                out[rows], log_p[a:b] = parameters.chain.posterior(block, counts)
-            else:
-                out[rows], log_p[a:b] = parameters.chain.filter(block)
-
-    over_shards(work, observations.offsets, n_jobs)
-    check_possible(log_p, parameters, observations)
-    return out, log_p
+from trellis.training import declarations as declared
+from trellis.training.options import draw_seed
 
 
-def log_likelihood(parameters: HMMParameters, observations: Observations, n_jobs: int) -> FloatArray:
-    """log p(x) of each sequence, -inf where it is impossible."""
-    log_p = np.empty(observations.n_sequences)
+class HMMInference(Model):
+    """The questions that :class:`~trellis.HMM` answers from its ``parameters()``."""
 
-    def work(first: int, last: int) -> None:
-        for a, b, block, _ in blocks(parameters, observations, first, last):
-            _, log_p[a:b] = parameters.chain.filter(block)
+    n_states: int = parameter(doc="The number K of hidden states.", constraint=integer(1), kw_only=False)
+    n_jobs: int | None = parameter(default=declared.N_JOBS)
+    random_state: Any = parameter(default=declared.RANDOM_STATE)
 
-    over_shards(work, observations.offsets, n_jobs)
-    return log_p
+    def parameters(self) -> HMMParameters:
+        """The fitted model, or the given one, as one record."""
+        raise NotImplementedError
 
+    def _read(self, X: Any, lengths: ArrayLike | None) -> tuple[HMMParameters, Observations]:
+        parameters = self.parameters()
+        return parameters, Observations.pack(X, lengths, check=parameters.emission.check)
 
-def forecast(parameters: HMMParameters, observations: Observations, steps: int, n_jobs: int) -> FloatArray:
-    """p(y_{T+h} | x) for h = 1..steps, (S, steps, K). After a sequence of no steps: p(y_1), p(y_2), ..."""
-    filtered, _ = posteriors(parameters, observations, n_jobs, smooth=False)
-    lengths = np.diff(observations.offsets)
-    now = np.empty((len(lengths), parameters.n_states))
-    some = lengths > 0
-    now[some] = filtered[observations.offsets[1:][some] - 1] @ parameters.transitions
-    now[~some] = parameters.initial
-    out = np.empty((len(lengths), steps, parameters.n_states))
-    for h in range(steps):
-        out[:, h] = now
-        now = now @ parameters.transitions
-    return out
+    def filter(self, X: Any, *, lengths: ArrayLike | None = None) -> Any:
+        """p(y_t | x_1..x_t): (length, K) for each sequence."""
+        parameters, observations = self._read(X, lengths)
+        return observations.unpack(self._posteriors(parameters, observations, smooth=False))
 
+    def smooth(self, X: Any, *, lengths: ArrayLike | None = None) -> Any:
+        """p(y_t | x_1..x_T): (length, K) for each sequence."""
+        parameters, observations = self._read(X, lengths)
+        return observations.unpack(self._posteriors(parameters, observations, smooth=True))
 
-def decode(parameters: HMMParameters, observations: Observations, n_jobs: int) -> tuple[States, FloatArray]:
-    """The most probable states (N,), and log p(x, y) of each sequence with them (Viterbi)."""
-    states = np.empty(observations.n_steps, dtype=np.int32)
-    scores = np.empty(observations.n_sequences)
+    def _posteriors(
+        self, parameters: HMMParameters, observations: Observations, *, smooth: bool
+    ) -> FloatArray:
+        """Smoothed or filtered probabilities (N, K)."""
+        log_p = np.empty(len(observations))
+        out = np.empty((observations.n_steps, parameters.n_states))
 
-    def work(first: int, last: int) -> None:
-        for a, b, logs, chain, offsets in _log_blocks(parameters, observations, first, last):
-            own = states[observations.offsets[a] : observations.offsets[b]]
-            best_batch(logs, *chain, offsets, 0, b - a, own, scores[a:b])
+        def work(first: int, last: int) -> None:
+            counts = Counts(parameters.n_states)
+            for a, b, block, _ in blocks(parameters, observations, first, last):
+                rows = slice(observations.offsets[a], observations.offsets[b])
+                if smooth:
+                    out[rows], log_p[a:b] = parameters.chain.posterior(block, counts)
+                else:
+                    out[rows], log_p[a:b] = parameters.chain.filter(block)
 
-    over_shards(work, observations.offsets, n_jobs)
-    check_possible(scores, parameters, observations)
-    return states, scores
+        over_shards(work, observations.offsets, self._threads())
+        check_possible(log_p, parameters, observations)
+        return out
 
+    def predict_next(self, X: Any, steps: int = 1, *, lengths: ArrayLike | None = None) -> Any:
+        """p(y_{T+h} | x_1..x_T) for h = 1..steps: (steps, K) for each sequence. After a sequence of no steps
+        they are p(y_1), p(y_2), ...
+        """
+        parameters, observations = self._read(X, lengths)
+        steps = check_int("steps", steps, 1)
+        filtered = self._posteriors(parameters, observations, smooth=False)
+        now = np.tile(parameters.initial, (len(observations), 1))
+        some = observations.lengths > 0
+        now[some] = filtered[observations.offsets[1:][some] - 1] @ parameters.transitions
+        ahead = np.empty((len(observations), steps, parameters.n_states))
+        for h in range(steps):
+            ahead[:, h] = now
+            now = now @ parameters.transitions
+        return observations.unpack_each(ahead)
 
-def decode_k_best(
-    parameters: HMMParameters, observations: Observations, k: int, n_jobs: int
-) -> tuple[States, FloatArray]:
-    """The k most probable state sequences (k, N), -1 where there are fewer, and log p(x, y), (S, k)."""
-    states = np.empty((k, observations.n_steps), dtype=np.int32)
-    scores = np.empty((observations.n_sequences, k))
+    def decode(self, X: Any, method: str = "viterbi", *, lengths: ArrayLike | None = None) -> Any:
+        """States of each sequence: the most probable sequence ("viterbi"), or the most probable state of each
+        step ("max_marginal"), which has the fewest expected errors and may be impossible as a whole.
+        """
+        check_choice("method", method, ("viterbi", "max_marginal"))
+        parameters, observations = self._read(X, lengths)
+        if method == "max_marginal":
+            smoothed = self._posteriors(parameters, observations, smooth=True)
+            return observations.unpack(smoothed.argmax(axis=1).astype(np.int32))
+        states = np.empty(observations.n_steps, dtype=np.int32)
+        scores = np.empty(len(observations))
 
-    def work(first: int, last: int) -> None:
-        for a, b, logs, chain, offsets in _log_blocks(parameters, observations, first, last):
-            own = np.empty((k, len(logs)), dtype=np.int32)
-            k_best_batch(logs, *chain, offsets, 0, b - a, k, own, scores[a:b])
-            states[:, observations.offsets[a] : observations.offsets[b]] = own
+        def work(first: int, last: int) -> None:
+            for a, b, logs, chain, offsets in _log_blocks(parameters, observations, first, last):
+                own = states[observations.offsets[a] : observations.offsets[b]]
+                best_batch(logs, *chain, offsets, 0, b - a, own, scores[a:b])
 
-    over_shards(work, observations.offsets, n_jobs)
-    check_possible(scores[:, 0], parameters, observations)
-    return states, scores
+        over_shards(work, observations.offsets, self._threads())
+        check_possible(scores, parameters, observations)
+        return observations.unpack(states)
 
+    def predict(self, X: Any, *, lengths: ArrayLike | None = None) -> Any:
+        """The same as :meth:`decode`."""
+        return self.decode(X, lengths=lengths)
 
-def log_joint(parameters: HMMParameters, observations: Observations, states: IntArray) -> FloatArray:
-    """log p(x, y) of given states, (S,); -inf where they are impossible."""
-    unknown = np.flatnonzero(states < 0)
-    if unknown.size:
-        sequence, step = observations.locate(int(unknown[0]))
-        raise DataError(
-            f"the state at step {step} of sequence {sequence} is not known; log_joint is about known states, "
-            "log_likelihood sums over them"
+    def decode_k_best(self, X: Any, k: int, *, lengths: ArrayLike | None = None) -> Any:
+        """For each sequence its k most probable state sequences with log p(x, y), best first (fewer where
+        fewer are possible); for one array without ``lengths`` that list alone.
+        """
+        parameters, observations = self._read(X, lengths)
+        k = check_int("k", k, 1)
+        states = np.empty((k, observations.n_steps), dtype=np.int32)
+        scores = np.empty((len(observations), k))
+
+        def work(first: int, last: int) -> None:
+            for a, b, logs, chain, offsets in _log_blocks(parameters, observations, first, last):
+                own = np.empty((k, len(logs)), dtype=np.int32)
+                k_best_batch(logs, *chain, offsets, 0, b - a, k, own, scores[a:b])
+                states[:, observations.offsets[a] : observations.offsets[b]] = own
+
+        over_shards(work, observations.offsets, self._threads())
+        check_possible(scores[:, 0], parameters, observations)
+        ranked = np.split(states, observations.offsets[1:-1], axis=1)
+        return observations.unpack_each(
+            [
+                [(own[r], float(score[r])) for r in range(k) if score[r] > -np.inf]
+                for own, score in zip(ranked, scores, strict=True)
+            ]
         )
-    scores = np.empty(observations.n_sequences)
-    for a, b, logs, chain, offsets in _log_blocks(parameters, observations, 0, observations.n_sequences):
-        own = states[observations.offsets[a] : observations.offsets[b]].astype(np.int32)
-        score_batch(logs, *chain, offsets, 0, b - a, own, scores[a:b])
-    return scores
+
+    def log_likelihood(self, X: Any, *, lengths: ArrayLike | None = None) -> FloatArray:
+        """log p(x) of each sequence, (n_sequences,); -inf where it is impossible under the model."""
+        return self._log_likelihood(*self._read(X, lengths))
+
+    def _log_likelihood(self, parameters: HMMParameters, observations: Observations) -> FloatArray:
+        log_p = np.empty(len(observations))
+
+        def work(first: int, last: int) -> None:
+            for a, b, block, _ in blocks(parameters, observations, first, last):
+                _, log_p[a:b] = parameters.chain.filter(block)
+
+        over_shards(work, observations.offsets, self._threads())
+        return log_p
+
+    def score(self, X: Any, y: Any = None, *, lengths: ArrayLike | None = None) -> float:
+        """The mean log-likelihood of a step, log p(X) / number of steps (``y``, which scikit-learn passes,
+        is not used).
+
+        A mean does not grow with the data, so that training, test and cross-validation scores can be
+        compared; the total is ``log_likelihood(X).sum()``.
+        """
+        parameters, observations = self._read(X, lengths)
+        return observations.mean_per_step(self._log_likelihood(parameters, observations))
+
+    def log_joint(self, X: Any, states: Any, *, lengths: ArrayLike | None = None) -> FloatArray:
+        """log p(x, y) of each sequence with the given states, (n_sequences,); -inf where it is impossible."""
+        parameters, observations = self._read(X, lengths)
+        known = observations.with_states(states, self.n_states).known
+        unknown = np.flatnonzero(known < 0) if known is not None else np.arange(observations.n_steps)
+        if unknown.size:
+            raise DataError(
+                f"the state of {step_name(observations.offsets, int(unknown[0]))} is not known; log_joint "
+                "needs all states, log_likelihood sums over them"
+            )
+        codes = np.asarray(known, dtype=np.int32)
+        scores = np.empty(len(observations))
+        for a, b, logs, chain, offsets in _log_blocks(parameters, observations, 0, len(observations)):
+            own = codes[observations.offsets[a] : observations.offsets[b]]
+            score_batch(logs, *chain, offsets, 0, b - a, own, scores[a:b])
+        return scores
+
+    def sample(self, lengths: Any, *, random_state: Any = None) -> tuple[Any, Any]:
+        """Observations and states: of one sequence for a number, of several for a list of lengths."""
+        parameters = self.parameters()
+        single = isinstance(lengths, Integral)
+        offsets = offsets_from_lengths([lengths] if single else lengths)
+        seed = self.random_state if random_state is None else random_state
+        rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(draw_seed(seed))
+        states = np.empty(offsets[-1], dtype=np.int32)
+        uniforms = rng.random(int(offsets[-1]))
+        walk_batch(uniforms, offsets, parameters.initial, parameters.transitions, states)
+        values = parameters.emission.sample(states, rng)
+        if single:
+            return values, states
+        if len(offsets) == 1:  # np.split would make one piece of nothing
+            return [], []
+        return np.split(values, offsets[1:-1]), np.split(states, offsets[1:-1])
+
+    def stationary(self) -> FloatArray:
+        """The distribution p = p A over states; an error where there is more than one."""
+        return stationary_distribution(self.parameters().transitions)
+
+    def streaming_filter(self) -> StreamingFilter:
+        """A filter that takes one observation at a time."""
+        return StreamingFilter(self.parameters())
 
 
-def _log_blocks(parameters: HMMParameters, observations: Observations, first: int, last: int) -> Any:
+def _log_blocks(
+    parameters: HMMParameters, observations: Observations, first: int, last: int
+) -> Iterator[tuple[int, int, FloatArray, tuple[FloatArray, ...], IntArray]]:
     """Blocks (a, b, log p(x_t | k), (transitions, start, end), offsets) for the max-plus kernels."""
     chain = parameters.chain
     part = chain.log_transitions[None], chain.log_initial, np.zeros(parameters.n_states)
@@ -132,17 +222,7 @@ def _log_blocks(parameters: HMMParameters, observations: Observations, first: in
         yield a, b, logs, part, observations.offsets[a : b + 1] - lo
 
 
-def sample(
-    parameters: HMMParameters, offsets: IntArray, rng: np.random.Generator
-) -> tuple[NDArray[Any], States]:
-    """Observations and states of sequences with these offsets."""
-    states = np.empty(offsets[-1], dtype=np.int32)
-    uniforms = rng.random(int(offsets[-1]))
-    walk_batch(uniforms, offsets, parameters.initial, parameters.transitions, states)
-    return parameters.emission.sample(states, rng), states
-
-
-def stationary(transitions: FloatArray) -> FloatArray:
+def stationary_distribution(transitions: NDArray[np.float64]) -> FloatArray:
     """The distribution p = p A, where there is only one."""
     n, component = connected_components(transitions > 0, directed=True, connection="strong")
     leaves = np.zeros(n, bool)

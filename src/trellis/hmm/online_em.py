@@ -15,18 +15,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from trellis.core.arrays import FloatArray
+from trellis.core.records import register
 from trellis.hmm.baum_welch import m_step
 from trellis.hmm.e_step import expectations
+from trellis.hmm.emissions import Statistics
 from trellis.hmm.hmm_parameters import Expectations, HMMParameters
 from trellis.hmm.observations import Observations
 from trellis.hmm.transition_constraints import TransitionConstraints
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class OnlineState:
-    """The running mean S, and how many batches and steps are in it."""
+    """The running means S of first states (K,), transitions (K, K) and the statistics of the emission, and
+    how many batches and steps are in them."""
 
-    mean: Expectations
+    start: FloatArray
+    pairs: FloatArray
+    emission: Statistics
     n_batches: int
     n_steps: int
 
@@ -40,27 +47,21 @@ def online_step(
     n_jobs: int,
 ) -> tuple[HMMParameters, OnlineState, float]:
     """New parameters, the new state, and the log-likelihood of the batch under the parameters before."""
-    log_p, now = expectations(parameters, observations, n_jobs)
-    n = observations.n_steps
-    if state is None:
-        state = OnlineState(_combined(now, 1.0 / n, None, 0.0), 1, n)
-    else:
-        rho = (state.n_batches + 1.0) ** -power
-        mean = _combined(now, rho / n, state.mean, 1.0 - rho)
-        state = OnlineState(mean, state.n_batches + 1, state.n_steps + n)
-    return (
-        m_step(_combined(state.mean, float(state.n_steps), None, 0.0), constraints),
-        state,
-        float(log_p.sum()),
+    log_p, batch = expectations(parameters, observations, n_jobs)
+    n_batches, n_steps = 1, observations.n_steps
+    weight = 1.0 / n_steps
+    start, pairs = weight * batch.start, weight * batch.pairs
+    emission = {key: weight * value for key, value in batch.emission.items()}
+    if state is not None:
+        n_batches, n_steps = state.n_batches + 1, state.n_steps + n_steps
+        rho = float(n_batches) ** -power
+        before = parameters.emission.recentre(state.emission)
+        start, pairs = (
+            rho * new + (1.0 - rho) * old for new, old in ((start, state.start), (pairs, state.pairs))
+        )
+        emission = {key: rho * value + (1.0 - rho) * before[key] for key, value in emission.items()}
+    total = Expectations(
+        n_steps * start, n_steps * pairs, {k: n_steps * v for k, v in emission.items()}, parameters
     )
-
-
-def _combined(a: Expectations, weight: float, b: Expectations | None, other: float) -> Expectations:
-    """weight * a + other * b, as under the parameters of a."""
-    emission = {key: weight * value for key, value in a.emission.items()}
-    start, pairs = weight * a.start, weight * a.pairs
-    if b is not None:
-        before = a.parameters.emission.recentre(b.emission)
-        emission = {key: value + other * before[key] for key, value in emission.items()}
-        start, pairs = start + other * b.start, pairs + other * b.pairs
-    return Expectations(start, pairs, emission, a.parameters)
+    online = OnlineState(start, pairs, emission, n_batches, n_steps)
+    return m_step(total, constraints), online, float(log_p.sum())

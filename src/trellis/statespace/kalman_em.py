@@ -19,7 +19,7 @@ regression of which nothing is learned is the same on both sides and is left out
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -119,12 +119,12 @@ def maximise(
     }
     if term.noise in learn:
         changed[term.noise] = _bounded(_residual(moments, change) / moments.terms[0], min_variance)
-    return u.having(**changed)
+    return replace(u, **changed)
 
 
 def check_learnable(model: StateSpace, learn: frozenset[str], min_variance: float) -> None:
     """EM can move what it is asked to move."""
-    varying = model.varying()
+    varying = model.time_varying()
     for name in sorted(learn):
         if getattr(model, name).size == 0:
             raise UnsupportedError(f"{name} cannot be learned without controls; pass controls= to fit")
@@ -158,22 +158,22 @@ def named_parameters(learn: object) -> frozenset[str]:
     if isinstance(learn, str):
         learn = tuple(SHAPES) if learn == "all" else (learn,)
     if not isinstance(learn, tuple | list | set | frozenset):
-        raise UnsupportedError(f'learn={learn!r}: give "all" or a tuple of names of parameters')
+        raise DataError(f'learn is {learn!r}; give "all" or a tuple of names of parameters')
     unknown = [name for name in learn if name not in SHAPES]
     if unknown:
-        raise UnsupportedError(f"learn names {unknown[0]!r}; it must be one of {', '.join(SHAPES)}")
+        raise DataError(f"learn names {unknown[0]!r}; give names out of {', '.join(SHAPES)}")
     return frozenset(learn)
 
 
 def learnable(model: StateSpace) -> frozenset[str]:
     """What "all" means for a model: whatever is constant and there."""
     absent = {name for name, array in model.arrays().items() if array.size == 0}
-    return frozenset(SHAPES) - {*model.varying()} - absent
+    return frozenset(SHAPES) - {*model.time_varying()} - absent
 
 
 def floor_covariances(model: StateSpace, names: frozenset[str], min_variance: float) -> StateSpace:
     """The model with the eigenvalues of the named covariances raised to ``min_variance``."""
-    return model.having(**{name: _bounded(getattr(model, name), min_variance) for name in names})
+    return replace(model, **{name: _bounded(getattr(model, name), min_variance) for name in names})
 
 
 def _width(u: StateSpace, name: str) -> int:

@@ -44,7 +44,7 @@ def starting_point(
     else:
         guess |= _plain(given, variances, n_states, rng)
     guess |= {name: value for name, value in given.items() if value is not None}
-    return StateSpace.of({**given, **guess}, n_states, m, data.controls.shape[1])
+    return StateSpace.build({**given, **guess}, n_states, m, data.controls.shape[1])
 
 
 def _plain(

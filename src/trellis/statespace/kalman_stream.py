@@ -37,7 +37,7 @@ class FilterStream:
         self.log_likelihood = 0.0
         self._model, self._system = model, model.system()
         self._constant = all(len(a) == 1 for a in self._system[:4])
-        self._moved = model.n_controls > 0 or any("offset" in name for name in model.varying())
+        self._moved = model.n_controls > 0 or any("offset" in name for name in model.time_varying())
         self._shift, self._drift_after = self._moves(np.zeros((1, model.n_controls)), 0)
         self._mean = self._system.mean.copy()
         self._predicted = self._system.root.copy()
@@ -111,7 +111,7 @@ class FilterStream:
         return u
 
     def _check_time(self, t: int) -> None:
-        for name in self._model.varying():
+        for name in self._model.time_varying():
             if t - name.startswith("transition") >= len(getattr(self._model, name)):
                 raise DataError(f"step {t}: {name} is given for {len(getattr(self._model, name))} steps only")
 

@@ -7,16 +7,17 @@ x_t     = observation z_t + observation_control u_t + observation_offset + N(0, 
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+from sklearn.exceptions import NotFittedError
 
-from trellis.core.arguments import check_int, check_nonnegative
+from trellis.core.arguments import check_int, generator
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.errors import DataError
 from trellis.core.estimator import Model
+from trellis.core.parameters import fitted, integer, number, parameter
 from trellis.core.status import Status
 from trellis.statespace.kalman_em import (
     EM,
@@ -31,19 +32,10 @@ from trellis.statespace.kalman_start import starting_point
 from trellis.statespace.kalman_stream import FilterStream
 from trellis.statespace.state_space import COVARIANCES, SHAPES, StateSpace
 from trellis.statespace.time_series import TimeSeries, read_future_controls, read_series
-from trellis.training.driver import minimise_dc
+from trellis.training import declarations as declared
+from trellis.training.restarts import run_em
 
 _REQUIRED = tuple(name for name in SHAPES if "control" not in name and "offset" not in name)
-_OPTIONS = (
-    "n_states",
-    "n_observations",
-    "learn",
-    "min_variance",
-    "max_iter",
-    "tol",
-    "n_jobs",
-    "random_state",
-)
 
 
 class StateLaws(NamedTuple):
@@ -67,71 +59,61 @@ class Forecast(NamedTuple):
 
 
 class LinearGaussian(Model):
-    """A linear-Gaussian state-space model.
+    """A linear-Gaussian state-space model with n states, m observations and p controls.
 
-    Parameters
-    ----------
-    n_states : the dimension n of the hidden state.
-    n_observations : the dimension m of an observation; ``None``: from the data or the matrices.
-    transition, observation, transition_noise, observation_noise, initial_mean, initial_covariance,
-    transition_control, observation_control, transition_offset, observation_offset :
-        known or starting values. All but the two initial ones may vary with time: (T, ...), where entry t
-        belongs to step t of each sequence. With the first six given the model answers questions without
-        ``fit`` (then ``initial_mean`` may be left out and is zero).
-    learn : "all", or the names of the parameters that ``fit`` may change. Parameters that vary with time are
-        not learned.
-    min_variance : learned covariances have no eigenvalue below it.
-    max_iter, tol : EM stops when an iteration raises the log-likelihood by at most ``tol``.
-    n_jobs : threads over sequences (-1: all cores). random_state : seed of guesses and samples.
-
-    Attributes
-    ----------
-    transition_, observation_, ... : the parameters after ``fit``.
-    history_ : ``primal`` (minus the log-likelihood, from the start on) and ``dual`` (minus the evidence lower
-        bound of each iteration); primal_t >= dual_t >= primal_{t+1}.
-    status_ : why EM stopped, in a sentence. n_iter_ : iterations.
+    The parameters of the model, ``transition`` to ``observation_offset``, are known or starting values. All
+    but the two initial ones may vary with time: (T, ...), where entry t belongs to step t of each sequence.
+    With the first six given the model answers questions without ``fit`` (then ``initial_mean`` may be left
+    out and is zero).
     """
 
-    def __init__(
-        self,
-        n_states: int,
-        n_observations: int | None = None,
-        *,
-        transition: Any = None,
-        observation: Any = None,
-        transition_noise: Any = None,
-        observation_noise: Any = None,
-        initial_mean: Any = None,
-        initial_covariance: Any = None,
-        transition_control: Any = None,
-        observation_control: Any = None,
-        transition_offset: Any = None,
-        observation_offset: Any = None,
-        learn: Any = "all",
-        min_variance: float = 1e-9,
-        max_iter: int = 200,
-        tol: float = 1e-4,
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.n_states = n_states
-        self.n_observations = n_observations
-        self.transition = transition
-        self.observation = observation
-        self.transition_noise = transition_noise
-        self.observation_noise = observation_noise
-        self.initial_mean = initial_mean
-        self.initial_covariance = initial_covariance
-        self.transition_control = transition_control
-        self.observation_control = observation_control
-        self.transition_offset = transition_offset
-        self.observation_offset = observation_offset
-        self.learn = learn
-        self.min_variance = min_variance
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    n_states: int = parameter(
+        doc="The dimension n of the hidden state.", constraint=integer(1), kw_only=False
+    )
+    n_observations: int | None = parameter(
+        default=None,
+        doc="The dimension m of an observation; None takes it from the data or the matrices.",
+        constraint=integer(1, none=True),
+        kw_only=False,
+    )
+    transition: Any = parameter(default=None, doc="A, (n, n).")
+    observation: Any = parameter(default=None, doc="C, (m, n).")
+    transition_noise: Any = parameter(default=None, doc="Q, the covariance (n, n) of a transition.")
+    observation_noise: Any = parameter(default=None, doc="R, the covariance (m, m) of an observation.")
+    initial_mean: Any = parameter(default=None, doc="The mean (n,) of the first state.")
+    initial_covariance: Any = parameter(default=None, doc="The covariance (n, n) of the first state.")
+    transition_control: Any = parameter(default=None, doc="B, (n, p).")
+    observation_control: Any = parameter(default=None, doc="D, (m, p).")
+    transition_offset: Any = parameter(default=None, doc="b, (n,).")
+    observation_offset: Any = parameter(default=None, doc="d, (m,).")
+    learn: Any = parameter(
+        default="all",
+        doc='"all", or the names of the parameters that ``fit`` may change. Parameters that vary with time '
+        "are not learned.",
+    )
+    min_variance: float = parameter(
+        default=1e-9,
+        doc="Learned covariances have no eigenvalue below this.",
+        constraint=number(0.0, above=True),
+    )
+    max_iter: int = parameter(default=200, doc="EM iterations at most.", constraint=integer(0))
+    tol: float = parameter(
+        default=1e-4,
+        doc="EM stops when an iteration raises the log-likelihood by at most this much.",
+        constraint=number(0.0),
+    )
+    n_jobs: int | None = parameter(default=declared.N_JOBS)
+    random_state: Any = parameter(default=declared.RANDOM_STATE)
+
+    parameters_: StateSpace = fitted(
+        "The parameters after ``fit``; each is an attribute of its own, too: ``transition_``, ..."
+    )
+    status_: Status = fitted("Why EM stopped, in a sentence.")
+    history_: dict[str, list[float]] = fitted(
+        "``primal`` (minus the log-likelihood, from the start on) and ``dual`` (minus the evidence lower "
+        "bound of each iteration); primal_t >= dual_t >= primal_{t+1}."
+    )
+    n_iter_: int = fitted("The number of iterations.")
 
     # -- learning ---------------------------------------------------------------------------------------
 
@@ -140,7 +122,7 @@ class LinearGaussian(Model):
 
         NaN is a missing value. ``controls`` u_t come in the form of ``X``.
         """
-        self._check_options()
+        self._check_parameters()
         given = self._given()
         series = read_series(X, lengths, controls, self._size("m", given), self._size("p", given))
         named = named_parameters(self.learn)
@@ -149,24 +131,16 @@ class LinearGaussian(Model):
             series,
             self.n_states,
             "observation_offset" in named,
-            np.random.default_rng(self.random_state),
+            generator(self.random_state),
         )
         learn = learnable(start) if isinstance(self.learn, str) and self.learn == "all" else named
         guessed = frozenset(name for name in COVARIANCES if given[name] is None) & learn
         start = floor_covariances(start, guessed, self.min_variance)
         check_learnable(start, learn, self.min_variance)
         problem = EM(series, learn, self.min_variance, self._threads())
-        solution = minimise_dc(problem, start, max_iter=self.max_iter, tol=self.tol)
+        solution, _ = run_em(problem, [start], max_iter=self.max_iter, tol=self.tol)
         self._keep(solution.point, solution.status, solution.history)
         return self
-
-    def _check_options(self) -> None:
-        if not (isinstance(self.n_states, int | np.integer) and self.n_states >= 1):
-            raise DataError(f"n_states is {self.n_states!r}; give a whole number, at least 1")
-        if check_nonnegative("min_variance", self.min_variance) == 0.0:
-            raise DataError(f"min_variance is {self.min_variance}; give a positive number")
-        check_nonnegative("tol", self.tol)
-        check_int("max_iter", self.max_iter, 0)
 
     def _given(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in SHAPES}
@@ -174,7 +148,7 @@ class LinearGaussian(Model):
     def _size(self, letter: str, given: dict[str, Any]) -> int | None:
         """The number of observations (m) or controls (p), from the options or the matrices given."""
         if letter == "m" and self.n_observations is not None:
-            return check_int("n_observations", self.n_observations, 1)
+            return self.n_observations
         for name, (_, letters) in SHAPES.items():
             if given[name] is not None and letter in letters:
                 shape = np.shape(given[name])
@@ -192,19 +166,20 @@ class LinearGaussian(Model):
         """What was fitted, or else what was given, if that is enough."""
         if hasattr(self, "parameters_"):
             if self.parameters_.n_states != self.n_states:
-                raise UnsupportedError(
-                    f"n_states is {self.n_states}, but the model was fitted with "
-                    f"{self.parameters_.n_states}; set it back, or fit again"
+                raise DataError(
+                    f"n_states is {self.n_states}, but this LinearGaussian was fitted with "
+                    f"{self.parameters_.n_states} states; set it back, or fit again"
                 )
             return self.parameters_
-        self._check_options()
+        self._check_parameters()
         given = self._given()
         if given["initial_mean"] is None:
             given["initial_mean"] = np.zeros(self.n_states)
         absent = [name for name in _REQUIRED if given[name] is None]
         if absent:
-            raise UnsupportedError(f"{absent[0]} is not known; call fit first, or give it")
-        return StateSpace.of(given, self.n_states, self._size("m", given) or 0, self._size("p", given) or 0)
+            raise NotFittedError(f"this LinearGaussian is not fitted; call fit, or give {', '.join(absent)}")
+        sizes = (self._size(letter, given) or 0 for letter in "mp")
+        return StateSpace.build(given, self.n_states, *sizes)
 
     def _ask(self, X: Any, lengths: ArrayLike | None, controls: Any) -> tuple[TimeSeries, Kalman]:
         model = self._model()
@@ -294,7 +269,7 @@ class LinearGaussian(Model):
         model = self._model()
         length, count = check_int("length", length, 0), 1 if n is None else check_int("n", n, 0)
         model.check_lengths(np.array([length]))
-        rng = np.random.default_rng(self.random_state if random_state is None else random_state)
+        rng = generator(self.random_state if random_state is None else random_state)
         u = read_future_controls(controls, 1, length, model.n_controls, "controls")[0]
         steps = np.arange(length)
         z_noise = rng.standard_normal((count, length, model.n_states))
@@ -309,40 +284,15 @@ class LinearGaussian(Model):
 
     # -- storage ----------------------------------------------------------------------------------------
 
-    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Options as JSON, given and fitted parameters as arrays."""
-        self._model()
-        options = {name: getattr(self, name) for name in _OPTIONS}
-        if not isinstance(self.learn, str):
-            options["learn"] = sorted(self.learn)
-        if not isinstance(self.random_state, int | np.integer):
-            options["random_state"] = None  # a stream of random numbers has no beginning to go back to
-        arrays = {
-            f"given.{name}": np.asarray(value, dtype=np.float64)
-            for name, value in self._given().items()
-            if value is not None
-        }
-        meta: dict[str, Any] = {"options": options, "status": None}
-        if hasattr(self, "parameters_"):
-            arrays |= {f"fitted.{name}": a for name, a in self.parameters_.arrays().items()}
-            meta |= {"status": asdict(self.status_), "history": self.history_}
-        return meta, arrays
+    def _check_fitted(self) -> None:
+        self._model()  # given parameters are as good as fitted ones
 
-    @classmethod
-    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> LinearGaussian:
-        """The model that :meth:`to_state` described; every parameter is checked again."""
-        options = dict(meta["options"])
-        if not isinstance(options["learn"], str):
-            options["learn"] = tuple(options["learn"])
-        options |= {name: arrays.get(f"given.{name}") for name in SHAPES}
-        model = cls(**options)
-        if meta["status"] is not None:
-            fitted = {name: arrays[f"fitted.{name}"] for name in SHAPES}
-            sizes = fitted["observation"].shape[-2], fitted["transition_control"].shape[-1]
-            space = StateSpace.of(fitted, model.n_states, *sizes)
-            model._keep(space, Status(**meta["status"]), meta["history"])
-        model._model()
-        return model
+    def _check_loaded(self) -> None:
+        if hasattr(self, "parameters_"):
+            read = self.parameters_
+            sizes = self.n_states, read.n_observations, read.n_controls
+            self._keep(StateSpace.build(read.arrays(), *sizes), self.status_, self.history_)
+        self._model()
 
 
 def _unpacked(series: TimeSeries, states: States) -> StateLaws:

@@ -10,13 +10,14 @@ for the parameters of the transition).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
+from trellis.core.records import register
 from trellis.statespace.kalman_kernels import System
 from trellis.statespace.square_root_kernels import roots_of
 
@@ -37,9 +38,10 @@ COVARIANCES = ("transition_noise", "observation_noise", "initial_covariance")
 _CONSTANT = ("initial_mean", "initial_covariance")
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class StateSpace:
-    """The parameters, each float64 and constant or with a leading axis of time. Build it with :meth:`of`."""
+    """The parameters, each float64 and constant or with a leading axis of time; see :meth:`build`."""
 
     transition: FloatArray
     observation: FloatArray
@@ -53,7 +55,7 @@ class StateSpace:
     observation_offset: FloatArray
 
     @classmethod
-    def of(
+    def build(
         cls, parameters: Mapping[str, Any], n_states: int, n_observations: int, n_controls: int
     ) -> StateSpace:
         """Check shapes, values and covariances. Controls and offsets that are ``None`` are zero."""
@@ -62,8 +64,9 @@ class StateSpace:
         for name, (_, letters) in SHAPES.items():
             shape = tuple(sizes[letter] for letter in letters)
             value = parameters[name]
-            optional = "control" in name or "offset" in name
-            arrays[name] = np.zeros(shape) if value is None and optional else checked(name, value, shape)
+            if value is None and ("control" in name or "offset" in name):
+                value = np.zeros(shape)
+            arrays[name] = check_parameter(name, value, shape)
         return cls(**arrays)
 
     @property
@@ -82,20 +85,16 @@ class StateSpace:
         """The parameters by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
-    def varying(self) -> list[str]:
+    def time_varying(self) -> list[str]:
         """The names of the parameters that vary with time."""
         return [name for name, (_, letters) in SHAPES.items() if getattr(self, name).ndim > len(letters)]
-
-    def having(self, **changed: FloatArray) -> StateSpace:
-        """The same with some parameters changed."""
-        return replace(self, **changed)
 
     def check_lengths(self, lengths: IntArray) -> None:
         """Every step of every sequence has its parameters."""
         if not len(lengths):
             return
         longest = int(np.argmax(lengths))
-        for name in self.varying():
+        for name in self.time_varying():
             steps = len(getattr(self, name))
             needed = int(lengths[longest]) - name.startswith("transition")
             if steps < needed:
@@ -124,7 +123,7 @@ class StateSpace:
         return _affine(self.observation_control, self.observation_offset, controls, steps)
 
 
-def checked(name: str, value: Any, shape: tuple[int, ...]) -> FloatArray:
+def check_parameter(name: str, value: Any, shape: tuple[int, ...]) -> FloatArray:
     """A parameter as a finite float64 array of the given shape, or with an axis of time in front."""
     letter, letters = SHAPES[name]
     wanted = f"({', '.join(letters)}{',' * (len(letters) == 1)}) = {shape}"

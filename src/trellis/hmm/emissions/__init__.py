@@ -6,9 +6,9 @@ interface for your own (:func:`register` makes models that use it loadable).
 
 from __future__ import annotations
 
+from trellis.core.records import register
 from trellis.hmm.emissions.categorical import Categorical
 from trellis.hmm.emissions.emission import Emission, Statistics
-from trellis.hmm.emissions.emission_registry import emission_from_state, emission_to_state, register
 from trellis.hmm.emissions.gaussian import Gaussian
 from trellis.hmm.emissions.gaussian_mixture import GaussianMixture
 from trellis.hmm.emissions.poisson import Poisson
@@ -22,10 +22,5 @@ __all__ = [
     "Poisson",
     "Product",
     "Statistics",
-    "emission_from_state",
-    "emission_to_state",
     "register",
 ]
-
-for _kind in (Categorical, Gaussian, GaussianMixture, Poisson, Product):
-    register(_kind)

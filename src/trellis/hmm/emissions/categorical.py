@@ -23,6 +23,7 @@ from trellis.core.arguments import check_int, check_nonnegative
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
 from trellis.core.logspace import softmax_and_log_sum
+from trellis.core.records import register
 from trellis.data.row_checks import check_symbols
 from trellis.hmm.emissions.emission import Emission, Statistics
 from trellis.hmm.emissions.emission_checks import (
@@ -39,6 +40,7 @@ from trellis.hmm.emissions.row_kernels import count_symbols
 SMOOTH = 0.01  # the pseudo-count of unseen="smooth"
 
 
+@register
 @dataclass(frozen=True, eq=False, repr=False)
 class Categorical(Emission):
     """``n_symbols`` symbols with ``probabilities`` (n_states, n_symbols).

@@ -30,7 +30,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -178,16 +178,6 @@ class Emission(ABC):
         moved = {name: a[order] for name, a in _array_fields(self).items() if name not in self.shared}
         return type(self)(**{**_fields(self), **moved})
 
-    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """JSON values and arrays that :meth:`from_state` makes the same record of."""
-        arrays = _array_fields(self)
-        return {name: value for name, value in _fields(self).items() if name not in arrays}, arrays
-
-    @classmethod
-    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """The record that :meth:`to_state` described; the constructor checks what it is given."""
-        return cls(**meta, **arrays)
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(_shown(self))})"
 
@@ -208,7 +198,7 @@ def _fields(emission: Any) -> dict[str, Any]:
     if not dataclasses.is_dataclass(emission):
         raise UnsupportedError(
             f"{type(emission).__name__} is not a dataclass, so its parameters are not known by name; make it "
-            f"a frozen dataclass, or implement permute, to_state and from_state"
+            f"a frozen dataclass, or implement permute"
         )
     return {f.name: getattr(emission, f.name) for f in dataclasses.fields(emission) if f.init}
 

@@ -27,6 +27,7 @@ from scipy.sparse import csr_array
 from trellis.core.arguments import check_nonnegative
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
+from trellis.core.records import register
 from trellis.data.row_checks import check_rows
 from trellis.hmm.emissions.covariance import (
     KINDS,
@@ -54,6 +55,7 @@ from trellis.hmm.emissions.incomplete_kernels import incomplete_likelihood, inco
 from trellis.hmm.emissions.row_kernels import scale_rows
 
 
+@register
 @dataclass(frozen=True, eq=False, repr=False)
 class Gaussian(Emission):
     """``means`` (n_states, n_columns); ``covariances`` "diag" (n_states, n_columns), "spherical" (n_states,),

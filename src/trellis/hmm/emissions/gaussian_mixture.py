@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from trellis.core.arguments import check_int, check_nonnegative
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
+from trellis.core.records import register
 from trellis.hmm.emissions.emission import Emission, Statistics
 from trellis.hmm.emissions.emission_checks import (
     NO_WEIGHT,
@@ -39,6 +40,7 @@ from trellis.hmm.emissions.mixture_kernels import mix, share
 _MOST_POINTS = 20_000  # k-means for the first components looks at no more rows per state
 
 
+@register
 @dataclass(frozen=True, eq=False, repr=False)
 class GaussianMixture(Emission):
     """``n_components`` Gaussians per state: ``weights`` (n_states, n_components), ``means`` (n_states,

@@ -23,12 +23,14 @@ from scipy.special import gammaln
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, NumericalError
+from trellis.core.records import register
 from trellis.data.row_checks import check_rows, row_error
 from trellis.hmm.emissions.emission import Emission, Statistics
 from trellis.hmm.emissions.emission_checks import NO_WEIGHT, check_posterior, freeze_array, required
 from trellis.hmm.emissions.natural import complete_rows, feature_rows
 
 
+@register
 @dataclass(frozen=True, eq=False, repr=False)
 class Poisson(Emission):
     """``rates`` (n_states, n_columns); (n_states,) for one column.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,14 +17,15 @@ from scipy.sparse import csr_array, hstack
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
+from trellis.core.records import register
 from trellis.data.row_checks import check_rows
 from trellis.hmm.emissions.emission import Emission, Statistics
 from trellis.hmm.emissions.emission_checks import check_order
-from trellis.hmm.emissions.emission_registry import emission_from_state, emission_to_state
 
 Parts = tuple[tuple[tuple[int, ...], Emission], ...]
 
 
+@register
 @dataclass(frozen=True, eq=False, repr=False)
 class Product(Emission):
     """``Product({0: Categorical(4), range(1, 4): Gaussian("full")})``: columns, and what emits them.
@@ -154,24 +155,6 @@ class Product(Emission):
     def permute(self, order: ArrayLike) -> Product:
         order = check_order(order, self.n_states)
         return self._each(lambda _i, _columns, part: part.permute(order))
-
-    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        described: list[Any] = []
-        arrays: dict[str, NDArray[Any]] = {}
-        for i, (columns, part) in enumerate(self._parts):
-            meta, of_part = emission_to_state(part)
-            described.append([list(columns), meta])
-            arrays |= {f"{i}.{name}": array for name, array in of_part.items()}
-        return {"parts": described}, arrays
-
-    @classmethod
-    def from_state(cls, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        return cls(
-            tuple(
-                (tuple(columns), emission_from_state(part, _of_part(i, arrays)))
-                for i, (columns, part) in enumerate(meta["parts"])
-            )
-        )
 
 
 def _columns(key: int | Iterable[int]) -> tuple[int, ...]:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray
 
-State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 E = TypeVar("E", covariant=True)
 
 
@@ -90,11 +89,6 @@ class ConditionalEmission(Protocol):
 
     @property
     def n_parameters(self) -> int: ...
-
-    def to_state(self) -> State: ...
-
-    @classmethod
-    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self: ...
 
 
 def disturbed(

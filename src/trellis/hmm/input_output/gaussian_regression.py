@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError, ModelFileError
+from trellis.core.errors import DataError
+from trellis.core.records import register
 from trellis.core.shards import over_items
 from trellis.data.row_checks import check_rows
 from trellis.hmm.emissions.covariance import (
@@ -36,9 +37,10 @@ from trellis.hmm.emissions.covariance import (
     variances_from_scatter,
 )
 from trellis.hmm.emissions.emission_checks import NO_WEIGHT
-from trellis.hmm.input_output.conditional_emission import Forecast, State, Weighted, disturbed
+from trellis.hmm.input_output.conditional_emission import Forecast, Weighted, disturbed
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class GaussianRegression:
     """``weights``: (K, D, n_inputs + 1), the intercept last. ``covariances``: "diag" (K, D), "full" (K, D,
@@ -226,22 +228,6 @@ class GaussianRegression:
     def n_parameters(self) -> int:
         n_states, d, width = self.table.shape
         return int(n_states * (d * width + (d if self.covariance == "diag" else d * (d + 1) // 2)))
-
-    def to_state(self) -> State:
-        meta = {"covariance": self.covariance, "l2": self.l2, "min_variance": self.min_variance}
-        return meta, {"weights": self.table, "covariances": self.spread}
-
-    @classmethod
-    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> GaussianRegression:
-        if any(arrays[name].dtype != np.float64 for name in ("weights", "covariances")):
-            raise ModelFileError("the weights of its emission are not float64")
-        return cls(
-            str(meta["covariance"]),
-            float(meta["l2"]),
-            float(meta["min_variance"]),
-            arrays["weights"],
-            arrays["covariances"],
-        )
 
 
 def _observed_sum(terms: FloatArray) -> FloatArray:

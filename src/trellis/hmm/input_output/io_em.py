@@ -1,6 +1,6 @@
 """EM for an input-output HMM, as a DC algorithm.
 
-With the parameters A, B of :mod:`.model`, the objective is the log-posterior
+With the parameters A, B of :mod:`trellis.hmm.input_output.io_parameters`, the objective is the log-posterior
 
     sum_i log p(x_i | u_i)  -  (l2 / 2) (||slopes of A||^2 + ||slopes of B||^2)  +  log prior of the emission
 
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.shards import over_items
 from trellis.hmm.input_output.conditional_emission import Weighted
-from trellis.hmm.input_output.io_parameters import Parameters, first_steps
+from trellis.hmm.input_output.io_parameters import IOParameters, first_steps
 from trellis.hmm.input_output.softmax_regression import fit_softmax
 from trellis.structures.chain.oracle.chain_oracle import Chain
 
@@ -33,7 +33,7 @@ class Posterior:
 
     unary: FloatArray
     pairs: FloatArray
-    at: Parameters
+    at: IOParameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,10 +46,10 @@ class EMProblem:
     l2: float
     n_jobs: int = 1
 
-    def g(self, u: Parameters) -> float:
+    def g(self, u: IOParameters) -> float:
         return -u.log_prior(self.l2)
 
-    def h(self, u: Parameters) -> tuple[float, Posterior]:
+    def h(self, u: IOParameters) -> tuple[float, Posterior]:
         """The log-likelihood, and the posterior: the E-step."""
         marginals = Chain(self.n_jobs).marginals(
             u.scores(self.values, self.features, self.offsets), per_step=True
@@ -57,7 +57,7 @@ class EMProblem:
         pairs = np.ascontiguousarray(marginals.transitions.transpose(1, 2, 0))
         return float(marginals.log_partition.sum()), Posterior(marginals.unary, pairs, u)
 
-    def inner(self, u: Parameters, v: Posterior) -> float:
+    def inner(self, u: IOParameters, v: Posterior) -> float:
         """The expected complete log-likelihood of ``u`` under the posterior ``v``."""
         first = first_steps(self.offsets)
         return (
@@ -66,16 +66,16 @@ class EMProblem:
             + u.emission.expected_log_likelihood(self._weighted(v))
         )
 
-    def magnitude(self, u: Parameters, v: Posterior) -> float:
+    def magnitude(self, u: IOParameters, v: Posterior) -> float:
         """The sizes of the terms of :meth:`inner` that may cancel."""
         return u.emission.magnitude(v.unary.sum(axis=0))
 
-    def g_conjugate(self, v: Posterior) -> tuple[float, Parameters]:
+    def g_conjugate(self, v: Posterior) -> tuple[float, IOParameters]:
         """The M-step, from where the E-step was taken: it never ends below its start."""
         u = self._maximise(v)
         return self.inner(u, v) - self.g(u), u
 
-    def _maximise(self, v: Posterior) -> Parameters:
+    def _maximise(self, v: Posterior) -> IOParameters:
         first, old = first_steps(self.offsets), v.at
         features = np.ascontiguousarray(self.features.T)
         begin = v.unary[first].T
@@ -87,7 +87,7 @@ class EMProblem:
             self.n_jobs,
         )
         emission = old.emission.maximise(self._weighted(v), self.n_jobs)
-        return Parameters(initial, np.stack(transitions), emission)
+        return IOParameters(initial, np.stack(transitions), emission)
 
     def _weighted(self, v: Posterior) -> Weighted[Any]:
         return Weighted(self.values, self.features, v.unary, v.at.emission)

@@ -4,8 +4,8 @@
 
     p(x_t | z_t = k, u_t): a softmax over symbols, or normal around V_k u_t + v_k
 
-Learning is EM, run as a DC algorithm with both certificates (:mod:`.em` has the objective); its M-steps are
-weighted regressions, each solved to its optimum.
+Learning is EM, run as a DC algorithm with both certificates (:mod:`trellis.hmm.input_output.io_em` has the
+objective); its M-steps are weighted regressions, each solved to its optimum.
 """
 
 from __future__ import annotations
@@ -18,25 +18,24 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from trellis.core.arguments import check_choice
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.core.errors import DataError, InfeasibleError, ModelFileError
 from trellis.core.estimator import Model
+from trellis.core.parameters import choice, fitted, integer, number, parameter
 from trellis.core.shards import over_shards
+from trellis.core.status import Status
 from trellis.data.row_checks import check_rows
 from trellis.data.sequences import Sequences, append_steps
 from trellis.hmm.input_output.conditional_emission import ConditionalEmission, Forecast
 from trellis.hmm.input_output.gaussian_regression import GaussianRegression
 from trellis.hmm.input_output.io_em import EMProblem
 from trellis.hmm.input_output.io_filter_kernels import filter_batch
-from trellis.hmm.input_output.io_parameters import (
-    Parameters,
-    checked_parameters,
-    features_of,
-    random_starts,
-)
+from trellis.hmm.input_output.io_parameters import IOParameters, random_starts, with_intercept
 from trellis.hmm.input_output.softmax_emission import SoftmaxEmission
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.scores.chain_scores import ChainScores
+from trellis.training import declarations as declared
 from trellis.training.options import draw_seed
 from trellis.training.restarts import run_em
 
@@ -46,55 +45,55 @@ EMISSIONS: dict[str, Any] = {"gaussian": GaussianRegression, "categorical": Soft
 class IOHMM(Model):
     """An input-output hidden Markov model.
 
-    Parameters
-    ----------
-    n_states : the number of hidden states.
-    emission : "gaussian" or "categorical", or a ``GaussianRegression`` or ``SoftmaxEmission`` with options.
-    l2 : weight of the penalty (l2 / 2) ||slopes||^2 on initial and transition weights (not intercepts).
-    max_iter, tol : EM stops when an iteration raises the log-posterior, per step, by no more than ``tol``.
-    n_init : starts from different random parameters, of which the best result is kept.
-    n_jobs : threads; ``None`` is 1, -1 all cores. Results agree to rounding for any number.
-    random_state : the seed of the starts.
-    warm_start : one start, from the parameters of the last ``fit`` or of ``from_parameters``.
-    verbose : progress bar; ``None`` shows it on a terminal.
-
-    Attributes
-    ----------
-    emission_ : the fitted emission. parameters_ : all parameters.
-    history_ : "primal", minus the log-posterior after 0, 1, ... iterations, and "dual", minus the lower bound
-        that each iteration raised: primal[t] >= dual[t] >= primal[t + 1].
-    status_, n_iter_ : why EM stopped.
-    objectives_ : the log-posterior that each start reached.
-
     Sequences are a list of arrays, or one array with ``lengths`` (without: one sequence); answers have the
     form of ``inputs``. Observations are (length, D), or whole numbers (length,); NaN (or the symbol -1) is
     missing. Inputs are (length, n_inputs), all known.
     """
 
-    def __init__(
-        self,
-        n_states: int,
-        emission: str | ConditionalEmission = "gaussian",
-        *,
-        l2: float = 1e-3,
-        max_iter: int = 300,
-        tol: float = 1e-6,
-        n_init: int = 4,
-        n_jobs: int | None = None,
-        random_state: int | None = None,
-        warm_start: bool = False,
-        verbose: bool | None = None,
-    ) -> None:
-        self.n_states = n_states
-        self.emission = emission
-        self.l2 = l2
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
+    n_states: int = parameter(doc="The number of hidden states.", constraint=integer(1), kw_only=False)
+    emission: str | ConditionalEmission = parameter(
+        default="gaussian",
+        doc='"gaussian", "categorical", or a ``GaussianRegression`` or ``SoftmaxEmission`` with options.',
+        constraint=choice("gaussian", "categorical", others="an emission with options"),
+        kw_only=False,
+    )
+    l2: float = parameter(
+        default=1e-3,
+        doc="Weight of the penalty (l2 / 2) ||slopes||^2 on initial and transition weights (not intercepts).",
+        constraint=number(0.0),
+    )
+    max_iter: int = parameter(default=300, doc="EM iterations at most.", constraint=integer(1))
+    tol: float = parameter(
+        default=1e-6,
+        doc="EM stops when an iteration raises the log-posterior, per step, by at most this much.",
+        constraint=number(0.0),
+    )
+    n_init: int = parameter(
+        default=4,
+        doc="Starts from different random parameters, of which the best result is kept.",
+        constraint=integer(1),
+    )
+    n_jobs: int | None = parameter(default=declared.N_JOBS)
+    random_state: Any = parameter(default=declared.RANDOM_STATE)
+    warm_start: bool = parameter(
+        default=declared.WARM_START,
+        doc="Whether to start once, from the parameters of the last ``fit`` or of ``from_parameters``.",
+    )
+    verbose: bool | None = parameter(default=declared.VERBOSE)
+
+    parameters_: IOParameters = fitted("All parameters.")
+    status_: Status = fitted("Why EM stopped, in a sentence.")
+    history_: dict[str, list[float]] = fitted(
+        '"primal", minus the log-posterior after 0, 1, ... iterations, and "dual", minus the lower bound '
+        "that each iteration raised: primal[t] >= dual[t] >= primal[t + 1]."
+    )
+    n_iter_: int = fitted("The number of iterations.")
+    objectives_: list[float] = fitted("The log-posterior that each start reached.")
+
+    @property
+    def emission_(self) -> ConditionalEmission:
+        """The fitted emission."""
+        return self.parameters_.emission
 
     @classmethod
     def from_parameters(
@@ -105,7 +104,8 @@ class IOHMM(Model):
         """
         first, moves = np.array(initial, np.float64), np.array(transitions, np.float64)
         model = cls(len(first) if first.ndim else 0, emission.without_parameters(), **options)
-        model._keep(checked_parameters(Parameters(first, moves, emission)))
+        model.parameters_ = IOParameters(first, moves, emission)
+        model.parameters_.check()
         return model
 
     # -- learning ---------------------------------------------------------------------------------------
@@ -113,21 +113,17 @@ class IOHMM(Model):
     @threadpool_limits.wrap(limits=1, user_api="blas")
     def fit(self, X: Any, inputs: Any, *, lengths: ArrayLike | None = None) -> Self:
         """Learn from observations ``X`` and the inputs they came with."""
-        self._check_options()
-        emission, warm = self._emission(), self.warm_start and hasattr(self, "parameters_")
-        if warm and self.parameters_.n_states != self.n_states:
-            raise UnsupportedError(
-                f"n_states is {self.n_states}, but the parameters to start from have "
-                f"{self.parameters_.n_states} states; set it back, or fit without warm_start"
-            )
+        self._check_parameters()
+        warm = self.warm_start and hasattr(self, "parameters_")
+        emission = self._fitted().emission if warm else self._new_emission()
         given = _pack_inputs(inputs, lengths, self.parameters_.n_inputs if warm else None)
         observed = Sequences.pack(X, lengths, check=emission.check)
         observed.check_same_lengths(given, "inputs")
         values = observed.values
         if not len(values):
-            raise DataError("there are no steps to learn from; give sequences that are not empty")
+            raise DataError("X has no steps to learn from; give at least one")
         centre = given.values.mean(axis=0)
-        features = features_of(given.values - centre)
+        features = with_intercept(given.values - centre)
         if warm:
             starts = [self.parameters_.moved(centre)]
         else:
@@ -144,46 +140,34 @@ class IOHMM(Model):
             verbose=self.verbose,
         )
         self.objectives_ = [-primal for primal in reached]
-        self._keep(best.point.moved(-centre))
+        self.parameters_ = best.point.moved(-centre)
         self.status_, self.history_, self.n_iter_ = best.status, best.history, best.n_iter
         return self
 
-    def _check_options(self) -> None:
-        for name in ("n_states", "max_iter", "n_init"):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or value < 1:
-                raise UnsupportedError(f"{name}={value!r} must be a whole number of at least 1")
-        for name in ("l2", "tol"):
-            value = getattr(self, name)
-            if not isinstance(value, int | float | np.number) or not 0 <= value < np.inf:
-                raise UnsupportedError(f"{name}={value!r} must be a finite number that is not negative")
-
-    def _emission(self) -> ConditionalEmission:
-        """The emission asked for, with what is known of it when this is a warm start."""
-        if self.warm_start and hasattr(self, "parameters_"):
-            return self.emission_
+    def _new_emission(self) -> ConditionalEmission:
         if isinstance(self.emission, str):
-            if self.emission not in EMISSIONS:
-                raise UnsupportedError(
-                    f"emission={self.emission!r}: give 'gaussian', 'categorical', or an emission with options"
-                )
             made: ConditionalEmission = EMISSIONS[self.emission]()
             return made
         if not isinstance(self.emission, tuple(EMISSIONS.values())):
-            raise UnsupportedError(
-                f"emission={self.emission!r} depends on no input; give GaussianRegression(...) or "
+            raise DataError(
+                f"emission is {self.emission!r}, which depends on no input; give GaussianRegression(...) or "
                 "SoftmaxEmission(...), or use HMM"
             )
         if self.emission.weights is not None:
-            raise UnsupportedError(
+            raise DataError(
                 "the emission has weights already; start from them by IOHMM.from_parameters(..., "
                 "warm_start=True)"
             )
         return self.emission
 
-    def _keep(self, parameters: Parameters) -> None:
-        self.parameters_ = parameters
-        self.emission_ = parameters.emission
+    def _fitted(self) -> IOParameters:
+        check_is_fitted(self, "parameters_")
+        if self.parameters_.n_states != self.n_states:
+            raise DataError(
+                f"n_states is {self.n_states}, but this IOHMM was fitted with {self.parameters_.n_states} "
+                "states; set it back, or fit again"
+            )
+        return self.parameters_
 
     # -- questions --------------------------------------------------------------------------------------
 
@@ -217,8 +201,7 @@ class IOHMM(Model):
         """The most probable path of states, or with ``method="max_marginal"`` the most probable state of
         each step.
         """
-        if method not in ("viterbi", "max_marginal"):
-            raise UnsupportedError(f"method={method!r}: give 'viterbi' or 'max_marginal'")
+        check_choice("method", method, ("viterbi", "max_marginal"))
         scores, given = self._scores(X, inputs, lengths)
         chain = Chain(self._threads())
         return given.unpack(chain.best(scores).labels if method == "viterbi" else chain.minimum_risk(scores))
@@ -233,19 +216,19 @@ class IOHMM(Model):
 
         What is to come is a part of the sequence that is not observed, so that filtering answers.
         """
-        check_is_fitted(self, "parameters_")
+        parameters = self._fitted()
         values, past = self._packed(X, inputs, None)
-        future = _pack_inputs(future_inputs, None, self.parameters_.n_inputs)
+        future = _pack_inputs(future_inputs, None, parameters.n_inputs)
         if len(future.offsets) != len(past.offsets):
             raise DataError(
                 f"there are {len(past.offsets) - 1} sequences, but future inputs for "
                 f"{len(future.offsets) - 1}; they must be equal"
             )
         order, is_future, offsets = append_steps(past.offsets, future.offsets)
-        features = features_of(np.concatenate([past.values, future.values])[order])
-        joined = np.concatenate([values, self.emission_.missing(len(future.values))])[order]
-        states = self._filtered(self.parameters_.scores(joined, features, offsets))[is_future]
-        made = self.emission_.forecast(states, features[is_future])
+        features = with_intercept(np.concatenate([past.values, future.values])[order])
+        joined = np.concatenate([values, parameters.emission.missing(len(future.values))])[order]
+        states = self._filtered(parameters.scores(joined, features, offsets))[is_future]
+        made = parameters.emission.forecast(states, features[is_future])
         if future.single:
             return made
         fields = [
@@ -257,30 +240,29 @@ class IOHMM(Model):
         self, inputs: Any, *, lengths: ArrayLike | None = None, random_state: int | None = None
     ) -> tuple[Any, Any]:
         """Observations and states under the given inputs. The seed is ``random_state``, or the model's."""
-        check_is_fitted(self, "parameters_")
-        given = _pack_inputs(inputs, lengths, self.parameters_.n_inputs)
+        parameters = self._fitted()
+        given = _pack_inputs(inputs, lengths, parameters.n_inputs)
         rng = np.random.default_rng(draw_seed(self.random_state if random_state is None else random_state))
-        features = features_of(given.values)
-        states = Chain().sample(self.parameters_.prior_scores(features, given.offsets), 1, rng)[0]
-        return given.unpack(self.emission_.sample(states, features, rng)), given.unpack(states)
+        features = with_intercept(given.values)
+        states = Chain().sample(parameters.prior_scores(features, given.offsets), 1, rng)[0]
+        return given.unpack(parameters.emission.sample(states, features, rng)), given.unpack(states)
 
     def initial_distribution(self, inputs: ArrayLike) -> FloatArray:
         """p(z_1 | u_1) for each row of ``inputs`` (N, n_inputs): (N, K)."""
-        check_is_fitted(self, "parameters_")
-        rows = _pack_inputs(np.asarray(inputs), None, self.parameters_.n_inputs).values
-        return np.exp(self.parameters_.log_initial(features_of(rows)))
+        parameters = self._fitted()
+        rows = _pack_inputs(np.asarray(inputs), None, parameters.n_inputs).values
+        return np.exp(parameters.log_initial(with_intercept(rows)))
 
     def transition_matrix(self, inputs: ArrayLike) -> FloatArray:
         """p(z_t | z_{t-1}, u_t) for each row of ``inputs`` (N, n_inputs): (N, K, K)."""
-        check_is_fitted(self, "parameters_")
-        rows = _pack_inputs(np.asarray(inputs), None, self.parameters_.n_inputs).values
-        return np.exp(self.parameters_.log_transitions(features_of(rows))).transpose(2, 0, 1)
+        parameters = self._fitted()
+        rows = _pack_inputs(np.asarray(inputs), None, parameters.n_inputs).values
+        return np.exp(parameters.log_transitions(with_intercept(rows))).transpose(2, 0, 1)
 
     @property
     def n_parameters(self) -> int:
         """Free parameters of the fitted model."""
-        check_is_fitted(self, "parameters_")
-        return self.parameters_.n_parameters
+        return self._fitted().n_parameters
 
     def _packed(self, X: Any, inputs: Any, lengths: ArrayLike | None) -> tuple[NDArray[Any], Sequences]:
         given = _pack_inputs(inputs, lengths, self.parameters_.n_inputs)
@@ -289,9 +271,9 @@ class IOHMM(Model):
         return observed.values, given
 
     def _scores(self, X: Any, inputs: Any, lengths: ArrayLike | None) -> tuple[ChainScores, Sequences]:
-        check_is_fitted(self, "parameters_")
+        parameters = self._fitted()
         values, given = self._packed(X, inputs, lengths)
-        return self.parameters_.scores(values, features_of(given.values), given.offsets), given
+        return parameters.scores(values, with_intercept(given.values), given.offsets), given
 
     def _filtered(self, scores: ChainScores) -> FloatArray:
         filtered, log_sums = np.empty_like(scores.unary), np.empty(scores.n_sequences)
@@ -314,21 +296,10 @@ class IOHMM(Model):
             raise InfeasibleError(f"sequence {dead[0]} has probability 0 under the model; check its values")
         return filtered
 
-    # -- storage ----------------------------------------------------------------------------------------
-
-    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The fitted model as JSON values and arrays."""
-        from trellis.hmm.input_output.io_state import model_to_state
-
-        check_is_fitted(self, "parameters_")
-        return model_to_state(self)
-
-    @classmethod
-    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> IOHMM:
-        """The model that :meth:`to_state` described, checked."""
-        from trellis.hmm.input_output.io_state import model_from_state
-
-        return model_from_state(meta, arrays)
+    def _check_loaded(self) -> None:
+        if type(self._fitted().emission) not in EMISSIONS.values():
+            raise ModelFileError(f"a {type(self.emission_).__name__} is no emission of an IOHMM")
+        self.parameters_.check()
 
 
 def _pack_inputs(inputs: Any, lengths: ArrayLike | None, n_inputs: int | None) -> Sequences:

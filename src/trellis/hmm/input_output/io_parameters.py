@@ -20,14 +20,16 @@ from numpy.typing import NDArray
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
 from trellis.core.logspace import log_softmax
+from trellis.core.records import register
 from trellis.hmm.input_output.conditional_emission import ConditionalEmission
 from trellis.structures.chain.scores.chain_scores import ChainScores
 
 STAY = 1.0  # the log-odds of staying in a state, where learning begins
 
 
+@register
 @dataclass(frozen=True, eq=False)
-class Parameters:
+class IOParameters:
     """``initial``: A, (K, n_inputs + 1). ``transitions``: B, (K, K, n_inputs + 1). Intercepts come last."""
 
     initial: FloatArray
@@ -42,10 +44,23 @@ class Parameters:
     def n_inputs(self) -> int:
         return int(self.initial.shape[1]) - 1
 
-    def moved(self, by: FloatArray) -> Parameters:
+    def check(self) -> None:
+        """Shapes must fit each other, and all be finite."""
+        k, width = len(self.initial), self.initial.shape[-1]
+        for name, shape in (("initial", (k, width)), ("transitions", (k, k, width))):
+            array = getattr(self, name)
+            if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
+                raise DataError(f"{name} has shape {array.shape}; it must be finite, of shape {shape}")
+        weights = self.emission.weights
+        if weights is None or (len(weights), weights.shape[-1]) != (k, width):
+            raise DataError(
+                f"the emission must have weights for {k} states and {width - 1} inputs and an intercept"
+            )
+
+    def moved(self, by: FloatArray) -> IOParameters:
         """The same model for inputs less ``by``."""
         emission = self.emission.with_weights(_moved(self.emission.weights, by))
-        return Parameters(_moved(self.initial, by), _moved(self.transitions, by), emission)
+        return IOParameters(_moved(self.initial, by), _moved(self.transitions, by), emission)
 
     def log_initial(self, features: FloatArray) -> FloatArray:
         """(N, K)"""
@@ -82,7 +97,7 @@ class Parameters:
         return (k - 1) * width * (k + 1) + self.emission.n_parameters
 
 
-def features_of(inputs: FloatArray) -> FloatArray:
+def with_intercept(inputs: FloatArray) -> FloatArray:
     """Inputs with a column of ones, (N, n_inputs + 1)."""
     return np.hstack([inputs, np.ones((len(inputs), 1))])
 
@@ -107,7 +122,7 @@ def random_starts(
     values: NDArray[Any],
     features: FloatArray,
     emission: ConditionalEmission,
-) -> list[Parameters]:
+) -> list[IOParameters]:
     """Moves that depend little on the inputs, and emissions around the best single one."""
     spread = features.std(axis=0)
     spread[spread == 0] = 1.0
@@ -118,21 +133,5 @@ def random_starts(
         transitions = 0.5 * rng.normal(size=(n_states, n_states, len(spread))) / spread
         transitions[own, own, -1] += STAY
         emitted = emission.initialise(values, features, n_states, rng)
-        starts.append(Parameters(initial, transitions, emitted))
+        starts.append(IOParameters(initial, transitions, emitted))
     return starts
-
-
-def checked_parameters(parameters: Parameters) -> Parameters:
-    """Parameters whose shapes fit each other, all finite."""
-    p, weights = parameters, parameters.emission.weights
-    k, width = len(p.initial), p.initial.shape[-1] if p.initial.ndim else 0
-    shapes = {"initial": (k, width), "transitions": (k, k, width)}
-    for name, shape in shapes.items():
-        array = getattr(p, name)
-        if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
-            raise DataError(f"{name} has shape {array.shape}; it must be finite, of shape {shape}")
-    if weights is None or (len(weights), weights.shape[-1]) != (k, width):
-        raise DataError(
-            f"the emission must have weights for {k} states and {width - 1} inputs and an intercept"
-        )
-    return p

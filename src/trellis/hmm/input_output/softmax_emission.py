@@ -14,14 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError, ModelFileError
+from trellis.core.errors import DataError
 from trellis.core.logspace import log_softmax, softmax
+from trellis.core.records import register
 from trellis.core.shards import over_items
 from trellis.data.row_checks import check_symbols
-from trellis.hmm.input_output.conditional_emission import Forecast, State, Weighted, disturbed
+from trellis.hmm.input_output.conditional_emission import Forecast, Weighted, disturbed
 from trellis.hmm.input_output.softmax_regression import blocks, fit_softmax
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class SoftmaxEmission:
     """``n_symbols``: ``None`` takes as many as the data show. ``weights``: (K, n_symbols, n_inputs + 1)."""
@@ -126,12 +128,3 @@ class SoftmaxEmission:
     def n_parameters(self) -> int:
         n_states, n_symbols, width = self.table.shape
         return int(n_states * (n_symbols - 1) * width)
-
-    def to_state(self) -> State:
-        return {"l2": self.l2}, {"weights": self.table}
-
-    @classmethod
-    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> SoftmaxEmission:
-        if arrays["weights"].dtype != np.float64:
-            raise ModelFileError("the weights of its emission are not float64")
-        return cls(l2=float(meta["l2"]), weights=arrays["weights"])

@@ -1,4 +1,4 @@
-"""Estimated probabilities may come out negative: what to do about it, and a report of where it happens.
+"""Negative probability estimates: what to do about them, and a report of where they occur.
 
 Operators from samples are not those of any hidden Markov model; their products are estimates with errors of
 both signs, and a probability near 0 may fall below it. Nothing here hides that: the choices are to stop
@@ -15,9 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError, NumericalError
-
-POLICIES = ("clip", "error", "keep")
+from trellis.core.errors import NumericalError
 
 
 class SpectralWarning(UserWarning):
@@ -48,14 +46,7 @@ class NegativeProbabilities:
         )
 
 
-def check_policy(negative: str, floor: float) -> None:
-    if negative not in POLICIES:
-        raise DataError(f"negative={negative!r} is not known; choose one of {', '.join(POLICIES)}")
-    if not 0 < floor < 1:
-        raise DataError(f"floor is {floor}; it must be between 0 and 1")
-
-
-def settle(
+def apply_policy(
     values: FloatArray, negative: str, floor: float, place: Callable[[tuple[int, ...]], str]
 ) -> FloatArray:
     """``values`` under the policy; ``place`` says in words where an entry stands."""

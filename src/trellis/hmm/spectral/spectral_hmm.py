@@ -16,13 +16,15 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from trellis.core.arguments import check_int
+from trellis.core.arguments import check_int, generator
 from trellis.core.arrays import FloatArray
+from trellis.core.codec import check_array
 from trellis.core.errors import DataError, NumericalError
 from trellis.core.estimator import Model
+from trellis.core.parameters import choice, fitted, integer, number, parameter
 from trellis.data.sequences import Sequences, step_name
 from trellis.hmm.emissions import Categorical
 from trellis.hmm.hidden_markov_model import HMM
@@ -30,12 +32,12 @@ from trellis.hmm.spectral import moments
 from trellis.hmm.spectral.negative_probabilities import (
     NegativeProbabilities,
     SpectralWarning,
-    check_policy,
-    settle,
+    apply_policy,
 )
 from trellis.hmm.spectral.recovery import RecoveredHMM, recover
 from trellis.hmm.spectral.spectral_kernels import read, scan_negative
 from trellis.hmm.spectral.symbols import missing_as_last, pack_symbols, sequence_weights, sums
+from trellis.training import declarations as declared
 
 
 class _Reading(NamedTuple):
@@ -51,52 +53,56 @@ class _Reading(NamedTuple):
 
 
 class SpectralHMM(Model):
-    """Symbols 0 to M - 1 from ``n_states`` hidden states, by the method of moments.
+    """Symbols 0 to M - 1 from hidden states, by the method of moments."""
 
-    Parameters
-    ----------
-    n_states : the rank of the operators; at most the number of symbols.
-    n_symbols : M; ``None`` takes the largest symbol in the data plus 1.
-    triples : "all" takes every three consecutive symbols, "first" only the first three of each sequence. Both
-        are right whether or not the sequences are stationary, because where in a sequence a triple stands
-        cancels in the operators; "all" uses more of the data. Triples of one sequence are not independent,
-        which "first" respects.
-    initial : "first" estimates the beginning of sequences from their first symbols and needs many sequences;
-        "average" puts the mean position in its place, which is right for stationary sequences and for
-        excerpts.
-    negative : "clip" raises estimates to at least ``floor`` and warns of negative ones, "error" raises an
-        error, "keep" returns the signed numbers.
-    floor : the least probability under "clip".
-    random_state : the seed of the random projections of :meth:`recover`.
+    n_states: int = parameter(
+        doc="The rank of the operators; at most the number of symbols.", constraint=integer(1), kw_only=False
+    )
+    n_symbols: int | None = parameter(
+        default=None,
+        doc="M; None takes the largest symbol in the data plus 1.",
+        constraint=integer(1, none=True),
+        kw_only=False,
+    )
+    triples: str = parameter(
+        default="all",
+        doc='"all" takes every three consecutive symbols, "first" only the first three of each sequence. '
+        "Both are right whether or not the sequences are stationary, because where in a sequence a triple "
+        'stands cancels in the operators; "all" uses more of the data. Triples of one sequence are not '
+        'independent, which "first" respects.',
+        constraint=choice("all", "first"),
+    )
+    initial: str = parameter(
+        default="first",
+        doc='"first" estimates the beginning of sequences from their first symbols and needs many sequences; '
+        '"average" puts the mean position in its place, which is right for stationary sequences and for '
+        "excerpts.",
+        constraint=choice("first", "average"),
+    )
+    negative: str = parameter(
+        default="clip",
+        doc='What to do with negative probability estimates: "clip" raises them to ``floor`` and warns, '
+        '"error" raises an error, "keep" returns the signed numbers.',
+        constraint=choice("clip", "error", "keep"),
+    )
+    floor: float = parameter(
+        default=1e-10,
+        doc='The least probability under "clip".',
+        constraint=number(0.0, 1.0, above=True),
+    )
+    random_state: Any = parameter(
+        default=declared.RANDOM_STATE, doc="The seed of the random projections of :meth:`recover`."
+    )
 
-    Attributes
-    ----------
-    singular_values_ : the leading singular values of the pair frequencies, one more than ``n_states`` where
-        there is one.
-    noise_ : about how large each of the first ``n_states`` would come out from sampling error alone.
-    rank_ : how many stand above that.
-    n_triples_ : the triples used.
-    operators_ : the operators themselves.
-    """
-
-    def __init__(
-        self,
-        n_states: int,
-        n_symbols: int | None = None,
-        *,
-        triples: str = "all",
-        initial: str = "first",
-        negative: str = "clip",
-        floor: float = 1e-10,
-        random_state: int | None = None,
-    ) -> None:
-        self.n_states = n_states
-        self.n_symbols = n_symbols
-        self.triples = triples
-        self.initial = initial
-        self.negative = negative
-        self.floor = floor
-        self.random_state = random_state
+    operators_: moments.Operators = fitted("The operators themselves.")
+    singular_values_: FloatArray = fitted(
+        "The leading singular values of the pair frequencies, one more than ``n_states`` where there is one."
+    )
+    noise_: FloatArray = fitted(
+        "About how large each of the first ``n_states`` would come out from sampling error alone."
+    )
+    rank_: int = fitted("How many stand above that.")
+    n_triples_: int = fitted("The triples used.")
 
     def fit(
         self,
@@ -181,7 +187,7 @@ class SpectralHMM(Model):
         1 where x_t is missing. One array per sequence, or one array for one array.
         """
         reading = self._read(X, lengths)
-        conditional = settle(reading.observed / reading.mass, self.negative, self.floor, reading.place)
+        conditional = apply_policy(reading.observed / reading.mass, self.negative, self.floor, reading.place)
         return reading.data.unpack(conditional)
 
     def predict_next(self, X: Any, steps: int = 1, *, lengths: ArrayLike | None = None) -> FloatArray:
@@ -192,7 +198,7 @@ class SpectralHMM(Model):
         distribution: FloatArray = final @ ahead.T
         distribution /= distribution.sum(axis=1, keepdims=True)
         if self.negative != "keep":
-            distribution = settle(
+            distribution = apply_policy(
                 distribution, self.negative, self.floor, lambda at: f"sequence {at[0]}, symbol {at[1]}"
             )
             distribution /= distribution.sum(axis=1, keepdims=True)
@@ -212,10 +218,10 @@ class SpectralHMM(Model):
         Needs the rank condition, see :mod:`trellis.hmm.spectral.recovery`; the singular values say
         whether it holds.
         """
-        check_is_fitted(self, "operators_")
+        operators = self._fitted()
         if self.rank_ < self.n_states:
             raise NumericalError(f"the states cannot be recovered: {self._rank_message()}")
-        return recover(self.operators_, n_projections, np.random.default_rng(self.random_state))
+        return recover(operators, n_projections, generator(self.random_state))
 
     def to_hmm(self, *, floor: float = 1e-3, **options: Any) -> HMM:
         """An HMM that starts from the recovered probabilities, ready for ``fit``: EM without restarts.
@@ -231,57 +237,28 @@ class SpectralHMM(Model):
         emission = Categorical(emissions.shape[1], probabilities=emissions)
         return HMM(self.n_states, emission=emission, initial=initial, transitions=transitions, **options)
 
-    # Saving
-
-    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The fitted model as JSON values and arrays."""
-        check_is_fitted(self, "operators_")
-        parameters = self.get_params(deep=False)
-        if not isinstance(parameters["random_state"], int):
-            parameters["random_state"] = None
-        o = self.operators_
-        meta = {
-            "parameters": parameters,
-            "rank": self.rank_,
-            "n_triples": self.n_triples_,
-            "start_mass": o.start_mass,
-        }
-        arrays = {name: value for name, value in o._asdict().items() if name != "start_mass"}
-        return meta, {**arrays, "singular_values": self.singular_values_, "noise": self.noise_}
-
-    @classmethod
-    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
-        """The model that :meth:`to_state` described."""
-        model = cls(**meta["parameters"])
-        model._check_parameters()
-        K, M = model.n_states, len(arrays["basis"])
-        shapes = {
-            "basis": (M, K), "start": (K,), "average": (K,), "normaliser": (K,), "steps": (M + 1, K, K),
-            "readout": (M + 1, K), "singular_values": (min(K + 1, M),), "noise": (K,),
-        }  # fmt: skip
-        for name, shape in shapes.items():
-            array = arrays[name]
-            if array.dtype != np.float64 or array.shape != shape or not np.isfinite(array).all():
-                raise DataError(f"{name} should be finite float64 of shape {shape}")
-        operators = {name: arrays[name] for name in moments.Operators._fields if name != "start_mass"}
-        model.operators_ = moments.Operators(**operators, start_mass=float(meta["start_mass"]))
-        model.singular_values_ = arrays["singular_values"]
-        model.rank_, model.noise_ = int(meta["rank"]), arrays["noise"]
-        model.n_triples_ = int(meta["n_triples"])
-        return model
-
     # Inside
 
-    def _check_parameters(self) -> None:
-        if not isinstance(self.n_states, int | np.integer) or self.n_states < 1:
-            raise DataError(f"n_states is {self.n_states!r}; give a whole number of at least 1")
-        for name, value, known in [
-            ("triples", self.triples, ("all", "first")),
-            ("initial", self.initial, ("first", "average")),
-        ]:
-            if value not in known:
-                raise DataError(f"{name}={value!r} is not known; choose one of {', '.join(known)}")
-        check_policy(self.negative, self.floor)
+    def _check_loaded(self) -> None:
+        operators = self._fitted()
+        K, M = self.n_states, len(operators.basis)
+        shapes = {
+            "basis": (M, K), "start": (K,), "average": (K,), "normaliser": (K,), "steps": (M + 1, K, K),
+            "readout": (M + 1, K),
+        }  # fmt: skip
+        for name, shape in shapes.items():
+            check_array(name, getattr(operators, name), shape)
+        check_array("singular_values_", self.singular_values_, (min(K + 1, M),))
+        check_array("noise_", self.noise_, (K,))
+
+    def _fitted(self) -> moments.Operators:
+        check_is_fitted(self, "operators_")
+        if len(self.operators_.start) != self.n_states:
+            raise DataError(
+                f"n_states is {self.n_states}, but this SpectralHMM was fitted with "
+                f"{len(self.operators_.start)} states; set it back, or fit again"
+            )
+        return self.operators_
 
     def _spectrum(self, pairs: Any, n_triples: float) -> moments.Spectrum:
         """The SVD; says so when the data do not carry so many states."""
@@ -310,8 +287,7 @@ class SpectralHMM(Model):
         )
 
     def _data(self, X: Any, lengths: ArrayLike | None) -> Sequences:
-        check_is_fitted(self, "operators_")
-        data, n_symbols = pack_symbols(X, lengths, len(self.operators_.basis))
+        data, n_symbols = pack_symbols(X, lengths, len(self._fitted().basis))
         return replace(data, values=missing_as_last(data.values, n_symbols))
 
     def _read(self, X: Any, lengths: ArrayLike | None) -> _Reading:
@@ -333,7 +309,7 @@ class SpectralHMM(Model):
     def _signed_log(self, X: Any, lengths: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
         """The sign of each sequence's probability, and the log of its size."""
         reading = self._read(X, lengths)
-        values = settle(reading.observed, self.negative, self.floor, reading.place)
+        values = apply_policy(reading.observed, self.negative, self.floor, reading.place)
         with np.errstate(divide="ignore"):
             logs = np.log(np.abs(values))
         n_negative = sums((values < 0).astype(np.float64), reading.data.offsets)
