@@ -280,9 +280,19 @@ def test_forged_files_are_refused(tmp_path: Any) -> None:
     from trellis.core import storage
 
     path = tmp_path / "m.trellis"
-    random_hmm(0, 2).fit([np.array([0, 1, 2, 1])]).save(path)
+    random_hmm(0, 2).partial_fit([np.array([0, 1, 2, 1])]).save(path)
+    assert load(path).partial_fit([np.array([1, 1])]).online_.n_batches == 2
     kind, meta, arrays = storage.read(path)
-    for name, bad in (("transitions", np.full((2, 2), 0.7)), ("initial", np.ones(3) / 3)):
+    for name, bad in (
+        ("transitions_", np.full((2, 2), 0.7)),
+        ("transitions_", np.full((2, 2), 0.5, np.float32)),
+        ("initial_", np.ones(3) / 3),
+        ("initial_", np.array([np.nan, 1.0])),
+        ("emission_.probabilities", np.full((3, 4), 0.25)),
+        ("emission_.probabilities", np.ones((2, 4))),
+        ("online_.pairs", np.ones((1, 2))),
+    ):
+        assert name in arrays
         storage.save(path, kind, meta, {**arrays, name: bad})
         with pytest.raises(ModelFileError, match="damaged or incomplete"):
             load(path)
@@ -317,7 +327,7 @@ PLAIN = Categorical(2)
         (lambda: GIVEN.smooth(X0, lengths=[2, 3]), "lengths belong to one array"),
         (lambda: GIVEN.smooth(np.zeros(4, int), lengths=[2, 3]), "lengths add up to 5"),
         (lambda: GIVEN.smooth(np.array(3)), "the single value 3"),
-        (lambda: GIVEN.fit([np.zeros(0, int)]), "no steps at all"),
+        (lambda: GIVEN.fit([np.zeros(0, int)]), "no steps to learn from"),
         (lambda: GIVEN.fit(X0, [[0, 1]]), "1 sequences of states for 2"),
         (lambda: GIVEN.fit(X0, [[0, 1], [0, 1]]), "states of sequence 1 have shape"),
         (lambda: GIVEN.fit(X0, [[0, 1], [0, 2, 0]]), "state 2 at step 1 of sequence 1"),
@@ -339,10 +349,10 @@ PLAIN = Categorical(2)
         (lambda: HMM(2, PLAIN, tied_transitions=[0]).fit(X0), "one for each of the 2 states"),
         (lambda: HMM(2, PLAIN, transition_pseudocount=-1).fit(X0), "transition_pseudocount must be"),
         (lambda: HMM(2, "categorical").fit(X0), "give an object of trellis.hmm.emissions"),
-        (lambda: HMM(0, PLAIN).fit(X0), "n_states=0"),
-        (lambda: HMM(2, PLAIN, tol=-1).fit(X0), "tol=-1"),
-        (lambda: HMM(2, PLAIN, start="best").fit(X0), "start='best'"),
-        (lambda: HMM(2, PLAIN, step_power=0.5).fit(X0), "step_power=0.5"),
+        (lambda: HMM(0, PLAIN).fit(X0), "n_states is 0"),
+        (lambda: HMM(2, PLAIN, tol=-1).fit(X0), "tol is -1"),
+        (lambda: HMM(2, PLAIN, start="best").fit(X0), "start is 'best'"),
+        (lambda: HMM(2, PLAIN, step_power=0.5).fit(X0), "step_power is 0.5"),
         (lambda: left_right(3, jump=0), "jump=0"),
     ],
 )

@@ -127,7 +127,7 @@ def test_a_number_of_states_that_was_changed() -> None:
             lambda: NORMAL.log_likelihood(np.array([[0.0, 1e200]])),
             "step 0 of sequence 0: column 1 of X is 1e.200, .* scale the data",
         ),
-        (lambda: HMM(2, Gaussian(), tol="small").fit(X), "tol='small'"),
+        (lambda: HMM(2, Gaussian(), tol="small").fit(X), "tol is 'small'"),
         (lambda: HMM(2, Gaussian(), n_jobs="all").fit(X), "n_jobs is 'all'"),
         (lambda: HMM(2, Gaussian(), random_state="seed").fit(X), "random_state='seed'"),
         (lambda: HMM(2, Gaussian(), tied_transitions=3).fit(X), "tied_transitions is 3"),

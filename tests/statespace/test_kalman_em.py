@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -161,13 +162,13 @@ def test_the_moments_are_the_gradient_of_the_likelihood() -> None:
     offsets = np.concatenate([[0], np.cumsum([len(x) for x in X])])
     data = TimeSeries(np.concatenate(X), offsets, np.concatenate(U))
     em = EM(data, frozenset(NAMES), 1e-9, 1)
-    at = StateSpace.of(parameters, n, m, p)
+    at = StateSpace.build(parameters, n, m, p)
     _, v = em.h(at)
     for name in ("transition", "observation", "initial_mean", "transition_control", "observation_offset"):
         base = getattr(at, name)
 
         def moved(flat: np.ndarray, name: str = name, shape: Any = base.shape) -> StateSpace:
-            return at.having(**{name: flat.reshape(shape)})
+            return replace(at, **{name: flat.reshape(shape)})
 
         def likelihood(flat: np.ndarray, moved: Any = moved) -> float:
             return em.h(moved(flat))[0]
@@ -288,9 +289,9 @@ def test_every_size_finds_a_start(n: int, m: int, lengths: list[int]) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"learn": ("transition", "gain")}, UnsupportedError, "learn names 'gain'; it must be one of"),
-        ({"learn": 3}, UnsupportedError, 'give "all" or a tuple'),
-        ({"learn": "transitions"}, UnsupportedError, "learn names 'transitions'"),
+        ({"learn": ("transition", "gain")}, DataError, "learn names 'gain'; give names out of"),
+        ({"learn": 3}, DataError, 'give "all" or a tuple'),
+        ({"learn": "transitions"}, DataError, "learn names 'transitions'"),
         ({"min_variance": 0.0}, DataError, "min_variance is 0.0"),
         ({"n_states": 0}, DataError, "n_states is 0"),
         (

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 import trellis
 from small_state_spaces import random_parameters
 from trellis import LinearGaussian, load
-from trellis.core.errors import DataError, ModelFileError, TrellisError, UnsupportedError
+from trellis.core.errors import DataError, ModelFileError, TrellisError
 from trellis.core.storage import read, save
 
 
@@ -94,17 +95,18 @@ def test_saved_models_answer_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
-        ("fitted.transition", np.full((2, 2), np.nan)),
-        ("fitted.observation_noise", -np.eye(2)),
-        ("fitted.observation", np.zeros((2, 3))),
+        ("parameters_.transition", np.full((2, 2), np.nan)),
+        ("parameters_.observation_noise", -np.eye(2)),
+        ("parameters_.observation", np.zeros((2, 3))),
     ],
 )
 def test_damaged_files_are_refused(tmp_path: Path, name: str, damage: np.ndarray) -> None:
     path = tmp_path / "model.trellis"
     LinearGaussian(2, max_iter=1).fit(np.random.default_rng(0).normal(size=(20, 2))).save(path)
     kind, meta, arrays = read(path)
+    assert name in arrays
     save(path, kind, meta, {**arrays, name: damage})
-    with pytest.raises(ModelFileError, match=name.removeprefix("fitted.")):
+    with pytest.raises(ModelFileError, match=name.removeprefix("parameters_.")):
         trellis.load(path)
 
 
@@ -185,7 +187,7 @@ def test_controls_must_match() -> None:
 
 
 def test_unknown_parameters_ask_for_fit() -> None:
-    with pytest.raises(UnsupportedError, match="transition is not known; call fit first, or give it"):
+    with pytest.raises(NotFittedError, match="not fitted; call fit, or give transition, observation"):
         LinearGaussian(2).filter(X0)
 
 

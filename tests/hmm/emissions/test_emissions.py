@@ -5,28 +5,29 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from small_emissions import NAMES, add, entropy_of, example, posterior_of
-from trellis import emissions
+from trellis import HMM, emissions, load
+from trellis.core.codec import decode, encode
 from trellis.core.errors import DataError, ModelFileError, UnsupportedError
 from trellis.hmm.emissions import (
     Categorical,
     Emission,
     Gaussian,
     Product,
-    emission_from_state,
-    emission_to_state,
 )
 
 each = pytest.mark.parametrize("name", NAMES)
 
 
 def assert_same(a: Emission, b: Emission) -> None:
-    (meta_a, arrays_a), (meta_b, arrays_b) = emission_to_state(a), emission_to_state(b)
-    assert meta_a == meta_b
+    arrays_a: dict[str, np.ndarray] = {}
+    arrays_b: dict[str, np.ndarray] = {}
+    assert encode(a, arrays_a) == encode(b, arrays_b)
     assert arrays_a.keys() == arrays_b.keys()
     for key, array in arrays_a.items():
         np.testing.assert_allclose(array, arrays_b[key], rtol=1e-12, atol=1e-12)
@@ -192,8 +193,8 @@ def test_permuted_states_have_permuted_likelihoods(name: str) -> None:
 @each
 def test_round_trip_through_json_and_arrays(name: str) -> None:
     emission, values = example(name)
-    meta, arrays = emission_to_state(emission)
-    back = emission_from_state(json.loads(json.dumps(meta)), arrays)
+    arrays: dict[str, np.ndarray] = {}
+    back = decode(json.loads(json.dumps(encode(emission, arrays))), arrays)
     assert type(back) is type(emission)
     assert back.n_states == 3
     assert back.log_prior() == emission.log_prior()
@@ -292,17 +293,33 @@ def test_four_methods_make_an_emission() -> None:
     with pytest.raises(UnsupportedError, match="dataclass"):
         fitted.permute([1, 0])
     with pytest.raises(UnsupportedError, match="register"):
-        emission_to_state(fitted)
+        encode(fitted, {})
 
 
 def test_files_can_name_only_registered_emissions() -> None:
-    with pytest.raises(ModelFileError, match="not known here"):
-        emission_from_state({"class": "Nothing"}, {})
-    with pytest.raises(DataError, match="already"):
-        emissions.register(type("Gaussian", (Exponential,), {}))
-    meta, arrays = emission_to_state(Categorical(2, [[0.5, 0.5]]))
+    with pytest.raises(ModelFileError, match="unknown kind 'Nothing'"):
+        decode({"@": "Nothing"}, {})
+    with pytest.raises(UnsupportedError, match="make it a dataclass"):
+        emissions.register(Exponential)
+    arrays: dict[str, np.ndarray] = {}
+    stored = encode(Categorical(2, [[0.5, 0.5]]), arrays)
     with pytest.raises(DataError, match="add up to 1"):
-        emission_from_state(meta, {**arrays, "probabilities": np.ones((1, 2))})
+        decode(stored, {**arrays, "probabilities": np.ones((1, 2))})
+
+
+def test_an_emission_of_a_user_is_saved_once_it_is_registered(tmp_path: Path) -> None:
+    @emissions.register
+    @dataclasses.dataclass(frozen=True, eq=False)
+    class WaitingTime(Exponential):
+        rates: np.ndarray | None = None
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "n_states", None if self.rates is None else len(self.rates))
+
+    model = HMM(2, WaitingTime(np.array([1.0, 10.0])), initial=[0.5, 0.5], transitions=np.full((2, 2), 0.5))
+    model.save(tmp_path / "own.trellis")
+    x = np.array([0.1, 2.0, np.nan])
+    np.testing.assert_array_equal(load(tmp_path / "own.trellis").smooth(x), model.smooth(x))
 
 
 def test_posteriors_of_the_wrong_shape_are_refused() -> None:

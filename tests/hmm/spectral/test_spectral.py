@@ -375,7 +375,7 @@ def test_round_trip(tmp_path: Path) -> None:
     assert (loaded.rank_, loaded.n_triples_) == (model.rank_, 2_000)
     np.testing.assert_array_equal(loaded.noise_, model.noise_)
     meta, arrays = model.to_state()
-    for name in ("steps", "basis", "start"):
+    for name in ("operators_.steps", "operators_.basis", "operators_.start", "noise_"):
         storage.save(
             tmp_path / "bad", "SpectralHMM", {**meta, "extra": {}}, {**arrays, name: arrays[name][1:]}
         )

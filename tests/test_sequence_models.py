@@ -1,0 +1,171 @@
+"""HMM, IOHMM, SpectralHMM and LinearGaussian: one meaning of ``score``, and the same error for the same
+mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from trellis import HMM, IOHMM, LinearGaussian, SpectralHMM, emissions
+from trellis.core.errors import DataError
+
+LENGTHS = [9, 4, 12]
+
+
+@dataclass
+class Case:
+    """A model, data for it, and what goes with them to every question."""
+
+    model: Any
+    X: list[np.ndarray]
+    others: tuple[Any, ...] = ()
+
+    def fit(self, X: Any = None, **options: Any) -> Any:
+        return clone(self.model).set_params(**options).fit(self.X if X is None else X, *self.others)
+
+
+def normal(seed: int, columns: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=(n, columns)) for n in LENGTHS]
+
+
+def symbols() -> list[np.ndarray]:
+    truth = HMM(
+        2,
+        emissions.Categorical(3, [[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]]),
+        initial=[0.5, 0.5],
+        transitions=[[0.9, 0.1], [0.2, 0.8]],
+    )
+    return truth.sample([40] * 30, random_state=0)[0]
+
+
+CASES = {
+    "hmm": Case(HMM(2, emissions.Gaussian(), max_iter=3, random_state=0), normal(0, 2)),
+    "io_hmm": Case(IOHMM(2, max_iter=3, n_init=1, random_state=0), normal(0, 2), (normal(1, 1),)),
+    "linear_gaussian": Case(LinearGaussian(2, max_iter=3, random_state=0), normal(0, 2)),
+    "spectral": Case(SpectralHMM(2), symbols()),
+}
+each = pytest.mark.parametrize("name", CASES)
+of_numbers = pytest.mark.parametrize("name", [name for name in CASES if name != "spectral"])
+
+
+@each
+def test_score_is_the_mean_log_likelihood_of_a_step(name: str) -> None:
+    case = CASES[name]
+    model = case.fit()
+    totals = model.log_likelihood(case.X, *case.others)
+    assert totals.shape == (len(case.X),)
+    score = model.score(case.X, *case.others)
+    assert score == pytest.approx(totals.sum() / sum(map(len, case.X)), rel=1e-12)
+    twice = [2 * others for others in case.others]
+    assert model.score(2 * case.X, *twice) == pytest.approx(score, rel=1e-9)
+    lengths = [len(x) for x in case.X]
+    flat = [np.concatenate(part) for part in (case.X, *case.others)]
+    assert model.score(*flat, lengths=lengths) == pytest.approx(score, rel=1e-9)
+
+
+Mistake = Callable[[Case], Any]
+
+
+def ask(X: Any) -> Mistake:
+    return lambda case: case.fit().log_likelihood(X, *case.others)
+
+
+MISTAKES: dict[str, tuple[Mistake, str]] = {
+    "no states": (lambda case: case.fit(n_states=0), "n_states is 0; give a whole number of at least 1"),
+    "half a state": (lambda case: case.fit(n_states=1.5), "n_states is 1.5; give a whole number"),
+    "other states": (
+        lambda case: case.fit().set_params(n_states=3).score(case.X, *case.others),
+        "n_states is 3, but this .* was fitted with 2 states; set it back, or fit again",
+    ),
+    "lengths": (
+        lambda case: case.fit().score(
+            *(np.concatenate(part) for part in (case.X, *case.others)), lengths=[1, 2]
+        ),
+        "lengths add up to 3, but .* rows; they must be equal",
+    ),
+    "lengths of a list": (
+        lambda case: case.fit().score(case.X, *case.others, lengths=[len(x) for x in case.X]),
+        "lengths belong to one array",
+    ),
+    "no sequences": (ask([]), "X has no sequences; give a list with at least one"),
+    "single values": (ask([1.0, 2.0]), "X is a list of single values"),
+    "no sequence": (ask(3), "X is 3; give a list of sequences"),
+    "no numbers": (ask([np.array(["a"] * n) for n in LENGTHS]), "numbers"),
+}
+
+
+@each
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_the_same_error_everywhere(name: str, mistake: str) -> None:
+    make, words = MISTAKES[mistake]
+    with pytest.raises(DataError, match=words):
+        make(CASES[name])
+
+
+@each
+def test_nothing_to_learn_from(name: str) -> None:
+    case = CASES[name]
+    empty = [part[0][:0] for part in (case.X, *case.others)]
+    with pytest.raises(DataError, match=r"learn from|no triple"):
+        clone(case.model).fit(*empty)
+    with pytest.raises(DataError, match="X has no steps to score"):
+        case.fit().score(*empty)
+
+
+@each
+def test_not_fitted(name: str) -> None:
+    case = CASES[name]
+    with pytest.raises(NotFittedError, match="not fitted"):
+        case.model.log_likelihood(case.X, *case.others)
+    with pytest.raises(NotFittedError, match="not fitted"):
+        case.model.to_state()
+
+
+@of_numbers
+def test_numbers_that_cannot_be_used(name: str) -> None:
+    case = CASES[name]
+    model = case.fit()
+    wide = normal(0, 5)
+    with pytest.raises(DataError, match="X has 5 columns, but the model has 2; they must be equal"):
+        model.log_likelihood(wide, *case.others)
+    for bad in (np.inf, 1e200):
+        X = [x.copy() for x in case.X]
+        X[1][2, 0] = bad
+        for call in (model.score, clone(model).fit):
+            with pytest.raises(DataError, match="step 2 of sequence 1: column 0 of X is"):
+                call(X, *case.others)
+
+
+@each
+def test_missing_values_are_marginalised(name: str) -> None:
+    case = CASES[name]
+    model = case.fit()
+    X = [x.astype(np.float64) for x in case.X]
+    X[1][2] = np.nan
+    assert np.isfinite(model.log_likelihood(X, *case.others)).all()
+    masked = [np.ma.array(np.nan_to_num(x), mask=np.isnan(x)) for x in X]
+    assert model.score(masked, *case.others) == pytest.approx(model.score(X, *case.others), rel=1e-12)
+    clone(model).fit(X, *case.others)
+
+
+@pytest.mark.parametrize(("name", "given"), [("io_hmm", "inputs"), ("linear_gaussian", "controls")])
+def test_what_goes_with_every_step(name: str, given: str) -> None:
+    case = CASES[name]
+    values = normal(1, 1)
+
+    def call(others: Any) -> Any:
+        return clone(case.model).fit(case.X, **{given: others})
+
+    with pytest.raises(DataError, match=f"X has 3 sequences, but {given} has 2"):
+        call(values[:2])
+    with pytest.raises(DataError, match=f"sequence 1 has 4 steps, but 9 rows of {given}"):
+        call([values[0], values[0], values[2]])
+    with pytest.raises(DataError, match=f"step 0 of sequence 0: column 0 of {given} is nan; every value"):
+        call([np.full_like(x, np.nan) for x in values])
