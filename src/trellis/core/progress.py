@@ -13,8 +13,11 @@ SHOWN = ("objective", "primal", "pass_objective", "gap", "mistakes", "holdout_lo
 
 
 @contextmanager
-def progress_bar(title: str, max_iter: int, show: bool | None) -> Iterator[OnIteration | None]:
-    """Yields a callback for the loop. ``show``: True, False, or None for "on a terminal"."""
+def progress_bar(title: str, max_iter: int, show: bool | OnIteration | None) -> Iterator[OnIteration | None]:
+    """Yields a callback for the loop. ``show``: True, False, None for "on a terminal", or the callback."""
+    if callable(show):
+        yield show
+        return
     if show is False or (show is None and not sys.stderr.isatty()):
         yield None
         return

@@ -10,10 +10,12 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
-from trellis.core.progress import progress_bar
+from trellis.core.progress import OnIteration, progress_bar
 from trellis.objectives.records import Direct, Margin, Objective, Perceptron, Ramp
 from trellis.solvers import Solution, Solver, default_iterations
 from trellis.training.driver import EarlyStopping, minimise
+
+SolverFactory = Callable[[float, FloatArray], Solver]  # from epsilon and the weights to start from
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +62,14 @@ def latent_start(objective: Objective, solver: Solver, max_iter: int | None = No
 
 def train(
     problem: Any,
-    solver: Solver,
+    solver: Solver | SolverFactory,
     start: FloatArray,
     *,
     max_iter: int | None,
     seed: int,
     held_out: Callable[[FloatArray], float] | None = None,
     patience: int = 5,
-    show: bool | None = None,
+    show: bool | OnIteration | None = None,
     warm_start: WarmStart | None = None,
     early: bool = True,
 ) -> Training:
@@ -75,35 +77,35 @@ def train(
     the smallest hold-out loss (the smaller epsilon among equals).
 
     ``held_out``: the hold-out loss at given weights. It stops training early if ``early``, and always chooses
-    among epsilons. ``max_iter``: None is the solver's own limit.
+    among epsilons. ``max_iter``: None is the solver's own limit. ``show``: a progress bar
+    (:func:`~trellis.core.progress.progress_bar`).
     """
     stopping = None if held_out is None or not early else EarlyStopping(held_out, patience)
-    title = f"{problem.objective.name} by {solver.name}"
     if warm_start is not None and warm_start.solver is not None:
         warm = warm_start.problem or problem.with_(objective=warm_start.objective, l1=0.0)
         start = _run(
-            warm, warm_start.solver, warm_start.max_iter, start, None, seed, f"{title} (warm start)", show
+            warm, warm_start.solver, warm_start.max_iter, start, None, seed, " (warm start)", show
         ).weights
 
-    def run(one: Any, title: str) -> Solution:
+    def run(one: Any, note: str = "") -> Solution:
         weights = start
         if warm_start is not None and warm_start.solver is None:
             warm = one.with_(objective=warm_start.objective)
             weights = _run(
-                warm, solver, max_iter, start, stopping, seed, f"{title} (warm start)", show
+                warm, solver, max_iter, start, stopping, seed, f"{note} (warm start)", show
             ).weights
-        return _run(one, solver, max_iter, weights, stopping, seed, title, show)
+        return _run(one, solver, max_iter, weights, stopping, seed, note, show)
 
     objective = problem.objective
     if not isinstance(objective, Direct) or objective.epsilon == "decay":
-        return Training(run(problem, title))
+        return Training(run(problem))
     if objective.epsilon != "holdout":
         epsilon = float(objective.epsilon)
-        return Training(run(problem.with_(epsilon=epsilon), title), epsilon)
+        return Training(run(problem.with_(epsilon=epsilon)), epsilon)
     if held_out is None:
         raise UnsupportedError("epsilon='holdout' needs a hold-out set; give holdout=0.1 or holdout=(X, y)")
     solutions = {
-        epsilon: run(problem.with_(epsilon=epsilon), f"{title}, epsilon {epsilon:g}")
+        epsilon: run(problem.with_(epsilon=epsilon), f", epsilon {epsilon:g}")
         for epsilon in objective.candidates
     }
     losses = {epsilon: held_out(found.weights) for epsilon, found in solutions.items()}
@@ -113,14 +115,17 @@ def train(
 
 def _run(
     problem: Any,
-    solver: Solver,
+    solver: Solver | SolverFactory,
     max_iter: int | None,
     weights: FloatArray,
     stopping: EarlyStopping[FloatArray] | None,
     seed: int,
-    title: str,
-    show: bool | None,
+    note: str,
+    show: bool | OnIteration | None,
 ) -> Solution:
+    if callable(solver):
+        solver = solver(problem.epsilon, weights)
+    title = f"{problem.objective.name} by {solver.name}{note}"
     limit = default_iterations(solver) if max_iter is None else max_iter
     with progress_bar(title, limit, show) as on_iteration:
         return minimise(

@@ -95,14 +95,16 @@ class Aligner(Model):
         self._check()
         tell("weights", 0.0)
         acoustics = prepared.acoustics
-        solution, self.epsilon_, self.epsilon_losses_ = train_weights(
+        training = train_weights(
             self,
             prepared.train,
             prepared.holdout,
             get_alignment_loss(self.loss, self.tau_ms / (1000.0 * acoustics.step)),
             lambda iteration, measured, weights: tell("weights", min(1.0, iteration / self.max_iter)),
         )
+        solution = training.solution
         self.status_, self.history_ = solution.status, solution.history
+        self.epsilon_, self.epsilon_losses_ = training.epsilon, training.epsilon_losses
         tell("confidence", 0.0)
         self.model_ = calibrate(AlignmentModel(acoustics, solution.weights, prepared.topology), prepared)
         tell("done", 1.0)

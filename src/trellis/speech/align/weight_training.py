@@ -22,19 +22,19 @@ paper. From a start w_0 a step has to be small beside it, or one pass forgets it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
+from trellis.core.progress import OnIteration
 from trellis.objectives.records import Direct, Log, Objective
-from trellis.solvers import MiniBatch, PassiveAggressive, Solution, Solver, get_solver
+from trellis.solvers import MiniBatch, PassiveAggressive, Solver, get_solver
 from trellis.structures.segments.problem.alignment_losses import AlignmentLoss
 from trellis.structures.segments.problem.segment_problem import SegmentExample, SegmentProblem
-from trellis.training.driver import EarlyStopping, minimise
+from trellis.training.fit import Training, WarmStart, train
 
 if TYPE_CHECKING:
     from trellis.speech.align.aligner import Aligner
@@ -53,59 +53,42 @@ DEFAULT_SOLVERS = {
 }
 _PLANE_SOLVERS = ("passive_aggressive", "frank_wolfe", "cutting_plane")
 
-OnPass = Callable[[int, Mapping[str, float], Any], None]
-Trained = tuple[Solution, float | None, dict[float, float] | None]
-
 
 def train_weights(
     aligner: Aligner,
-    train: Sequence[SegmentExample],
+    train_on: Sequence[SegmentExample],
     holdout: Sequence[SegmentExample],
     loss: AlignmentLoss,
-    on_pass: OnPass | None = None,
-) -> Trained:
-    """The solution, the epsilon of a direct objective, and the hold-out loss of each epsilon if searched."""
-    n_jobs = aligner._threads()
+    on_pass: OnIteration,
+) -> Training:
+    """Weights from the examples ``train_on``, with the hold-out loss on ``holdout``."""
+    objective, n_jobs = aligner.objective_record(), aligner._threads()
+    problem = SegmentProblem(train_on, objective, loss, l2=aligner.l2, n_jobs=n_jobs)
+    name = choose_solver(objective, aligner.solver)
+    online = name in ONLINE
+    batch_iterations = max(aligner.max_iter, BATCH_ITERATIONS)
 
     def holdout_loss(weights: FloatArray) -> float:
         return float(np.mean(SegmentProblem(holdout, Log(), loss, n_jobs=n_jobs).task_losses(weights)))
 
-    def run(
-        objective: Objective,
-        solver: str,
-        start: FloatArray,
-        epsilon: float = 1.0,
-        on_pass: OnPass | None = None,
-    ) -> Solution:
-        name = choose_solver(objective, solver)
-        online = name in ONLINE
-        solution: Solution = minimise(
-            configure_solver(name, objective, epsilon, aligner.average, start),
-            SegmentProblem(train, objective, loss, l2=aligner.l2, epsilon=epsilon, n_jobs=n_jobs),
-            start,
-            max_iter=aligner.max_iter if online else max(aligner.max_iter, BATCH_ITERATIONS),
-            rng=np.random.default_rng(aligner.random_state),
-            early_stopping=EarlyStopping(holdout_loss, PATIENCE) if online else None,
-            on_iteration=on_pass,
-        )
-        return solution
+    def solver(epsilon: float, start: FloatArray) -> Solver:
+        return configure_solver(name, objective, epsilon, aligner.average, start)
 
-    objective = aligner.objective_record()
-    start = np.zeros(train[0].features.dimension)
+    warm_start = None
     if not objective.convex and aligner.start == "log":
-        start = run(Log(), "auto", start).weights
-    if not isinstance(objective, Direct):
-        return run(objective, aligner.solver, start, on_pass=on_pass), None, None
-    if objective.epsilon != "holdout":
-        epsilon = 1.0 if objective.epsilon == "decay" else float(objective.epsilon)
-        return run(objective, aligner.solver, start, epsilon, on_pass), epsilon, None
-    solutions = {
-        epsilon: run(replace(objective, epsilon=epsilon), aligner.solver, start, epsilon, on_pass)
-        for epsilon in sorted(objective.candidates)
-    }
-    losses = {epsilon: holdout_loss(solution.weights) for epsilon, solution in solutions.items()}
-    best = min(losses, key=lambda epsilon: (losses[epsilon], epsilon))
-    return solutions[best], best, losses
+        warm_start = WarmStart(Log(), get_solver(DEFAULT_SOLVERS["log"]), batch_iterations)
+    return train(
+        problem,
+        solver,
+        np.zeros(problem.dimension),
+        max_iter=aligner.max_iter if online else batch_iterations,
+        seed=aligner.random_state,
+        held_out=holdout_loss,
+        patience=PATIENCE,
+        show=on_pass,
+        warm_start=warm_start,
+        early=online,
+    )
 
 
 def choose_solver(objective: Objective, solver: str) -> str:
