@@ -30,7 +30,6 @@ from _common import Figures, fastest, files, parser
 from trellis.data.columns import read_columns, read_conllu
 from trellis.losses.metrics import errors_by_sequence, span_report
 from trellis.neural import NeuralSequenceLabeler
-from trellis.neural.labeler.network_training import one_step, start
 from trellis.neural.labeler.networks import EncoderOptions, new_network
 from trellis.theory.intervals import bootstrap_interval
 
@@ -229,15 +228,15 @@ def epoch_cost(data: Sentences, repeats: int) -> None:
     names = ("softmax", "log", "margin", "softmax_margin")
     runs = []
     for name in names:
-        encoder, plan = labeler(name, 0, 1).prepare(*data, seed=0)
+        encoder, problem, solver = labeler(name, 0, 1).prepare(*data, seed=0)
         torch.manual_seed(0)
-        network = new_network("bilstm", encoder.shape, len(plan.labels), EncoderOptions())
-        runs.append((plan, start(plan, network)))
-    corpus = runs[0][0].corpus
+        network = new_network("bilstm", encoder.shape, len(problem.labels), EncoderOptions())
+        runs.append(solver.start(problem, network))
+    corpus = runs[0].problem.corpus
     (making,) = fastest(lambda: list(corpus.shuffled(BATCH, [0])), repeats=repeats)
     seconds = np.full(len(names), making)
     for batch in corpus.shuffled(BATCH, [0]):
-        steps = [partial(one_step, plan, run, plan.stages[0], batch) for plan, run in runs]
+        steps = [partial(run.update, batch, run.solver.stages[0]) for run in runs]
         seconds += fastest(*steps, repeats=repeats)
     least = dict(zip(names, seconds.tolist(), strict=True))
     figures = Figures(

@@ -26,7 +26,7 @@ class Smoother(Base):
     name: str = parameter(doc="What it is called.", kw_only=False)
     kind: str = parameter(default="mean", doc="How.", constraint=choice("mean", "median"))
     rate: float | None = parameter(
-        default=None, doc="How fast.", constraint=number(0.0, above=True, none=True)
+        default=None, doc="How fast.", constraint=number(0.0, 1.0, above=True, below=True, none=True)
     )
     loud: bool = parameter(default=False, constraint=Flag())
     weights_: Any = fitted("The weights.")
@@ -52,7 +52,8 @@ def test_the_constructor_takes_what_is_declared() -> None:
         ({"width": True}, "width is True"),
         ({"kind": "mode"}, "kind is 'mode'; give 'mean' or 'median'"),
         ({"kind": np.zeros(2)}, "kind is array"),
-        ({"rate": 0.0}, "rate is 0.0; give a finite number above 0 or None"),
+        ({"rate": 0.0}, "rate is 0.0; give a finite number above 0 and below 1 or None"),
+        ({"rate": 1.0}, "rate is 1.0; give a finite number above 0 and below 1 or None"),
         ({"rate": float("nan")}, "rate is nan"),
         ({"rate": float("inf")}, "rate is inf"),
         ({"rate": "fast"}, "rate is 'fast'"),

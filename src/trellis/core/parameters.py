@@ -36,6 +36,7 @@ class Range:
     maximum: float = math.inf
     whole: bool = False
     above: bool = False  # whether the minimum itself is excluded
+    below: bool = False  # whether the maximum itself is excluded
     none: bool = False
 
     def accepts(self, value: Any) -> bool:
@@ -45,14 +46,15 @@ class Range:
             return False
         number = float(value)
         low = number > self.minimum if self.above else number >= self.minimum
-        return math.isfinite(number) and low and number <= self.maximum
+        high = number < self.maximum if self.below else number <= self.maximum
+        return math.isfinite(number) and low and high
 
     def __str__(self) -> str:
         text = "a whole number" if self.whole else "a finite number"
         if self.minimum > -math.inf:
             text += f" above {self.minimum:g}" if self.above else f" of at least {self.minimum:g}"
         if self.maximum < (sys.maxsize if self.whole else math.inf):
-            text += f" and at most {self.maximum:g}"
+            text += f" and {'below' if self.below else 'at most'} {self.maximum:g}"
         return text + " or None" * self.none
 
 
@@ -92,9 +94,14 @@ def integer(minimum: float = -math.inf, maximum: float = math.inf, *, none: bool
 
 
 def number(
-    minimum: float = -math.inf, maximum: float = math.inf, *, above: bool = False, none: bool = False
+    minimum: float = -math.inf,
+    maximum: float = math.inf,
+    *,
+    above: bool = False,
+    below: bool = False,
+    none: bool = False,
 ) -> Range:
-    return Range(minimum, maximum, above=above, none=none)
+    return Range(minimum, maximum, above=above, below=below, none=none)
 
 
 def choice(*names: str, others: str = "") -> Choice:

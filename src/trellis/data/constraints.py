@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.records import register
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.sequences import step_name
 
@@ -22,6 +23,7 @@ _SCHEMES = {"bio": ("O", "B", "I"), "bioes": ("O", "B", "I", "E", "S")}
 Constraints = str | Iterable[tuple[Hashable, Hashable]]
 
 
+@register
 class LegalTransitions(NamedTuple):
     """``start`` (K,), ``pair`` (K, K) with row = previous label, ``end`` (K,): true where allowed."""
 

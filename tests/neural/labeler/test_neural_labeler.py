@@ -24,9 +24,9 @@ from trellis.losses.metrics import errors_by_sequence  # noqa: E402
 from trellis.neural import NeuralSequenceLabeler  # noqa: E402
 from trellis.neural.labeler.batches import Corpus  # noqa: E402
 from trellis.neural.labeler.network_inputs import InputEncoder, InputShape  # noqa: E402
-from trellis.neural.labeler.network_training import Plan, batch_objective  # noqa: E402
+from trellis.neural.labeler.network_training import NetworkProblem, NetworkRun  # noqa: E402
 from trellis.neural.labeler.networks import EncoderOptions, new_network  # noqa: E402
-from trellis.neural.labeler.schedules import stages_of  # noqa: E402
+from trellis.neural.labeler.schedules import make_stages  # noqa: E402
 
 X, Y = noisy_words(100)
 NEW, GOLD = noisy_words(60, seed=1)
@@ -146,7 +146,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, optimizer: st
         labeler(**options, checkpoint=path).set_params(hidden=5).fit(X, Y)
     with pytest.raises(DataError, match="other data"):
         labeler(**options, checkpoint=path).fit(NEW, GOLD)
-    with pytest.raises(ModelFileError, match="NeuralCheckpoint"):
+    with pytest.raises(ModelFileError, match="'Checkpoint'"):
         load(path)
 
 
@@ -154,29 +154,25 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path, optimizer: st
 @pytest.mark.parametrize("objective", ["softmax", "log", "margin"])
 def test_batches_do_not_change_the_objective(encoder: str, objective: str) -> None:
     """The mean over a padded batch is the mean over its sentences one at a time."""
-    inputs = InputEncoder(1, encoder == "char_cnn_bilstm")
-    coded = inputs.fit(X)
+    inputs = InputEncoder.learn(X, 1, characters=encoder == "char_cnn_bilstm")
     labels = LabelSet.of(Y)
-    corpus = Corpus(coded, labels.encode(Y))
+    corpus = Corpus(inputs.transform(X), labels.encode(Y))
     torch.manual_seed(0)
     network = new_network(encoder, inputs.shape, 3, EncoderOptions(hidden=6, layers=2)).double().eval()
     with torch.no_grad():
         for score in (network.transitions, network.start, network.end):
             score.normal_()
-    stages = stages_of(objective, None, 1)
-    plan = Plan(
-        corpus, None, labels, None, losses.Hamming(), stages, "adam", 1.0, 0.0, "constant", 1.0, 8, 1, 1, 0
-    )
+    (stage,) = make_stages(objective, None, 1)
+    problem = NetworkProblem(corpus, None, labels, None, losses.Hamming())
     sentences = np.array([3, 0, 17, 40])
-    together = batch_objective(network, corpus.batch(sentences), stages[0], plan)
-    alone = [batch_objective(network, corpus.batch(sentences[i : i + 1]), stages[0], plan) for i in range(4)]
+    together = problem.objective(network, corpus.batch(sentences), stage)
+    alone = [problem.objective(network, corpus.batch(sentences[i : i + 1]), stage) for i in range(4)]
     assert_allclose(together.item(), np.mean([value.item() for value in alone]), rtol=1e-12)
 
 
 def test_an_epoch_shows_every_sentence_once() -> None:
-    inputs = InputEncoder(1)
     numbered = [[f"{i}"] * (i % 7) for i in range(100)]
-    corpus = Corpus(inputs.fit(numbered))
+    corpus = Corpus(InputEncoder.learn(numbered, 1).transform(numbered))
     seen = [b.inputs[:, 0, 0].tolist() for b in corpus.shuffled(8, [0, 1])]
     assert sorted(chain.from_iterable(seen)) == list(range(2, 2 + len(corpus.some)))
     assert len(seen) == corpus.n_batches(8)
@@ -241,19 +237,50 @@ def test_early_stopping_keeps_the_best_weights() -> None:
     assert model.n_iter_ < 60
 
 
+def test_a_schedule_may_end_before_the_epochs_do() -> None:
+    model = labeler(objective_schedule=[("log", 2)], max_epochs=5).fit(X, Y)
+    assert str(model.status_).startswith("stopped after 2 iterations: objective_schedule ends after 2 epochs")
+
+
+def test_running_out_of_epochs_names_the_parameter() -> None:
+    model = labeler("embedding", max_epochs=2).fit(X, Y)
+    assert model.status_.reason == "max_epochs=2 was reached; raise max_epochs for more iterations"
+
+
+def test_an_interrupted_epoch_is_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left is the model of the complete epochs."""
+    update, calls = NetworkRun.update, []
+
+    def interrupt(run: NetworkRun, *arguments: Any) -> float:
+        calls.append(run.epoch)
+        if len(calls) == 20:  # in the second epoch of 13 batches
+            raise KeyboardInterrupt
+        return update(run, *arguments)
+
+    whole = labeler("embedding", max_epochs=1).fit(X, Y)
+    monkeypatch.setattr(NetworkRun, "update", interrupt)
+    model = labeler("embedding", max_epochs=5).fit(X, Y)
+    assert calls[-1] == model.n_iter_ == 1
+    assert "interrupted" in model.status_.reason
+    for name, array in whole.weights_.items():
+        assert_array_equal(model.weights_[name], array)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"encoder": "gru"}, "encoder='gru'"),
-        ({"objective": "hinge"}, "objective='hinge'"),
+        ({"encoder": "gru"}, "encoder is 'gru'; give 'bilstm'"),
+        ({"encoder": 3}, "encoder=3: give one of bilstm"),
+        ({"objective": "hinge"}, "objective is 'hinge'; give 'softmax'"),
         ({"objective": objectives.Direct("decay")}, "schedule of a solver"),
         ({"loss": "span_f1"}, "not a sum over steps"),
-        ({"optimizer": "lion"}, "choose one of adam"),
-        ({"schedule": "step"}, "choose one of constant"),
-        ({"hidden": 0}, "hidden=0 must be a whole number"),
-        ({"learning_rate": -1.0}, "learning_rate=-1.0"),
-        ({"dropout": 1.0}, "dropout=1.0"),
-        ({"holdout": 1.5}, "holdout=1.5"),
+        ({"optimizer": "lion"}, "optimizer is 'lion'; give 'adam'"),
+        ({"schedule": "step"}, "schedule is 'step'; give 'constant'"),
+        ({"hidden": 0}, "hidden is 0; give a whole number of at least 1"),
+        ({"learning_rate": -1.0}, "learning_rate is -1.0; give a finite number above 0"),
+        ({"dropout": 1.0}, "dropout is 1.0; give a finite number of at least 0 and below 1"),
+        ({"clip_norm": 0}, "clip_norm is 0; give a finite number above 0 or None"),
+        ({"holdout": 1.5}, "holdout is 1.5"),
         ({"objective_schedule": ["log"]}, "entry 'log'"),
         ({"objective_schedule": [("log", 0)]}, "0 epochs"),
         ({"objective_schedule": []}, "is empty"),

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ from torch import Tensor
 
 from trellis.core.arrays import IntArray
 from trellis.data.labels import EncodedLabels
+from trellis.data.sequences import offsets_from_lengths
 from trellis.neural.labeler.network_inputs import Inputs
 
 POOL = 16  # batches that are sorted together
@@ -42,6 +44,23 @@ class Corpus:
     inputs: Inputs
     gold: EncodedLabels | None = None
     costs: NDArray[np.float64] | None = None
+
+    def take(self, sentences: IntArray) -> Corpus:
+        """Some of the sentences, in the order asked for, without costs."""
+        lengths = self.lengths[sentences]
+        offsets = offsets_from_lengths(lengths)
+        within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+        steps = np.repeat(self.inputs.offsets[sentences], lengths) + within
+        gold = None if self.gold is None else self.gold.take(sentences)
+        return Corpus(Inputs(self.inputs.rows[steps], offsets), gold)
+
+    @property
+    def checksum(self) -> int:
+        """CRC-32 of inputs and labels."""
+        arrays = [self.inputs.rows, self.inputs.offsets]
+        if self.gold is not None:
+            arrays += [self.gold.codes, np.zeros(0) if self.gold.allowed is None else self.gold.allowed]
+        return reduce(lambda crc, array: crc32(np.ascontiguousarray(array).tobytes(), crc), arrays, 0)
 
     @cached_property
     def lengths(self) -> IntArray:

@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from trellis.core.arrays import IntArray
-from trellis.core.errors import DataError, ModelFileError, UnsupportedError
-from trellis.data.sequences import offsets_from_lengths
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.records import register
+from trellis.data.sequences import offsets_from_lengths, step_name
 from trellis.data.user_input import as_arrays
 from trellis.data.vocabulary import Vocabulary
 
 SPELLING = 20  # characters of a word that a network sees
 RESERVED = 2  # the codes of padding and of unknown strings
-State = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
 
 @dataclass(frozen=True)
@@ -49,135 +49,118 @@ class Inputs:
     offsets: IntArray
 
 
+@register
+@dataclass(frozen=True, eq=False)
 class InputEncoder:
-    """Learns the vocabularies in ``fit``. ``names``: the attributes, empty for arrays."""
+    """Made by :meth:`learn`. ``names``: the attributes, one vocabulary each, or none for arrays of ``width``
+    columns. ``alphabet``: the characters, where they are read."""
 
-    def __init__(self, min_count: int = 2, characters: bool = False) -> None:
-        self.min_count = min_count
-        self.characters = characters
-        self.names: tuple[str, ...] = ()
-        self.vocabularies: list[Vocabulary] = []
-        self.alphabet = Vocabulary()
-        self.width = 0
+    names: tuple[str, ...] = ()
+    vocabularies: tuple[Vocabulary, ...] = ()
+    alphabet: Vocabulary | None = None
+    width: int = 0
 
-    @property
-    def shape(self) -> InputShape:
-        sizes = tuple(len(vocabulary) + RESERVED for vocabulary in self.vocabularies)
-        return InputShape(sizes, len(self.alphabet) + RESERVED if self.characters else 0, self.width)
+    def __post_init__(self) -> None:
+        if (self.width > 0) == bool(self.names) or len(self.names) != len(self.vocabularies):
+            raise DataError("the inputs of a network are either words or arrays that have columns")
 
-    def fit(self, X: Any) -> Inputs:
+    @classmethod
+    def learn(cls, X: Any, min_count: int = 2, *, characters: bool = False) -> InputEncoder:
+        """The attributes and vocabularies of sentences."""
         sentences = _sentences(X)
         first = next((step for sentence in sentences for step in sentence), None)
         if first is None:
             raise DataError("there is no word in X to learn from; give at least one sentence that has words")
         if isinstance(first, str):
-            self.names = ("word",)
+            names: tuple[str, ...] = ("word",)
         elif isinstance(first, dict):
             found = dict.fromkeys(chain.from_iterable(chain.from_iterable(sentences)))
-            self.names = tuple(sorted(found, key=lambda name: (name != "word", str(name))))
+            names = tuple(sorted(found, key=lambda name: (name != "word", str(name))))
+        elif characters:
+            raise UnsupportedError("arrays have no characters; use encoder='bilstm', 'cnn' or 'embedding'")
         else:
-            return self._fit_arrays(sentences)
-        if self.characters and "word" not in self.names:
+            width = next(np.shape(s)[1] if np.ndim(s) == 2 else 0 for s in sentences if len(s))
+            _check_widths(sentences, width)
+            return cls(width=width)
+        if characters and "word" not in names:
             raise DataError(
                 "a network that reads characters needs the attribute 'word'; give it in each dict"
             )
-        for column in self._columns(sentences):
+        columns = _columns(sentences, names)
+        vocabularies = []
+        for column in columns:
             seen = Vocabulary()
             count = np.bincount(seen.add(column), minlength=len(seen))
-            self.vocabularies.append(seen.reordered(np.flatnonzero(count >= self.min_count)))
-        if self.characters:
-            words = chain.from_iterable(self._columns(sentences)[0])
-            self.alphabet.add([sorted(set().union(*map(set, words)))])
-        return self.transform(X)
+            vocabularies.append(seen.reordered(np.flatnonzero(count >= min_count)))
+        alphabet = Vocabulary() if characters else None
+        if alphabet is not None:
+            alphabet.add([sorted(set().union(*map(set, chain.from_iterable(columns[0]))))])
+        return cls(names, tuple(vocabularies), alphabet)
 
-    def _fit_arrays(self, sentences: list[Any]) -> Inputs:
-        if self.characters:
-            raise UnsupportedError("arrays have no characters; use encoder='bilstm', 'cnn' or 'embedding'")
-        self.names = ()
-        self.width = next(np.shape(s)[1] if np.ndim(s) == 2 else 0 for s in sentences if len(s))
-        return self._arrays(sentences)
+    @property
+    def shape(self) -> InputShape:
+        sizes = tuple(len(vocabulary) + RESERVED for vocabulary in self.vocabularies)
+        characters = 0 if self.alphabet is None else len(self.alphabet) + RESERVED
+        return InputShape(sizes, characters, self.width)
 
     def transform(self, X: Any) -> Inputs:
         sentences = _sentences(X)
-        if not self.names:
-            return self._arrays(sentences)
         offsets = offsets_from_lengths([len(sentence) for sentence in sentences])
-        columns = self._columns(sentences)
+        if not self.names:
+            return Inputs(self._array_rows(sentences, offsets), offsets)
+        columns = _columns(sentences, self.names)
         found = [v.find(column) for v, column in zip(self.vocabularies, columns, strict=True)]
         rows = np.stack([np.maximum(codes + RESERVED, 1) for codes in found], axis=1)
-        if self.characters:
-            rows = np.concatenate([rows, self._spelled(columns[0])], axis=1)
+        if self.alphabet is not None:
+            rows = np.concatenate([rows, _spell(columns[0], self.alphabet)], axis=1)
         return Inputs(rows.astype(np.int32), offsets)
 
-    def _columns(self, sentences: list[Any]) -> list[list[list[str]]]:
-        """The strings of each attribute, sentence by sentence."""
-        if self.names == ("word",) and all(isinstance(step, str) for step in chain.from_iterable(sentences)):
-            return [sentences]
-        for i, sentence in enumerate(sentences):
-            for t, step in enumerate(sentence):
-                if not isinstance(step, dict):
-                    names = ", ".join(map(str, self.names))
-                    reads = "strings, or else dicts throughout" if names == "word" else f"dicts with {names}"
-                    raise DataError(
-                        f"step {t} of sequence {i} is a {type(step).__name__}; this labeller reads {reads}"
-                    )
-        return [[[str(step.get(name, "")) for step in s] for s in sentences] for name in self.names]
-
-    def _spelled(self, words: list[list[str]]) -> NDArray[np.int32]:
-        """(N, SPELLING) codes of characters."""
-        distinct = Vocabulary()
-        codes = distinct.add(words)
-        kept = [
-            w if len(w) <= SPELLING else w[: SPELLING // 2] + w[-SPELLING // 2 :] for w in distinct.strings()
-        ]
-        letters = np.maximum(self.alphabet.find([list(word) for word in kept]) + RESERVED, 1)
-        lengths = np.array([len(word) for word in kept], dtype=np.int64)
-        table = np.zeros((len(kept), SPELLING), np.int32)
-        table[np.arange(SPELLING) < lengths[:, None]] = letters
-        return table[codes]
-
-    def _arrays(self, sentences: list[Any]) -> Inputs:
-        for i, sentence in enumerate(sentences):
-            shape = np.shape(sentence)
-            if len(sentence) and (len(shape) != 2 or shape[1] != self.width or not self.width):
-                raise DataError(
-                    f"sequence {i} has shape {shape}; each must be a list of words, a list of dicts, or an "
-                    f"array (steps, {self.width or 'columns'})"
-                )
+    def _array_rows(self, sentences: list[Any], offsets: IntArray) -> NDArray[np.float32]:
+        _check_widths(sentences, self.width)
         filled = [np.asarray(s, dtype=np.float32) for s in sentences if len(s)]
         rows = np.concatenate(filled) if filled else np.zeros((0, self.width), np.float32)
-        offsets = offsets_from_lengths([len(sentence) for sentence in sentences])
         bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
         if bad.size:
-            i = int(np.searchsorted(offsets, bad[0], side="right")) - 1
-            raise DataError(f"step {bad[0] - offsets[i]} of sequence {i} holds NaN or an infinity")
-        return Inputs(rows, offsets)
+            raise DataError(f"{step_name(offsets, int(bad[0]))} holds NaN or an infinity")
+        return rows
 
-    def to_state(self) -> State:
-        meta = {
-            "min_count": self.min_count,
-            "characters": self.characters,
-            "names": list(self.names),
-            "width": self.width,
-        }
-        arrays: dict[str, NDArray[Any]] = {}
-        for i, vocabulary in enumerate([self.alphabet, *self.vocabularies]):
-            arrays[f"strings{i}"], arrays[f"bounds{i}"] = vocabulary.packed()
-        return meta, arrays
 
-    @classmethod
-    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> InputEncoder:
-        encoder = cls(int(meta["min_count"]), bool(meta["characters"]))
-        encoder.names = tuple(str(name) for name in meta["names"])
-        encoder.width = int(meta["width"])
-        stored = [
-            Vocabulary.from_packed(arrays[f"strings{i}"], arrays[f"bounds{i}"])
-            for i in range(len(encoder.names) + 1)
-        ]
-        encoder.alphabet, encoder.vocabularies = stored[0], stored[1:]
-        if (encoder.width > 0) == bool(encoder.names):
-            raise ModelFileError("its inputs are neither words nor arrays")
-        return encoder
+def _check_widths(sentences: list[Any], width: int) -> None:
+    for i, sentence in enumerate(sentences):
+        shape = np.shape(sentence)
+        if len(sentence) and (len(shape) != 2 or shape[1] != width or not width):
+            raise DataError(
+                f"sequence {i} has shape {shape}; each must be a list of words, a list of dicts, or an "
+                f"array (steps, {width or 'columns'})"
+            )
+
+
+def _columns(sentences: list[Any], names: tuple[str, ...]) -> list[list[list[str]]]:
+    """The strings of each attribute, sentence by sentence."""
+    if names == ("word",) and all(isinstance(step, str) for step in chain.from_iterable(sentences)):
+        return [sentences]
+    for i, sentence in enumerate(sentences):
+        for t, step in enumerate(sentence):
+            if not isinstance(step, dict):
+                dicts = f"dicts with {', '.join(map(str, names))}"
+                reads = "strings, or else dicts throughout" if names == ("word",) else dicts
+                raise DataError(
+                    f"step {t} of sequence {i} is a {type(step).__name__}; this labeller reads {reads}"
+                )
+    return [[[str(step.get(name, "")) for step in s] for s in sentences] for name in names]
+
+
+def _spell(words: list[list[str]], alphabet: Vocabulary) -> NDArray[np.int32]:
+    """(N, SPELLING) codes of characters."""
+    distinct = Vocabulary()
+    codes = distinct.add(words)
+    half = SPELLING // 2
+    kept = [w if len(w) <= SPELLING else w[:half] + w[-half:] for w in distinct.strings()]
+    letters = np.maximum(alphabet.find([list(word) for word in kept]) + RESERVED, 1)
+    lengths = np.array([len(word) for word in kept], dtype=np.int64)
+    table = np.zeros((len(kept), SPELLING), np.int32)
+    table[np.arange(SPELLING) < lengths[:, None]] = letters
+    return table[codes]
 
 
 def _arrayed(values: Any) -> Any:

@@ -1,26 +1,27 @@
-"""The training loop of networks: epochs of mini-batches, early stopping, interruption, an honest status.
+"""Networks as a solver trains them: one step of the run is one epoch of mini-batches.
 
 The objective of a batch is the mean over its sentences (not over their steps). The word-local softmax is
 
     sum_t (log sum_k exp s[t, k] - s[t, y*_t])
 
 and trains no transitions. Gradients are clipped to a norm of ``clip_norm``. The hold-out loss is the mean
-task loss of the decoded sentences; the weights with the smallest are kept. Patience counts from the beginning
-of the last stage. Everything random in epoch e follows from (seed, e), so a run that goes on from a
-checkpoint equals one that was never interrupted.
+task loss of the decoded sentences. Everything random in epoch e follows from (seed, e), so a run that goes on
+from a checkpoint equals one that was never interrupted; an interrupted epoch is undone.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from trellis.core.arrays import AnyArray
 from trellis.core.errors import NumericalError
 from trellis.core.status import Status
 from trellis.data.constraints import LegalTransitions
@@ -35,18 +36,44 @@ from trellis.structures.chain.oracle.chain_oracle import Chain as ChainInference
 from trellis.structures.chain.scores.chain_scores import ChainScores
 
 PREDICTED_AT_ONCE = 64  # sentences
-OnEpoch = Callable[[int, Mapping[str, float], Any], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
-    """What to train on, for what, and how."""
+class NetworkProblem:
+    """What to train on, and for what."""
 
     corpus: Corpus
     held: Corpus | None
     labels: LabelSet
     legal: LegalTransitions | None
     loss: Loss
+
+    def objective(self, network: ChainNetwork, batch: Batch, stage: Stage) -> Tensor:
+        """The mean over the sentences of a batch, differentiable."""
+        scores = network(batch.inputs, batch.lengths)
+        if stage.objective is None:
+            return softmax_loss(scores, batch)
+        return structured_loss(
+            Chain(network.transitions, network.start, network.end, allowed=self.legal),
+            scores,
+            batch.gold,
+            lengths=batch.lengths,
+            objective=stage.objective,
+            loss=self.loss if batch.costs is None else batch.costs,
+        )
+
+    def holdout_loss(self, network: ChainNetwork) -> float:
+        """The mean task loss of the held-out sentences."""
+        if self.held is None or self.held.gold is None:
+            return np.nan
+        found = ChainInference().best(packed_scores(network, self.held, self.legal))
+        return float(self.loss.per_sequence(self.held.gold, found.labels, self.labels).mean())
+
+
+@dataclass(frozen=True)
+class NetworkSolver:
+    """How to train: see the parameters of :class:`NeuralSequenceLabeler`."""
+
     stages: tuple[Stage, ...]
     optimizer: str
     learning_rate: float
@@ -55,115 +82,111 @@ class Plan:
     clip_norm: float | None
     batch_size: int
     max_epochs: int
-    patience: int
     seed: int
+
+    def start(self, problem: NetworkProblem, network: ChainNetwork) -> NetworkRun:
+        return NetworkRun(self, problem, network)
 
     def stage(self, epoch: int) -> Stage:
         return next(stage for stage in self.stages if epoch < stage.until)
 
+    @property
+    def last_stage_from(self) -> int:
+        """The epochs before the last stage."""
+        return self.stages[-2].until if len(self.stages) > 1 else 0
 
-@dataclass
-class Run:
+
+class NetworkRun:
     """Where training stands after ``epoch`` epochs."""
 
-    network: ChainNetwork
-    optimizer: torch.optim.Optimizer
-    epoch: int = 0
-    history: dict[str, list[float]] = field(default_factory=dict)
-    best_loss: float = np.inf
-    best: dict[str, Tensor] = field(default_factory=dict)
-    since_best: int = 0
-    status: Status | None = None
+    def __init__(self, solver: NetworkSolver, problem: NetworkProblem, network: ChainNetwork) -> None:
+        self.solver, self.problem, self.network = solver, problem, network
+        self.epoch = 0
+        self._start_optimizer()
 
+    def _start_optimizer(self) -> None:
+        s = self.solver
+        self._optimizer = new_optimizer(s.optimizer, self.network, s.learning_rate, s.weight_decay)
 
-def start(plan: Plan, network: ChainNetwork) -> Run:
-    return Run(network, new_optimizer(plan.optimizer, network, plan.learning_rate, plan.weight_decay))
+    @property
+    def weights(self) -> dict[str, AnyArray]:
+        return self.network.weights
 
+    def step(self) -> dict[str, float]:
+        """All batches once."""
+        began = time.process_time()
+        before = deepcopy(self.weights)
+        stage = self.solver.stage(self.epoch)
+        if self.epoch and self.solver.stage(self.epoch - 1) is not stage:
+            self._start_optimizer()
+        try:
+            objective, rate = self._epoch(stage)
+        except KeyboardInterrupt:
+            self.network.load_weights(before)
+            raise
+        self.epoch += 1
+        return {
+            "objective": objective,
+            "learning_rate": rate,
+            "cpu_seconds": time.process_time() - began,
+        }
 
-def train(
-    plan: Plan,
-    run: Run,
-    on_epoch: OnEpoch | None = None,
-    keep: Callable[[Run], None] | None = None,
-) -> Status:
-    """Go on until the epochs or the patience run out; ``keep`` is called after each epoch (checkpoints)."""
-    last = plan.stages[-1]
-    n_epochs = last.until
-    try:
-        while run.status is None and run.epoch < n_epochs:
-            measured = one_epoch(plan, run)
-            if plan.held is not None:
-                measured["holdout_loss"] = _early_stopping(plan, run, last)
-            for key, value in measured.items():
-                run.history.setdefault(key, []).append(float(value))
-            if keep is not None:
-                keep(run)
-            if on_epoch is not None:
-                on_epoch(run.epoch, measured, None)
-    except KeyboardInterrupt:
-        run.status = Status(False, "interrupted from the keyboard; the weights reached so far are kept")
-    remedy = "for more passes" if plan.held is None else "if the hold-out loss still falls"
-    status = run.status or Status(False, f"all {n_epochs} epochs are done; raise max_epochs {remedy}")
-    if run.best:
-        run.network.load_state_dict(run.best)
-    return Status(status.converged, status.reason, run.epoch)
+    def _epoch(self, stage: Stage) -> tuple[float, float]:
+        solver, corpus = self.solver, self.problem.corpus
+        self.network.train()
+        torch.manual_seed(int(np.random.SeedSequence([solver.seed, self.epoch]).generate_state(1)[0]))
+        n_batches = corpus.n_batches(solver.batch_size)
+        total, rate = 0.0, 0.0
+        for i, batch in enumerate(corpus.shuffled(solver.batch_size, [solver.seed, self.epoch])):
+            share = RATES[solver.schedule](self.epoch + i / n_batches, solver.max_epochs)
+            rate = solver.learning_rate * stage.factor * share
+            for group in self._optimizer.param_groups:
+                group["lr"] = rate
+            total += self.update(batch, stage) * len(batch.lengths)
+        return total / max(len(corpus.some), 1), rate
 
+    def update(self, batch: Batch, stage: Stage) -> float:
+        """A step of the optimiser; the objective of the batch before it."""
+        self._optimizer.zero_grad()
+        value = self.problem.objective(self.network, batch, stage)
+        value.backward()  # type: ignore[no-untyped-call]
+        norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.solver.clip_norm or torch.inf)
+        if not bool(torch.isfinite(norm)):
+            raise NumericalError(
+                f"the gradient is not finite in epoch {self.epoch + 1}; lower learning_rate or clip_norm"
+            )
+        self._optimizer.step()
+        return float(value.detach())
 
-def one_epoch(plan: Plan, run: Run) -> dict[str, float]:
-    """All batches once."""
-    began, cpu = time.perf_counter(), time.process_time()
-    stage = plan.stage(run.epoch)
-    if run.epoch and plan.stage(run.epoch - 1) is not stage:
-        run.optimizer = new_optimizer(plan.optimizer, run.network, plan.learning_rate, plan.weight_decay)
-        run.since_best = 0
-    run.network.train()
-    torch.manual_seed(int(np.random.SeedSequence([plan.seed, run.epoch]).generate_state(1)[0]))
-    n_batches = plan.corpus.n_batches(plan.batch_size)
-    total, rate = 0.0, 0.0
-    for i, batch in enumerate(plan.corpus.shuffled(plan.batch_size, [plan.seed, run.epoch])):
-        share = RATES[plan.schedule](run.epoch + i / n_batches, plan.max_epochs)
-        rate = plan.learning_rate * stage.factor * share
-        for group in run.optimizer.param_groups:
-            group["lr"] = rate
-        value = one_step(plan, run, stage, batch)
-        total += value * len(batch.lengths)
-    run.epoch += 1
-    return {
-        "objective": total / max(len(plan.corpus.some), 1),
-        "learning_rate": rate,
-        "seconds": time.perf_counter() - began,
-        "cpu_seconds": time.process_time() - cpu,
-    }
+    def status(self) -> Status | None:
+        end = self.solver.stages[-1].until
+        if self.epoch < end or end == self.solver.max_epochs:
+            return None
+        return Status(False, f"objective_schedule ends after {end} epochs; give its last objective more")
 
+    def state(self) -> dict[str, Any]:
+        """What :meth:`restore` takes."""
+        moments = self._optimizer.state_dict()["state"]
+        return {
+            "epoch": self.epoch,
+            "network": self.weights,
+            "optimizer": {
+                i: {key: value.numpy() for key, value in one.items() if value is not None}
+                for i, one in moments.items()
+            },
+        }
 
-def one_step(plan: Plan, run: Run, stage: Stage, batch: Batch) -> float:
-    """A step of the optimiser; the objective of the batch before it."""
-    run.optimizer.zero_grad()
-    value = batch_objective(run.network, batch, stage, plan)
-    value.backward()  # type: ignore[no-untyped-call]
-    norm = torch.nn.utils.clip_grad_norm_(run.network.parameters(), plan.clip_norm or torch.inf)
-    if not bool(torch.isfinite(norm)):
-        raise NumericalError(
-            f"the gradient is not finite in epoch {run.epoch + 1}; lower learning_rate or clip_norm"
-        )
-    run.optimizer.step()
-    return float(value.detach())
-
-
-def batch_objective(network: ChainNetwork, batch: Batch, stage: Stage, plan: Plan) -> Tensor:
-    """The mean over the sentences of a batch, differentiable."""
-    scores = network(batch.inputs, batch.lengths)
-    if stage.objective is None:
-        return softmax_loss(scores, batch)
-    chain = Chain(network.transitions, network.start, network.end, allowed=plan.legal)
-    return structured_loss(
-        chain,
-        scores,
-        batch.gold,
-        lengths=batch.lengths,
-        objective=stage.objective,
-        loss=plan.loss if batch.costs is None else batch.costs,
-    )
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.epoch = int(state["epoch"])
+        self.network.load_weights(state["network"])
+        self._start_optimizer()
+        if self.epoch:
+            moments = {
+                i: {key: torch.from_numpy(np.array(value)) for key, value in one.items()}
+                for i, one in state["optimizer"].items()
+            }
+            groups = self._optimizer.state_dict()["param_groups"]
+            self._optimizer.load_state_dict({"state": moments, "param_groups": groups})
 
 
 def softmax_loss(scores: Tensor, batch: Batch) -> Tensor:
@@ -179,27 +202,6 @@ def softmax_loss(scores: Tensor, batch: Batch) -> Tensor:
         scores.flatten(0, 1), gold.masked_fill(~real, -100).flatten(), ignore_index=-100, reduction="sum"
     )
     return total / len(scores)
-
-
-def _early_stopping(plan: Plan, run: Run, last: Stage) -> float:
-    """Remembers the best weights; sets the status where patience has run out."""
-    held = plan.held
-    if held is None or held.gold is None:
-        return np.nan
-    found = ChainInference().best(packed_scores(run.network, held, plan.legal))
-    loss = float(plan.loss.per_sequence(held.gold, found.labels, plan.labels).mean())
-    if loss < run.best_loss:
-        run.best_loss, run.since_best = loss, 0
-        run.best = {name: tensor.clone() for name, tensor in run.network.state_dict().items()}
-    else:
-        run.since_best += 1
-    if run.since_best >= plan.patience and plan.stage(run.epoch - 1) is last:
-        run.status = Status(
-            True,
-            f"the hold-out loss did not fall below {run.best_loss:.6g} for {run.since_best} epochs; its best "
-            "weights are kept",
-        )
-    return loss
 
 
 @torch.no_grad()

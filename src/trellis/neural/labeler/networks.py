@@ -14,14 +14,16 @@ sequences: the padding is last in both directions, and on CPUs this takes half t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from trellis.core.arrays import AnyArray
 from trellis.core.errors import UnsupportedError
 from trellis.neural.labeler.network_inputs import InputShape
 
@@ -168,6 +170,16 @@ class ChainNetwork(nn.Module):
                 f"it must return scores of shape {wanted} [batch, time, labels]"
             )
         return scores
+
+    @property
+    def weights(self) -> dict[str, AnyArray]:
+        """Parameters and buffers by name, as arrays that share their memory where NumPy has their type."""
+        state = self.state_dict().items()
+        return {name: (t.float() if t.dtype == torch.bfloat16 else t).numpy() for name, t in state}
+
+    def load_weights(self, weights: Mapping[str, AnyArray]) -> None:
+        """Copy ``weights`` into the network; a ``RuntimeError`` says what does not fit."""
+        self.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in weights.items()})
 
 
 def new_network(encoder: Any, shape: InputShape, n_labels: int, options: EncoderOptions) -> ChainNetwork:

@@ -11,13 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from dataclasses import fields, replace
+from typing import Any, Self, TypeVar
 
+import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.arrays import AnyArray
+from trellis.core.errors import DataError, ModelFileError, UnsupportedError
+from trellis.core.parameters import choice, fitted, integer, number, parameter
 from trellis.core.progress import progress_bar
 from trellis.data.constraints import LegalTransitions, check_legal, legal_transitions
 from trellis.data.labels import LabelSet
@@ -25,144 +29,174 @@ from trellis.data.latent_labels import LatentLabels
 from trellis.data.user_input import as_lists
 from trellis.losses.labelings import Hamming, Loss, get_loss
 from trellis.neural.labeler.batches import Corpus
-from trellis.neural.labeler.checkpoints import data_checksum, resume, write_checkpoint
 from trellis.neural.labeler.network_inputs import InputEncoder
-from trellis.neural.labeler.network_training import Plan, packed_scores, start, train
-from trellis.neural.labeler.networks import ChainNetwork, EncoderOptions, new_network
-from trellis.neural.labeler.neural_options import checked_stages, given_labels, hold_out
-from trellis.neural.labeler.schedules import NEED_TOTAL, Stage
-from trellis.objectives.records import Objective
+from trellis.neural.labeler.network_training import NetworkProblem, NetworkSolver, packed_scores
+from trellis.neural.labeler.networks import ENCODERS, ChainNetwork, EncoderOptions, new_network
+from trellis.neural.labeler.schedules import NEED_TOTAL, OPTIMIZERS, RATES, SOFTMAX, make_stages
+from trellis.objectives.records import OBJECTIVES, Objective
 from trellis.structures.chain.labeler.chain_predictor import ChainPredictor
 from trellis.structures.chain.scores.chain_scores import ChainScores
+from trellis.training import declarations as declared
+from trellis.training.checkpoints import CheckpointFile
+from trellis.training.driver import EarlyStopping, minimise_run
+from trellis.training.holdout import hold_out
 from trellis.training.options import draw_seed
+
+Record = TypeVar("Record")
 
 
 class NeuralSequenceLabeler(ChainPredictor):
-    """Label the steps of sequences with a network.
+    """Label the steps of sequences with a network and a chain on top of it."""
 
-    Parameters
-    ----------
-    encoder : "bilstm", "cnn", "embedding", "char_cnn_bilstm"; a torch module, called with inputs [batch,
-        time, columns] and lengths (batch,), that returns scores [batch, time, labels]; or a function of
-        (input shape, number of labels) that makes such a module.
-    objective : "softmax" (word-local, no transitions), "log", "perceptron", "margin", "slack",
-        "softmax_margin", "direct", "ramp", "risk", or an object of :mod:`trellis.objectives`.
-    loss : "hamming", "zero_one", "weighted_hamming" or such an object of ``labelings``; also what
-        early stopping looks at.
-    constraints : "bio", "bioes" or allowed pairs of labels, in training and decoding (softmax: in decoding).
-    embedding_dim, attribute_dim, char_dim, hidden, layers, dropout : sizes of the network by name.
-    min_count : words (attributes, ...) that occur less often share one embedding with those never seen.
-    optimizer, learning_rate, weight_decay, schedule, clip_norm : "adam", "adamw" or "sgd" (momentum 0.9);
-        "constant", "linear", "cosine" or "inverse_sqrt" (:mod:`.schedules`).
-    batch_size : sentences in a batch. max_epochs : passes over the data.
-    objective_schedule : ``[("log", 3), ("direct", None, 0.1)]`` trains three epochs by log, the rest by
-        direct with a tenth of the learning rate.
-    holdout : a fraction of the sentences, or ``(X, y)``: keep the epoch that does best on them.
-    patience : epochs without a smaller hold-out loss before stopping.
-    checkpoint : a file, written after each epoch; ``fit`` with the same parameters and data goes on from it.
-    random_state, n_jobs (threads), verbose : as in :class:`trellis.SequenceLabeler`.
+    encoder: Any = parameter(
+        default="bilstm",
+        doc="A network by name; a torch module, called with inputs [batch, time, columns] and lengths "
+        "(batch,), that returns scores [batch, time, labels]; or a function of (input shape, number of "
+        "labels) that makes such a module.",
+        constraint=choice(*ENCODERS, others="a torch module, or a function that makes one"),
+        kw_only=False,
+    )
+    objective: str | Objective = parameter(
+        default="log",
+        doc='What is minimised: "softmax" (word-local, no transitions), a name in '
+        ":data:`trellis.objectives.OBJECTIVES`, or an object of :mod:`trellis.objectives`.",
+        constraint=choice(SOFTMAX, *OBJECTIVES, others="an object of trellis.objectives"),
+        kw_only=False,
+    )
+    loss: str | Loss = parameter(
+        default="hamming",
+        doc='The task loss, also that of the hold-out set: "hamming", "zero_one", "weighted_hamming", or '
+        "such an object of :mod:`trellis.losses`.",
+        kw_only=False,
+    )
+    constraints: Any = parameter(
+        default=declared.CONSTRAINTS,
+        doc='"bio", "bioes", or the allowed pairs of labels, in training and prediction (softmax: in '
+        "prediction).",
+    )
+    embedding_dim: int = parameter(default=50, doc="Size of word embeddings.", constraint=integer(1))
+    attribute_dim: int = parameter(
+        default=16, doc="Size of the embeddings of other attributes.", constraint=integer(1)
+    )
+    char_dim: int = parameter(default=16, doc="Size of the embeddings of characters.", constraint=integer(1))
+    hidden: int = parameter(default=64, doc="Units of a hidden layer (per direction).", constraint=integer(1))
+    layers: int = parameter(default=1, doc="Hidden layers.", constraint=integer(1))
+    dropout: float = parameter(
+        default=0.3, doc="Share of units that are dropped.", constraint=number(0.0, 1.0, below=True)
+    )
+    min_count: int = parameter(
+        default=2,
+        doc="Words (attributes) that occur less often share one embedding with those never seen.",
+        constraint=integer(1),
+    )
+    optimizer: str = parameter(
+        default="adam", doc="SGD has a momentum of 0.9.", constraint=choice(*OPTIMIZERS)
+    )
+    learning_rate: float = parameter(
+        default=2e-3, doc="The rate at the start.", constraint=number(0.0, above=True)
+    )
+    weight_decay: float = parameter(default=0.0, doc="That of the optimiser.", constraint=number(0.0))
+    schedule: str = parameter(
+        default="constant",
+        doc="How the learning rate falls (:mod:`trellis.neural.labeler.schedules`).",
+        constraint=choice(*RATES),
+    )
+    clip_norm: float | None = parameter(
+        default=5.0,
+        doc="Longer gradients are scaled down to it.",
+        constraint=number(0.0, above=True, none=True),
+    )
+    batch_size: int = parameter(default=32, doc="Sentences in a mini-batch.", constraint=integer(1))
+    max_epochs: int = parameter(default=10, doc="Passes over the data.", constraint=integer(1))
+    objective_schedule: Any = parameter(
+        default=None,
+        doc='``[("log", 3), ("direct", None, 0.1)]`` trains three epochs by log, the rest by direct with a '
+        "tenth of the learning rate. Patience counts from the last stage.",
+    )
+    holdout: Any = parameter(
+        default=None,
+        doc="A fraction of the sentences, or a pair (X, y): the epoch that does best on them is kept.",
+    )
+    patience: int = parameter(
+        default=3, doc="Epochs without a smaller hold-out loss before training stops.", constraint=integer(1)
+    )
+    checkpoint: Any = parameter(
+        default=None,
+        doc="A file, written after each epoch; ``fit`` with the same parameters and data goes on from it.",
+    )
+    random_state: Any = parameter(default=declared.RANDOM_STATE)
+    n_jobs: int | None = parameter(default=declared.N_JOBS)
+    verbose: bool | None = parameter(default=declared.VERBOSE)
 
-    Attributes
-    ----------
-    classes_, labels_ : the labels. network_ : the trained module. status_, history_, n_iter_ (epochs).
-    """
-
-    def __init__(
-        self,
-        encoder: Any = "bilstm",
-        objective: str | Objective = "log",
-        loss: str | Loss = "hamming",
-        *,
-        constraints: Any = None,
-        embedding_dim: int = 50,
-        attribute_dim: int = 16,
-        char_dim: int = 16,
-        hidden: int = 64,
-        layers: int = 1,
-        dropout: float = 0.3,
-        min_count: int = 2,
-        optimizer: str = "adam",
-        learning_rate: float = 2e-3,
-        weight_decay: float = 0.0,
-        schedule: str = "constant",
-        clip_norm: float | None = 5.0,
-        batch_size: int = 32,
-        max_epochs: int = 10,
-        objective_schedule: Any = None,
-        holdout: Any = None,
-        patience: int = 3,
-        checkpoint: Any = None,
-        random_state: int | None = None,
-        n_jobs: int | None = None,
-        verbose: bool | None = None,
-    ) -> None:
-        self.encoder = encoder
-        self.objective = objective
-        self.loss = loss
-        self.constraints = constraints
-        self.embedding_dim = embedding_dim
-        self.attribute_dim = attribute_dim
-        self.char_dim = char_dim
-        self.hidden = hidden
-        self.layers = layers
-        self.dropout = dropout
-        self.min_count = min_count
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.schedule = schedule
-        self.clip_norm = clip_norm
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.objective_schedule = objective_schedule
-        self.holdout = holdout
-        self.patience = patience
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    inputs_: InputEncoder
-    network_: ChainNetwork
-    legal_: LegalTransitions | None
+    inputs_: InputEncoder = fitted()
+    legal_: LegalTransitions | None = fitted()
+    weights_: dict[str, AnyArray] = fitted("The weights of the network by name.")
+    network_: ChainNetwork = fitted("The trained module.", saved=False)
 
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from sentences ``X`` (lists of words, lists of dicts of attributes, or arrays) and their
         labels ``y``; ``None`` is an unknown label, a set means "one of these"."""
         seed = draw_seed(self.random_state)
-        encoder, plan = self.prepare(X, y, seed)
+        encoder, problem, solver = self.prepare(X, y, seed)
+        early = checkpoint = None
         with _torch_threads(self._threads()), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            network = new_network(self.encoder, encoder.shape, len(plan.labels), self._sizes())
-            run = start(plan, network)
-            keep = None
+            network = self._new_network(encoder, problem.labels)
+            if problem.held is not None:
+                early = EarlyStopping[dict[str, AnyArray]](
+                    lambda _: problem.holdout_loss(network),
+                    self.patience,
+                    patience_from=solver.last_stage_from,
+                )
             if self.checkpoint is not None:
-                identity = self._identity(data_checksum(plan.corpus, plan.held))
-                resume(self.checkpoint, run, plan, identity)
-
-                def keep(run: Any) -> None:
-                    write_checkpoint(self.checkpoint, run, identity)
-
+                checkpoint = CheckpointFile(self.checkpoint, self._identity(problem))
             title = self.encoder if isinstance(self.encoder, str) else "network"
-            with progress_bar(title, plan.stages[-1].until, self.verbose) as on_epoch:
-                self.status_ = train(plan, run, on_epoch, keep)
-        self._keep(encoder, plan.labels, plan.legal, run.network)
-        self.history_, self.n_iter_ = run.history, run.epoch
+            with progress_bar(title, solver.max_epochs, self.verbose) as on_epoch:
+                weights, trace = minimise_run(
+                    solver.start(problem, network),
+                    max_iter=solver.max_epochs,
+                    early_stopping=early,
+                    on_iteration=on_epoch,
+                    checkpoint=checkpoint,
+                    limit="max_epochs",
+                )
+        network.load_weights(weights)
+        self.inputs_, self.legal_ = encoder, problem.legal
+        self._keep_labels(LatentLabels.of(problem.labels, 1))
+        self.network_, self.weights_ = network, network.weights
+        self.status_, self.history_, self.n_iter_ = trace.status, trace.history, trace.n_iter
         return self
 
-    def prepare(self, X: Any, y: Any, seed: int) -> tuple[InputEncoder, Plan]:
+    def prepare(self, X: Any, y: Any, seed: int) -> tuple[InputEncoder, NetworkProblem, NetworkSolver]:
         """What ``fit`` does before it trains, for training loops of your own."""
-        stages, loss = checked_stages(self), get_loss(self.loss)
+        self._check_parameters()
+        stages = make_stages(self.objective, self.objective_schedule, self.max_epochs)
+        loss = get_loss(self.loss)
+        if loss.kind == "candidates":
+            raise UnsupportedError(
+                f"loss={self.loss!r} is not a sum over steps; use 'hamming', 'zero_one' or a weighted one"
+            )
         X, y = as_lists(X), as_lists(y)
-        encoder = InputEncoder(self.min_count, self.encoder == "char_cnn_bilstm")
-        inputs = encoder.fit(X)
-        labels = LabelSet.of(given_labels(y, self.holdout))
+        encoder = InputEncoder.learn(X, self.min_count, characters=self.encoder == "char_cnn_bilstm")
+        inputs = encoder.transform(X)
+        parts = hold_out(self.holdout, len(inputs.offsets) - 1, "sentence", seed)
+        # a rare label may occur in the hold-out sentences only
+        labels = LabelSet.of(y if parts.given is None else [*y, *parts.given[1]])
         gold = labels.encode(y, like=inputs.offsets)
         legal = None if self.constraints is None else legal_transitions(self.constraints, labels)
         if legal is not None:
             check_legal(gold, legal, labels)
-        corpus, held = hold_out(self.holdout, inputs, gold, encoder, labels, seed)
-        return encoder, self._plan(corpus, held, labels, legal, loss, stages, seed)
+        corpus, held = Corpus(inputs, gold), None
+        if parts.given is not None:
+            given = encoder.transform(parts.given[0])
+            held = Corpus(given, labels.encode(parts.given[1], like=given.offsets))
+        elif parts.held is not None:
+            corpus, held = corpus.take(parts.kept), corpus.take(parts.held)
+        plain = isinstance(loss, Hamming) or loss.kind == "zero_one"
+        if corpus.gold is not None and any(stage.uses_loss for stage in stages) and not plain:
+            corpus = replace(corpus, costs=loss.costs(corpus.gold, labels))
+        problem = NetworkProblem(corpus, held, labels, legal, loss)
+        return encoder, problem, self._options(NetworkSolver, stages=stages, seed=seed)
 
     def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> ChainScores:
         """The part scores of new sentences: what the oracles of :class:`trellis.inference.Chain` take."""
@@ -173,64 +207,15 @@ class NeuralSequenceLabeler(ChainPredictor):
         with _torch_threads(self._threads()):
             return packed_scores(network, Corpus(self.inputs_.transform(as_lists(X))), self.legal_)
 
-    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """The fitted model as JSON values and arrays."""
-        from trellis.neural.labeler.neural_state import neural_to_state
+    def _options(self, record: type[Record], **given: Any) -> Record:
+        """A record of options, filled from the parameters of the same names."""
+        names = (f.name for f in fields(record) if f.name not in given)  # type: ignore[arg-type]
+        return record(**{name: getattr(self, name) for name in names}, **given)
 
-        check_is_fitted(self, "inputs_")
-        return neural_to_state(self)
+    def _new_network(self, encoder: InputEncoder, labels: LabelSet) -> ChainNetwork:
+        return new_network(self.encoder, encoder.shape, len(labels), self._options(EncoderOptions))
 
-    @classmethod
-    def from_state(cls, meta: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> NeuralSequenceLabeler:
-        """The model that :meth:`to_state` described."""
-        from trellis.neural.labeler.neural_state import neural_from_state
-
-        return neural_from_state(meta, arrays)
-
-    # -- parts of fit -------------------------------------------------------------------------------------
-
-    def _plan(
-        self,
-        corpus: Corpus,
-        held: Corpus | None,
-        labels: LabelSet,
-        legal: LegalTransitions | None,
-        loss: Loss,
-        stages: tuple[Stage, ...],
-        seed: int,
-    ) -> Plan:
-        plain = isinstance(loss, Hamming) or loss.kind == "zero_one"
-        if corpus.gold is not None and any(stage.uses_loss for stage in stages) and not plain:
-            corpus = Corpus(corpus.inputs, corpus.gold, loss.costs(corpus.gold, labels))
-        return Plan(
-            corpus,
-            held,
-            labels,
-            legal,
-            loss,
-            stages,
-            self.optimizer,
-            float(self.learning_rate),
-            float(self.weight_decay),
-            self.schedule,
-            self.clip_norm,
-            int(self.batch_size),
-            int(self.max_epochs),
-            int(self.patience),
-            seed,
-        )
-
-    def _sizes(self) -> EncoderOptions:
-        return EncoderOptions(
-            self.embedding_dim,
-            self.attribute_dim,
-            self.char_dim,
-            self.hidden,
-            self.layers,
-            float(self.dropout),
-        )
-
-    def _identity(self, data: int) -> dict[str, Any]:
+    def _identity(self, problem: NetworkProblem) -> dict[str, Any]:
         """What two runs must share for one to go on from the other's checkpoint."""
         free = {"checkpoint", "verbose", "n_jobs", "holdout"}
         if self.schedule not in NEED_TOTAL:
@@ -238,39 +223,51 @@ class NeuralSequenceLabeler(ChainPredictor):
         parameters = {k: repr(v) for k, v in self.get_params(deep=False).items() if k not in free}
         if not isinstance(self.encoder, str | torch.nn.Module):
             parameters["encoder"] = "function"
+        data = [None if c is None else c.checksum for c in (problem.corpus, problem.held)]
         return {**parameters, "data": data}
 
-    def _keep(
-        self, encoder: InputEncoder, labels: LabelSet, legal: LegalTransitions | None, network: Any
-    ) -> None:
-        self.inputs_ = encoder
-        self._keep_labels(LatentLabels.of(labels, 1))
-        self.legal_ = legal
-        if isinstance(network, ChainNetwork):
-            self.network_ = network
-            self.stored_ = None
-        else:  # weights from a file, whose module only the user has
-            self.stored_ = network
+    # -- files --------------------------------------------------------------------------------------------
+
+    def _saved_parameters(self) -> dict[str, Any]:
+        """A module of the user's own is code, which a file does not store: such a model comes back with
+        ``encoder=None`` and its weights, and works once the module is given again."""
+        kept = super()._saved_parameters()
+        encoder = self.encoder if isinstance(self.encoder, str) else None
+        return {**kept, "encoder": encoder, "checkpoint": None}
+
+    def _check_loaded(self) -> None:
+        self._keep_labels(self.latent_)
+        k = len(self.labels_)
+        shapes = [("bool", shape) for shape in ((k,), (k, k), (k,))]
+        if self.legal_ is not None and [(a.dtype.name, a.shape) for a in self.legal_] != shapes:
+            raise ModelFileError("its constraints do not fit its labels")
+        for name, array in self.weights_.items():
+            if not np.isfinite(array).all():
+                raise ModelFileError(f"some of its weights {name} are not finite")
+        if self.encoder is not None:
+            try:
+                self._network()
+            except DataError as error:
+                raise ModelFileError("its weights do not fit its network") from error
 
     def _network(self) -> ChainNetwork:
-        """The network; after loading a model with a module of the user's, that module with the weights of the
-        file."""
-        if self.stored_ is None:
+        """The network; of a model that was read, a new one with the weights of the file."""
+        if hasattr(self, "network_"):
             return self.network_
         if self.encoder is None:
             raise UnsupportedError(
                 "the encoder of this model was a module of your own, which model files do not store; give it "
                 "again with model.set_params(encoder=...)"
             )
-        network = new_network(self.encoder, self.inputs_.shape, len(self.labels_), self._sizes())
+        network = self._new_network(self.inputs_, self.labels_)
         try:
-            network.load_state_dict(self.stored_)
+            network.load_weights(self.weights_)
         except RuntimeError as error:
             raise DataError(
                 "the weights of the model file do not fit this encoder "
                 f"({str(error).splitlines()[-1].strip()}); give the module that was trained"
             ) from error
-        self.network_, self.stored_ = network, None
+        self.network_, self.weights_ = network, network.weights
         return network
 
 

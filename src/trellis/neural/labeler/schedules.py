@@ -4,7 +4,7 @@ With t the epochs done (a fraction within an epoch) of T in all, the rate is ``l
 
     constant 1     linear 1 - t / T     cosine (1 + cos(pi t / T)) / 2     inverse_sqrt 1 / sqrt(1 + t)
 
-and times the factor of the stage. Each stage begins with a new optimiser: its running means belong to the
+and times the factor of the stage. Each stage starts with a new optimiser: its running means belong to the
 gradients of one objective.
 """
 
@@ -19,8 +19,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from trellis.core.errors import UnsupportedError
-from trellis.objectives.records import OBJECTIVES, Objective, get_objective
+from trellis.core.errors import DataError
+from trellis.objectives.records import Objective, get_objective
 from trellis.structures.chain.problem.score_objectives import fixed_epsilon
 
 SOFTMAX = "softmax"
@@ -51,7 +51,7 @@ class Stage:
         return self.objective is not None and self.objective.uses_loss
 
 
-def stages_of(objective: Any, schedule: Iterable[Any] | None, max_epochs: int) -> tuple[Stage, ...]:
+def make_stages(objective: Any, schedule: Iterable[Any] | None, max_epochs: int) -> tuple[Stage, ...]:
     """One stage, or those of ``[(objective, epochs), (objective, epochs, factor), ...]``; ``None`` epochs
     take all that are left."""
     if schedule is None:
@@ -62,32 +62,26 @@ def stages_of(objective: Any, schedule: Iterable[Any] | None, max_epochs: int) -
         if done >= max_epochs:
             break
         if not isinstance(entry, tuple | list) or len(entry) not in (2, 3):
-            raise UnsupportedError(
+            raise DataError(
                 f"objective_schedule has the entry {entry!r}; give (objective, epochs) or (objective, "
                 "epochs, factor of the learning rate), None for all epochs that are left"
             )
         name, epochs, *rest = entry
         factor = rest[0] if rest else 1.0
         if epochs is not None and (not isinstance(epochs, Integral) or epochs < 1):
-            raise UnsupportedError(f"objective_schedule gives {name!r} {epochs!r} epochs; give at least 1")
+            raise DataError(f"objective_schedule gives {name!r} {epochs!r} epochs; give at least 1")
         if not isinstance(factor, Real) or not 0 < float(factor) < math.inf:
-            raise UnsupportedError(
-                f"objective_schedule gives {name!r} the factor {factor!r}; it must be positive"
-            )
+            raise DataError(f"objective_schedule gives {name!r} the factor {factor!r}; it must be positive")
         done = max_epochs if epochs is None else min(done + int(epochs), max_epochs)
         stages.append(Stage(_objective(name), done, float(factor)))
     if not stages:
-        raise UnsupportedError("objective_schedule is empty; give None, or at least one (objective, epochs)")
+        raise DataError("objective_schedule is empty; give None, or at least one (objective, epochs)")
     return tuple(stages)
 
 
 def _objective(objective: Any) -> Objective | None:
     if isinstance(objective, str) and objective == SOFTMAX:
         return None
-    if not isinstance(objective, Objective) and objective not in OBJECTIVES:
-        raise UnsupportedError(
-            f"objective={objective!r} is not known; choose one of {SOFTMAX}, {', '.join(OBJECTIVES)}"
-        )
     chosen = get_objective(objective)
     fixed_epsilon(chosen, None)  # schedules of epsilon belong to solvers: say so before any work
     return chosen

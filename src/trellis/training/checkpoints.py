@@ -1,0 +1,54 @@
+"""Checkpoints: all that a run needs to go on, in one file of the library's format, replaced after each step.
+
+The file knows the *identity* of its run, such as its parameters and a checksum of its data; a run of anything
+else refuses it. It holds arrays and JSON, no code.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trellis.core import storage
+from trellis.core.codec import Arrays, decode, encode
+from trellis.core.errors import DataError, ModelFileError
+
+KIND = "Checkpoint"
+
+
+@dataclass(frozen=True)
+class CheckpointFile:
+    """For a run with ``state()``, any value that model files may hold, and ``restore(state)``."""
+
+    path: storage.PathLike
+    identity: Mapping[str, Any]
+
+    def save(self, run: Any, history: Mapping[str, list[float]]) -> None:
+        arrays: Arrays = {}
+        state = encode({"run": run.state(), "history": history}, arrays)
+        storage.save(self.path, KIND, {"identity": dict(self.identity), "state": state}, arrays)
+
+    def restore(self, run: Any) -> dict[str, list[float]]:
+        """Bring a new run to where the file stands; its history, empty where there is no file yet."""
+        if not os.path.exists(self.path):
+            return {}
+        shown = os.fspath(self.path)
+        kind, meta, arrays = storage.read(self.path)
+        if kind != KIND:
+            raise ModelFileError(f"{shown}: holds a {kind}, not a checkpoint; give checkpoint= another path")
+        different = [key for key in self.identity if meta["identity"].get(key) != self.identity[key]]
+        if different:
+            raise DataError(
+                f"{shown}: the checkpoint is of a run with other {different[0]}; remove it to start anew"
+            )
+        try:
+            state = decode(meta["state"], arrays)
+            run.restore(state["run"])
+            history: dict[str, list[float]] = state["history"]
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise ModelFileError(
+                f"{shown}: the checkpoint does not fit this model; remove the file"
+            ) from error
+        return history
