@@ -31,7 +31,7 @@ from trellis.data.columns import read_columns, read_conllu
 from trellis.losses.metrics import errors_by_sequence, span_report
 from trellis.neural import NeuralSequenceLabeler
 from trellis.neural.labeler.networks import EncoderOptions, new_network
-from trellis.theory.intervals import bootstrap_interval
+from trellis.theory.confidence_intervals import bootstrap_interval
 
 Sentences = tuple[list[Any], list[list[str]]]
 FIRST = 5  # epochs of log before direct

@@ -27,7 +27,7 @@ from rich.table import Table
 from _common import Figures, chain_problem, files, parser, run_until
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.sequences import offsets_from_lengths
-from trellis.features.arrays import ArrayEncoder
+from trellis.features.array_encoder import ArrayEncoder
 from trellis.features.encoded import Encoded
 from trellis.objectives import Direct, Log, Margin, Objective, Perceptron
 from trellis.solvers import LBFGS, SGD, CuttingPlane, FrankWolfe, Solution, Subgradient

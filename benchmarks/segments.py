@@ -27,8 +27,7 @@ oracle = Segmentation()
 
 COLD = """
 import numpy as np
-from trellis.inference.segments import Segmentation
-from trellis.scores.segments import SegmentGraph, SegmentScores
+from trellis.structures.segments import SegmentGraph, Segmentation, SegmentScores
 graph = SegmentGraph.chain([1, 1, 1], [5, 5, 5])
 Segmentation().best(SegmentScores.of(graph, np.zeros((3, 9)), rate_weight=1.0))
 """

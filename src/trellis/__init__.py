@@ -1,6 +1,6 @@
 """Trellis: structured prediction, learned for the loss you care about.
 
-The public names are imported on first use, so that ``import trellis`` (and ``trellis --help``) stay fast.
+Public names are imported on first use, so that ``import trellis`` (and ``trellis --help``) stay fast.
 """
 
 from __future__ import annotations
@@ -11,65 +11,47 @@ from trellis.core.lazy import lazy_exports
 
 __version__ = "0.1.0"
 
-# public name -> module that defines it
-_EXPORTS = {
-    "BayesianNetwork": "trellis.bayesnet.models",
-    "FactorGraph": "trellis.bayesnet.models",
-    "Graph": "trellis.structures.graph.scores.graph_features",
-    "GraphLabeler": "trellis.structures.graph.labeler.graph_labeler",
-    "HMM": "trellis.hmm",
-    "IOHMM": "trellis.hmm.input_output",
-    "MEMM": "trellis.structures.chain.labeler.memm",
-    "SequenceLabeler": "trellis.structures.chain.labeler.sequence_labeler",
-    "SpectralHMM": "trellis.hmm.spectral",
-    "LinearGaussian": "trellis.statespace",
-    "load": "trellis.core.persistence",
-    "ChainScores": "trellis.structures.chain.scores.chain_scores",
-    "Sequences": "trellis.data.sequences",
-    "emissions": "module:trellis.hmm.emissions",
-    "losses": "module:trellis.losses",
-    "metrics": "module:trellis.losses.metrics",
-    "objectives": "module:trellis.objectives",
-    "solvers": "module:trellis.solvers",
-}
-
-__all__ = [
-    "HMM",
-    "IOHMM",
-    "MEMM",
-    "BayesianNetwork",
-    "ChainScores",
-    "FactorGraph",
-    "Graph",
-    "GraphLabeler",
-    "LinearGaussian",
-    "SequenceLabeler",
-    "Sequences",
-    "SpectralHMM",
-    "__version__",
-    "emissions",
-    "load",
-    "losses",
-    "metrics",
-    "objectives",
-    "solvers",
-]
-
 if TYPE_CHECKING:
-    from trellis import losses, objectives, solvers
-    from trellis.bayesnet.models import BayesianNetwork, FactorGraph
-    from trellis.core.persistence import load
-    from trellis.data.sequences import Sequences
-    from trellis.hmm import HMM, emissions
-    from trellis.hmm.input_output import IOHMM
-    from trellis.hmm.spectral import SpectralHMM
-    from trellis.losses import metrics
-    from trellis.statespace import LinearGaussian
-    from trellis.structures.chain.labeler.memm import MEMM
-    from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
-    from trellis.structures.chain.scores.chain_scores import ChainScores
-    from trellis.structures.graph.labeler.graph_labeler import GraphLabeler
-    from trellis.structures.graph.scores.graph_features import Graph
+    from trellis import losses as losses
+    from trellis import objectives as objectives
+    from trellis import solvers as solvers
+    from trellis.bayesnet.models import BayesianNetwork as BayesianNetwork
+    from trellis.bayesnet.models import FactorGraph as FactorGraph
+    from trellis.core import errors as errors
+    from trellis.core.persistence import load as load
+    from trellis.data.sequences import Sequences as Sequences
+    from trellis.hmm import HMM as HMM
+    from trellis.hmm import emissions as emissions
+    from trellis.hmm.input_output import IOHMM as IOHMM
+    from trellis.hmm.spectral import SpectralHMM as SpectralHMM
+    from trellis.losses import metrics as metrics
+    from trellis.statespace import LinearGaussian as LinearGaussian
+    from trellis.structures.chain.labeler.memm import MEMM as MEMM
+    from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler as SequenceLabeler
+    from trellis.structures.graph.labeler.graph_labeler import GraphLabeler as GraphLabeler
+    from trellis.structures.graph.scores.graph_features import Graph as Graph
 
-
-__getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "bayesnet.models": "BayesianNetwork FactorGraph",
+        "core.persistence": "load",
+        "data.sequences": "Sequences",
+        "hmm": "HMM",
+        "hmm.input_output": "IOHMM",
+        "hmm.spectral": "SpectralHMM",
+        "statespace": "LinearGaussian",
+        "structures.chain.labeler.memm": "MEMM",
+        "structures.chain.labeler.sequence_labeler": "SequenceLabeler",
+        "structures.graph.labeler.graph_labeler": "GraphLabeler",
+        "structures.graph.scores.graph_features": "Graph",
+    },
+    modules={
+        "emissions": "hmm.emissions",
+        "errors": "core.errors",
+        "losses": "losses",
+        "metrics": "losses.metrics",
+        "objectives": "objectives",
+        "solvers": "solvers",
+    },
+)

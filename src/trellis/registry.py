@@ -1,7 +1,7 @@
 """Where things are: the kinds of model files, and records that are imported on first use.
 
-A file can name one of these, or what running code has registered (:func:`trellis.core.records.register`), and
-cannot name anything else.
+A file can name one of these, or what running code has registered
+(:func:`trellis.core.registration.register`), and nothing else.
 """
 
 from __future__ import annotations

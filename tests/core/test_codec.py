@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from codec_copy import through_codec
 from trellis.core.codec import decode, encode
 from trellis.core.errors import DataError, ModelFileError, UnsupportedError
-from trellis.core.records import register
+from trellis.core.registration import register
 
 plain = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 keys = st.text() | st.integers() | st.tuples(st.text(), st.integers())

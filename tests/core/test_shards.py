@@ -7,8 +7,11 @@ import threading
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from trellis.core.shards import over_shards
+from trellis.core.shards import over_shards, shard_bounds
+from trellis.data.sequences import offsets_from_lengths
 
 OFFSETS = np.arange(0, 101, 5)
 
@@ -61,3 +64,16 @@ def test_a_forked_process_starts_threads_of_its_own() -> None:
     expected = runs(2)
     with multiprocessing.get_context("fork").Pool(1) as pool:
         assert pool.apply_async(runs, (2,)).get(timeout=120) == expected
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=6), st.integers(1, 6))
+def test_shards_cover_every_sequence_once(sizes: list[int], n_shards: int) -> None:
+    bounds = shard_bounds(offsets_from_lengths(sizes), n_shards)
+    assert len(bounds) <= n_shards
+    assert [i for first, last in bounds for i in range(first, last)] == list(range(len(sizes)))
+    assert all(first < last for first, last in bounds)
+
+
+def test_shards_balance_steps_not_sequences() -> None:
+    offsets = offsets_from_lengths([100] + [1] * 100)
+    assert shard_bounds(offsets, 2) == [(0, 1), (1, 101)]

@@ -15,7 +15,6 @@ from trellis.data.sequences import (
     append_steps,
     check_offsets,
     offsets_from_lengths,
-    shard_bounds,
 )
 
 lengths = st.lists(st.integers(0, 7), min_size=1, max_size=12)
@@ -86,19 +85,6 @@ def test_offsets_must_not_decrease() -> None:
         check_offsets(np.array([0, 3, 2, 3]), 3)
     with pytest.raises(DataError, match="after sequence 1"):
         Sequences(np.arange(3), np.array([0, 3, 2, 3]))
-
-
-@given(lengths, st.integers(1, 6))
-def test_shards_cover_every_sequence_once(sizes: list[int], n_shards: int) -> None:
-    bounds = shard_bounds(offsets_from_lengths(sizes), n_shards)
-    assert len(bounds) <= n_shards
-    assert [i for first, last in bounds for i in range(first, last)] == list(range(len(sizes)))
-    assert all(first < last for first, last in bounds)
-
-
-def test_shards_balance_steps_not_sequences() -> None:
-    offsets = offsets_from_lengths([100] + [1] * 100)
-    assert shard_bounds(offsets, 2) == [(0, 1), (1, 101)]
 
 
 ROWS = [np.arange(6.0).reshape(3, 2), np.arange(2.0).reshape(1, 2)]

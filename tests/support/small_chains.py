@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import random as random_sparse
 
-from trellis.features.arrays import ArrayEncoder
+from trellis.features.array_encoder import ArrayEncoder
 from trellis.objectives import Direct, Objective, get_objective
 from trellis.solvers.run import Solution, Solver
 from trellis.structures.chain.problem.chain_problem import LinearChainProblem, no_penalties, penalties_of

@@ -12,7 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from trellis.theory.bounds import Bound
-    from trellis.theory.intervals import Interval
+    from trellis.theory.confidence_intervals import Interval
 
 
 class BoundKind(StrEnum):

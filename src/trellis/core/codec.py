@@ -1,7 +1,7 @@
 """Any value that a model holds as JSON values and arrays, and back.
 
 Plain values stay as they are. The rest becomes ``{"@": kind, ...}``: tuples, sets, dictionaries, numbers that
-JSON lacks, and *records* (:mod:`trellis.core.records`): objects of a registered class, by name and
+JSON lacks, and *records* (:mod:`trellis.core.registration`): objects of a registered class, by name and
 fields. Arrays leave the JSON tree; each is stored under the path that leads to it (``layout_.rows.pointer``).
 
 A file can name only classes that code registered which runs anyway, so reading executes nothing that the
@@ -20,7 +20,7 @@ import numpy as np
 
 from trellis.core.arrays import AnyArray
 from trellis.core.errors import ModelFileError, UnsupportedError
-from trellis.core.records import find_record, is_registered, record_name
+from trellis.core.registration import find_record, is_registered, record_name
 
 Arrays = dict[str, AnyArray]
 State = tuple[dict[str, Any], Arrays]
@@ -67,7 +67,7 @@ def encode(value: Any, arrays: Arrays, path: str = "") -> Any:
         return {"@": "function"}
     raise UnsupportedError(
         f"{path or 'a value'} is a {name}, which model files cannot hold; use plain values, or register its "
-        "class with trellis.core.records.register"
+        "class with trellis.core.registration.register"
     )
 
 

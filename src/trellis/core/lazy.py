@@ -9,26 +9,26 @@ from typing import Any
 
 
 def lazy_exports(
-    package: str, exports: Mapping[str, str]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package.
+    package: str, exports: Mapping[str, str], modules: Mapping[str, str] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """``__getattr__``, ``__dir__`` and ``__all__`` of a package.
 
-    ``exports`` maps a public name to the module that defines it; a value that starts with ``module:`` stands
-    for that module itself.
+    ``exports`` maps a module (relative to the package) to the public names that it defines, separated by
+    blanks; ``modules`` maps a public name to the module that it stands for. Type checkers do not see these
+    tables: the package repeats them as imports under ``TYPE_CHECKING``.
     """
+    source = {name: f"{package}.{module}" for module, names in exports.items() for name in names.split()}
+    whole = {name: f"{package}.{module}" for name, module in (modules or {}).items()}
+    public = sorted(source | whole)
 
     def resolve(name: str) -> Any:
-        if name not in exports:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        where = exports[name]
-        if where.startswith("module:"):
-            value: Any = import_module(where.removeprefix("module:"))
+        if name in whole:
+            value: Any = import_module(whole[name])
+        elif name in source:
+            value = getattr(import_module(source[name]), name)
         else:
-            value = getattr(import_module(where), name)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
         setattr(sys.modules[package], name, value)
         return value
 
-    def names() -> list[str]:
-        return sorted(exports)
-
-    return resolve, names
+    return resolve, lambda: public, public

@@ -11,17 +11,16 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
 
 from trellis.core.arrays import IntArray
 from trellis.core.errors import UnsupportedError
-from trellis.data.sequences import shard_bounds
 
 Result = TypeVar("Result")
 MANY = 256  # threads at most
-
 
 _inside = threading.local()  # set on the threads of the pool
 
@@ -46,6 +45,14 @@ def over_items(work: Callable[[int], Result], n: int, n_jobs: int = 1) -> list[R
     """``[work(0), ..., work(n - 1)]``, shared out in runs."""
     runs = over_shards(lambda a, b: [work(i) for i in range(a, b)], np.arange(n + 1), n_jobs)
     return [result for run in runs for result in run]
+
+
+def shard_bounds(offsets: IntArray, n_shards: int) -> list[tuple[int, int]]:
+    """Cut the sequences into at most ``n_shards`` runs ``(first, last)`` of about equal numbers of steps."""
+    n = len(offsets) - 1
+    targets = np.linspace(0, offsets[-1], min(n_shards, max(n, 1)) + 1)[1:-1]
+    cuts = np.unique(np.concatenate([[0], np.searchsorted(offsets, targets), [n]]))
+    return list(pairwise(cuts.tolist()))
 
 
 def _on_pool(work: Callable[[int, int], Result], first: int, last: int) -> Result:

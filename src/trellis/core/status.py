@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trellis.core.records import register
+from trellis.core.registration import register
 
 
 @register

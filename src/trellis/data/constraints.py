@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.sequences import step_name
 

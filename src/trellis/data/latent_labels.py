@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.errors import DataError
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.data.constraints import LegalTransitions
 from trellis.data.labels import EncodedLabels, LabelSet
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -221,11 +220,3 @@ def check_offsets(offsets: IntArray, n_values: int) -> None:
         raise DataError(
             f"offsets must not decrease; they do after sequence {int(np.argmin(np.diff(offsets)))}"
         )
-
-
-def shard_bounds(offsets: IntArray, n_shards: int) -> list[tuple[int, int]]:
-    """Cut the sequences into at most ``n_shards`` runs ``(first, last)`` of about equal numbers of steps."""
-    n = len(offsets) - 1
-    targets = np.linspace(0, offsets[-1], min(n_shards, max(n, 1)) + 1)[1:-1]
-    cuts = np.unique(np.concatenate([[0], np.searchsorted(offsets, targets), [n]]))
-    return list(pairwise(cuts.tolist()))

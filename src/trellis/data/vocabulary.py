@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from trellis.core.arrays import IntArray
 from trellis.core.errors import ModelFileError
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.data.vocabulary_kernels import gather, look_up
 
 Codes = NDArray[np.int32]

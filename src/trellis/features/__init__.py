@@ -2,7 +2,7 @@
 steps.
 """
 
-from trellis.features.arrays import ArrayEncoder
+from trellis.features.array_encoder import ArrayEncoder
 from trellis.features.encoded import Encoded, FeatureEncoder, Features
 from trellis.features.encoders import encoder_for
 from trellis.features.indexer import FeatureIndexer

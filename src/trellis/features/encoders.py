@@ -12,7 +12,7 @@ from trellis.core.errors import UnsupportedError
 from trellis.data.attributes import AttributeData
 from trellis.data.columns import ColumnData
 from trellis.data.user_input import as_arrays
-from trellis.features.arrays import ArrayEncoder
+from trellis.features.array_encoder import ArrayEncoder
 from trellis.features.encoded import FeatureEncoder
 from trellis.features.indexer import FeatureIndexer
 from trellis.features.template_encoder import TemplateEncoder

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.data.columns import ColumnData
 from trellis.data.vocabulary import Vocabulary
 from trellis.features.encoded import Encoded, Features, check_min_count, ids_by_frequency

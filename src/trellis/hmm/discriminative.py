@@ -45,7 +45,7 @@ from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.latent_labels import LatentLabels
 from trellis.data.sequences import Sequences
-from trellis.features.arrays import ArrayEncoder
+from trellis.features.array_encoder import ArrayEncoder
 from trellis.features.encoded import Encoded, FeatureEncoder
 from trellis.hmm.emissions import Emission
 from trellis.hmm.hmm_parameters import HMMParameters

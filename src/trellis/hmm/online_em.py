@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trellis.core.arrays import FloatArray
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.hmm.baum_welch import m_step
 from trellis.hmm.e_step import expectations
 from trellis.hmm.emissions import Statistics

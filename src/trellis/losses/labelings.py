@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.sequences import step_name
 from trellis.losses.metrics import packed_span_report

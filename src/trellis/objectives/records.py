@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
 from trellis.core.errors import UnsupportedError
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.structures.chain.problem import objective_kernels as modes
 
 

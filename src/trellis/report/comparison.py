@@ -15,7 +15,7 @@ import numpy as np
 
 from trellis.losses.metrics import errors_by_sequence, span_report
 from trellis.report.evaluation import are_span_tags
-from trellis.theory.intervals import f1, ratio
+from trellis.theory.confidence_intervals import f1, ratio
 from trellis.theory.paired_tests import Comparison, mcnemar_test, paired_test
 
 if TYPE_CHECKING:

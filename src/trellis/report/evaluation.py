@@ -20,7 +20,7 @@ import numpy as np
 
 from trellis.data.constraints import split_tag
 from trellis.losses.metrics import SPAN_TAGS, SpanScore, errors_by_sequence, span_report
-from trellis.theory.intervals import (
+from trellis.theory.confidence_intervals import (
     Interval,
     bootstrap_interval,
     clopper_pearson_interval,

@@ -10,41 +10,27 @@ from typing import TYPE_CHECKING
 
 from trellis.core.lazy import lazy_exports
 
-# public name -> module that defines it
-_EXPORTS = {
-    "Aligner": "trellis.speech.align.aligner",
-    "Alignment": "trellis.speech.formats.alignment",
-    "Interval": "trellis.speech.formats.alignment",
-    "Corpus": "trellis.speech.corpus.corpus",
-    "Utterance": "trellis.speech.corpus.corpus",
-    "Dictionary": "trellis.speech.corpus.dictionary",
-    "FrameOptions": "trellis.speech.audio.cepstra",
-    "mfcc": "trellis.speech.audio.cepstra",
-    "read_audio": "trellis.speech.audio.recordings",
-    "synthetic_corpus": "trellis.speech.corpus.synthetic",
-}
-
-__all__ = [
-    "Aligner",
-    "Alignment",
-    "Corpus",
-    "Dictionary",
-    "FrameOptions",
-    "Interval",
-    "Utterance",
-    "mfcc",
-    "read_audio",
-    "synthetic_corpus",
-]
-
 if TYPE_CHECKING:
-    from trellis.speech.align.aligner import Aligner
-    from trellis.speech.audio.cepstra import FrameOptions, mfcc
-    from trellis.speech.audio.recordings import read_audio
-    from trellis.speech.corpus.corpus import Corpus, Utterance
-    from trellis.speech.corpus.dictionary import Dictionary
-    from trellis.speech.corpus.synthetic import synthetic_corpus
-    from trellis.speech.formats.alignment import Alignment, Interval
+    from trellis.speech.align.aligner import Aligner as Aligner
+    from trellis.speech.audio.cepstra import FrameOptions as FrameOptions
+    from trellis.speech.audio.cepstra import mfcc as mfcc
+    from trellis.speech.audio.recordings import read_audio as read_audio
+    from trellis.speech.corpus.corpus import Corpus as Corpus
+    from trellis.speech.corpus.corpus import Utterance as Utterance
+    from trellis.speech.corpus.dictionary import Dictionary as Dictionary
+    from trellis.speech.corpus.synthetic import synthetic_corpus as synthetic_corpus
+    from trellis.speech.formats.alignment import Alignment as Alignment
+    from trellis.speech.formats.alignment import Interval as Interval
 
-
-__getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "align.aligner": "Aligner",
+        "audio.cepstra": "FrameOptions mfcc",
+        "audio.recordings": "read_audio",
+        "corpus.corpus": "Corpus Utterance",
+        "corpus.dictionary": "Dictionary",
+        "corpus.synthetic": "synthetic_corpus",
+        "formats.alignment": "Alignment Interval",
+    },
+)

@@ -13,8 +13,7 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import NumericalError
-from trellis.core.shards import over_shards
-from trellis.data.sequences import shard_bounds
+from trellis.core.shards import over_shards, shard_bounds
 from trellis.statespace.kalman_kernels import Slots, System, filter_shard, filtered_covariances
 from trellis.statespace.kalman_missing_kernels import fill_missing
 from trellis.statespace.kalman_moments_kernels import Moments, moments_shard

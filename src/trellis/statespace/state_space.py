@@ -17,7 +17,7 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.statespace.kalman_kernels import System
 from trellis.statespace.square_root_kernels import roots_of
 

@@ -10,108 +10,65 @@ from typing import TYPE_CHECKING
 from trellis.core.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from trellis.theory.bounds import (
-        Bound,
-        finite_agnostic_bound,
-        finite_consistent_bound,
-        hoeffding_bound,
-        sauer_bound,
-        vc_bound,
-        vc_deviation_bound,
+    from trellis.theory.bounds import Bound as Bound
+    from trellis.theory.bounds import finite_agnostic_bound as finite_agnostic_bound
+    from trellis.theory.bounds import finite_consistent_bound as finite_consistent_bound
+    from trellis.theory.bounds import hoeffding_bound as hoeffding_bound
+    from trellis.theory.bounds import sauer_bound as sauer_bound
+    from trellis.theory.bounds import vc_bound as vc_bound
+    from trellis.theory.bounds import vc_deviation_bound as vc_deviation_bound
+    from trellis.theory.confidence_intervals import Interval as Interval
+    from trellis.theory.confidence_intervals import bootstrap_interval as bootstrap_interval
+    from trellis.theory.confidence_intervals import clopper_pearson_interval as clopper_pearson_interval
+    from trellis.theory.confidence_intervals import clopper_pearson_limits as clopper_pearson_limits
+    from trellis.theory.confidence_intervals import (
+        empirical_bernstein_interval as empirical_bernstein_interval,
     )
-    from trellis.theory.hypothesis_families import (
-        Boxes,
-        Discs,
-        Family,
-        Finite,
-        HalfPlanes,
-        Intervals,
-        Predicate,
-        Rectangles,
-        Sinusoids,
-        Trees,
-        parametrised,
-    )
-    from trellis.theory.intervals import (
-        Interval,
-        bootstrap_interval,
-        clopper_pearson_interval,
-        clopper_pearson_limits,
-        empirical_bernstein_interval,
-        hoeffding_interval,
-        quantile_interval,
-    )
-    from trellis.theory.mistake_bound import MistakeBound, measured_mistake_bound, perceptron_mistake_bound
-    from trellis.theory.paired_tests import Comparison, mcnemar_test, paired_loss_test, paired_test
-    from trellis.theory.scoring import compare_models, score_with_interval
-    from trellis.theory.shattering import Shattering, growth, labellings, shatters, vc_dimension
-    from trellis.theory.simulation import (
-        GapSample,
-        LearningCurve,
-        simulate_generalization_gap,
-        simulate_learning_curve,
-    )
+    from trellis.theory.confidence_intervals import hoeffding_interval as hoeffding_interval
+    from trellis.theory.confidence_intervals import quantile_interval as quantile_interval
+    from trellis.theory.hypothesis_families import Boxes as Boxes
+    from trellis.theory.hypothesis_families import Discs as Discs
+    from trellis.theory.hypothesis_families import Family as Family
+    from trellis.theory.hypothesis_families import Finite as Finite
+    from trellis.theory.hypothesis_families import HalfPlanes as HalfPlanes
+    from trellis.theory.hypothesis_families import Intervals as Intervals
+    from trellis.theory.hypothesis_families import Predicate as Predicate
+    from trellis.theory.hypothesis_families import Rectangles as Rectangles
+    from trellis.theory.hypothesis_families import Sinusoids as Sinusoids
+    from trellis.theory.hypothesis_families import Trees as Trees
+    from trellis.theory.hypothesis_families import parametrised as parametrised
+    from trellis.theory.mistake_bound import MistakeBound as MistakeBound
+    from trellis.theory.mistake_bound import measured_mistake_bound as measured_mistake_bound
+    from trellis.theory.mistake_bound import perceptron_mistake_bound as perceptron_mistake_bound
+    from trellis.theory.paired_tests import Comparison as Comparison
+    from trellis.theory.paired_tests import mcnemar_test as mcnemar_test
+    from trellis.theory.paired_tests import paired_loss_test as paired_loss_test
+    from trellis.theory.paired_tests import paired_test as paired_test
+    from trellis.theory.scoring import compare_models as compare_models
+    from trellis.theory.scoring import score_with_interval as score_with_interval
+    from trellis.theory.shattering import Shattering as Shattering
+    from trellis.theory.shattering import growth as growth
+    from trellis.theory.shattering import labellings as labellings
+    from trellis.theory.shattering import shatters as shatters
+    from trellis.theory.shattering import vc_dimension as vc_dimension
+    from trellis.theory.simulation import GapSample as GapSample
+    from trellis.theory.simulation import LearningCurve as LearningCurve
+    from trellis.theory.simulation import simulate_generalization_gap as simulate_generalization_gap
+    from trellis.theory.simulation import simulate_learning_curve as simulate_learning_curve
 
-__all__ = [
-    "Bound",
-    "Boxes",
-    "Comparison",
-    "Discs",
-    "Family",
-    "Finite",
-    "GapSample",
-    "HalfPlanes",
-    "Interval",
-    "Intervals",
-    "LearningCurve",
-    "MistakeBound",
-    "Predicate",
-    "Rectangles",
-    "Shattering",
-    "Sinusoids",
-    "Trees",
-    "bootstrap_interval",
-    "clopper_pearson_interval",
-    "clopper_pearson_limits",
-    "compare_models",
-    "empirical_bernstein_interval",
-    "finite_agnostic_bound",
-    "finite_consistent_bound",
-    "growth",
-    "hoeffding_bound",
-    "hoeffding_interval",
-    "labellings",
-    "mcnemar_test",
-    "measured_mistake_bound",
-    "paired_loss_test",
-    "paired_test",
-    "parametrised",
-    "perceptron_mistake_bound",
-    "quantile_interval",
-    "sauer_bound",
-    "score_with_interval",
-    "shatters",
-    "simulate_generalization_gap",
-    "simulate_learning_curve",
-    "vc_bound",
-    "vc_deviation_bound",
-    "vc_dimension",
-]
-
-_NAMES = {
-    "bounds": "Bound finite_agnostic_bound finite_consistent_bound hoeffding_bound sauer_bound vc_bound "
-    "vc_deviation_bound",
-    "hypothesis_families": "Boxes Discs Family Finite HalfPlanes Intervals Predicate Rectangles Sinusoids "
-    "Trees parametrised",
-    "intervals": "Interval bootstrap_interval clopper_pearson_interval clopper_pearson_limits "
-    "empirical_bernstein_interval hoeffding_interval quantile_interval",
-    "mistake_bound": "MistakeBound measured_mistake_bound perceptron_mistake_bound",
-    "paired_tests": "Comparison mcnemar_test paired_loss_test paired_test",
-    "scoring": "compare_models score_with_interval",
-    "shattering": "Shattering growth labellings shatters vc_dimension",
-    "simulation": "GapSample LearningCurve simulate_generalization_gap simulate_learning_curve",
-}
-__getattr__, __dir__ = lazy_exports(
+__getattr__, __dir__, __all__ = lazy_exports(
     __name__,
-    {name: f"trellis.theory.{module}" for module, names in _NAMES.items() for name in names.split()},
+    {
+        "bounds": "Bound finite_agnostic_bound finite_consistent_bound hoeffding_bound sauer_bound vc_bound "
+        "vc_deviation_bound",
+        "hypothesis_families": "Boxes Discs Family Finite HalfPlanes Intervals Predicate Rectangles "
+        "Sinusoids Trees parametrised",
+        "confidence_intervals": "Interval bootstrap_interval clopper_pearson_interval clopper_pearson_limits "
+        "empirical_bernstein_interval hoeffding_interval quantile_interval",
+        "mistake_bound": "MistakeBound measured_mistake_bound perceptron_mistake_bound",
+        "paired_tests": "Comparison mcnemar_test paired_loss_test paired_test",
+        "scoring": "compare_models score_with_interval",
+        "shattering": "Shattering growth labellings shatters vc_dimension",
+        "simulation": "GapSample LearningCurve simulate_generalization_gap simulate_learning_curve",
+    },
 )

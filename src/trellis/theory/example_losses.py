@@ -24,7 +24,7 @@ from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.labels import LabelSet
 from trellis.losses.labelings import Loss
 from trellis.losses.metrics import errors_by_sequence, span_report
-from trellis.theory.intervals import Statistic, f1, ratio
+from trellis.theory.confidence_intervals import Statistic, f1, ratio
 
 LossLike = str | Loss | Callable[[Any, Any], float]
 NAMES = ("zero_one", "hamming", "span_f1")

@@ -22,7 +22,7 @@ from scipy.special import bdtr
 from trellis.core.arguments import as_floats, check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
-from trellis.theory.intervals import Statistic, bootstrap_interval, ratio
+from trellis.theory.confidence_intervals import Statistic, bootstrap_interval, ratio
 
 EXACT_UP_TO = 12
 _ROUNDING = 1e-12  # relative: a swap whose difference is the observed one must count, whatever the units
@@ -94,7 +94,7 @@ def paired_test(
     n_resamples: int = 10_000,
     seed: int = 0,
 ) -> Comparison:
-    """For a ``statistic`` of sums, see :func:`trellis.theory.intervals.bootstrap_interval`."""
+    """For a ``statistic`` of sums, see :func:`trellis.theory.confidence_intervals.bootstrap_interval`."""
     a, b = as_floats("counts_a", counts_a), as_floats("counts_b", counts_b)
     if a.shape != b.shape or a.ndim != 2 or not len(a):
         raise DataError(f"counts of shapes {a.shape} and {b.shape}: both must be (examples, k)")

@@ -15,14 +15,14 @@ from typing import Any, Literal, get_args
 
 from trellis.core.arguments import check_choice
 from trellis.core.errors import UnsupportedError
-from trellis.theory.example_losses import LossLike, loss_name, measure_losses
-from trellis.theory.intervals import (
+from trellis.theory.confidence_intervals import (
     Interval,
     bootstrap_interval,
     clopper_pearson_interval,
     empirical_bernstein_interval,
     hoeffding_interval,
 )
+from trellis.theory.example_losses import LossLike, loss_name, measure_losses
 from trellis.theory.paired_tests import Comparison, mcnemar_test, paired_test
 
 Method = Literal["auto", "exact", "bootstrap", "bernstein", "hoeffding"]

@@ -38,8 +38,8 @@ from trellis.theory.bounds import (
     vc_bound,
     vc_deviation_bound,
 )
+from trellis.theory.confidence_intervals import Interval, quantile_interval
 from trellis.theory.example_losses import LossLike, loss_name, measure_losses
-from trellis.theory.intervals import Interval, quantile_interval
 from trellis.theory.simulation_record import Record
 
 Sampler = Callable[[int, np.random.Generator], tuple[Any, Any]]  # n, rng -> X, y

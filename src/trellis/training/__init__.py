@@ -9,17 +9,12 @@ from typing import TYPE_CHECKING
 
 from trellis.core.lazy import lazy_exports
 
-_EXPORTS = {
-    "EarlyStopping": "trellis.training.driver",
-    "best_of": "trellis.training.restarts",
-    "minimise": "trellis.training.driver",
-    "minimise_dc": "trellis.training.driver",
-}
-
-__all__ = ["EarlyStopping", "best_of", "minimise", "minimise_dc"]
-
 if TYPE_CHECKING:
-    from trellis.training.driver import EarlyStopping, minimise, minimise_dc
-    from trellis.training.restarts import best_of
+    from trellis.training.driver import EarlyStopping as EarlyStopping
+    from trellis.training.driver import minimise as minimise
+    from trellis.training.driver import minimise_dc as minimise_dc
+    from trellis.training.restarts import best_of as best_of
 
-__getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__, {"driver": "EarlyStopping minimise minimise_dc", "restarts": "best_of"}
+)

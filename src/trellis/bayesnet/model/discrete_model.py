@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class DiscreteModel(ABC):
-    """Variables and factors; :class:`DirectedModel` and :class:`FactorModel` are the two kinds.
+    """Variables and factors; ``DirectedModel`` and ``FactorModel`` are the two kinds.
 
     In a ``directed`` model factor i is P(variable i | its parents), so that Z = 1.
     """

@@ -6,7 +6,7 @@ interface for your own (:func:`register` makes models that use it loadable).
 
 from __future__ import annotations
 
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.hmm.emissions.categorical import Categorical
 from trellis.hmm.emissions.emission import Emission, Statistics
 from trellis.hmm.emissions.gaussian import Gaussian

@@ -23,7 +23,7 @@ from trellis.core.arguments import check_int, check_nonnegative
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
 from trellis.core.logspace import softmax_and_log_sum
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.data.row_checks import check_symbols
 from trellis.hmm.emissions.emission import Emission, Statistics
 from trellis.hmm.emissions.emission_checks import (

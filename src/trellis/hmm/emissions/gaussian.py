@@ -27,7 +27,7 @@ from scipy.sparse import csr_array
 from trellis.core.arguments import check_nonnegative
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.data.row_checks import check_rows
 from trellis.hmm.emissions.covariance import (
     KINDS,

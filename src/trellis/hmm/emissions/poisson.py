@@ -23,7 +23,7 @@ from scipy.special import gammaln
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, NumericalError
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.data.row_checks import check_rows, row_error
 from trellis.hmm.emissions.emission import Emission, Statistics
 from trellis.hmm.emissions.emission_checks import NO_WEIGHT, check_posterior, freeze_array, required

@@ -17,7 +17,7 @@ from scipy.sparse import csr_array, hstack
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.data.row_checks import check_rows
 from trellis.hmm.emissions.emission import Emission, Statistics
 from trellis.hmm.emissions.emission_checks import check_order

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
 from trellis.core.logspace import log_softmax
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.hmm.input_output.conditional_emission import ConditionalEmission
 from trellis.structures.chain.scores.chain_scores import ChainScores
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.core.logspace import log_softmax, softmax
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.core.shards import over_items
 from trellis.data.row_checks import check_symbols
 from trellis.hmm.input_output.conditional_emission import Forecast, Weighted, disturbed

@@ -28,7 +28,7 @@ import scipy.sparse.linalg
 
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, NumericalError, UnsupportedError
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.hmm.spectral.spectral_kernels import add_operators
 
 DENSE = 512  # up to so many symbols the whole SVD is quick; above, Lanczos on the sparse matrix

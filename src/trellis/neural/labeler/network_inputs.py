@@ -22,7 +22,7 @@ from torch import Tensor
 
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.data.sequences import offsets_from_lengths, step_name
 from trellis.data.user_input import as_arrays
 from trellis.data.vocabulary import Vocabulary

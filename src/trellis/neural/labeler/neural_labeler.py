@@ -2,9 +2,9 @@
 
     score(x, y) = start[y_1] + sum_t network(x)[t, y_t] + sum_{t>1} transitions[y_{t-1}, y_t] + end[y_n]
 
-trained through the inference for any objective by mini-batches (:mod:`.training`), or without the chain by
-the word-local softmax. No regulariser but ``weight_decay``, ``dropout`` and early stopping. Networks run on
-the CPU.
+trained through the inference for any objective by mini-batches (:mod:`.network_training`), or without the
+chain by the word-local softmax. No regulariser but ``weight_decay``, ``dropout`` and early stopping. Networks
+run on the CPU.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class NeuralSequenceLabeler(ChainPredictor):
         return encoder, problem, self._options(NetworkSolver, stages=stages, seed=seed)
 
     def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> ChainScores:
-        """The part scores of new sentences: what the oracles of :class:`trellis.inference.Chain` take."""
+        """The part scores of new sentences: what :class:`trellis.structures.chain.Chain` takes."""
         check_is_fitted(self, "inputs_")
         if lengths is not None:
             raise UnsupportedError("sentences come as a list here; leave lengths out")

@@ -24,7 +24,7 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.core.shards import over_shards
 from trellis.core.status import Status
 from trellis.solvers.online import update_kernels as rules

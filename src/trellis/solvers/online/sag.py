@@ -25,7 +25,7 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.core.status import Status
 from trellis.solvers.online.linear_problem import linear_chain_problem
 from trellis.structures.chain.passes.sag_kernels import Memory, sag_pass

@@ -36,7 +36,7 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.core.status import Status
 from trellis.objectives.records import Direct
 from trellis.solvers.online import update_kernels as rules

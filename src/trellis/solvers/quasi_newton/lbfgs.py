@@ -29,7 +29,7 @@ from scipy.linalg.blas import daxpy
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.core.status import Status
 from trellis.solvers.problem import Problem
 from trellis.solvers.quasi_newton.inverse_hessian import InverseHessian

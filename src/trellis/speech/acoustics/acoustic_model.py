@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from trellis.core.arrays import Float32Array, FloatArray, IntArray
 from trellis.core.errors import DataError
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.core.shards import over_items
 from trellis.speech.acoustics.alignment_features import (
     CHANGES,

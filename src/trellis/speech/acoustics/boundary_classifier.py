@@ -22,7 +22,7 @@ import numpy as np
 
 from trellis.core.arrays import Float32Array, FloatArray, IntArray
 from trellis.core.errors import DataError
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.speech.acoustics.boundary_classifier_kernels import pair_log_odds
 from trellis.speech.acoustics.feed_forward import Network, NetworkOptions, fit_network
 from trellis.speech.audio.windows import PackedFrames, windows

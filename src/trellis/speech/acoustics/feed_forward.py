@@ -22,7 +22,7 @@ import numpy as np
 
 from trellis.core.arrays import Float32Array, IntArray
 from trellis.core.errors import DataError, MissingExtraError
-from trellis.core.records import register
+from trellis.core.registration import register
 
 BLOCK = 16384  # rows that exist at a time while training
 UNSEEN = -12.0  # logit of a class without training rows: a probability of about 1e-5

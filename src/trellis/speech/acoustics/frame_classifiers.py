@@ -31,7 +31,7 @@ import numpy as np
 from trellis.core.arrays import Float32Array, FloatArray, IntArray
 from trellis.core.errors import DataError
 from trellis.core.logspace import log_softmax
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.speech.acoustics.feed_forward import Network, NetworkOptions, fit_network
 from trellis.speech.acoustics.frame_classifier_kernels import feature_pass, kernel_pass
 from trellis.speech.audio.cepstra import FrameOptions

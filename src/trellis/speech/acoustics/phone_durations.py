@@ -20,7 +20,7 @@ import numpy as np
 
 from trellis.core.arrays import BoolArray, FloatArray, IntArray
 from trellis.core.errors import DataError
-from trellis.core.records import register
+from trellis.core.registration import register
 
 PRIOR = 5.0
 SLACK = 1.5

@@ -8,7 +8,7 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.speech.acoustics.acoustic_model import AcousticModel
 from trellis.speech.align.topology import topology_names
 

@@ -25,7 +25,7 @@ import scipy.fft
 
 from trellis.core.arrays import Float32Array, FloatArray
 from trellis.core.errors import DataError
-from trellis.core.records import register
+from trellis.core.registration import register
 
 # Frames at a time: their spectra fit the cache, and their products are so small that BLAS keeps to one
 # thread, whose companions would cost more than they bring.

@@ -21,7 +21,7 @@ import numpy as np
 
 from trellis.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from trellis.core.errors import DataError
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.speech.phones.phone_labels import (
     FEATURE_NAMES,
     Folding,

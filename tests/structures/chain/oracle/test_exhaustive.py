@@ -102,7 +102,7 @@ def test_an_empty_sequence_has_one_labelling() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(UnsupportedError, match=r"10 \*\* 6 labellings.*trellis.inference.Chain"):
+    with pytest.raises(UnsupportedError, match=r"10 \*\* 6 labellings.*trellis.structures.chain.Chain"):
         Enumeration.of(ChainScores.of(np.zeros((6, 10)), np.zeros((10, 10))))
     forbidden = Enumeration.of(ChainScores.of([[-np.inf, -np.inf]], np.zeros((2, 2))))
     for question in (forbidden.best, forbidden.log_partition, forbidden.entropy, forbidden.marginals):

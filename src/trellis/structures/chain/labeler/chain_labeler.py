@@ -18,7 +18,7 @@ from trellis.core.parameters import fitted, parameter
 from trellis.data.constraints import check_legal, legal_transitions
 from trellis.data.labels import EncodedLabels
 from trellis.data.latent_labels import LatentLabels
-from trellis.features.arrays import ArrayEncoder
+from trellis.features.array_encoder import ArrayEncoder
 from trellis.features.encoded import FeatureEncoder
 from trellis.features.encoders import encoder_for
 from trellis.features.template_encoder import TemplateEncoder

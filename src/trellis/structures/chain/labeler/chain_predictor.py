@@ -35,7 +35,7 @@ class ChainPredictor(Model):
     n_iter_: int = fitted("The number of iterations.")
 
     def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> ChainScores:
-        """The part scores of new sequences: what the oracles of :class:`trellis.inference.Chain` take."""
+        """The part scores of new sequences: what :class:`trellis.structures.chain.Chain` takes."""
         raise NotImplementedError
 
     def _keep_labels(self, latent: LatentLabels) -> None:
@@ -82,7 +82,7 @@ class ChainPredictor(Model):
         if not self.latent_.plain:
             raise UnsupportedError(
                 "labels have several latent states, and the k best sequences of states are not the k best "
-                "labellings; rank states by trellis.inference.Chain().k_best(model.scores(X), k)"
+                "labellings; rank states by trellis.structures.chain.Chain().k_best(model.scores(X), k)"
             )
         ranked = Chain(self._threads()).k_best(scores, k)
         found: list[list[tuple[list[Any], float]]] = [[] for _ in range(scores.n_sequences)]

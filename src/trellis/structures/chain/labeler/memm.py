@@ -96,7 +96,7 @@ class MEMM(ChainLabeler):
 
     def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> ChainScores:
         """Part scores whose sum over a labelling is its log-probability, for the oracles of
-        :class:`trellis.inference.Chain`.
+        :class:`trellis.structures.chain.Chain`.
         """
         check_is_fitted(self, "weights_")
         design = self.layout_.design(self.encoder_.transform(X, lengths), sort=False)

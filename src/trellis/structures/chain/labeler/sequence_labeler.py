@@ -227,7 +227,7 @@ class SequenceLabeler(ChainLabeler):
         return self.latent_.states.decode(Chain(self._threads()).best(scores).labels, scores.offsets)
 
     def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> ChainScores:
-        """The part scores of new sequences: what the oracles of :class:`trellis.inference.Chain` take."""
+        """The part scores of new sequences: what :class:`trellis.structures.chain.Chain` takes."""
         check_is_fitted(self, "weights_")
         design = self.layout_.design(self.encoder_.transform(X, lengths), sort=False)
         return linear_chain_scores(self.layout_, design, self.penalties_, self.weights_, self._threads())

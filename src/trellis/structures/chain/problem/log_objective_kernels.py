@@ -2,10 +2,10 @@
 """The log objective of a chain with shared transitions, the one that batch solvers evaluate hundreds of
 times.
 
-The same numbers as :func:`linear_kernels.dense_gradient`, arranged for the cache: features come as a compact
-design; a block of sequences is scored, then asked, then pulled back, so that weights and gradient take turns
-in the cache in place of fighting for it; and the pairwise marginals of a whole shard are summed before they
-are multiplied by the transitions, once.
+The same numbers as :func:`.chain_problem_kernels.dense_gradient`, arranged for the cache: features come as a
+compact design; a block of sequences is scored, then asked, then pulled back, so that weights and gradient
+take turns in the cache instead of competing for it; and the pairwise marginals of a whole shard are summed
+before they are multiplied by the transitions, once.
 """
 
 from __future__ import annotations

@@ -20,9 +20,8 @@ LEAST = 16  # a bundle, or a row of the table, is visited this often at least: i
 
 
 def compact(layout: LinearLayout, design: Design, least: int = LEAST) -> Compact:
-    """``design`` arranged for :func:`score_compact`, with a table of the rows visited ``least`` times or
-    more.
-    """
+    """``design`` arranged for :func:`.compact_kernels.score_compact`, with a table of the rows visited
+    ``least`` times or more."""
     n_rows, n_hot = len(layout.rows.pointer) - 1, layout.n_hot
     indptr, indices = design.indptr, design.indices
     count = np.bincount(indices, minlength=n_rows)

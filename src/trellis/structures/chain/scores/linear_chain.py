@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import ModelFileError
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.features.encoded import Encoded, Features
 from trellis.structures.chain.scores.linear_chain_kernels import (
     LABEL,

@@ -2,13 +2,13 @@
 
 The factors of the tree are the exponentials of the scores, each table less its maximum; a given edge keeps a
 table of its own. With t an entry of a table and Z the sum of everything, two passes
-(:mod:`.junction_tree_kernels`) give dZ/dt, and
+(:mod:`trellis.factors.junction_tree_kernels`) give dZ/dt, and
 
     p(entry) = t dZ/dt / sum over the entries of the table of t dZ/dt.
 
 For the best labelling scores are first divided by a constant, so large that no product of entries of all
 tables can underflow: this changes no maximiser, and costs no more digits than a sum of scores of that size
-has. Sums whose products may underflow are done again in log space (:mod:`.junction_tree_log`).
+has. Sums whose products may underflow are done again in log space (``junction_tree_log``).
 
 Plans depend on the edges alone and are kept for the next question about the same graph; where that plan is
 costly, another one leaves out the labels that are forbidden at each node.

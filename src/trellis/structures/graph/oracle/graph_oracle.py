@@ -32,7 +32,7 @@ from numpy.typing import ArrayLike
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.core.oracle import Labels
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.structures.graph.oracle.graph_answers import GraphMarginals, RelaxedSolution
 from trellis.structures.graph.oracle.graph_cut import is_binary_submodular, max_flow
 from trellis.structures.graph.oracle.graph_junction import (

@@ -1,9 +1,9 @@
 """Log-partition, marginals and samples of forests (exact), and the tree-reweighted bound of other graphs.
 
-The bound (:mod:`.tree_kernels`) is minimised over its shifts by L-BFGS: a smooth convex problem whose value
-is an upper bound of log Z at every point. It stops when no belief of an edge about its high end differs from
-that of the node by more than ``tol``. What is returned is the bound and *its own gradient* in the scores, so
-that learning with it descends on a function, however early the minimisation stopped.
+The bound (:mod:`.tree_reweighted_kernels`) is minimised over its shifts by L-BFGS: a smooth convex problem
+whose value is an upper bound of log Z at every point. It stops when no belief of an edge about its high end
+differs from that of the node by more than ``tol``. What is returned is the bound and *its own gradient* in
+the scores, so that learning with it descends on a function, however early the minimisation stopped.
 """
 
 from __future__ import annotations

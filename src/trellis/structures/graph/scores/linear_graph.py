@@ -25,7 +25,7 @@ from scipy.sparse import csr_array, issparse
 
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.structures.graph.scores.graph_features import Graph
 from trellis.structures.graph.scores.graph_scores import GraphParts, GraphScores, Labels
 

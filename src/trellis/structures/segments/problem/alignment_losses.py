@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.structures.segments.scores.segment_scores import SegmentPath
 
 ROUNDING = 1e-9  # frames: a reference that was divided by the step must not miss its own tolerance

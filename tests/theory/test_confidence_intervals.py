@@ -33,8 +33,8 @@ from trellis.theory import (
     quantile_interval,
     score_with_interval,
 )
+from trellis.theory.confidence_intervals import f1, ratio
 from trellis.theory.example_losses import measure_losses
-from trellis.theory.intervals import f1, ratio
 
 DATA_SETS = 2000
 

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array, issparse, vstack
 
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError
-from trellis.core.records import register
+from trellis.core.registration import register
 from trellis.data.sequences import offsets_from_lengths, step_name
 from trellis.data.user_input import as_arrays
 from trellis.features.encoded import Encoded, check_min_count, features_from_codes
