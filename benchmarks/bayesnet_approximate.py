@@ -28,9 +28,6 @@ import numpy as np
 
 from _common import Figures, check, fastest, files, parser
 from trellis import BayesianNetwork, FactorGraph
-from trellis.bayesnet.inference.loopy_propagation import loopy
-from trellis.bayesnet.inference.sampling.forward_sampling import likelihood_weighting, rejection
-from trellis.bayesnet.inference.sampling.gibbs import gibbs
 
 N_SAMPLES, N_PEER, N_EM = 100_000, 2_000, 300
 
@@ -56,7 +53,7 @@ def main() -> None:
 
 def belief_propagation(figures: Figures, graph_file: Path, results: Path) -> None:
     graph = FactorGraph.read(graph_file)
-    answer = loopy(graph, None)
+    answer = graph.query(None, method="loopy")
     exact, _ = as_lists(results.read_text(), "EXACT")
     theirs, log_z_error = as_lists(results.read_text(), "BP_SEQFIX")
     ours = np.array([found.values for found in answer.values()])
@@ -107,14 +104,14 @@ def sample(figures: Figures, net: BayesianNetwork, peer: Any, pyagrum: Any) -> N
         return engine
 
     methods = [
-        ("rejection", rejection, pyagrum.MonteCarloSampling, {"n_samples": 10 * N_SAMPLES}),
-        ("likelihood weighting", likelihood_weighting, pyagrum.WeightedSampling, {"n_samples": N_SAMPLES}),
-        ("Gibbs", gibbs, pyagrum.GibbsSampling, {"n_sweeps": N_SAMPLES // 8, "zeros": "accept"}),
+        ("rejection", pyagrum.MonteCarloSampling, {"n_samples": 10 * N_SAMPLES}),
+        ("likelihood_weighting", pyagrum.WeightedSampling, {"n_samples": N_SAMPLES}),
+        ("gibbs", pyagrum.GibbsSampling, {"n_sweeps": N_SAMPLES // 8, "zeros": "accept"}),
     ]
-    for name, method, kind, options in methods:
-        found = method(net, None, evidence, random_state=0, **options)
+    for name, kind, options in methods:
+        found = net.query(None, evidence, method=name, random_state=0, **options)
         ours_time, their_time = fastest(
-            lambda m=method, o=options: m(net, None, evidence, random_state=0, **o),
+            lambda m=name, o=options: net.query(None, evidence, method=m, random_state=0, **o),
             lambda k=kind: theirs(k, N_PEER),
             repeats=1,
         )

@@ -85,6 +85,13 @@ def test_approximate_queries_say_so(garden: Path) -> None:
     assert "trellis: warning: rejection: " in result.stderr
 
 
+def test_every_method_is_offered() -> None:
+    from trellis.bayesnet.inference.query import APPROXIMATE, EXACT
+    from trellis.cli.net.query import Method
+
+    assert [str(method) for method in Method] == [*EXACT, *APPROXIMATE]
+
+
 def test_the_best_assignment(garden: Path) -> None:
     best = NET.mpe({"Wet": "yes"})
     lines = run("query", garden, "--mpe", "-e", "Wet=yes").splitlines()

@@ -216,8 +216,12 @@ def test_approximate_methods_are_reached_and_marked(clinic: BayesianNetwork) -> 
 
 
 def test_what_is_wrong_is_named(clinic: BayesianNetwork) -> None:
-    with pytest.raises(UnsupportedError, match="'magic'; exact methods: auto"):
+    with pytest.raises(DataError, match=r"method is 'magic'; give 'auto', 'junction_tree', .* or 'gibbs'"):
         clinic.query("tub", method="magic")
+    with pytest.raises(DataError, match="method='gibbs' has no option 'n_samples'; its options are n_chains"):
+        clinic.query("tub", method="gibbs", n_samples=10)
+    with pytest.raises(DataError, match="has no option 'burn_in'; its options are order, memory_limit"):
+        clinic.mpe(burn_in=3)
     with pytest.raises(UnsupportedError, match="elimination"):
         clinic.query(["tub", "lung"], method="junction_tree")
     with pytest.raises(DataError, match="no targets"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,16 +12,12 @@ from scipy import stats
 
 from small_networks import joint, random_graph, random_network, seeds
 from trellis import BayesianNetwork, FactorGraph
-from trellis.bayesnet.inference.approximate_posterior import ApproximationWarning
-from trellis.bayesnet.inference.sampling.forward_sampling import (
-    likelihood_weighting,
-    rejection,
-    sample_codes,
-)
-from trellis.bayesnet.inference.sampling.gibbs import BATCHES, gibbs, possible_states, split_r_hat
+from trellis.bayesnet.inference.estimates import split_r_hat
+from trellis.bayesnet.inference.query import ApproximationWarning
+from trellis.bayesnet.inference.sampling.forward_sampling import sample_codes
+from trellis.bayesnet.inference.sampling.gibbs import BATCHES
 from trellis.bayesnet.inference.sampling.uniform_kernels import uniform
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
-from trellis.factors.tables import Table
 
 SPRINKLER = BayesianNetwork(
     {"Rain": ["yes", "no"], "Sprinkler": ["on", "off"], "Wet": ["yes", "no"]},
@@ -31,6 +28,20 @@ SPRINKLER = BayesianNetwork(
         "Wet": [[[0.99, 0.01], [0.9, 0.1]], [[0.8, 0.2], [0.05, 0.95]]],
     },
 )
+
+Model = BayesianNetwork | FactorGraph
+
+
+def rejection(model: Model, targets: Any = None, evidence: Any = None, **options: Any) -> Any:
+    return model.query(targets, evidence, method="rejection", **options)
+
+
+def likelihood_weighting(model: Model, targets: Any = None, evidence: Any = None, **options: Any) -> Any:
+    return model.query(targets, evidence, method="likelihood_weighting", **options)
+
+
+def gibbs(model: Model, targets: Any = None, evidence: Any = None, **options: Any) -> Any:
+    return model.query(targets, evidence, method="gibbs", **options)
 
 
 def exact(model: BayesianNetwork | FactorGraph, targets: list[int], evidence: dict[int, int]) -> tuple:
@@ -454,15 +465,11 @@ def test_zeros_that_only_rule_out_states_do_no_harm() -> None:
     gibbs(XOR, "A", random_state=0)  # C is below, and does not matter
 
 
-def test_possible_states_are_those_of_the_joint_on_a_tree() -> None:
-    rng = np.random.default_rng(1)
-    chain = FactorGraph([3] * 4, [([i, i + 1], (rng.random((3, 3)) < 0.4) * 1.0) for i in range(3)])
-    support = joint(chain) > 0
-    allowed = possible_states(chain, chain.factors())
-    for i in range(4):
-        np.testing.assert_array_equal(allowed[i], support.any(axis=tuple(a for a in range(4) if a != i)))
+def test_contradictions_are_found_before_any_chain_starts() -> None:
     none = FactorGraph([2, 2], [([0, 1], [[0, 1], [0, 0]]), ([0], [0, 1])])
-    with pytest.raises(InfeasibleError, match="without a state"):
-        possible_states(none, none.factors())
-    with pytest.raises(InfeasibleError, match="contradicts itself"):
-        possible_states(none, [Table((), np.zeros(()))])
+    with pytest.raises(InfeasibleError, match="zero everywhere"):
+        gibbs(none, "x0", zeros="accept")
+    with pytest.raises(
+        InfeasibleError, match=r"probability zero: A=0, C=1 \(it leaves 'B' without a state\)"
+    ):
+        gibbs(XOR.do({"B": "0"}), "B", {"A": "0", "C": "1"}, zeros="accept")

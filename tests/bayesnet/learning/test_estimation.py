@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from small_networks import joint, random_network, seeds
 from trellis import BayesianNetwork
-from trellis.bayesnet.inference.model_factors import families
 from trellis.bayesnet.learning.counting_kernels import count_rows
 from trellis.bayesnet.learning.tree_counts import TreeCounts
 from trellis.bayesnet.learning.tree_counts_log import log_counts
 from trellis.bayesnet.model.data_frames import decode_frame, encode_frame
 from trellis.bayesnet.model.distinct_rows import distinct_rows
 from trellis.core.errors import DataError
+from trellis.factors.flat_factors import flatten
 
 RAIN = BayesianNetwork(
     {"Rain": ["yes", "no"], "Wet": ["yes", "no"]},
@@ -405,7 +405,7 @@ def test_outputs_are_checked() -> None:
 def test_the_junction_tree_counts_what_enumeration_counts(seed: int, share: float) -> None:
     rng = np.random.default_rng(seed)
     network = random_network(rng, 7, zeros=bool(seed % 2))
-    factors = families(network).factors
+    factors = flatten(network.cardinalities, network.factors())
     codes = network.sample(9, random_state=seed, output="codes")
     codes[rng.random(codes.shape) < share] = -1
     weight = rng.random(9)
@@ -425,7 +425,7 @@ def test_counts_in_log_space_are_those_of_enumeration(seed: int, share: float, p
     """Powers of the tables reach far below what double precision holds; some rows are impossible."""
     rng = np.random.default_rng(seed)
     network = random_network(rng, 7, zeros=bool(seed % 2))
-    factors = families(network).factors
+    factors = flatten(network.cardinalities, network.factors())
     codes = rng.integers(0, factors.cardinalities, size=(9, 7)).astype(np.int32)
     codes[rng.random(codes.shape) < share] = -1
     weight = rng.random(9)
@@ -451,7 +451,7 @@ def test_learning_from_evidence_that_contradicts_itself_beyond_double_precision(
     reading = np.array([[1 - 1e-4, 1e-4], [1e-4, 1 - 1e-4]])
     tables: dict[str, Any] = {"cause": [0.25, 0.75], **{f"x{i}": reading for i in range(n)}}
     network = BayesianNetwork(states, {f"x{i}": ["cause"] for i in range(n)}, tables)
-    factors = families(network).factors
+    factors = flatten(network.cardinalities, network.factors())
     codes = np.array([[-1, *(int(i >= n // 2) for i in range(n))]], dtype=np.int32)
     row_log, counts = TreeCounts(factors, codes)(np.log(factors.values), np.ones(1))
     assert row_log[0] == pytest.approx(200 * (np.log(1e-4) + np.log1p(-1e-4)), rel=1e-12)

@@ -1,36 +1,36 @@
-"""Tables of evidence: P(target | row) and the most probable states, for thousands of rows at once.
+"""Predictions for data frames: P(target | row) and the most probable states, for thousands of rows at once.
 
 A frame is a pandas or polars frame, a dictionary of columns, or an array with a column for each variable
-(``data_columns``); missing entries are unobserved. Equal rows are solved once. The others go
+(``data_frames``); missing entries are unobserved. Equal rows are solved once. The others go
 through one plan with the rows as innermost axis (:mod:`trellis.factors.junction_tree_rows`), on ``n_jobs``
 threads that do not change any digit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.bayesnet.inference.model_factors import Model
-from trellis.bayesnet.inference.posterior import described
+from trellis.bayesnet.inference.posterior import describe_evidence
+from trellis.bayesnet.inference.question import Targets, check_targets
 from trellis.bayesnet.model.data_frames import Codes, encode_frame, missing_somewhere
+from trellis.bayesnet.model.discrete_model import DiscreteModel
 from trellis.bayesnet.model.distinct_rows import distinct_rows
+from trellis.core.arguments import check_choice
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError, InfeasibleError
+from trellis.core.errors import InfeasibleError
 from trellis.core.shards import n_threads
 from trellis.factors.junction_tree import JunctionTree
 from trellis.factors.junction_tree_choice import MEMORY_LIMIT, refuse_above
 from trellis.factors.junction_tree_rows import RowTree
 
-Targets = str | Sequence[str] | None
 Impossible = Literal["error", "nan"]
 
 
 def predict_proba(
-    model: Model,
+    model: DiscreteModel,
     frame: Any,
     targets: Targets = None,
     *,
@@ -50,7 +50,7 @@ def predict_proba(
 
 
 def predict(
-    model: Model,
+    model: DiscreteModel,
     frame: Any,
     targets: Targets = None,
     *,
@@ -63,10 +63,15 @@ def predict(
     Columns come as a frame of the library of ``frame``, or as a dictionary of arrays. Without ``targets`` all
     variables that are missing somewhere. Impossible rows, if not an error, are ``None``.
     """
-    codes = encode_frame(model.variables, frame)
-    wanted = _targets(model, frame, codes, targets)
-    found = _solve(model, codes, wanted, impossible, n_jobs, memory_limit)
-    columns = {model.names[v]: _names(model.states[v], found[v]) for v in wanted}
+    found = predict_proba(
+        model,
+        frame,
+        [targets] if isinstance(targets, str) else targets,
+        impossible=impossible,
+        n_jobs=n_jobs,
+        memory_limit=memory_limit,
+    )
+    columns = {name: _most_probable(model.states[model.index(name)], p) for name, p in found.items()}
     if isinstance(targets, str):
         return columns[targets]
     libraries = {kind.__module__.partition(".")[0] for kind in type(frame).__mro__}  # of subclasses, too
@@ -75,7 +80,7 @@ def predict(
     return type(frame)(columns) if "polars" in libraries else columns
 
 
-def _names(states: tuple[str, ...], shares: FloatArray) -> NDArray[Any]:
+def _most_probable(states: tuple[str, ...], shares: FloatArray) -> NDArray[Any]:
     """The names of the most probable states; the first of equals."""
     lost = np.isnan(shares).any(axis=1)
     names = np.array(states)[np.where(lost, 0, np.nan_to_num(shares).argmax(axis=1))]
@@ -85,21 +90,17 @@ def _names(states: tuple[str, ...], shares: FloatArray) -> NDArray[Any]:
     return names
 
 
-def _targets(model: Model, frame: Any, codes: Codes, targets: Targets) -> list[int]:
+def _targets(model: DiscreteModel, frame: Any, codes: Codes, targets: Targets) -> list[int]:
     if targets is None:
         return missing_somewhere(model.variables, frame, codes)
-    wanted = list(model.variables.indices(targets))
-    if not wanted:
-        raise DataError("there are no targets; name at least one variable")
-    return wanted
+    return list(check_targets(model.variables, targets))
 
 
 def _solve(
-    model: Model, codes: Codes, wanted: list[int], impossible: str, n_jobs: int, memory_limit: float
+    model: DiscreteModel, codes: Codes, wanted: list[int], impossible: str, n_jobs: int, memory_limit: float
 ) -> dict[int, FloatArray]:
     """The marginals (rows, states) of each variable wanted."""
-    if impossible not in ("error", "nan"):
-        raise DataError(f"impossible must be 'error' or 'nan', got {impossible!r}")
+    check_choice("impossible", impossible, ("error", "nan"))
     seen = codes >= 0
     columns = np.flatnonzero(seen.any(axis=0)).tolist()
     _, factors = model.relevant([*wanted, *columns])
@@ -131,7 +132,7 @@ def _solve(
         bad = int(np.flatnonzero(lost[rows.inverse])[0])
         evidence = {v: int(codes[bad, v]) for v in columns if seen[bad, v]}
         raise InfeasibleError(
-            f"row {bad} of the frame has probability zero: {described(model.variables, evidence)}; "
+            f"row {bad} of the frame has probability zero: {describe_evidence(model.variables, evidence)}; "
             "correct it, or pass impossible='nan'"
         )
     for v in wanted:

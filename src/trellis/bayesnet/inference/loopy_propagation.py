@@ -8,20 +8,12 @@ Bayesian network.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
 
-from trellis.bayesnet.inference.approximate_posterior import (
-    Answer,
-    ApproximationWarning,
-    Evidence,
-    Likelihoods,
-    Question,
-    Targets,
-)
-from trellis.bayesnet.inference.model_factors import Model, impossible_evidence, reduced_factors
+from trellis.bayesnet.inference.estimates import Estimate
+from trellis.bayesnet.inference.question import Question
 from trellis.core.arguments import check_int
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, UnsupportedError
@@ -31,28 +23,18 @@ from trellis.factors.possible_states import ContradictionError
 from trellis.factors.tables import Table, marginalise, ordered
 
 
-def loopy(
-    model: Model,
-    targets: Targets,
-    evidence: Evidence = None,
-    *,
-    likelihoods: Likelihoods = None,
-    damping: float = 0.0,
-    max_iter: int = 1000,
-    tol: float = 1e-9,
-) -> Answer:
-    """P(targets | evidence) by belief propagation, for Bayesian networks and factor graphs.
+def loopy(question: Question, *, damping: float = 0.0, max_iter: int = 1000, tol: float = 1e-9) -> Estimate:
+    """Belief propagation, for Bayesian networks and factor graphs; joint targets must share a factor.
 
-    ``targets``: a variable, several that share a factor, or None for each unobserved variable by itself (a
-    dictionary). Diagnostics: ``status``, ``converged``, ``n_iter``, ``residuals`` (the largest change of a
-    message in each iteration), ``log_evidence`` (log Z of a factor graph) by Bethe, ``tree`` (whether the
-    answer is exact). If the messages oscillate, try ``damping=0.5``.
+    Diagnostics: ``status``, ``converged``, ``n_iter``, ``residuals`` (the largest change of a message in each
+    iteration), ``log_evidence`` (log Z of a factor graph) by Bethe, ``tree`` (whether the answer is exact).
+    If the messages oscillate, try ``damping=0.5``.
     """
     max_iter = check_int("max_iter", max_iter, 1)
     if not 0.0 <= damping < 1.0 or not tol >= 0.0:
         raise DataError(f"damping={damping}, tol={tol}: damping must be in [0, 1), and tol not negative")
-    question = Question(model, targets, evidence, likelihoods)
-    tables, free = reduced_factors(model, question.targets, question.evidence, question.likelihoods)
+    model = question.model
+    tables, free = question.reduced_factors()
     unobserved = set(free)
     order = np.array([v for v in model.order if v in unobserved], dtype=np.int64)
     merged, log_scale = merge_nested(tables)
@@ -63,13 +45,10 @@ def loopy(
         status = graph.run(max_iter, tol, damping)
         of_factors = graph.factor_beliefs()
     except ContradictionError as error:
-        raise impossible_evidence(model, error) from error
-    values = _beliefs(question, merged, graph, of_factors)
+        raise question.impossible(error) from error
     exact = graph.is_forest
     report = f"belief propagation {status}"
-    if not status.converged:
-        warnings.warn(report, ApproximationWarning, stacklevel=2)
-    elif not exact:
+    if status.converged and not exact:
         report += "; its error is not known, for the graph has cycles"
     diagnostics = {
         "status": status,
@@ -79,27 +58,24 @@ def loopy(
         "tree": exact,
         "log_evidence": graph.log_partition(of_factors) + log_scale,
     }
+    values = _beliefs(question, merged, graph, of_factors)
     errors = np.full(question.n_cells, 0.0 if exact else np.nan)
-    return question.answer(values, errors, "loopy", report, diagnostics)
+    return Estimate(values, errors, report, diagnostics, warning=not status.converged)
 
 
 def _beliefs(
     question: Question, tables: Sequence[Table], graph: BeliefPropagation, of_factors: FloatArray
 ) -> FloatArray:
     beliefs = np.exp(graph.variable_beliefs())
-    parts = []
+    parts = [np.zeros(0)]
     for scope in question.scopes:
         free = tuple(v for v in scope if v not in question.evidence)
         if len(free) <= 1:
             values = beliefs[graph.cells[free[0]] : graph.cells[free[0] + 1]] if free else np.ones(1)
         else:
             values = _joint_belief(question, tables, graph.factors.value_start, of_factors, free)
-        # observed targets have all mass on their state
-        whole = np.zeros([len(question.variables.states[v]) for v in scope])
-        place = tuple(question.evidence.get(v, slice(None)) for v in scope)
-        whole[place] = values.reshape(whole[place].shape)
-        parts.append(whole.ravel())
-    return np.concatenate(parts) if parts else np.zeros(0)
+        parts.append(question.spread(scope, values).ravel())
+    return np.concatenate(parts)
 
 
 def _joint_belief(

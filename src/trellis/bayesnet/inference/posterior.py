@@ -1,18 +1,20 @@
-"""The answers of exact inference: distributions, the most probable assignment, with names on all axes."""
+"""The answers of inference: distributions and the most probable assignment, with names on all axes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
 
+from trellis.bayesnet.inference.estimates import wilson_interval
 from trellis.bayesnet.model.variables import Variables
 from trellis.core.arrays import FloatArray
 
-SHOWN = 64  # cells of a distribution that are printed
-NAMED = 12  # observed variables that are named
+MOST_CELLS = 64  # of a distribution that are printed
+MOST_OBSERVED = 12  # variables that are named
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,41 +31,78 @@ class Posterior:
 
     def __getitem__(self, states: Any) -> float:
         """The probability of a state, or of a tuple of states with several targets."""
-        given = states if isinstance(states, tuple) else (states,)
-        if len(given) != len(self.targets):
-            raise KeyError(f"give one state for each of {', '.join(self.targets)}")
-        variables = Variables(self.targets, self.states)
-        return float(self.values[tuple(variables.code(i, state) for i, state in enumerate(given))])
+        return float(self.values[self._place(states)])
 
     def as_dict(self) -> dict[Any, float]:
         """``{state: probability}``; with several targets the keys are tuples of states."""
-        names = [
-            tuple(axis[i] for axis, i in zip(self.states, cell, strict=True))
-            for cell in np.ndindex(*self.values.shape)
-        ]
-        flat = zip(names, self.values.ravel().tolist(), strict=True)
-        return {name if len(name) > 1 else name[0]: value for name, value in flat}
+        cells = zip(product(*self.states), self.values.ravel().tolist(), strict=True)
+        return {cell if len(cell) > 1 else cell[0]: value for cell, value in cells}
 
     @property
     def best(self) -> Any:
         """The most probable state, or tuple of states; the first of equals."""
-        cell = np.unravel_index(int(np.argmax(self.values)), self.values.shape)
-        names = tuple(axis[i] for axis, i in zip(self.states, cell, strict=True))
+        place = np.unravel_index(int(np.argmax(self.values)), self.values.shape)
+        names = tuple(axis[i] for axis, i in zip(self.states, place, strict=True))
         return names if len(names) > 1 else names[0]
 
+    def _place(self, states: Any) -> tuple[int, ...]:
+        given = states if isinstance(states, tuple) else (states,)
+        if len(given) != len(self.targets):
+            raise KeyError(f"give one state for each of {', '.join(self.targets)}")
+        variables = Variables(self.targets, self.states)
+        return tuple(variables.code(i, state) for i, state in enumerate(given))
+
+    def _numbers(self) -> Iterator[str]:
+        """The numbers of all cells as they are printed."""
+        return (f"{value:.6g}" for value in self.values.ravel().tolist())
+
     def __str__(self) -> str:
-        cells = list(self.as_dict().items())
+        cells = [", ".join(cell) for cell in islice(product(*self.states), MOST_CELLS)]
+        width = max(map(len, cells))
         lines = [f"P({', '.join(self.targets)}{f' | {self.given}' if self.given else ''})"]
-        rows = [(", ".join(key) if isinstance(key, tuple) else key, value) for key, value in cells[:SHOWN]]
-        width = max(len(name) for name, _ in rows)
-        lines += [f"  {name:<{width}}  {value:.6g}" for name, value in rows]
-        if len(cells) > SHOWN:
-            lines.append(f"  ... {len(cells) - SHOWN} more")
+        lines += [f"  {cell:<{width}}  {n}" for cell, n in zip(cells, self._numbers(), strict=False)]
+        if self.values.size > MOST_CELLS:
+            lines.append(f"  ... {self.values.size - MOST_CELLS:,} more")
         return "\n".join(lines)
 
 
+@dataclass(frozen=True, eq=False)
+class ApproximatePosterior(Posterior):
+    """An estimate of P(targets | evidence) with standard errors, one for each cell: see ``estimates``.
+
+    ``diagnostics`` holds the figures of the method (accepted samples, effective sample size, R-hat, ...), and
+    ``report`` says in one sentence what they mean. Loopy belief propagation has no known error on a graph
+    with cycles: NaN.
+    """
+
+    standard_errors: FloatArray = field(kw_only=True)
+    report: str = field(kw_only=True)
+    diagnostics: Mapping[str, Any] = field(kw_only=True)
+
+    approximate = True
+
+    def standard_error(self, states: Any) -> float:
+        return float(self.standard_errors[self._place(states)])
+
+    def interval(self, states: Any, z: float = 1.96) -> tuple[float, float]:
+        """Wilson's interval of a probability, with 95% confidence at ``z`` = 1.96: see ``estimates``."""
+        effective = self.diagnostics.get("effective_sample_size", np.nan)
+        return wilson_interval(self[states], self.standard_error(states), effective, z)
+
+    def _numbers(self) -> Iterator[str]:
+        """With four decimals, or as many as the smallest error needs to show two digits, within reason."""
+        known = self.standard_errors[self.standard_errors > 1e-8]
+        d = int(np.clip(1 - np.floor(np.log10(known.min(initial=1.0))), 4, 8))
+        for value, error in zip(self.values.ravel(), self.standard_errors.ravel(), strict=True):
+            yield f"{value:.{d}f}" if np.isnan(error) else f"{value:.{d}f} +/- {error:.{d}f}"
+
+    def __str__(self) -> str:
+        header, _, cells = super().__str__().partition("\n")
+        return f"{header}, approximate ({self.method})\n{cells}\n{self.report}"
+
+
 @dataclass(frozen=True)
-class MostProbable(Mapping[str, str]):
+class MostProbableAssignment(Mapping[str, str]):
     """The assignment of all variables that is most probable given the evidence: a mapping from name to state.
 
     ``log_probability`` is log p(assignment, evidence) in a Bayesian network; in a factor graph the log of the
@@ -77,20 +116,20 @@ class MostProbable(Mapping[str, str]):
     def __getitem__(self, name: str) -> str:
         return self.states[name]
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[str]:
         return iter(self.states)
 
     def __len__(self) -> int:
         return len(self.states)
 
     def __str__(self) -> str:
-        listed = ", ".join(f"{name}={state}" for name, state in self.states.items())
-        return f"{listed}  (log-probability {self.log_probability:.6g})"
+        pairs = ", ".join(f"{name}={state}" for name, state in self.states.items())
+        return f"{pairs}  (log-probability {self.log_probability:.6g})"
 
 
-def described(variables: Variables, evidence: Mapping[int, int], soft: Sequence[int] = ()) -> str:
+def describe_evidence(variables: Variables, evidence: Mapping[int, int], soft: Sequence[int] = ()) -> str:
     """Evidence as text: ``A=yes, B=no``, with ``C~`` for soft evidence on C; the first of much evidence."""
     parts = [f"{variables.names[v]}={variables.states[v][code]}" for v, code in evidence.items()]
     parts += [f"{variables.names[v]}~" for v in soft]
-    more = [f"{len(parts) - NAMED} more"] if len(parts) > NAMED else []
-    return ", ".join(parts[:NAMED] + more)
+    more = [f"{len(parts) - MOST_OBSERVED} more"] if len(parts) > MOST_OBSERVED else []
+    return ", ".join(parts[:MOST_OBSERVED] + more)

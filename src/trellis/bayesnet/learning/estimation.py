@@ -19,8 +19,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trellis.bayesnet.inference.approximate_posterior import Evidence
-from trellis.bayesnet.inference.model_factors import families
+from trellis.bayesnet.inference.question import Evidence
 from trellis.bayesnet.inference.sampling.forward_sampling import sample_codes
 from trellis.bayesnet.learning.expected_counts import Expectation
 from trellis.bayesnet.learning.network_em import Counts, NetworkEM, normalised, table_rows
@@ -31,7 +30,7 @@ from trellis.core.arguments import RandomState, check_int, generator
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.core.status import Status
-from trellis.factors.flat_factors import FlatFactors
+from trellis.factors.flat_factors import FlatFactors, flatten
 from trellis.training.driver import minimise_dc
 from trellis.training.restarts import best_of
 
@@ -86,7 +85,7 @@ def fit(
         raise DataError(f"n_init is {n_init}; use start='random' for more than one start")
     codes = encode_frame(network.variables, frame)
     rows = distinct_rows(codes, _weights(sample_weight, len(codes)))
-    layout = families(network).factors
+    layout = flatten(network.cardinalities, network.factors())
     fixed = np.zeros(len(layout.values), dtype=np.bool_)
     for variable in network.variables.indices(keep):
         fixed[layout.value_start[variable] : layout.value_start[variable + 1]] = True
@@ -113,7 +112,7 @@ def log_likelihood(
     """log p(frame), or of each row, summed over everything that is missing; ``-inf`` where impossible."""
     codes = encode_frame(network.variables, frame)
     rows = distinct_rows(codes, np.ones(len(codes)))
-    layout = families(network).factors
+    layout = flatten(network.cardinalities, network.factors())
     with np.errstate(divide="ignore"):
         row_log, _ = Expectation(layout, rows.codes, rows.weight, n_jobs)(np.log(layout.values))
     if per_row:

@@ -83,7 +83,7 @@ def query(
     import warnings
 
     from trellis.bayesnet.formats.uai import read_evidence
-    from trellis.bayesnet.inference.approximate_posterior import ApproximationWarning
+    from trellis.bayesnet.inference.query import ApproximationWarning
     from trellis.cli.console import note
     from trellis.cli.net.models import open_model, pairs
     from trellis.core.errors import UnsupportedError

@@ -1,34 +1,20 @@
-"""Sampling forwards: P(targets | evidence) from particles that run through the network, parents first.
+"""Sampling forwards: particles that run through a network, parents first.
 
 *Rejection sampling* keeps the particles that agree with the evidence, each with weight 1; the share that is
 kept estimates P(evidence). *Likelihood weighting* holds observed variables at their states and gives each
-particle the weight w = product of P(observed state | sampled parents), so that none is thrown away:
-
-    P(t | e)  ~  p = sum w 1[t] / sum w          P(e)  ~  mean w
-    se(p)^2 = sum w^2 (1[t] - p)^2 / (sum w)^2   effective sample size = (sum w)^2 / sum w^2
+particle the weight w = product of P(observed state | sampled parents), so that none is thrown away.
+:mod:`trellis.bayesnet.inference.estimates` makes probabilities and their errors of the weights.
 
 Only ancestors of targets and evidence are sampled: the tables of all other variables sum to one.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping
-from typing import Any, NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.bayesnet.inference.approximate_posterior import (
-    Answer,
-    ApproximationWarning,
-    Evidence,
-    Likelihoods,
-    Question,
-    Targets,
-    unseen_cells,
-)
-from trellis.bayesnet.inference.model_factors import Families, Model, families
+from trellis.bayesnet.inference.estimates import FEW, Estimate, WeightedSums
+from trellis.bayesnet.inference.question import Evidence, Families, Question
 from trellis.bayesnet.inference.sampling.forward_sampling_kernels import (
     BLOCK,
     cumulate,
@@ -45,80 +31,56 @@ PARTS = 64  # sums are kept by part, and parts do not depend on threads: neither
 ROUND = 2**25  # states of particles that are drawn at a time where some are rejected
 ENOUGH = 10**6  # particles after which it is known how many will be needed
 MOST_TRIED = 10**9  # particles: minutes
-FEW = 100  # effective samples below which an answer deserves a warning
 
 
 def rejection(
-    network: Model,
-    targets: Targets,
-    evidence: Evidence = None,
-    *,
-    likelihoods: Likelihoods = None,
-    n_samples: int = 100_000,
-    random_state: RandomState = None,
-    n_jobs: int = 1,
-) -> Answer:
+    question: Question, *, n_samples: int = 100_000, random_state: RandomState = None, n_jobs: int = 1
+) -> Estimate:
     """Forward samples, those that contradict the evidence rejected.
 
-    ``targets``: a variable, several jointly, or None for each unobserved variable by itself (a dictionary).
-    ``likelihoods`` is soft evidence. Diagnostics: ``n_samples``, ``n_accepted``, ``rejected`` (a share),
+    Diagnostics: ``n_samples``, ``n_accepted``, ``rejected`` (a share), ``effective_sample_size``,
     ``log_evidence`` and its standard error.
     """
-    n_samples = check_int("n_samples", n_samples, 1)
-    sums = _run(network, targets, evidence, likelihoods, True, n_samples, random_state, n_jobs)
-    accepted = int(sums.kept)
-    if accepted == 0:
+    sums = _run(question, True, n_samples, random_state, n_jobs)
+    if sums.kept == 0:
         raise InfeasibleError(
             f"none of {n_samples:,} samples agrees with the evidence, which is impossible or too rare for "
             "rejection; use method='likelihood_weighting' or an exact method"
         )
-    share = accepted / n_samples
-    report = f"{accepted:,} of {n_samples:,} samples agreed with the evidence; {1 - share:.2%} were rejected"
-    if accepted < FEW:
-        report += "; few are left: take more samples, method='likelihood_weighting' or an exact method"
-        warnings.warn(f"rejection: {report}", ApproximationWarning, stacklevel=2)
-    diagnostics = {
-        "n_samples": n_samples,
-        "n_accepted": accepted,
-        "rejected": 1.0 - share,
-        "effective_sample_size": float(accepted),
-        **_log_evidence(sums, n_samples),
-    }
-    return _answer(sums, "rejection", report, diagnostics)
+    rejected = 1.0 - sums.kept / sums.n_samples
+    report = f"{sums.kept:,} of {n_samples:,} samples agreed with the evidence; {rejected:.2%} were rejected"
+    advice = "few are left: take more samples, method='likelihood_weighting' or an exact method"
+    return _estimate(sums, report, advice, {"n_accepted": sums.kept, "rejected": rejected})
 
 
 def likelihood_weighting(
-    network: Model,
-    targets: Targets,
-    evidence: Evidence = None,
-    *,
-    likelihoods: Likelihoods = None,
-    n_samples: int = 100_000,
-    random_state: RandomState = None,
-    n_jobs: int = 1,
-) -> Answer:
+    question: Question, *, n_samples: int = 100_000, random_state: RandomState = None, n_jobs: int = 1
+) -> Estimate:
     """Samples with the evidence held fixed, weighted by its probability given the sampled parents.
 
-    Arguments as for :func:`rejection`. Diagnostics: ``n_samples``, ``effective_sample_size``,
-    ``log_evidence`` and its standard error.
+    Diagnostics: ``n_samples``, ``effective_sample_size``, ``log_evidence`` and its standard error.
     """
-    n_samples = check_int("n_samples", n_samples, 1)
-    sums = _run(network, targets, evidence, likelihoods, False, n_samples, random_state, n_jobs)
+    sums = _run(question, False, n_samples, random_state, n_jobs)
     if sums.kept == 0:
         raise InfeasibleError(
             f"all of {n_samples:,} samples give the evidence probability zero: it is impossible, or happens "
             "only where no sample came; use an exact method"
         )
     report = f"{n_samples:,} weighted samples are worth {sums.effective:,.0f} (effective sample size)"
-    if sums.effective < FEW:
-        report += "; the evidence is unlikely under the sampled causes: take more samples or an exact method"
-        warnings.warn(f"likelihood weighting: {report}", ApproximationWarning, stacklevel=2)
+    advice = "the evidence is unlikely under the sampled causes: take more samples or an exact method"
+    return _estimate(sums, report, advice, {})
+
+
+def _estimate(sums: WeightedSums, report: str, advice: str, diagnostics: dict[str, float]) -> Estimate:
+    few = sums.effective < FEW
+    values, errors = sums.estimate()
     diagnostics = {
-        "n_samples": n_samples,
+        "n_samples": sums.n_samples,
+        **diagnostics,
         "effective_sample_size": sums.effective,
-        **_log_evidence(sums, n_samples),
+        **sums.log_evidence(),
     }
-    return _answer(sums, "likelihood_weighting", report, diagnostics)
+    return Estimate(values, errors, f"{report}; {advice}" if few else report, diagnostics, warning=few)
 
 
 def sample_codes(
@@ -134,9 +96,9 @@ def sample_codes(
     are drawn at a time.
     """
     n = check_int("n", n, 0)
-    observed = network.variables.encode(evidence or {})
-    everything, key = families(network, None, observed), random_key(random_state)
-    if not observed:
+    question = Question(network, None, evidence)
+    everything, key = question.families(), random_key(random_state)
+    if not question.evidence:
         return _draw(everything, key, 0, n, len(network.names), n_jobs)
     found, tried, kept = [np.empty((0, len(network.names)), dtype=np.int32)], 0, 0
     while kept < n:
@@ -172,6 +134,7 @@ def random_key(random_state: RandomState) -> np.uint64:
 
 
 def cumulative_tables(everything: Families) -> FloatArray:
+    """Running sums along the rows of all tables."""
     factors = everything.factors
     own = factors.cardinalities[factors.scope[factors.scope_start[1:] - 1]]
     out = np.empty_like(factors.values)
@@ -179,80 +142,30 @@ def cumulative_tables(everything: Families) -> FloatArray:
     return out
 
 
-class _Sums(NamedTuple):
-    """Weights added up, in units of exp(top)."""
-
-    question: Question
-    top: float
-    weight: float
-    weight_squared: float
-    kept: float
-    sums: FloatArray
-    squares: FloatArray
-
-    @property
-    def effective(self) -> float:
-        return self.weight**2 / self.weight_squared
-
-
 def _run(
-    network: Model,
-    targets: Targets,
-    evidence: Evidence,
-    likelihoods: Likelihoods,
-    reject: bool,
-    n_samples: int,
-    random_state: RandomState,
-    n_jobs: int,
-) -> _Sums:
-    if not isinstance(network, DirectedModel):
-        raise UnsupportedError(
-            "the factors of a factor graph have no order to sample in; use method='gibbs', 'loopy' or an "
-            "exact one"
-        )
-    question = Question(network, targets, evidence, likelihoods)
-    relevant = families(network, question.targets, question.evidence, question.likelihoods)
-    cumulative, key = cumulative_tables(relevant), random_key(random_state)
-    bounds = _bounds(n_samples)
+    question: Question, reject: bool, n_samples: int, random_state: RandomState, n_jobs: int
+) -> WeightedSums:
+    n_samples = check_int("n_samples", n_samples, 1)
+    relevant, key = question.families(), random_key(random_state)
+    cumulative, cells, bounds = cumulative_tables(relevant), question.cells, _bounds(n_samples)
     sums = np.zeros((len(bounds) - 1, question.n_cells))
     squares, totals = np.zeros_like(sums), np.zeros((len(bounds) - 1, 4))
 
     def shard(first: int, last: int) -> None:
         for part in range(first, last):
             estimate(
-                relevant, cumulative, reject, question.cells, key, bounds[part], bounds[part + 1],
+                relevant, cumulative, reject, cells, key, bounds[part], bounds[part + 1],
                 sums[part], squares[part], totals[part],
             )  # fmt: skip
 
     over_shards(shard, np.arange(len(bounds)), n_jobs)
-    top = totals[:, 0].max()
-    scale = np.exp(totals[:, 0] - top) if top > -np.inf else np.zeros(len(totals))
-    return _Sums(
-        question, float(top), float(scale @ totals[:, 1]), float(scale**2 @ totals[:, 2]),
-        float(totals[:, 3].sum()), scale @ sums, scale**2 @ squares,
+    top, weight, weight_squared, kept = totals.T
+    highest = top.max()
+    scale = np.exp(top - highest) if highest > -np.inf else np.zeros(len(totals))
+    return WeightedSums(
+        n_samples, float(highest), float(scale @ weight), float(scale**2 @ weight_squared),
+        int(kept.sum()), scale @ sums, scale**2 @ squares,
     )  # fmt: skip
-
-
-def _answer(sums: _Sums, method: str, report: str, diagnostics: Mapping[str, Any]) -> Answer:
-    p = sums.sums / sums.weight
-    variance = sums.squares * (1.0 - 2.0 * p) + p**2 * sums.weight_squared
-    errors = np.sqrt(np.maximum(variance, 0.0)) / sums.weight
-    return sums.question.answer(p, unseen_cells(p, errors, sums.effective), method, report, diagnostics)
-
-
-def _log_evidence(sums: _Sums, n_samples: int) -> dict[str, float]:
-    """log of the mean weight, and its standard error by the delta method: the spread of w over its mean.
-
-    One sample tells nothing of the spread: NaN.
-    """
-    mean = sums.weight / n_samples
-    spread = max(sums.weight_squared / n_samples - mean**2, 0.0)
-    return {
-        "log_evidence": float(np.log(mean)) + sums.top,
-        "log_evidence_standard_error": float(np.sqrt(spread / (n_samples - 1)) / mean)
-        if n_samples > 1
-        else np.nan,
-    }
 
 
 def _bounds(n: int) -> IntArray:
