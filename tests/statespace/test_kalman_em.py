@@ -321,5 +321,5 @@ def test_what_cannot_be_learned_is_said(options: dict, error: type[Exception], m
 
 
 def test_nothing_observed_is_an_error() -> None:
-    with pytest.raises(DataError, match="not one value is observed"):
+    with pytest.raises(DataError, match="no observed value to learn from"):
         LinearGaussian(2).fit(np.full((5, 1), np.nan))

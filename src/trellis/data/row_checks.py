@@ -1,4 +1,4 @@
-"""Checks of observations, row by row: numbers with missing entries, and symbols.
+"""Observations, row by row: numbers with missing entries, and symbols, checked.
 
 A row is a step of a packed sequence. An error about one row says so in :func:`row_error`'s form, from which
 :meth:`trellis.data.sequences.Sequences.pack` makes "step 3 of sequence 1".
@@ -56,6 +56,14 @@ def check_rows(
         advice = "write NaN where a value is missing" if missing else "every value must be known"
         raise row_error(row, f"column {column} of {name} is {value}; {advice}")
     return np.require(rows, requirements=["C", "W"])
+
+
+def column_moments(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance (D,) of what is observed of each column; 0 where nothing is."""
+    observed = ~np.isnan(rows)
+    count = np.maximum(observed.sum(axis=0), 1)
+    means = np.where(observed, rows, 0.0).sum(axis=0) / count
+    return means, np.square(np.where(observed, rows - means, 0.0)).sum(axis=0) / count
 
 
 def check_symbols(values: ArrayLike, n_symbols: int | None = None) -> IntArray:

@@ -16,6 +16,7 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
+from trellis.data.row_checks import column_moments
 from trellis.statespace.state_space import StateSpace
 from trellis.statespace.time_series import TimeSeries
 
@@ -28,16 +29,14 @@ def starting_point(
     """A model with every parameter: ``given`` ones as they are, guesses where they are ``None``."""
     values = data.values
     m = values.shape[1]
-    seen = ~np.isnan(values)
-    if not seen.any():
-        raise DataError("not one value is observed; there is nothing to learn from")
-    counts = np.maximum(seen.sum(axis=0), 1)
-    means = np.where(seen, values, 0.0).sum(axis=0) / counts
+    missing = np.isnan(values)
+    if missing.all():
+        raise DataError("X has no observed value to learn from; give at least one")
+    means, variances = column_moments(values)
     guess: dict[str, Any] = {}
     if given["observation_offset"] is None and learn_offset:
         guess["observation_offset"] = means
-    centred = np.where(seen, values - means, 0.0)
-    variances = (centred**2).sum(axis=0) / counts
+    centred = np.where(missing, 0.0, values - means)
     variances = np.where(variances > 0.0, variances, max(variances.mean(), 1.0))
     if given["transition"] is None and given["observation"] is None:
         guess |= _from_windows(centred, data, n_states, variances, rng)

@@ -20,6 +20,7 @@ from trellis.core import storage
 from trellis.core.errors import DataError, ModelFileError
 from trellis.hmm.input_output import GaussianRegression, SoftmaxEmission
 from trellis.hmm.input_output.io_em import EMProblem
+from trellis.hmm.input_output.io_parameters import IOParameters
 
 KINDS = ["categorical", "diag", "full"]
 
@@ -179,9 +180,12 @@ def baum_welch(
 def test_constant_inputs_give_baum_welch() -> None:
     """Whatever l2 is: slopes of inputs that never change are not needed, and intercepts are free."""
     model = random_model("categorical", 5, k=3, width=1, warm_start=True, max_iter=1, l2=0.5)
-    p = model.parameters_
-    for array in (p.initial, p.transitions, model.emission_.table):
+    free = [
+        a.copy() for a in (model.parameters_.initial, model.parameters_.transitions, model.emission_.table)
+    ]
+    for array in free:
         array[..., :-1] = 0.0
+    model.parameters_ = IOParameters(free[0], free[1], model.emission_.with_weights(free[2]))
     inputs = [np.ones((30, 1)) for _ in range(10)]
     X, _ = model.sample(inputs, random_state=0)
     pi, A = model.initial_distribution([[1.0]])[0], model.transition_matrix([[1.0]])[0]

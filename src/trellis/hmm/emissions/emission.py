@@ -38,7 +38,7 @@ from scipy.sparse import csr_array
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
-from trellis.data.row_checks import check_rows
+from trellis.data.row_checks import check_rows, column_moments
 from trellis.hmm.emissions.emission_checks import check_order
 from trellis.hmm.emissions.row_kernels import scale_rows
 
@@ -156,11 +156,7 @@ class Emission(ABC):
         is nothing to cluster."""
         rows = np.asarray(values, np.float64).reshape(len(values), -1)
         missing = np.isnan(rows)
-        if not missing.any():
-            return rows
-        count = (~missing).sum(axis=0)
-        means = np.where(missing, 0.0, rows).sum(axis=0) / np.maximum(count, 1)
-        return np.where(missing, means, rows)
+        return np.where(missing, column_moments(rows)[0], rows) if missing.any() else rows
 
     @property
     def n_parameters(self) -> int:

@@ -15,7 +15,7 @@ and ``origin`` makes statistics complete in themselves. See ``covariance`` for t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -28,7 +28,7 @@ from trellis.core.arguments import check_nonnegative
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.core.registration import register
-from trellis.data.row_checks import check_rows
+from trellis.data.row_checks import check_rows, column_moments
 from trellis.hmm.emissions.covariance import (
     KINDS,
     LOG_2PI,
@@ -152,7 +152,7 @@ class Gaussian(Emission):
         posterior = check_posterior(rows, posterior, len(means))
         first: FloatArray = np.zeros(means.shape)
         weight: FloatArray
-        if self.covariance in ("diag", "spherical"):
+        if self._diagonal:
             weight, second = np.zeros(means.shape), np.zeros(means.shape)
             diagonal_moments(rows, posterior, means, weight, first, second)
             return {"weight": weight, "first": first, "second": second, "origin": weight * means}
@@ -189,45 +189,32 @@ class Gaussian(Emission):
 
     def expected_log_likelihood(self, statistics: Mapping[str, FloatArray]) -> float:
         moved = self.recentre(statistics)
-        weight, second = moved["weight"], moved["second"]
-        if weight.ndim == 2:
-            precisions, constants = self._precisions
-            return float(np.sum(weight * constants) - 0.5 * np.sum(second * precisions))
-        whiteners, constants = self._whiteners
-        return float(np.sum(weight * constants) - 0.5 * np.sum((whiteners @ second) * whiteners))
+        constants = self._precisions[1] if self._diagonal else self._whiteners[1]
+        return float(np.sum(moved["weight"] * constants)) - 0.5 * self._squares(moved["second"], np.positive)
 
     def magnitude(self, statistics: Mapping[str, FloatArray]) -> float:
         """|W| |S| |W|^T in place of W S W^T: large where a covariance is all but singular, or a mean moved
         far."""
-        weight, first, second = statistics["weight"], np.abs(statistics["first"]), statistics["second"]
         move = np.abs(self._origin(statistics) - self._means)
-        if weight.ndim == 2:
-            sizes = np.abs(second) + move * (2.0 * first + weight * move)
-            return float(0.5 * np.sum(sizes * self._precisions[0]))
-        cross = first[:, :, None] * move[:, None, :]
-        square = move[:, :, None] * move[:, None, :]
-        sizes = np.abs(second) + cross + cross.transpose(0, 2, 1) + weight[:, None, None] * square
-        whiteners = np.abs(self._whiteners[0])
-        return float(0.5 * np.sum((whiteners @ sizes) * whiteners))
+        first, second = np.abs(statistics["first"]), np.abs(statistics["second"])
+        return 0.5 * self._squares(_shift_second(statistics["weight"], first, second, move), np.abs)
+
+    def _squares(self, second: FloatArray, size: Callable[[FloatArray], FloatArray]) -> float:
+        """sum over the states of trace W S W^T, W the whitener (or its ``size``) and S = ``second``."""
+        if self._diagonal:
+            return float(np.sum(second * self._precisions[0]))
+        whiteners = size(self._whiteners[0])
+        return float(np.sum((whiteners @ second) * whiteners))
 
     def recentre(self, statistics: Mapping[str, FloatArray]) -> Statistics:
         """The same moments about the means of this record."""
         weight, first, second = statistics["weight"], statistics["first"], statistics["second"]
         move = self._origin(statistics) - self._means
-        if weight.ndim == 2:
-            columns = weight
-            moved = second + move * (2.0 * first + weight * move)
-        else:
-            columns = weight[:, None]
-            cross = first[:, :, None] * move[:, None, :]
-            square = move[:, :, None] * move[:, None, :]
-            moved = second + cross + cross.transpose(0, 2, 1) + weight[:, None, None] * square
+        columns = weight if weight.ndim == 2 else weight[:, None]
+        second = _shift_second(weight, first, second, move)
         return {
-            **statistics,
-            "first": first + columns * move,
-            "second": moved,
-            "origin": columns * self._means,
-        }
+            **statistics, "first": first + columns * move, "second": second, "origin": columns * self._means
+        }  # fmt: skip
 
     def log_prior(self) -> float:
         return log_prior(self.covariance, required(self, self.covariances), self._means.shape[1], self._prior)
@@ -238,7 +225,8 @@ class Gaussian(Emission):
             return self
         rows = self.check(values)
         K = posterior.shape[1]
-        everywhere, variance = _column_moments(rows)
+        everywhere, variance = column_moments(rows)
+        variance = np.where(np.isnan(rows).all(axis=0), 1.0, variance)
         base = replace(
             self,
             covariance="diag",
@@ -299,6 +287,10 @@ class Gaussian(Emission):
         )
 
     @property
+    def _diagonal(self) -> bool:
+        return self.covariance in ("diag", "spherical")
+
+    @property
     def _prior(self) -> CovariancePrior:
         return CovariancePrior(self.prior_weight, self.prior_variance, self.min_variance)
 
@@ -352,10 +344,10 @@ def _incomplete(rows: FloatArray) -> NDArray[np.int64]:
     return at[np.lexsort(patterns.T)]
 
 
-def _column_moments(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance of what is there in each column; 0 and 1 where there is nothing."""
-    there = ~np.isnan(rows)
-    count = np.maximum(there.sum(axis=0), 1)
-    means = np.where(there, rows, 0.0).sum(axis=0) / count
-    variances = np.square(np.where(there, rows - means, 0.0)).sum(axis=0) / count
-    return means, np.where(there.any(axis=0), variances, 1.0)
+def _shift_second(weight: FloatArray, first: FloatArray, second: FloatArray, move: FloatArray) -> FloatArray:
+    """sum q (y + move)(y + move)^T, or its diagonal, from the moments of y."""
+    if weight.ndim == 2:
+        return second + move * (2.0 * first + weight * move)
+    cross = first[:, :, None] * move[:, None, :]
+    square = move[:, :, None] * move[:, None, :]
+    return second + cross + cross.transpose(0, 2, 1) + weight[:, None, None] * square

@@ -6,19 +6,20 @@ is its intercept.
 
 from __future__ import annotations
 
+import dataclasses
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray
-
-E = TypeVar("E", covariant=True)
+from trellis.hmm.emissions.emission_checks import freeze_array, required
 
 
 @dataclass(frozen=True, eq=False)
-class Weighted(Generic[E]):
+class Weighted:
     """Observations with the posterior (N, K) of the states that may have emitted them, and the emission
     ``at`` which the posterior was taken: what is missing in an observation is filled in by it.
     """
@@ -26,7 +27,7 @@ class Weighted(Generic[E]):
     values: NDArray[Any]
     features: FloatArray
     posterior: FloatArray
-    at: E
+    at: Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,54 +42,76 @@ class Forecast:
     covariance: FloatArray | None = None
 
 
-class ConditionalEmission(Protocol):
-    """An immutable record: what was asked for and, once ``weights`` (K, outputs, features) are known, a
-    distribution.
+@dataclass(frozen=True, eq=False)
+class ConditionalEmission(ABC):
+    """An immutable record of options and, once ``weights`` (K, outputs, n_inputs + 1) are known, a
+    distribution. Intercepts come last.
     """
 
-    @property
-    def weights(self) -> FloatArray | None: ...
+    weights: FloatArray | None = dataclasses.field(default=None, kw_only=True)
 
-    def with_weights(self, weights: FloatArray) -> Self: ...
+    def __post_init__(self) -> None:
+        if self.weights is not None:
+            freeze_array(self, "weights", ndim=3)
+
+    @property
+    def table(self) -> FloatArray:
+        """The weights, which must have been given or fitted."""
+        return required(self, self.weights)
+
+    def with_weights(self, weights: FloatArray) -> Self:
+        return dataclasses.replace(self, weights=weights)
 
     def without_parameters(self) -> Self:
         """The options alone."""
+        return dataclasses.replace(self, weights=None)
 
+    @abstractmethod
     def check(self, values: NDArray[Any]) -> NDArray[Any]:
         """Packed observations in the form that the other methods take; an error names the row."""
 
+    @abstractmethod
     def missing(self, n: int) -> NDArray[Any]:
         """``n`` observations of which nothing is known."""
 
+    @abstractmethod
     def log_likelihood(self, values: NDArray[Any], features: FloatArray) -> FloatArray:
         """log p(x_t | z_t = k, u_t), (N, K); what is missing is marginalised."""
 
-    def expected_log_likelihood(self, given: Weighted[Self]) -> float:
-        """sum_t sum_k posterior[t, k] log p(x_t | k, u_t) under this record's parameters."""
-
-    def maximise(self, given: Weighted[Self], n_jobs: int) -> Self:
+    @abstractmethod
+    def maximise(self, given: Weighted, n_jobs: int = 1) -> Self:
         """The record with the largest expected log-likelihood plus log-prior."""
 
-    def magnitude(self, weight: FloatArray) -> float:
-        """About the sum of the sizes of the terms of the expected log-likelihood that may cancel, for states
-        with the posterior ``weight`` (K,): rounding moves it by 1e-16 of this."""
-
+    @abstractmethod
     def log_prior(self) -> float: ...
 
+    @abstractmethod
     def initialise(
         self, values: NDArray[Any], features: FloatArray, n_states: int, rng: np.random.Generator
     ) -> Self:
         """The best single regression, disturbed for every state."""
 
+    @abstractmethod
     def sample(
         self, states: NDArray[np.integer], features: FloatArray, rng: np.random.Generator
     ) -> NDArray[Any]: ...
 
+    @abstractmethod
     def forecast(self, states: FloatArray, features: FloatArray) -> Forecast:
         """The distribution of the observations when the states have the given probabilities."""
 
     @property
+    @abstractmethod
     def n_parameters(self) -> int: ...
+
+    def expected_log_likelihood(self, given: Weighted) -> float:
+        """sum_t sum_k posterior[t, k] log p(x_t | k, u_t) under this record's parameters."""
+        return float(np.vdot(given.posterior, self.log_likelihood(given.values, given.features)))
+
+    def magnitude(self, weight: FloatArray) -> float:
+        """About the sum of the sizes of the terms of the expected log-likelihood that may cancel, for states
+        with the posterior ``weight`` (K,): rounding moves it by 1e-16 of this."""
+        return 0.0
 
 
 def disturbed(

@@ -19,74 +19,70 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.core.arguments import check_choice, check_nonnegative
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.core.registration import register
 from trellis.core.shards import over_items
 from trellis.data.row_checks import check_rows
+from trellis.hmm.emissions import Gaussian, Statistics
 from trellis.hmm.emissions.covariance import (
-    LOG_2PI,
     CovariancePrior,
     check_covariances,
+    covariance_shape,
     matrices_from_scatter,
     variances_from_scatter,
 )
-from trellis.hmm.emissions.emission_checks import NO_WEIGHT
-from trellis.hmm.input_output.conditional_emission import Forecast, Weighted, disturbed
+from trellis.hmm.emissions.emission_checks import NO_WEIGHT, freeze_array, required
+from trellis.hmm.input_output.conditional_emission import (
+    ConditionalEmission,
+    Forecast,
+    Weighted,
+    disturbed,
+)
 
 
 @register
 @dataclass(frozen=True, eq=False)
-class GaussianRegression:
-    """``weights``: (K, D, n_inputs + 1), the intercept last. ``covariances``: "diag" (K, D), "full" (K, D,
-    D).
+class GaussianRegression(ConditionalEmission):
+    """``weights`` (K, D, n_inputs + 1), the intercept last; ``covariances`` "diag" (K, D), "full" (K, D, D).
+
+    ``l2`` is the weight of the penalty on slopes; no variance in any direction falls below ``min_variance``.
     """
 
     covariance: str = "diag"
     l2: float = 0.0
     min_variance: float = 1e-6
-    weights: FloatArray | None = None
     covariances: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        if self.covariance not in ("diag", "full"):
-            raise DataError(f"covariance={self.covariance!r}: give 'diag' or 'full'")
-        for name in ("l2", "min_variance"):
-            if not 0 <= getattr(self, name) < np.inf:
-                raise DataError(f"{name}={getattr(self, name)} must be a finite number that is not negative")
+        check_choice("covariance", self.covariance, ("diag", "full"))
+        check_nonnegative("l2", self.l2)
+        check_nonnegative("min_variance", self.min_variance)
         if (self.weights is None) != (self.covariances is None):
             raise DataError("weights and covariances belong together; give both or neither")
-        if self.weights is None:
-            return
-        for name in ("weights", "covariances"):
-            object.__setattr__(self, name, np.array(getattr(self, name), np.float64))
-        if self.table.ndim != 3 or not np.isfinite(self.table).all():
-            raise DataError(
-                f"weights of shape {self.table.shape} must be finite, (states, columns, inputs + 1)"
-            )
-        n_states, d, _ = self.table.shape
-        shape = (n_states, d) if self.covariance == "diag" else (n_states, d, d)
-        check_covariances(self.covariance, self.spread, shape)
-
-    @property
-    def table(self) -> FloatArray:
-        if self.weights is None:
-            raise DataError("this emission has no weights yet; give them, or fit a model that uses it")
-        return self.weights
+        super().__post_init__()
+        if self.covariances is not None:
+            covariances = freeze_array(self, "covariances", ndim=2 if self.covariance == "diag" else 3)
+            shape = covariance_shape(self.covariance, *self.table.shape[:2])
+            check_covariances(self.covariance, covariances, shape)
 
     @property
     def spread(self) -> FloatArray:
-        if self.covariances is None:
-            raise DataError("this emission has no covariances yet; give them, or fit a model that uses it")
-        return self.covariances
+        """The covariances, which must have been given or fitted."""
+        return required(self, self.covariances)
 
-    def with_weights(self, weights: FloatArray) -> GaussianRegression:
-        return replace(self, weights=weights)
+    @cached_property
+    def _noises(self) -> list[Gaussian]:
+        """What each state adds to its mean."""
+        zero = np.zeros((1, self.table.shape[1]))
+        return [Gaussian(self.covariance, zero, covariance[None]) for covariance in self.spread]
 
     def without_parameters(self) -> GaussianRegression:
         return replace(self, weights=None, covariances=None)
@@ -99,30 +95,21 @@ class GaussianRegression:
 
     def log_likelihood(self, values: NDArray[Any], features: FloatArray) -> FloatArray:
         out = np.empty((len(values), len(self.table)))
-        for k in range(len(self.table)):
-            residuals = values - features @ self.table[k].T
-            if self.covariance == "diag":
-                variance = self.spread[k]
-                out[:, k] = _observed_sum(-0.5 * (residuals**2 / variance + np.log(variance) + LOG_2PI))
-            else:
-                for rows, seen in _patterns(values):
-                    part = self.spread[k][np.ix_(seen, seen)]
-                    out[rows, k] = _log_normal(residuals[np.ix_(rows, seen)], part)
+        for k, noise in enumerate(self._noises):
+            out[:, k] = noise.log_likelihood(values - features @ self.table[k].T)[:, 0]
         return out
 
-    def expected_log_likelihood(self, given: Weighted[GaussianRegression]) -> float:
+    def expected_log_likelihood(self, given: Weighted) -> float:
         if self.covariance == "diag":
-            return float(np.vdot(given.posterior, self.log_likelihood(given.values, given.features)))
-        total, d = 0.0, self.table.shape[1]
-        for k in range(len(self.table)):
+            return super().expected_log_likelihood(given)
+        total = 0.0
+        for k, noise in enumerate(self._noises):
             x, q, uncertain = _completed(given, k)
-            scatter = _scatter(x - given.features @ self.table[k].T, q) + uncertain
-            sign_and_log = np.linalg.slogdet(self.spread[k])
-            total -= 0.5 * np.trace(np.linalg.solve(self.spread[k], scatter))
-            total -= 0.5 * q.sum() * (sign_and_log[1] + d * LOG_2PI)
-        return float(total)
+            second = _scatter(x - given.features @ self.table[k].T, q) + uncertain
+            total += noise.expected_log_likelihood(_centred(q.sum(), second))
+        return total
 
-    def maximise(self, given: Weighted[GaussianRegression], n_jobs: int = 1) -> GaussianRegression:
+    def maximise(self, given: Weighted, n_jobs: int = 1) -> GaussianRegression:
         step = self._full_state if self.covariance == "full" else self._diagonal_state
         found = over_items(lambda k: step(given, k), len(self.table), n_jobs)
         table = np.stack([weights for weights, _, _ in found])
@@ -133,7 +120,7 @@ class GaussianRegression:
         spread = m_step(self.covariance, scatter, weight, prior, self.spread)
         return replace(self, weights=table, covariances=spread)
 
-    def _diagonal_state(self, given: Weighted[GaussianRegression], k: int) -> tuple[FloatArray, ...]:
+    def _diagonal_state(self, given: Weighted, k: int) -> tuple[FloatArray, ...]:
         """Weights (D, P), scatter (D,) and its weight (D,): each column counts the rows that have it."""
         seen = ~np.isnan(given.values)
         values = np.where(seen, given.values, 0.0)
@@ -151,7 +138,7 @@ class GaussianRegression:
         scatter = q @ residuals**2 + self.l2 * (weights[:, :-1] ** 2).sum(axis=1)
         return weights, scatter, total
 
-    def _full_state(self, given: Weighted[GaussianRegression], k: int) -> tuple[FloatArray, ...]:
+    def _full_state(self, given: Weighted, k: int) -> tuple[FloatArray, ...]:
         """Weights (D, P), scatter (D, D) and its weight ()."""
         x, q, uncertain = _completed(given, k)
         weights, total = self.table[k].copy(), q.sum()
@@ -172,11 +159,13 @@ class GaussianRegression:
         return np.asarray(solved.T * scale)
 
     def magnitude(self, weight: FloatArray) -> float:
-        """The scatter is near weight C, so trace(C^-1 S) has terms |C^-1| |C|: large if C is singular."""
+        """That of a scatter of weight C, which it is near."""
         if self.covariance == "diag":
             return 0.0
-        terms = (np.abs(np.linalg.inv(self.spread)) * np.abs(self.spread)).sum(axis=(1, 2))
-        return float(0.5 * weight @ terms)
+        return sum(
+            noise.magnitude(_centred(w, w * covariance))
+            for noise, w, covariance in zip(self._noises, weight, self.spread, strict=True)
+        )
 
     def log_prior(self) -> float:
         slopes = self.table[:, :, :-1]
@@ -230,20 +219,14 @@ class GaussianRegression:
         return int(n_states * (d * width + (d if self.covariance == "diag" else d * (d + 1) // 2)))
 
 
-def _observed_sum(terms: FloatArray) -> FloatArray:
-    return np.asarray(np.where(np.isnan(terms), 0.0, terms).sum(axis=1))
-
-
 def _scatter(residuals: FloatArray, q: FloatArray) -> FloatArray:
     return np.asarray((q[:, None] * residuals).T @ residuals)
 
 
-def _log_normal(residuals: FloatArray, covariance: FloatArray) -> FloatArray:
-    """log N(r; 0, C) of each row; 0 if there are no columns."""
-    factor = np.linalg.cholesky(covariance)
-    z = np.linalg.solve(factor, residuals.T)
-    log_det = 2.0 * np.log(np.diagonal(factor)).sum()
-    return np.asarray(-0.5 * ((z**2).sum(axis=0) + log_det + len(covariance) * LOG_2PI))
+def _centred(weight: float, second: FloatArray) -> Statistics:
+    """The statistics of a :class:`Gaussian` of one state for residuals with mean 0."""
+    zero = np.zeros((1, len(second)))
+    return {"weight": np.array([weight]), "first": zero, "second": second[None], "origin": zero}
 
 
 def _patterns(values: FloatArray) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
@@ -257,7 +240,7 @@ def _patterns(values: FloatArray) -> Iterator[tuple[NDArray[np.int64], NDArray[n
         yield np.flatnonzero(which.ravel() == index), np.flatnonzero(~pattern)
 
 
-def _completed(given: Weighted[GaussianRegression], k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _completed(given: Weighted, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Observations with their missing entries filled in by state k of ``given.at``; the posterior (0 for a
     row of which nothing is observed); the sum of the conditional covariances of what was filled in.
     """

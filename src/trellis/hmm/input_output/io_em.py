@@ -89,5 +89,5 @@ class EMProblem:
         emission = old.emission.maximise(self._weighted(v), self.n_jobs)
         return IOParameters(initial, np.stack(transitions), emission)
 
-    def _weighted(self, v: Posterior) -> Weighted[Any]:
+    def _weighted(self, v: Posterior) -> Weighted:
         return Weighted(self.values, self.features, v.unary, v.at.emission)

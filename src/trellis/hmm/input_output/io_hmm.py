@@ -148,7 +148,7 @@ class IOHMM(Model):
         if isinstance(self.emission, str):
             made: ConditionalEmission = EMISSIONS[self.emission]()
             return made
-        if not isinstance(self.emission, tuple(EMISSIONS.values())):
+        if not isinstance(self.emission, ConditionalEmission):
             raise DataError(
                 f"emission is {self.emission!r}, which depends on no input; give GaussianRegression(...) or "
                 "SoftmaxEmission(...), or use HMM"
@@ -297,7 +297,7 @@ class IOHMM(Model):
         return filtered
 
     def _check_loaded(self) -> None:
-        if type(self._fitted().emission) not in EMISSIONS.values():
+        if not isinstance(self._fitted().emission, ConditionalEmission):
             raise ModelFileError(f"a {type(self.emission_).__name__} is no emission of an IOHMM")
         self.parameters_.check()
 

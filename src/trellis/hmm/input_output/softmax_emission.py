@@ -13,47 +13,29 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.core.arguments import check_nonnegative
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError
 from trellis.core.logspace import log_softmax, softmax
 from trellis.core.registration import register
 from trellis.core.shards import over_items
 from trellis.data.row_checks import check_symbols
-from trellis.hmm.input_output.conditional_emission import Forecast, Weighted, disturbed
+from trellis.hmm.input_output.conditional_emission import ConditionalEmission, Forecast, Weighted, disturbed
 from trellis.hmm.input_output.softmax_regression import blocks, fit_softmax
 
 
 @register
 @dataclass(frozen=True, eq=False)
-class SoftmaxEmission:
-    """``n_symbols``: ``None`` takes as many as the data show. ``weights``: (K, n_symbols, n_inputs + 1)."""
+class SoftmaxEmission(ConditionalEmission):
+    """``n_symbols``: None takes as many as the data show. ``weights`` (K, n_symbols, n_inputs + 1)."""
 
     n_symbols: int | None = None
     l2: float = 1e-3
-    weights: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.l2 < np.inf:
-            raise DataError(f"l2={self.l2} must be a finite number that is not negative")
+        check_nonnegative("l2", self.l2)
+        super().__post_init__()
         if self.weights is not None:
-            object.__setattr__(self, "weights", np.array(self.weights, np.float64))
-            object.__setattr__(self, "n_symbols", self.table.shape[1] if self.table.ndim == 3 else 0)
-            if self.table.ndim != 3 or not np.isfinite(self.table).all():
-                raise DataError(
-                    f"weights of shape {self.table.shape} must be finite, (states, symbols, inputs + 1)"
-                )
-
-    @property
-    def table(self) -> FloatArray:
-        if self.weights is None:
-            raise DataError("this emission has no weights yet; give them, or fit a model that uses it")
-        return self.weights
-
-    def with_weights(self, weights: FloatArray) -> SoftmaxEmission:
-        return replace(self, weights=weights)
-
-    def without_parameters(self) -> SoftmaxEmission:
-        return replace(self, weights=None)
+            object.__setattr__(self, "n_symbols", self.weights.shape[1])
 
     def check(self, values: NDArray[Any]) -> NDArray[Any]:
         return check_symbols(values, self.n_symbols)
@@ -71,10 +53,7 @@ class SoftmaxEmission:
         out[values < 0] = 0.0
         return out
 
-    def expected_log_likelihood(self, given: Weighted[SoftmaxEmission]) -> float:
-        return float(np.vdot(given.posterior, self.log_likelihood(given.values, given.features)))
-
-    def maximise(self, given: Weighted[SoftmaxEmission], n_jobs: int = 1) -> SoftmaxEmission:
+    def maximise(self, given: Weighted, n_jobs: int = 1) -> SoftmaxEmission:
         seen = given.values >= 0
         codes, posterior = given.values[seen], given.posterior[seen]
         features = np.ascontiguousarray(given.features[seen].T)
@@ -89,9 +68,6 @@ class SoftmaxEmission:
             return fit_softmax(features, targets, self.table[k], self.l2)
 
         return replace(self, weights=np.stack(over_items(regression, len(self.table), n_jobs)))
-
-    def magnitude(self, weight: FloatArray) -> float:
-        return 0.0
 
     def log_prior(self) -> float:
         slopes = self.table[:, :, :-1]
