@@ -8,7 +8,8 @@ from trellis.bayesnet.drawing import draw, table_text
 from trellis.bayesnet.formats import network_files, networkx_graphs, uai
 from trellis.bayesnet.inference import elimination_steps, evidence_frames
 from trellis.bayesnet.inference import query as queries
-from trellis.bayesnet.learning import estimation
+from trellis.bayesnet.inference.sampling import forward_sampling
+from trellis.bayesnet.learning import parameter_learning
 from trellis.bayesnet.model import conversions, surgery
 from trellis.bayesnet.model.conditional_tables import FILE_TOLERANCE
 from trellis.bayesnet.model.directed_model import DirectedModel
@@ -46,7 +47,7 @@ class BayesianNetwork(_Inference, DirectedModel):
     :class:`~trellis.bayesnet.NetworkBuilder` is a way to write a network one variable at a time.
     """
 
-    fit_: estimation.LearningReport  # of a network whose tables were learned
+    fit_: parameter_learning.LearningReport  # of a network whose tables were learned
 
     do = surgery.intervene
     ancestral_network = surgery.ancestral_network
@@ -57,9 +58,9 @@ class BayesianNetwork(_Inference, DirectedModel):
     minimal_separator = d_separation.minimal_separator
     independencies = d_separation.independencies
     moral_graph = d_separation.moral_graph
-    fit = estimation.fit
-    sample = estimation.sample
-    log_likelihood = estimation.log_likelihood
+    fit = parameter_learning.fit
+    sample = forward_sampling.sample
+    log_likelihood = parameter_learning.log_likelihood
     format_table = table_text.format_table
     draw = draw.draw_network
     write = network_files.write_network

@@ -48,7 +48,9 @@ class NetworkEM:
     ) -> None:
         self._factors, self._rows, self._pseudocount, self._fixed = factors, rows, pseudocount, fixed
         self._expectation = Expectation(factors, rows.codes, rows.weight, n_jobs)
-        self._row_start, self._row_size = table_rows(factors)
+        own = factors.cardinalities[factors.scope[factors.scope_start[1:] - 1]]
+        self._row_size = np.repeat(own, np.diff(factors.value_start) // own)  # of the rows of all tables
+        self._row_start = np.concatenate([[0], np.cumsum(self._row_size)[:-1]]).astype(np.int64)
 
     def g(self, u: FloatArray) -> float:
         return -_inner(u, self._pseudocount)
@@ -64,11 +66,20 @@ class NetworkEM:
         return float(self._rows.weight @ row_log), Counts(counts, u)
 
     def g_conjugate(self, v: Counts) -> tuple[float, FloatArray]:
-        u = normalised(v.counts + self._pseudocount, self._row_start, self._row_size, v.taken_at, self._fixed)
+        u = self.normalise(v.counts + self._pseudocount, v.taken_at)
         return self.inner(u, v) - self.g(u), u
 
     def inner(self, u: FloatArray, v: Counts) -> float:
         return _inner(u, v.counts)
+
+    def normalise(self, counts: FloatArray, before: FloatArray) -> FloatArray:
+        """log of counts / their sum in each row; ``before`` where the sum is 0 and in fixed cells."""
+        total = np.repeat(np.add.reduceat(counts, self._row_start), self._row_size)
+        stays = self._fixed | (total == 0.0)
+        with np.errstate(divide="ignore"):
+            logs = np.log(counts / np.where(stays, 1.0, total))
+        u: FloatArray = np.where(stays, before, logs)
+        return u
 
     def complete_counts(self) -> FloatArray:
         """The counts of data in which nothing is missing, which no table changes."""
@@ -80,29 +91,6 @@ class NetworkEM:
         empty = (total == 0.0) & ~self._fixed[self._row_start]
         owner = np.searchsorted(self._factors.value_start, self._row_start, side="right") - 1
         return np.bincount(owner[empty], minlength=len(self._factors.cardinalities))
-
-
-def table_rows(factors: FlatFactors) -> tuple[IntArray, IntArray]:
-    """Where the rows of all tables start, and how many states each has."""
-    own = factors.cardinalities[factors.scope[factors.scope_start[1:] - 1]]
-    sizes = np.repeat(own, np.diff(factors.value_start) // own)
-    return np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64), sizes
-
-
-def normalised(
-    counts: FloatArray,
-    row_start: IntArray,
-    row_size: IntArray,
-    before: FloatArray,
-    fixed: NDArray[np.bool_],
-) -> FloatArray:
-    """log of counts / their sum in each row; ``before`` where the sum is 0 and in fixed cells."""
-    total = np.repeat(np.add.reduceat(counts, row_start), row_size)
-    stays = fixed | (total == 0.0)
-    with np.errstate(divide="ignore"):
-        logs = np.log(counts / np.where(stays, 1.0, total))
-    u: FloatArray = np.where(stays, before, logs)
-    return u
 
 
 def _inner(u: FloatArray, v: FloatArray) -> float:

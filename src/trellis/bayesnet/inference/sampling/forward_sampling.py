@@ -10,6 +10,8 @@ Only ancestors of targets and evidence are sampled: the tables of all other vari
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,6 +23,7 @@ from trellis.bayesnet.inference.sampling.forward_sampling_kernels import (
     draw_rows,
     estimate,
 )
+from trellis.bayesnet.model.data_frames import Output, decode_frame
 from trellis.bayesnet.model.directed_model import DirectedModel
 from trellis.core.arguments import RandomState, check_int, generator
 from trellis.core.arrays import FloatArray, IntArray
@@ -81,6 +84,24 @@ def _estimate(sums: WeightedSums, report: str, advice: str, diagnostics: dict[st
         **sums.log_evidence(),
     }
     return Estimate(values, errors, f"{report}; {advice}" if few else report, diagnostics, warning=few)
+
+
+def sample(
+    network: DirectedModel,
+    n: int,
+    *,
+    evidence: Evidence = None,
+    random_state: RandomState = None,
+    output: Output = "columns",
+    n_jobs: int = 1,
+) -> Any:
+    """``n`` independent rows: a dictionary of columns, which makes a frame of any library, or ``output``.
+
+    ``evidence`` (``{variable: state}``): rows of the distribution given it, by rejection. ``output``:
+    "columns", "pandas", "polars", or "codes" for an array of the numbers of the states. One seed gives the
+    same rows for any ``n_jobs``, and the first rows of a longer sample.
+    """
+    return decode_frame(network.variables, sample_codes(network, n, random_state, n_jobs, evidence), output)
 
 
 def sample_codes(

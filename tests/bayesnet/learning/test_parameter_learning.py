@@ -244,7 +244,7 @@ def test_starts_that_lead_nowhere_are_said() -> None:
     with pytest.raises(DataError, match=r"'Rain' holds zeros"):
         never.fit({"Wet": ["yes", "no"]}, pseudocount=1.0)
     for options, words in [
-        ({"start": "somewhere"}, "start must be"),
+        ({"start": "somewhere"}, "start is 'somewhere'; give 'network' or 'random'"),
         ({"n_init": 3}, "n_init is 3"),
         ({"pseudocount": -1.0}, "pseudo-counts of 'Rain'"),
         ({"pseudocount": {"Wet": [1.0, 2.0, 3.0]}}, r"pseudo-counts of 'Wet' .* \(2, 2\)"),
@@ -253,8 +253,9 @@ def test_starts_that_lead_nowhere_are_said() -> None:
         ({"n_init": 2.5, "start": "random"}, "n_init is 2.5"),
         ({"max_iter": -1}, "max_iter is -1"),
         ({"random_state": -1, "start": "random"}, "random_state is -1"),
-        ({"sample_weight": ["a", "b"]}, "sample_weight must be numbers"),
-        ({"sample_weight": [1.0]}, "sample_weight"),
+        ({"sample_weight": ["a", "b"]}, "sample_weight must hold numbers"),
+        ({"sample_weight": [1.0]}, "sample_weight has shape"),
+        ({"sample_weight": [0.0, 0.0]}, "no rows of positive weight"),
         ({"keep": "Snow"}, "no variable 'Snow'"),
     ]:
         with pytest.raises(DataError, match=words):

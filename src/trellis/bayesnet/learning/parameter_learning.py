@@ -1,4 +1,4 @@
-"""Tables of a Bayesian network from data, data from a network, and how well the two agree.
+"""Learning the tables of a Bayesian network from data, and the log-likelihood of data.
 
 Complete rows: the maximum-likelihood table of a variable is the share of each state among the rows with the
 same states of the parents; with a pseudo-count a (a Dirichlet prior with parameters a + 1) it is
@@ -17,16 +17,14 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from trellis.bayesnet.inference.question import Evidence
-from trellis.bayesnet.inference.sampling.forward_sampling import sample_codes
 from trellis.bayesnet.learning.expected_counts import Expectation
-from trellis.bayesnet.learning.network_em import Counts, NetworkEM, normalised, table_rows
-from trellis.bayesnet.model.data_frames import Codes, Output, decode_frame, encode_frame
+from trellis.bayesnet.learning.network_em import Counts, NetworkEM
+from trellis.bayesnet.model.data_frames import Codes, encode_frame
 from trellis.bayesnet.model.directed_model import DirectedModel
 from trellis.bayesnet.model.distinct_rows import distinct_rows
-from trellis.core.arguments import RandomState, check_int, generator
+from trellis.core.arguments import RandomState, check_choice, check_int, check_sample_weight, generator
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.core.status import Status
@@ -70,21 +68,29 @@ def fit(
     random_state: RandomState = None,
     n_jobs: int = 1,
 ) -> N:
-    """A network with the same arrows and tables learned from ``frame``; what happened is in its ``fit_``.
+    """A network with the same edges and tables learned from ``frame``; ``fit_`` reports how.
 
-    ``frame``: pandas, polars, a dictionary of columns, or an array; missing entries and columns are hidden.
-    ``pseudocount``: a number added to every count, or an array for each variable that has some. ``keep``:
-    variables whose tables are known and stay. ``start``: EM begins at the tables of the network, or at random
-    ones, ``n_init`` times, and the best is kept. ``tol`` is the least rise of the mean log-likelihood of a
-    row worth another iteration.
+    Parameters
+    ----------
+    frame : pandas, polars, a dictionary of columns, or an array; missing entries and columns are hidden.
+    pseudocount : a number added to every count, or an array for each variable that has some.
+    sample_weight : one weight for each row.
+    keep : variables whose tables are known and stay.
+    start : whether EM starts from the tables of the network, or from random ones.
+    n_init : the number of random starts; the best result is kept.
+    max_iter, tol : the largest number of iterations, and the least rise of the mean log-likelihood of a row
+        that is worth another one.
+    random_state, n_jobs : the seed of random starts, and the number of threads.
     """
-    if start not in ("network", "random"):
-        raise DataError(f"start must be 'network' or 'random', got {start!r}")
+    check_choice("start", start, ("network", "random"))
     n_init, max_iter = check_int("n_init", n_init, 1), check_int("max_iter", max_iter, 0)
     if start == "network" and n_init > 1:
         raise DataError(f"n_init is {n_init}; use start='random' for more than one start")
     codes = encode_frame(network.variables, frame)
-    rows = distinct_rows(codes, _weights(sample_weight, len(codes)))
+    weight = check_sample_weight(sample_weight, len(codes), "row")
+    if not weight.any():
+        raise DataError("the frame has no rows of positive weight; there is nothing to learn from")
+    rows = distinct_rows(codes, weight)
     layout = flatten(network.cardinalities, network.factors())
     fixed = np.zeros(len(layout.values), dtype=np.bool_)
     for variable in network.variables.indices(keep):
@@ -93,17 +99,19 @@ def fit(
     with np.errstate(divide="ignore"):
         u = np.log(layout.values)
     problem = NetworkEM(layout, rows, prior, fixed, n_jobs)
-    if (rows.codes >= 0).all():
-        return _fit_complete(network, layout, problem, u)
+    if (rows.codes >= 0).all():  # one M-step: expected counts are counts, whatever the tables were
+        _, point = problem.g_conjugate(Counts(problem.complete_counts(), u))
+        status = Status(True, "all rows are complete, and counting is exact", 1)
+        return _with_tables(network, layout, problem, point, status, None)
     if start == "random":
         rng = generator(random_state)
-        starts = [_random_tables(layout, u, fixed, rng) for _ in range(n_init)]
+        starts = [problem.normalise(rng.exponential(size=len(u)), u) for _ in range(n_init)]
     else:
         _check_start(network, layout, rows.codes, prior, u)
         starts = [u]
     total_tol = tol * float(rows.weight.sum())
-    solution, _ = best_of(minimise_dc(problem, one, max_iter=max_iter, tol=total_tol) for one in starts)
-    return _learned(network, layout, problem, solution.point, solution.status, solution.history)
+    found, _ = best_of(minimise_dc(problem, one, max_iter=max_iter, tol=total_tol) for one in starts)
+    return _with_tables(network, layout, problem, found.point, found.status, found.history)
 
 
 def log_likelihood(
@@ -121,33 +129,7 @@ def log_likelihood(
     return float(rows.weight @ row_log)
 
 
-def sample(
-    network: DirectedModel,
-    n: int,
-    *,
-    evidence: Evidence = None,
-    random_state: RandomState = None,
-    output: Output = "columns",
-    n_jobs: int = 1,
-) -> Any:
-    """``n`` independent rows: a dictionary of columns, which makes a frame of any library, or ``output``.
-
-    ``evidence`` (``{variable: state}``): rows of the distribution given it, by rejection. ``output``:
-    "columns", "pandas", "polars", or "codes" for an array of the numbers of the states. One seed gives the
-    same rows for any ``n_jobs``, and the first rows of a longer sample.
-    """
-    return decode_frame(network.variables, sample_codes(network, n, random_state, n_jobs, evidence), output)
-
-
-def _fit_complete(network: N, layout: FlatFactors, problem: NetworkEM, before: FloatArray) -> N:
-    """One M-step: expected counts are counts, whatever the tables were."""
-    counts = problem.complete_counts()
-    _, u = problem.g_conjugate(Counts(counts, before))
-    status = Status(True, "all rows are complete, and counting is exact", 1)
-    return _learned(network, layout, problem, u, status, None)
-
-
-def _learned(
+def _with_tables(
     network: N,
     layout: FlatFactors,
     problem: NetworkEM,
@@ -168,23 +150,6 @@ def _learned(
         {name: int(count) for name, count in zip(network.names, unseen, strict=True) if count},
     )
     return learned
-
-
-def _weights(sample_weight: ArrayLike | None, n: int) -> FloatArray:
-    if n == 0:
-        raise DataError("the frame has no rows; there is nothing to learn from")
-    if sample_weight is None:
-        return np.ones(n)
-    try:
-        weight = np.array(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError("sample_weight must be numbers, one for each row") from None
-    if weight.shape != (n,) or not (weight >= 0).all() or not 0 < weight.sum() < np.inf:
-        raise DataError(
-            f"there are {n} rows and sample_weight has the shape {weight.shape}; give a number for each row, "
-            "not negative, finite and not all 0"
-        )
-    return weight
 
 
 def _pseudocounts(
@@ -236,24 +201,16 @@ def _check_start(
     unseen = (codes < 0).all(axis=0)
     above = network.closure(np.flatnonzero(~unseen).tolist())
     for hidden in sorted(above.intersection(np.flatnonzero(unseen).tolist())):
-        around = (hidden, *network.child_indices(hidden))
-        if network.cardinalities[hidden] > 1 and all(_indifferent(network, hidden, f) for f in around):
+        families = (hidden, *network.child_indices(hidden))
+        if network.cardinalities[hidden] > 1 and all(_ignores(network, f, hidden) for f in families):
             raise DataError(
                 f"{network.names[hidden]!r} is never observed and the tables treat all its states alike, "
                 "so that EM cannot tell them apart; use start='random', or give the network other tables"
             )
 
 
-def _indifferent(network: DirectedModel, variable: int, family: int) -> bool:
+def _ignores(network: DirectedModel, family: int, variable: int) -> bool:
     """Whether the table of ``family`` is the same for all states of ``variable``."""
     axis = (*network.parent_indices[family], family).index(variable)
     table = network.tables[family]
     return bool(np.allclose(table, table.take([0], axis=axis), rtol=1e-9, atol=0.0))
-
-
-def _random_tables(
-    layout: FlatFactors, u: FloatArray, fixed: NDArray[np.bool_], rng: np.random.Generator
-) -> FloatArray:
-    """Rows drawn uniformly from all distributions; fixed ones stay."""
-    row_start, row_size = table_rows(layout)
-    return normalised(rng.exponential(size=len(u)), row_start, row_size, u, fixed)
