@@ -65,11 +65,11 @@ def test_choices_are_those_of_the_library() -> None:
     from trellis.speech.acoustics.frame_classifiers import CLASSIFIERS
     from trellis.speech.corpus.corpus import Corpus
     from trellis.speech.formats import FORMATS
-    from trellis.speech.phones import phone_labels
+    from trellis.speech.phones import folding
     from trellis.structures.segments.problem.alignment_losses import ALIGNMENT_LOSSES
 
     assert set(AlignmentFormat) == set(FORMATS)
-    assert tuple(Folding) == declared.FOLD.constraint.names == tuple(phone_labels.FOLDINGS)
+    assert tuple(Folding) == declared.FOLD.constraint.names == tuple(folding.FOLDINGS)
     assert set(declared.CLASSIFIER.constraint.names) == set(CLASSIFIERS)
     assert set(declared.LOSS.constraint.names) == set(ALIGNMENT_LOSSES)
     assert all(callable(getattr(Corpus, layout)) for layout in CorpusLayout)

@@ -9,7 +9,7 @@ import pytest
 
 from trellis.core.errors import DataError
 from trellis.speech import Dictionary
-from trellis.speech.corpus.dictionary import Pronunciation, words_of
+from trellis.speech.corpus.dictionary import Pronunciation, split_words
 
 CMU = """;;; a comment
 A  AH0
@@ -77,10 +77,10 @@ def test_bad_lines(text: str, sentence: str, tmp_path: Path) -> None:
 
 
 def test_words_of_a_transcript() -> None:
-    assert words_of("“Don’t go,” she said — twice; 'tis well-known (really)!") == [
+    assert split_words("“Don’t go,” she said — twice; 'tis well-known (really)!") == [
         "Don't", "go", "she", "said", "twice", "'tis", "well-known", "really",
     ]  # fmt: skip
-    assert words_of(" <unk> ... \n '' ") == ["<unk>"]
+    assert split_words(" <unk> ... \n '' ") == ["<unk>"]
 
 
 @pytest.mark.parametrize("ways", ["dh ax", ["dh ax"], [["dh", "ax"], "dh iy"]])

@@ -16,7 +16,7 @@ from praatio import textgrid as praat
 
 from trellis.core.errors import DataError, TrellisError
 from trellis.speech import Alignment, Interval
-from trellis.speech.formats import FORMATS, format_of, read_alignment, write_alignment
+from trellis.speech.formats import FORMATS, get_format, read_alignment, write_alignment
 from trellis.speech.formats.ctm import read_ctm_file
 from trellis.speech.formats.textgrid import read_textgrid, read_textgrid_tiers
 
@@ -311,7 +311,7 @@ def test_bad_places_get_one_sentence(tmp_path: Path) -> None:
         Alignment.read(tmp_path / "x.lab")
     assert Alignment.read(tmp_path / "x.lab", encoding="latin-1").labels == ("ÿ",)
     with pytest.raises(DataError, match="no format 'praat'; choose one of textgrid"):
-        format_of("x", "praat")
+        get_format("x", "praat")
     with pytest.raises(TrellisError, match="does not exist"):
         Alignment((Interval(0, 1, "a"),)).write(tmp_path / "nowhere" / "x.json")
 

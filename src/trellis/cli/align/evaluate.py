@@ -80,7 +80,7 @@ def evaluate(
 
 
 def _parts(found: AlignmentEvaluation, classes: str, side: str) -> dict[str, AlignmentEvaluation]:
-    from trellis.speech.phones.phone_labels import folding
+    from trellis.speech.phones.folding import folding
 
     labels = {label for u in found.utterances for label in (*u.left, *u.right)}
     return found.by_class(folding(classes, labels, unknown="other"), side)

@@ -9,7 +9,7 @@ from pathlib import Path
 from trellis.core.errors import DataError
 from trellis.core.storage import PathLike
 from trellis.speech.audio.recordings import AUDIO_SUFFIXES
-from trellis.speech.formats.text_files import numbered_lines, read_text
+from trellis.speech.formats.text_files import read_lines
 
 # What the label files of a folder say about its layout. A file .lab may hold only the words to be aligned,
 # therefore it counts last.
@@ -113,5 +113,5 @@ def timit_split(files: Sequence[Path], root: PathLike, split: str) -> list[Path]
 
 def read_list(path: PathLike) -> list[str]:
     """Ids, one per line; blank lines and what follows ``#`` do not count."""
-    names = [line.partition("#")[0].strip() for _, line in numbered_lines(read_text(path))]
+    names = [line.partition("#")[0].strip() for _, line in read_lines(path)]
     return [name for name in names if name]

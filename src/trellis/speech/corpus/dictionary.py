@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from trellis.core.errors import DataError
 from trellis.core.storage import PathLike
-from trellis.speech.formats.text_files import numbered_lines, read_text
+from trellis.speech.formats.text_files import read_lines
 
 _VARIANT = re.compile(r"(.+)\((\d+)\)")
 _PROBABILITY = re.compile(r"\d*\.\d+(?:[eE]-?\d+)?|[01]\.")
@@ -59,8 +59,8 @@ class Dictionary:
         """Read a file; ``strip_stress`` takes the digits 0, 1, 2 off the phones (``AH0`` to ``AH``)."""
         shown = os.fspath(path)
         entries: dict[str, list[Pronunciation]] = {}
-        for line_number, line in numbered_lines(read_text(path, encoding), comment=";;;"):
-            word, way = _parsed(line, f"{shown}:{line_number}")
+        for where, line in read_lines(path, encoding, comment=";;;"):
+            word, way = _parse(line, where)
             if not word:
                 continue
             if strip_stress:
@@ -103,7 +103,7 @@ class Dictionary:
             raise DataError(f"{where}{count} not in the dictionary; add: {' '.join(unknown)}")
 
 
-def _parsed(line: str, where: str) -> tuple[str, Pronunciation]:
+def _parse(line: str, where: str) -> tuple[str, Pronunciation]:
     """The word and one pronunciation of it; an empty word for a line that is only a comment."""
     word, probabilities, phones = _fields(line)
     if not word or word.startswith("#"):
@@ -137,7 +137,7 @@ def _number(text: str) -> float | None:
         return None
 
 
-def words_of(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """The words of a transcript: split at blanks and dashes, punctuation around them taken off.
 
     Apostrophes stay (``don't``, ``'tis``), and so do the hyphens inside a word.

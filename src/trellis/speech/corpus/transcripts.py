@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trellis.core.errors import DataError
-from trellis.speech.corpus.dictionary import words_of
+from trellis.speech.corpus.dictionary import split_words
 from trellis.speech.formats.label_lines import read_lab
 from trellis.speech.formats.text_files import read_text
 
@@ -44,7 +44,7 @@ def given_transcript(phones: str | None, words: str | None) -> Transcript | None
         return Transcript(phones=_some(tuple(text.split()), "phones", phones), path=path)
     if words is not None:
         text, path = _content(words, _WORDS)
-        return Transcript(words=_some(tuple(words_of(text)), "words", words), path=path)
+        return Transcript(words=_some(tuple(split_words(text)), "words", words), path=path)
     return None
 
 
@@ -78,7 +78,7 @@ def _read_phones(path: Path) -> Transcript:
 
 
 def _read_words(path: Path) -> Transcript:
-    return Transcript(words=_some(tuple(words_of(read_text(path))), "words", path), path=path)
+    return Transcript(words=_some(tuple(split_words(read_text(path))), "words", path), path=path)
 
 
 def _read_lab(path: Path) -> Transcript:

@@ -20,7 +20,7 @@ from trellis.speech.evaluate.boundary_evaluation import (
     AlignmentEvaluation,
     evaluate_alignments,
 )
-from trellis.speech.formats import FORMATS, format_of
+from trellis.speech.formats import FORMATS, get_format
 from trellis.speech.formats.alignment import Alignment
 from trellis.speech.formats.ctm import read_ctm_file
 
@@ -35,11 +35,11 @@ def find_alignments(path: PathLike, format: str | None = None, phones: str | Non
     ELAN files."""
     root = Path(path)
     if root.is_file():
-        entry = format_of(root, format)
+        entry = get_format(root, format)
         if entry.name == "ctm":
             return {name: partial(_same, one) for name, one in read_ctm_file(root).items()}
         return {root.stem: partial(_read, root, entry.name, phones)}
-    names = ORDER if format is None else (format_of(root, format).name,)
+    names = ORDER if format is None else (get_format(root, format).name,)
     found: dict[str, Callable[[], Alignment]] = {}
     for name in names:
         suffixes = {s.lower() for s in FORMATS[name].suffixes} - {".wrd"}

@@ -40,7 +40,7 @@ FORMATS = {
 }
 
 
-def format_of(path: PathLike, name: str | None = None) -> Format:
+def get_format(path: PathLike, name: str | None = None) -> Format:
     """The format called ``name``, or the one that the suffix of ``path`` stands for."""
     if name is not None:
         if name not in FORMATS:
@@ -58,9 +58,9 @@ def format_of(path: PathLike, name: str | None = None) -> Format:
 
 def read_alignment(path: PathLike, format: str | None = None, **options: Any) -> Alignment:
     """Read an alignment; ``options`` are those of the reader of its format."""
-    return format_of(path, format).read(path, **options)
+    return get_format(path, format).read(path, **options)
 
 
 def write_alignment(alignment: Alignment, path: PathLike, format: str | None = None, **options: Any) -> None:
     """Write an alignment; ``options`` are those of the writer of its format."""
-    format_of(path, format).write(alignment, path, **options)
+    get_format(path, format).write(alignment, path, **options)

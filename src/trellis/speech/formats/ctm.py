@@ -15,26 +15,22 @@ from trellis.core.errors import DataError
 from trellis.core.storage import PathLike
 from trellis.speech.formats.alignment import Alignment, one_tier
 from trellis.speech.formats.intervals import ROUNDED, Interval
-from trellis.speech.formats.text_files import (
-    expect,
-    number,
-    numbered_lines,
-    read_text,
-    single_word,
-    write_text,
-)
+from trellis.speech.formats.text_files import check_word, expect, parse_number, read_lines, write_text
 
 
 def read_ctm_file(path: PathLike, tier: str = "phones", encoding: str | None = None) -> dict[str, Alignment]:
     """Every recording of a CTM file by its id. Lines that begin with ``;;`` are comments."""
     shown = os.fspath(path)
     found: dict[tuple[str, str], list[tuple[Interval, float]]] = {}
-    for line_number, line in numbered_lines(read_text(path, encoding), comment=";;"):
-        where = f"{shown}:{line_number}"
+    for where, line in read_lines(path, encoding, comment=";;"):
         words = line.split()
         expect(len(words) >= 5, line, where, "id channel start length label")
-        start, length = number(words[2], where, "start"), number(words[3], where, "length")
-        sure = number(words[5], where, "confidence") if len(words) > 5 and words[5] != "NA" else float("nan")
+        start, length = parse_number(words[2], where, "start"), parse_number(words[3], where, "length")
+        sure = (
+            parse_number(words[5], where, "confidence")
+            if len(words) > 5 and words[5] != "NA"
+            else float("nan")
+        )
         found.setdefault((words[0], words[1]), []).append((Interval(start, start + length, words[4]), sure))
     if len({name for name, _ in found}) != len(found):
         raise DataError(f"{shown}: a recording has several channels; split the file by channel first")
@@ -72,7 +68,7 @@ def write_ctm(
     alignment: Alignment, path: PathLike, tier: str = "phones", id: str | None = None, channel: str = "1"
 ) -> None:
     """Start and end are whole microseconds; ``id`` is the name of the file unless given."""
-    id = single_word(id or os.path.splitext(os.path.basename(path))[0].replace(" ", "_"), "CTM")
+    id = check_word(id or os.path.splitext(os.path.basename(path))[0].replace(" ", "_"), "CTM")
     intervals = alignment.tier(tier)
     sure: Sequence[float | None] = (tier == "phones" and alignment.confidence) or [None] * len(intervals)
     lines = []
@@ -82,5 +78,5 @@ def write_ctm(
         start, end = round(interval.start * 1e6), round(interval.end * 1e6)
         times = f"{start / 1e6:.6f} {(end - start) / 1e6:.6f}"
         confidence = "" if value is None else " NA" if value != value else f" {value!r}"
-        lines.append(f"{id} {channel} {times} {single_word(interval.label, 'CTM')}{confidence}\n")
+        lines.append(f"{id} {channel} {times} {check_word(interval.label, 'CTM')}{confidence}\n")
     write_text(path, "".join(lines))

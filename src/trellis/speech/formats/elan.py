@@ -15,8 +15,8 @@ from trellis.core.errors import DataError
 from trellis.core.storage import PathLike
 from trellis.speech.formats.alignment import Alignment
 from trellis.speech.formats.intervals import Interval, Tier, check_tier, tidy
-from trellis.speech.formats.text_files import number, read_text, write_text
-from trellis.speech.formats.textgrid import chosen_tiers
+from trellis.speech.formats.text_files import parse_number, read_text, write_text
+from trellis.speech.formats.textgrid import choose_tiers
 
 _PER_SECOND = 1000
 _TYPE = "intervals"
@@ -42,7 +42,7 @@ def read_elan(
         raise DataError(f"{shown}: this is not an ELAN file; its first element is {root.tag}")
     slots = {s.get("TIME_SLOT_ID", ""): s.get("TIME_VALUE") for s in root.iter("TIME_SLOT")}
     tiers = {t.get("TIER_ID", ""): _read_tier(t, slots, shown) for t in root.iter("TIER")}
-    found = chosen_tiers(shown, {name: tier for name, tier in tiers.items() if tier}, phones, words)
+    found = choose_tiers(shown, {name: tier for name, tier in tiers.items() if tier}, phones, words)
     return Alignment(*found, duration=duration, source=shown)
 
 
@@ -53,7 +53,7 @@ def _read_tier(tier: Element, slots: dict[str, str | None], shown: str) -> Tier:
         times = [slots.get(one.get(end, "")) for end in ("TIME_SLOT_REF1", "TIME_SLOT_REF2")]
         if None in times:
             raise DataError(f"{where} has no time of its own; give it one in ELAN")
-        start, end = (number(str(time), where, "time") / _PER_SECOND for time in times)
+        start, end = (parse_number(str(time), where, "time") / _PER_SECOND for time in times)
         intervals.append(Interval(start, end, one.findtext("ANNOTATION_VALUE") or ""))
     intervals.sort(key=lambda interval: interval.start)
     return check_tier(tidy(intervals), f"tier {tier.get('TIER_ID')!r}, annotation", shown)

@@ -18,7 +18,7 @@ from trellis.core.errors import DataError
 from trellis.core.storage import PathLike
 from trellis.speech.formats.alignment import Alignment
 from trellis.speech.formats.intervals import Interval, Tier
-from trellis.speech.formats.text_files import number, read_text, write_text
+from trellis.speech.formats.text_files import parse_number, read_text, write_text
 
 _NAME, _VERSION = "trellis-alignment", 1
 _COLUMNS = ["tier", "start", "end", "label", "confidence"]
@@ -109,10 +109,10 @@ def read_csv(path: PathLike, duration: float | None = None) -> Alignment:
         where = f"{shown}:{reader.line_num}"
         if row["tier"] not in tiers or None in row.values():
             raise DataError(f"{where}: a row must hold {', '.join(_COLUMNS[:4])}, its tier phones or words")
-        start, end = number(row["start"], where, "start"), number(row["end"], where, "end")
+        start, end = parse_number(row["start"], where, "start"), parse_number(row["end"], where, "end")
         tiers[row["tier"]].append(Interval(start, end, row["label"]))
         if row["tier"] == "phones":
             word = row.get("confidence") or ""
-            confidence.append(number(word, where, "confidence") if word else math.nan)
+            confidence.append(parse_number(word, where, "confidence") if word else math.nan)
     sure = None if all(map(math.isnan, confidence)) else tuple(confidence)
     return Alignment(tuple(tiers["phones"]), tuple(tiers["words"]), duration, sure, source=shown)

@@ -24,14 +24,7 @@ from trellis.core.errors import DataError
 from trellis.core.storage import PathLike
 from trellis.speech.formats.alignment import Alignment, one_tier
 from trellis.speech.formats.intervals import ROUNDED, SLACK, Interval, Tier
-from trellis.speech.formats.text_files import (
-    expect,
-    number,
-    numbered_lines,
-    read_text,
-    single_word,
-    write_text,
-)
+from trellis.speech.formats.text_files import check_word, expect, parse_number, read_lines, write_text
 
 _HTK_UNIT = 1e7  # per second
 _QUOTED = re.compile(r"""(["'])((?:\\.|(?!\1).)*)\1(?:\s|$)""")
@@ -87,7 +80,7 @@ def read_phn(
 
 def write_phn(alignment: Alignment, path: PathLike, tier: str | None = None, rate: int = 16000) -> None:
     lines = [
-        f"{round(i.start * rate)} {round(i.end * rate)} {single_word(i.label, 'TIMIT format')}\n"
+        f"{round(i.start * rate)} {round(i.end * rate)} {check_word(i.label, 'TIMIT format')}\n"
         for i in _labelled(alignment, tier or _timit_tier(path))
     ]
     write_text(path, "".join(lines))
@@ -105,7 +98,7 @@ def read_audacity(
     def parse(line: str, where: str) -> Interval:
         words = line.split("\t")
         expect(len(words) in (2, 3), line, where, "start, tab, end, tab, label")
-        start, end = number(words[0], where, "start"), number(words[1], where, "end")
+        start, end = parse_number(words[0], where, "start"), parse_number(words[1], where, "end")
         return Interval(start, end, words[2] if len(words) == 3 else "")
 
     return _read(path, parse, tier, duration, encoding, comment="\\")
@@ -128,15 +121,13 @@ def _read(
     comment: str | None = None,
 ) -> Alignment:
     """``parse(line, where)`` each line."""
-    shown = os.fspath(path)
-    lines = numbered_lines(read_text(path, encoding), comment)
-    intervals = [parse(line, f"{shown}:{number}") for number, line in lines]
-    return one_tier(intervals, tier, duration, shown, overlap)
+    intervals = [parse(line, where) for where, line in read_lines(path, encoding, comment)]
+    return one_tier(intervals, tier, duration, os.fspath(path), overlap)
 
 
 def _count(word: str, where: str, unit: str) -> float:
     """A whole number: a file in seconds would otherwise be read as if nothing took any time."""
-    value = number(word, where, "time")
+    value = parse_number(word, where, "time")
     if not value.is_integer():
         raise DataError(f"{where}: the time is {word}, and times here are whole {unit}; convert the file")
     return value

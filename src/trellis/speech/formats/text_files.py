@@ -1,4 +1,4 @@
-"""Text files in whatever Unicode encoding their writer chose, and lines with their numbers."""
+"""Text files in any Unicode encoding, and lines with their places for messages."""
 
 from __future__ import annotations
 
@@ -48,11 +48,13 @@ def write_text(path: PathLike, text: str, encoding: str = "utf-8") -> None:
         file.write(content)
 
 
-def numbered_lines(text: str, comment: str | None = None) -> Iterator[tuple[int, str]]:
-    """Lines with something on them and their numbers; those that begin with ``comment`` are left out."""
-    for number, line in enumerate(text.split("\n"), 1):
+def read_lines(
+    path: PathLike, encoding: str | None = None, comment: str | None = None
+) -> Iterator[tuple[str, str]]:
+    """``file:number`` and each line that is not blank and does not begin with ``comment``."""
+    for number, line in enumerate(read_text(path, encoding).split("\n"), 1):
         if line.strip() and not (comment and line.startswith(comment)):
-            yield number, line
+            yield f"{os.fspath(path)}:{number}", line
 
 
 def expect(condition: bool, line: str, where: str, form: str) -> None:
@@ -61,7 +63,7 @@ def expect(condition: bool, line: str, where: str, form: str) -> None:
         raise DataError(f"{where}: {line.strip()!r} is not: {form}; correct the line")
 
 
-def number(word: str, where: str, what: str) -> float:
+def parse_number(word: str, where: str, what: str) -> float:
     """A finite number, or an error at ``where``."""
     try:
         value = float(word)
@@ -72,7 +74,7 @@ def number(word: str, where: str, what: str) -> float:
     return value
 
 
-def single_word(label: str, format_name: str) -> str:
+def check_word(label: str, format_name: str) -> str:
     """The label, if a format whose columns are split at blanks can hold it."""
     if not label or label.split() != [label]:
         raise DataError(f"{format_name} cannot hold the label {label!r}; write TextGrid, JSON or CSV instead")

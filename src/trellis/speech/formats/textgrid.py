@@ -21,17 +21,8 @@ from trellis.speech.formats.intervals import Interval, Tier, check_tier, fill, t
 from trellis.speech.formats.text_files import read_text, write_text
 
 PHONE_TIERS = (
-    "phones",
-    "phone",
-    "phonemes",
-    "phoneme",
-    "segments",
-    "segment",
-    "phonetic",
-    "mau",
-    "phon",
-    "ipa",
-)
+    "phones", "phone", "phonemes", "phoneme", "segments", "segment", "phonetic", "mau", "phon", "ipa",
+)  # fmt: skip
 WORD_TIERS = ("words", "word", "ort-mau", "ort", "orthography")
 _TOKEN = re.compile(
     r'"(?P<string>(?:[^"]|"")*)"'
@@ -139,14 +130,14 @@ def read_textgrid(
     """
     shown = os.fspath(path)
     grid = read_textgrid_tiers(path, encoding)
-    found = chosen_tiers(shown, grid.tiers, phones, words)
+    found = choose_tiers(shown, grid.tiers, phones, words)
     return Alignment(*found, duration=grid.duration if duration is None else duration, source=shown)
 
 
-def chosen_tiers(
+def choose_tiers(
     shown: str, tiers: dict[str, Tier], phones: str | None, words: str | None
 ) -> tuple[Tier, Tier]:
-    """The tiers of phones and words among those of a file, by name or by the usual names."""
+    """The tiers of phones and words in a file, by their given or their usual names."""
     there = ", ".join(map(repr, tiers)) or "none"
     names = [_find(tiers, phones, PHONE_TIERS), _find(tiers, words, WORD_TIERS)]
     for asked, found, what in zip((phones, words), names, ("phones", "words"), strict=True):
@@ -186,49 +177,36 @@ def write_textgrid(
     tiers = [(words, alignment.words)] if alignment.words else []
     tiers.append((phones, alignment.phones))
     lines = ['File type = "ooTextFile"', 'Object class = "TextGrid"', ""]
-    write = _short_form if short else _long_form
-    lines += write([(name, fill(tier, length)) for name, tier in tiers], length)
+    for key, value in _entries([(name, fill(tier, length)) for name, tier in tiers], length):
+        if short:
+            lines += [value] * bool(value)
+        else:
+            lines.append(f"{key}{value} " if value else key)
     write_text(path, "\n".join(lines) + "\n", encoding)
 
 
-def _shown(seconds: float) -> str:
+def _entries(tiers: list[tuple[str, Tier]], length: float) -> Iterator[tuple[str, str]]:
+    """What the long form writes before each value, and the value; headings have none."""
+    end = _seconds(length)
+    yield from (("xmin = ", "0"), ("xmax = ", end), ("tiers? ", "<exists>"), ("size = ", f"{len(tiers)}"))
+    yield "item []: ", ""
+    for t, (name, tier) in enumerate(tiers, 1):
+        yield f"    item [{t}]:", ""
+        indent = 8 * " "
+        yield from ((f"{indent}class = ", '"IntervalTier"'), (f"{indent}name = ", _quoted(name)))
+        yield from ((f"{indent}xmin = ", "0"), (f"{indent}xmax = ", end))
+        yield f"{indent}intervals: size = ", f"{len(tier)}"
+        for i, interval in enumerate(tier, 1):
+            yield f"{indent}intervals [{i}]:", ""
+            yield f"{indent}    xmin = ", _seconds(interval.start)
+            yield f"{indent}    xmax = ", _seconds(interval.end)
+            yield f"{indent}    text = ", _quoted(interval.label)
+
+
+def _seconds(seconds: float) -> str:
     """Every digit, but no exponent, which some readers of TextGrids do not know."""
     return np.format_float_positional(seconds, trim="0")
 
 
 def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
-
-
-def _short_form(tiers: list[tuple[str, Tier]], length: float) -> list[str]:
-    lines = ["0", _shown(length), "<exists>", f"{len(tiers)}"]
-    for name, tier in tiers:
-        lines += ['"IntervalTier"', _quoted(name), "0", _shown(length), f"{len(tier)}"]
-        for interval in tier:
-            lines += [_shown(interval.start), _shown(interval.end), _quoted(interval.label)]
-    return lines
-
-
-def _long_form(tiers: list[tuple[str, Tier]], length: float) -> list[str]:
-    lines = [
-        "xmin = 0 ",
-        f"xmax = {_shown(length)} ",
-        "tiers? <exists> ",
-        f"size = {len(tiers)} ",
-        "item []: ",
-    ]
-    for t, (name, tier) in enumerate(tiers, 1):
-        lines += [f"    item [{t}]:", '        class = "IntervalTier" ', f"        name = {_quoted(name)} "]
-        lines += [
-            "        xmin = 0 ",
-            f"        xmax = {_shown(length)} ",
-            f"        intervals: size = {len(tier)} ",
-        ]
-        for i, interval in enumerate(tier, 1):
-            lines += [
-                f"        intervals [{i}]:",
-                f"            xmin = {_shown(interval.start)} ",
-                f"            xmax = {_shown(interval.end)} ",
-                f"            text = {_quoted(interval.label)} ",
-            ]
-    return lines

@@ -18,16 +18,7 @@ ARPABET_TO_IPA = MappingProxyType({
 # fmt: on
 # the silent part of a stop, which TIMIT labels by itself -> whether it is voiced
 CLOSURES = MappingProxyType(
-    {
-        "pcl": False,
-        "tcl": False,
-        "kcl": False,
-        "cl": False,
-        "bcl": True,
-        "dcl": True,
-        "gcl": True,
-        "vcl": True,
-    }
+    dict.fromkeys(("pcl", "tcl", "kcl", "cl"), False) | dict.fromkeys(("bcl", "dcl", "gcl", "vcl"), True)
 )
 _STRESS = re.compile(r"[0-3]$")
 

@@ -27,29 +27,17 @@ from trellis.speech.phones.ipa_tables import (
     SPELLINGS,
     TIES,
     VOWELS,
-)
+)  # fmt: skip
 
-# manner -> broad class
-BROAD_CLASS = {
-    "vowel": "vowel",
-    "stop": "stop",
-    "implosive": "stop",
-    "affricate": "affricate",
-    "lateral affricate": "affricate",
-    "fricative": "fricative",
-    "lateral fricative": "fricative",
-    "nasal": "nasal",
-    "approximant": "approximant",
-    "lateral": "lateral",
-    "tap": "tap_trill",
-    "lateral tap": "tap_trill",
-    "trill": "tap_trill",
-    "click": "click",
-    "closure": "closure",
-    "silence": "silence",
-    "other": "other",
-}
-BROAD_CLASSES = tuple(dict.fromkeys(BROAD_CLASS.values()))
+# broad class -> manners
+_MANNERS = {
+    "vowel": ("vowel",), "stop": ("stop", "implosive"), "affricate": ("affricate", "lateral affricate"),
+    "fricative": ("fricative", "lateral fricative"), "nasal": ("nasal",), "approximant": ("approximant",),
+    "lateral": ("lateral",), "tap_trill": ("tap", "lateral tap", "trill"), "click": ("click",),
+    "closure": ("closure",), "silence": ("silence",), "other": ("other",),
+}  # fmt: skip
+BROAD_CLASSES = tuple(_MANNERS)
+BROAD_CLASS = {manner: broad for broad, manners in _MANNERS.items() for manner in manners}
 _OBSTRUENTS = frozenset(
     ("stop", "implosive", "fricative", "lateral fricative", "affricate", "lateral affricate")
 )

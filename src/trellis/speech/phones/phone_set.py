@@ -22,12 +22,8 @@ import numpy as np
 from trellis.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from trellis.core.errors import DataError
 from trellis.core.registration import register
-from trellis.speech.phones.phone_labels import (
-    FEATURE_NAMES,
-    Folding,
-    articulatory_features,
-    guess_alphabet,
-)
+from trellis.speech.phones.articulation import FEATURE_NAMES, articulatory_features, guess_alphabet
+from trellis.speech.phones.folding import Folding
 from trellis.speech.phones.silence import SILENCE, is_silence
 
 Fold = str | Mapping[str, str]
