@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError
 from trellis.core.registration import register
-from trellis.data.sequences import offsets_from_lengths, step_name
+from trellis.data.sequences import offsets_from_lengths, step_name, take_runs
 from trellis.data.user_input import as_arrays
 
 
@@ -38,12 +38,9 @@ class EncodedLabels:
 
     def take(self, sequences: IntArray) -> EncodedLabels:
         """Some of the sequences, in the order asked for."""
-        lengths = np.diff(self.offsets)[sequences]
-        steps = np.concatenate(
-            [np.arange(0), *(np.arange(self.offsets[i], self.offsets[i + 1]) for i in sequences)]
-        )
+        steps, offsets = take_runs(self.offsets, sequences)
         allowed = None if self.allowed is None else self.allowed[steps]
-        return EncodedLabels(self.codes[steps], allowed, offsets_from_lengths(lengths))
+        return EncodedLabels(self.codes[steps], allowed, offsets)
 
     @property
     def ambiguous(self) -> NDArray[np.bool_]:

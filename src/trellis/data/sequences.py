@@ -201,6 +201,14 @@ def offsets_from_lengths(lengths: ArrayLike) -> IntArray:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
+def take_runs(offsets: IntArray, chosen: IntArray) -> tuple[IntArray, IntArray]:
+    """The rows of the chosen sequences, end to end, and the offsets of these sequences."""
+    lengths = np.diff(offsets)[chosen]
+    ends = np.cumsum(lengths)
+    first = np.repeat(offsets[chosen] - (ends - lengths), lengths)
+    return first + np.arange(len(first)), np.concatenate([[0], ends]).astype(np.int64)
+
+
 def append_steps(first: IntArray, then: IntArray) -> tuple[IntArray, NDArray[np.bool_], IntArray]:
     """How to put each sequence of one batch before that of another, given the offsets of both.
 

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError
-from trellis.data.sequences import check_offsets
+from trellis.data.sequences import check_offsets, take_runs
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +43,8 @@ class Features:
 
     def take(self, sequences: IntArray) -> Features:
         """The features of some of the sequences, in the order asked for."""
-        steps, offsets = _runs(self.offsets, sequences)
-        entries, indptr = _runs(self.indptr, steps)
+        steps, offsets = take_runs(self.offsets, sequences)
+        entries, indptr = take_runs(self.indptr, steps)
         values = self.values if self.values.shape == (1,) else self.values[entries]
         return Features(indptr, self.indices[entries], values, self.n_features, offsets)
 
@@ -64,15 +64,6 @@ class Encoded:
     def take(self, sequences: IntArray) -> Encoded:
         """Some of the sequences, in the order asked for."""
         return Encoded(self.nodes.take(sequences), None if self.edges is None else self.edges.take(sequences))
-
-
-def _runs(offsets: IntArray, chosen: IntArray) -> tuple[IntArray, IntArray]:
-    """Indices of the members of the chosen runs, end to end, and the offsets of these runs."""
-    lengths = np.diff(offsets)[chosen]
-    ends = np.cumsum(lengths)
-    first = np.repeat(offsets[chosen] - (ends - lengths), lengths)
-    new = np.concatenate([[0], ends]).astype(np.int64)
-    return first + np.arange(len(first)), new
 
 
 class FeatureEncoder(Protocol):

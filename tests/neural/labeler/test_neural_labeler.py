@@ -174,7 +174,7 @@ def test_an_epoch_shows_every_sentence_once() -> None:
     numbered = [[f"{i}"] * (i % 7) for i in range(100)]
     corpus = Corpus(InputEncoder.learn(numbered, 1).transform(numbered))
     seen = [b.inputs[:, 0, 0].tolist() for b in corpus.shuffled(8, [0, 1])]
-    assert sorted(chain.from_iterable(seen)) == list(range(2, 2 + len(corpus.some)))
+    assert sorted(chain.from_iterable(seen)) == list(range(2, 2 + len(corpus.nonempty)))
     assert len(seen) == corpus.n_batches(8)
     assert seen != [b.inputs[:, 0, 0].tolist() for b in corpus.shuffled(8, [0, 2])]
 
@@ -204,7 +204,7 @@ def test_modules_of_the_user(tmp_path: Path, encoder: Any) -> None:
     with pytest.raises(UnsupportedError, match=r"set_params\(encoder="):
         loaded.predict(arrays)
     assert loaded.set_params(encoder=encoder).predict(arrays) == model.predict(arrays)
-    with pytest.raises(UnsupportedError, match=r"must return scores of shape \(\d, \d, 3\)"):
+    with pytest.raises(DataError, match=r"must return scores of shape \(\d, \d, 3\)"):
         labeler(Own(4, 2)).fit(arrays, codes)
 
 
@@ -270,7 +270,8 @@ def test_an_interrupted_epoch_is_undone(monkeypatch: pytest.MonkeyPatch) -> None
     ("options", "words"),
     [
         ({"encoder": "gru"}, "encoder is 'gru'; give 'bilstm'"),
-        ({"encoder": 3}, "encoder=3: give one of bilstm"),
+        ({"encoder": 3}, "encoder is a int; give one of bilstm"),
+        ({"encoder": lambda shape, n: n}, "encoder returned a int; give one of bilstm"),
         ({"objective": "hinge"}, "objective is 'hinge'; give 'softmax'"),
         ({"objective": objectives.Direct("decay")}, "schedule of a solver"),
         ({"loss": "span_f1"}, "not a sum over steps"),

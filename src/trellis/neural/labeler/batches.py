@@ -1,4 +1,4 @@
-"""Mini-batches of sentences of about equal length, padded; the same for the same seed.
+"""Mini-batches of sentences of similar length, padded; the same for the same seed.
 
 An epoch shuffles the sentences, sorts each pool of ``POOL`` batches by length, cuts it into batches and
 shuffles these: little padding, and batches that differ from epoch to epoch. Sentences without steps are left
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from trellis.core.arrays import IntArray
 from trellis.data.labels import EncodedLabels
-from trellis.data.sequences import offsets_from_lengths
+from trellis.data.sequences import take_runs
 from trellis.neural.labeler.network_inputs import Inputs
 
 POOL = 16  # batches that are sorted together
@@ -47,10 +47,7 @@ class Corpus:
 
     def take(self, sentences: IntArray) -> Corpus:
         """Some of the sentences, in the order asked for, without costs."""
-        lengths = self.lengths[sentences]
-        offsets = offsets_from_lengths(lengths)
-        within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-        steps = np.repeat(self.inputs.offsets[sentences], lengths) + within
+        steps, offsets = take_runs(self.inputs.offsets, sentences)
         gold = None if self.gold is None else self.gold.take(sentences)
         return Corpus(Inputs(self.inputs.rows[steps], offsets), gold)
 
@@ -67,17 +64,17 @@ class Corpus:
         return np.diff(self.inputs.offsets)
 
     @cached_property
-    def some(self) -> IntArray:
-        """The sentences that have steps."""
+    def nonempty(self) -> IntArray:
+        """The numbers of the sentences that have steps."""
         return np.flatnonzero(self.lengths)
 
     def batch(self, sentences: IntArray) -> Batch:
-        """Some sentences, padded by zeros (by an unambiguous label 0, where gold labels are sets)."""
+        """Some sentences, padded: inputs with zeros, labels and costs with anything, which is not read."""
         lengths = self.lengths[sentences]
-        places = np.arange(lengths.max())
-        real = places < lengths[:, None]
-        steps = np.where(real, self.inputs.offsets[sentences][:, None] + places, 0)
-        rows = self.inputs.rows[steps] * real[:, :, None]
+        positions = np.arange(lengths.max())
+        mask = positions < lengths[:, None]
+        steps = np.where(mask, self.inputs.offsets[sentences][:, None] + positions, 0)
+        rows = self.inputs.rows[steps] * mask[:, :, None]
         inputs = torch.from_numpy(rows if rows.dtype == np.float32 else rows.astype(np.int64))
         gold = costs = None
         if self.gold is not None:
@@ -88,12 +85,12 @@ class Corpus:
         return Batch(inputs, torch.from_numpy(lengths), gold, costs)
 
     def n_batches(self, size: int) -> int:
-        return -(-len(self.some) // size)
+        return -(-len(self.nonempty) // size)
 
     def shuffled(self, size: int, seed: list[int]) -> Iterator[Batch]:
         """The batches of an epoch."""
         rng = np.random.default_rng(seed)
-        order = rng.permutation(self.some)
+        order = rng.permutation(self.nonempty)
         pools = [order[a : a + size * POOL] for a in range(0, len(order), size * POOL)]
         sorted_ = np.concatenate([pool[np.argsort(self.lengths[pool], kind="stable")] for pool in pools])
         cuts = np.arange(0, len(sorted_), size)
@@ -101,8 +98,8 @@ class Corpus:
             yield self.batch(sorted_[first : first + size])
 
     def by_length(self, size: int) -> Iterator[tuple[IntArray, Batch]]:
-        """All sentences in batches of little padding, with their numbers: for prediction."""
-        order = self.some[np.argsort(self.lengths[self.some], kind="stable")]
+        """All sentences in batches of little padding, each with their numbers: for prediction."""
+        order = self.nonempty[np.argsort(self.lengths[self.nonempty], kind="stable")]
         for first in range(0, len(order), size):
             chosen = order[first : first + size]
             yield chosen, self.batch(chosen)

@@ -1,4 +1,4 @@
-"""Networks as a solver trains them: one step of the run is one epoch of mini-batches.
+"""Training a network as the run of a solver: one step is one epoch of mini-batches.
 
 The objective of a batch is the mean over its sentences (not over their steps). The word-local softmax is
 
@@ -143,7 +143,7 @@ class NetworkRun:
             for group in self._optimizer.param_groups:
                 group["lr"] = rate
             total += self.update(batch, stage) * len(batch.lengths)
-        return total / max(len(corpus.some), 1), rate
+        return total / max(len(corpus.nonempty), 1), rate
 
     def update(self, batch: Batch, stage: Stage) -> float:
         """A step of the optimiser; the objective of the batch before it."""
@@ -191,15 +191,13 @@ class NetworkRun:
 
 def softmax_loss(scores: Tensor, batch: Batch) -> Tensor:
     """The cross-entropy of each step by itself, summed over steps; sets of labels count as their sum."""
-    gold = batch.gold
-    if gold is None:
-        raise NumericalError("a batch without gold labels has no objective")
-    real = torch.arange(scores.shape[1]) < batch.lengths[:, None]
+    gold: Any = batch.gold
+    mask = torch.arange(scores.shape[1]) < batch.lengths[:, None]
     if gold.dtype == torch.bool:
         within = torch.logsumexp(scores.masked_fill(~gold, -torch.inf), -1)
-        return ((torch.logsumexp(scores, -1) - within) * real).sum() / len(scores)
+        return ((torch.logsumexp(scores, -1) - within) * mask).sum() / len(scores)
     total = torch.nn.functional.cross_entropy(
-        scores.flatten(0, 1), gold.masked_fill(~real, -100).flatten(), ignore_index=-100, reduction="sum"
+        scores.flatten(0, 1), gold.masked_fill(~mask, -100).flatten(), ignore_index=-100, reduction="sum"
     )
     return total / len(scores)
 
@@ -212,9 +210,9 @@ def packed_scores(network: ChainNetwork, corpus: Corpus, legal: LegalTransitions
     unary = np.zeros((int(offsets[-1]), len(network.start)))
     for chosen, batch in corpus.by_length(PREDICTED_AT_ONCE):
         scores = network(batch.inputs, batch.lengths).numpy()
-        places = np.arange(scores.shape[1])
-        real = places < corpus.lengths[chosen][:, None]
-        unary[(offsets[chosen][:, None] + places)[real]] = scores[real]
+        positions = np.arange(scores.shape[1])
+        mask = positions < corpus.lengths[chosen][:, None]
+        unary[(offsets[chosen][:, None] + positions)[mask]] = scores[mask]
     parts = [tensor.double().numpy().copy() for tensor in (network.start, network.transitions, network.end)]
     if legal is not None:
         for part, allowed in zip(parts, legal, strict=True):

@@ -3,18 +3,18 @@
     "embedding"         the embeddings of the step itself
     "cnn"               then layers of convolutions over three steps each
     "bilstm"            then layers of LSTMs in both directions
-    "char_cnn_bilstm"   the same, with a convolution over the characters of each word, largest value taken
+    "char_cnn_bilstm"   the same, with a max-pooled convolution over the characters of each word
 
 A linear map follows. None of them lets padding reach a real step, so scores do not depend on the batch that a
 sentence is in.
 
-An LSTM runs backwards over sentences that are reversed within their own length, rather than over packed
-sequences: the padding is last in both directions, and on CPUs this takes half the time.
+The backward LSTM reads sentences reversed within their own length, rather than packed sequences: the padding
+comes last in both directions, and on CPUs this takes half the time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -24,10 +24,8 @@ import torch
 from torch import Tensor, nn
 
 from trellis.core.arrays import AnyArray
-from trellis.core.errors import UnsupportedError
+from trellis.core.errors import DataError
 from trellis.neural.labeler.network_inputs import InputShape
-
-ENCODERS = ("bilstm", "cnn", "embedding", "char_cnn_bilstm")
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class EncoderOptions:
 
 
 class StepInputs(nn.Module):
-    """The vector of each step: embeddings side by side, or a row of the user's numbers."""
+    """The vector of each step: concatenated embeddings, or a row of the user's numbers."""
 
     def __init__(self, shape: InputShape, options: EncoderOptions) -> None:
         super().__init__()
@@ -52,31 +50,31 @@ class StepInputs(nn.Module):
             nn.Embedding(size, dim, padding_idx=0) for size, dim in zip(shape.sizes, dims, strict=False)
         )
         for table in self.tables:
-            _begin_small(table)
-        self.letters: CharacterCNN | None = None
+            _initialise(table)
+        self.characters: CharacterCNN | None = None
         self.width = shape.width or sum(dims)
         if shape.characters:
-            self.letters = CharacterCNN(shape.characters, options.char_dim)
-            self.width += self.letters.width
+            self.characters = CharacterCNN(shape.characters, options.char_dim)
+            self.width += self.characters.width
 
     def forward(self, inputs: Tensor) -> Tensor:
         if not len(self.tables):
             return inputs
         parts = [table(inputs[..., i]) for i, table in enumerate(self.tables)]
-        if self.letters is not None:
-            parts.append(self.letters(inputs[..., len(parts) :]))
+        if self.characters is not None:
+            parts.append(self.characters(inputs[..., len(parts) :]))
         return torch.cat(parts, -1)
 
 
 @torch.no_grad()
-def _begin_small(table: Any) -> None:
-    """Embeddings of length about 1; 0 for padding and for strings that training may never show."""
+def _initialise(table: Any) -> None:
+    """Embeddings of norm about 1; 0 for padding and for unknown strings, which training may never show."""
     table.weight.normal_(std=table.embedding_dim**-0.5)
     table.weight[:2] = 0.0
 
 
 class CharacterCNN(nn.Module):
-    """A convolution over three characters, and the largest value of each filter over the word."""
+    """A convolution over three characters, max-pooled over the word."""
 
     def __init__(self, size: int, dim: int) -> None:
         super().__init__()
@@ -96,19 +94,21 @@ class BiLSTM(nn.Module):
         super().__init__()
         self.width = 2 * options.hidden
         sizes = [width, *[self.width] * (options.layers - 1)]
-        self.onward = nn.ModuleList(nn.LSTM(size, options.hidden, batch_first=True) for size in sizes)
-        self.backward_ = nn.ModuleList(nn.LSTM(size, options.hidden, batch_first=True) for size in sizes)
+        self.forward_lstms = nn.ModuleList(nn.LSTM(size, options.hidden, batch_first=True) for size in sizes)
+        self.backward_lstms = nn.ModuleList(nn.LSTM(size, options.hidden, batch_first=True) for size in sizes)
         self.dropout = nn.Dropout(options.dropout)
 
     def forward(self, steps: Tensor, lengths: Tensor) -> Tensor:
-        places = torch.arange(steps.shape[1], device=steps.device)
-        mirrored = lengths[:, None] - 1 - places
-        mirrored = torch.where(mirrored >= 0, mirrored, places)[:, :, None]
-        for layer, (onward, backward) in enumerate(zip(self.onward, self.backward_, strict=True)):
+        positions = torch.arange(steps.shape[1], device=steps.device)
+        reverse = lengths[:, None] - 1 - positions
+        reverse = torch.where(reverse >= 0, reverse, positions)[:, :, None]
+        for layer, (forward, backward) in enumerate(
+            zip(self.forward_lstms, self.backward_lstms, strict=True)
+        ):
             steps = self.dropout(steps) if layer else steps
-            left = onward(steps)[0]
-            right = backward(steps.gather(1, mirrored.expand_as(steps)))[0]
-            steps = torch.cat([left, right.gather(1, mirrored.expand_as(right))], -1)
+            left = forward(steps)[0]
+            right = backward(steps.gather(1, reverse.expand_as(steps)))[0]
+            steps = torch.cat([left, right.gather(1, reverse.expand_as(right))], -1)
         return steps
 
 
@@ -121,11 +121,19 @@ class CNN(nn.Module):
         self.dropout = nn.Dropout(options.dropout)
 
     def forward(self, steps: Tensor, lengths: Tensor) -> Tensor:
-        real = (torch.arange(steps.shape[1], device=steps.device) < lengths[:, None])[:, :, None]
+        mask = (torch.arange(steps.shape[1], device=steps.device) < lengths[:, None])[:, :, None]
         for layer, filters in enumerate(self.filters):
             steps = self.dropout(steps) if layer else steps
-            steps = torch.relu(filters((steps * real).transpose(1, 2))).transpose(1, 2)
+            steps = torch.relu(filters((steps * mask).transpose(1, 2))).transpose(1, 2)
         return steps
+
+
+BODIES: dict[str, type[BiLSTM | CNN] | None] = {
+    "bilstm": BiLSTM,
+    "cnn": CNN,
+    "embedding": None,
+    "char_cnn_bilstm": BiLSTM,
+}
 
 
 class Encoder(nn.Module):
@@ -134,11 +142,8 @@ class Encoder(nn.Module):
     def __init__(self, name: str, shape: InputShape, n_labels: int, options: EncoderOptions) -> None:
         super().__init__()
         self.inputs = StepInputs(shape, options)
-        self.body: BiLSTM | CNN | None = None
-        if name.endswith("bilstm"):
-            self.body = BiLSTM(self.inputs.width, options)
-        elif name == "cnn":
-            self.body = CNN(self.inputs.width, options)
+        body = BODIES[name]
+        self.body = None if body is None else body(self.inputs.width, options)
         self.dropout = nn.Dropout(options.dropout)
         self.scores = nn.Linear(self.inputs.width if self.body is None else self.body.width, n_labels)
 
@@ -151,7 +156,7 @@ class Encoder(nn.Module):
 
 
 class ChainNetwork(nn.Module):
-    """An encoder with the scores of transitions and of the first and the last label, all 0 at first."""
+    """An encoder with scores of transitions and of the first and the last label, initially 0."""
 
     def __init__(self, encoder: nn.Module, n_labels: int) -> None:
         super().__init__()
@@ -165,8 +170,8 @@ class ChainNetwork(nn.Module):
         wanted = (*inputs.shape[:2], len(self.start))
         if not isinstance(scores, Tensor) or tuple(scores.shape) != wanted:
             given = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-            raise UnsupportedError(
-                f"the encoder gave {given} for {wanted[0]} sequences of at most {wanted[1]} steps; "
+            raise DataError(
+                f"the encoder returned {given} for {wanted[0]} sequences of at most {wanted[1]} steps; "
                 f"it must return scores of shape {wanted} [batch, time, labels]"
             )
         return scores
@@ -184,18 +189,14 @@ class ChainNetwork(nn.Module):
 
 def new_network(encoder: Any, shape: InputShape, n_labels: int, options: EncoderOptions) -> ChainNetwork:
     """The network of a labeller: by name, a copy of the user's module, or what the user's function makes."""
-    if isinstance(encoder, nn.Module):
-        return ChainNetwork(deepcopy(encoder), n_labels)
-    if isinstance(encoder, str) and encoder in ENCODERS:
+    if isinstance(encoder, str):
         return ChainNetwork(Encoder(encoder, shape, n_labels, options), n_labels)
-    if isinstance(encoder, str) or not isinstance(encoder, Callable):  # type: ignore[arg-type]
-        raise UnsupportedError(
-            f"encoder={encoder!r}: give one of {', '.join(ENCODERS)}, a torch module, or a function of "
-            "(input shape, number of labels) that makes one"
+    is_function = callable(encoder) and not isinstance(encoder, nn.Module)
+    module = encoder(shape, n_labels) if is_function else deepcopy(encoder)
+    if not isinstance(module, nn.Module):
+        raise DataError(
+            f"encoder {'returned' if is_function else 'is'} a {type(module).__name__}; give one of "
+            f"{', '.join(BODIES)}, a torch module, or a function of (input shape, number of labels) that "
+            "returns one"
         )
-    made = encoder(shape, n_labels)
-    if not isinstance(made, nn.Module):
-        raise UnsupportedError(
-            f"the encoder function gave a {type(made).__name__}; it must give a torch module"
-        )
-    return ChainNetwork(made, n_labels)
+    return ChainNetwork(module, n_labels)

@@ -31,7 +31,7 @@ from trellis.losses.labelings import Hamming, Loss, get_loss
 from trellis.neural.labeler.batches import Corpus
 from trellis.neural.labeler.network_inputs import InputEncoder
 from trellis.neural.labeler.network_training import NetworkProblem, NetworkSolver, packed_scores
-from trellis.neural.labeler.networks import ENCODERS, ChainNetwork, EncoderOptions, new_network
+from trellis.neural.labeler.networks import BODIES, ChainNetwork, EncoderOptions, new_network
 from trellis.neural.labeler.schedules import NEED_TOTAL, OPTIMIZERS, RATES, SOFTMAX, make_stages
 from trellis.objectives.records import OBJECTIVES, Objective
 from trellis.structures.chain.labeler.chain_predictor import ChainPredictor
@@ -53,7 +53,7 @@ class NeuralSequenceLabeler(ChainPredictor):
         doc="A network by name; a torch module, called with inputs [batch, time, columns] and lengths "
         "(batch,), that returns scores [batch, time, labels]; or a function of (input shape, number of "
         "labels) that makes such a module.",
-        constraint=choice(*ENCODERS, others="a torch module, or a function that makes one"),
+        constraint=choice(*BODIES, others="a torch module, or a function that makes one"),
         kw_only=False,
     )
     objective: str | Objective = parameter(
