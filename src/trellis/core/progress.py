@@ -1,4 +1,4 @@
-"""A progress bar for the solver loop: on a terminal, and silent otherwise."""
+"""Progress bars: on a terminal, and silent otherwise."""
 
 from __future__ import annotations
 
@@ -18,6 +18,21 @@ def progress_bar(title: str, max_iter: int, show: bool | OnIteration | None) -> 
     if callable(show):
         yield show
         return
+    with terminal_bar(title, max_iter, show) as update:
+
+        def on_iteration(iteration: int, measured: Mapping[str, float], point: Any) -> None:
+            shown = "  ".join(f"{key} {measured[key]:.6g}" for key in SHOWN if key in measured)
+            if update is not None:
+                update(iteration, f"{title}  {shown}")
+
+        yield None if update is None else on_iteration
+
+
+@contextmanager
+def terminal_bar(
+    title: str, total: float, show: bool | None
+) -> Iterator[Callable[[float, str], None] | None]:
+    """Yields ``update(completed, description)``, or None if nothing is shown."""
     if show is False or (show is None and not sys.stderr.isatty()):
         yield None
         return
@@ -26,10 +41,5 @@ def progress_bar(title: str, max_iter: int, show: bool | OnIteration | None) -> 
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=show is None) as bar:
-        task = bar.add_task(title, total=max_iter)
-
-        def on_iteration(iteration: int, measured: Mapping[str, float], point: Any) -> None:
-            shown = "  ".join(f"{key} {measured[key]:.6g}" for key in SHOWN if key in measured)
-            bar.update(task, completed=iteration, description=f"{title}  {shown}")
-
-        yield on_iteration
+        task = bar.add_task(title, total=total)
+        yield lambda completed, description: bar.update(task, completed=completed, description=description)

@@ -161,10 +161,10 @@ def test_what_is_wrong_is_told_or_skipped(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no corpus layout 'praat'"):
         Corpus.read(tmp_path, "praat")
     PHONES.write(tmp_path / "good.json")
-    with pytest.raises(DataError, match=r"labels of several kinds \(textgrids, json\)"):
+    with pytest.raises(DataError, match=r"label files of several layouts \(textgrids, json\)"):
         Corpus.read(tmp_path)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="no labels of any known kind"):
+    with pytest.raises(DataError, match="no label files"):
         Corpus.read(tmp_path / "empty")
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from trellis.core.errors import DataError
 from trellis.speech.evaluate.alignment_files import evaluate_files, find_alignments
 from trellis.speech.evaluate.boundary_evaluation import boundary_errors, compare, evaluate_alignments
-from trellis.speech.evaluate.boundary_figures import draws, figures
+from trellis.speech.evaluate.boundary_figures import figures
 from trellis.speech.evaluate.evaluation_tables import class_table, comparison_table, to_csv
 from trellis.speech.formats.alignment import Alignment
 from trellis.speech.formats.intervals import Interval
@@ -180,12 +180,6 @@ def test_the_bootstrap_agrees_with_the_normal_interval() -> None:
     half = 1.96 * np.std(per_utterance) / np.sqrt(len(per_utterance))
     assert found.value - found.low == pytest.approx(half, rel=0.15)
     assert found.high - found.value == pytest.approx(half, rel=0.15)
-
-
-def test_draws_are_reproducible_and_complete() -> None:
-    counts = draws(7)
-    assert (counts.sum(axis=1) == 7).all()
-    assert (counts == draws(7)).all()
 
 
 def test_a_paired_comparison_sees_what_two_intervals_do_not() -> None:

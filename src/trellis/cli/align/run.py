@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,10 +13,9 @@ from trellis.cli.align.choices import AlignmentFormat, Silence
 from trellis.cli.console import note
 from trellis.cli.options import argument, option
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.progress import terminal_bar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from trellis.cli.align.results import Results
     from trellis.speech.align.batch_alignment import Job, Outcome, Plan, Work
 
@@ -146,12 +144,15 @@ def _align_all(
         jobs = [job for job in jobs if not job.is_done(results.paths(job), model)]
     problems, flagged, seconds = list(plan.problems), [], 0.0
     try:
-        for outcome in _with_progress(align_jobs(work, jobs, processes), len(jobs), quiet):
-            seconds += outcome.seconds
-            if outcome.problem is not None:
-                problems.append(outcome)
-            elif outcome.flags:
-                flagged.append(outcome)
+        with terminal_bar("aligning", len(jobs), False if quiet else None) as update:
+            for number, outcome in enumerate(align_jobs(work, jobs, processes), 1):
+                seconds += outcome.seconds
+                if outcome.problem is not None:
+                    problems.append(outcome)
+                elif outcome.flags:
+                    flagged.append(outcome)
+                if update is not None:
+                    update(number, "aligning")
     except KeyboardInterrupt:
         note("interrupted; what is written is complete, and --resume goes on from here")
         raise typer.Exit(130) from None
@@ -174,16 +175,3 @@ def _summarise(aligned: int, skipped: int, seconds: float, began: float) -> None
 
 def _without_name(outcome: Outcome) -> str:
     return str(outcome.problem).removeprefix(f"{outcome.audio}: ")
-
-
-def _with_progress(outcomes: Iterator[Outcome], total: int, quiet: bool) -> Iterator[Outcome]:
-    """The same, with a bar on a terminal."""
-    if quiet or not sys.stderr.isatty():
-        yield from outcomes
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("aligning"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        yield from progress.track(outcomes, total=total)

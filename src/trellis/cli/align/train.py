@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 from trellis.cli.align.choices import CorpusLayout
 from trellis.cli.console import note
 from trellis.cli.options import argument, offer_parameters, option
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.progress import terminal_bar
 from trellis.speech.align import aligner_parameters as declared
 from trellis.training.declarations import N_JOBS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trellis.speech.corpus.corpus import Corpus
 
 CorpusPath = Annotated[str, argument("CORPUS", "Folder of recordings and their labels, or a CTM file.")]
@@ -90,8 +86,8 @@ def train(
     found = _read(corpus, layout, {**tiers, "audio": audio, "split": split, "channel": channel}, skip_bad)
     for name, reason in found.skipped:
         note(f"skipped {name}: {reason}")
-    with _progress(quiet) as report:
-        aligner.fit(found, report)
+    with terminal_bar("training", 100, False if quiet else None) as update:
+        aligner.fit(found, None if update is None else lambda stage, share: update(100 * share, stage))
     aligner.save(output)
     if not quiet:
         minutes = sum(float(u.reference.duration or 0.0) for u in found if u.reference) / 60
@@ -127,18 +123,3 @@ def _read(corpus: str, layout: str | None, options: dict[str, Any], skip_bad: bo
         named = {"phones": "--phone-tier", "words": "--word-tier"}.get(foreign[0], f"--{foreign[0]}")
         raise UnsupportedError(f"{named} does not apply to a corpus of {layout}; leave it out")
     return Corpus.read(corpus, layout, skip_bad=skip_bad, **given)
-
-
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Callable[[str, float], None] | None]:
-    """A bar on a terminal that says what is being learnt."""
-    if quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("learning", total=1.0)
-        yield lambda what, share: progress.update(task, description=what, completed=share)

@@ -1,7 +1,7 @@
-"""Corpora: recordings and what is said in them, from the layouts in which speech corpora come.
+"""Corpora: recordings and what is said in them, in the layouts in which speech corpora are distributed.
 
 Every reader pairs label files with recordings of the same name, reads the labels at once (so that mistakes
-show before anything is learnt) and the sound later, when it is asked for. A reference then
+show before training) and the sound later, when it is needed. A reference then
 
 * covers the whole recording: gaps are silence, and so is what follows the last label; gaps under 20 ms go to
   the phone before them, because nothing that short can be aligned;
@@ -9,28 +9,35 @@ show before anything is learnt) and the sound later, when it is asked for. A ref
 * writes every silence as ``sil`` and has no two silences in a row (:mod:`trellis.speech.phones.silence`);
 * is as long as its recording; phones that end more than 0.1 s later belong to another one: an error.
 
-A file that cannot be used stops the reading with a sentence, unless ``skip_bad`` is set: then it is left out
-and its sentence is kept in :attr:`Corpus.skipped`.
+A file that cannot be used is an error, unless ``skip_bad`` is set: then it is left out, and
+:attr:`Corpus.skipped` says why.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, overload
+from functools import partial
+from typing import Any, Unpack, overload
 
 from trellis.core.errors import DataError
 from trellis.core.storage import PathLike
 from trellis.speech.corpus.corpus_files import guess_layout, labelled_files, read_list, timit_split
-from trellis.speech.corpus.corpus_readers import Rules, read_beside, read_ctm_corpus, read_timit
+from trellis.speech.corpus.corpus_readers import (
+    RuleOptions,
+    Rules,
+    read_beside,
+    read_ctm_corpus,
+    read_timit,
+)
 from trellis.speech.corpus.utterance import Utterance
 from trellis.speech.formats.json_csv import read_json
 from trellis.speech.formats.label_lines import read_lab
 from trellis.speech.formats.textgrid import read_textgrid
-from trellis.speech.phones.silence import SILENCES
 
 __all__ = ["Corpus", "Utterance"]
+LAYOUTS = ("timit", "textgrids", "labs", "ctm", "json")  # methods of Corpus
 
 
 @dataclass(frozen=True)
@@ -86,18 +93,12 @@ class Corpus(Sequence[Utterance]):
 
     @classmethod
     def read(cls, root: PathLike, layout: str | None = None, **options: Any) -> Corpus:
-        """A corpus in one layout (``timit``, ``textgrids``, ``labs``, ``ctm``, ``json``), or as found."""
-        layouts: dict[str, Callable[..., Corpus]] = {
-            "timit": cls.timit,
-            "textgrids": cls.textgrids,
-            "labs": cls.labs,
-            "ctm": cls.ctm,
-            "json": cls.json,
-        }
+        """A corpus in one of :data:`LAYOUTS`, detected if not given; ``options`` are those of the layout."""
         chosen = layout or guess_layout(root)
-        if chosen not in layouts:
-            raise DataError(f"no corpus layout {chosen!r}; choose one of {', '.join(layouts)}")
-        return layouts[chosen](root, **options)
+        if chosen not in LAYOUTS:
+            raise DataError(f"no corpus layout {chosen!r}; choose one of {', '.join(LAYOUTS)}")
+        corpus: Corpus = getattr(cls, chosen)(root, **options)
+        return corpus
 
     @classmethod
     def textgrids(
@@ -106,43 +107,26 @@ class Corpus(Sequence[Utterance]):
         audio: PathLike | None = None,
         phones: str | None = None,
         words: str | None = None,
-        silences: Collection[str] = SILENCES,
-        channel: int | None = None,
-        skip_bad: bool = False,
+        **rules: Unpack[RuleOptions],
     ) -> Corpus:
         """A folder (and its folders) of Praat TextGrids; ``phones`` and ``words`` name the tiers.
 
-        Recordings lie beside the TextGrids, or in the same places under ``audio``.
+        Recordings lie beside the TextGrids, or in the same places under ``audio``. As in all layouts,
+        ``silences`` are the labels of silence, ``channel`` the channel to use of several, and ``skip_bad``
+        leaves out files that cannot be used.
         """
-
-        def read(path: PathLike) -> Any:
-            return read_textgrid(path, phones, words)
-
-        return cls(*read_beside(root, ".textgrid", audio, read, Rules(silences, channel, skip_bad)))
+        read = partial(read_textgrid, phones=phones, words=words)
+        return cls(*read_beside(root, ".textgrid", audio, read, Rules(**rules)))
 
     @classmethod
-    def labs(
-        cls,
-        root: PathLike,
-        audio: PathLike | None = None,
-        silences: Collection[str] = SILENCES,
-        channel: int | None = None,
-        skip_bad: bool = False,
-    ) -> Corpus:
+    def labs(cls, root: PathLike, audio: PathLike | None = None, **rules: Unpack[RuleOptions]) -> Corpus:
         """A folder of HTK label files of phones."""
-        return cls(*read_beside(root, ".lab", audio, read_lab, Rules(silences, channel, skip_bad)))
+        return cls(*read_beside(root, ".lab", audio, read_lab, Rules(**rules)))
 
     @classmethod
-    def json(
-        cls,
-        root: PathLike,
-        audio: PathLike | None = None,
-        silences: Collection[str] = SILENCES,
-        channel: int | None = None,
-        skip_bad: bool = False,
-    ) -> Corpus:
+    def json(cls, root: PathLike, audio: PathLike | None = None, **rules: Unpack[RuleOptions]) -> Corpus:
         """A folder of alignments that Trellis wrote as JSON."""
-        return cls(*read_beside(root, ".json", audio, read_json, Rules(silences, channel, skip_bad)))
+        return cls(*read_beside(root, ".json", audio, read_json, Rules(**rules)))
 
     @classmethod
     def ctm(
@@ -150,21 +134,14 @@ class Corpus(Sequence[Utterance]):
         path: PathLike,
         audio: PathLike | None = None,
         words: PathLike | None = None,
-        silences: Collection[str] = SILENCES,
-        channel: int | None = None,
-        skip_bad: bool = False,
+        **rules: Unpack[RuleOptions],
     ) -> Corpus:
         """A CTM file of phones (and one of words); its ids are names of recordings under ``audio``."""
-        return cls(*read_ctm_corpus(path, audio, words, Rules(silences, channel, skip_bad)))
+        return cls(*read_ctm_corpus(path, audio, words, Rules(**rules)))
 
     @classmethod
     def timit(
-        cls,
-        root: PathLike,
-        split: PathLike | None = None,
-        sa: bool = False,
-        silences: Collection[str] = SILENCES,
-        skip_bad: bool = False,
+        cls, root: PathLike, split: PathLike | None = None, sa: bool = False, **rules: Unpack[RuleOptions]
     ) -> Corpus:
         """TIMIT as it is distributed, in upper or lower case: ``.WAV`` (SPHERE), ``.PHN`` and ``.WRD``.
 
@@ -175,7 +152,7 @@ class Corpus(Sequence[Utterance]):
         named = split in ("train", "test")
         if named:
             files = timit_split(files, root, str(split))
-        corpus = cls(*read_timit(root, files, Rules(silences, None, skip_bad)))
+        corpus = cls(*read_timit(root, files, Rules(**rules)))
         if split is None or named:
             return corpus
         return replace(corpus.select(split), skipped=corpus.skipped)

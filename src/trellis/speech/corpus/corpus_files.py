@@ -56,8 +56,8 @@ def guess_layout(root: PathLike) -> str:
         there = {file.suffix.lower() for file in find_files(root, tuple(_LAYOUTS))}
         found = [layout for suffix, layout in _LAYOUTS.items() if suffix in there]
     if len(found) != 1:
-        what = f"labels of several kinds ({', '.join(found)})" if found else "no labels of any known kind"
-        raise DataError(f"{path}: {what}; name the layout: timit, textgrids, labs, ctm or json")
+        what = f"label files of several layouts ({', '.join(found)})" if found else "no label files"
+        raise DataError(f"{path}: {what}; give the layout: timit, textgrids, labs, ctm or json")
     return found[0]
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypedDict
 
 from trellis.core.errors import DataError
 from trellis.core.storage import PathLike
@@ -15,7 +16,7 @@ from trellis.speech.corpus.utterance import Utterance
 from trellis.speech.formats.alignment import Alignment
 from trellis.speech.formats.ctm import read_ctm_file
 from trellis.speech.formats.label_lines import read_phn
-from trellis.speech.phones.silence import SILENCE, is_silence
+from trellis.speech.phones.silence import SILENCE, SILENCES, is_silence
 
 _LATEST = 0.1  # seconds by which labels may end after their recording
 _SHORTEST_GAP = 0.02  # seconds; a shorter gap cannot be aligned as a silence
@@ -24,13 +25,21 @@ Entry = tuple[str, Path, Alignment]  # id, recording, labels as they are in the 
 Read = tuple[tuple[Utterance, ...], tuple[tuple[str, str], ...]]  # utterances; files left out and why
 
 
-@dataclass(frozen=True)
-class Rules:
-    """What holds for every layout: the labels of silence, the channel, and what to do with a bad file."""
+class RuleOptions(TypedDict, total=False):
+    """The fields of :class:`Rules`, as keyword arguments."""
 
     silences: Collection[str]
     channel: int | None
     skip_bad: bool
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What holds for every layout: the labels of silence, the channel, and whether to skip bad files."""
+
+    silences: Collection[str] = SILENCES
+    channel: int | None = None
+    skip_bad: bool = False
 
 
 def read_beside(
@@ -45,7 +54,7 @@ def read_beside(
         name = path.relative_to(base).with_suffix("").as_posix()
         return name, finder.named(name), read(path)
 
-    return _gathered(((path, path.parent.name) for path in files), entry, rules)
+    return _collect(((path, path.parent.name) for path in files), entry, rules)
 
 
 def read_ctm_corpus(path: PathLike, audio: PathLike | None, words: PathLike | None, rules: Rules) -> Read:
@@ -59,7 +68,7 @@ def read_ctm_corpus(path: PathLike, audio: PathLike | None, words: PathLike | No
         sound = finder.named(id)
         return id, sound, _with_words(phones[id], spoken.get(id))
 
-    return _gathered(((Path(id), "") for id in phones), entry, rules)
+    return _collect(((Path(id), "") for id in phones), entry, rules)
 
 
 def read_timit(root: PathLike, files: Sequence[Path], rules: Rules) -> Read:
@@ -71,7 +80,7 @@ def read_timit(root: PathLike, files: Sequence[Path], rules: Rules) -> Read:
         reference = _with_words(read_phn(path, "phones"), words)
         return path.relative_to(root).with_suffix("").as_posix().lower(), timit_audio(path), reference
 
-    return _gathered(((path, path.parent.name.lower()) for path in files), entry, rules)
+    return _collect(((path, path.parent.name.lower()) for path in files), entry, rules)
 
 
 def _with_words(phones: Alignment, words: Alignment | None) -> Alignment:
@@ -80,12 +89,12 @@ def _with_words(phones: Alignment, words: Alignment | None) -> Alignment:
     return replace(phones, words=words.words, duration=max(phones.duration or 0.0, words.duration or 0.0))
 
 
-def _gathered(sources: Iterable[tuple[Path, str]], entry: Callable[[Path], Entry], rules: Rules) -> Read:
+def _collect(sources: Iterable[tuple[Path, str]], entry: Callable[[Path], Entry], rules: Rules) -> Read:
     utterances, skipped = [], []
     for source, group in sources:
         try:
             id, sound, labels = entry(source)
-            reference = _whole(labels, sound, rules.silences)
+            reference = _make_reference(labels, sound, rules.silences)
         except DataError as error:
             if not rules.skip_bad:
                 raise
@@ -95,8 +104,8 @@ def _gathered(sources: Iterable[tuple[Path, str]], entry: Callable[[Path], Entry
     return tuple(sorted(utterances, key=lambda u: u.id)), tuple(skipped)
 
 
-def _whole(labels: Alignment, sound: Path, silences: Collection[str]) -> Alignment:
-    """The labels as a reference: as long as the recording, without gaps, silence written one way."""
+def _make_reference(labels: Alignment, sound: Path, silences: Collection[str]) -> Alignment:
+    """The labels as a reference: as long as the recording, without gaps, every silence written ``sil``."""
     duration = audio_info(sound).duration
     last = max((p.end for p in labels.phones if not is_silence(p.label, silences)), default=0.0)
     if not labels.phones:

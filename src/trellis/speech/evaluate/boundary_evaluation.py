@@ -26,14 +26,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trellis.core.arrays import BoolArray, FloatArray, IntArray
+from trellis.core.bootstrap import resamples
 from trellis.core.errors import DataError
-from trellis.speech.evaluate.boundary_figures import ALLOWANCE, Estimate, draws, estimates, figures
+from trellis.speech.evaluate.boundary_figures import ALLOWANCE, Estimate, estimates, figures
 from trellis.speech.formats.alignment import Alignment
 from trellis.speech.phones.silence import SILENCE, is_silence
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+RESAMPLES = 1000
 TOLERANCES_MS = (10.0, 20.0, 30.0, 40.0, 50.0, 100.0)
 _SHORTEST_GAP = 0.02  # seconds: a gap that is shorter belongs to the phone before it, as in a corpus
 
@@ -107,7 +109,7 @@ class AlignmentEvaluation:
     @cached_property
     def resampled(self) -> dict[str, FloatArray]:
         """The figures of each bootstrap sample. Equal numbers of utterances get equal draws."""
-        return self._figures(draws(len(self.utterances)))
+        return self._figures(np.array(list(resamples(len(self.utterances), RESAMPLES, seed=0))))
 
     def _figures(self, counts: IntArray) -> dict[str, FloatArray]:
         parts = self.utterances

@@ -15,7 +15,6 @@ from trellis.core.arrays import FloatArray, IntArray
 
 FRAME_SECONDS = 0.01
 ALLOWANCE = 1e-9  # seconds: 0.31 - 0.30 must not miss a tolerance of 10 ms
-_RESAMPLES = 1000
 
 
 @dataclass(frozen=True)
@@ -28,12 +27,6 @@ class Estimate:
 
     def to_json(self) -> dict[str, float]:
         return {"value": self.value, "low": self.low, "high": self.high}
-
-
-def draws(n: int, seed: int = 0) -> IntArray:
-    """(resamples, n): how often each of n utterances is drawn when n are drawn with replacement."""
-    rng = np.random.default_rng(seed)
-    return np.array([np.bincount(rng.integers(n, size=n), minlength=n) for _ in range(_RESAMPLES)])
 
 
 def figures(
