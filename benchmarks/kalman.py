@@ -150,7 +150,7 @@ def growth(figures: Figures, top: int) -> None:
 def streaming(figures: Figures, length: int) -> None:
     model = example(N_STATES, N_OBSERVATIONS, np.random.default_rng(0))
     x, _ = model.sample(length, random_state=1)
-    stream = model.stream()
+    stream = model.streaming_filter()
     for row in x[: length // 10]:
         stream.update(row)
     tracemalloc.start()
@@ -165,7 +165,7 @@ def streaming(figures: Figures, length: int) -> None:
     )
 
     def again() -> None:
-        fresh = model.stream()
+        fresh = model.streaming_filter()
         for row in x:
             fresh.update(row)
 

@@ -34,7 +34,6 @@ PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 CROWDED = {
     "trellis.core": "what every room stands on: small modules with nothing in common but that",
     "trellis.factors": "one engine: the kernels of a method lie beside it",
-    "trellis.hmm": "one model: the kernels of a method lie beside it",
 }
 MODULES_PER_FOLDER = 15
 # a command's file has the command's name, whatever group of commands it belongs to

@@ -161,7 +161,7 @@ def test_a_slow_steady_state_is_not_taken_too_early(noise: float) -> None:
 def test_the_steady_state_is_reached() -> None:
     rng = np.random.default_rng(0)
     model = LinearGaussian(4, **random_parameters(rng, 4, 2))
-    stream = model.stream()
+    stream = model.streaming_filter()
     x, _ = model.sample(500, random_state=0)
     for row in x[:300]:
         stream.update(row)
@@ -346,8 +346,8 @@ def test_the_stream_is_the_filter(varying: bool) -> None:
     x, u = drawn(rng, (T, 2), 0.2), rng.normal(size=(T, 1))
     x[60:] = np.nan_to_num(x[60:])
     filtered = model.filter(x, controls=u)
-    stream = model.stream()
-    np.testing.assert_array_equal(stream.law().mean, model.initial_mean)
+    stream = model.streaming_filter()
+    np.testing.assert_array_equal(stream.estimate().mean, model.initial_mean)
     for t in range(T):
         law = stream.update(x[t], u[t])
         np.testing.assert_allclose(law.mean, filtered.means[t], rtol=1e-9, atol=1e-11)

@@ -134,9 +134,12 @@ X0 = np.zeros((4, 3))
         (lambda m: m.filter(X0, controls=X0), "made without controls"),
         (lambda m: m.forecast(X0, 0), "steps is 0; give a whole number"),
         (lambda m: m.sample(-1), "length is -1; give a whole number"),
-        (lambda m: m.stream().update([1.0]), "step 0: the observation has 1 values, the model 3"),
-        (lambda m: m.stream().update([1.0, 2.0, np.inf]), "step 0: the observation is infinite"),
-        (lambda m: m.stream().update([1.0, 2.0, 3.0], [1.0]), "step 0: give control with 0 finite values"),
+        (lambda m: m.streaming_filter().update([1.0]), "step 0: the observation has 1 values, the model 3"),
+        (lambda m: m.streaming_filter().update([1.0, 2.0, np.inf]), "step 0: the observation is infinite"),
+        (
+            lambda m: m.streaming_filter().update([1.0, 2.0, 3.0], [1.0]),
+            "step 0: give control with 0 finite values",
+        ),
         (lambda m: m.score(np.zeros((0, 3))), "X has no steps to score"),
     ],
 )
@@ -193,7 +196,7 @@ def test_unknown_parameters_ask_for_fit() -> None:
 
 def test_varying_parameters_end(model: LinearGaussian) -> None:
     model.set_params(observation_offset=np.zeros((2, 3)))
-    stream = model.stream()
+    stream = model.streaming_filter()
     stream.update(None)
     stream.update([1.0, np.nan, 2.0])
     with pytest.raises(DataError, match="step 2: observation_offset is given for 2 steps only"):
@@ -205,7 +208,7 @@ def test_what_a_series_may_come_as(tmp_path: Any) -> None:
     x = [rng.normal(size=(6, 2)) for _ in range(3)]
     model = LinearGaussian(1, max_iter=np.int64(2), tol=np.float64(0.0), random_state=0).fit(x)
     assert_array_equal(model.log_likelihood(row for row in x), model.log_likelihood(x))
-    stream, masked = model.stream(), np.ma.array([1.0, 2.0], mask=[False, True])
+    stream, masked = model.streaming_filter(), np.ma.array([1.0, 2.0], mask=[False, True])
     law = stream.update(masked)  # the value under a mask used to be taken
     assert_allclose(law.mean, model.filter(masked[None]).means[0])
     model.save(tmp_path / "model")  # numbers of numpy are numbers
@@ -219,7 +222,7 @@ def test_what_a_series_may_come_as(tmp_path: Any) -> None:
         (lambda m, x: m.forecast(x, 1.5), "steps is 1.5"),
         (lambda m, x: m.sample(2.5), "length is 2.5"),
         (lambda m, x: m.sample(2, n=-1), "n is -1"),
-        (lambda m, x: m.stream().update("a"), "step 0: the observation must be 2 numbers"),
+        (lambda m, x: m.streaming_filter().update("a"), "step 0: the observation must be 2 numbers"),
         (lambda m, x: m.fit(1e200 * x), "step 0 of sequence 0: column 0 of X is .*too large to be squared"),
         (lambda m, x: m.set_params(max_iter="many").fit(x), "max_iter is 'many'"),
         (lambda m, x: m.set_params(tol="small").fit(x), "tol is 'small'"),

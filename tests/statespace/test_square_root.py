@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trellis.statespace.square_root_kernels import regression, roots_of, triangularise
+from trellis.statespace.square_root_kernels import covariance_roots, regression, triangularise
 
 
 @given(
@@ -45,7 +45,7 @@ def test_roots_of_covariances_of_any_rank_and_scale(n: int, rank: int, spread: i
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(n, rank)) * 10.0 ** rng.uniform(-spread, spread, size=(n, 1))
     P = root @ root.T
-    L, bad = roots_of(P[None])
+    L, bad = covariance_roots(P[None])
     assert bad == -1
     np.testing.assert_array_equal(L[0], np.tril(L[0]))
     scale = np.sqrt(np.outer(np.diag(P), np.diag(P))) + np.finfo(float).tiny
@@ -57,4 +57,4 @@ def test_roots_of_covariances_of_any_rank_and_scale(n: int, rank: int, spread: i
     [[[1.0, 2.0], [2.0, 1.0]], [[-1.0, 0.0], [0.0, 1.0]], [[0.0, 1e-3], [1e-3, 1.0]]],
 )
 def test_what_is_no_covariance_is_found(P: list[list[float]]) -> None:
-    assert roots_of(np.array([np.eye(2), P]))[1] == 1
+    assert covariance_roots(np.array([np.eye(2), P]))[1] == 1

@@ -22,12 +22,12 @@ from trellis.core.errors import DataError, ModelFileError
 from trellis.core.parameters import choice, fitted, integer, number, parameter
 from trellis.core.status import Status
 from trellis.hmm.baum_welch import BaumWelch, m_step
+from trellis.hmm.e_step import count_known_states
 from trellis.hmm.em_starts import starting_points
 from trellis.hmm.emissions import Emission
 from trellis.hmm.emissions.emission_checks import check_distributions, check_order
 from trellis.hmm.hmm_inference import HMMInference
 from trellis.hmm.hmm_parameters import HMMParameters
-from trellis.hmm.known_states import count_known_states
 from trellis.hmm.observations import Observations
 from trellis.hmm.online_em import OnlineState, online_step
 from trellis.hmm.transition_constraints import TransitionConstraints, check_probabilities

@@ -1,9 +1,7 @@
-"""The chain of a hidden Markov model: probabilities, laid out for the kernels, and its questions for one
-block.
+"""Filter and posterior of the chain of a hidden Markov model, for one block of sequences.
 
-A block is a run of sequences whose likelihoods fit the cache. Scaled messages answer it where they are exact
-(:mod:`trellis.hmm.hmm_kernels` says when); the sequences that they leave open are answered in log
-space.
+A block is a run of sequences whose likelihoods fit the cache. Scaled messages are used where they are exact
+(:mod:`trellis.hmm.hmm_kernels` says when); sequences for which they are not are done in log space.
 """
 
 from __future__ import annotations
@@ -15,12 +13,13 @@ from functools import cached_property
 import numpy as np
 
 from trellis.core.arrays import FloatArray, IntArray
+from trellis.hmm.emissions.row_kernels import scale_rows
 from trellis.hmm.hmm_kernels import (
     DENSE,
+    FLOOR,
     LOG,
     SPARSE,
     filter_batch,
-    floored_exp,
     log_space_batch,
     posterior_batch,
 )
@@ -69,12 +68,12 @@ class HMMChain:
         size = (k + 3) // 4 * 4
         initial, matrix = np.zeros(size), np.zeros((size, size))
         initial[:k], matrix[:k, :k] = self.initial, self.transitions
-        return initial, matrix_for(matrix), matrix_for(matrix.T)
+        return initial, kernel_layout(matrix), kernel_layout(matrix.T)
 
     def scale(self, logs: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Scaled likelihoods from logs, with what is positive kept positive."""
         scaled, shift = np.empty_like(logs), np.empty(len(logs))
-        floored_exp(logs, scaled, shift)
+        scale_rows(logs, FLOOR, scaled, shift)
         return scaled, shift
 
     def posterior(self, block: Block, counts: Counts) -> tuple[FloatArray, FloatArray]:
@@ -84,17 +83,9 @@ class HMMChain:
         if self.kind != LOG:
             initial, forward, backward = self._padded
             posterior_batch(
-                out,
-                block.shift,
-                block.offsets,
-                initial,
-                forward,
-                backward,
-                self.kind == SPARSE,
-                log_p,
-                counts.start,
-                counts.outer,
-            )
+                out, block.shift, block.offsets, initial, forward, backward, self.kind == SPARSE, log_p,
+                counts.start, counts.outer,
+            )  # fmt: skip
         self._finish(block, True, log_p, out, counts.start, counts.pairs)
         return out, log_p
 
@@ -117,19 +108,12 @@ class HMMChain:
         start: FloatArray,
         pairs: FloatArray,
     ) -> None:
+        """Answer in log space what scaled messages left open."""
         if np.isnan(log_p).any():
-            logs = block.logs()
             log_space_batch(
-                logs,
-                block.offsets,
-                self.log_initial,
-                self.log_transitions[None],
-                smooth,
-                log_p,
-                out,
-                start,
-                pairs,
-            )
+                block.logs(), block.offsets, self.log_initial, self.log_transitions[None], smooth, log_p, out,
+                start, pairs,
+            )  # fmt: skip
 
     def transition_counts(self, counts: Counts) -> FloatArray:
         """Expected number of each transition, (K, K)."""
@@ -148,7 +132,7 @@ class Counts:
         self.pairs = np.zeros((1, n_states, n_states))  # the same, finished: of what was done in log space
 
 
-def matrix_for(matrix: FloatArray) -> FloatArray:
+def kernel_layout(matrix: FloatArray) -> FloatArray:
     """The layout in which the kernels compute x M fastest: blocks of four columns, or the transpose."""
     size = len(matrix)
     if size > SMALL:

@@ -37,7 +37,6 @@ import math
 import numpy as np
 
 from trellis.core.numerics import kernel
-from trellis.core.numerics_kernels import exp_shifted, highest
 from trellis.structures.chain.oracle.backward_filter_kernels import filter_forward, filter_marginals
 from trellis.structures.chain.oracle.chain_kernels import add_outer
 
@@ -49,25 +48,8 @@ CHUNK = 64  # steps whose w are kept, and after which beta is normalised
 
 
 @kernel
-def floored_exp(u, e, shift):
-    """e = exp(u - shift), shift = max_k u, not below FLOOR where u is not -inf. A row of -inf gives zeros."""
-    for t in range(u.shape[0]):
-        ut, et = u[t], e[t]
-        top = highest(ut)
-        shift[t] = top
-        if top == -np.inf:
-            for k in range(et.shape[0]):
-                et[k] = 0.0
-            continue
-        exp_shifted(ut, top, et)
-        for k in range(et.shape[0]):
-            if et[k] < FLOOR and ut[k] > -np.inf:
-                et[k] = FLOOR
-
-
-@kernel
 def _times(M, x, s, y, t):
-    """y[t] = x[s] M, for a matrix laid out by ``hmm_chain.matrix_for``.
+    """y[t] = x[s] M, for a matrix laid out by ``hmm_chain.kernel_layout``.
 
     Small matrices are (size / 4, size, 4), four columns in a block: four sums that LLVM keeps in one
     register. Large ones are (1, size, size), transposed: four dot products, each of them in SIMD. Indices and

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trellis.statespace.kalman_stream import FilterStream, StateLaw
-from trellis.statespace.linear_gaussian import Forecast, LinearGaussian, StateLaws
+from trellis.statespace.linear_gaussian import Forecast, LinearGaussian, StateEstimates
+from trellis.statespace.streaming_kalman_filter import StateEstimate, StreamingKalmanFilter
 
-__all__ = ["FilterStream", "Forecast", "LinearGaussian", "StateLaw", "StateLaws"]
+__all__ = ["Forecast", "LinearGaussian", "StateEstimate", "StateEstimates", "StreamingKalmanFilter"]

@@ -118,7 +118,7 @@ def maximise(
         if name in learn
     }
     if term.noise in learn:
-        changed[term.noise] = _bounded(_residual(moments, change) / moments.terms[0], min_variance)
+        changed[term.noise] = _floor_eigenvalues(_residual(moments, change) / moments.terms[0], min_variance)
     return replace(u, **changed)
 
 
@@ -153,7 +153,7 @@ def check_learnable(model: StateSpace, learn: frozenset[str], min_variance: floa
             )
 
 
-def named_parameters(learn: object) -> frozenset[str]:
+def parse_learn(learn: object) -> frozenset[str]:
     """The names behind ``learn``; for "all" those of all parameters."""
     if isinstance(learn, str):
         learn = tuple(SHAPES) if learn == "all" else (learn,)
@@ -165,7 +165,7 @@ def named_parameters(learn: object) -> frozenset[str]:
     return frozenset(learn)
 
 
-def learnable(model: StateSpace) -> frozenset[str]:
+def learnable_parameters(model: StateSpace) -> frozenset[str]:
     """What "all" means for a model: whatever is constant and there."""
     absent = {name for name, array in model.arrays().items() if array.size == 0}
     return frozenset(SHAPES) - {*model.time_varying()} - absent
@@ -173,7 +173,7 @@ def learnable(model: StateSpace) -> frozenset[str]:
 
 def floor_covariances(model: StateSpace, names: frozenset[str], min_variance: float) -> StateSpace:
     """The model with the eigenvalues of the named covariances raised to ``min_variance``."""
-    return replace(model, **{name: _bounded(getattr(model, name), min_variance) for name in names})
+    return replace(model, **{name: _floor_eigenvalues(getattr(model, name), min_variance) for name in names})
 
 
 def _width(u: StateSpace, name: str) -> int:
@@ -211,7 +211,7 @@ def _solve(ww: FloatArray, rw: FloatArray) -> FloatArray:
     return solved
 
 
-def _bounded(V: FloatArray, min_variance: float) -> FloatArray:
+def _floor_eigenvalues(V: FloatArray, min_variance: float) -> FloatArray:
     values, vectors = np.linalg.eigh(V)
     if values[0] >= min_variance:
         return V

@@ -120,7 +120,7 @@ class Kalman:
         values = self._data.values
         return np.where(np.isnan(values), filled + self._shift, values), spreads
 
-    def observation_law(self, states: States) -> tuple[FloatArray, FloatArray]:
+    def observation_distribution(self, states: States) -> tuple[FloatArray, FloatArray]:
         """Mean C m + D u + d and covariance C P C' + R of x_t where z_t has the law of ``states``."""
         model, steps = self._model, self._data.steps
         C, R = (

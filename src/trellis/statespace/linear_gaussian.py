@@ -23,14 +23,14 @@ from trellis.statespace.kalman_em import (
     EM,
     check_learnable,
     floor_covariances,
-    learnable,
-    named_parameters,
+    learnable_parameters,
+    parse_learn,
 )
 from trellis.statespace.kalman_filter import Kalman, States
 from trellis.statespace.kalman_sample_kernels import simulate
 from trellis.statespace.kalman_start import starting_point
-from trellis.statespace.kalman_stream import FilterStream
 from trellis.statespace.state_space import COVARIANCES, SHAPES, StateSpace
+from trellis.statespace.streaming_kalman_filter import StreamingKalmanFilter
 from trellis.statespace.time_series import TimeSeries, read_future_controls, read_series
 from trellis.training import declarations as declared
 from trellis.training.restarts import run_em
@@ -38,7 +38,7 @@ from trellis.training.restarts import run_em
 _REQUIRED = tuple(name for name in SHAPES if "control" not in name and "offset" not in name)
 
 
-class StateLaws(NamedTuple):
+class StateEstimates(NamedTuple):
     """Laws of the states: ``means`` (length, n) and ``covariances`` (length, n, n), per sequence if listed.
 
     ``lagged`` (length, n, n), where asked for: Cov(z_t, z_{t+1}), zero at the last step.
@@ -125,7 +125,7 @@ class LinearGaussian(Model):
         self._check_parameters()
         given = self._given()
         series = read_series(X, lengths, controls, self._size("m", given), self._size("p", given))
-        named = named_parameters(self.learn)
+        named = parse_learn(self.learn)
         start = starting_point(
             given,
             series,
@@ -133,7 +133,7 @@ class LinearGaussian(Model):
             "observation_offset" in named,
             generator(self.random_state),
         )
-        learn = learnable(start) if isinstance(self.learn, str) and self.learn == "all" else named
+        learn = learnable_parameters(start) if isinstance(self.learn, str) and self.learn == "all" else named
         guessed = frozenset(name for name in COVARIANCES if given[name] is None) & learn
         start = floor_covariances(start, guessed, self.min_variance)
         check_learnable(start, learn, self.min_variance)
@@ -204,14 +204,14 @@ class LinearGaussian(Model):
         series, kalman = self._ask(X, lengths, controls)
         return series.mean_per_step(kalman.log_densities())
 
-    def filter(self, X: Any, *, lengths: ArrayLike | None = None, controls: Any = None) -> StateLaws:
+    def filter(self, X: Any, *, lengths: ArrayLike | None = None, controls: Any = None) -> StateEstimates:
         """The law of z_t given x_1 .. x_t."""
         series, kalman = self._ask(X, lengths, controls)
         return _unpacked(series, kalman.filtered())
 
     def smooth(
         self, X: Any, *, lengths: ArrayLike | None = None, controls: Any = None, lagged: bool = False
-    ) -> StateLaws:
+    ) -> StateEstimates:
         """The law of z_t given all of x; with ``lagged`` also Cov(z_t, z_{t+1})."""
         series, kalman = self._ask(X, lengths, controls)
         return _unpacked(series, kalman.smoothed(lagged=lagged))
@@ -255,7 +255,7 @@ class LinearGaussian(Model):
         longer, rows = series.extend(steps, future)
         kalman = Kalman(model, longer, self._threads())
         states = kalman.filtered()
-        means, covariances = kalman.observation_law(states)
+        means, covariances = kalman.observation_distribution(states)
         rows = rows[0] if series.single else rows
         return Forecast(means[rows], covariances[rows], states.means[rows], states.covariances[rows])
 
@@ -278,9 +278,9 @@ class LinearGaussian(Model):
         simulate(model.system(), model.drift(u, steps), model.shift(u, steps), z_noise, x_noise, states, X)
         return (X[0], states[0]) if n is None else (list(X), list(states))
 
-    def stream(self) -> FilterStream:
+    def streaming_filter(self) -> StreamingKalmanFilter:
         """A filter that takes one observation at a time and keeps only the current state."""
-        return FilterStream(self._model())
+        return StreamingKalmanFilter(self._model())
 
     # -- storage ----------------------------------------------------------------------------------------
 
@@ -295,6 +295,6 @@ class LinearGaussian(Model):
         self._model()
 
 
-def _unpacked(series: TimeSeries, states: States) -> StateLaws:
+def _unpacked(series: TimeSeries, states: States) -> StateEstimates:
     lagged = None if states.lagged is None else series.unpack(states.lagged)
-    return StateLaws(series.unpack(states.means), series.unpack(states.covariances), lagged)
+    return StateEstimates(series.unpack(states.means), series.unpack(states.covariances), lagged)

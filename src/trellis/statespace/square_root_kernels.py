@@ -133,7 +133,7 @@ def close(L, K, tol):
 
 
 @kernel
-def roots_of(P):
+def covariance_roots(P):
     """Lower triangular roots (k, n, n) of covariances (k, n, n), which may be singular; and a verdict.
 
     The verdict is the index of the first matrix that is not positive semidefinite, or -1. Cholesky with the

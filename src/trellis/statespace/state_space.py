@@ -19,7 +19,7 @@ from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
 from trellis.core.registration import register
 from trellis.statespace.kalman_kernels import System
-from trellis.statespace.square_root_kernels import roots_of
+from trellis.statespace.square_root_kernels import covariance_roots
 
 # name -> (letter, shape in the letters n, m, p)
 SHAPES: dict[str, tuple[str, str]] = {
@@ -157,7 +157,7 @@ def _leading(array: FloatArray, ndim: int) -> FloatArray:
 
 def _root(name: str, covariance: FloatArray) -> FloatArray:
     root: FloatArray
-    root, bad = roots_of(_leading(covariance, 3))
+    root, bad = covariance_roots(_leading(covariance, 3))
     if bad >= 0:
         where = f" at step {bad}" if covariance.ndim == 3 else ""
         least = np.linalg.eigvalsh(_leading(covariance, 3)[bad])[0]

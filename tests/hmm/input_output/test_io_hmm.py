@@ -67,12 +67,12 @@ def paths_of(model: IOHMM, x: np.ndarray, inputs: np.ndarray) -> tuple[np.ndarra
         emission = model.emission_
         if isinstance(emission, SoftmaxEmission):
             if not np.isnan(x[t]) and x[t] >= 0:
-                density[t, state] = softmax(emission.table[state] @ f[t])[int(x[t])]
+                density[t, state] = softmax(emission.weights[state] @ f[t])[int(x[t])]
         else:
-            spread = emission.spread[state]
+            spread = emission.covariances[state]
             matrix, seen = spread if emission.covariance == "full" else np.diag(spread), ~np.isnan(x[t])
             if seen.any():
-                mean = (emission.table[state] @ f[t])[seen]
+                mean = (emission.weights[state] @ f[t])[seen]
                 density[t, state] = multivariate_normal.pdf(x[t][seen], mean, matrix[np.ix_(seen, seen)])
     paths = np.array(list(product(range(k), repeat=len(x))))
     joint = softmax(p.initial @ f[0])[paths[:, 0]] * density[0, paths[:, 0]]
@@ -181,7 +181,7 @@ def test_constant_inputs_give_baum_welch() -> None:
     """Whatever l2 is: slopes of inputs that never change are not needed, and intercepts are free."""
     model = random_model("categorical", 5, k=3, width=1, warm_start=True, max_iter=1, l2=0.5)
     free = [
-        a.copy() for a in (model.parameters_.initial, model.parameters_.transitions, model.emission_.table)
+        a.copy() for a in (model.parameters_.initial, model.parameters_.transitions, model.emission_.weights)
     ]
     for array in free:
         array[..., :-1] = 0.0
@@ -189,14 +189,14 @@ def test_constant_inputs_give_baum_welch() -> None:
     inputs = [np.ones((30, 1)) for _ in range(10)]
     X, _ = model.sample(inputs, random_state=0)
     pi, A = model.initial_distribution([[1.0]])[0], model.transition_matrix([[1.0]])[0]
-    B = softmax(model.emission_.table @ np.ones(2))
+    B = softmax(model.emission_.weights @ np.ones(2))
     for _ in range(3):
         pi, A, B, before = baum_welch(pi, A, B, X)
         assert model.log_likelihood(X, inputs).sum() == pytest.approx(before, rel=1e-8)
         model.fit(X, inputs)
         np.testing.assert_allclose(model.initial_distribution([[1.0]])[0], pi, atol=1e-6)
         np.testing.assert_allclose(model.transition_matrix([[1.0]])[0], A, atol=1e-6)
-        np.testing.assert_allclose(softmax(model.emission_.table @ np.ones(2)), B, atol=1e-6)
+        np.testing.assert_allclose(softmax(model.emission_.weights @ np.ones(2)), B, atol=1e-6)
 
 
 def test_one_state_is_logistic_or_linear_regression() -> None:
@@ -206,15 +206,15 @@ def test_one_state_is_logistic_or_linear_regression() -> None:
     symbols = [(np.abs(x[:, 0] - 5 + 0.5 * rng.normal(size=20)) * 2).clip(0, 2).astype(int) for x in inputs]
     model = IOHMM(1, SoftmaxEmission(3, l2=0.2), random_state=0).fit(symbols, inputs)
     peer = LogisticRegression(C=5.0, tol=1e-10, max_iter=10_000).fit(u, np.concatenate(symbols))
-    np.testing.assert_allclose(model.emission_.table[0, :, :3], peer.coef_, atol=1e-5)
+    np.testing.assert_allclose(model.emission_.weights[0, :, :3], peer.coef_, atol=1e-5)
     assert model.status_.converged
     values = [x @ rng.normal(size=(3, 2)) + 1e4 + rng.normal(size=(20, 2)) for x in inputs]
     linear = IOHMM(1, GaussianRegression("full"), random_state=0).fit(values, inputs)
     line = LinearRegression().fit(u, np.concatenate(values))
-    np.testing.assert_allclose(linear.emission_.table[0, :, :3], line.coef_, atol=1e-8)
-    np.testing.assert_allclose(linear.emission_.table[0, :, 3], line.intercept_, rtol=1e-9)
+    np.testing.assert_allclose(linear.emission_.weights[0, :, :3], line.coef_, atol=1e-8)
+    np.testing.assert_allclose(linear.emission_.weights[0, :, 3], line.intercept_, rtol=1e-9)
     away = np.concatenate(values) - line.predict(u)
-    np.testing.assert_allclose(linear.emission_.spread[0], away.T @ away / len(u), rtol=1e-7)
+    np.testing.assert_allclose(linear.emission_.covariances[0], away.T @ away / len(u), rtol=1e-7)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -267,9 +267,9 @@ def test_what_was_sampled_is_recovered() -> None:
     inputs = [rng.normal(size=(150, 1)) for _ in range(30)]
     X, states = truth.sample(inputs, random_state=1)
     model = IOHMM(2, random_state=0, l2=1e-3).fit(X, inputs)
-    order = np.argsort(-model.emission_.table[:, 0, 0])
-    np.testing.assert_allclose(model.emission_.table[order][:, 0, 0], [1.0, -1.0], atol=0.05)
-    np.testing.assert_allclose(model.emission_.spread[order][:, 0], [0.3, 0.6], atol=0.06)
+    order = np.argsort(-model.emission_.weights[:, 0, 0])
+    np.testing.assert_allclose(model.emission_.weights[order][:, 0, 0], [1.0, -1.0], atol=0.05)
+    np.testing.assert_allclose(model.emission_.covariances[order][:, 0], [0.3, 0.6], atol=0.06)
     at = np.array([[-1.0], [0.0], [1.0]])
     found = model.transition_matrix(at)[:, order][:, :, order]
     np.testing.assert_allclose(found, truth.transition_matrix(at), atol=0.06)
@@ -291,7 +291,7 @@ def test_samples_follow_the_inputs() -> None:
     np.add.at(counts, (states[:-1], states[1:]), 1.0)
     np.testing.assert_allclose(counts / counts.sum(axis=1, keepdims=True), A, atol=0.03)
     for k in range(2):
-        expected = softmax(model.emission_.table[k] @ [0.7, -0.3, 1.0])
+        expected = softmax(model.emission_.weights[k] @ [0.7, -0.3, 1.0])
         np.testing.assert_allclose(
             np.bincount(X[states == k], minlength=3) / (states == k).sum(), expected, atol=0.02
         )

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from trellis.core.errors import DataError
 from trellis.hmm.input_output import GaussianRegression, SoftmaxEmission
 from trellis.hmm.input_output import softmax_regression as softmax
-from trellis.hmm.input_output.conditional_emission import Weighted
+from trellis.hmm.input_output.conditional_emission import WeightedData
 from trellis.hmm.input_output.softmax_regression import _Regression, fit_softmax
 
 
@@ -97,7 +97,7 @@ def test_many_weights_take_the_quasi_newton_path(monkeypatch: pytest.MonkeyPatch
     np.testing.assert_allclose(near - near.mean(axis=0), exact - exact.mean(axis=0), atol=1e-5)
 
 
-def regression_data(covariance: str, seed: int, missing: float = 0.0) -> Weighted[GaussianRegression]:
+def regression_data(covariance: str, seed: int, missing: float = 0.0) -> WeightedData[GaussianRegression]:
     rng = np.random.default_rng(seed)
     features = features_of(60, 2, seed).T
     emission = GaussianRegression(
@@ -114,7 +114,7 @@ def regression_data(covariance: str, seed: int, missing: float = 0.0) -> Weighte
     if missing:
         values[3] = np.nan
     posterior = rng.dirichlet([1.0, 1.0], size=60)
-    return Weighted(values, features, posterior, emission)
+    return WeightedData(values, features, posterior, emission)
 
 
 @pytest.mark.parametrize("covariance", ["diag", "full"])
@@ -124,12 +124,12 @@ def test_gaussian_slopes_are_weighted_ridge_regression(covariance: str) -> None:
     for k in range(2):
         q = given_.posterior[:, k]
         peer = Ridge(alpha=0.3, solver="cholesky").fit(given_.features[:, :2], given_.values, sample_weight=q)
-        np.testing.assert_allclose(found.table[k, :, :2], peer.coef_, atol=1e-9)
-        np.testing.assert_allclose(found.table[k, :, 2], peer.intercept_, atol=1e-9)
-        away = given_.values - given_.features @ found.table[k].T
+        np.testing.assert_allclose(found.weights[k, :, :2], peer.coef_, atol=1e-9)
+        np.testing.assert_allclose(found.weights[k, :, 2], peer.intercept_, atol=1e-9)
+        away = given_.values - given_.features @ found.weights[k].T
         scatter = ((q[:, None] * away).T @ away + 0.3 * peer.coef_ @ peer.coef_.T) / q.sum()
         np.testing.assert_allclose(
-            found.spread[k], scatter if covariance == "full" else np.diagonal(scatter), atol=1e-9
+            found.covariances[k], scatter if covariance == "full" else np.diagonal(scatter), atol=1e-9
         )
 
 
@@ -146,9 +146,9 @@ def test_gaussian_m_step_is_a_maximum(covariance: str, missing: float) -> None:
     assert top > objective(given_.at)
     for size in (1e-4, 1e-2):
         for _ in range(20):
-            table = found.table + size * rng.normal(size=found.table.shape)
-            noise = size * rng.normal(size=found.spread.shape)
-            spread = found.spread + (noise if covariance == "diag" else noise + noise.transpose(0, 2, 1))
+            table = found.weights + size * rng.normal(size=found.weights.shape)
+            noise = size * rng.normal(size=found.covariances.shape)
+            spread = found.covariances + (noise if covariance == "diag" else noise + noise.transpose(0, 2, 1))
             assert objective(replace(found, weights=table, covariances=spread)) < top
     assert found.expected_log_likelihood(given_) == pytest.approx(
         replace(found).expected_log_likelihood(given_), rel=1e-14
@@ -162,8 +162,8 @@ def test_gaussian_likelihood_marginalises_what_is_missing(covariance: str) -> No
     for t in range(60):
         seen = ~np.isnan(given_.values[t])
         for k in range(2):
-            mean = given_.at.table[k] @ given_.features[t]
-            matrix = given_.at.spread[k] if covariance == "full" else np.diag(given_.at.spread[k])
+            mean = given_.at.weights[k] @ given_.features[t]
+            matrix = given_.at.covariances[k] if covariance == "full" else np.diag(given_.at.covariances[k])
             expected = (
                 multivariate_normal.logpdf(given_.values[t][seen], mean[seen], matrix[np.ix_(seen, seen)])
                 if seen.any()
@@ -181,7 +181,7 @@ def test_filled_in_entries_lower_bound_the_likelihood() -> None:
     entropy = 0.0
     for t in np.flatnonzero(gone.any(axis=1) & ~gone.all(axis=1)):
         for k in range(2):
-            matrix, (m, o) = given_.at.spread[k], (gone[t], ~gone[t])
+            matrix, (m, o) = given_.at.covariances[k], (gone[t], ~gone[t])
             rest = matrix[np.ix_(m, m)] - matrix[np.ix_(m, o)] @ np.linalg.solve(
                 matrix[np.ix_(o, o)], matrix[np.ix_(o, m)]
             )
@@ -201,8 +201,8 @@ def test_a_state_without_weight_keeps_what_it_has() -> None:
     given_ = regression_data("full", 4)
     given_.posterior[:, 1] = 0.0
     found = given_.at.maximise(given_)
-    np.testing.assert_array_equal(found.table[1], given_.at.table[1])
-    np.testing.assert_array_equal(found.spread[1], given_.at.spread[1])
+    np.testing.assert_array_equal(found.weights[1], given_.at.weights[1])
+    np.testing.assert_array_equal(found.covariances[1], given_.at.covariances[1])
 
 
 @pytest.mark.parametrize(

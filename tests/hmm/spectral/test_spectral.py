@@ -16,7 +16,7 @@ from trellis.core import storage
 from trellis.core.errors import DataError, ModelFileError, NumericalError, UnsupportedError
 from trellis.hmm.emissions import Categorical
 from trellis.hmm.spectral import SpectralWarning
-from trellis.hmm.spectral.moments import pairs_of, sampling_noise, spectrum_of, triples_of
+from trellis.hmm.spectral.moments import compute_spectrum, extract_triples, pair_frequencies, sampling_noise
 from trellis.hmm.spectral.recovery import recover
 
 
@@ -355,9 +355,9 @@ def test_the_noise_level_is_what_singular_values_of_zero_come_out_as() -> None:
         found = []
         for _ in range(20):
             X = twins.sample(n, 3, rng)
-            triples = triples_of(X.ravel(), np.arange(0, 3 * n + 1, 3), np.ones(n), only_first=False)
-            pairs = pairs_of(triples, 4)
-            spectrum = spectrum_of(pairs, 3)
+            triples = extract_triples(X.ravel(), np.arange(0, 3 * n + 1, 3), np.ones(n), only_first=False)
+            pairs = pair_frequencies(triples, 4)
+            spectrum = compute_spectrum(pairs, 3)
             noise = sampling_noise(pairs, spectrum, triples.total)
             assert spectrum.values[1] > noise[1]
             found.append(spectrum.values[2] / noise[2])
@@ -411,6 +411,6 @@ def test_what_cannot_be_learned_is_said() -> None:
 
 
 def test_the_gap_after_the_last_state_is_seen() -> None:
-    spectrum = spectrum_of(TRUTH.triples().sum(axis=0), 3)
+    spectrum = compute_spectrum(TRUTH.triples().sum(axis=0), 3)
     assert len(spectrum.values) == 4
     assert spectrum.values[3] < 1e-12 < spectrum.values[2]

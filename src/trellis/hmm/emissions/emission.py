@@ -90,7 +90,7 @@ class Emission(ABC):
         """
         log_likelihood = np.ascontiguousarray(self.log_likelihood(values), np.float64)
         scaled, shift = np.empty_like(log_likelihood), np.empty(len(log_likelihood))
-        scale_rows(log_likelihood, scaled, shift)
+        scale_rows(log_likelihood, 0.0, scaled, shift)
         return scaled, shift
 
     def expected_log_likelihood(self, statistics: Mapping[str, FloatArray]) -> float:

@@ -139,7 +139,7 @@ class Gaussian(Emission):
         incomplete_likelihood(rows, at, self._means, self._matrices, log_likelihood)
         if scale:
             scaled, tops = np.empty_like(log_likelihood), np.empty(len(at))
-            scale_rows(log_likelihood, scaled, tops)
+            scale_rows(log_likelihood, 0.0, scaled, tops)
             out[at], shift[at] = scaled, tops
         else:
             out[at] = log_likelihood

@@ -17,7 +17,7 @@ BLOCK = 64
 
 
 @kernel
-def _turn(rows, first, block):
+def _transpose_block(rows, first, block):
     """block[d, b] = rows[first + b, d]; rows beyond the last are zero."""
     n, D = rows.shape
     size = min(BLOCK, n - first)
@@ -50,7 +50,7 @@ def _drop_incomplete(x, q):
 
 
 @kernel
-def _write(ll, first, scale, e, out, shift):
+def _write_block(ll, first, scale, e, out, shift):
     """Turn log-likelihoods (K, BLOCK) back into rows of ``out``; with ``scale`` as exp(ll - shift), where
     shift[t] = max_k ll[k, t]."""
     K = ll.shape[0]
@@ -87,7 +87,7 @@ def diagonal_likelihood(values, means, precisions, constants, scale, out, shift)
     K = means.shape[0]
     x, ll, e = np.empty((D, BLOCK)), np.empty((K, BLOCK)), np.empty((K, BLOCK))
     for first in range(0, n, BLOCK):
-        _turn(values, first, x)
+        _transpose_block(values, first, x)
         for k in range(K):
             row = ll[k]
             for b in range(BLOCK):
@@ -98,7 +98,7 @@ def diagonal_likelihood(values, means, precisions, constants, scale, out, shift)
                     y = xd[b] - mean
                     y = constant - half * (y * y)
                     row[b] += y if y == y else 0.0
-        _write(ll, first, scale, e, out, shift)
+        _write_block(ll, first, scale, e, out, shift)
 
 
 @kernel
@@ -113,7 +113,7 @@ def full_likelihood(values, means, whiteners, constants, scale, out, shift):
     y, z = np.empty((D, BLOCK)), np.empty(BLOCK)
     incomplete = 0
     for first in range(0, n, BLOCK):
-        _turn(values, first, x)
+        _transpose_block(values, first, x)
         incomplete += _drop_incomplete(x, ll)
         for k in range(K):
             row, W = ll[k], whiteners[k]
@@ -138,7 +138,7 @@ def full_likelihood(values, means, whiteners, constants, scale, out, shift):
                     j += 1
                 for b in range(BLOCK):
                     row[b] -= 0.5 * z[b] * z[b]
-        _write(ll, first, scale, e, out, shift)
+        _write_block(ll, first, scale, e, out, shift)
     return incomplete
 
 
@@ -152,8 +152,8 @@ def diagonal_moments(values, posterior, origin, weight, first_moment, second_mom
     K = posterior.shape[1]
     x, q = np.empty((D, BLOCK)), np.empty((K, BLOCK))
     for first in range(0, n, BLOCK):
-        _turn(values, first, x)
-        _turn(posterior, first, q)
+        _transpose_block(values, first, x)
+        _transpose_block(posterior, first, q)
         for k in range(K):
             qk = q[k]
             for d in range(D):
@@ -184,8 +184,8 @@ def full_moments(values, posterior, origin, weight, first_moment, second_moment)
     x, q, y, wy = np.empty((D, BLOCK)), np.empty((K, BLOCK)), np.empty((D, BLOCK)), np.empty(BLOCK)
     incomplete = 0
     for first in range(0, n, BLOCK):
-        _turn(values, first, x)
-        _turn(posterior, first, q)
+        _transpose_block(values, first, x)
+        _transpose_block(posterior, first, q)
         incomplete += _drop_incomplete(x, q)
         for k in range(K):
             qk, S = q[k], second_moment[k]

@@ -35,7 +35,7 @@ from trellis.hmm.emissions.emission_checks import (
     sample_rows,
 )
 from trellis.hmm.emissions.gaussian import Gaussian
-from trellis.hmm.emissions.mixture_kernels import mix, share
+from trellis.hmm.emissions.mixture_kernels import component_posteriors, mixture_log_likelihood
 
 _MOST_POINTS = 20_000  # k-means for the first components looks at no more rows per state
 
@@ -116,7 +116,7 @@ class GaussianMixture(Emission):
     def log_likelihood(self, values: NDArray[Any]) -> FloatArray:
         components = self.components.log_likelihood(values)
         out = np.empty((len(components), required(self, self.weights).shape[0]))
-        mix(components, self._log_weights, out)
+        mixture_log_likelihood(components, self._log_weights, out)
         return out
 
     def statistics(self, values: NDArray[Any], posterior: FloatArray) -> Statistics:
@@ -126,7 +126,7 @@ class GaussianMixture(Emission):
         posterior = check_posterior(rows, posterior, len(weights))
         posterior = np.where(np.isnan(rows).all(axis=1, keepdims=True), 0.0, posterior)
         shares = np.empty((len(rows), weights.size))
-        entropy = share(gaussian.log_likelihood(rows), self._log_weights, posterior, shares)
+        entropy = component_posteriors(gaussian.log_likelihood(rows), self._log_weights, posterior, shares)
         statistics = gaussian.statistics(rows, shares)
         return {
             **statistics,

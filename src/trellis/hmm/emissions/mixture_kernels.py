@@ -12,7 +12,7 @@ from trellis.core.numerics import kernel
 
 
 @kernel
-def mix(log_likelihood, log_weights, out):
+def mixture_log_likelihood(log_likelihood, log_weights, out):
     """out[t, k] = log sum_c exp(log_likelihood[t, kC + c] + log_weights[kC + c])."""
     n, K = out.shape
     C = log_weights.shape[0] // K
@@ -26,7 +26,7 @@ def mix(log_likelihood, log_weights, out):
 
 
 @kernel
-def share(log_likelihood, log_weights, posterior, shares):
+def component_posteriors(log_likelihood, log_weights, posterior, shares):
     """shares[t, kC + c] = posterior[t, k] p(c | x_t, k); returns their entropy, - sum posterior p log p."""
     n, K = posterior.shape
     C = log_weights.shape[0] // K

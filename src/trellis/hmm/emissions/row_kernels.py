@@ -10,15 +10,21 @@ from trellis.core.numerics_kernels import exp_shifted, highest
 
 
 @kernel
-def scale_rows(log_likelihood, scaled, shift):
-    """shift[t] = max_k log_likelihood[t, k] and scaled[t] = exp(log_likelihood[t] - shift[t]).
+def scale_rows(log_likelihood, floor, scaled, shift):
+    """shift[t] = max_k log_likelihood[t, k] and scaled[t] = exp(log_likelihood[t] - shift[t]), at least
+    ``floor`` where the log-likelihood is not ``-inf``.
 
     A row of ``-inf`` gives zeros and the shift ``-inf``.
     """
     for t in range(log_likelihood.shape[0]):
-        top = highest(log_likelihood[t])
+        u, e = log_likelihood[t], scaled[t]
+        top = highest(u)
         shift[t] = top
-        exp_shifted(log_likelihood[t], 0.0 if top == -np.inf else top, scaled[t])
+        exp_shifted(u, 0.0 if top == -np.inf else top, e)
+        if floor > 0.0:
+            for k in range(e.shape[0]):
+                if e[k] < floor and u[k] > -np.inf:
+                    e[k] = floor
 
 
 @kernel

@@ -19,7 +19,7 @@ from trellis.hmm.emissions.emission_checks import freeze_array, required
 
 
 @dataclass(frozen=True, eq=False)
-class Weighted:
+class WeightedData:
     """Observations with the posterior (N, K) of the states that may have emitted them, and the emission
     ``at`` which the posterior was taken: what is missing in an observation is filled in by it.
     """
@@ -55,8 +55,8 @@ class ConditionalEmission(ABC):
             freeze_array(self, "weights", ndim=3)
 
     @property
-    def table(self) -> FloatArray:
-        """The weights, which must have been given or fitted."""
+    def _weights(self) -> FloatArray:
+        """``weights``, which must have been given or fitted."""
         return required(self, self.weights)
 
     def with_weights(self, weights: FloatArray) -> Self:
@@ -79,7 +79,7 @@ class ConditionalEmission(ABC):
         """log p(x_t | z_t = k, u_t), (N, K); what is missing is marginalised."""
 
     @abstractmethod
-    def maximise(self, given: Weighted, n_jobs: int = 1) -> Self:
+    def maximise(self, given: WeightedData, n_jobs: int = 1) -> Self:
         """The record with the largest expected log-likelihood plus log-prior."""
 
     @abstractmethod
@@ -89,7 +89,7 @@ class ConditionalEmission(ABC):
     def initialise(
         self, values: NDArray[Any], features: FloatArray, n_states: int, rng: np.random.Generator
     ) -> Self:
-        """The best single regression, disturbed for every state."""
+        """The best single regression, perturb for every state."""
 
     @abstractmethod
     def sample(
@@ -104,7 +104,7 @@ class ConditionalEmission(ABC):
     @abstractmethod
     def n_parameters(self) -> int: ...
 
-    def expected_log_likelihood(self, given: Weighted) -> float:
+    def expected_log_likelihood(self, given: WeightedData) -> float:
         """sum_t sum_k posterior[t, k] log p(x_t | k, u_t) under this record's parameters."""
         return float(np.vdot(given.posterior, self.log_likelihood(given.values, given.features)))
 
@@ -114,7 +114,7 @@ class ConditionalEmission(ABC):
         return 0.0
 
 
-def disturbed(
+def perturb(
     weights: FloatArray, features: FloatArray, n_states: int, rng: np.random.Generator, scale: Any = 1.0
 ) -> FloatArray:
     """(n_states, outputs, P) copies of ``weights`` (outputs, P), moved at random by about ``scale`` (for each

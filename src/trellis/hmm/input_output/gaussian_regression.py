@@ -43,8 +43,8 @@ from trellis.hmm.emissions.emission_checks import NO_WEIGHT, freeze_array, requi
 from trellis.hmm.input_output.conditional_emission import (
     ConditionalEmission,
     Forecast,
-    Weighted,
-    disturbed,
+    WeightedData,
+    perturb,
 )
 
 
@@ -70,19 +70,19 @@ class GaussianRegression(ConditionalEmission):
         super().__post_init__()
         if self.covariances is not None:
             covariances = freeze_array(self, "covariances", ndim=2 if self.covariance == "diag" else 3)
-            shape = covariance_shape(self.covariance, *self.table.shape[:2])
+            shape = covariance_shape(self.covariance, *self._weights.shape[:2])
             check_covariances(self.covariance, covariances, shape)
 
     @property
-    def spread(self) -> FloatArray:
+    def _covariances(self) -> FloatArray:
         """The covariances, which must have been given or fitted."""
         return required(self, self.covariances)
 
     @cached_property
     def _noises(self) -> list[Gaussian]:
         """What each state adds to its mean."""
-        zero = np.zeros((1, self.table.shape[1]))
-        return [Gaussian(self.covariance, zero, covariance[None]) for covariance in self.spread]
+        zero = np.zeros((1, self._weights.shape[1]))
+        return [Gaussian(self.covariance, zero, covariance[None]) for covariance in self._covariances]
 
     def without_parameters(self) -> GaussianRegression:
         return replace(self, weights=None, covariances=None)
@@ -91,40 +91,40 @@ class GaussianRegression(ConditionalEmission):
         return check_rows(values, None if self.weights is None else self.weights.shape[1])
 
     def missing(self, n: int) -> NDArray[Any]:
-        return np.full((n, self.table.shape[1]), np.nan)
+        return np.full((n, self._weights.shape[1]), np.nan)
 
     def log_likelihood(self, values: NDArray[Any], features: FloatArray) -> FloatArray:
-        out = np.empty((len(values), len(self.table)))
+        out = np.empty((len(values), len(self._weights)))
         for k, noise in enumerate(self._noises):
-            out[:, k] = noise.log_likelihood(values - features @ self.table[k].T)[:, 0]
+            out[:, k] = noise.log_likelihood(values - features @ self._weights[k].T)[:, 0]
         return out
 
-    def expected_log_likelihood(self, given: Weighted) -> float:
+    def expected_log_likelihood(self, given: WeightedData) -> float:
         if self.covariance == "diag":
             return super().expected_log_likelihood(given)
         total = 0.0
         for k, noise in enumerate(self._noises):
             x, q, uncertain = _completed(given, k)
-            second = _scatter(x - given.features @ self.table[k].T, q) + uncertain
+            second = _scatter(x - given.features @ self._weights[k].T, q) + uncertain
             total += noise.expected_log_likelihood(_centred(q.sum(), second))
         return total
 
-    def maximise(self, given: Weighted, n_jobs: int = 1) -> GaussianRegression:
+    def maximise(self, given: WeightedData, n_jobs: int = 1) -> GaussianRegression:
         step = self._full_state if self.covariance == "full" else self._diagonal_state
-        found = over_items(lambda k: step(given, k), len(self.table), n_jobs)
+        found = over_items(lambda k: step(given, k), len(self._weights), n_jobs)
         table = np.stack([weights for weights, _, _ in found])
         scatter = np.stack([scatter for _, scatter, _ in found])
         weight = np.stack([weight for _, _, weight in found])
         prior = CovariancePrior(0.0, 1.0, self.min_variance)
         m_step = matrices_from_scatter if self.covariance == "full" else variances_from_scatter
-        spread = m_step(self.covariance, scatter, weight, prior, self.spread)
+        spread = m_step(self.covariance, scatter, weight, prior, self._covariances)
         return replace(self, weights=table, covariances=spread)
 
-    def _diagonal_state(self, given: Weighted, k: int) -> tuple[FloatArray, ...]:
+    def _diagonal_state(self, given: WeightedData, k: int) -> tuple[FloatArray, ...]:
         """Weights (D, P), scatter (D,) and its weight (D,): each column counts the rows that have it."""
         seen = ~np.isnan(given.values)
         values = np.where(seen, given.values, 0.0)
-        weights, q = self.table[k].copy(), given.posterior[:, k]
+        weights, q = self._weights[k].copy(), given.posterior[:, k]
         total = q @ seen
         every = None if not seen.all() else (q[:, None] * given.features).T @ given.features
         for d in np.flatnonzero(total > NO_WEIGHT):
@@ -138,10 +138,10 @@ class GaussianRegression(ConditionalEmission):
         scatter = q @ residuals**2 + self.l2 * (weights[:, :-1] ** 2).sum(axis=1)
         return weights, scatter, total
 
-    def _full_state(self, given: Weighted, k: int) -> tuple[FloatArray, ...]:
+    def _full_state(self, given: WeightedData, k: int) -> tuple[FloatArray, ...]:
         """Weights (D, P), scatter (D, D) and its weight ()."""
         x, q, uncertain = _completed(given, k)
-        weights, total = self.table[k].copy(), q.sum()
+        weights, total = self._weights[k].copy(), q.sum()
         if total > NO_WEIGHT:
             heavy = q[:, None] * given.features
             residuals = x - given.features @ weights.T
@@ -164,14 +164,14 @@ class GaussianRegression(ConditionalEmission):
             return 0.0
         return sum(
             noise.magnitude(_centred(w, w * covariance))
-            for noise, w, covariance in zip(self._noises, weight, self.spread, strict=True)
+            for noise, w, covariance in zip(self._noises, weight, self._covariances, strict=True)
         )
 
     def log_prior(self) -> float:
-        slopes = self.table[:, :, :-1]
+        slopes = self._weights[:, :, :-1]
         if self.covariance == "diag":
-            return -0.5 * self.l2 * float((slopes**2 / self.spread[:, :, None]).sum())
-        return -0.5 * self.l2 * float(np.vdot(slopes, np.linalg.solve(self.spread, slopes)))
+            return -0.5 * self.l2 * float((slopes**2 / self._covariances[:, :, None]).sum())
+        return -0.5 * self.l2 * float(np.vdot(slopes, np.linalg.solve(self._covariances, slopes)))
 
     def initialise(
         self, values: NDArray[Any], features: FloatArray, n_states: int, rng: np.random.Generator
@@ -183,11 +183,11 @@ class GaussianRegression(ConditionalEmission):
         weights = np.zeros((1, values.shape[1], features.shape[1]))
         weights[0, :, -1] = np.nanmean(values, axis=0)
         flat = replace(self, covariance="diag", weights=weights, covariances=np.ones(weights.shape[:2]))
-        one = flat.maximise(Weighted(values, features, np.ones((len(values), 1)), flat))
-        variance = np.repeat(one.spread, n_states, axis=0)
+        one = flat.maximise(WeightedData(values, features, np.ones((len(values), 1)), flat))
+        variance = np.repeat(one._covariances, n_states, axis=0)
         return replace(
             self,
-            weights=disturbed(one.table[0], features, n_states, rng, np.sqrt(one.spread[0])),
+            weights=perturb(one._weights[0], features, n_states, rng, np.sqrt(one._covariances[0])),
             covariances=variance
             if self.covariance == "diag"
             else variance[:, :, None] * np.eye(values.shape[1]),
@@ -196,26 +196,26 @@ class GaussianRegression(ConditionalEmission):
     def sample(
         self, states: NDArray[np.integer], features: FloatArray, rng: np.random.Generator
     ) -> NDArray[Any]:
-        noise = rng.normal(size=(len(states), self.table.shape[1]))
+        noise = rng.normal(size=(len(states), self._weights.shape[1]))
         if self.covariance == "diag":
-            noise *= np.sqrt(self.spread)[states]
+            noise *= np.sqrt(self._covariances)[states]
         else:
-            noise = np.einsum("nij,nj->ni", np.linalg.cholesky(self.spread)[states], noise)
-        return np.asarray(np.einsum("np,ndp->nd", features, self.table[states]) + noise)
+            noise = np.einsum("nij,nj->ni", np.linalg.cholesky(self._covariances)[states], noise)
+        return np.asarray(np.einsum("np,ndp->nd", features, self._weights[states]) + noise)
 
     def forecast(self, states: FloatArray, features: FloatArray) -> Forecast:
         """Mean and covariance of the mixture: E[x] and E[C] + Cov[mean of the state]."""
-        by_state = np.einsum("np,kdp->nkd", features, self.table)
+        by_state = np.einsum("np,kdp->nkd", features, self._weights)
         mean = np.einsum("nk,nkd->nd", states, by_state)
         away = by_state - mean[:, None]
-        d = self.table.shape[1]
-        within = self.spread if self.covariance == "full" else self.spread[:, :, None] * np.eye(d)
+        d = self._weights.shape[1]
+        within = self._covariances if self.covariance == "full" else self._covariances[:, :, None] * np.eye(d)
         between = np.einsum("nk,nkd,nke->nde", states, away, away)
         return Forecast(states, mean=mean, covariance=np.einsum("nk,kde->nde", states, within) + between)
 
     @property
     def n_parameters(self) -> int:
-        n_states, d, width = self.table.shape
+        n_states, d, width = self._weights.shape
         return int(n_states * (d * width + (d if self.covariance == "diag" else d * (d + 1) // 2)))
 
 
@@ -240,7 +240,7 @@ def _patterns(values: FloatArray) -> Iterator[tuple[NDArray[np.int64], NDArray[n
         yield np.flatnonzero(which.ravel() == index), np.flatnonzero(~pattern)
 
 
-def _completed(given: Weighted, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _completed(given: WeightedData, k: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Observations with their missing entries filled in by state k of ``given.at``; the posterior (0 for a
     row of which nothing is observed); the sum of the conditional covariances of what was filled in.
     """
@@ -249,7 +249,7 @@ def _completed(given: Weighted, k: int) -> tuple[FloatArray, FloatArray, FloatAr
     uncertain = np.zeros((d, d))
     if not np.isnan(values).any():
         return values, q, uncertain
-    mean, covariance = given.features @ given.at.table[k].T, given.at.spread[k]
+    mean, covariance = given.features @ given.at._weights[k].T, given.at._covariances[k]
     filled, q = values.copy(), q.copy()
     for rows, seen in _patterns(values):
         gone = np.setdiff1d(np.arange(d), seen)

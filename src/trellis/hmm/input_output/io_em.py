@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.shards import over_items
-from trellis.hmm.input_output.conditional_emission import Weighted
+from trellis.hmm.input_output.conditional_emission import WeightedData
 from trellis.hmm.input_output.io_parameters import IOParameters, first_steps
 from trellis.hmm.input_output.softmax_regression import fit_softmax
 from trellis.structures.chain.oracle.chain_oracle import Chain
@@ -89,5 +89,5 @@ class EMProblem:
         emission = old.emission.maximise(self._weighted(v), self.n_jobs)
         return IOParameters(initial, np.stack(transitions), emission)
 
-    def _weighted(self, v: Posterior) -> Weighted:
-        return Weighted(self.values, self.features, v.unary, v.at.emission)
+    def _weighted(self, v: Posterior) -> WeightedData:
+        return WeightedData(self.values, self.features, v.unary, v.at.emission)

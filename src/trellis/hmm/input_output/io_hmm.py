@@ -125,7 +125,7 @@ class IOHMM(Model):
         centre = given.values.mean(axis=0)
         features = with_intercept(given.values - centre)
         if warm:
-            starts = [self.parameters_.moved(centre)]
+            starts = [self.parameters_.shift_inputs(centre)]
         else:
             starts = random_starts(
                 self.n_states, self.n_init, draw_seed(self.random_state), values, features, emission
@@ -140,7 +140,7 @@ class IOHMM(Model):
             verbose=self.verbose,
         )
         self.objectives_ = [-primal for primal in reached]
-        self.parameters_ = best.point.moved(-centre)
+        self.parameters_ = best.point.shift_inputs(-centre)
         self.status_, self.history_, self.n_iter_ = best.status, best.history, best.n_iter
         return self
 

@@ -57,10 +57,10 @@ class IOParameters:
                 f"the emission must have weights for {k} states and {width - 1} inputs and an intercept"
             )
 
-    def moved(self, by: FloatArray) -> IOParameters:
+    def shift_inputs(self, by: FloatArray) -> IOParameters:
         """The same model for inputs less ``by``."""
-        emission = self.emission.with_weights(_moved(self.emission.weights, by))
-        return IOParameters(_moved(self.initial, by), _moved(self.transitions, by), emission)
+        emission = self.emission.with_weights(_shift(self.emission.weights, by))
+        return IOParameters(_shift(self.initial, by), _shift(self.transitions, by), emission)
 
     def log_initial(self, features: FloatArray) -> FloatArray:
         """(N, K)"""
@@ -102,7 +102,7 @@ def with_intercept(inputs: FloatArray) -> FloatArray:
     return np.hstack([inputs, np.ones((len(inputs), 1))])
 
 
-def _moved(weights: FloatArray | None, by: FloatArray) -> FloatArray:
+def _shift(weights: FloatArray | None, by: FloatArray) -> FloatArray:
     if weights is None:
         raise DataError("the emission has no weights yet; fit the model first")
     moved = weights.copy()

@@ -19,8 +19,8 @@ from trellis.core.logspace import log_softmax, softmax
 from trellis.core.registration import register
 from trellis.core.shards import over_items
 from trellis.data.row_checks import check_symbols
-from trellis.hmm.input_output.conditional_emission import ConditionalEmission, Forecast, Weighted, disturbed
-from trellis.hmm.input_output.softmax_regression import blocks, fit_softmax
+from trellis.hmm.input_output.conditional_emission import ConditionalEmission, Forecast, WeightedData, perturb
+from trellis.hmm.input_output.softmax_regression import fit_softmax, step_blocks
 
 
 @register
@@ -44,20 +44,20 @@ class SoftmaxEmission(ConditionalEmission):
         return np.full(n, -1, dtype=np.int64)
 
     def log_likelihood(self, values: NDArray[Any], features: FloatArray) -> FloatArray:
-        n_states, n_symbols, _ = self.table.shape
+        n_states, n_symbols, _ = self._weights.shape
         out = np.empty((len(values), n_states))
-        for first, last in blocks(len(values), n_symbols):
+        for first, last in step_blocks(len(values), n_symbols):
             steps, codes, x = np.arange(last - first), values[first:last], features[first:last].T
             for k in range(n_states):
-                out[first:last, k] = log_softmax(self.table[k] @ x, axis=0)[codes, steps]
+                out[first:last, k] = log_softmax(self._weights[k] @ x, axis=0)[codes, steps]
         out[values < 0] = 0.0
         return out
 
-    def maximise(self, given: Weighted, n_jobs: int = 1) -> SoftmaxEmission:
+    def maximise(self, given: WeightedData, n_jobs: int = 1) -> SoftmaxEmission:
         seen = given.values >= 0
         codes, posterior = given.values[seen], given.posterior[seen]
         features = np.ascontiguousarray(given.features[seen].T)
-        n_symbols = self.table.shape[1]
+        n_symbols = self._weights.shape[1]
 
         def regression(k: int) -> FloatArray:
             def targets(first: int, last: int) -> FloatArray:
@@ -65,12 +65,12 @@ class SoftmaxEmission(ConditionalEmission):
                 one_hot[codes[first:last], np.arange(last - first)] = posterior[first:last, k]
                 return one_hot
 
-            return fit_softmax(features, targets, self.table[k], self.l2)
+            return fit_softmax(features, targets, self._weights[k], self.l2)
 
-        return replace(self, weights=np.stack(over_items(regression, len(self.table), n_jobs)))
+        return replace(self, weights=np.stack(over_items(regression, len(self._weights), n_jobs)))
 
     def log_prior(self) -> float:
-        slopes = self.table[:, :, :-1]
+        slopes = self._weights[:, :, :-1]
         return -0.5 * self.l2 * float(np.vdot(slopes, slopes))
 
     def initialise(
@@ -78,10 +78,10 @@ class SoftmaxEmission(ConditionalEmission):
     ) -> SoftmaxEmission:
         n_symbols = int(values.max(initial=0)) + 1 if self.n_symbols is None else self.n_symbols
         flat = replace(self, weights=np.zeros((1, n_symbols, features.shape[1])))
-        one = flat.maximise(Weighted(values, features, np.ones((len(values), 1)), flat))
+        one = flat.maximise(WeightedData(values, features, np.ones((len(values), 1)), flat))
         # a symbol that never occurs has a weight that runs away: keep it within reach of the other states
-        weights = np.clip(one.table[0], -20.0, 20.0)
-        return replace(one, weights=disturbed(weights, features, n_states, rng))
+        weights = np.clip(one._weights[0], -20.0, 20.0)
+        return replace(one, weights=perturb(weights, features, n_states, rng))
 
     def sample(
         self, states: NDArray[np.integer], features: FloatArray, rng: np.random.Generator
@@ -89,18 +89,18 @@ class SoftmaxEmission(ConditionalEmission):
         """The inverse of the cumulative distribution, one uniform number for each step."""
         uniform = rng.random((len(states), 1))
         symbols = np.empty(len(states), dtype=np.int64)
-        for first, last in blocks(len(states), self.table[0].size):
-            scores = np.einsum("np,nmp->nm", features[first:last], self.table[states[first:last]])
+        for first, last in step_blocks(len(states), self._weights[0].size):
+            scores = np.einsum("np,nmp->nm", features[first:last], self._weights[states[first:last]])
             cumulative = softmax(scores).cumsum(axis=1)
             cumulative[:, -1] = 1.0  # rounding must not leave a gap at the top
             symbols[first:last] = (uniform[first:last] < cumulative).argmax(axis=1)
         return symbols
 
     def forecast(self, states: FloatArray, features: FloatArray) -> Forecast:
-        by_state = softmax(np.einsum("np,kmp->nkm", features, self.table))
+        by_state = softmax(np.einsum("np,kmp->nkm", features, self._weights))
         return Forecast(states, probabilities=np.einsum("nk,nkm->nm", states, by_state))
 
     @property
     def n_parameters(self) -> int:
-        n_states, n_symbols, width = self.table.shape
+        n_states, n_symbols, width = self._weights.shape
         return int(n_states * (n_symbols - 1) * width)

@@ -1,4 +1,4 @@
-"""Weighted multinomial logistic regression, solved to its optimum.
+"""WeightedData multinomial logistic regression, solved to its optimum.
 
     max_W  sum_t sum_c Y[c, t] log p(c | x_t)  -  (l2 / 2) sum of squares of all slopes,
     p(c | x) = exp<W[c], x> / sum_d exp<W[d], x>
@@ -39,7 +39,7 @@ _BLOCK = 1 << 16  # numbers in a block of steps
 Targets = Callable[[int, int], FloatArray]
 
 
-def blocks(n_steps: int, width: int) -> Iterator[tuple[int, int]]:
+def step_blocks(n_steps: int, width: int) -> Iterator[tuple[int, int]]:
     """Runs of steps that hold about ``_BLOCK`` numbers, ``width`` for each step."""
     size = max(16, _BLOCK // max(width, 1))
     for first in range(0, n_steps, size):
@@ -77,12 +77,12 @@ class _Regression:
         return int(self.features.shape[1])
 
     def total_weight(self) -> float:
-        return float(sum(self.targets(a, b).sum() for a, b in blocks(self.n_examples, self.shape[0])))
+        return float(sum(self.targets(a, b).sum() for a, b in step_blocks(self.n_examples, self.shape[0])))
 
     def largest_curvature(self) -> FloatArray:
         """An upper bound on the diagonal of the Hessian at any point, 1 where it is 0: p (1 - p) <= 1 / 4."""
         by_feature = np.zeros(self.shape[1])
-        for a, b in blocks(self.n_examples, self.shape[0]):
+        for a, b in step_blocks(self.n_examples, self.shape[0]):
             by_feature += 0.25 * self.features[:, a:b] ** 2 @ self.targets(a, b).sum(axis=0)
         by_feature[:-1] += self.penalty
         return np.tile(np.where(by_feature > 0, by_feature, 1.0), self.shape[0])
@@ -100,7 +100,7 @@ class _Regression:
         weights = flat.reshape(self.shape)
         value, gradient = 0.0, np.zeros(self.shape)
         own, cross = np.zeros((c * p, p)), np.zeros((c * p, c * p))
-        for first, last in blocks(self.n_examples, c * p if second_order else c):
+        for first, last in step_blocks(self.n_examples, c * p if second_order else c):
             x, y = self.features[:, first:last], self.targets(first, last)
             log_p = log_softmax(weights @ x, axis=0)
             value -= float(np.vdot(y, log_p))

@@ -63,7 +63,7 @@ class Operators(NamedTuple):
     start_mass: float
 
 
-def triples_of(symbols: IntArray, offsets: IntArray, weight: FloatArray, only_first: bool) -> Triples:
+def extract_triples(symbols: IntArray, offsets: IntArray, weight: FloatArray, only_first: bool) -> Triples:
     """All triples (or the first of each sequence) without a missing symbol; ``weight`` is per sequence."""
     lengths = np.diff(offsets)
     count = np.minimum(lengths - 2, 1) if only_first else lengths - 2
@@ -79,7 +79,9 @@ def triples_of(symbols: IntArray, offsets: IntArray, weight: FloatArray, only_fi
     return Triples(symbols[at], symbols[at + 1], symbols[at + 2], w / w.sum(), float(w.sum()))
 
 
-def first_symbols(symbols: IntArray, offsets: IntArray, weight: FloatArray, n_symbols: int) -> FloatArray:
+def first_symbol_frequencies(
+    symbols: IntArray, offsets: IntArray, weight: FloatArray, n_symbols: int
+) -> FloatArray:
     """The distribution of the first symbol of a sequence."""
     began = np.flatnonzero((np.diff(offsets) > 0) & (weight > 0))
     began = began[symbols[offsets[began]] >= 0]
@@ -88,17 +90,17 @@ def first_symbols(symbols: IntArray, offsets: IntArray, weight: FloatArray, n_sy
             f"initial='first' learns the beginning of sequences from their first symbols, and there are "
             f"{len(began)}; give more sequences or set initial='average'"
         )
-    return distribution_of(symbols[offsets[began]], weight[began], n_symbols)
+    return symbol_frequencies(symbols[offsets[began]], weight[began], n_symbols)
 
 
-def distribution_of(symbols: IntArray, weight: FloatArray, n_symbols: int) -> FloatArray:
+def symbol_frequencies(symbols: IntArray, weight: FloatArray, n_symbols: int) -> FloatArray:
     """Weighted frequencies, which add up to 1."""
     counts = np.bincount(symbols, weight, n_symbols)
     distribution: FloatArray = counts / counts.sum()
     return distribution
 
 
-def pairs_of(triples: Triples, n_symbols: int) -> Any:
+def pair_frequencies(triples: Triples, n_symbols: int) -> Any:
     """P_21 as a sparse matrix."""
     entries = triples.weight, (triples.second, triples.first)
     return scipy.sparse.coo_array(entries, (n_symbols, n_symbols)).tocsr()
@@ -112,7 +114,7 @@ class Spectrum(NamedTuple):
     right: FloatArray
 
 
-def spectrum_of(pairs: Any, n_states: int) -> Spectrum:
+def compute_spectrum(pairs: Any, n_states: int) -> Spectrum:
     """One more singular value than asked for, where there is one, to see the gap after the last."""
     n_symbols = pairs.shape[0]
     if n_states > n_symbols:
@@ -160,18 +162,20 @@ def sampling_noise(pairs: Any, spectrum: Spectrum, n_triples: float) -> FloatArr
     return noise
 
 
-def operators_of(triples: Triples, spectrum: Spectrum, n_states: int, beginning: FloatArray) -> Operators:
+def estimate_operators(
+    triples: Triples, spectrum: Spectrum, n_states: int, beginning: FloatArray
+) -> Operators:
     """The operators of the module's first lines; ``beginning`` is the distribution of the first symbol."""
     n_symbols = len(spectrum.left)
     basis, values = np.ascontiguousarray(spectrum.left), spectrum.values[:n_states]
     right = np.ascontiguousarray(spectrum.right / values)
-    first = distribution_of(triples.first, triples.weight, n_symbols)
+    first = symbol_frequencies(triples.first, triples.weight, n_symbols)
     steps = np.zeros((n_symbols + 1, n_states, n_states))
     add_operators(triples.first, triples.second, triples.third, triples.weight, basis, right, steps)
-    return assemble(basis, right.T @ first, steps, beginning, first)
+    return assemble_operators(basis, right.T @ first, steps, beginning, first)
 
 
-def assemble(
+def assemble_operators(
     basis: FloatArray, normaliser: FloatArray, steps: FloatArray, beginning: FloatArray, first: FloatArray
 ) -> Operators:
     """Close the operators under summation, and scale both states to mass 1."""

@@ -16,6 +16,9 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import NumericalError
+from trellis.data.sequences import Sequences
+
+BLOCK = 2**20  # estimates that are held at a time
 
 
 class SpectralWarning(UserWarning):
@@ -44,6 +47,23 @@ class NegativeProbabilities:
             f"{self.most_negative:.3g}, of symbol {self.symbol} at step {self.step} of sequence "
             f"{self.sequence}"
         )
+
+
+def report_negative(states: FloatArray, readout: FloatArray, data: Sequences) -> NegativeProbabilities:
+    """All estimates ``readout`` (M, K) times the state (K,) before each step; the symbol M is missing."""
+    n_symbols = len(readout)
+    n_negative, n_observed, lowest, place = 0, 0, 0.0, (-1, -1, -1)
+    size = max(1, BLOCK // n_symbols)
+    for first in range(0, len(states), size):
+        estimates = states[first : first + size] @ readout.T
+        symbols = data.values[first : first + size]
+        n_negative += int((estimates < 0.0).sum())
+        known = np.flatnonzero(symbols < n_symbols)
+        n_observed += int((estimates[known, symbols[known]] < 0.0).sum())
+        row, symbol = np.unravel_index(int(estimates.argmin()), estimates.shape)
+        if estimates[row, symbol] < lowest:
+            lowest, place = float(estimates[row, symbol]), (*data.locate(first + int(row)), int(symbol))
+    return NegativeProbabilities(len(states) * n_symbols, n_negative, n_observed, lowest, *place)
 
 
 def apply_policy(

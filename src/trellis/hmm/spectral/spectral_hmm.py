@@ -33,15 +33,21 @@ from trellis.hmm.spectral.negative_probabilities import (
     NegativeProbabilities,
     SpectralWarning,
     apply_policy,
+    report_negative,
 )
 from trellis.hmm.spectral.recovery import RecoveredHMM, recover
-from trellis.hmm.spectral.spectral_kernels import read, scan_negative
-from trellis.hmm.spectral.symbols import missing_as_last, pack_symbols, sequence_weights, sums
+from trellis.hmm.spectral.spectral_kernels import run_operators
+from trellis.hmm.spectral.symbols import (
+    missing_as_last,
+    pack_symbols,
+    sequence_weights,
+    sum_per_sequence,
+)
 from trellis.training import declarations as declared
 
 
-class _Reading(NamedTuple):
-    """What :func:`read` gives, for packed sequences."""
+class _ForwardPass(NamedTuple):
+    """What :func:`run_operators` gives, for packed sequences."""
 
     observed: FloatArray
     mass: FloatArray
@@ -120,14 +126,14 @@ class SpectralHMM(Model):
         self._check_parameters()
         data, n_symbols = pack_symbols(X, lengths, self.n_symbols)
         weight = sequence_weights(sample_weight, data.n_sequences)
-        triples = moments.triples_of(data.values, data.offsets, weight, self.triples == "first")
-        pairs = moments.pairs_of(triples, n_symbols)
-        first = moments.distribution_of(triples.first, triples.weight, n_symbols)
+        triples = moments.extract_triples(data.values, data.offsets, weight, self.triples == "first")
+        pairs = moments.pair_frequencies(triples, n_symbols)
+        first = moments.symbol_frequencies(triples.first, triples.weight, n_symbols)
         beginning = first
         if self.initial == "first":
-            beginning = moments.first_symbols(data.values, data.offsets, weight, n_symbols)
+            beginning = moments.first_symbol_frequencies(data.values, data.offsets, weight, n_symbols)
         spectrum = self._spectrum(pairs, triples.total)
-        self.operators_ = moments.operators_of(triples, spectrum, self.n_states, beginning)
+        self.operators_ = moments.estimate_operators(triples, spectrum, self.n_states, beginning)
         self.n_triples_ = len(triples.weight)
         return self
 
@@ -152,7 +158,9 @@ class SpectralHMM(Model):
         right = spectrum.right / spectrum.values[: self.n_states]
         steps = np.zeros((len(first) + 1, self.n_states, self.n_states))
         steps[:-1] = np.einsum("ia,ixj,jb->xab", basis, table, right, optimize=True)
-        self.operators_ = moments.assemble(basis, right.T @ first, steps, beginning / beginning.sum(), first)
+        self.operators_ = moments.assemble_operators(
+            basis, right.T @ first, steps, beginning / beginning.sum(), first
+        )
         self.n_triples_ = 0
         return self
 
@@ -206,9 +214,10 @@ class SpectralHMM(Model):
 
     def negative_probabilities(self, X: Any, *, lengths: ArrayLike | None = None) -> NegativeProbabilities:
         """A report of all p(x | x_1 .. x_{t-1}) along the sequences: how many are negative, and where."""
-        data, o = self._data(X, lengths), self.operators_
-        found = scan_negative(data.values, data.offsets, o.start, o.average, o.readout, o.steps)
-        return NegativeProbabilities(data.n_steps * len(o.basis), *found)
+        data = self._data(X, lengths)
+        states = np.empty((data.n_steps, self.n_states))
+        self._run(data, -np.inf, states)
+        return report_negative(states, self.operators_.readout[:-1], data)
 
     # The model behind the operators
 
@@ -262,7 +271,7 @@ class SpectralHMM(Model):
 
     def _spectrum(self, pairs: Any, n_triples: float) -> moments.Spectrum:
         """The SVD; says so when the data do not carry so many states."""
-        spectrum = moments.spectrum_of(pairs, self.n_states)
+        spectrum = moments.compute_spectrum(pairs, self.n_states)
         self.singular_values_ = spectrum.values
         self.noise_ = np.zeros(self.n_states)
         self.rank_ = moments.numerical_rank(spectrum, self.noise_)
@@ -290,21 +299,24 @@ class SpectralHMM(Model):
         data, n_symbols = pack_symbols(X, lengths, len(self._fitted().basis))
         return replace(data, values=missing_as_last(data.values, n_symbols))
 
-    def _read(self, X: Any, lengths: ArrayLike | None) -> _Reading:
+    def _read(self, X: Any, lengths: ArrayLike | None) -> _ForwardPass:
         """Run the operators along the sequences.
 
-        Under "clip" the reader starts afresh, from the mean position, after a probability that had to be
+        Under "clip" the run starts afresh, from the mean position, after a probability that had to be
         raised: the state behind it means nothing.
         """
-        data, o = self._data(X, lengths), self.operators_
-        n, final = data.n_steps, np.empty((data.n_sequences, self.n_states))
-        reading = _Reading(np.empty(n), np.empty(n), final, data)
         lowest = self.floor if self.negative == "clip" else -np.inf
-        read(
-            data.values, data.offsets, o.start, o.average, o.readout, o.steps, lowest, reading.observed,
-            reading.mass, final,
+        return self._run(self._data(X, lengths), lowest, np.empty((0, self.n_states)))
+
+    def _run(self, data: Sequences, lowest: float, states: FloatArray) -> _ForwardPass:
+        o = self.operators_
+        n, final = data.n_steps, np.empty((len(data), self.n_states))
+        run = _ForwardPass(np.empty(n), np.empty(n), final, data)
+        run_operators(
+            data.values, data.offsets, o.start, o.average, o.readout, o.steps, lowest, run.observed, run.mass,
+            final, states,
         )  # fmt: skip
-        return reading
+        return run
 
     def _signed_log(self, X: Any, lengths: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
         """The sign of each sequence's probability, and the log of its size."""
@@ -312,6 +324,6 @@ class SpectralHMM(Model):
         values = apply_policy(reading.observed, self.negative, self.floor, reading.place)
         with np.errstate(divide="ignore"):
             logs = np.log(np.abs(values))
-        n_negative = sums((values < 0).astype(np.float64), reading.data.offsets)
-        size = np.log(self.operators_.start_mass) + sums(logs, reading.data.offsets)
+        n_negative = sum_per_sequence((values < 0).astype(np.float64), reading.data.offsets)
+        size = np.log(self.operators_.start_mass) + sum_per_sequence(logs, reading.data.offsets)
         return 1.0 - 2.0 * (n_negative % 2), size

@@ -29,7 +29,9 @@ def add_operators(first, second, third, weight, left, right, operators):
 
 
 @kernel
-def read(symbols, offsets, start, restart, readout, operators, lowest, observed, mass, final):
+def run_operators(
+    symbols, offsets, start, restart, readout, operators, lowest, observed, mass, final, states
+):
     """Run the operators along packed sequences; the state b always has total mass 1.
 
         observed[t] = readout[x_t] . b          the estimate of p(x_t | x_1 .. x_{t-1})
@@ -37,7 +39,8 @@ def read(symbols, offsets, start, restart, readout, operators, lowest, observed,
         b <- operators[x_t] b / observed[t]
 
     Where ``observed`` is at most ``lowest``, or exactly 0, there is nothing to go on from: b becomes
-    ``restart``. The state after each sequence goes into ``final``.
+    ``restart``. The state after each sequence goes into ``final`` (S, K), and the one before each step into
+    ``states`` (N, K), unless that is empty.
     """
     K, everything = len(start), len(readout) - 1
     b, moved = np.empty(K), np.empty(K)
@@ -45,6 +48,8 @@ def read(symbols, offsets, start, restart, readout, operators, lowest, observed,
         b[:] = start
         for t in range(offsets[i], offsets[i + 1]):
             x = symbols[t]
+            if states.shape[0] > 0:
+                states[t] = b
             p = s = 0.0
             for k in range(K):
                 p += readout[x, k] * b[k]
@@ -61,42 +66,3 @@ def read(symbols, offsets, start, restart, readout, operators, lowest, observed,
                 moved[a] = total / p
             b[:] = moved
         final[i] = b
-
-
-@kernel
-def scan_negative(symbols, offsets, start, restart, readout, operators):
-    """Every p(x | x_1 .. x_{t-1}), for all symbols x and all steps t: which come out negative?
-
-    Returns how many, how many of the symbols that occurred, the most negative value, and its sequence, step
-    and symbol (-1 if there is none).
-    """
-    K, M = len(start), len(readout) - 1
-    b, moved = np.empty(K), np.empty(K)
-    count, of_observed, lowest = 0, 0, 0.0
-    sequence, step, symbol = -1, -1, -1
-    for i in range(len(offsets) - 1):
-        b[:] = start
-        for t in range(offsets[i], offsets[i + 1]):
-            seen = 0.0
-            for x in range(M + 1):
-                p = 0.0
-                for k in range(K):
-                    p += readout[x, k] * b[k]
-                if x == symbols[t]:
-                    seen = p
-                if x < M and p < 0.0:
-                    count += 1
-                    of_observed += x == symbols[t]
-                    if p < lowest:
-                        lowest, sequence, step, symbol = p, i, t - offsets[i], x
-            if seen == 0.0:
-                b[:] = restart
-                continue
-            B = operators[symbols[t]]
-            for a in range(K):
-                total = 0.0
-                for k in range(K):
-                    total += B[a, k] * b[k]
-                moved[a] = total / seen
-            b[:] = moved
-    return count, of_observed, lowest, sequence, step, symbol

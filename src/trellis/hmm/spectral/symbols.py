@@ -48,7 +48,7 @@ def sequence_weights(sample_weight: ArrayLike | None, n_sequences: int) -> Float
     return weight
 
 
-def sums(values: FloatArray, offsets: IntArray) -> FloatArray:
+def sum_per_sequence(values: FloatArray, offsets: IntArray) -> FloatArray:
     """The sum over each sequence; 0 for an empty one."""
     # reduceat would give an empty sequence its successor's first value
     total = np.zeros(len(offsets) - 1)

@@ -18,14 +18,14 @@ from trellis.statespace.kalman_kernels import stream_step
 from trellis.statespace.state_space import StateSpace
 
 
-class StateLaw(NamedTuple):
+class StateEstimate(NamedTuple):
     """The state is N(mean, covariance)."""
 
     mean: FloatArray
     covariance: FloatArray
 
 
-class FilterStream:
+class StreamingKalmanFilter:
     """``update`` takes x_t (and u_t) and answers with the law of z_t given x_1 .. x_t.
 
     ``n_steps`` counts them, ``log_likelihood`` is log p(x_1 .. x_t).
@@ -51,7 +51,7 @@ class FilterStream:
         """Whether the covariance has settled."""
         return bool(self._state[3])
 
-    def update(self, observation: ArrayLike | None, control: ArrayLike | None = None) -> StateLaw:
+    def update(self, observation: ArrayLike | None, control: ArrayLike | None = None) -> StateEstimate:
         """One step. NaN is a missing value; ``None`` in place of the observation: all are."""
         t = self.n_steps
         system = self._system
@@ -75,12 +75,12 @@ class FilterStream:
         self._drift = self._drift_after
         self.n_steps += 1
         self.log_likelihood += float(gained)
-        return self.law()
+        return self.estimate()
 
-    def law(self) -> StateLaw:
+    def estimate(self) -> StateEstimate:
         """Mean and covariance of the state after the last update (before the first: of the first state)."""
         root = self._root if self.n_steps else self._predicted
-        return StateLaw(self._mean.copy(), root @ root.T)
+        return StateEstimate(self._mean.copy(), root @ root.T)
 
     def _moves(self, u: FloatArray, t: int) -> tuple[FloatArray, FloatArray]:
         """D u_t + d and B u_t + b."""
