@@ -165,7 +165,7 @@ def test_what_goes_with_every_step(name: str, given: str) -> None:
 
     with pytest.raises(DataError, match=f"X has 3 sequences, but {given} has 2"):
         call(values[:2])
-    with pytest.raises(DataError, match=f"sequence 1 has 4 steps, but 9 rows of {given}"):
+    with pytest.raises(DataError, match=f"sequence 1 has 4 steps in X, but 9 in {given}"):
         call([values[0], values[0], values[2]])
     with pytest.raises(DataError, match=f"step 0 of sequence 0: column 0 of {given} is nan; every value"):
         call([np.full_like(x, np.nan) for x in values])

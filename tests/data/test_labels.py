@@ -75,7 +75,7 @@ def test_flat_labels_with_lengths() -> None:
     assert encoded.codes.tolist() == [1, 0, 1]
     assert encoded.offsets.tolist() == [0, 2, 3]
     assert labels.encode([[1, 0], [1]], lengths=[2, 1]).offsets.tolist() == [0, 2, 3]
-    with pytest.raises(DataError, match="lengths add up to 4, but there are 3 labels"):
+    with pytest.raises(DataError, match="lengths add up to 4, but y has 3 labels"):
         labels.encode([1, 0, 1], lengths=[4])
 
 
@@ -83,11 +83,11 @@ def test_errors_name_the_place() -> None:
     labels = LabelSet(["a", "b"])
     with pytest.raises(DataError, match=r"label 'z' of step 1 of sequence 2 was not seen in training"):
         labels.encode([["a"], [], ["b", "z"]])
-    with pytest.raises(DataError, match="sequence 1 has 2 labels, but 3 steps"):
+    with pytest.raises(DataError, match="sequence 1 has 3 steps in X, but 2 in y"):
         labels.encode([["a"], ["a", "b"]], like=offsets_from_lengths([1, 3]))
-    with pytest.raises(DataError, match="y has 1 sequences, but X has 2"):
+    with pytest.raises(DataError, match="X has 2 sequences, but y has 1"):
         labels.encode([["a"]], like=offsets_from_lengths([1, 3]))
-    with pytest.raises(DataError, match="labels of sequence 1 are None"):
+    with pytest.raises(DataError, match="sequence 1 of y is None"):
         labels.encode([["a"], None])
     with pytest.raises(DataError, match="step 0 of sequence 1 has an empty set"):
         labels.encode([["a"], [set()]])
@@ -95,7 +95,7 @@ def test_errors_name_the_place() -> None:
         LabelSet.of([[["a"]]])
     with pytest.raises(DataError, match="no labels are known"):
         LabelSet.of([[None, None]])
-    with pytest.raises(DataError, match="no labels were given"):
+    with pytest.raises(DataError, match="y has no sequences"):
         LabelSet.of([])
     with pytest.raises(DataError, match="label 'q' is not known"):
         labels.code("q")

@@ -14,6 +14,7 @@ from trellis.data.sequences import (
     Sequences,
     append_steps,
     check_offsets,
+    check_same_lengths,
     offsets_from_lengths,
 )
 
@@ -151,7 +152,7 @@ def test_masks_stay() -> None:
         ([], None, "X has no sequences"),
         (ROWS, [3, 1], "lengths belong to one array of all sequences, but X is a list"),
         (ROWS[0], [2, 2], "lengths add up to 4, but X has 3 rows"),
-        ([[[1.0, 2.0], [3.0]]], None, "a sequence of X is ragged"),
+        ([[[1.0, 2.0], [3.0]]], None, "sequence 0 of X is ragged"),
         ([ROWS[0], [["a", "b"]]], None, "X must hold numbers"),
         ([ROWS[0], [[1.0, -np.inf]]], None, "step 0 of sequence 1: column 1 of X is -inf; write NaN"),
         ([ROWS[0], [[1.0, 1e200]]], None, "step 0 of sequence 1: column 1 .* too large to be squared"),
@@ -172,11 +173,11 @@ def test_what_must_be_known() -> None:
 
 def test_batches_step_by_step() -> None:
     packed, other = Sequences.pack(ROWS), Sequences.pack([ROWS[0], ROWS[0]])
-    packed.check_same_lengths(packed, "inputs")
-    with pytest.raises(DataError, match="sequence 1 has 1 steps, but 3 rows of inputs"):
-        packed.check_same_lengths(other, "inputs")
+    check_same_lengths(packed.offsets, packed.offsets, "inputs")
+    with pytest.raises(DataError, match="sequence 1 has 1 steps in X, but 3 in inputs"):
+        check_same_lengths(packed.offsets, other.offsets, "inputs")
     with pytest.raises(DataError, match="X has 2 sequences, but inputs has 1"):
-        packed.check_same_lengths(Sequences.pack(ROWS[0]), "inputs")
+        check_same_lengths(packed.offsets, Sequences.pack(ROWS[0]).offsets, "inputs")
     assert packed.mean_per_step(np.array([3.0, 5.0])) == 2.0
     with pytest.raises(DataError, match="no steps to score"):
         Sequences.pack(np.zeros((0, 2))).mean_per_step(np.zeros(1))

@@ -83,7 +83,7 @@ def test_series_of_strings_are_steps() -> None:
 
 def test_frames_of_other_things_than_numbers_say_what_to_do() -> None:
     frame = Frame(np.array([["a", 1.0], ["b", 2.0], ["c", 1.0]], dtype=object), "pq")
-    with pytest.raises(DataError, match=r"sequence 0 holds values of type object.*dictionaries"):
+    with pytest.raises(DataError, match=r"X holds values of type object.*dictionaries"):
         labeler().fit([frame], [["X", "Y", "X"]])
 
 
@@ -107,7 +107,7 @@ def test_a_set_with_none_is_not_taken_for_the_rest_of_it() -> None:
 
 def test_masked_values_are_not_taken_for_data() -> None:
     masked = [np.ma.masked_greater(values, 0.0) for values in ARRAYS]
-    with pytest.raises(DataError, match="sequence 0 has masked values"):
+    with pytest.raises(DataError, match=r"step . of sequence 0: column . of X is masked"):
         labeler().fit(masked, LABELS)
     unmasked = [np.ma.masked_greater(values, 1e9) for values in ARRAYS]
     np.testing.assert_array_equal(
@@ -119,7 +119,10 @@ def test_empty_lists_among_arrays_are_sequences_of_no_steps() -> None:
     model = labeler().fit([[], *ARRAYS], [[], *LABELS])
     np.testing.assert_allclose(model.weights_, labeler().fit(ARRAYS, LABELS).weights_, atol=1e-12)
     assert model.predict([[], ARRAYS[1]])[0] == []
-    with pytest.raises(DataError, match="sequence 2 has 2 columns, but sequence 1 has 3"):
+    with pytest.raises(
+        DataError,
+        match=r"sequence 2 of X has shape \(2, 2\); every sequence must have shape \(length, 3\)",
+    ):
         labeler().fit([[], ARRAYS[1], ARRAYS[2][:, :2]], [[], LABELS[1], LABELS[2]])
 
 

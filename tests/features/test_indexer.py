@@ -131,8 +131,8 @@ def test_bad_named_features() -> None:
     for X, message in [
         ([], "no steps"),
         ([[]], "X has 1 sequences and no steps"),
-        ([{"a": 1}], "sequence 0 is a dict"),
-        ([["a"], "ab"], "sequence 1 is a str"),
+        ([{"a": 1}], "sequence 0 of X is {'a': 1}"),
+        ([["a"], "ab"], "sequence 1 of X is 'ab'"),
         ([[{"a": None}]], "step 0 of sequence 0: feature 'a' has the value None"),
         ([[{"a": 1}], [{"a": float("nan")}]], "step 0 of sequence 1: feature 'a' has the value nan"),
         ([[{"a": 1}, {"b": [3]}]], r"step 1 of sequence 0: feature 'b' has the value \[3\]"),
@@ -145,11 +145,11 @@ def test_bad_named_features() -> None:
     ]:
         with pytest.raises(DataError, match=message):
             FeatureIndexer().fit(X)
-    with pytest.raises(DataError, match="lengths add up to 3, but there are 1 steps"):
+    with pytest.raises(DataError, match="lengths add up to 3, but X has 1 steps"):
         FeatureIndexer().fit(["a"], lengths=[3])
     with pytest.raises(DataError, match="min_count is 0"):
         FeatureIndexer(min_count=0)
-    with pytest.raises(DataError, match="must hold their keys"):
+    with pytest.raises(DataError, match="must hold the keys"):
         FeatureIndexer(transition_features=[0])
 
 
@@ -222,9 +222,13 @@ def test_bad_arrays() -> None:
         ([np.zeros((1, 3)), nan], None, "step 1 of sequence 1 holds nan in column 2"),
         ([csr_matrix(inf)], None, "step 0 of sequence 0 holds inf in column 1"),
         (nan, [1, 1], "step 0 of sequence 1 holds nan in column 2"),
-        ([np.zeros((1, 3)), np.zeros((1, 2))], None, "sequence 1 has 2 columns, but sequence 0 has 3"),
-        ([[[1.0], [1.0, 2.0]]], None, "sequence 0 has rows of different lengths"),
-        ([np.zeros(3)], None, r"sequence 0 has shape \(3,\)"),
+        (
+            [np.zeros((1, 3)), np.zeros((1, 2))],
+            None,
+            r"sequence 1 of X has shape \(1, 2\); every sequence must have shape \(length, 3\)",
+        ),
+        ([[[1.0], [1.0, 2.0]]], None, "sequence 0 of X is ragged"),
+        ([np.zeros(3)], None, r"X has rows of shape \(\)"),
         ([np.zeros((1, 1), complex)], None, "must hold real numbers"),
         (np.zeros((3, 2)), None, "pass lengths"),
         (np.zeros((3, 2)), [1, 1], "lengths add up to 2, but X has 3 rows"),
@@ -235,7 +239,7 @@ def test_bad_arrays() -> None:
             ArrayEncoder().fit(X, lengths)
     encoder = ArrayEncoder()
     encoder.fit([np.zeros((1, 3))])
-    with pytest.raises(DataError, match="sequence 0 has 2 columns, but there were in training: 3"):
+    with pytest.raises(DataError, match="X has 2 columns, but there were 3 in training"):
         encoder.transform([np.zeros((1, 2))])
     with pytest.raises(DataError, match="names column 3, but X has 3 columns"):
         ArrayEncoder(transition_features=[3]).fit([np.zeros((1, 3))])

@@ -149,7 +149,7 @@ def test_the_interval_covers_the_score_and_shrinks() -> None:
 def test_bad_input() -> None:
     with pytest.raises(DataError, match="y_true has 1 sequences, but y_pred has 2"):
         token_accuracy([["a"]], [["a"], ["b"]])
-    with pytest.raises(DataError, match="sequence 1 has 2 true labels, but 1 predicted"):
+    with pytest.raises(DataError, match="sequence 1 has 2 steps in y_true, but 1 in y_pred"):
         token_accuracy([["a"], ["a", "b"]], [["a"], ["b"]])
     with pytest.raises(DataError, match="'NOUN' is no span label"):
         span_report([["NOUN"]], [["O"]])

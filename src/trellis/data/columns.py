@@ -11,18 +11,18 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.column_kernels import TAB, WHITESPACE, count_fields, field_spans
-from trellis.data.sequences import offsets_from_lengths, step_name
+from trellis.data.flatten import flatten
+from trellis.data.sequences import step_name
 from trellis.data.streams import Source, iter_sequence_blocks, read_utf8, source_name
-from trellis.data.user_input import as_arrays
 from trellis.data.vocabulary import Vocabulary
 
 CONLLU_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -71,19 +71,16 @@ class ColumnData:
     lines: SourceLines | None = None
 
     @classmethod
-    def from_sequences(cls, sequences: Iterable[Iterable[Sequence[str]]]) -> ColumnData:
-        """Pack a list of sequences of rows; a row is a tuple (or list) of strings, one per column."""
-        listed = [_rows(sequence) for sequence in as_arrays(sequences)]
-        rows = list(chain.from_iterable(listed))
+    def from_sequences(cls, sequences: Any, lengths: ArrayLike | None = None) -> ColumnData:
+        """Pack a list of sequences of rows; a row is a tuple (or list) of strings, one per column.
+
+        With ``lengths``, ``sequences`` is one list of rows.
+        """
+        rows, offsets = flatten("X", sequences, lengths, item="row")
         if not rows:
-            raise DataError("no rows were given; pass a list with at least one sequence of column tuples")
-        offsets = offsets_from_lengths([len(sequence) for sequence in listed])
+            raise DataError("X has no rows; give at least one sequence of tuples of strings")
         for step, row in enumerate(rows):
-            if (
-                isinstance(row, str)
-                or not isinstance(row, Sequence)
-                or not all(isinstance(v, str) for v in row)
-            ):
+            if not isinstance(row, list | tuple) or not all(isinstance(value, str) for value in row):
                 raise DataError(f"{step_name(offsets, step)} is {row!r}; a step must be a tuple of strings")
             if len(row) != len(rows[0]):
                 raise DataError(
@@ -150,11 +147,6 @@ class ColumnData:
                 f"column {column} was asked for, but {where} has {self.n_columns} columns (from 0)"
             )
         return column % self.n_columns
-
-
-def _rows(sequence: Any) -> list[Any]:
-    """The rows of a list, an array or a frame; rows of arrays as lists."""
-    return [row.tolist() if isinstance(row, np.ndarray) else row for row in as_arrays(sequence)]
 
 
 def read_columns(

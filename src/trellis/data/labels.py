@@ -10,11 +10,11 @@ Labels are sorted where they can be compared, else kept in the order in which th
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,8 +22,28 @@ from numpy.typing import ArrayLike, NDArray
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError
 from trellis.core.registration import register
-from trellis.data.sequences import offsets_from_lengths, step_name, take_runs
+from trellis.data.flatten import flatten
+from trellis.data.sequences import check_same_lengths, step_name, take_runs
 from trellis.data.user_input import as_arrays
+
+
+class FlatLabels(NamedTuple):
+    """Label sequences end to end; whatever reads label sequences takes these too."""
+
+    labels: list[Any]
+    offsets: IntArray
+
+
+def flatten_labels(y: Any, lengths: ArrayLike | None = None) -> FlatLabels:
+    """A list of label sequences, or one flat list with ``lengths``. Do it once where ``y`` is read twice."""
+    if isinstance(y, FlatLabels):
+        return y
+    y = as_arrays(y)
+    nested = hasattr(y, "__getitem__") and len(y) > 0 and isinstance(y[0], list | tuple | np.ndarray)
+    flat = FlatLabels(*flatten("y", y, None if nested else lengths, item="label", strings=True))
+    if len(flat.offsets) == 1:
+        raise DataError("y has no sequences; give a list of labels for each sequence of X")
+    return flat
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,17 +84,15 @@ class LabelSet:
     @classmethod
     def of(cls, y: Any, lengths: ArrayLike | None = None) -> LabelSet:
         """The labels that occur in ``y``, members of sets included."""
-        flat, offsets = _flatten(y, lengths)
+        flat, offsets = flatten_labels(y, lengths)
         try:
             seen = dict.fromkeys(flat)
-        except TypeError:  # sets (and anything else unhashable) must be looked into
-            seen = dict.fromkeys(
-                chain.from_iterable(_members(label, offsets, i) for i, label in enumerate(flat))
-            )
-        if any(isinstance(label, frozenset) for label in seen):
-            seen = dict.fromkeys(
-                chain.from_iterable(x if isinstance(x, frozenset) else (x,) for x in list(seen))
-            )
+            sets = any(isinstance(label, frozenset) for label in seen)
+        except TypeError:  # sets, or anything else that cannot be hashed
+            sets = True
+        if sets:
+            members = (_members(label, offsets, i) for i, label in enumerate(flat))
+            seen = dict.fromkeys(chain.from_iterable(members))
         seen.pop(None, None)
         labels = [_plain(label) for label in seen]
         if any(isinstance(label, float) and math.isnan(label) for label in labels):
@@ -101,9 +119,9 @@ class LabelSet:
         ``like`` are the offsets of the inputs: sequences of another length are an error that names the first
         one.
         """
-        flat, offsets = _flatten(y, lengths)
+        flat, offsets = flatten_labels(y, lengths)
         if like is not None:
-            _check_same_lengths(offsets, like)
+            check_same_lengths(like, offsets, "y")
         table = {**self._index, None: -1}
         try:
             codes = np.fromiter(map(table.__getitem__, flat), np.int32, len(flat))
@@ -160,38 +178,6 @@ class LabelSet:
         return shown + (f", ... ({len(self.labels)} in all)" if len(self.labels) > 10 else "")
 
 
-def _flatten(y: Any, lengths: ArrayLike | None) -> tuple[list[Any], IntArray]:
-    """All labels end to end, and the offsets of the sequences."""
-    y = as_arrays(y)
-    if lengths is not None and not _is_nested(y):
-        flat = y.tolist() if isinstance(y, np.ndarray) else list(y)
-        offsets = offsets_from_lengths(lengths)
-        if offsets[-1] != len(flat):
-            raise DataError(
-                f"lengths add up to {offsets[-1]}, but there are {len(flat)} labels; they must be equal"
-            )
-        return flat, offsets
-    sequences = list(y)
-    if not sequences:
-        raise DataError(
-            "no labels were given; y must be a list with one sequence of labels for each sequence of X"
-        )
-    for index, sequence in enumerate(map(as_arrays, sequences)):
-        if isinstance(sequence, np.ndarray) and sequence.ndim == 1:
-            sequences[index] = sequence.tolist()  # Python values: they hash faster, and can be saved
-        elif not isinstance(sequence, Sequence):
-            raise DataError(
-                f"the labels of sequence {index} are {sequence!r}; give a list with one label for each step "
-                "(None where it is unknown)"
-            )
-    flat = list(chain.from_iterable(sequences))
-    return flat, offsets_from_lengths([len(sequence) for sequence in sequences])
-
-
-def _is_nested(y: Any) -> bool:
-    return len(y) > 0 and isinstance(y[0], list | tuple | np.ndarray)
-
-
 def _members(label: Any, offsets: IntArray, step: int) -> list[Any]:
     """The labels that a step may have: one, or those of a set. ``None`` stands for itself."""
     members = sorted(label, key=repr) if isinstance(label, set | frozenset) else [label]
@@ -213,17 +199,6 @@ def _members(label: Any, offsets: IntArray, step: int) -> list[Any]:
                 "labels are strings, numbers or tuples (a set means: one of these)"
             ) from None
     return members
-
-
-def _check_same_lengths(offsets: IntArray, like: IntArray) -> None:
-    if len(offsets) != len(like):
-        raise DataError(f"y has {len(offsets) - 1} sequences, but X has {len(like) - 1}; they must be equal")
-    different = np.flatnonzero(np.diff(offsets) != np.diff(like))
-    if different.size:
-        i = int(different[0])
-        raise DataError(
-            f"sequence {i} has {int(np.diff(offsets)[i])} labels, but {int(np.diff(like)[i])} steps in X"
-        )
 
 
 def _plain(label: Any) -> Any:

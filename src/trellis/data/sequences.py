@@ -75,10 +75,14 @@ class Sequences:
         """Pack a list of arrays (or lists) that agree in everything but their first axis."""
         masked = any(isinstance(sequence, np.ma.MaskedArray) for sequence in sequences)
         as_array: Any = np.ma.asarray if masked else np.asarray
-        try:
-            arrays = [as_array(as_arrays(sequence), dtype=dtype) for sequence in sequences]
-        except ValueError as error:
-            raise DataError(f"a sequence of {name} is ragged; every step must have the same shape") from error
+        arrays: list[Any] = []
+        for index, sequence in enumerate(sequences):
+            try:
+                arrays.append(as_array(as_arrays(sequence), dtype=dtype))
+            except ValueError as error:
+                raise DataError(
+                    f"sequence {index} of {name} is ragged; every step must have the same shape"
+                ) from error
         if not arrays:
             raise DataError(f"{name} has no sequences; give a list with at least one")
         shape = next((a.shape[1:] for a in arrays if a.size), arrays[0].shape[1:])
@@ -137,18 +141,6 @@ class Sequences:
         """One item per sequence in the form in which the sequences came; a single sequence has its own."""
         return items[0] if self.single else list(items) if self.as_list else items
 
-    def check_same_lengths(self, other: Sequences, name: str) -> None:
-        """Each step has its row in ``other``, which was given as ``name``."""
-        if len(other) != len(self):
-            raise DataError(f"X has {len(self)} sequences, but {name} has {len(other)}; they must be equal")
-        different = np.flatnonzero(self.lengths != other.lengths)
-        if different.size:
-            i = different[0]
-            raise DataError(
-                f"sequence {i} has {self.lengths[i]} steps, but {other.lengths[i]} rows of {name}; give one "
-                "row for each step"
-            )
-
     def locate(self, row: int) -> tuple[int, int]:
         """The sequence and the step of a packed row."""
         return locate(self.offsets, row)
@@ -201,12 +193,26 @@ def offsets_from_lengths(lengths: ArrayLike) -> IntArray:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
+def check_same_lengths(offsets: IntArray, other: IntArray, name: str, of: str = "X") -> None:
+    """Refuse what was given as ``name`` unless it has an item for each step; takes the offsets of both."""
+    if len(offsets) != len(other):
+        raise DataError(
+            f"{of} has {len(offsets) - 1} sequences, but {name} has {len(other) - 1}; they must be equal"
+        )
+    lengths, others = np.diff(offsets), np.diff(other)
+    different = np.flatnonzero(lengths != others)
+    if different.size:
+        i = different[0]
+        raise DataError(
+            f"sequence {i} has {lengths[i]} steps in {of}, but {others[i]} in {name}; they must be equal"
+        )
+
+
 def take_runs(offsets: IntArray, chosen: IntArray) -> tuple[IntArray, IntArray]:
-    """The rows of the chosen sequences, end to end, and the offsets of these sequences."""
+    """Indices of the members of the chosen runs (sequences), end to end, and the offsets of these runs."""
     lengths = np.diff(offsets)[chosen]
-    ends = np.cumsum(lengths)
-    first = np.repeat(offsets[chosen] - (ends - lengths), lengths)
-    return first + np.arange(len(first)), np.concatenate([[0], ends]).astype(np.int64)
+    new = offsets_from_lengths(lengths)
+    return np.repeat(offsets[chosen] - new[:-1], lengths) + np.arange(new[-1]), new
 
 
 def append_steps(first: IntArray, then: IntArray) -> tuple[IntArray, NDArray[np.bool_], IntArray]:

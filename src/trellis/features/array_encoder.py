@@ -1,69 +1,52 @@
-"""Numeric inputs: dense arrays and scipy sparse matrices, whose columns are the features. Zeros are not
-stored.
+"""Numeric inputs: dense arrays and scipy sparse matrices, whose columns are the features.
 
 ``X`` is a list of (length, n_columns) arrays or matrices, or one of them with ``lengths``. A column keeps its
-number.
+number. Zeros are not stored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, issparse, vstack
 
-from trellis.core.arrays import IntArray
+from trellis.core.arrays import AnyArray, BoolArray, IntArray
 from trellis.core.errors import DataError
 from trellis.core.registration import register
-from trellis.data.sequences import offsets_from_lengths, step_name
+from trellis.data.row_checks import row_error
+from trellis.data.sequences import Sequences, offsets_from_lengths, step_name
 from trellis.data.user_input import as_arrays
-from trellis.features.encoded import Encoded, check_min_count, features_from_codes
+from trellis.features.encoded import CodedEncoder, CodedSteps, Encoded
 
 
 @register
-class ArrayEncoder:
+class ArrayEncoder(CodedEncoder):
     """Columns as features.
 
     ``min_count``: columns with fewer non-zeros in ``fit`` are ignored. ``transition_features``: ``True`` for
     all columns, or the numbers of those that also score transitions.
     """
 
-    def __init__(self, min_count: int = 1, transition_features: bool | Iterable[int] = ()) -> None:
-        self.min_count = check_min_count(min_count)
-        if not isinstance(transition_features, bool):
-            transition_features = tuple(transition_features)
-            for column in transition_features:
-                if isinstance(column, bool) or not isinstance(column, int | np.integer):
-                    raise DataError(
-                        f"transition_features holds {column!r}; for arrays it must hold column numbers"
-                    )
-        self.transition_features = transition_features
-        self._kept: NDArray[np.bool_] = np.empty(0, np.bool_)
-        self._edge_columns: NDArray[np.int64] = np.empty(0, np.int64)
-
-    @property
-    def n_features(self) -> int:
-        return len(self._kept)
-
-    @property
-    def n_edge_features(self) -> int:
-        return len(self._edge_columns)
+    _key = (int, np.integer)
+    _keys_are = "column numbers, for arrays"
+    _kept: BoolArray = np.empty(0, np.bool_)
 
     def fit(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
-        matrix, offsets = _stack(X, lengths, None)
-        self._set_columns(np.bincount(matrix.indices, minlength=matrix.shape[1]) >= self.min_count)
-        return self._encoded(matrix, offsets)
+        steps, width = _code_columns(X, lengths)
+        self._set_columns(np.bincount(steps.codes, minlength=width) >= self.min_count)
+        return self._encode(steps, self._ids())
 
     def transform(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
-        return self._encoded(*_stack(X, lengths, self.n_features))
+        steps, width = _code_columns(X, lengths)
+        if width != self.n_features:
+            raise DataError(f"X has {width} columns, but there were {self.n_features} in training")
+        return self._encode(steps, self._ids())
 
     def feature_names(self) -> list[str]:
         return [f"x{j}" for j in range(self.n_features)]
-
-    def edge_feature_names(self) -> list[str]:
-        return [f"x{j}" for j in self._edge_columns.tolist()]
 
     def to_state(self) -> dict[str, Any]:
         return {
@@ -78,100 +61,36 @@ class ArrayEncoder:
         encoder._set_columns(state["kept"].astype(np.bool_))
         return encoder
 
-    def _set_columns(self, kept: NDArray[np.bool_]) -> None:
-        width = len(kept)
-        columns = self.transition_features
-        if isinstance(columns, bool):
-            self._edge_columns = np.arange(width if columns else 0)
-        else:
-            for column in columns:
-                if not -width <= column < width:
-                    raise DataError(
-                        f"transition_features names column {column}, but X has {width} columns (from 0)"
-                    )
-            self._edge_columns = np.unique(np.array(columns, np.int64) % width)
+    def _set_columns(self, kept: BoolArray) -> None:
+        width, columns = len(kept), self.transition_features
+        chosen = np.full(width, columns is True)
+        for column in () if isinstance(columns, bool) else columns:
+            if not -width <= column < width:
+                raise DataError(
+                    f"transition_features names column {column}, but X has {width} columns (from 0)"
+                )
+            chosen[column] = True
         self._kept = kept
+        self._set_edges(chosen)
 
-    def _encoded(self, matrix: csr_array, offsets: IntArray) -> Encoded:
-        columns = matrix.indices.astype(np.int32, copy=False)
-        indptr = matrix.indptr.astype(np.int64)
-        ids = np.where(self._kept, np.arange(self.n_features), -1).astype(np.int32)
-        nodes = features_from_codes(columns, matrix.data, indptr, ids, self.n_features, offsets)
-        if not self.transition_features:
-            return Encoded(nodes)
-        edge_ids = np.full(self.n_features, -1, np.int32)
-        edge_ids[self._edge_columns] = np.arange(self.n_edge_features)
-        edge_ids[~self._kept] = -1
-        edges = features_from_codes(columns, matrix.data, indptr, edge_ids, self.n_edge_features, offsets)
-        return Encoded(nodes, edges)
+    def _ids(self) -> NDArray[np.int32]:
+        return np.where(self._kept, np.arange(self.n_features), -1).astype(np.int32)
 
 
-def _stack(X: Any, lengths: ArrayLike | None, width: int | None) -> tuple[csr_array, IntArray]:
-    """All rows as one float64 CSR matrix without stored zeros, and the offsets of the sequences."""
+def _code_columns(X: Any, lengths: ArrayLike | None) -> tuple[CodedSteps, int]:
+    """The non-zeros of all rows, coded by their columns, and the number of columns."""
     X = as_arrays(X)
-    if lengths is not None:
-        parts, offsets = [X], offsets_from_lengths(lengths)
-    else:
-        if issparse(X) or (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype != object):
-            raise DataError(
-                f"X is one array of shape {X.shape}; pass lengths, or a list with one array for each sequence"
-            )
-        parts = list(X)
-        offsets = np.empty(0, np.int64)
-    if not parts:
-        raise DataError("X has no sequences; at least one is needed")
-    blocks = [_block(as_arrays(part), index, lengths is not None) for index, part in enumerate(parts)]
-    # an empty list has no columns, so none that could be wrong
-    first = next((index for index, block in enumerate(blocks) if block.ndim == 2), -1)
-    expected = width if width is not None else blocks[first].shape[1] if first >= 0 else 0
-    blocks = [block.reshape(0, expected) if block.ndim == 1 else block for block in blocks]
-    for index, block in enumerate(blocks):
-        if block.shape[1] != expected:
-            what = "X" if lengths is not None else f"sequence {index}"
-            other = f"sequence {first} has" if width is None else "there were in training:"
-            raise DataError(f"{what} has {block.shape[1]} columns, but {other} {expected}")
-    if lengths is None:
-        offsets = offsets_from_lengths([block.shape[0] for block in blocks])
-    elif offsets[-1] != blocks[0].shape[0]:
+    if lengths is None and (issparse(X) or (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype != object)):
         raise DataError(
-            f"lengths add up to {offsets[-1]}, but X has {blocks[0].shape[0]} rows; they must be equal"
+            f"X is one array of shape {X.shape}; pass lengths, or a list with one array for each sequence"
         )
+    if issparse(X) or (isinstance(X, list | tuple) and any(map(issparse, X))):
+        matrix, offsets = _stack_sparse([X] if issparse(X) else X, lengths)
+    else:
+        packed = Sequences.pack(X, lengths, check=_check_numbers)
+        matrix, offsets = csr_array(packed.values, dtype=np.float64), packed.offsets
     if not offsets[-1]:
         raise DataError(f"X has {len(offsets) - 1} sequences and no steps; at least one step is needed")
-    sparse = any(issparse(block) for block in blocks)
-    if sparse:
-        matrix = csr_array(vstack(blocks, format="csr"), dtype=np.float64, copy=len(blocks) == 1)
-        matrix.eliminate_zeros()
-    else:
-        matrix = csr_array(blocks[0] if len(blocks) == 1 else np.concatenate(blocks), dtype=np.float64)
-    _check_finite(matrix, offsets)
-    return matrix, offsets
-
-
-def _block(part: Any, index: int, whole: bool) -> Any:
-    name = "X" if whole else f"sequence {index}"
-    if np.ma.is_masked(part):
-        raise DataError(f"{name} has masked values; fill them, or leave these columns out")
-    if not issparse(part):
-        try:
-            part = np.asarray(part)
-        except ValueError:
-            raise DataError(
-                f"{name} has rows of different lengths; all steps need the same columns"
-            ) from None
-    if part.dtype.kind not in "buif":
-        raise DataError(
-            f"{name} holds values of type {part.dtype}; an array of features must hold real numbers "
-            "(columns that are not go in as dictionaries, {name: value} for each step)"
-        )
-    if part.shape == (0,) and not whole:
-        return part
-    if part.ndim != 2:
-        raise DataError(f"{name} has shape {part.shape}; it must have shape (length, n_columns)")
-    return part
-
-
-def _check_finite(matrix: csr_array, offsets: IntArray) -> None:
     bad = np.flatnonzero(~np.isfinite(matrix.data))
     if bad.size:
         entry = int(bad[0])
@@ -180,3 +99,36 @@ def _check_finite(matrix: csr_array, offsets: IntArray) -> None:
             f"{step_name(offsets, step)} holds {matrix.data[entry]} in column {int(matrix.indices[entry])}; "
             "features must be finite numbers"
         )
+    codes, indptr = matrix.indices.astype(np.int32, copy=False), matrix.indptr.astype(np.int64)
+    return CodedSteps(codes, matrix.data, indptr, offsets), matrix.shape[1]
+
+
+def _stack_sparse(blocks: Any, lengths: ArrayLike | None) -> tuple[csr_array, IntArray]:
+    """Matrices (and arrays) below each other, without stored zeros, and the offsets of the sequences."""
+    filled = [block for block in blocks if np.shape(block) != (0,)]
+    for block in filled:
+        _check_numbers(block)
+        if block.shape[1] != filled[0].shape[1]:
+            raise DataError(
+                f"X has matrices of {filled[0].shape[1]} and of {block.shape[1]} columns; all sequences need "
+                "the same columns"
+            )
+    matrix = csr_array(vstack(filled, format="csr"), dtype=np.float64, copy=len(filled) == 1)
+    matrix.eliminate_zeros()
+    if lengths is None:
+        return matrix, offsets_from_lengths([np.shape(block)[0] for block in blocks])
+    return matrix, Sequences.from_lengths(np.empty(matrix.shape[0]), lengths).offsets
+
+
+def _check_numbers(rows: AnyArray) -> AnyArray:
+    if rows.dtype.kind not in "buif":
+        raise DataError(
+            f"X holds values of type {rows.dtype}; arrays of features must hold real numbers (give other "
+            "columns as dictionaries, {name: value} for each step)"
+        )
+    if rows.ndim != 2 and rows.shape != (0,):
+        raise DataError(f"X has rows of shape {rows.shape[1:]}; a sequence has shape (length, n_columns)")
+    if np.ma.is_masked(rows):
+        row, column = np.argwhere(np.ma.getmaskarray(rows))[0]
+        raise row_error(row, f"column {column} of X is masked; fill it, or leave the column out")
+    return np.asarray(rows) if isinstance(rows, np.ma.MaskedArray) else rows

@@ -6,14 +6,15 @@ Nothing to the right of this package knows where features came from.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
+from trellis.core.arguments import check_int
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError
 from trellis.data.sequences import check_offsets, take_runs
@@ -92,26 +93,80 @@ class FeatureEncoder(Protocol):
     def from_state(cls, state: Mapping[str, Any]) -> Self: ...
 
 
-def features_from_codes(
-    codes: NDArray[np.int32],
-    values: NDArray[np.float64],
-    indptr: IntArray,
-    id_of_code: NDArray[np.int32],
-    n_features: int,
-    offsets: IntArray,
-) -> Features:
-    """Features with ids ``id_of_code[codes]``; a code or an id of -1 is dropped."""
-    table = np.append(id_of_code, np.int32(-1))  # so that code -1 finds id -1
-    ids = table[codes]
-    if len(ids) and ids.min() < 0:
-        kept = ids >= 0
-        indptr = np.concatenate([[0], np.cumsum(kept)])[indptr]
-        ids = ids[kept]
-        if values.shape == codes.shape:
-            values = values[kept]
-    if values.shape != (1,) and (values == 1.0).all():
-        values = np.ones(1)
-    return Features(indptr.astype(np.int64, copy=False), ids.view(np.uint32), values, n_features, offsets)
+class CodedSteps(NamedTuple):
+    """What every input becomes first: CSR over steps of codes that the encoder gave to its features.
+
+    ``values``: one for each code, or ``[1.0]`` of shape (1,) when all values are one. A code of -1 stands for
+    no feature.
+    """
+
+    codes: NDArray[np.int32]
+    values: NDArray[np.float64]
+    indptr: IntArray
+    offsets: IntArray
+
+    def to_features(self, id_of_code: NDArray[np.int32], n_features: int) -> Features:
+        """Features with ids ``id_of_code[codes]``; a code or an id of -1 is dropped."""
+        codes, values, indptr, offsets = self
+        table = np.append(id_of_code, np.int32(-1))  # so that code -1 finds id -1
+        ids = table[codes]
+        if len(ids) and ids.min() < 0:
+            kept = ids >= 0
+            indptr = np.concatenate([[0], np.cumsum(kept)])[indptr]
+            ids = ids[kept]
+            if values.shape == codes.shape:
+                values = values[kept]
+        if values.shape != (1,) and (values == 1.0).all():
+            values = np.ones(1)
+        return Features(indptr.astype(np.int64, copy=False), ids.view(np.uint32), values, n_features, offsets)
+
+
+class CodedEncoder:
+    """What encoders of named features and of arrays share: ``min_count``, and the features of transitions.
+
+    ``transition_features``: ``True`` for all features, or the keys of some of them.
+    """
+
+    _key: ClassVar[tuple[type, ...]]  # the types of a key
+    _keys_are: ClassVar[str]  # what keys are, for an error message
+    _edge_ids: NDArray[np.int32]  # (n_features,) the id that a feature has among those of transitions, or -1
+
+    def __init__(self, min_count: int = 1, transition_features: bool | Iterable[Any] = ()) -> None:
+        self.min_count = check_int("min_count", min_count, 1)
+        if not isinstance(transition_features, bool):
+            single = isinstance(transition_features, str)
+            transition_features = (transition_features,) if single else tuple(transition_features)
+            for key in transition_features:
+                if isinstance(key, bool) or not isinstance(key, self._key):
+                    raise DataError(f"transition_features holds {key!r}; it must hold {self._keys_are}")
+        self.transition_features: bool | tuple[Any, ...] = transition_features
+        self._edge_ids = np.empty(0, np.int32)
+
+    def feature_names(self) -> list[str]:
+        raise NotImplementedError
+
+    @property
+    def n_features(self) -> int:
+        return len(self._edge_ids)
+
+    @property
+    def n_edge_features(self) -> int:
+        return int(self._edge_ids.max(initial=-1)) + 1
+
+    def edge_feature_names(self) -> list[str]:
+        names = zip(self.feature_names(), self._edge_ids.tolist(), strict=True)
+        return [name for name, edge in names if edge >= 0]
+
+    def _set_edges(self, chosen: NDArray[np.bool_]) -> None:
+        """``chosen`` (n_features,): which features score transitions as well."""
+        self._edge_ids = np.where(chosen, np.cumsum(chosen) - 1, -1).astype(np.int32)
+
+    def _encode(self, steps: CodedSteps, ids: NDArray[np.int32]) -> Encoded:
+        nodes = steps.to_features(ids, self.n_features)
+        if not self.transition_features:
+            return Encoded(nodes)
+        coded = CodedSteps(nodes.indices.view(np.int32), nodes.values, nodes.indptr, nodes.offsets)
+        return Encoded(nodes, coded.to_features(self._edge_ids, self.n_edge_features))
 
 
 def ids_by_frequency(counts: NDArray[np.int64], min_count: int) -> NDArray[np.int32]:
@@ -123,9 +178,3 @@ def ids_by_frequency(counts: NDArray[np.int64], min_count: int) -> NDArray[np.in
     ids = np.full(len(counts), -1, np.int32)
     ids[order] = np.arange(len(order), dtype=np.int32)
     return ids
-
-
-def check_min_count(min_count: int) -> int:
-    if isinstance(min_count, bool) or not isinstance(min_count, int | np.integer) or min_count < 1:
-        raise DataError(f"min_count is {min_count!r}; it must be a whole number of at least 1")
-    return int(min_count)

@@ -24,67 +24,49 @@ from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError
 from trellis.core.registration import register
 from trellis.data.attributes import AttributeData
+from trellis.data.flatten import flatten
 from trellis.data.sequences import offsets_from_lengths, step_name
-from trellis.data.user_input import as_arrays
 from trellis.data.vocabulary import Vocabulary
-from trellis.features.encoded import (
-    Encoded,
-    check_min_count,
-    features_from_codes,
-    ids_by_frequency,
-)
+from trellis.features.encoded import CodedEncoder, CodedSteps, Encoded, ids_by_frequency
 
 Codes = NDArray[np.int32]
 Lookup = Callable[[Sequence[Collection[str]]], Codes]
-Flat = tuple[Codes, NDArray[np.float64], IntArray, IntArray]  # codes, values, indptr, offsets
 
 _NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 _COLLECTIONS = (list, tuple, set, frozenset)
 
 
 @register
-class FeatureIndexer:
-    """Indexes named features. The module tells the forms of ``X``; ``lengths`` cuts one flat list of steps.
+class FeatureIndexer(CodedEncoder):
+    """Indexes named features, in any of the forms above; ``lengths`` cuts one flat list of steps.
 
     ``min_count``: features seen fewer times in ``fit`` are dropped. ``transition_features``: ``True`` for all
     features, or the keys of those that also score transitions; key ``k`` stands for the features ``k``,
     ``k=...`` and ``k:...``.
     """
 
+    _key = (str,)
+    _keys_are = "the keys of features (strings)"
+
     def __init__(self, min_count: int = 1, transition_features: bool | Iterable[str] = ()) -> None:
-        self.min_count = check_min_count(min_count)
-        self.transition_features = _check_keys(transition_features)
+        super().__init__(min_count, transition_features)
         self._vocabulary = Vocabulary()
-        self._edge_ids: Codes = np.empty(0, np.int32)
-
-    @property
-    def n_features(self) -> int:
-        return len(self._vocabulary)
-
-    @property
-    def n_edge_features(self) -> int:
-        return int(self._edge_ids.max(initial=-1)) + 1
 
     def fit(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
         seen = Vocabulary()
-        flat = _flatten(X, lengths, seen.add)
-        counts = _count(flat[0], len(seen))
-        ids = ids_by_frequency(counts, self.min_count)
+        steps = _code_steps(X, lengths, seen.add)
+        ids = ids_by_frequency(_count(steps.codes, len(seen)), self.min_count)
         by_id = np.empty(int(ids.max(initial=-1)) + 1, dtype=np.int64)
         by_id[ids[ids >= 0]] = np.flatnonzero(ids >= 0)
         self._set_vocabulary(seen.reordered(by_id))
-        return self._encoded(flat, ids)
+        return self._encode(steps, ids)
 
     def transform(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
-        flat = _flatten(X, lengths, self._vocabulary.find)
-        return self._encoded(flat, np.arange(self.n_features, dtype=np.int32))
+        steps = _code_steps(X, lengths, self._vocabulary.find)
+        return self._encode(steps, np.arange(self.n_features, dtype=np.int32))
 
     def feature_names(self) -> list[str]:
         return self._vocabulary.strings()
-
-    def edge_feature_names(self) -> list[str]:
-        names = self.feature_names()
-        return [name for name, edge in zip(names, self._edge_ids.tolist(), strict=True) if edge >= 0]
 
     def to_state(self) -> dict[str, Any]:
         return {
@@ -102,26 +84,12 @@ class FeatureIndexer:
     def _set_vocabulary(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         keys = self.transition_features
-        if isinstance(keys, bool):
-            chosen = np.full(len(vocabulary), keys)
-        elif not keys:
-            chosen = np.zeros(len(vocabulary), np.bool_)
-        else:
+        chosen = np.full(len(vocabulary), keys is True)
+        if not isinstance(keys, bool) and keys:
             prefixes = tuple(f"{key}{mark}" for key in keys for mark in "=:")
             exact, names = set(keys), vocabulary.strings()
             chosen = np.fromiter((n in exact or n.startswith(prefixes) for n in names), np.bool_, len(names))
-        self._edge_ids = np.where(chosen, np.cumsum(chosen) - 1, -1).astype(np.int32)
-
-    def _encoded(self, flat: Flat, ids: Codes) -> Encoded:
-        codes, values, indptr, offsets = flat
-        nodes = features_from_codes(codes, values, indptr, ids, self.n_features, offsets)
-        if not self.transition_features:
-            return Encoded(nodes)
-        node_ids = nodes.indices.view(np.int32)
-        edges = features_from_codes(
-            node_ids, nodes.values, nodes.indptr, self._edge_ids, self.n_edge_features, offsets
-        )
-        return Encoded(nodes, edges)
+        self._set_edges(chosen)
 
 
 def _count(codes: Codes, n: int) -> NDArray[np.int64]:
@@ -132,26 +100,16 @@ def _count(codes: Codes, n: int) -> NDArray[np.int64]:
     return counts[1:]
 
 
-def _check_keys(keys: bool | Iterable[str]) -> bool | tuple[str, ...]:
-    if isinstance(keys, bool):
-        return keys
-    listed = (keys,) if isinstance(keys, str) else tuple(keys)
-    for key in listed:
-        if not isinstance(key, str):
-            raise DataError(
-                f"transition_features holds {key!r}; for named features it must hold their keys (strings)"
-            )
-    return listed
-
-
-def _flatten(X: Any, lengths: ArrayLike | None, lookup: Lookup) -> Flat:
+def _code_steps(X: Any, lengths: ArrayLike | None, lookup: Lookup) -> CodedSteps:
     """Codes of all features end to end, by the one reader that fits the type of the steps."""
     if isinstance(X, AttributeData):
-        return lookup([X.names])[X.codes], X.values, X.indptr, X.offsets
-    steps, offsets = flatten_steps(X, lengths)
+        return CodedSteps(lookup([X.names])[X.codes], X.values, X.indptr, X.offsets)
+    steps, offsets = flatten("X", X, lengths)
+    if not steps:
+        raise DataError(f"X has {len(offsets) - 1} sequences and no steps; at least one step is needed")
     types = set(map(type, steps))
     if all(issubclass(t, str) for t in types):
-        return lookup([steps]), np.ones(1), np.arange(len(steps) + 1, dtype=np.int64), offsets
+        return CodedSteps(lookup([steps]), np.ones(1), np.arange(len(steps) + 1, dtype=np.int64), offsets)
     if all(issubclass(t, _COLLECTIONS) for t in types):
         if any(issubclass(t, set | frozenset) for t in types):
             # the order of a set of strings differs from process to process; ids must not
@@ -161,41 +119,13 @@ def _flatten(X: Any, lengths: ArrayLike | None, lookup: Lookup) -> Flat:
             codes = lookup(steps)
         except TypeError:
             raise _no_string(steps, offsets) from None
-        return codes, np.ones(1), indptr, offsets
+        return CodedSteps(codes, np.ones(1), indptr, offsets)
     if all(issubclass(t, dict) for t in types):
-        return _flatten_dicts(steps, offsets, lookup)
+        return _code_dicts(steps, offsets, lookup)
     raise _mixed_steps(steps, offsets)
 
 
-def flatten_steps(X: Any, lengths: ArrayLike | None) -> tuple[list[Any], IntArray]:
-    """All steps end to end and the offsets of the sequences; with ``lengths``, X is already one list of
-    steps.
-    """
-    X = as_arrays(X)
-    if lengths is not None:
-        steps = list(X)
-        offsets = offsets_from_lengths(lengths)
-        if offsets[-1] != len(steps):
-            raise DataError(
-                f"lengths add up to {offsets[-1]}, but there are {len(steps)} steps; they must be equal"
-            )
-    else:
-        sequences = [as_arrays(sequence) for sequence in X]
-        for t in set(map(type, sequences)):
-            if issubclass(t, str | bytes | dict) or not (hasattr(t, "__len__") and hasattr(t, "__iter__")):
-                index = next(i for i, s in enumerate(sequences) if type(s) is t)
-                raise DataError(
-                    f"sequence {index} is a {t.__name__}; X must be a list of sequences, each a list of "
-                    "steps (put a single sequence into a list)"
-                )
-        steps = list(chain.from_iterable(sequences))
-        offsets = offsets_from_lengths(np.fromiter(map(len, sequences), np.int64, len(sequences)))
-    if not steps:
-        raise DataError(f"X has {len(offsets) - 1} sequences and no steps; at least one step is needed")
-    return steps, offsets
-
-
-def _flatten_dicts(steps: list[dict[str, Any]], offsets: IntArray, lookup: Lookup) -> Flat:
+def _code_dicts(steps: list[dict[str, Any]], offsets: IntArray, lookup: Lookup) -> CodedSteps:
     value_types = set(map(type, chain.from_iterable(map(dict.values, steps))))
     if all(issubclass(t, (str, *_NUMBERS)) for t in value_types):
         lengths = np.fromiter(map(len, steps), np.int64, len(steps))
@@ -228,7 +158,7 @@ def _flatten_dicts(steps: list[dict[str, Any]], offsets: IntArray, lookup: Looku
     wanted = [name for name, use in zip(names, used.tolist(), strict=True) if use]
     codes_of_pairs[used] = lookup([wanted])
     flat_values = np.ones(1) if (values[used] == 1.0).all() else values[pair_codes]
-    return codes_of_pairs[pair_codes], flat_values, indptr, offsets
+    return CodedSteps(codes_of_pairs[pair_codes], flat_values, indptr, offsets)
 
 
 def _expand(step: dict[str, Any], prefix: str) -> Iterator[tuple[Any, Any]]:

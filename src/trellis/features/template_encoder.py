@@ -11,19 +11,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from itertools import pairwise, repeat
+from itertools import repeat
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trellis.core.arguments import check_int
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError
 from trellis.core.registration import register
 from trellis.data.columns import ColumnData
 from trellis.data.vocabulary import Vocabulary
-from trellis.features.encoded import Encoded, Features, check_min_count, ids_by_frequency
-from trellis.features.indexer import flatten_steps
+from trellis.features.encoded import Encoded, Features, ids_by_frequency
 from trellis.features.template_kernels import (
     count_features,
     emit_features,
@@ -79,7 +79,7 @@ class TemplateEncoder:
 
     def __init__(self, template: Template | str | os.PathLike[str], min_count: int = 1) -> None:
         self.template = as_template(template)
-        self.min_count = check_min_count(min_count)
+        self.min_count = check_int("min_count", min_count, 1)
         self._nodes, self._edges = _Layer(), _Layer()
         self._grams: dict[Gram, int] = {}
         for feature in self.template.features:
@@ -157,11 +157,7 @@ class TemplateEncoder:
         return self._grams[sources, rows]
 
     def _columns(self, X: Any, lengths: ArrayLike | None) -> ColumnData:
-        if lengths is not None:
-            steps, offsets = flatten_steps(X, lengths)
-            bounds = offsets.tolist()
-            X = [steps[a:b] for a, b in pairwise(bounds)]
-        data = X if isinstance(X, ColumnData) else ColumnData.from_sequences(X)
+        data = X if isinstance(X, ColumnData) else ColumnData.from_sequences(X, lengths)
         if data.n_columns < self.template.n_columns:
             where = data.lines.name if data.lines is not None else "X"
             raise DataError(

@@ -42,7 +42,7 @@ from scipy.optimize import minimize_scalar
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.data.labels import EncodedLabels, LabelSet
+from trellis.data.labels import EncodedLabels, FlatLabels, LabelSet
 from trellis.data.latent_labels import LatentLabels
 from trellis.data.sequences import Sequences
 from trellis.features.array_encoder import ArrayEncoder
@@ -56,6 +56,7 @@ from trellis.structures.chain.labeler.chain_training import Examples
 from trellis.structures.chain.labeler.hmm_conversion import normalised_chain
 from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 from trellis.structures.chain.oracle.chain_oracle import Chain
+from trellis.structures.chain.problem.chain_problem import penalties_of
 from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
@@ -108,12 +109,12 @@ class LogLinearHMM(SequenceLabeler):
     def _new_encoder(self, X: Any, lengths: ArrayLike | None) -> FeatureEncoder:
         return NaturalEncoder(self.source.emission)
 
-    def _label_set(self, y: Any, lengths: ArrayLike | None) -> LabelSet:
+    def _label_set(self, y: FlatLabels) -> LabelSet:
         return LabelSet(range(self.source.n_states))
 
     def _penalties(self, latent: LatentLabels, labels: EncodedLabels) -> Penalties:
         ends = np.ones(len(latent.labels), dtype=np.bool_)
-        return Penalties.where_not(self.constraints.allowed_initial, self.constraints.allowed, ends)
+        return penalties_of(self.constraints.allowed_initial, self.constraints.allowed, ends)
 
     def _layout(self, examples: Examples, encoder: FeatureEncoder, n_labels: int) -> LinearLayout:
         """Every feature with every state; no scores for the last state, which an HMM does not have."""

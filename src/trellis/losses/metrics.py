@@ -26,8 +26,8 @@ from trellis.core.arrays import IntArray
 from trellis.core.bootstrap import resampled_sums
 from trellis.core.errors import DataError
 from trellis.data.constraints import split_tag
-from trellis.data.sequences import offsets_from_lengths, step_name
-from trellis.data.user_input import as_arrays
+from trellis.data.flatten import flatten
+from trellis.data.sequences import check_same_lengths, step_name
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -207,38 +207,18 @@ def _packed(
     y_true: Sequence[Any], y_pred: Sequence[Any]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], IntArray, list[Any]]:
     """Both labellings as codes over the labels that occur in either."""
-    y_true, y_pred = (_label_lists(name, y) for name, y in (("y_true", y_true), ("y_pred", y_pred)))
-    if len(y_true) != len(y_pred):
-        raise DataError(
-            f"y_true has {len(y_true)} sequences, but y_pred has {len(y_pred)}; they must be equal"
-        )
-    lengths = [np.fromiter(map(len, y), np.int64, len(y)) for y in (y_true, y_pred)]
-    different = np.flatnonzero(lengths[0] != lengths[1])
-    if different.size:
-        i = int(different[0])
-        raise DataError(f"sequence {i} has {lengths[0][i]} true labels, but {lengths[1][i]} predicted labels")
-    offsets = offsets_from_lengths(lengths[0])
-    if not offsets[-1]:
+    (true, offsets), (guessed, others) = (
+        flatten(name, y, item="label") for name, y in (("y_true", y_true), ("y_pred", y_pred))
+    )
+    check_same_lengths(offsets, others, "y_pred", of="y_true")
+    if not true:
         raise DataError("there are no labels to compare; at least one step is needed")
-    flat = [list(chain.from_iterable(y)) for y in (y_true, y_pred)]
-    table = {label: code for code, label in enumerate(dict.fromkeys(chain(*flat)))}
+    table = {label: code for code, label in enumerate(dict.fromkeys(chain(true, guessed)))}
     if None in table:
-        step = (flat[0] if None in flat[0] else flat[1]).index(None)
+        step = (true if None in true else guessed).index(None)
         raise DataError(f"the label of {step_name(offsets, step)} is None; scores need known labels")
-    gold, predicted = (np.fromiter(map(table.__getitem__, y), np.int64, len(y)) for y in flat)
+    gold, predicted = (np.fromiter(map(table.__getitem__, y), np.int64, len(y)) for y in (true, guessed))
     return gold, predicted, offsets, list(table)
-
-
-def _label_lists(name: str, y: Any) -> list[Any]:
-    """A list of lists of labels; one flat list is an error, also where its labels are strings."""
-    sequences = [as_arrays(sequence) for sequence in as_arrays(y)]
-    for i, sequence in enumerate(sequences):
-        if isinstance(sequence, str) or not isinstance(sequence, Sequence | np.ndarray):
-            raise DataError(
-                f"sequence {i} of {name} is {sequence!r}; give a list of lists of labels, one list for each "
-                "sequence"
-            )
-    return sequences
 
 
 def _sequence_accuracy(gold: NDArray[Any], predicted: NDArray[Any], offsets: IntArray) -> float:

@@ -1,18 +1,18 @@
-"""Objectives: what is minimised, as a function of part scores and the gold output."""
+"""Objectives: what is minimised, as a function of part scores and the gold labelling."""
 
 from trellis.objectives.records import (
     OBJECTIVES,
+    Direct,
     Log,
     Margin,
     Objective,
     Perceptron,
     Ramp,
+    Risk,
+    Slack,
     SoftmaxMargin,
-    SquaredMargin,
     get_objective,
-    register,
 )
-from trellis.objectives.special_cases import Direct, Risk, Slack
 
 __all__ = [
     "OBJECTIVES",
@@ -25,7 +25,5 @@ __all__ = [
     "Risk",
     "Slack",
     "SoftmaxMargin",
-    "SquaredMargin",
     "get_objective",
-    "register",
 ]

@@ -13,7 +13,7 @@ from trellis.core.arguments import as_floats
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
 from trellis.data.row_checks import check_rows
-from trellis.data.sequences import Sequences, append_steps
+from trellis.data.sequences import Sequences, append_steps, check_same_lengths
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ def read_series(
     else:
         check = partial(check_rows, n_columns=n_controls, name="controls", missing=False)
         given = Sequences.pack(controls, lengths, name="controls", check=check)
-        packed.check_same_lengths(given, "controls")
+        check_same_lengths(packed.offsets, given.offsets, "controls")
         known = given.values
     return TimeSeries(packed.values, packed.offsets, known, as_list=packed.as_list, single=packed.single)
 

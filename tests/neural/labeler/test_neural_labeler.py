@@ -300,7 +300,7 @@ def test_wrong_parameters(options: dict[str, Any], words: str) -> None:
         (["a b"], [["a", "b"]], "sequence 0 is a str"),
         ([["u", 3]], [["a", "b"]], "step 0 of sequence 0 is a str"),
         ([[]], [[]], "no word in X"),
-        ([["u"]], [["a", "b"]], "sequence 0 has 2 labels, but 1 steps"),
+        ([["u"]], [["a", "b"]], "sequence 0 has 1 steps in X, but 2 in y"),
         ([np.zeros((2, 3)), np.zeros((2, 4))], [[0, 1], [0, 1]], r"sequence 1 has shape \(2, 4\)"),
         ([np.full((1, 2), np.nan)], [[0]], "step 0 of sequence 0 holds NaN"),
     ],

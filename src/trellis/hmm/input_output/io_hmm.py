@@ -26,7 +26,7 @@ from trellis.core.parameters import choice, fitted, integer, number, parameter
 from trellis.core.shards import over_shards
 from trellis.core.status import Status
 from trellis.data.row_checks import check_rows
-from trellis.data.sequences import Sequences, append_steps
+from trellis.data.sequences import Sequences, append_steps, check_same_lengths
 from trellis.hmm.input_output.conditional_emission import ConditionalEmission, Forecast
 from trellis.hmm.input_output.gaussian_regression import GaussianRegression
 from trellis.hmm.input_output.io_em import EMProblem
@@ -118,7 +118,7 @@ class IOHMM(Model):
         emission = self._fitted().emission if warm else self._new_emission()
         given = _pack_inputs(inputs, lengths, self.parameters_.n_inputs if warm else None)
         observed = Sequences.pack(X, lengths, check=emission.check)
-        observed.check_same_lengths(given, "inputs")
+        check_same_lengths(observed.offsets, given.offsets, "inputs")
         values = observed.values
         if not len(values):
             raise DataError("X has no steps to learn from; give at least one")
@@ -267,7 +267,7 @@ class IOHMM(Model):
     def _packed(self, X: Any, inputs: Any, lengths: ArrayLike | None) -> tuple[NDArray[Any], Sequences]:
         given = _pack_inputs(inputs, lengths, self.parameters_.n_inputs)
         observed = Sequences.pack(X, lengths, check=self.emission_.check)
-        observed.check_same_lengths(given, "inputs")
+        check_same_lengths(observed.offsets, given.offsets, "inputs")
         return observed.values, given
 
     def _scores(self, X: Any, inputs: Any, lengths: ArrayLike | None) -> tuple[ChainScores, Sequences]:

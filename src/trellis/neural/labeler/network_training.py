@@ -72,7 +72,7 @@ class NetworkProblem:
 
 @dataclass(frozen=True)
 class NetworkSolver:
-    """How to train: see the parameters of :class:`NeuralSequenceLabeler`."""
+    """How to train: see the parameters of :class:`trellis.neural.NeuralSequenceLabeler`."""
 
     stages: tuple[Stage, ...]
     optimizer: str

@@ -22,7 +22,7 @@ from trellis.core.arguments import check_sample_weight
 from trellis.core.errors import UnsupportedError
 from trellis.core.parameters import parameter
 from trellis.core.progress import progress_bar
-from trellis.data.labels import LabelSet
+from trellis.data.labels import LabelSet, flatten_labels
 from trellis.data.latent_labels import LatentLabels
 from trellis.data.sequences import step_name
 from trellis.data.user_input import as_lists
@@ -54,12 +54,12 @@ class MEMM(ChainLabeler):
 
     def fit(self, X: Any, y: Any, *, lengths: ArrayLike | None = None, sample_weight: Any = None) -> Self:
         """Learn from sequences ``X`` and their labels ``y``, in the forms that ``SequenceLabeler`` takes."""
-        X, y = as_lists(X), as_lists(y)
+        X, y = as_lists(X), flatten_labels(y, lengths)
         self._check_parameters()
         encoder = self._new_encoder(X, lengths)
         inputs = encoder.fit(X, lengths)
-        names = LabelSet.of(y, lengths)
-        labels = names.encode(y, lengths, like=inputs.nodes.offsets)
+        names = LabelSet.of(y)
+        labels = names.encode(y, like=inputs.nodes.offsets)
         unknown = np.flatnonzero(labels.codes < 0)
         if unknown.size:
             raise UnsupportedError(

@@ -24,11 +24,10 @@ from numpy.typing import ArrayLike
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, NumericalError, UnsupportedError
 from trellis.core.status import Status
-from trellis.data.labels import LabelSet
+from trellis.data.labels import FlatLabels, LabelSet
 from trellis.data.latent_labels import LatentLabels
 from trellis.features.encoded import Encoded, FeatureEncoder
-from trellis.objectives.records import Objective
-from trellis.objectives.special_cases import Direct
+from trellis.objectives.records import Direct, Objective, Ramp
 from trellis.solvers import Solver
 from trellis.structures.chain.labeler.chain_training import Examples, weighted_examples, weighted_loss
 from trellis.structures.chain.labeler.inspection import one_symbol_per_step
@@ -63,10 +62,10 @@ class _Known(NamedTuple):
 def continue_training(
     model: SequenceLabeler,
     X: Any,
-    y: Any,
-    classes: Any = None,
-    lengths: ArrayLike | None = None,
-    sample_weight: Any = None,
+    y: FlatLabels,
+    classes: Any,
+    lengths: ArrayLike | None,
+    sample_weight: Any,
 ) -> None:
     """One more pass, over ``X`` and ``y``; an error leaves the model as it was."""
     options = checked_options(model)
@@ -76,7 +75,7 @@ def continue_training(
     known, inputs = _known(model, X, y, classes, lengths)
     latent, names = known.latent, known.latent.labels
     refuse_candidates(latent, objective, loss)
-    labels = names.encode(y, lengths, like=inputs.nodes.offsets)
+    labels = names.encode(y, like=inputs.nodes.offsets)
     penalties = model._penalties(latent, labels)
     if objective.uses_loss:
         loss = weighted_loss(loss, model.class_weight, labels, names)
@@ -108,14 +107,14 @@ def continue_training(
 
 
 def _known(
-    model: SequenceLabeler, X: Any, y: Any, classes: Any, lengths: ArrayLike | None
+    model: SequenceLabeler, X: Any, y: FlatLabels, classes: Any, lengths: ArrayLike | None
 ) -> tuple[_Known, Encoded]:
     """The features and labels of the model, made on the first call, and ``X`` in their terms."""
     given = None if classes is None else LabelSet.of([list(classes)])
     if not hasattr(model, "weights_"):
         encoder = model._new_encoder(X, lengths)
         inputs = encoder.fit(X, lengths)
-        names = LabelSet.of(y, lengths) if given is None else given
+        names = LabelSet.of(y) if given is None else given
         latent = LatentLabels.of(names, model.latent_states)
         layout = LinearLayout.all_pairs(inputs, len(latent.label_of), boundaries=model.boundaries)
         start = np.zeros(layout.dimension)
@@ -167,11 +166,10 @@ def _refuse_what_needs_all_data(model: SequenceLabeler, objective: Objective) ->
         raise UnsupportedError(
             "partial_fit does not stop early, so it takes no holdout; set holdout=None and watch score(X, y)"
         )
-    first = objective.starts_from
-    if first is not None and not first.special and not hasattr(model, "weights_"):
+    if isinstance(objective, Ramp) and not hasattr(model, "weights_"):
         raise UnsupportedError(
-            f"the {objective.name} objective is flat around w = 0; start with partial_fit or fit of "
-            f"objective={first.name!r}, then set_params(objective={objective.name!r})"
+            "the ramp objective is flat around w = 0; begin with partial_fit or fit of objective='margin', "
+            "then set_params(objective='ramp')"
         )
     if isinstance(objective, Direct) and objective.epsilon == "holdout":
         raise UnsupportedError(

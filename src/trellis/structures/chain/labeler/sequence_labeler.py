@@ -19,12 +19,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from trellis.core.arrays import FloatArray
 from trellis.core.parameters import fitted, parameter
-from trellis.data.labels import LabelSet
+from trellis.data.labels import FlatLabels, LabelSet, flatten_labels
 from trellis.data.latent_labels import LatentLabels, LatentStates
 from trellis.data.user_input import as_lists
 from trellis.features.encoded import FeatureEncoder
 from trellis.losses.labelings import Loss
-from trellis.objectives.records import Objective
+from trellis.objectives.records import Direct, Objective
 from trellis.solvers import Solver, get_solver
 from trellis.structures.chain.labeler import inspection
 from trellis.structures.chain.labeler.chain_labeler import ChainLabeler
@@ -40,10 +40,10 @@ from trellis.structures.chain.labeler.chain_training import (
 from trellis.structures.chain.labeler.latent_start import refuse_candidates, split_states
 from trellis.structures.chain.labeler.warm_start import carried_over
 from trellis.structures.chain.oracle.chain_oracle import Chain
+from trellis.structures.chain.problem.chain_problem import linear_chain_scores
 from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
-from trellis.structures.chain.scores.linear_chain_scores import linear_chain_scores
 from trellis.training import declarations as declared
 from trellis.training.fit import convex_start, latent_start, train
 from trellis.training.options import automatic_solver, checked_options, draw_seed
@@ -92,15 +92,15 @@ class SequenceLabeler(ChainLabeler):
         numbers); or one array (or CSR matrix, or frame) with ``lengths``. ``y``: a list of label sequences;
         ``None`` is an unknown label, a set means "one of these".
         """
-        X, y = as_lists(X), as_lists(y)
+        X, y = as_lists(X), flatten_labels(y, lengths)
         options = checked_options(self)
         objective = options.objective
         encoder = self._new_encoder(X, lengths)
         inputs = encoder.fit(X, lengths)
-        names = self._label_set(y, lengths)
+        names = self._label_set(y)
         latent = LatentLabels.of(names, self.latent_states)
         refuse_candidates(latent, objective, options.loss)
-        labels = names.encode(y, lengths, like=inputs.nodes.offsets)
+        labels = names.encode(y, like=inputs.nodes.offsets)
         penalties = self._penalties(latent, labels)
         loss = options.loss
         if objective.uses_loss:
@@ -164,11 +164,11 @@ class SequenceLabeler(ChainLabeler):
         """
         from trellis.structures.chain.labeler.partial_fit import continue_training
 
-        continue_training(self, as_lists(X), as_lists(y), classes, lengths, sample_weight)
+        continue_training(self, as_lists(X), flatten_labels(y, lengths), classes, lengths, sample_weight)
         return self
 
-    def _label_set(self, y: Any, lengths: ArrayLike | None) -> LabelSet:
-        return LabelSet.of(y, lengths)
+    def _label_set(self, y: FlatLabels) -> LabelSet:
+        return LabelSet.of(y)
 
     def _start(self, layout: LinearLayout, latent: LatentLabels, encoder: FeatureEncoder) -> FloatArray:
         if self.warm_start and hasattr(self, "weights_"):
@@ -190,7 +190,7 @@ class SequenceLabeler(ChainLabeler):
         loss: Loss,
         l2: float,
     ) -> Any:
-        l2 = 0.0 if objective.scale_free else l2  # the loss does not change when w is scaled
+        l2 = 0.0 if isinstance(objective, Direct) else l2  # the loss does not change when w is scaled
         return linear_problem(
             data.examples,
             layout,

@@ -132,7 +132,7 @@ class GraphLabeler(Model):
         flat = training.flat_labels(graphs, labels)
         names = LabelSet.of(flat)
         seed = draw_seed(self.random_state)
-        examples = training.graph_examples(graphs, training.encode(graphs, flat, names), names, options.loss)
+        examples = training.graph_examples(graphs, names.encode(flat), names, options.loss)
         weight = check_sample_weight(sample_weight, len(graphs))
         kept, held = training.hold_out_graphs(self.holdout, examples, options, names, seed)
         layout = training.layout_of(graphs, len(names), self.directed, self.bias)
@@ -205,7 +205,7 @@ class GraphLabeler(Model):
         ``sample_weight``)."""
         graphs = training.checked_graphs(graphs)
         found = self._solve(graphs, None)
-        gold = training.encode(graphs, training.flat_labels(graphs, labels), self.labels_)
+        gold = self.labels_.encode(training.flat_labels(graphs, labels))
         weight = check_sample_weight(sample_weight, len(graphs))
         nodes = np.repeat(weight, np.diff(gold.offsets)) * (gold.codes >= 0)
         if nodes.sum() == 0:

@@ -10,10 +10,10 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.data.labels import EncodedLabels, LabelSet
+from trellis.data.labels import EncodedLabels, FlatLabels, LabelSet
 from trellis.data.sequences import offsets_from_lengths
 from trellis.losses.labelings import Custom, Loss, get_loss
-from trellis.objectives.records import Log, Objective, Perceptron, get_objective
+from trellis.objectives.records import Direct, Log, Objective, Perceptron, get_objective
 from trellis.solvers import Solver, get_solver
 from trellis.solvers.online.minibatch import MiniBatch
 from trellis.structures.graph.oracle.graph_oracle import BEST_METHODS, SUM_METHODS, GraphInference
@@ -106,14 +106,14 @@ def checked_graphs(graphs: Any) -> list[Graph]:
     return found
 
 
-def flat_labels(graphs: Sequence[Graph], labels: Any) -> list[list[Any]]:
-    """Labels of each graph as one list; those of an image may have its shape."""
+def flat_labels(graphs: Sequence[Graph], labels: Any) -> FlatLabels:
+    """The labels of all graphs end to end; those of an image may have its shape."""
     if not isinstance(labels, Iterable):
         raise DataError(f"labels are of type {type(labels).__name__}; give those of each graph in a list")
     given = list(labels)
     if len(given) != len(graphs):
         raise DataError(f"there are {len(graphs)} graphs, but labels of {len(given)}")
-    flat = []
+    flat: list[Any] = []
     for i, (graph, one) in enumerate(zip(graphs, given, strict=True)):
         if isinstance(one, np.ndarray) and one.ndim == 2:
             if one.shape != graph.shape:
@@ -129,13 +129,8 @@ def flat_labels(graphs: Sequence[Graph], labels: Any) -> list[list[Any]]:
         values = one.tolist() if isinstance(one, np.ndarray) else list(one)
         if len(values) != graph.n_nodes:
             raise DataError(f"graph {i} has {graph.n_nodes} nodes, but {len(values)} labels")
-        flat.append(values)
-    return flat
-
-
-def encode(graphs: Sequence[Graph], flat: list[list[Any]], names: LabelSet) -> EncodedLabels:
-    """The codes of labels that :func:`flat_labels` gave."""
-    return names.encode(flat, like=offsets_from_lengths([graph.n_nodes for graph in graphs]))
+        flat += values
+    return FlatLabels(flat, offsets_from_lengths([graph.n_nodes for graph in graphs]))
 
 
 def graph_examples(
@@ -194,7 +189,7 @@ def graph_problem(
     n_jobs: int,
 ) -> GraphProblem:
     shared: dict[str, Any] = {
-        "l2": 0.0 if options.objective.scale_free else l2,  # scaling w does not change the loss
+        "l2": 0.0 if isinstance(options.objective, Direct) else l2,  # scaling w does not change the loss
         "l1": l1,
         "weight": weight,
         "n_jobs": n_jobs,
@@ -215,14 +210,11 @@ def automatic_graph_solver(options: GraphOptions, problem: GraphProblem, tol: fl
     objective, l2, l1 = problem.objective, problem.l2, problem.l1
     if objective.smooth and not options.uses_candidates:
         return get_solver("owlqn" if l1 > 0 else "lbfgs", tol)
-    if objective.piecewise_linear and not objective.uses_loss:
+    if objective.name == "perceptron":
         return get_solver(AVERAGED_PERCEPTRON, tol)
-    certified = not options.uses_candidates and l2 > 0 and l1 == 0
-    if certified and problem.latent and objective.margin_rescaling:
-        return get_solver("cccp", tol)
-    if certified and problem.convex:
-        many = objective.piecewise_linear and problem.dimension > FEW
-        return get_solver("frank_wolfe" if many else "cutting_plane", tol)
+    if objective.name == "margin" and not options.uses_candidates and l2 > 0 and l1 == 0:
+        convex = "cutting_plane" if problem.dimension <= FEW else "frank_wolfe"
+        return get_solver("cccp" if problem.latent else convex, tol)
     return get_solver(ONE_BY_ONE, tol)
 
 
@@ -230,11 +222,12 @@ def hold_out_graphs(
     holdout: Any, examples: list[GraphExample], options: GraphOptions, names: LabelSet, seed: int
 ) -> tuple[list[int], list[GraphExample] | None]:
     """The examples to learn from, by number, and those to hold out, if any."""
-    parts = hold_out(holdout, len(examples), "graph", seed, automatic=options.objective.scale_free)
+    direct = isinstance(options.objective, Direct)
+    parts = hold_out(holdout, len(examples), "graph", seed, automatic=direct)
     held = None if parts.held is None else [examples[i] for i in parts.held]
     if parts.given is not None:
         graphs = checked_graphs(parts.given[0])
-        known = encode(graphs, flat_labels(graphs, parts.given[1]), names)
+        known = names.encode(flat_labels(graphs, parts.given[1]))
         held = graph_examples(graphs, known, names, options.loss)
     return parts.kept.tolist(), held
 
@@ -263,7 +256,7 @@ def graph_warm_start(problem: GraphProblem, start: FloatArray) -> WarmStart | No
     gold labels.
     """
     objective = problem.objective
-    if start.any() or not (problem.latent or objective.scale_free):
+    if start.any() or not (problem.latent or isinstance(objective, Direct)):
         return None if start.any() else convex_start(objective)
     warm_start = latent_start(objective, AVERAGED_PERCEPTRON, PERCEPTRON_PASSES)
     if warm_start is None or not isinstance(problem, GraphCandidateProblem):
