@@ -27,8 +27,9 @@ from trellis.features.encoded import Encoded
 from trellis.losses.labelings import Hamming
 from trellis.objectives.records import Objective
 from trellis.structures.chain.labeler.chain_training import Examples, linear_problem
-from trellis.structures.chain.problem.chain_problem import LinearChainProblem, no_penalties
+from trellis.structures.chain.problem.chain_problem import LinearChainProblem
 from trellis.structures.chain.scores.linear_chain import LinearLayout
+from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 DATA = CHECKOUT.parent / "shared" / "data"
@@ -97,7 +98,7 @@ def chain_problem(
     problem: LinearChainProblem = linear_problem(
         Examples(inputs, labels),
         layout,
-        no_penalties(len(names)),
+        Penalties.none(len(names)),
         names,
         objective,
         Hamming(),

@@ -41,7 +41,8 @@ from trellis.losses.metrics import span_report
 from trellis.objectives import Log, Perceptron
 from trellis.solvers import LBFGS
 from trellis.structures.chain.oracle.chain_oracle import Chain
-from trellis.structures.chain.problem.chain_problem import LinearChainProblem, linear_chain_scores
+from trellis.structures.chain.problem.chain_problem import LinearChainProblem
+from trellis.structures.chain.scores.linear_chain_scores import linear_chain_scores
 
 OPTIONS = {"l2": 2.0, "weights": "observed", "boundaries": False, "verbose": False}
 KNOWN_OPTIMUM = 13139.37  # of 452,755 weights

@@ -33,7 +33,8 @@ from trellis.objectives import Direct, Log, Margin, Objective, Perceptron
 from trellis.solvers import LBFGS, SGD, CuttingPlane, FrankWolfe, Solution, Subgradient
 from trellis.solvers import Perceptron as PerceptronSolver
 from trellis.structures.chain.oracle.chain_oracle import Chain
-from trellis.structures.chain.problem.chain_problem import LinearChainProblem, linear_chain_scores
+from trellis.structures.chain.problem.chain_problem import LinearChainProblem
+from trellis.structures.chain.scores.linear_chain_scores import linear_chain_scores
 from trellis.training.driver import EarlyStopping, minimise
 
 C = 0.1

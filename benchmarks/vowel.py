@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from _common import Figures, files, parser
-from trellis.objectives.records import Direct, Log, Margin, Objective, Perceptron
+from trellis.objectives.records import Log, Margin, Objective, Perceptron
+from trellis.objectives.special_cases import Direct
 from trellis.solvers import LBFGS, FrankWolfe, MiniBatch, PassiveAggressive
 from trellis.structures.segments.problem.alignment_losses import TauInsensitive
 from trellis.structures.segments.problem.segment_problem import SegmentExample, SegmentProblem

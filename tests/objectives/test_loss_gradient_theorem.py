@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from scored_chains import value_and_gradient
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.losses.labelings import Hamming, Loss, WeightedHamming, ZeroOne
 from trellis.objectives import Direct
 from trellis.structures.chain.oracle.chain_oracle import Chain
-from trellis.structures.chain.problem.score_objectives import value_and_gradient
 from trellis.structures.chain.scores.chain_scores import ChainScores
 
 EPSILON = 0.03

@@ -1,4 +1,5 @@
-"""Every objective on part scores against brute force: values, gradients, ties, constraints, partial labels.
+"""Every objective of a chain problem, as training runs it, against brute force: values, gradients, ties,
+constraints, partial labels.
 
 The references here are written from the formulas, over all labellings of short chains; they share no code
 with the kernels.
@@ -13,26 +14,26 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from objective_references import (
+    EPSILON,
+    EVERY,
+    name_of,
+    reference_coefficients,
+    reference_value,
+)
+from scored_chains import value_and_gradient
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.losses.labelings import Hamming, Loss, SpanF1, WeightedHamming, ZeroOne
-from trellis.objectives import OBJECTIVES, Direct, Objective, get_objective
+from trellis.objectives import Direct, Objective, Slack, get_objective, register
 from trellis.structures.chain.oracle.exhaustive import Enumeration
 from trellis.structures.chain.problem import objective_kernels as kernels
-from trellis.structures.chain.problem.score_objectives import value_and_gradient
 from trellis.structures.chain.scores.chain_scores import ChainParts, ChainScores
 
 NOTHING = -np.inf
-EPSILON = 0.7
-ALL: list[Objective] = [*(get_objective(name) for name in OBJECTIVES if name != "direct")]
-ALL += [Direct(epsilon=EPSILON), Direct(epsilon=EPSILON, sign="worse")]
-DENSE = [o for o in ALL if not o.two_labelings]
-PATHS = [o for o in ALL if o.two_labelings]
-CONVEX = [o for o in ALL if o.convex]
-
-
-def name_of(value: object) -> str:
-    return f"{value.name}_{value.sign}" if isinstance(value, Direct) else getattr(value, "name", str(value))
+SMOOTH = [o for o in EVERY if o.smooth]
+PATHS = [o for o in EVERY if o.two_labelings]
+CONVEX = [o for o in EVERY if o.convex]
 
 
 class Case:
@@ -123,50 +124,15 @@ def cases(draw: st.DrawFn, **fixed: object) -> Case:
     return case
 
 
-def log_sum_exp(x: np.ndarray) -> float:
-    top = x.max()
-    return float(top + np.log(np.exp(x - top).sum())) if top > NOTHING else NOTHING
-
-
-def softmax(x: np.ndarray) -> np.ndarray:
-    p = np.exp(x - x.max())
-    return p / p.sum()
-
-
 def reference(case: Case, objective: Objective, i: int) -> float:
     """The value for sequence i, from the formula."""
-    s, L, agree = case.every[i].scores, case.losses[i], case.agree[i]
-    best_gold = s[agree].max()
-    match objective.name:
-        case "perceptron":
-            return s.max() - best_gold
-        case "margin":
-            return (s + L).max() - best_gold
-        case "slack":
-            product = np.where(s > NOTHING, L * (1 + np.where(s > NOTHING, s, 0) - best_gold), NOTHING)
-            return product.max()
-        case "ramp":
-            return (s + L).max() - s.max()
-        case "direct":
-            return L[np.argmax(s)]
-        case "log":
-            return log_sum_exp(s) - log_sum_exp(s[agree])
-        case "softmax_margin":
-            return log_sum_exp(s + L) - log_sum_exp(s[agree])
-    return float(softmax(s) @ L)
+    return reference_value(objective, case.every[i].scores, case.losses[i], case.agree[i])
 
 
 def reference_gradient(case: Case, objective: Objective, i: int) -> ChainParts:
-    """The gradient of a dense objective, as a weighted sum of part indicators."""
-    every, L, agree = case.every[i], case.losses[i], case.agree[i]
-    s = every.scores
-    gold = softmax(np.where(agree, s, NOTHING))
-    if objective.name == "log":
-        return every.parts(softmax(s) - gold)
-    if objective.name == "softmax_margin":
-        return every.parts(softmax(s + L) - gold)
-    p = softmax(s)
-    return every.parts(p * (L - p @ L))
+    """The gradient of a smooth objective, as a weighted sum of part indicators."""
+    every = case.every[i]
+    return every.parts(reference_coefficients(objective, every.scores, case.losses[i], case.agree[i]))
 
 
 def total(parts: list[ChainParts], shared: bool) -> ChainParts:
@@ -186,7 +152,7 @@ def assert_same_parts(ours: ChainParts, theirs: ChainParts, atol: float = 1e-9) 
         )
 
 
-@pytest.mark.parametrize("objective", [o for o in ALL if o.name != "slack"], ids=name_of)
+@pytest.mark.parametrize("objective", [o for o in EVERY if o.name != "slack"], ids=name_of)
 @given(case=cases())
 def test_values_are_those_of_brute_force(objective: Objective, case: Case) -> None:
     values, _ = case.ours(objective)
@@ -194,9 +160,9 @@ def test_values_are_those_of_brute_force(objective: Objective, case: Case) -> No
     np.testing.assert_allclose(values, expected, rtol=1e-10, atol=1e-8)
 
 
-@pytest.mark.parametrize("objective", DENSE, ids=name_of)
+@pytest.mark.parametrize("objective", SMOOTH, ids=name_of)
 @given(case=cases())
-def test_dense_gradients_are_those_of_brute_force(objective: Objective, case: Case) -> None:
+def test_smooth_gradients_are_those_of_brute_force(objective: Objective, case: Case) -> None:
     _, gradient = case.ours(objective)
     shared = case.scores.transitions.shape[0] == 1
     expected = [reference_gradient(case, objective, i) for i in range(case.scores.n_sequences)]
@@ -226,7 +192,7 @@ def inner(a: ChainParts, b: ChainParts) -> float:
 @pytest.mark.parametrize("partial", [False, True], ids=["known", "partial"])
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "per_step"])
 @pytest.mark.parametrize("loss", ["costs", "zero_one"])
-@pytest.mark.parametrize("objective", [o for o in ALL if o.name not in ("direct", "slack")], ids=name_of)
+@pytest.mark.parametrize("objective", [o for o in EVERY if o.name not in ("direct", "slack")], ids=name_of)
 def test_directional_derivatives(objective: Objective, loss: str, shared: bool, partial: bool) -> None:
     """Central differences; scores are continuous, so path objectives are linear nearby."""
     seed = 0
@@ -285,11 +251,17 @@ def test_path_gradients_point_at_maximisers(objective: Objective, case: Case) ->
     pairs = {
         "perceptron": (s, gold),
         "margin": (s + L, gold),
+        "squared_margin": (s + L, gold),
+        "half_margin": (s + 0.5 * L, gold),
         "ramp": (s + L, s),
+        "squared_ramp": (s + L, s),
         "direct_better": (s, s - EPSILON * L),
         "direct_worse": (s + EPSILON * L, s),
     }[name_of(objective)]
-    assert attains(every, gradient, np.array(pairs), 1 / EPSILON if isinstance(objective, Direct) else 1.0)
+    coefficient = 1 / EPSILON if isinstance(objective, Direct) else 1.0
+    if objective.link == "square":
+        coefficient = pairs[0].max() - pairs[1].max()
+    assert attains(every, gradient, np.array(pairs), coefficient)
 
 
 @given(case=cases(loss="costs"))
@@ -310,7 +282,7 @@ def test_slack_is_certified(case: Case) -> None:
         s = case.scores
         allowed = np.ones((n, k), dtype=bool) if case.gold.allowed is None else case.gold.allowed[lo:hi]
         again, coefficient = kernels.path_example(
-            kernels.SLACK, kernels.COSTS, 1.0, s.unary[lo:hi],
+            Slack().formula, kernels.COSTS, 1.0, s.unary[lo:hi],
             s.transitions if shared else s.transitions[lo:hi], s.start, s.end,
             case.gold.codes[lo:hi], bool(case.gold.ambiguous[i]), allowed, cost[lo:hi], work,
         )  # fmt: skip
@@ -360,7 +332,7 @@ def test_zero_one_margin_is_best_different(case: Case) -> None:
         assert value == pytest.approx(max(star, 1 + other) - star, abs=1e-9)
 
 
-@pytest.mark.parametrize("objective", ALL, ids=name_of)
+@pytest.mark.parametrize("objective", EVERY, ids=name_of)
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "per_step"])
 def test_threads_change_nothing(objective: Objective, shared: bool) -> None:
     case = random_case(3, shared=shared, partial=True, lengths=(3, 5, 0, 1, 4, 2))
@@ -370,7 +342,7 @@ def test_threads_change_nothing(objective: Objective, shared: bool) -> None:
     assert_same_parts(gradient, parts, atol=1e-12)
 
 
-@pytest.mark.parametrize("objective", ALL, ids=name_of)
+@pytest.mark.parametrize("objective", EVERY, ids=name_of)
 @pytest.mark.parametrize("loss", [Hamming(), ZeroOne()], ids=name_of)
 def test_infeasible_sequences_are_named(objective: Objective, loss: Loss) -> None:
     labels = LabelSet("ab")
@@ -382,7 +354,7 @@ def test_infeasible_sequences_are_named(objective: Objective, loss: Loss) -> Non
         value_and_gradient(objective, scores, gold, loss, labels)
 
 
-@pytest.mark.parametrize("name", ["perceptron", "margin", "slack", "log", "softmax_margin"])
+@pytest.mark.parametrize("name", ["perceptron", "margin", "squared_margin", "slack", "log", "softmax_margin"])
 def test_forbidden_gold_is_named(name: str) -> None:
     labels = LabelSet("ab")
     scores = ChainScores.of(np.zeros((4, 2)), [[0, NOTHING], [0, 0]], lengths=[2, 2])
@@ -410,12 +382,64 @@ def test_unusable_input_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="schedule"):
         value_and_gradient(Direct(epsilon="decay"), scores, gold, "hamming", labels)
     value_and_gradient(Direct(epsilon="decay"), scores, gold, "hamming", labels, epsilon=0.5)
-    with pytest.raises(UnsupportedError, match="must be positive"):
+    with pytest.raises(DataError, match="must be positive"):
         value_and_gradient("direct", scores, gold, "hamming", labels, epsilon=0.0)
-    with pytest.raises(DataError, match="different lengths"):
-        value_and_gradient("log", scores, labels.encode([["a", "b"], ["a"]]), "hamming", labels)
-    with pytest.raises(DataError, match="3 labels, but the scores have 2"):
-        value_and_gradient("log", scores, gold, "hamming", LabelSet("abc"))
-    wrong = EncodedLabels(np.array([0, 2, 1], np.int32), None, gold.offsets)
-    with pytest.raises(DataError, match="step 1 of sequence 0 has the code 2"):
-        value_and_gradient("log", scores, wrong, "hamming", labels)
+
+
+def test_flags_follow_from_the_formula() -> None:
+    """By name, so that a change of a flag is a change of this table."""
+    flags = {o.name: (o.convex, o.piecewise_linear, o.smooth, o.two_labelings, o.uses_loss) for o in EVERY}
+    T, F = True, False
+    assert flags == {
+        "perceptron": (T, T, F, T, F),
+        "margin": (T, T, F, T, T),
+        "squared_margin": (T, F, F, T, T),
+        "slack": (T, T, F, T, T),
+        "log": (T, F, T, F, F),
+        "softmax_margin": (T, F, T, F, T),
+        "ramp": (F, F, F, T, T),
+        "direct": (F, F, F, T, T),
+        "risk": (F, F, T, F, T),
+        "half_margin": (T, T, F, T, T),
+        "soft_ramp": (F, F, F, F, T),
+        "squared_log": (T, F, T, F, T),
+        "squared_ramp": (F, F, F, T, T),
+    }
+
+
+@pytest.mark.parametrize("objective", [o for o in EVERY if o.convex and o.name != "slack"], ids=name_of)
+def test_piecewise_linear_means_linear_near_almost_every_point(objective: Objective) -> None:
+    """The second difference along a line vanishes for maxima of affine functions, and only for them."""
+    case = random_case(5, lengths=(4,))
+    by, step = random_parts(case.scores, np.random.default_rng(0)), 1e-3
+    before, here, after = (
+        case.with_scores(moved(case.scores, by, x * step)).ours(objective)[0][0] for x in (-1, 0, 1)
+    )
+    bend = (before - 2 * here + after) / step**2
+    assert (abs(bend) < 1e-6) == objective.piecewise_linear
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (
+            {"name": "odd", "total": "mean"},
+            "objective 'odd' has total='mean'; choose one of 'max', 'sum'",
+        ),
+        ({"name": "odd", "link": "cube"}, "choose one of 'identity', 'square'"),
+        ({"name": "odd", "baseline": None}, "choose one of 'gold', 'best'"),
+        ({"name": "odd", "special": "mine"}, "choose one of '', 'slack'"),
+        ({"name": "odd", "loss_scale": float("nan")}, "loss_scale=nan"),
+        ({}, "the objective Odd has no name"),
+    ],
+)
+def test_a_record_that_no_reader_knows_is_refused(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        type("Odd", (Objective,), fields)()
+
+
+def test_names() -> None:
+    with pytest.raises(DataError, match=r"objective='hinge' is not known; choose one of perceptron, margin"):
+        get_objective("hinge")
+    with pytest.raises(DataError, match="there is an objective named 'margin' already"):
+        register(type("Margin", (Objective,), {"name": "margin"}))

@@ -11,10 +11,11 @@ from scipy.sparse import random as random_sparse
 from trellis.features.array_encoder import ArrayEncoder
 from trellis.objectives import Direct, Objective, get_objective
 from trellis.solvers.run import Solution, Solver
-from trellis.structures.chain.problem.chain_problem import LinearChainProblem, no_penalties, penalties_of
+from trellis.structures.chain.problem.chain_problem import LinearChainProblem
 from trellis.structures.chain.problem.chain_problem_kernels import Task
 from trellis.structures.chain.problem.objective_kernels import COSTS, NO_LOSS, ZERO_ONE
 from trellis.structures.chain.scores.linear_chain import LinearLayout
+from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 from trellis.training.driver import minimise
 
 
@@ -43,11 +44,11 @@ def small_problem(
     X.data[:] = 1.0 if binary else rng.normal(size=len(X.data))
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     gold = (X @ rng.normal(size=(n_features, k)) + rng.normal(size=(n, k))).argmax(axis=1).astype(np.int32)
-    penalties = no_penalties(k)
+    penalties = Penalties.none(k)
     if constrained:
         pair_ok, end_ok = np.ones((k, k), bool), np.ones(k, bool)
         pair_ok[0, 1], end_ok[2] = False, False
-        penalties = penalties_of(np.ones(k, bool), pair_ok, end_ok)
+        penalties = Penalties.where_not(np.ones(k, bool), pair_ok, end_ok)
         for lo, hi in pairwise(offsets):
             for t in range(lo, hi):
                 gold[t] = 0 if t == hi - 1 and gold[t] == 2 else gold[t]

@@ -96,7 +96,7 @@ def train(
 
 def _objective(name: str, epsilon: str | None, sign: str | None) -> Any:
     """The objective by name, or with its options where any are given."""
-    from trellis.objectives.records import Direct
+    from trellis.objectives.special_cases import Direct
 
     if epsilon is None and sign is None:
         return name

@@ -56,7 +56,6 @@ from trellis.structures.chain.labeler.chain_training import Examples
 from trellis.structures.chain.labeler.hmm_conversion import normalised_chain
 from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 from trellis.structures.chain.oracle.chain_oracle import Chain
-from trellis.structures.chain.problem.chain_problem import penalties_of
 from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
@@ -114,7 +113,7 @@ class LogLinearHMM(SequenceLabeler):
 
     def _penalties(self, latent: LatentLabels, labels: EncodedLabels) -> Penalties:
         ends = np.ones(len(latent.labels), dtype=np.bool_)
-        return penalties_of(self.constraints.allowed_initial, self.constraints.allowed, ends)
+        return Penalties.where_not(self.constraints.allowed_initial, self.constraints.allowed, ends)
 
     def _layout(self, examples: Examples, encoder: FeatureEncoder, n_labels: int) -> LinearLayout:
         """Every feature with every state; no scores for the last state, which an HMM does not have."""

@@ -1,12 +1,11 @@
-"""One formula per objective on tensors, for any structure whose maxima and sums PyTorch can differentiate.
+"""The record of an objective read with tensors, for structures whose maxima and sums PyTorch differentiates.
 
-The values are those of ``objective_kernels``. An oracle is a batch of examples at given
-scores s, with their gold outputs and their loss L; it answers with one number per example, and automatic
-differentiation of a maximum gives the indicators of the maximiser, of a log-sum the marginals. The 0-1 loss
-needs the best output that contradicts the gold one, and
+An oracle is a batch of examples at given scores s, with their gold outputs and their loss L; it answers with
+one number per example, and automatic differentiation of a maximum gives the indicators of the maximiser, of a
+log-sum the marginals. The 0-1 loss needs the best output that contradicts the gold one, and
 
     max_y (s + c L) = max(max_gold s, c + max_outside s)
-    log sum exp(s + L) = log Z + log(e - (e - 1) p),     E L = 1 - p,     p = exp(log sum_gold - log Z)
+    log sum exp(s + c L) = log Z + log(1 + (e^c - 1) (1 - p)),   E L = 1 - p,   p = exp(log sum_gold - log Z)
 """
 
 from __future__ import annotations
@@ -18,17 +17,7 @@ import torch
 from torch import Tensor
 
 from trellis.core.errors import InfeasibleError, UnsupportedError
-from trellis.objectives.records import (
-    Direct,
-    Log,
-    Margin,
-    Objective,
-    Perceptron,
-    Ramp,
-    Risk,
-    Slack,
-    SoftmaxMargin,
-)
+from trellis.objectives.records import Objective
 
 
 class TensorOracle(Protocol):
@@ -58,28 +47,30 @@ class TensorOracle(Protocol):
 
 def objective_values(objective: Objective, oracle: TensorOracle, epsilon: float) -> Tensor:
     """(S,) values that differentiate to the (sub)gradient of the objective."""
-    if isinstance(objective, Slack) and not oracle.zero_one:
+    if objective.special == "direct":
+        values = _direct(objective.formula.direction, oracle, epsilon)
+    elif objective.special == "risk":
+        values = _risk(oracle)
+    elif objective.special == "slack" and not oracle.zero_one:  # with L in {0, 1} it is margin
         raise UnsupportedError(
             "slack rescaling with a loss that is a sum of costs runs on chains on the CPU only "
             "(backend='kernels'); use loss='zero_one', or the objective 'margin'"
         )
-    if isinstance(objective, Direct):
-        values = _direct(objective, oracle, epsilon)
-    elif isinstance(objective, Risk):
-        values = _risk(oracle)
-    elif isinstance(objective, Log | SoftmaxMargin):
-        above = oracle.sum(0.0) if isinstance(objective, Log) else _augmented_sum(oracle)
-        values = above - oracle.gold_sum()
-    elif isinstance(objective, Perceptron):
-        values = oracle.best(0.0) - oracle.gold_best()
-    elif isinstance(objective, Margin | Slack):
-        values = _augmented_best(oracle, 1.0) - oracle.gold_best()
-    elif isinstance(objective, Ramp):
-        values = _augmented_best(oracle, 1.0) - oracle.best(0.0)
     else:
-        raise UnsupportedError(f"objective {objective.name!r} has no formula on tensors")
+        values, _ = objective.apply_link(_total(objective, oracle) - _baseline(objective, oracle))
     check_finite(values)
     return values
+
+
+def _total(objective: Objective, oracle: TensorOracle) -> Tensor:
+    sums = objective.total == "sum"
+    return (_augmented_sum if sums else _augmented_best)(oracle, objective.loss_scale)
+
+
+def _baseline(objective: Objective, oracle: TensorOracle) -> Tensor:
+    if objective.baseline == "best":
+        return oracle.best(0.0)
+    return oracle.gold_sum() if objective.total == "sum" else oracle.gold_best()
 
 
 def check_finite(values: Tensor) -> None:
@@ -92,18 +83,17 @@ def check_finite(values: Tensor) -> None:
 
 
 def _augmented_best(oracle: TensorOracle, scale: float) -> Tensor:
-    if not oracle.zero_one:
+    if scale == 0.0 or not oracle.zero_one:
         return oracle.best(scale)
     gold, other = oracle.gold_best(), oracle.outside() + scale
     return torch.where(other > gold, other, gold)  # ties go to the gold output
 
 
-def _augmented_sum(oracle: TensorOracle) -> Tensor:
-    total = oracle.sum(0.0 if oracle.zero_one else 1.0)
-    if not oracle.zero_one:
-        return total
-    p = torch.exp(oracle.gold_sum() - total)
-    return total + torch.log(math.e - (math.e - 1.0) * p)
+def _augmented_sum(oracle: TensorOracle, scale: float) -> Tensor:
+    if scale == 0.0 or not oracle.zero_one:
+        return oracle.sum(scale)
+    total = oracle.sum(0.0)
+    return total + torch.log1p(-math.expm1(scale) * torch.expm1(oracle.gold_sum() - total))
 
 
 def _risk(oracle: TensorOracle) -> Tensor:
@@ -118,8 +108,7 @@ def _risk(oracle: TensorOracle) -> Tensor:
     return expected
 
 
-def _direct(objective: Direct, oracle: TensorOracle, epsilon: float) -> Tensor:
-    sign = -1.0 if objective.sign == "better" else 1.0
-    slope = (_augmented_best(oracle, sign * epsilon) - oracle.best(0.0)) * (sign / epsilon)
+def _direct(direction: float, oracle: TensorOracle, epsilon: float) -> Tensor:
+    slope = (_augmented_best(oracle, direction * epsilon) - oracle.best(0.0)) * (direction / epsilon)
     check_finite(slope)
     return oracle.loss_of_best() + (slope - slope.detach())

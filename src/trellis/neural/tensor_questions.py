@@ -17,7 +17,7 @@ from trellis.core.arguments import check_int
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.neural.tensor_structure import BatchOptions, Goal, ScoredBatch, TensorStructure
 from trellis.objectives.records import Objective, get_objective
-from trellis.structures.chain.problem.score_objectives import fixed_epsilon
+from trellis.objectives.special_cases import fixed_epsilon
 
 
 def structured_loss(

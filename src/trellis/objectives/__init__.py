@@ -1,18 +1,18 @@
-"""Objectives: what is minimised, as a function of part scores and the gold labelling."""
+"""Objectives: what is minimised, as a function of part scores and the gold output."""
 
 from trellis.objectives.records import (
     OBJECTIVES,
-    Direct,
     Log,
     Margin,
     Objective,
     Perceptron,
     Ramp,
-    Risk,
-    Slack,
     SoftmaxMargin,
+    SquaredMargin,
     get_objective,
+    register,
 )
+from trellis.objectives.special_cases import Direct, Risk, Slack
 
 __all__ = [
     "OBJECTIVES",
@@ -25,5 +25,7 @@ __all__ = [
     "Risk",
     "Slack",
     "SoftmaxMargin",
+    "SquaredMargin",
     "get_objective",
+    "register",
 ]

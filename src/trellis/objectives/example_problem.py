@@ -9,9 +9,8 @@ from typing import ClassVar, Generic, TypeVar
 import numpy as np
 
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError
-from trellis.objectives.formulas import check_objective
-from trellis.objectives.records import Objective
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.objectives.records import Objective, names
 from trellis.objectives.structured_problem import StructuredProblem
 
 Example = TypeVar("Example")
@@ -34,11 +33,18 @@ class ExampleProblem(StructuredProblem, Generic[Example, LossType]):
     structure: ClassVar[str]  # what the examples are, for messages
 
     def __post_init__(self) -> None:
-        check_objective(self.objective, self.structure)
+        self._check_objective()
         if len(self.examples) == 0:
             raise DataError(f"there is no {self.noun} to learn from")
         if self.weight is not None and self.weight.shape != (len(self.examples),):
             raise DataError(f"{len(self.examples)} {self.noun}s, but weights of shape {self.weight.shape}")
+
+    def _check_objective(self) -> None:
+        if not self.objective.for_oracles:
+            raise UnsupportedError(
+                f"objective {self.objective.name!r} is not exact for {self.structure}; choose one of "
+                f"{names('for_oracles')}"
+            )
 
     @property
     def n_examples(self) -> int:

@@ -1,18 +1,39 @@
-"""The objectives by name, as small records of their options.
+"""An objective is one record: a formula's choices, from which its flags follow.
 
-Each docstring gives the value for one sequence; a problem sums them over sequences and adds ``(l2 / 2)
-||w||^2 + l1 ||w||_1`` (sums, not means). s is the score, L the loss against the gold labelling y*, y_hat =
-argmax s.
+    f = link(total_y (s(y) + loss_scale L(y)) - baseline)
+
+is the value for one example; a problem sums them over examples and adds ``(l2 / 2) ||w||^2 + l1 ||w||_1``
+(sums, not means). s is the score, L the loss against the gold output y*. Oracles in NumPy, compiled kernels,
+tensors and candidate lists all read the record: an objective that is another choice of the fields is a class
+of a few lines, here or in a user's own module, and works with all of them::
+
+    @objectives.register
+    class HalfMargin(objectives.Objective):
+        name = "half_margin"
+        loss_scale = 0.5
+
+What the formula does not cover is in :mod:`trellis.objectives.special_cases`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal
+from math import isfinite
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args
 
-from trellis.core.errors import UnsupportedError
-from trellis.core.registration import register
-from trellis.structures.chain.problem import objective_kernels as modes
+from trellis.core import registration
+from trellis.core.errors import DataError
+from trellis.objectives.links import Link, link
+
+if TYPE_CHECKING:  # the command line lists objectives without loading NumPy
+    from trellis.core.arrays import FloatArray
+    from trellis.core.oracle import Oracle
+    from trellis.objectives.candidates import CandidateList
+    from trellis.objectives.formula_kernels import Formula
+
+Total = Literal["max", "sum"]
+Baseline = Literal["gold", "best"]
+Special = Literal["", "slack", "risk", "direct"]
 
 
 @dataclass(frozen=True)
@@ -20,24 +41,35 @@ class Objective:
     """f = link(total_y (s(y) + loss_scale L(y)) - baseline), with
 
     * ``total``: ``"max"`` for max_y, ``"sum"`` for log sum_y exp;
-    * ``baseline``: ``"gold"`` for the same total over the gold outputs alone (s(y*) where there is one),
+    * ``baseline``: ``"gold"`` for the same total of s over the gold outputs alone (s(y*) where there is one),
       ``"best"`` for max_y s(y);
-    * ``link``: ``"identity"``, or ``"square"`` for (1/2) [.]_+^2. Links are convex and never fall.
+    * ``link``: ``"identity"``, or ``"square"`` for (1/2) [.]_+^2.
 
-    ``special`` names the objectives that this formula does not cover. The flags follow from these fields.
+    Its gradient is the link's slope times (parts of the total - parts of the baseline). ``special`` names the
+    objectives that this formula does not cover.
     """
 
     name: ClassVar[str]
-    total: ClassVar[Literal["max", "sum"]] = "max"
+    total: ClassVar[Total] = "max"
     loss_scale: ClassVar[float] = 1.0
-    baseline: ClassVar[Literal["gold", "best"]] = "gold"
-    link: ClassVar[Literal["identity", "square"]] = "identity"
-    special: ClassVar[Literal["", "slack", "risk", "direct"]] = ""
-    mode: ClassVar[int]
+    baseline: ClassVar[Baseline] = "gold"
+    link: ClassVar[Link] = "identity"
+    special: ClassVar[Special] = ""
 
-    @property
-    def kernel_mode(self) -> int:
-        return self.mode
+    def __post_init__(self) -> None:
+        if not isinstance(getattr(self, "name", None), str):
+            raise DataError(f"the objective {type(self).__name__} has no name; set the class variable 'name'")
+        choices = {"total": Total, "baseline": Baseline, "link": Link, "special": Special}
+        for field, choice in choices.items():
+            if getattr(self, field) not in get_args(choice):
+                known = ", ".join(repr(value) for value in get_args(choice))
+                raise DataError(
+                    f"the objective {self.name!r} has {field}={getattr(self, field)!r}; choose one of {known}"
+                )
+        if not isfinite(self.loss_scale):
+            raise DataError(
+                f"the objective {self.name!r} has loss_scale={self.loss_scale}; it must be finite"
+            )
 
     @property
     def convex(self) -> bool:
@@ -67,38 +99,131 @@ class Objective:
         """Whether the task loss enters the objective."""
         return self.loss_scale != 0.0 or self.special != ""
 
+    @property
+    def scale_free(self) -> bool:
+        """Whether f is the same for s and for 2 s, so that a norm of the weights regularises nothing."""
+        return self.special == "direct"
 
+    @property
+    def log_likelihood(self) -> bool:
+        """Whether f is log sum_y exp s(y) - log sum_gold exp s(y), for which there are faster kernels."""
+        choices = self.total, self.loss_scale, self.baseline, self.link, self.special
+        return choices == ("sum", 0.0, "gold", "identity", "")
+
+    @property
+    def decaying(self) -> bool:
+        """Whether the epsilon of a direct objective falls with every example seen."""
+        return False
+
+    @property
+    def for_oracles(self) -> bool:
+        """Whether the questions of :class:`trellis.core.oracle.Oracle` suffice for f and its gradient."""
+        return self.special in ("", "direct")
+
+    @property
+    def margin_rescaling(self) -> bool:
+        """Whether f = max_y (s(y) + c L(y)) - max_gold s with c != 0: a structural SVM, and a difference of
+        convex functions where parts of the gold output are hidden."""
+        return self.piecewise_linear and self.special == "" and self.loss_scale != 0.0
+
+    @property
+    def starts_from(self) -> Objective | None:
+        """The objective to start from at w = 0, where all outputs tie and f has no direction to offer: a
+        difference of two maxima is flat there, and its convex bound is not."""
+        return Margin() if self.baseline == "best" and not self.smooth else None
+
+    @property
+    def formula(self) -> Formula:
+        """The record for compiled code."""
+        from trellis.objectives.formula_kernels import Formula
+
+        return Formula(
+            get_args(Special).index(self.special),
+            float(self.loss_scale),
+            get_args(Baseline).index(self.baseline),
+            get_args(Link).index(self.link),
+            0.0,
+        )
+
+    def apply_link(self, z: Any) -> tuple[Any, Any]:
+        """The link's value and slope at a number, an array or a tensor."""
+        return link(get_args(Link).index(self.link), z)
+
+    def value_and_gradient(self, oracle: Oracle, epsilon: float = 1.0) -> tuple[float, FloatArray]:
+        """f of one example and a (sub)gradient of it in the oracle's parts."""
+        sums = self.total == "sum"
+        above = oracle.sum(self.loss_scale) if sums else oracle.best(self.loss_scale)
+        if self.baseline == "best":
+            below = oracle.best(0.0)
+        else:
+            below = oracle.gold_sum() if sums else oracle.gold_best()
+        value, slope = self.apply_link(above.value - below.value)
+        return float(value), slope * (above.parts - below.parts)
+
+    def over_candidates(self, candidates: CandidateList, epsilon: float) -> tuple[FloatArray, FloatArray]:
+        """f (S,) with candidates in place of all outputs, and the coefficient of each candidate (R, S): the
+        gradient is sum_r coefficient_r parts_r."""
+        augmented = candidates.scores + self.loss_scale * candidates.losses
+        if self.total == "sum":
+            above, coefficients = candidates.log_sum(augmented)
+        else:
+            above, coefficients = candidates.best(augmented)
+        if self.baseline == "best":
+            below, shares = candidates.best(candidates.scores)
+            coefficients -= shares
+        else:
+            below = candidates.gold_scores
+            coefficients[-1] -= 1.0
+        value, slope = self.apply_link(above - below)
+        return value, slope * coefficients
+
+
+OBJECTIVES: dict[str, type[Objective]] = {}
+Record = TypeVar("Record", bound=type[Objective])
+
+
+def register(record: Record) -> Record:
+    """Let names and model files stand for this class. Use it as a decorator."""
+    name = record().name
+    known = OBJECTIVES.setdefault(name, record)
+    if (known.__module__, known.__qualname__) != (record.__module__, record.__qualname__):
+        raise DataError(f"there is an objective named {name!r} already; choose another name")
+    OBJECTIVES[name] = record  # a notebook cell that is run again defines its class again
+    return registration.register(record)
+
+
+@register
 @dataclass(frozen=True)
 class Perceptron(Objective):
     """max_y s(y) - s(y*)."""
 
     name = "perceptron"
     loss_scale = 0.0
-    mode = modes.PERCEPTRON
 
 
+@register
 @dataclass(frozen=True)
 class Margin(Objective):
     """max_y (s(y) + L(y)) - s(y*): the margin-rescaled hinge of the structural SVM."""
 
     name = "margin"
-    mode = modes.MARGIN
 
 
+@register
 @dataclass(frozen=True)
-class Slack(Objective):
-    """max_y L(y) (1 + s(y) - s(y*)): the slack-rescaled hinge.
+class SquaredMargin(Objective):
+    """(1/2) xi^2, xi = [max_y (s(y) + L(y)) - s(y*)]_+: the squared hinge of the L2 structural SVM.
 
-    Exact for the 0-1 loss. For losses that are sums of costs the maximum is searched over the upper hull of
-    {(L(y), s(y))} by margin-type oracles; the history's ``oracle_excess`` bounds what points inside the
-    hull could add (0: exact).
+    A problem is (1/2) sum_i c_i xi_i^2 + (l2 / 2) ||w||^2, so ``C`` = 1 / l2 for slacks that cost C xi^2 / 2.
+    Convex, but not piecewise linear. Differentiable where xi = 0, with a kink where xi > 0 and two outputs
+    share the maximum.
     """
 
-    name = "slack"
-    special = "slack"
-    mode = modes.SLACK
+    name = "squared_margin"
+    link = "square"
 
 
+@register
 @dataclass(frozen=True)
 class Log(Objective):
     """log sum_y exp s(y) - s(y*): the negative conditional log-likelihood of a CRF."""
@@ -106,89 +231,39 @@ class Log(Objective):
     name = "log"
     total = "sum"
     loss_scale = 0.0
-    mode = modes.LOG
 
 
+@register
 @dataclass(frozen=True)
 class SoftmaxMargin(Objective):
     """log sum_y exp(s(y) + L(y)) - s(y*)."""
 
     name = "softmax_margin"
     total = "sum"
-    mode = modes.SOFTMAX_MARGIN
 
 
-@dataclass(frozen=True)
-class Direct(Objective):
-    """L(y_hat), descended along (1[y_hat] - 1[y_direct]) / eps with y_direct = argmax s - eps L
-    (``sign="better"``), or along (1[y_direct] - 1[y_hat]) / eps with y_direct = argmax s + eps L
-    (``sign="worse"``).
-
-    ``epsilon``: a number; ``"decay"`` for 1/sqrt(t) at the t-th example, with a learning rate that falls
-    likewise; or ``"holdout"`` to choose among ``candidates`` the one with the smallest hold-out loss. A
-    penalty on the norm means nothing here (the loss does not change when w is scaled), so l2 is not used:
-    early stopping on a hold-out set is the regulariser.
-    """
-
-    epsilon: float | Literal["decay", "holdout"] = 1.0
-    sign: Literal["better", "worse"] = "better"
-    candidates: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0, 10.0)
-    name = "direct"
-    baseline = "best"
-    special = "direct"
-    mode = modes.DIRECT_BETTER
-
-    def __post_init__(self) -> None:
-        if isinstance(self.epsilon, str):
-            if self.epsilon not in ("decay", "holdout"):
-                raise UnsupportedError(
-                    f"epsilon={self.epsilon!r}: give a positive number, 'decay' or 'holdout'"
-                )
-        elif not self.epsilon > 0:
-            raise UnsupportedError(f"epsilon={self.epsilon} must be positive; choose the direction by sign=")
-        if self.sign not in ("better", "worse"):
-            raise UnsupportedError(f"sign={self.sign!r}: give 'better' or 'worse'")
-
-    @property
-    def kernel_mode(self) -> int:
-        return modes.DIRECT_BETTER if self.sign == "better" else modes.DIRECT_WORSE
-
-
+@register
 @dataclass(frozen=True)
 class Ramp(Objective):
     """max_y (s(y) + L(y)) - max_y s(y): between the loss and the margin objective, not convex."""
 
     name = "ramp"
     baseline = "best"
-    mode = modes.RAMP
-
-
-@dataclass(frozen=True)
-class Risk(Objective):
-    """E_{p(y|x)} L(y): the expected loss of a labelling drawn from the CRF, not convex."""
-
-    name = "risk"
-    total = "sum"
-    loss_scale = 0.0
-    special = "risk"
-    mode = modes.RISK
-
-
-OBJECTIVES: dict[str, type[Objective]] = {
-    c.name: c for c in (Perceptron, Margin, Slack, Log, SoftmaxMargin, Direct, Ramp, Risk)
-}
-
-for _record in OBJECTIVES.values():
-    register(_record)
 
 
 def get_objective(objective: str | Objective) -> Objective:
     """An objective by its name, or as given."""
     if isinstance(objective, Objective):
         return objective
-    if objective not in OBJECTIVES:
-        raise UnsupportedError(f"objective={objective!r} is not known; choose one of {', '.join(OBJECTIVES)}")
+    if not isinstance(objective, str) or objective not in OBJECTIVES:
+        raise DataError(f"objective={objective!r} is not known; choose one of {', '.join(OBJECTIVES)}")
     return OBJECTIVES[objective]()
+
+
+def names(flag: str) -> str:
+    """The names of the objectives with this flag, for messages: "'log', 'softmax_margin' or 'risk'"."""
+    *others, last = [repr(name) for name, record in OBJECTIVES.items() if getattr(record(), flag)]
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def options_of(objective: Objective) -> dict[str, Any]:

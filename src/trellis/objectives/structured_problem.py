@@ -24,7 +24,6 @@ from scipy.sparse import csr_array
 from trellis.core.arrays import FloatArray
 from trellis.core.oracle import Oracle
 from trellis.core.shards import over_items
-from trellis.objectives.formulas import value_and_gradient
 from trellis.objectives.records import Objective
 
 if TYPE_CHECKING:
@@ -100,7 +99,7 @@ class StructuredProblem(ABC):
 
     def example_plane(self, index: int, weights: FloatArray) -> tuple[float, FloatArray]:
         """c_i f_i(w) and a (sub)gradient of it: where f_i is convex, a plane below it that touches it."""
-        value, gradient = value_and_gradient(self.objective, self.oracle(index, weights), self.epsilon)
+        value, gradient = self.objective.value_and_gradient(self.oracle(index, weights), self.epsilon)
         c = float(self.sample_weight[index])
         return c * value, c * gradient
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,8 @@ import numpy as np
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
 from trellis.core.progress import OnIteration, progress_bar
-from trellis.objectives.records import Direct, Margin, Objective, Perceptron, Ramp
+from trellis.objectives.records import Objective, Perceptron
+from trellis.objectives.special_cases import Direct
 from trellis.solvers import Solution, Solver, default_iterations
 from trellis.training.driver import EarlyStopping, minimise
 
@@ -43,13 +44,8 @@ class Training:
 
 
 def convex_start(objective: Objective) -> WarmStart | None:
-    """At w = 0 all labellings tie. Ramp is flat there, and starts from margin, its convex bound; moving away
-    from worse labellings has no better one to move to, and starts from moving toward better ones."""
-    if isinstance(objective, Ramp):
-        return WarmStart(Margin())
-    if isinstance(objective, Direct) and objective.sign == "worse":
-        return WarmStart(replace(objective, sign="better"))
-    return None
+    """From the objective that gives this one a direction where w = 0 has none."""
+    return None if objective.starts_from is None else WarmStart(objective.starts_from)
 
 
 def latent_start(objective: Objective, solver: Solver, max_iter: int | None = None) -> WarmStart | None:

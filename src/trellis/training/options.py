@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from trellis.core.errors import UnsupportedError
 from trellis.losses.labelings import Loss, get_loss
-from trellis.objectives.records import Objective, get_objective
+from trellis.objectives.records import Objective, get_objective, names
 from trellis.solvers import Solver, get_solver
 
 if TYPE_CHECKING:
@@ -39,19 +39,20 @@ def checked_options(model: SequenceLabeler) -> Options:
         raise UnsupportedError(f"solver={model.solver!r}: give a name or an object of trellis.solvers")
     solver = None if automatic else get_solver(model.solver, model.tol)
     objective = get_objective(model.objective)
-    if objective.name == "perceptron" and solver is not None and solver.name in _TO_THE_MINIMUM:
+    no_margin = objective.convex and not objective.smooth and not objective.uses_loss
+    if no_margin and solver is not None and solver.name in _TO_THE_MINIMUM:
         raise UnsupportedError(
-            f"the perceptron objective with an L2 norm has its minimum at w = 0, which is where "
+            f"the {objective.name} objective with an L2 norm has its minimum at w = 0, which is where "
             f"{solver.name!r} would end; use solver='perceptron'"
         )
     if not objective.smooth and solver is not None and solver.name in _SMOOTH_ONLY:
         raise UnsupportedError(
             f"solver {solver.name!r} stops at the kinks of {objective.name!r}, far from its minimum; leave "
-            "the solver to 'auto', or choose a smooth objective ('log', 'softmax_margin', 'risk')"
+            f"the solver to 'auto', or choose a smooth objective ({names('smooth')})"
         )
     if not objective.smooth and model.l1 > 0:
         raise UnsupportedError(
-            f"l1={model.l1}: an L1 norm needs a smooth objective ('log', 'softmax_margin', 'risk'), and "
+            f"l1={model.l1}: an L1 norm needs a smooth objective ({names('smooth')}), and "
             f"{objective.name!r} has kinks; set l1=0"
         )
     return Options(objective, get_loss(model.loss), solver)
@@ -71,15 +72,16 @@ def automatic_solver(
     latent states. ``online`` asks for one that takes its data in pieces.
     """
     objective = options.objective
+    margins = objective.margin_rescaling and options.loss.kind == "costs"
     if objective.uses_loss and options.loss.kind == "candidates":
         name = "minibatch"
-    elif objective.name == "perceptron":
+    elif objective.piecewise_linear and not objective.uses_loss:
         name = "perceptron"
     elif objective.two_labelings and not objective.convex:  # Pegasos would undo where these begin
         name = "sgd"
     elif objective.smooth:
         name = "adagrad" if online else "owlqn" if l1 > 0 else "lbfgs"
-    elif latent and not online and l2 > 0 and l1 == 0 and _differences_of_convex(options):
+    elif latent and not online and l2 > 0 and l1 == 0 and margins:
         name = "cccp"
     elif l2 > 0:
         certified = "frank_wolfe" if objective.piecewise_linear else "cutting_plane"
@@ -87,10 +89,6 @@ def automatic_solver(
     else:
         name = "sgd"
     return get_solver(name, tol)
-
-
-def _differences_of_convex(options: Options) -> bool:
-    return options.objective.name == "margin" and options.loss.kind == "costs"
 
 
 def draw_seed(random_state: Any) -> int:

@@ -12,7 +12,7 @@ torch = pytest.importorskip(
     "torch", reason="trellis.neural needs PyTorch: pip install 'trellis-learn[torch]'"
 )
 
-from enumerated_objectives import expected_value
+from objective_references import EVERY, name_of, reference_value
 from small_segments import all_paths, random_graph
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.neural import (
@@ -25,11 +25,11 @@ from trellis.neural import (
     sample,
     structured_loss,
 )
-from trellis.objectives import Direct
+from trellis.objectives import Log, Objective, Perceptron
 from trellis.structures.segments.problem.alignment_losses import TauInsensitive
 from trellis.structures.segments.scores.segment_scores import SegmentPath
 
-SMOOTH: list[Any] = ["perceptron", "margin", "log", "softmax_margin", "ramp", "risk"]
+ALL = [o for o in EVERY if o.name != "slack"]
 LOSS = TauInsensitive(0.5)
 
 
@@ -74,11 +74,11 @@ def test_alignments_by_enumeration(kind: str) -> None:
     u = Utterance(kind)
     s, losses = u.scores(), u.losses()
     gold = np.array([p is u.gold for p in u.paths])
-    for objective in [*SMOOTH, Direct(0.5), Direct(0.5, sign="worse")]:
+    for objective in ALL:
         gradients = []
         for backend in (None, "torch"):
             value = u.loss(objective, backend)
-            assert value.item() == pytest.approx(expected_value(objective, s, losses, gold), abs=1e-9)
+            assert value.item() == pytest.approx(reference_value(objective, s, losses, gold), abs=1e-9)
             gradients.append(torch.autograd.grad(value, u.tensors))
         for ours, plain in zip(*gradients, strict=True):
             torch.testing.assert_close(ours, plain, atol=1e-9, rtol=0)
@@ -105,8 +105,8 @@ def test_alignments_by_enumeration(kind: str) -> None:
     assert [q.starts.tolist() for q in drawn[:20]] == [q.starts.tolist() for q in again]
 
 
-@pytest.mark.parametrize("objective", SMOOTH)
-def test_gradcheck_of_alignments(objective: str) -> None:
+@pytest.mark.parametrize("objective", [o for o in ALL if o.name != "direct"], ids=name_of)
+def test_gradcheck_of_alignments(objective: Objective) -> None:
     u = Utterance("chain", 2, 6)
     assert torch.autograd.gradcheck(lambda *t: u.loss(objective, tensors=t), u.tensors)
 
@@ -135,9 +135,9 @@ def test_gold_starts_as_sets_and_as_numbers() -> None:
     inside = np.array([near[p.nodes, p.starts].all() for p in u.paths])
     assert inside.sum() > 1
     for backend in (None, "torch"):
-        for objective in ("log", "perceptron"):
+        for objective in (Log(), Perceptron()):
             value = u.loss(objective, backend, gold=torch.from_numpy(near))
-            assert value.item() == pytest.approx(expected_value(objective, u.scores(), np.zeros(1), inside))
+            assert value.item() == pytest.approx(reference_value(objective, u.scores(), np.zeros(1), inside))
 
 
 def test_lists_of_alignments_and_the_rate_term() -> None:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from small_chains import gold_of, labellings, phi, run, small_problem
 from trellis.core.errors import InfeasibleError, UnsupportedError
 from trellis.solvers.online.perceptron import Perceptron
-from trellis.structures.chain.problem.chain_problem import LinearChainProblem, penalties_of
+from trellis.structures.chain.problem.chain_problem import LinearChainProblem
+from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 
 VARIANTS = [
     {},
@@ -147,6 +148,6 @@ def test_what_it_cannot_do_is_said() -> None:
     problem = small_problem("perceptron", 0)
     end_ok = np.ones(3, bool)
     end_ok[gold_of(problem, 2)[-1]] = False
-    problem = problem.with_(penalties=penalties_of(np.ones(3, bool), np.ones((3, 3), bool), end_ok))
+    problem = problem.with_(penalties=Penalties.where_not(np.ones(3, bool), np.ones((3, 3), bool), end_ok))
     with pytest.raises(InfeasibleError, match="sequence"):
         run(Perceptron(), problem, 3)

@@ -11,7 +11,8 @@ from small_chains import gold_of, primal, run, small_problem
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.solvers.online.sag import SAG, SAGRun
 from trellis.solvers.quasi_newton.lbfgs import LBFGS
-from trellis.structures.chain.problem.chain_problem import LinearChainProblem, penalties_of
+from trellis.structures.chain.problem.chain_problem import LinearChainProblem
+from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 
 VARIANTS = [
     {},
@@ -130,6 +131,6 @@ def test_what_it_cannot_do_is_said() -> None:
     problem = small_problem("log", 0)
     end_ok = np.ones(3, bool)
     end_ok[gold_of(problem, 2)[-1]] = False
-    problem = problem.with_(penalties=penalties_of(np.ones(3, bool), np.ones((3, 3), bool), end_ok))
+    problem = problem.with_(penalties=Penalties.where_not(np.ones(3, bool), np.ones((3, 3), bool), end_ok))
     with pytest.raises(InfeasibleError, match="sequence"):
         run(SAG(), problem, 3)

@@ -17,7 +17,8 @@ from trellis.solvers.online.stochastic import SGD, AdaGrad, Adam, Subgradient
 from trellis.solvers.planes.frank_wolfe import FrankWolfe
 from trellis.solvers.quasi_newton.lbfgs import LBFGS
 from trellis.solvers.run import Solver
-from trellis.structures.chain.problem.chain_problem import LinearChainProblem, penalties_of
+from trellis.structures.chain.problem.chain_problem import LinearChainProblem
+from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 
 VARIANTS = [
     {},
@@ -260,6 +261,6 @@ def test_what_they_cannot_do_is_said() -> None:
     problem = small_problem("log", 0)
     end_ok = np.ones(3, bool)
     end_ok[gold_of(problem, 2)[-1]] = False
-    problem = problem.with_(penalties=penalties_of(np.ones(3, bool), np.ones((3, 3), bool), end_ok))
+    problem = problem.with_(penalties=Penalties.where_not(np.ones(3, bool), np.ones((3, 3), bool), end_ok))
     with pytest.raises(InfeasibleError, match="sequence"):
         run(SGD(), problem, 3)

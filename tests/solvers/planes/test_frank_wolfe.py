@@ -14,12 +14,13 @@ from small_chains import gold_of, labellings, loss_of_path, phi, primal, run, sm
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.solvers.planes.cutting_plane import CuttingPlane
 from trellis.solvers.planes.frank_wolfe import FrankWolfe
-from trellis.structures.chain.problem.chain_problem import LinearChainProblem, penalties_of
+from trellis.structures.chain.problem.chain_problem import LinearChainProblem
 from trellis.structures.chain.problem.plane_kernels import (
     dot_difference,
     list_difference,
     room_for_difference,
 )
+from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 
 VARIANTS = [
     {},
@@ -187,7 +188,7 @@ def test_a_forbidden_gold_labelling_is_named() -> None:
     problem = small_problem("margin", 0)
     end_ok = np.ones(3, bool)
     end_ok[gold_of(problem, 2)[-1]] = False
-    problem = problem.with_(penalties=penalties_of(np.ones(3, bool), np.ones((3, 3), bool), end_ok))
+    problem = problem.with_(penalties=Penalties.where_not(np.ones(3, bool), np.ones((3, 3), bool), end_ok))
     with pytest.raises(InfeasibleError, match="sequence"):
         run(FrankWolfe(), problem, 3)
 

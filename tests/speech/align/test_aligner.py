@@ -18,7 +18,7 @@ from trellis.core.errors import (
     TrellisError,
     UnsupportedError,
 )
-from trellis.objectives.records import Direct
+from trellis.objectives.special_cases import Direct
 from trellis.solvers import MiniBatch
 from trellis.speech.acoustics.boundary_classifier import BoundaryOptions
 from trellis.speech.acoustics.feed_forward import NetworkOptions

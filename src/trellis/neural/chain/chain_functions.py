@@ -24,9 +24,8 @@ from trellis.neural.chain.chain_objective_kernels import dense_batch, path_batch
 from trellis.neural.chain.gold_labels import ChainTask
 from trellis.neural.tensor_structure import check_once
 from trellis.neural.tensors import check_scores, value_type
-from trellis.objectives.records import Log
 from trellis.structures.chain.oracle.chain_oracle import feasible
-from trellis.structures.chain.problem.score_objectives import check_feasible
+from trellis.structures.chain.problem.chain_loss import check_feasible
 
 Arrays = tuple[AnyArray, AnyArray, AnyArray, AnyArray]
 Gradients = tuple[Tensor | None, ...]
@@ -87,7 +86,7 @@ def _objective(
 ) -> tuple[FloatArray, AnyArray, AnyArray]:
     """Values and, where ``wanted``, gradients of every sequence."""
     gold, objective = task.gold, task.objective
-    if isinstance(objective, Log) and gold.allowed is None:  # shares its kernel with the marginals
+    if objective.log_likelihood and gold.allowed is None:  # shares its kernel with the marginals
         values, d_unary, d_pairs = _marginals(arrays, layout)
         subtract_gold(*arrays, layout.begins, layout.offsets, gold.codes, values, d_unary, d_pairs)
         return values, d_unary, d_pairs
@@ -97,9 +96,9 @@ def _objective(
     where = layout.begins, layout.offsets, 0, layout.n_sequences
     rest = gold.codes, gold.ambiguous, allowed, task.cost, task.matrix, values, d_unary, d_pairs
     if objective.two_labelings:
-        path_batch(objective.kernel_mode, task.loss_kind, task.epsilon, *arrays, *where, *rest)
+        path_batch(objective.formula, task.loss_kind, task.epsilon, *arrays, *where, *rest)
     else:
-        dense_batch(objective.kernel_mode, task.loss_kind, *arrays, *where, *rest)
+        dense_batch(objective.formula, task.loss_kind, *arrays, *where, *rest)
     return values, d_unary, d_pairs
 
 

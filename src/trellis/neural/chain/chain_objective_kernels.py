@@ -58,7 +58,7 @@ def _costs(cost, matrix, gold, lo, costs):
 
 @kernel
 def path_batch(
-    mode, loss_kind, epsilon, unary, transitions, start, end, begins, offsets, first, last,
+    formula, loss_kind, epsilon, unary, transitions, start, end, begins, offsets, first, last,
     gold, ambiguous, allowed, cost, matrix, values, d_unary, d_trans,
 ):  # fmt: skip
     """Sequences first..last-1: values (S,); coefficient * (1[up] - 1[down]) added to the zeros of ``d_``."""
@@ -78,8 +78,9 @@ def path_batch(
         al = allowed[lo : lo + n] if allowed.shape[0] > 0 else allowed
         co = _costs(cost, matrix, gold[lo : lo + n], lo, costs)
         values[i], c = path_example(
-            mode, loss_kind, epsilon, work.u[:n], a, start, end, gold[lo : lo + n], ambiguous[i], al, co, work
-        )
+            formula, loss_kind, epsilon, work.u[:n], a, start, end,
+            gold[lo : lo + n], ambiguous[i], al, co, work,
+        )  # fmt: skip
         if d_unary.shape[0] > 0:
             at = i if shared else row
             _add_path(c, work.up[:n], d_unary[row : row + n], d_trans[at : at + (1 if shared else n)])
@@ -97,7 +98,7 @@ def _add_path(c, path, d_unary, d_trans):
 
 @kernel
 def dense_batch(
-    mode, loss_kind, unary, transitions, start, end, begins, offsets, first, last,
+    formula, loss_kind, unary, transitions, start, end, begins, offsets, first, last,
     gold, ambiguous, allowed, cost, matrix, values, d_unary, d_trans,
 ):  # fmt: skip
     """The same for the objectives with dense gradients, which are written over what is in ``d_``."""
@@ -123,8 +124,9 @@ def dense_batch(
         al = allowed[lo : lo + n] if allowed.shape[0] > 0 else allowed
         co = _costs(cost, matrix, gold[lo : lo + n], lo, costs)
         values[i] = dense_example(
-            mode, loss_kind, work.u[:n], a, start, end, gold[lo : lo + n], ambiguous[i], al, co, floor, work
-        )
+            formula, loss_kind, work.u[:n], a, start, end,
+            gold[lo : lo + n], ambiguous[i], al, co, floor, work,
+        )  # fmt: skip
         if d_unary.shape[0] > 0:
             at, m = (i, 1) if shared else (row, n)
             load_rows(work.d_unary[:n], d_unary[row : row + n])

@@ -21,7 +21,7 @@ from torch import nn
 
 from trellis.core.errors import DataError
 from trellis.objectives.records import Objective, get_objective
-from trellis.structures.chain.problem.score_objectives import fixed_epsilon
+from trellis.objectives.special_cases import fixed_epsilon
 
 SOFTMAX = "softmax"
 RATES: dict[str, Callable[[float, float], float]] = {

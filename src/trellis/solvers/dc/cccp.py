@@ -57,7 +57,7 @@ class CCCP:
             raise UnsupportedError(
                 "solver 'cccp' needs a problem that completes its gold outputs; use solver='minibatch' here"
             )
-        if problem.objective.name != "margin":
+        if not problem.objective.margin_rescaling:
             raise UnsupportedError(
                 f"solver 'cccp' goes with objective='margin', not {problem.objective.name!r}; leave the "
                 "solver to 'auto'"

@@ -23,7 +23,6 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.registration import register
 from trellis.core.status import Status
-from trellis.objectives.records import Direct
 
 
 @register
@@ -63,9 +62,8 @@ class _MiniBatchRun:
         self._average = weights.copy()
         self._batches = 0
         self._finite = True
-        direct = isinstance(problem.objective, Direct)
-        self._l2 = 0.0 if direct else problem.l2
-        self._decaying = direct and problem.objective.epsilon == "decay"
+        self._l2 = 0.0 if problem.objective.scale_free else problem.l2
+        self._decaying = problem.objective.decaying
 
     @property
     def weights(self) -> FloatArray:

@@ -97,7 +97,7 @@ class SAGRun:
     def step(self) -> Mapping[str, float]:
         problem = self._problem
         bad = sag_pass(
-            problem.objective.kernel_mode, problem.loss_kind, problem.design, problem.layout.rows,
+            problem.objective.formula, problem.loss_kind, problem.design, problem.layout.rows,
             problem.penalties, problem.layout.mask, problem.task, self._order(),
             self._decay, self._memory, problem.layout.views(self._scratch),
         )  # fmt: skip

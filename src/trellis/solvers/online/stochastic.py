@@ -38,7 +38,6 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.registration import register
 from trellis.core.status import Status
-from trellis.objectives.records import Direct
 from trellis.solvers.online import update_kernels as rules
 from trellis.solvers.online.linear_problem import linear_chain_problem
 from trellis.structures.chain.passes.online_kernels import (
@@ -94,7 +93,7 @@ class Subgradient:
             raise UnsupportedError(
                 "the subgradient solver divides its rate by l2; set l2 > 0, or use solver='sgd'"
             )
-        if isinstance(problem.objective, Direct):
+        if problem.objective.scale_free:
             raise UnsupportedError(
                 "the subgradient solver's rate comes from l2, which means nothing for the direct objective; "
                 "use solver='sgd'"
@@ -131,7 +130,7 @@ class SGD:
     ) -> OnlineRun:
         problem = linear_chain_problem(problem, self.name)
         schedule = SCHEDULES[self.schedule]
-        if isinstance(problem.objective, Direct) and problem.objective.epsilon == "decay":
+        if problem.objective.decaying:
             schedule = rules.SQRT
         rate = _own_rate(problem) if self.learning_rate is None else self.learning_rate
         rule = new_rule(problem, rules.DESCENT, schedule, rate, 2 * self.average)
@@ -186,7 +185,7 @@ class Adam:
 
 
 def _own_rate(problem: LinearChainProblem) -> float:
-    if not isinstance(problem.objective, Direct):
+    if not problem.objective.scale_free:
         return 0.1
     values, size = problem.design.values, len(problem.design.indices)
     squares = float(size) if len(values) == 1 else float(values[:size] @ values[:size])
@@ -200,7 +199,7 @@ def check_rate(rate: float) -> None:
 
 def new_rule(problem: LinearChainProblem, kind: int, schedule: int, rate: float, averaging: int) -> Rule:
     """Shrinking (descent) and spreading (adaptive rates) are two ways to the same l2."""
-    l2 = 0.0 if isinstance(problem.objective, Direct) else problem.l2
+    l2 = 0.0 if problem.objective.scale_free else problem.l2
     decay = l2 / max(problem.n_examples, 1) if kind == rules.DESCENT else 0.0
     return Rule(kind, schedule, float(rate), float(decay), float(l2), averaging, False)
 
@@ -243,7 +242,8 @@ class OnlineRun:
         self.diverged = self.diverged or not np.isfinite(objective)
         measured = {"pass_objective": objective}
         if self.problem.objective.two_labelings:
-            counted = "violations" if self.problem.objective.name in ("margin", "slack") else "mistakes"
+            record = self.problem.objective
+            counted = "violations" if record.uses_loss and record.baseline == "gold" else "mistakes"
             measured[counted] = float(mistakes)
         return measured
 
@@ -269,15 +269,14 @@ class OnlineRun:
         )
         order = self.rng.permutation(problem.n_examples)
         shared = problem.design, problem.layout.rows, problem.penalties, problem.layout.mask, problem.task
-        mode = problem.objective.kernel_mode
+        formula = problem.objective.formula
         if problem.objective.two_labelings:
-            decaying = isinstance(problem.objective, Direct) and problem.objective.epsilon == "decay"
-            kind = DECAYING_EPSILON if decaying else FIXED_EPSILON
+            kind = DECAYING_EPSILON if problem.objective.decaying else FIXED_EPSILON
             value, mistakes, bad = path_pass(
-                mode, problem.loss_kind, float(problem.epsilon), kind, *shared, order, rule, kernel_state
+                formula, problem.loss_kind, float(problem.epsilon), kind, *shared, order, rule, kernel_state
             )
         else:
-            value, mistakes, bad = dense_pass(mode, problem.loss_kind, *shared, order, rule, kernel_state)
+            value, mistakes, bad = dense_pass(formula, problem.loss_kind, *shared, order, rule, kernel_state)
         state.visits, state.total = float(clock[rules.TIME]), float(clock[rules.TOTAL])
         state.mistakes += mistakes
         self._weights = None

@@ -45,8 +45,8 @@ from trellis.solvers.problem import example_plane_problem
 from trellis.solvers.run import Run
 from trellis.structures.chain.passes.frank_wolfe_kernels import block_pass, upper_values
 from trellis.structures.chain.passes.plane_cache_kernels import PlaneCache, copy_cache, gold_planes
+from trellis.structures.chain.problem.chain_loss import check_feasible
 from trellis.structures.chain.problem.chain_problem import LinearChainProblem
-from trellis.structures.chain.problem.score_objectives import check_feasible
 
 INNER_STEPS = 10
 EVALUATE_EVERY = 5
@@ -153,7 +153,7 @@ class FrankWolfeRun:
         average = views(self._sum) if len(self._sum) else views(self._w)._replace(flat=self._sum)
         order = self._rng.permutation(problem.n_examples)
         gap, bad, crowded = block_pass(
-            exact, problem.objective.kernel_mode, problem.loss_kind, problem.design, problem.layout.rows,
+            exact, problem.objective.formula, problem.loss_kind, problem.design, problem.layout.rows,
             views(self._w), average, self._time, problem.penalties, problem.layout.mask, problem.task, order,
             self._cache, problem.l2, INNER_STEPS, views(self._scratch),
         )  # fmt: skip
@@ -187,7 +187,7 @@ class FrankWolfeRun:
 
         def shard(first: int, last: int) -> None:
             upper_values(
-                problem.objective.kernel_mode, problem.loss_kind, problem.design, problem.layout.rows, w,
+                problem.objective.formula, problem.loss_kind, problem.design, problem.layout.rows, w,
                 problem.penalties, problem.task, first, last, values, excess,
             )  # fmt: skip
 

@@ -28,7 +28,8 @@ from trellis.core.estimator import Model
 from trellis.core.parameters import fitted, parameter
 from trellis.core.status import Status
 from trellis.core.storage import PathLike
-from trellis.objectives.records import Direct, Objective, get_objective
+from trellis.objectives.records import Objective, get_objective
+from trellis.objectives.special_cases import Direct
 from trellis.speech.acoustics.alignment_features import feature_names
 from trellis.speech.acoustics.boundary_classifier import BoundaryOptions
 from trellis.speech.acoustics.frame_classifiers import ClassifierOptions, get_classifier

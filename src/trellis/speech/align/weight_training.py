@@ -30,7 +30,7 @@ import numpy as np
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
 from trellis.core.progress import OnIteration
-from trellis.objectives.records import Direct, Log, Objective
+from trellis.objectives.records import Log, Objective
 from trellis.solvers import MiniBatch, PassiveAggressive, Solver, get_solver
 from trellis.structures.segments.problem.alignment_losses import AlignmentLoss
 from trellis.structures.segments.problem.segment_problem import SegmentExample, SegmentProblem
@@ -118,8 +118,7 @@ def configure_solver(
         return PassiveAggressive(average=average)
     if name != "minibatch":
         return get_solver(name)
-    direct = isinstance(objective, Direct)
-    decaying = isinstance(objective, Direct) and objective.epsilon == "decay"
+    direct, decaying = objective.special == "direct", objective.decaying
     eta = float(np.linalg.norm(start)) / STEPS if start.any() else 1.0
     return MiniBatch(
         # The direct gradient is divided by eps: with the rate eta eps the step is eta times the difference.

@@ -18,8 +18,9 @@ from trellis import MEMM, SequenceLabeler, load
 from trellis.core.errors import DataError, InfeasibleError, ModelFileError, TrellisError, UnsupportedError
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.oracle.exhaustive import Enumeration
-from trellis.structures.chain.problem.chain_problem import linear_chain_scores, penalties_of
 from trellis.structures.chain.problem.local_chain import LocalChainProblem, local_chain_scores
+from trellis.structures.chain.scores.linear_chain_kernels import Penalties
+from trellis.structures.chain.scores.linear_chain_scores import linear_chain_scores
 
 VARIANTS: list[dict[str, Any]] = [
     {},
@@ -258,7 +259,7 @@ def test_what_it_cannot_use_is_said() -> None:
         with pytest.raises(TrellisError, match=words):
             MEMM(**bad).fit(X, y)
     problem = local_problem()
-    closed = penalties_of(np.zeros(3, bool), np.ones((3, 3), bool), np.ones(3, bool))
+    closed = Penalties.where_not(np.zeros(3, bool), np.ones((3, 3), bool), np.ones(3, bool))
     with pytest.raises(InfeasibleError, match="sequence 0"):
         LocalChainProblem(
             problem.layout, problem.design, closed, problem.gold, problem.weight

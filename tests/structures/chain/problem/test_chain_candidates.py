@@ -21,11 +21,10 @@ from trellis.structures.chain.oracle.exhaustive import Enumeration
 from trellis.structures.chain.problem.chain_candidates import (
     CandidateProblem,
     candidates_of,
-    over_candidates,
 )
-from trellis.structures.chain.problem.chain_problem import LinearChainProblem, no_penalties
+from trellis.structures.chain.problem.chain_loss import loss_table
+from trellis.structures.chain.problem.chain_problem import LinearChainProblem
 from trellis.structures.chain.problem.chain_problem_kernels import Task
-from trellis.structures.chain.problem.score_objectives import loss_table
 from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
@@ -82,7 +81,7 @@ def linear(
     return LinearChainProblem(
         layout,
         design,
-        penalties or no_penalties(K),
+        penalties or Penalties.none(K),
         task,
         objective,
         kind,
@@ -157,7 +156,7 @@ def test_gradient_of_a_fixed_list(objective: Objective, kind: str) -> None:
     def value(w: np.ndarray) -> float:
         rows = np.array([Chain().score(problem.scores(w), row) for row in fixed.labellings])
         moved = replace(fixed, scores=np.where(fixed.scores > -np.inf, rows, -np.inf), gold_scores=rows[-1])
-        return float(over_candidates(objective, moved)[0] @ problem.task.weight)
+        return float(objective.over_candidates(moved, 1.0)[0] @ problem.task.weight)
 
     for seed in range(4):
         by = weights_of(problem, seed + 10)
@@ -228,10 +227,10 @@ def test_an_unlisted_gold_labelling_competes() -> None:
     scores = ChainScores.of([[3.0, 2.0, -5.0]], np.zeros((3, 3)))
     gold = BIO.encode([["O"]])
     found = candidates_of(scores, gold, Custom(hamming, n_candidates=2), BIO, np.random.default_rng(0))
-    values, coefficients = over_candidates(Margin(), found)
+    values, coefficients = Margin().over_candidates(found, 1.0)
     assert values.tolist() == [3.0 + 1.0 + 5.0]
     assert coefficients[:, 0].tolist() == [1.0, 0.0, -1.0]
-    _, direct = over_candidates(Direct(), found, epsilon=10.0)
+    _, direct = Direct().over_candidates(found, epsilon=10.0)
     assert direct[:, 0].tolist() == [0.1, 0.0, -0.1]
 
 

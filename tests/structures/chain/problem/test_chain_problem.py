@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.small_chains import gold_of, labellings, loss_of_path, phi, small_problem
 
+from objective_references import EVERY, name_of
+from small_chains import gold_of, labellings, loss_of_path, phi, small_problem
 from trellis.core.errors import InfeasibleError, UnsupportedError
-from trellis.objectives import OBJECTIVES, Direct, Objective, get_objective
-from trellis.objectives.formulas import SUPPORTED, value_and_gradient
+from trellis.objectives import Objective
 
-ALL = [*(get_objective(name) for name in OBJECTIVES), Direct(0.7, sign="worse")]
 KINDS = [
     {},
     {"loss": "zero_one", "weighted": True},
@@ -28,7 +27,7 @@ def weights_for(problem: Any, seed: int = 1) -> np.ndarray:
 
 
 @pytest.mark.parametrize("options", KINDS, ids=str)
-@pytest.mark.parametrize("objective", ALL, ids=lambda o: f"{o.name}{getattr(o, 'sign', '')}")
+@pytest.mark.parametrize("objective", EVERY, ids=name_of)
 def test_examples_add_up_to_the_batch(objective: Objective, options: Any) -> None:
     problem = small_problem(objective, **options)
     weights = weights_for(problem)
@@ -44,12 +43,12 @@ def test_examples_add_up_to_the_batch(objective: Objective, options: Any) -> Non
 
 
 @pytest.mark.parametrize("options", KINDS, ids=str)
-@pytest.mark.parametrize("objective", [o for o in ALL if isinstance(o, SUPPORTED)], ids=lambda o: o.name)
+@pytest.mark.parametrize("objective", [o for o in EVERY if o.for_oracles], ids=name_of)
 def test_the_oracle_says_what_the_kernels_say(objective: Objective, options: Any) -> None:
     problem = small_problem(objective, **options)
     weights = weights_for(problem)
     for i in range(problem.n_examples):
-        value, gradient = value_and_gradient(objective, problem.oracle(i, weights), problem.epsilon)
+        value, gradient = objective.value_and_gradient(problem.oracle(i, weights), problem.epsilon)
         c = problem.sample_weight[i]
         expected, direction = problem.example_plane(i, weights)
         assert c * value == pytest.approx(expected)

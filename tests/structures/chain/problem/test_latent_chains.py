@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 import trellis
+from scored_chains import value_and_gradient
 from trellis import SequenceLabeler
 from trellis.core.errors import DataError, TrellisError, UnsupportedError
 from trellis.data.labels import LabelSet
@@ -19,7 +20,6 @@ from trellis.data.latent_labels import LatentLabels
 from trellis.losses.labelings import Hamming
 from trellis.objectives import Direct, Objective, get_objective
 from trellis.structures.chain.oracle.chain_oracle import Chain
-from trellis.structures.chain.problem.score_objectives import value_and_gradient
 from trellis.structures.chain.scores.chain_scores import ChainScores
 
 ORDERS = {"A": "abc", "B": "cba"}  # the same symbols: only their order tells the labels apart

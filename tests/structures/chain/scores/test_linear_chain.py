@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from codec_copy import through_codec
+from scored_chains import value_and_gradient
 from trellis.core.errors import InfeasibleError
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.sequences import offsets_from_lengths
@@ -22,9 +23,9 @@ from trellis.objectives import OBJECTIVES, Direct, Objective, get_objective
 from trellis.solvers.planes.cutting_plane import CuttingPlane
 from trellis.solvers.quasi_newton.lbfgs import LBFGS
 from trellis.structures.chain.oracle.chain_oracle import Chain
-from trellis.structures.chain.problem.chain_problem import LinearChainProblem, no_penalties
+from trellis.structures.chain.problem.chain_loss import loss_table
+from trellis.structures.chain.problem.chain_problem import LinearChainProblem
 from trellis.structures.chain.problem.chain_problem_kernels import Task
-from trellis.structures.chain.problem.score_objectives import loss_table, value_and_gradient
 from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties, pull_back
@@ -108,7 +109,7 @@ class Model:
             cost,
             np.ones(len(self.offsets) - 1) if weight is None else weight,
         )
-        penalties = penalties or no_penalties(self.k)
+        penalties = penalties or Penalties.none(self.k)
         return LinearChainProblem(self.layout, self.design, penalties, task, objective, kind, **options)  # type: ignore[arg-type]
 
     def dense_scores(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -332,7 +333,7 @@ def test_a_single_nonzero(value: float) -> None:
         gold.codes, gold.ambiguous.astype(np.uint8), np.zeros((0, 2), bool), np.zeros((0, 2)), np.ones(1)
     )
     problem = LinearChainProblem(
-        layout, layout.design(encoded, sort=True), no_penalties(2), task, get_objective("log"), 0
+        layout, layout.design(encoded, sort=True), Penalties.none(2), task, get_objective("log"), 0
     )
     np.testing.assert_array_equal(problem.scores(weights).unary, [[value, 2 * value], [0, 0]])
 
@@ -437,7 +438,7 @@ def test_crfsuite_weights_give_crfsuite_answers(crfsuite: tuple[object, list[lis
         gold.codes, np.zeros(len(x), np.uint8), np.zeros((0, k), bool), np.zeros((0, k)), np.ones(len(x))
     )
     problem = LinearChainProblem(
-        layout, layout.design(data, sort=True), no_penalties(k), task, get_objective("log"), 0
+        layout, layout.design(data, sort=True), Penalties.none(k), task, get_objective("log"), 0
     )
     scores = problem.scores(flat)
     chain = Chain()

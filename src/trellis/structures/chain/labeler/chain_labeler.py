@@ -25,7 +25,6 @@ from trellis.features.template_encoder import TemplateEncoder
 from trellis.structures.chain.labeler import inspection
 from trellis.structures.chain.labeler.chain_predictor import ChainPredictor
 from trellis.structures.chain.labeler.chain_training import Examples
-from trellis.structures.chain.problem.chain_problem import no_penalties, penalties_of
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 from trellis.training import declarations as declared
@@ -66,10 +65,10 @@ class ChainLabeler(ChainPredictor):
 
     def _penalties(self, latent: LatentLabels, labels: EncodedLabels) -> Penalties:
         if self.constraints is None:
-            return no_penalties(len(latent.label_of))
+            return Penalties.none(len(latent.label_of))
         legal = legal_transitions(self.constraints, latent.labels)
         check_legal(labels, legal, latent.labels)
-        return penalties_of(*latent.expand_legal(legal))
+        return Penalties.where_not(*latent.expand_legal(legal))
 
     def _layout(self, examples: Examples, encoder: FeatureEncoder, n_labels: int) -> LinearLayout:
         if self.weights == "all" or (self.weights == "auto" and isinstance(encoder, ArrayEncoder)):

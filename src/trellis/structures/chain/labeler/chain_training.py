@@ -16,13 +16,14 @@ from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.latent_labels import LatentLabels
 from trellis.features.encoded import Encoded, FeatureEncoder
 from trellis.losses.labelings import Hamming, Loss, WeightedHamming, class_weights, sum_by_sequence
-from trellis.objectives.records import Direct, Objective
+from trellis.objectives.records import Objective
 from trellis.structures.chain.oracle.chain_oracle import Chain
-from trellis.structures.chain.problem.chain_problem import LinearChainProblem, linear_chain_scores
+from trellis.structures.chain.problem.chain_problem import LinearChainProblem
 from trellis.structures.chain.problem.chain_problem_kernels import Task
 from trellis.structures.chain.problem.objective_kernels import COSTS, NO_LOSS, ZERO_ONE
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
+from trellis.structures.chain.scores.linear_chain_scores import linear_chain_scores
 from trellis.training.holdout import hold_out
 
 
@@ -110,7 +111,7 @@ def hold_out_sequences(
     seed: int,
 ) -> tuple[WeightedExamples, WeightedExamples | None]:
     """What to learn from, and the hold-out set, if there is one."""
-    parts = hold_out(holdout, len(data.examples), "sequence", seed, automatic=isinstance(objective, Direct))
+    parts = hold_out(holdout, len(data.examples), "sequence", seed, automatic=objective.scale_free)
     if parts.given is not None:
         inputs = encoder.transform(parts.given[0])
         held = Examples(inputs, names.encode(parts.given[1], like=inputs.nodes.offsets))

@@ -27,7 +27,8 @@ from trellis.core.status import Status
 from trellis.data.labels import FlatLabels, LabelSet
 from trellis.data.latent_labels import LatentLabels
 from trellis.features.encoded import Encoded, FeatureEncoder
-from trellis.objectives.records import Direct, Objective, Ramp
+from trellis.objectives.records import Objective
+from trellis.objectives.special_cases import Direct
 from trellis.solvers import Solver
 from trellis.structures.chain.labeler.chain_training import Examples, weighted_examples, weighted_loss
 from trellis.structures.chain.labeler.inspection import one_symbol_per_step
@@ -166,10 +167,11 @@ def _refuse_what_needs_all_data(model: SequenceLabeler, objective: Objective) ->
         raise UnsupportedError(
             "partial_fit does not stop early, so it takes no holdout; set holdout=None and watch score(X, y)"
         )
-    if isinstance(objective, Ramp) and not hasattr(model, "weights_"):
+    first = objective.starts_from
+    if first is not None and not first.special and not hasattr(model, "weights_"):
         raise UnsupportedError(
-            "the ramp objective is flat around w = 0; begin with partial_fit or fit of objective='margin', "
-            "then set_params(objective='ramp')"
+            f"the {objective.name} objective is flat around w = 0; start with partial_fit or fit of "
+            f"objective={first.name!r}, then set_params(objective={objective.name!r})"
         )
     if isinstance(objective, Direct) and objective.epsilon == "holdout":
         raise UnsupportedError(

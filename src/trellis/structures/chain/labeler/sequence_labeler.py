@@ -24,7 +24,7 @@ from trellis.data.latent_labels import LatentLabels, LatentStates
 from trellis.data.user_input import as_lists
 from trellis.features.encoded import FeatureEncoder
 from trellis.losses.labelings import Loss
-from trellis.objectives.records import Direct, Objective
+from trellis.objectives.records import Objective
 from trellis.solvers import Solver, get_solver
 from trellis.structures.chain.labeler import inspection
 from trellis.structures.chain.labeler.chain_labeler import ChainLabeler
@@ -40,10 +40,10 @@ from trellis.structures.chain.labeler.chain_training import (
 from trellis.structures.chain.labeler.latent_start import refuse_candidates, split_states
 from trellis.structures.chain.labeler.warm_start import carried_over
 from trellis.structures.chain.oracle.chain_oracle import Chain
-from trellis.structures.chain.problem.chain_problem import linear_chain_scores
 from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
+from trellis.structures.chain.scores.linear_chain_scores import linear_chain_scores
 from trellis.training import declarations as declared
 from trellis.training.fit import convex_start, latent_start, train
 from trellis.training.options import automatic_solver, checked_options, draw_seed
@@ -190,7 +190,7 @@ class SequenceLabeler(ChainLabeler):
         loss: Loss,
         l2: float,
     ) -> Any:
-        l2 = 0.0 if isinstance(objective, Direct) else l2  # the loss does not change when w is scaled
+        l2 = 0.0 if objective.scale_free else l2  # the loss does not change when w is scaled
         return linear_problem(
             data.examples,
             layout,

@@ -23,7 +23,7 @@ from trellis.structures.chain.problem.chain_problem_kernels import (
     score_sequence,
     score_shared,
 )
-from trellis.structures.chain.problem.objective_kernels import PERCEPTRON, new_work, path_cost
+from trellis.structures.chain.problem.objective_kernels import new_work, path_cost
 from trellis.structures.chain.problem.plane_kernels import room_for_difference
 
 EQUAL = 1e-12  # relative: a plane no higher than the cached ones by more than this is one of them
@@ -61,7 +61,7 @@ def _move(design, rows, w, average, mass, mask, cache, i, gold, before, rate, d_
 @kernel
 def block_pass(
     exact,
-    mode,
+    formula,
     loss_kind,
     design,
     rows,
@@ -102,7 +102,7 @@ def block_pass(
         top, mean = _plane_values(design, work, cache, i, gold, m, before)
         height = top
         if exact:
-            height, q = path_at(mode, loss_kind, 1.0, design, task, i, work)
+            height, q = path_at(formula, loss_kind, 1.0, design, task, i, work)
             if not np.isfinite(height):
                 return gap, i, crowded
         gap += weight * (height - mean)
@@ -112,7 +112,7 @@ def block_pass(
                 crowded += 1
             else:
                 cost = task.cost[lo:hi] if task.cost.shape[0] > 0 else task.cost
-                b = 0.0 if mode == PERCEPTRON else path_cost(loss_kind, cost, gold, work.up, hi - lo)
+                b = formula.loss_scale * path_cost(loss_kind, cost, gold, work.up, hi - lo)
                 insert_plane(
                     design, rows, mask, cache, i, slot, gold, work.up, b, q, scratch, position, value
                 )
@@ -125,12 +125,12 @@ def block_pass(
 
 
 @kernel
-def upper_values(mode, loss_kind, design, rows, w, penalties, task, first, last, values, excess):
+def upper_values(formula, loss_kind, design, rows, w, penalties, task, first, last, values, excess):
     """f_i(w) of sequences first..last-1, and how far the oracle's own upper bound lies above it (0:
     exact)."""
     work = new_work(longest_of(design.offsets, first, last), w.transitions.shape[0], w.edge.shape[0] > 0)
     score_shared(design, w, penalties, work)
     for i in range(first, last):
         score_sequence(design, rows, w, penalties, i, work)
-        values[i], _ = path_at(mode, loss_kind, 1.0, design, task, i, work)
+        values[i], _ = path_at(formula, loss_kind, 1.0, design, task, i, work)
         excess[i] = work.bound[0]

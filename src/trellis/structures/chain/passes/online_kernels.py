@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.numerics import kernel
+from trellis.objectives.formula_kernels import BEST, DIRECT
 from trellis.solvers.online.update_kernels import (
     DESCENT,
     SCALE,
@@ -36,15 +37,7 @@ from trellis.structures.chain.problem.chain_problem_kernels import (
     score_sequence,
     score_shared,
 )
-from trellis.structures.chain.problem.objective_kernels import (
-    DIRECT_BETTER,
-    DIRECT_WORSE,
-    MARGIN,
-    PERCEPTRON,
-    RAMP,
-    SLACK,
-    new_work,
-)
+from trellis.structures.chain.problem.objective_kernels import new_work
 from trellis.structures.chain.problem.plane_kernels import list_difference, room_for_difference
 from trellis.structures.chain.scores.linear_chain_kernels import Weights, pull_back
 
@@ -119,12 +112,13 @@ def _strict_example(design, task, i, work):
 
 
 @kernel
-def _is_mistake(mode, gold, work):
-    """Whether the prediction differs from the gold labelling; for margin and slack: whether the margin is
-    violated."""
-    against_gold = mode not in (PERCEPTRON, MARGIN, SLACK)
+def _is_mistake(formula, gold, work):
+    """Whether the prediction differs from the gold labelling; where the baseline is gold and a loss is added:
+    whether the margin is violated."""
+    against_gold = formula.baseline == BEST
+    down = against_gold and (formula.special != DIRECT or formula.direction > 0.0)
     for t in range(gold.shape[0]):
-        prediction = work.down[t] if mode in (RAMP, DIRECT_WORSE) else work.up[t]
+        prediction = work.down[t] if down else work.up[t]
         if against_gold and gold[t] >= 0 and prediction != gold[t]:
             return True
         if not against_gold and prediction != work.down[t]:
@@ -134,7 +128,7 @@ def _is_mistake(mode, gold, work):
 
 @kernel
 def path_pass(
-    mode, loss_kind, epsilon, epsilon_kind, design, rows, penalties, mask, task, order, rule, state
+    formula, loss_kind, epsilon, epsilon_kind, design, rows, penalties, mask, task, order, rule, state
 ):
     """Returns (sum of c_i f_i, each at the weights of its visit; mistakes; the first sequence that is not
     finite, or -1)."""
@@ -145,7 +139,7 @@ def path_pass(
     position, value = np.empty(room, dtype=np.int64), np.empty(room)
     start, stop, share = np.empty(spans, np.int64), np.empty(spans, np.int64), np.empty(spans)
     stamp = np.full(state.counts.shape[0], -1, dtype=np.int64)
-    direct = mode in (DIRECT_BETTER, DIRECT_WORSE)
+    direct = formula.special == DIRECT
     total, mistakes = 0.0, 0
     for visit in range(order.shape[0]):
         i = order[visit]
@@ -160,10 +154,10 @@ def path_pass(
             if rule.strict and task.ambiguous[i] == 0:
                 f, c = _strict_example(design, task, i, work)
             else:
-                f, c = path_at(mode, loss_kind, epsilon, design, task, i, work)
+                f, c = path_at(formula, loss_kind, epsilon, design, task, i, work)
             if not np.isfinite(f):
                 return total, mistakes, i
-            if _is_mistake(mode, task.gold[lo:hi], work) and c != 0.0:
+            if _is_mistake(formula, task.gold[lo:hi], work) and c != 0.0:
                 mistakes += 1
         total += task.weight[i] * f
         if direct:
@@ -190,7 +184,7 @@ def path_pass(
 
 
 @kernel
-def dense_pass(mode, loss_kind, design, rows, penalties, mask, task, order, rule, state):
+def dense_pass(formula, loss_kind, design, rows, penalties, mask, task, order, rule, state):
     """The same for dense objectives; no mistakes are counted."""
     S = design.offsets.shape[0] - 1
     w, clock = state.w, state.clock
@@ -211,7 +205,7 @@ def dense_pass(mode, loss_kind, design, rows, penalties, mask, task, order, rule
             floor = -1.0
             if not per_step:
                 floor = exp_transitions(work.a, work.ea, work.ea_t, work.shift)
-            f = dense_at(mode, loss_kind, design, task, i, floor, work)
+            f = dense_at(formula, loss_kind, design, task, i, floor, work)
             if not np.isfinite(f):
                 return total, 0, i
             total += task.weight[i] * f

@@ -152,7 +152,7 @@ def _direction(design, rows, mask, task, i, g, work, step):
 
 
 @kernel
-def _search(mode, loss_kind, design, task, i, value, square, L, work, step, trial):
+def _search(formula, loss_kind, design, task, i, value, square, L, work, step, trial):
     """The smallest L 2^k for which F_i(w - g / L) <= F_i(w) - ||g||^2 / (2 L)."""
     n, K = design.offsets[i + 1] - design.offsets[i], work.start.shape[0]
     weight = task.weight[i]
@@ -167,7 +167,7 @@ def _search(mode, loss_kind, design, task, i, value, square, L, work, step, tria
             for j in range(K):
                 trial.a[0, j, k] = work.a[0, j, k] - x * step.a[0, j, k]
         floor = exp_transitions(trial.a, trial.ea, trial.ea_t, trial.shift)
-        there = dense_at(mode, loss_kind, design, task, i, floor, trial)
+        there = dense_at(formula, loss_kind, design, task, i, floor, trial)
         if weight * there <= weight * value - 0.5 * x * square + 1e-12 * abs(weight * value):
             break
         L *= 2.0
@@ -176,7 +176,7 @@ def _search(mode, loss_kind, design, task, i, value, square, L, work, step, tria
 
 @kernel
 def _estimate_curvature(
-    mode, loss_kind, design, rows, mask, task, i, value, mean, g, memory, work, step, trial
+    formula, loss_kind, design, rows, mask, task, i, value, mean, g, memory, work, step, trial
 ):
     """L_i by search, now and then: after k searches passed at once in a row, 2^(k-1) visits go without
     one."""
@@ -189,7 +189,7 @@ def _estimate_curvature(
     if square < FLAT:
         memory.curvature[i] = L
         return
-    found = _search(mode, loss_kind, design, task, i, value, square, L, work, step, trial)
+    found = _search(formula, loss_kind, design, task, i, value, square, L, work, step, trial)
     memory.curvature[i] = found
     if found == L:
         memory.level[i] += 1
@@ -218,7 +218,7 @@ def _remember(design, rows, task, i, memory, work):
 
 
 @kernel
-def sag_pass(mode, loss_kind, design, rows, penalties, mask, task, order, decay, memory, g):
+def sag_pass(formula, loss_kind, design, rows, penalties, mask, task, order, decay, memory, g):
     """Visit the sequences of ``order``. Returns the first whose value is not finite, or -1. ``g``: views of
     a zero vector."""
     K, S = memory.v.start.shape[0], design.offsets.shape[0] - 1
@@ -234,13 +234,13 @@ def sag_pass(mode, loss_kind, design, rows, penalties, mask, task, order, decay,
         _catch_up(design, rows, mask, i, memory)
         _score(design, rows, penalties, i, memory, work)
         floor = exp_transitions(work.a, work.ea, work.ea_t, work.shift)
-        value = dense_at(mode, loss_kind, design, task, i, floor, work)
+        value = dense_at(formula, loss_kind, design, task, i, floor, work)
         if not np.isfinite(value):
             return i
         before = curvature[i]
         mean = total / clock[SEEN] if clock[SEEN] > 0.0 else 1.0
         _estimate_curvature(
-            mode, loss_kind, design, rows, mask, task, i, value, mean, g, memory, work, step, trial
+            formula, loss_kind, design, rows, mask, task, i, value, mean, g, memory, work, step, trial
         )
         if before == 0.0:
             clock[SEEN] += 1.0

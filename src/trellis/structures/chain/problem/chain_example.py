@@ -10,13 +10,12 @@ import numpy as np
 from trellis.core.arrays import FloatArray
 from trellis.core.oracle import Answer, Labels
 from trellis.structures.chain.oracle.chain_batch_kernels import marginals_batch
-from trellis.structures.chain.oracle.chain_kernels import viterbi
 from trellis.structures.chain.problem.objective_kernels import (
     COSTS,
     NO_LOSS,
-    _partial_cost,
     augmented_path,
     gold_path,
+    labelling_loss,
     restrict,
 )
 from trellis.structures.chain.scores.chain_scores import ChainScores
@@ -39,12 +38,9 @@ class ChainOracle:
         if self._steps == 0:
             return self._nothing()
         kind, task, path = self._problem.loss_kind, self._problem.task, np.zeros(self._steps, np.int32)
-        if scale == 0.0 or kind == NO_LOSS:
-            value = viterbi(*self._parts, self._work.v[: self._steps], path)
-        else:
-            value = augmented_path(*self._parts, kind, scale, *self._gold, task.cost, self._work, path)
+        value = augmented_path(*self._parts, kind, scale, *self._gold, task.cost, self._work, path)
         self._check(value)
-        loss = _partial_cost(kind, task.cost, *self._gold, path, self._steps)
+        loss = labelling_loss(kind, task.cost, *self._gold, path, self._steps)
         return Answer(float(value), self._features(path), float(loss))
 
     def gold_best(self) -> Answer:

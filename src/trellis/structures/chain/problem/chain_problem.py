@@ -14,36 +14,35 @@ from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
 from trellis.core.shards import over_shards
 from trellis.objectives.latent import Completion
-from trellis.objectives.records import Log, Objective
+from trellis.objectives.records import Objective
 from trellis.objectives.structured_problem import StructuredProblem
 from trellis.structures.chain.oracle.chain_kernels import lanes
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.problem import objective_kernels as kernels
 from trellis.structures.chain.problem.chain_example import ChainOracle
+from trellis.structures.chain.problem.chain_loss import check_feasible
 from trellis.structures.chain.problem.chain_problem_kernels import (
     Task,
     dense_gradient,
     linear_planes,
-    linear_scores,
     path_gradient,
 )
 from trellis.structures.chain.problem.latent_kernels import gold_completions
 from trellis.structures.chain.problem.log_objective_kernels import LogWork, log_gradient, log_work
-from trellis.structures.chain.problem.objective_kernels import NO_LOSS, ZERO_ONE, Work, _partial_cost
+from trellis.structures.chain.problem.objective_kernels import NO_LOSS, ZERO_ONE, Work, labelling_loss
 from trellis.structures.chain.problem.plane_kernels import planes_to_rows
-from trellis.structures.chain.problem.score_objectives import check_feasible
 from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.structures.chain.scores.compact import compact
 from trellis.structures.chain.scores.compact_kernels import Compact, empty_table, fill_table
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Design, Penalties
+from trellis.structures.chain.scores.linear_chain_scores import linear_chain_scores, take_run
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +93,7 @@ class LinearChainProblem(StructuredProblem):
             cost=task.cost[steps],
             weight=task.weight[first:last],
         )
-        return self.with_(design=run_of_design(design, first, last), task=part)
+        return self.with_(design=take_run(design, first, last), task=part)
 
     def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
         values, gradient = self.values_and_gradient(weights)
@@ -103,7 +102,7 @@ class LinearChainProblem(StructuredProblem):
     def values_and_gradient(self, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
         """f_i for each sequence (not weighted by c_i), and the gradient of the weighted sum."""
         values = np.empty(self.n_examples)
-        if isinstance(self.objective, Log) and not self.layout.n_edge:
+        if self.objective.log_likelihood and not self.layout.n_edge:
             gradient = self._log_gradient(weights, values)
         else:
             gradient, *others = over_shards(
@@ -134,15 +133,15 @@ class LinearChainProblem(StructuredProblem):
         """The gradient of a run of sequences, not yet masked; f_i go into ``values`` (S,)."""
         gradient = np.zeros(self.dimension)
         w, g = self.layout.views(weights), self.layout.views(gradient)
-        rows, mode = self.layout.rows, self.objective.kernel_mode
+        rows, formula = self.layout.rows, self.objective.formula
         run = (self.design, rows, w, self.penalties)
         if self.objective.two_labelings:
             path_gradient(
-                mode, self.loss_kind, self.epsilon, *run, self.layout.mask, self.task, first, last, work, g,
-                values,
+                formula, self.loss_kind, self.epsilon, *run, self.layout.mask, self.task, first, last, work,
+                g, values,
             )  # fmt: skip
         else:
-            dense_gradient(mode, self.loss_kind, *run, self.task, first, last, work, g, values)
+            dense_gradient(formula, self.loss_kind, *run, self.task, first, last, work, g, values)
         return gradient
 
     def _log_gradient(self, weights: FloatArray, values: FloatArray) -> FloatArray:
@@ -200,7 +199,7 @@ class LinearChainProblem(StructuredProblem):
         return cast(LogWork, self._kept((first, last), make))
 
     def example_planes(self, weights: FloatArray) -> tuple[FloatArray, csr_array]:
-        if not self.objective.two_labelings or self.objective.special == "direct":
+        if not self.objective.two_labelings:
             return super().example_planes(weights)
         n, steps = self.n_examples, int(self.design.offsets[-1])
         ups, downs = np.zeros(steps, np.int32), np.zeros(steps, np.int32)
@@ -209,8 +208,8 @@ class LinearChainProblem(StructuredProblem):
 
         def shard(first: int, last: int) -> None:
             linear_planes(
-                self.objective.kernel_mode, self.loss_kind, self.design, self.layout.rows, w, self.penalties,
-                self.task, first, last, ups, downs, coefficients, values,
+                self.objective.formula, self.loss_kind, self.design, self.layout.rows, w, self.penalties,
+                self.task, first, last, self.epsilon, ups, downs, coefficients, values,
             )  # fmt: skip
 
         over_shards(shard, self.design.offsets, self.n_jobs)
@@ -268,7 +267,7 @@ class LinearChainProblem(StructuredProblem):
         found, task = Chain(self.n_jobs).best(self.scores(weights)).labels, self.task
         losses = np.empty(self.n_examples)
         for i, (lo, hi) in enumerate(pairwise(self.design.offsets.tolist())):
-            losses[i] = _partial_cost(
+            losses[i] = labelling_loss(
                 self.loss_kind, task.cost[lo:hi], task.gold[lo:hi], bool(task.ambiguous[i]),
                 task.allowed[lo:hi], found[lo:hi], hi - lo,
             )  # fmt: skip
@@ -277,43 +276,3 @@ class LinearChainProblem(StructuredProblem):
     def check(self, values: FloatArray, first: int = 0) -> None:
         """Every labelling of a sequence forbidden, or a gold labelling that the constraints forbid."""
         check_feasible(values, first)
-
-
-def linear_chain_scores(
-    layout: LinearLayout, design: Design, penalties: Penalties, weights: FloatArray, n_jobs: int = 1
-) -> ChainScores:
-    """The part scores of a batch under linear weights: from here on nothing sees weights."""
-    w = layout.views(weights)
-    k = layout.n_labels
-    steps = int(design.offsets[-1])
-    unary = np.empty((steps, k))
-    shared = w.transitions + penalties.transitions
-    transitions = np.zeros((max(steps, 1), k, k)) if layout.n_edge else shared[None]
-    over_shards(
-        lambda first, last: linear_scores(design, layout.rows, w, penalties, first, last, unary, transitions),
-        design.offsets,
-        n_jobs,
-    )
-    return ChainScores(unary, transitions, w.start + penalties.start, w.end + penalties.end, design.offsets)
-
-
-def run_of_design(design: Design, first: int, last: int) -> Design:
-    """The features of the sequences first..last-1, without copying them."""
-    lo, hi = int(design.offsets[first]), int(design.offsets[last])
-    edges = design.edge_indptr[lo : hi + 1] if len(design.edge_indptr) > 1 else design.edge_indptr
-    return design._replace(
-        offsets=design.offsets[first : last + 1] - lo,
-        indptr=design.indptr[lo : hi + 1],
-        middle=design.middle[lo:hi],
-        edge_indptr=edges,
-    )
-
-
-def no_penalties(n_labels: int) -> Penalties:
-    return Penalties(np.zeros(n_labels), np.zeros((n_labels, n_labels)), np.zeros(n_labels))
-
-
-def penalties_of(
-    start_ok: NDArray[np.bool_], pair_ok: NDArray[np.bool_], end_ok: NDArray[np.bool_]
-) -> Penalties:
-    return Penalties(*(np.where(ok, 0.0, -np.inf) for ok in (start_ok, pair_ok, end_ok)))

@@ -63,7 +63,7 @@ def score_shared(design, w, penalties, work):
 
 
 @kernel
-def path_at(mode, loss_kind, epsilon, design, task, i, work):
+def path_at(formula, loss_kind, epsilon, design, task, i, work):
     """(value, coefficient) of a path objective at the scores in ``work``; the labellings are in ``work.up``
     and ``work.down``.
     """
@@ -74,7 +74,7 @@ def path_at(mode, loss_kind, epsilon, design, task, i, work):
     cost = task.cost[lo:hi] if task.cost.shape[0] > 0 else task.cost
     ambiguous = task.ambiguous[i] != 0
     return path_example(
-        mode,
+        formula,
         loss_kind,
         epsilon,
         work.u[:n],
@@ -90,7 +90,7 @@ def path_at(mode, loss_kind, epsilon, design, task, i, work):
 
 
 @kernel
-def dense_at(mode, loss_kind, design, task, i, floor, work):
+def dense_at(formula, loss_kind, design, task, i, floor, work):
     """The value of a dense objective at the scores in ``work``; its gradient is in ``work.d_unary`` and
     ``work.d_trans``.
     """
@@ -103,7 +103,7 @@ def dense_at(mode, loss_kind, design, task, i, floor, work):
     if a.shape[0] > 1:
         floor = exp_transitions(a, work.ea, work.ea_t, work.shift)
     return dense_example(
-        mode,
+        formula,
         loss_kind,
         work.u[:n],
         a,
@@ -120,7 +120,7 @@ def dense_at(mode, loss_kind, design, task, i, floor, work):
 
 @kernel
 def path_gradient(
-    mode, loss_kind, epsilon, design, rows, w, penalties, mask, task, first, last, work, g, values
+    formula, loss_kind, epsilon, design, rows, w, penalties, mask, task, first, last, work, g, values
 ):
     """values[i] = f_i (not weighted) and g += sum_i weight_i grad f_i of a path objective, for sequences
     first..last-1.
@@ -131,7 +131,7 @@ def path_gradient(
     excess = 0.0
     for i in range(first, last):
         score_sequence(design, rows, w, penalties, i, work)
-        values[i], c = path_at(mode, loss_kind, epsilon, design, task, i, work)
+        values[i], c = path_at(formula, loss_kind, epsilon, design, task, i, work)
         excess = max(excess, work.bound[0])
         if c != 0.0:
             add_path(design, rows, g, mask, i, work.up, work.down, task.weight[i] * c)
@@ -140,7 +140,7 @@ def path_gradient(
 
 
 @kernel
-def dense_gradient(mode, loss_kind, design, rows, w, penalties, task, first, last, work, g, values):
+def dense_gradient(formula, loss_kind, design, rows, w, penalties, task, first, last, work, g, values):
     """The same for a dense objective. What is masked in ``g`` is for the caller to clear."""
     per_step = w.edge.shape[0] > 0
     score_shared(design, w, penalties, work)
@@ -150,33 +150,23 @@ def dense_gradient(mode, loss_kind, design, rows, w, penalties, task, first, las
     for i in range(first, last):
         n = design.offsets[i + 1] - design.offsets[i]
         score_sequence(design, rows, w, penalties, i, work)
-        values[i] = dense_at(mode, loss_kind, design, task, i, floor, work)
+        values[i] = dense_at(formula, loss_kind, design, task, i, floor, work)
         d_trans = work.d_trans[:n] if per_step else work.d_trans
         pull_back(design, rows, g, i, work.d_unary[:n], d_trans, task.weight[i])
 
 
 @kernel
 def linear_planes(
-    mode, loss_kind, design, rows, w, penalties, task, first, last, ups, downs, coefficients, values
-):
+    formula, loss_kind, design, rows, w, penalties, task, first, last,
+    epsilon, ups, downs, coefficients, values,
+):  # fmt: skip
     """The maximising labellings of a path objective: ups, downs (N,), coefficients and values (S,)."""
     K = w.transitions.shape[0]
     work = new_work(longest_of(design.offsets, first, last), K, w.edge.shape[0] > 0)
     score_shared(design, w, penalties, work)
     for i in range(first, last):
         score_sequence(design, rows, w, penalties, i, work)
-        values[i], coefficients[i] = path_at(mode, loss_kind, 1.0, design, task, i, work)
+        values[i], coefficients[i] = path_at(formula, loss_kind, epsilon, design, task, i, work)
         lo, hi = design.offsets[i], design.offsets[i + 1]
         for t in range(lo, hi):
             ups[t], downs[t] = work.up[t - lo], work.down[t - lo]
-
-
-@kernel
-def linear_scores(design, rows, w, penalties, first, last, unary, transitions):
-    """Part scores of sequences first..last-1 into (N, K) and, where there are edge features, (N, K, K)."""
-    per_step = transitions.shape[0] > 1
-    for i in range(first, last):
-        lo, hi = design.offsets[i], design.offsets[i + 1]
-        score_steps(design, rows, w, i, unary[lo:hi])
-        if per_step:
-            score_edges(design, w, penalties, i, transitions[lo:hi])

@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.shards import over_shards
+from trellis.structures.chain.problem.chain_loss import check_feasible
 from trellis.structures.chain.problem.local_chain_kernels import (
     fill_horizon,
     local_gradient,
     local_scores,
 )
-from trellis.structures.chain.problem.score_objectives import check_feasible
 from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Design, Penalties

@@ -1,22 +1,16 @@
 # mypy: allow-untyped-defs
 """Every objective on one chain: its value, and its gradient with respect to the part scores.
 
-With s the score, L the loss against the gold labelling y*, and y_hat = argmax s:
+The record of the objective comes as numbers (:class:`trellis.objectives.formula_kernels.Formula`). With a
+maximum as its total the gradient is a difference of two labellings ("paths"), ``coefficient * (1[up] -
+1[down])``; with a sum it is dense. The special cases:
 
-    PERCEPTRON       max s - s(y*)                           1[y_hat] - 1[y*]
-    MARGIN           max (s + L) - s(y*)                     1[y_aug] - 1[y*]
-    SLACK            max L (1 + s - s(y*))                   L(y_s) (1[y_s] - 1[y*])
-    RAMP             max (s + L) - max s                     1[y_aug] - 1[y_hat]
-    DIRECT_BETTER    L(y_hat)                                (1[y_hat] - 1[y_direct]) / eps
-    DIRECT_WORSE     L(y_hat)                                (1[y_direct] - 1[y_hat]) / eps
-    LOG              log sum exp s - s(y*)                   marginals - 1[y*]
-    SOFTMAX_MARGIN   log sum exp (s + L) - s(y*)             augmented marginals - 1[y*]
-    RISK             E_p L                                   Cov(L, part)
+    SLACK     max L (1 + s - s(y*))     L(y_s) (1[y_s] - 1[y*])
+    DIRECT    L(y_hat)                  (1[y_hat] - 1[y_direct]) / eps, or its negative: see ``direction``
+    RISK      E_p L                     Cov(L, part)
 
-y_direct is argmax s - eps L (better) or argmax s + eps L (worse). The first six are differences of two
-labellings ("paths"): ``coefficient * (1[up] - 1[down])``. The other three have dense gradients. Where the
-gold labelling is only partly known, s(y*) becomes the maximum (paths) or the log-sum-exp (dense) over the
-labellings that are allowed, and 1[y*] the maximiser or the marginals of that: the latent form.
+Where the gold labelling is only partly known, s(y*) becomes the maximum (paths) or the log-sum-exp (dense)
+over the labellings that are allowed, and 1[y*] the maximiser or the marginals of that: the latent form.
 
 A loss is a table of costs per step and label (``COSTS``), or the 0-1 loss of the whole labelling
 (``ZERO_ONE``), for which the best labelling different from the gold one is found exactly.
@@ -31,13 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.numerics import kernel
+from trellis.objectives.formula_kernels import BEST, DIRECT, GOLD, PLAIN, RISK, SLACK, apply_link
+from trellis.objectives.links import IDENTITY
 from trellis.structures.chain.oracle.chain_kernels import forward_backward, lanes, score_labels, viterbi
 from trellis.structures.chain.oracle.outside_kernels import agrees, best_outside
 from trellis.structures.chain.oracle.risk_kernels import expected_loss
 from trellis.structures.chain.oracle.search_kernels import best_different
 
-PERCEPTRON, MARGIN, SLACK, RAMP, DIRECT_BETTER, DIRECT_WORSE, LOG, SOFTMAX_MARGIN, RISK = range(9)
-FIRST_DENSE = LOG
 NO_LOSS, COSTS, ZERO_ONE = range(3)
 SLACK_ORACLE_CALLS = 40
 
@@ -116,7 +110,7 @@ def path_cost(loss_kind, cost, gold, path, n):
 
 
 @kernel
-def _partial_cost(loss_kind, cost, gold, ambiguous, allowed, path, n):
+def labelling_loss(loss_kind, cost, gold, ambiguous, allowed, path, n):
     """L(y*, path); the 0-1 loss of a partly known labelling is 1 where ``path`` contradicts what is known."""
     if not ambiguous or loss_kind != ZERO_ONE:
         return path_cost(loss_kind, cost, gold, path, n)
@@ -156,6 +150,8 @@ def gold_path(u, a, start, end, gold, ambiguous, allowed, work, path):
 def augmented_path(u, a, start, end, loss_kind, scale, gold, ambiguous, allowed, cost, work, path):
     """argmax_y s(y) + scale L(y*, y) into ``path``; returns the maximum. For 0-1, ties go to y*."""
     n = u.shape[0]
+    if scale == 0.0 or loss_kind == NO_LOSS:
+        return viterbi(u, a, start, end, work.v[:n], path)
     if loss_kind == ZERO_ONE:
         best = gold_path(u, a, start, end, gold, ambiguous, allowed, work, work.other)
         if ambiguous:
@@ -248,35 +244,32 @@ def _best_on_line(height, slope, low, high):
 
 
 @kernel
-def path_example(mode, loss_kind, epsilon, u, a, start, end, gold, ambiguous, allowed, cost, work):
+def path_example(formula, loss_kind, epsilon, u, a, start, end, gold, ambiguous, allowed, cost, work):
     """(value, coefficient) of a path objective; the gradient is coefficient * (1[work.up] - 1[work.down])."""
     n = u.shape[0]
     up, down = work.up, work.down
     if n == 0:
         return 0.0, 0.0
-    if mode == PERCEPTRON:
-        best = viterbi(u, a, start, end, work.v[:n], up)
-        return best - gold_path(u, a, start, end, gold, ambiguous, allowed, work, down), 1.0
-    if mode == MARGIN or (mode == SLACK and loss_kind == ZERO_ONE):  # L is 0 or 1: the two are the same
-        s = gold_path(u, a, start, end, gold, ambiguous, allowed, work, down)
-        best = augmented_path(u, a, start, end, loss_kind, 1.0, gold, ambiguous, allowed, cost, work, up)
-        return best - s, 1.0
-    if mode == RAMP:
-        best = augmented_path(u, a, start, end, loss_kind, 1.0, gold, ambiguous, allowed, cost, work, up)
-        return best - viterbi(u, a, start, end, work.v[:n], down), 1.0
-    if mode == SLACK:
-        s = gold_path(u, a, start, end, gold, ambiguous, allowed, work, down)
-        if s == -np.inf:
+    if formula.special == DIRECT:
+        # y_hat is pushed down (toward better) or raised (away from worse)
+        y_hat, y_direct = (up, down) if formula.direction < 0.0 else (down, up)
+        if viterbi(u, a, start, end, work.v[:n], y_hat) == -np.inf:
+            return np.nan, 0.0
+        scale = formula.direction * epsilon
+        augmented_path(u, a, start, end, loss_kind, scale, gold, ambiguous, allowed, cost, work, y_direct)
+        return labelling_loss(loss_kind, cost, gold, ambiguous, allowed, y_hat, n), 1.0 / epsilon
+    if formula.baseline == GOLD:
+        below = gold_path(u, a, start, end, gold, ambiguous, allowed, work, down)
+    else:
+        below = viterbi(u, a, start, end, work.v[:n], down)
+    if formula.special == SLACK and loss_kind == COSTS:  # where L is 0 or 1, slack and margin are the same
+        if below == -np.inf:
             return np.inf, 0.0
-        best = slack_path(u, a, start, end, s, cost, work, up)
+        best = slack_path(u, a, start, end, below, cost, work, up)
         return best, path_cost(COSTS, cost, gold, up, n)
-    # The direct objectives: y_hat is pushed down (toward better) or raised (away from worse).
-    y_hat, y_direct = (up, down) if mode == DIRECT_BETTER else (down, up)
-    scale = -epsilon if mode == DIRECT_BETTER else epsilon
-    if viterbi(u, a, start, end, work.v[:n], y_hat) == -np.inf:
-        return np.nan, 0.0
-    augmented_path(u, a, start, end, loss_kind, scale, gold, ambiguous, allowed, cost, work, y_direct)
-    return _partial_cost(loss_kind, cost, gold, ambiguous, allowed, y_hat, n), 1.0 / epsilon
+    scale = formula.loss_scale
+    best = augmented_path(u, a, start, end, loss_kind, scale, gold, ambiguous, allowed, cost, work, up)
+    return apply_link(formula.link, best - below)
 
 
 @kernel
@@ -315,51 +308,76 @@ def _gold_sum(u, a, start, end, floor, gold, ambiguous, allowed, work, d_unary, 
 
 
 @kernel
-def dense_example(mode, loss_kind, u, a, start, end, gold, ambiguous, allowed, cost, floor, work):
+def dense_example(formula, loss_kind, u, a, start, end, gold, ambiguous, allowed, cost, floor, work):
     """The value of a dense objective; its gradient goes into ``work.d_unary`` and ``work.d_trans``."""
     n, K = u.shape
     if n == 0:
         return 0.0
     m = 1 if a.shape[0] == 1 else n
     d_unary, d_trans = work.d_unary, work.d_trans
-    if mode == RISK and loss_kind == COSTS:
+    if formula.special == RISK and loss_kind == COSTS:
         d_unary[:n] = 0.0
         d_trans[:m] = 0.0
         return expected_loss(u, a, start, end, cost, d_unary, d_trans[:m], work.beta, work.beta, 1.0)
-    gold_known = mode == LOG and not ambiguous
-    gold_sum = 0.0
-    if not gold_known:
-        gold_sum = _gold_sum(
-            u, a, start, end, floor, gold, ambiguous, allowed, work, work.d_unary2, work.d_trans2
-        )
+    scale = 0.0 if loss_kind == NO_LOSS else formula.loss_scale
     scores = u
-    if mode == SOFTMAX_MARGIN and loss_kind == COSTS:
+    if scale != 0.0 and loss_kind == COSTS:
         scores = work.u2[:n]
         for t in range(n):
             for k in range(K):
-                scores[t, k] = u[t, k] + cost[t, k]
-    log_z = _sum_over_labellings(scores, a, start, end, floor, work, d_unary, d_trans)
-    if gold_known:  # the fast path of the CRF: no second table to subtract
-        for t in range(n):
-            d_unary[t, gold[t]] -= 1.0
-            if t > 0:
-                d_trans[t if m > 1 else 0, gold[t - 1], gold[t]] -= 1.0
-        return log_z - score_labels(u, a, start, end, gold)
-    # gradient = x * marginals - y * gold marginals
-    p = math.exp(gold_sum - log_z)
-    value, x, y = log_z - gold_sum, 1.0, 1.0
-    if mode == RISK:  # 0-1: E L = 1 - p(y*)
-        value, x, y = -math.expm1(gold_sum - log_z), p, p
-    elif mode == SOFTMAX_MARGIN and loss_kind == ZERO_ONE:
-        # Z' = e Z - (e - 1) exp s(y*): every labelling but the gold one is worth e times as much
-        z = math.e - (math.e - 1.0) * p
-        value += math.log(z)
-        x, y = math.e / z, (math.e - 1.0) * p / z + 1.0
-    for t in range(n):
-        for k in range(K):
-            d_unary[t, k] = x * d_unary[t, k] - y * work.d_unary2[t, k]
-    for t in range(m):
-        for j in range(K):
-            for k in range(K):
-                d_trans[t, j, k] = x * d_trans[t, j, k] - y * work.d_trans2[t, j, k]
+                scores[t, k] = u[t, k] + scale * cost[t, k]
+    above = _sum_over_labellings(scores, a, start, end, floor, work, d_unary, d_trans)
+    below = 0.0
+    one_path = formula.special == PLAIN and (formula.baseline == BEST or not ambiguous)
+    if not one_path or (scale != 0.0 and loss_kind == ZERO_ONE):
+        # gradient = x * marginals - y * gold marginals
+        gold_sum = _gold_sum(
+            u, a, start, end, floor, gold, ambiguous, allowed, work, work.d_unary2, work.d_trans2
+        )
+        p = math.exp(gold_sum - above)
+        if formula.special == RISK:  # 0-1: E L = 1 - p(y*)
+            _combine(work, p, p, n, m)
+            return -math.expm1(gold_sum - above)
+        x, y = 1.0, 0.0
+        if scale != 0.0 and loss_kind == ZERO_ONE:
+            # Z' = e^c Z - (e^c - 1) exp s(y*): every labelling but the gold one is worth e^c times as much
+            z = 1.0 + math.expm1(scale) * (1.0 - p)
+            above += math.log(z)
+            x, y = math.exp(scale) / z, math.expm1(scale) * p / z
+        if not one_path:
+            below, y = gold_sum, y + 1.0
+        _combine(work, x, y, n, m)
+    if one_path:
+        if formula.baseline == BEST:
+            below = viterbi(u, a, start, end, work.v[:n], work.down)
+            _subtract_path(d_unary, d_trans, work.down, n, m)
+        else:
+            below = score_labels(u, a, start, end, gold)
+            _subtract_path(d_unary, d_trans, gold, n, m)
+    if formula.link == IDENTITY:
+        return above - below
+    value, slope = apply_link(formula.link, above - below)
+    d_unary[:n] *= slope
+    d_trans[:m] *= slope
     return value
+
+
+@kernel
+def _subtract_path(d_unary, d_trans, path, n, m):
+    """d -= 1[path]."""
+    for t in range(n):
+        d_unary[t, path[t]] -= 1.0
+        if t > 0:
+            d_trans[t if m > 1 else 0, path[t - 1], path[t]] -= 1.0
+
+
+@kernel
+def _combine(work, x, y, n, m):
+    """d = x d - y d2."""
+    for t in range(n):
+        for k in range(work.d_unary.shape[1]):
+            work.d_unary[t, k] = x * work.d_unary[t, k] - y * work.d_unary2[t, k]
+    for t in range(m):
+        for j in range(work.d_trans.shape[1]):
+            for k in range(work.d_trans.shape[2]):
+                work.d_trans[t, j, k] = x * work.d_trans[t, j, k] - y * work.d_trans2[t, j, k]

@@ -71,6 +71,16 @@ class Penalties(NamedTuple):
     transitions: FloatArray
     end: FloatArray
 
+    @classmethod
+    def none(cls, n_labels: int) -> Penalties:
+        return cls(np.zeros(n_labels), np.zeros((n_labels, n_labels)), np.zeros(n_labels))
+
+    @classmethod
+    def where_not(
+        cls, start_ok: NDArray[np.bool_], pair_ok: NDArray[np.bool_], end_ok: NDArray[np.bool_]
+    ) -> Penalties:
+        return cls(*(np.where(ok, 0.0, -np.inf) for ok in (start_ok, pair_ok, end_ok)))
+
 
 @kernel
 def score_steps(design, rows, w, i, u):
@@ -134,6 +144,17 @@ def score_edges(design, w, penalties, i, a):
             for j in range(K):
                 for k in range(K):
                     at[j, k] += x * row[j, k]
+
+
+@kernel
+def linear_scores(design, rows, w, penalties, first, last, unary, transitions):
+    """Part scores of sequences first..last-1 into (N, K) and, where there are edge features, (N, K, K)."""
+    per_step = transitions.shape[0] > 1
+    for i in range(first, last):
+        lo, hi = design.offsets[i], design.offsets[i + 1]
+        score_steps(design, rows, w, i, unary[lo:hi])
+        if per_step:
+            score_edges(design, w, penalties, i, transitions[lo:hi])
 
 
 @kernel

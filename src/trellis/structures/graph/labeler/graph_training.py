@@ -13,7 +13,7 @@ from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.labels import EncodedLabels, FlatLabels, LabelSet
 from trellis.data.sequences import offsets_from_lengths
 from trellis.losses.labelings import Custom, Loss, get_loss
-from trellis.objectives.records import Direct, Log, Objective, Perceptron, get_objective
+from trellis.objectives.records import Log, Objective, Perceptron, get_objective
 from trellis.solvers import Solver, get_solver
 from trellis.solvers.online.minibatch import MiniBatch
 from trellis.structures.graph.oracle.graph_oracle import BEST_METHODS, SUM_METHODS, GraphInference
@@ -189,7 +189,7 @@ def graph_problem(
     n_jobs: int,
 ) -> GraphProblem:
     shared: dict[str, Any] = {
-        "l2": 0.0 if isinstance(options.objective, Direct) else l2,  # scaling w does not change the loss
+        "l2": 0.0 if options.objective.scale_free else l2,  # scaling w does not change the loss
         "l1": l1,
         "weight": weight,
         "n_jobs": n_jobs,
@@ -210,11 +210,14 @@ def automatic_graph_solver(options: GraphOptions, problem: GraphProblem, tol: fl
     objective, l2, l1 = problem.objective, problem.l2, problem.l1
     if objective.smooth and not options.uses_candidates:
         return get_solver("owlqn" if l1 > 0 else "lbfgs", tol)
-    if objective.name == "perceptron":
+    if objective.piecewise_linear and not objective.uses_loss:
         return get_solver(AVERAGED_PERCEPTRON, tol)
-    if objective.name == "margin" and not options.uses_candidates and l2 > 0 and l1 == 0:
-        convex = "cutting_plane" if problem.dimension <= FEW else "frank_wolfe"
-        return get_solver("cccp" if problem.latent else convex, tol)
+    certified = not options.uses_candidates and l2 > 0 and l1 == 0
+    if certified and problem.latent and objective.margin_rescaling:
+        return get_solver("cccp", tol)
+    if certified and problem.convex:
+        many = objective.piecewise_linear and problem.dimension > FEW
+        return get_solver("frank_wolfe" if many else "cutting_plane", tol)
     return get_solver(ONE_BY_ONE, tol)
 
 
@@ -222,8 +225,7 @@ def hold_out_graphs(
     holdout: Any, examples: list[GraphExample], options: GraphOptions, names: LabelSet, seed: int
 ) -> tuple[list[int], list[GraphExample] | None]:
     """The examples to learn from, by number, and those to hold out, if any."""
-    direct = isinstance(options.objective, Direct)
-    parts = hold_out(holdout, len(examples), "graph", seed, automatic=direct)
+    parts = hold_out(holdout, len(examples), "graph", seed, automatic=options.objective.scale_free)
     held = None if parts.held is None else [examples[i] for i in parts.held]
     if parts.given is not None:
         graphs = checked_graphs(parts.given[0])
@@ -256,7 +258,7 @@ def graph_warm_start(problem: GraphProblem, start: FloatArray) -> WarmStart | No
     gold labels.
     """
     objective = problem.objective
-    if start.any() or not (problem.latent or isinstance(objective, Direct)):
+    if start.any() or not (problem.latent or objective.scale_free):
         return None if start.any() else convex_start(objective)
     warm_start = latent_start(objective, AVERAGED_PERCEPTRON, PERCEPTRON_PASSES)
     if warm_start is None or not isinstance(problem, GraphCandidateProblem):

@@ -1,7 +1,7 @@
 """Graphs under a loss that does not add up over nodes: over candidate labellings, and so approximate.
 
-The candidates of a graph are the best labelling, ``n_candidates - 1`` others, and the gold one; the formulas
-over them are those of :mod:`trellis.structures.chain.problem.chain_candidates`. The others are
+The candidates of a graph are the best labelling, ``n_candidates - 1`` others, and the gold one; how
+objectives read them is in :mod:`trellis.objectives.candidates`. The others are
 
 * ``candidates="k_best"``: the next best ones, where exact inference is possible, and the graph small (k N
   questions);
@@ -22,7 +22,7 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.losses.labelings import CandidateLoss
-from trellis.structures.chain.problem.chain_candidates import CandidateList, over_candidates
+from trellis.objectives.candidates import CandidateList
 from trellis.structures.graph.oracle.graph_oracle import GraphInference
 from trellis.structures.graph.problem.graph_problem import GraphProblem
 from trellis.structures.graph.scores.graph_scores import GraphScores, Labels
@@ -55,6 +55,9 @@ class GraphCandidateProblem(GraphProblem):
                 )
         return self
 
+    def _check_objective(self) -> None:
+        """Every objective reads candidates."""
+
     @property
     def convex(self) -> bool:
         return False
@@ -63,7 +66,7 @@ class GraphCandidateProblem(GraphProblem):
         """c_i f_i over the candidates of graph i, and its gradient with the candidates held fixed."""
         example = self.examples[index]
         candidates = self.candidates(index, weights)
-        values, coefficients = over_candidates(self.objective, candidates, self.epsilon)
+        values, coefficients = self.objective.over_candidates(candidates, self.epsilon)
         gradient = np.zeros(self.dimension)
         for row, (coefficient,) in enumerate(coefficients):
             if coefficient != 0.0:
