@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.errors import DataError
 from trellis.speech.acoustics.alignment_features import (
     ALL,
     Evidence,
@@ -103,7 +103,7 @@ def test_too_many_phones_for_the_frames() -> None:
 def test_feature_names() -> None:
     assert feature_names(["rate", "classifier"]) == ("classifier", "rate")
     assert len(feature_names("paper")) == 7
-    with pytest.raises(UnsupportedError, match="choose from"):
+    with pytest.raises(DataError, match="choose from"):
         feature_names([])
-    with pytest.raises(UnsupportedError, match="paper, standard, all"):
+    with pytest.raises(DataError, match="paper, standard, all"):
         feature_names("best")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from trellis.core.errors import DataError
 from trellis.speech import FrameOptions, mfcc
 from trellis.speech.audio.cepstra import delta, static_features
-from trellis.speech.audio.front_end import framed_recording
+from trellis.speech.audio.front_end import frame_recording
 
 Array = NDArray[np.float64]
 
@@ -63,7 +63,7 @@ def test_a_step_in_level_lies_between_its_two_frames(step_ms: float, boundary: i
     samples = carrier * np.where(np.arange(100 * step) < boundary * step, low, high)
     p = power(samples, step_ms)
     floor, top = p[10], p[90]
-    for k in range(4):  # mirrored around the boundary: as much is missing after it as there is before it
+    for k in range(4):  # mirror_ends around the boundary: as much is missing after it as there is before it
         assert p[boundary - 1 - k] + p[boundary + k] == pytest.approx(floor + top, rel=1e-4)
     rise = (p - floor) / (top - floor)
     assert np.argmax(rise > 0.5) == boundary
@@ -132,9 +132,9 @@ def test_a_recording_in_pieces_is_the_whole(rate: int, step_ms: float, tmp_path:
     path = tmp_path / "x.flac"
     soundfile.write(path, 0.1 * np.random.default_rng(0).normal(size=2 * rate + 77), rate)
     options = FrameOptions(step_ms=step_ms)
-    whole = framed_recording(path, options, piece_seconds=100)
+    whole = frame_recording(path, options, piece_seconds=100)
     for seconds in (0.03, 0.31, 0.5):
-        pieces = framed_recording(path, options, piece_seconds=seconds)
+        pieces = frame_recording(path, options, piece_seconds=seconds)
         assert pieces.duration == whole.duration
         np.testing.assert_allclose(pieces.features, whole.features, atol=2e-4)
     assert whole.flags == ()
@@ -144,8 +144,8 @@ def test_flags_of_pieces_hold_of_the_whole(tmp_path: Path) -> None:
     path = tmp_path / "x.flac"
     sound = 0.1 * np.random.default_rng(0).normal(size=16000)
     soundfile.write(path, np.concatenate([np.zeros(16000), sound]), 16000)
-    assert framed_recording(path, piece_seconds=0.5).flags == ()
+    assert frame_recording(path, piece_seconds=0.5).flags == ()
     soundfile.write(path, np.zeros(32000), 16000)
-    assert len(framed_recording(path, piece_seconds=0.5).flags) == 1
+    assert len(frame_recording(path, piece_seconds=0.5).flags) == 1
     soundfile.write(path, np.concatenate([sound, np.clip(20 * sound, -1, 1)]), 16000)
-    assert "clipped" in framed_recording(path, piece_seconds=0.5).flags[0]
+    assert "clipped" in frame_recording(path, piece_seconds=0.5).flags[0]

@@ -28,7 +28,7 @@ def test_phones() -> None:
     chain = phone_lattice(["a", "b", "a"])
     assert chain.is_chain
     assert spoken(chain) == ["a b a"]
-    assert chain.fewest() == 3
+    assert chain.min_phones == 3
     open_ends = phone_lattice(["a", "b"], True)
     assert not open_ends.is_chain
     assert spoken(open_ends) == ["a b", "a b sil", "sil a b", "sil a b sil"]
@@ -57,10 +57,10 @@ def test_words_are_all_pronunciations_with_optional_silences(silence: bool) -> N
         assert len({"" if p < 0 else lattice.labels[p] for p in before}) == 1, i
         assert all(p < i for p in before)
     for way in paths(lattice):
-        numbers = [lattice.word_of[i] for i in way if lattice.word_of[i] >= 0]
+        numbers = [lattice.word_index[i] for i in way if lattice.word_index[i] >= 0]
         assert sorted(set(numbers)) == [0, 1, 2]
         assert numbers == sorted(numbers)
-    assert lattice.fewest() == 3
+    assert lattice.min_phones == 3
 
 
 def test_pronunciations_have_priors() -> None:
@@ -84,7 +84,7 @@ def test_between_keeps_the_paths_between() -> None:
     every = paths(lattice)
     for head in (0, 3, 7):
         for stop in (9, 14, None):
-            part = lattice.between([head], stop)
+            part = lattice.sublattice([head], stop)
             found = {tuple(part.nodes[i] for i in way) for way in paths(part.lattice)}
             expected = set()
             for way in every:
@@ -104,6 +104,6 @@ def test_a_chain_ends_in_its_last_node_alone() -> None:
 
 def test_between_may_end_within_a_node() -> None:
     whole = phone_lattice(["a", "b", "c"])
-    assert spoken(whole.between([0], 2).lattice) == ["a b"]
-    assert spoken(whole.between([0], 2, within_stop=True).lattice) == ["a b c"]
-    assert spoken(whole.between([1], 1, within_stop=True).lattice) == ["b"]
+    assert spoken(whole.sublattice([0], 2).lattice) == ["a b"]
+    assert spoken(whole.sublattice([0], 2, within_stop=True).lattice) == ["a b c"]
+    assert spoken(whole.sublattice([1], 1, within_stop=True).lattice) == ["b"]

@@ -46,8 +46,7 @@ PIECE, CONTEXT = 8192, 128  # frames classified at a time, and those on either s
 
 @dataclass(frozen=True)
 class Limits:
-    """Changes to how long segments may be: a factor for the longest ones, and a bound in frames for
-    silences."""
+    """Changes to the maximum length of segments: a factor for all, and a bound in frames for silences."""
 
     stretch: float = 1.0
     longest_silence: int | None = None
@@ -129,7 +128,7 @@ class AcousticModel:
         return ((features - self.mean) / self.deviation).astype(np.float32)
 
     def confidences(self, frames: Float32Array) -> Float32Array:
-        """(T, C), in pieces, so that the windows of a long recording need little memory."""
+        """(T, C), computed in pieces, so that the windows of a long recording need little memory."""
         if self.classifier is None:
             raise DataError("this model has no frame classifier; train with the feature 'classifier'")
         pieces = []
@@ -161,8 +160,8 @@ class AcousticModel:
         gold: SegmentPath | None = None,
         limits: Limits = UNLIMITED,
     ) -> SegmentFeatures:
-        """The tables of one utterance. ``gold`` widens the limits of lengths so that they allow it;
-        ``confidences`` are computed unless given; the rest is for :meth:`limits`."""
+        """The features of one utterance. ``gold`` widens the limits of lengths so that they allow it;
+        ``confidences`` are computed unless given; ``where`` names the utterance in messages."""
         encoded = self.phones.encode(lattice.labels, where)
         n_frames = len(frames)
         low, high = self.lengths(encoded.kinds, n_frames, limits)
@@ -181,7 +180,7 @@ class AcousticModel:
             self.scale,
             graph,
             n_frames,
-            lattice.fewest(),
+            lattice.min_phones,
             encoded.codes,
             encoded.kinds,
             Evidence(confidences, change, odds),
@@ -192,8 +191,8 @@ class AcousticModel:
     def _log_odds(
         self, frames: Float32Array, lattice: Lattice, descriptors: Float32Array
     ) -> tuple[Float32Array | None, IntArray | None]:
-        """Log-odds of the different pairs, and the row of each node; nodes that begin the utterance have row
-        0, all zeros."""
+        """Log-odds of the distinct pairs of phones, and the row of each node; first nodes have row 0, all
+        zeros."""
         if self.boundaries is None:
             return None, None
         left = np.array(lattice.left)
@@ -230,10 +229,10 @@ def fit_acoustics(
     seed: int,
     n_jobs: int = 1,
 ) -> AcousticModel:
-    """Train the classifiers on ``utterances``, and the durations on ``more`` as well. ``base`` has the rest.
+    """Train the classifiers on ``utterances``, and the durations on ``more`` as well; the rest is ``base``.
 
-    BLAS runs on one thread: the sums inside a product then have one order, and the classifiers do not depend
-    on the number of cores. The two classifiers train side by side instead.
+    BLAS runs on one thread: sums then have one order, and the classifiers do not depend on the number of
+    cores. The two classifiers train in parallel instead.
     """
     phones, step_ms = base.phones, 1000.0 * base.step
     encoded = {u.id: phones.encode(u.labels, u.id) for u in (*utterances, *more)}

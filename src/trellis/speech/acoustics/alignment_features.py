@@ -14,9 +14,9 @@ normalisation:
 
 x are the D static columns of the frames (cepstra and energy), standardised. Every feature is divided by K, so
 that long utterances do not outweigh short ones, and by its *scale*: the root mean square, over training
-utterances, of the change that the feature (per phone) undergoes when the boundaries of the reference are
-moved by up to ``JITTER_MS``. One unit of any feature is then about what wrong boundaries cost, which lets
-online learning use one step size for all. In a lattice K is the number of phones on the shortest path.
+utterances, of the change in the feature (per phone) when the boundaries of the reference are moved by up to
+``JITTER_MS``. One unit of any feature is then about what wrong boundaries cost, so that online learning can
+use one step size for all. In a lattice K is the number of phones on the shortest path.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from trellis.core.arrays import Float32Array, FloatArray, IntArray
-from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.errors import DataError
 from trellis.structures.segments.problem.segment_problem import SegmentExample
 from trellis.structures.segments.scores.segment_graph import SegmentGraph, SegmentPath
 from trellis.structures.segments.scores.segment_scores import SegmentFeatures
@@ -54,19 +54,18 @@ def feature_names(features: str | Sequence[str]) -> tuple[str, ...]:
     """A preset or a choice of names, in the order of the weights."""
     if isinstance(features, str):
         if features not in PRESETS:
-            raise UnsupportedError(
-                f"features={features!r}; give one of {', '.join(PRESETS)}, or a list of {', '.join(ALL)}"
+            raise DataError(
+                f"features is {features!r}; give one of {', '.join(PRESETS)}, or a list of {', '.join(ALL)}"
             )
         return PRESETS[features]
-    unknown = [name for name in features if name not in ALL]
-    if unknown or not features:
-        raise UnsupportedError(f"features {unknown or 'are empty'}; choose from {', '.join(ALL)}")
+    if not features or not set(features) <= set(ALL):
+        raise DataError(f"features is {list(features)!r}; choose from {', '.join(ALL)}")
     return tuple(name for name in ALL if name in features)
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What an utterance says before weighting: one entry per named feature.
+    """The observations of an utterance that features are made of.
 
     ``confidences``: (T, C) of the frame classifier. ``change``: (4, T + 1). ``boundary``: (R, T + 1)
     log-odds of R pairs.
@@ -136,7 +135,7 @@ def _boundary_tables(
     table = np.empty((len(changes) + (pairs is not None), n_rows, n_frames + 1), dtype=np.float32)
     for row, i in enumerate(changes):
         if evidence.change is None:
-            raise DataError("the spectral change of the utterance was not computed")
+            raise DataError("the spectral change of the utterance is missing; compute it first")
         table[row] = evidence.change[i] * factor[CHANGES[i]]
     if pairs is None:
         return {"boundary": table}
@@ -162,7 +161,7 @@ def measure_scale(examples: Sequence[SegmentExample], jitter: int, seed: int) ->
 
 
 def whole_frames(starts: FloatArray | IntArray, n_frames: int) -> IntArray:
-    """The nearest whole frames that are at least one frame apart, from 0 and below ``n_frames``."""
+    """The nearest whole frames, at least one frame apart, from 0 and below ``n_frames``."""
     n = len(starts)
     if n > n_frames:
         raise DataError(f"{n} phones in {n_frames} frames: some are shorter than a frame; use a shorter step")

@@ -1,16 +1,16 @@
 """One classifier for the boundaries between all pairs of phones: log-odds that the boundary is at frame t.
 
-Its input is the window of frames around t (``reach_ms`` to either side), followed by the descriptor of the
-phone on the left and that of the phone on the right (``phone_set``). One network for all
-pairs learns what pairs have in common, and serves pairs that the corpus does not have. Its first layer is
-linear in [frames | left | right], so the share of the frames is computed once per t, that of the phones once
-per pair, and one hidden layer remains:
+Its input is the window of frames around t (``reach_ms`` to either side), followed by the descriptors of the
+phones on the left and on the right (``phone_set``). One network for all pairs learns what pairs have in
+common, and serves pairs that are not in the corpus. Its first layer is linear in [frames | left | right], so
+the contribution of the frames is computed once per t, that of the phones once per pair, and one hidden layer
+remains:
 
     log-odds(t; a, b) = v . max(A x_t + B_left a + B_right b + c, 0) + d
 
-Training: a boundary at time y is an example of "yes" at every t with |t - y / step| <= ``width`` frames, and
-of "no" at the other t within ``near_ms`` of it and at ``far`` random t of the same utterance: the question
-is not whether there is *a* boundary at t but whether it is *this* one.
+Training: a boundary at time y gives positive examples at every t with |t - y / step| <= ``width`` frames, and
+negative ones at the other t within ``near_ms`` of it and at ``far`` random t of the same utterance: the
+question is not whether there is *a* boundary at t but whether it is *this* one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class BoundaryExamples:
 @register
 @dataclass(frozen=True)
 class BoundaryOptions:
-    """See the module. ``network`` must have one hidden layer."""
+    """See the module docstring. ``network`` must have one hidden layer."""
 
     reach_ms: float = 60.0
     width: float = 0.75
@@ -111,7 +111,7 @@ class BoundaryClassifier:
             raise DataError("the boundary classifier does not fit the frames and the phones of the model")
 
     def log_odds(self, frames: Float32Array, left: Float32Array, right: Float32Array) -> Float32Array:
-        """(R, T + 1) for R pairs of descriptors; 0 at frame 0, where there is nothing to decide."""
+        """(R, T + 1) for R pairs of descriptors; 0 at frame 0."""
         first, bias = self.network.weights[0], self.network.biases[0]
         n_pair = 2 * self.n_descriptors
         around = windows(frames, self.reach, self.reach, np.arange(len(frames) + 1)) @ first[:-n_pair]

@@ -4,10 +4,10 @@
 
 No hidden layer is multinomial logistic regression; one output is a logistic regression, whose logit is the
 log-odds. Training minimises the mean cross-entropy plus ``decay`` / 2 ||W||^2 (scikit-learn's ``alpha``) by
-Adam over mini-batches. The answer is the mean of the weights after each epoch of the last third, which is
-steadier than the last one.
+Adam over mini-batches. The result is the mean of the weights after each epoch of the last third, which is
+more stable than the last one.
 
-Rows are asked for in blocks (``rows(indices)``), so that windows of frames need not all exist at once.
+Rows are gathered in blocks (``rows(indices)``), so that windows of frames need not all exist at once.
 """
 
 from __future__ import annotations
@@ -137,10 +137,10 @@ def _torch_epochs(rows: Gather, targets: IntArray, seen: IntArray, options: Netw
         import torch
     except ImportError as error:
         raise MissingExtraError(
-            "classifier='torch' needs PyTorch, which is missing; run: pip install 'trellis-learn[torch]'"
+            "classifier='torch' needs PyTorch; run: pip install 'trellis-learn[torch]'"
         ) from error
-    # PyTorch's random numbers and threads belong to the process: one training at a time, on one thread, is
-    # what makes it reproducible.
+    # PyTorch's random numbers and threads belong to the process: training is reproducible on one thread, one
+    # at a time.
     with _ONE_AT_A_TIME:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
@@ -183,7 +183,7 @@ def _torch_training(
 
 
 def _spread(network: Network, seen: IntArray, n_classes: int) -> Network:
-    """The outputs of the classes that were seen, put among all classes."""
+    """The outputs of the classes that were seen, placed among those of all classes."""
     weight, bias = network.weights[-1], network.biases[-1]
     if bias.shape == (1,):  # two classes (or one), trained with one logit
         signs = np.array([-0.5, 0.5], dtype=np.float32) if len(seen) == 2 else np.zeros(1, np.float32)

@@ -10,14 +10,13 @@
 The first three return log p(c | x) - ``prior`` log p(c): with prior = 1 a scaled likelihood, in which
 frequent classes have no advantage over rare ones.
 
-A network with a window of frames learns what it needs from the logarithms of the mel channels, and does
-better on them than on cepstra with derivatives, which are made for kernels on single frames. So each has its
-own default frames.
+A network with a window of frames does better on the logarithms of the mel channels than on cepstra with
+derivatives, which suit kernels on single frames. So each classifier has its own default frames.
 
 The passive-aggressive classifier is exact up to ``EXACT`` frames. Beyond, it works on a Nystroem map of
-``landmarks`` frames. Either way the answer is f(x) = sum_b k(x, basis_b) coefficients[b], averaged over all
-visits, and that is what is stored. Its distances are between standardised frames (unit variance per column),
-and without a window (``context_ms`` 0), as in the paper.
+``landmarks`` frames. Either way the result is f(x) = sum_b k(x, basis_b) coefficients[b], averaged over all
+visits. Its distances are between standardised frames (unit variance per column), without a window
+(``context_ms`` 0), as in the paper.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class ClassifierOptions(Protocol):
     """A record of options that trains a classifier of frames (one array per utterance) into codes below C."""
 
     def frames(self) -> FrameOptions:
-        """The frames that suit this classifier, unless others are asked for."""
+        """The default frames of this classifier."""
 
     def fit(
         self,
@@ -73,7 +72,7 @@ class ClassifierOptions(Protocol):
 @register
 @dataclass(frozen=True)
 class NetworkClassifier:
-    """``context_ms``: what is seen on either side of a frame. ``prior``: see the module."""
+    """``context_ms``: the window on either side of a frame. ``prior``: see the module docstring."""
 
     context_ms: float = 50.0
     prior: float = 1.0
@@ -108,8 +107,8 @@ class NetworkClassifier:
 @register
 @dataclass(frozen=True)
 class PassiveAggressiveClassifier:
-    """``sigma2``, ``C``: see the module. ``landmarks``: of the Nystroem map. ``max_frames``: a random choice
-    of as many frames, if there are more."""
+    """``sigma2``, ``C``: see the module docstring. ``landmarks``: of the Nystroem map. ``max_frames``: trains
+    on a random sample of as many frames, if there are more."""
 
     sigma2: float = 19.0
     C: float = 5.0

@@ -1,14 +1,14 @@
-"""How long phones are: Gaussians on the length and on the logarithm of the length, per kind of phone.
+"""Durations of phones: Gaussians on the length and on the logarithm of the length, per kind of phone.
 
     duration:       log N(l; mu, sigma^2)               = -(l - mu)^2 / (2 sigma^2) - log sigma + const
     log_duration:   log N(log l; m, s^2)                = -(log l - m)^2 / (2 s^2) - log s + const
 
-with l in seconds, constants left out. Estimates of rare kinds are drawn towards those of all phones, as if
-``PRIOR`` phones of average length had been seen besides (the same for variances). Silence is as long as it
-is: its score is 0 at every length.
+with l in seconds, constants left out. Estimates of rare kinds are shrunk towards those of all phones, as if
+``PRIOR`` more phones of average length had been seen (likewise for variances). Silence may have any length:
+its score is always 0.
 
-The shortest length of a segment is ``shortest_ms`` for all; the longest is ``SLACK`` times the longest of
-its kind in training (never below ``AT_LEAST`` seconds). Silence has no longest length.
+The minimum length of a segment is ``shortest_ms``; the maximum is ``SLACK`` times the longest of its kind in
+training (at least ``AT_LEAST`` seconds). Silence has no maximum.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class DurationModel:
     def limits(
         self, kinds: IntArray, step: float, n_frames: int, shortest: float
     ) -> tuple[IntArray, IntArray]:
-        """Shortest and longest segments of nodes of these kinds, in frames of ``step`` seconds."""
+        """Minimum and maximum lengths of nodes of these kinds, in frames of ``step`` seconds."""
         low = max(1, round(shortest / step))
         high = np.minimum(np.ceil(self.longest[kinds] / step), n_frames)
         return np.full(len(kinds), low), np.maximum(high, low).astype(np.int64)
@@ -80,10 +80,10 @@ class DurationModel:
     def tables(self, step: float, longest: int, kinds: IntArray | None = None) -> FloatArray:
         """(2, kinds, longest + 1): duration and log-duration scores of each length in frames; 0 at length 0.
 
-        Where ``kinds`` are named, the rows of others stay 0: an utterance has few of them.
+        With ``kinds``, the rows of all others stay 0: an utterance has few of them.
         """
         used = np.arange(len(self.mean)) if kinds is None else np.unique(kinds)
-        used = used[np.isfinite(self.longest[used])]  # silence is as long as it is
+        used = used[np.isfinite(self.longest[used])]  # silence has no preferred length
         seconds = np.maximum(np.arange(longest + 1.0), 1.0) * step
         both = np.zeros((2, len(self.mean), longest + 1))
         both[0, used, 1:] = _log_gaussian(seconds[1:], self.mean[used], self.deviation[used])
@@ -94,7 +94,7 @@ class DurationModel:
 def _moments(
     kind: IntArray, values: FloatArray, spoken: BoolArray, n_kinds: int, smallest: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean and deviation of each kind, drawn towards those of all spoken phones."""
+    """Mean and deviation of each kind, shrunk towards those of all spoken phones."""
     overall, spread = values[spoken].mean(), max(values[spoken].var(), smallest**2)
     counts = np.bincount(kind, minlength=n_kinds)
     mean = (np.bincount(kind, values, n_kinds) + PRIOR * overall) / (counts + PRIOR)

@@ -4,14 +4,14 @@
     aligner.align("new.wav", phones=["sil", "h", "ax", "l", "ow", "sil"]).to_textgrid("new.TextGrid")
 
 Training follows McAllester, Hazan and Keshet (2010), section 6. The corpus is split into three disjoint
-parts. On the first, a classifier of frames and one of boundaries are trained; on the second, the weights of
-a handful of features (:mod:`trellis.speech.acoustics.alignment_features`), for the loss that is asked for
-(``weight_training``); the third says when to stop. With ``cross_fit`` = n the first two parts are
-one: classifiers of n folds give the features on which the weights are learnt, each on the utterances that it
-has not seen, and the classifiers of the result are trained on all of them.
+parts. On the first, a frame classifier and a boundary classifier are trained; on the second, the weights of
+a handful of features (:mod:`trellis.speech.acoustics.alignment_features`), for the chosen objective and loss
+(``weight_training``); the third decides when to stop. With ``cross_fit`` = n the first two parts are one:
+the weights are trained on features from classifiers of n folds, each on the utterances that its classifiers
+have not seen, and the classifiers of the result are trained on all of them.
 
-Alignment is exact: the best of all segmentations (``segment_oracle``), up to recordings of
-``LONG`` seconds. Longer ones are cut at anchors first (:mod:`trellis.speech.align.long_recordings`).
+Alignment is exact: the best of all segmentations (``segment_oracle``), for recordings of up to
+``LONG_SECONDS`` seconds. Longer ones are aligned in chunks (:mod:`trellis.speech.align.long_recordings`).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from trellis.speech.align.corpus_preparation import PreparedCorpus, Progress, pr
 from trellis.speech.align.utterance_alignment import Request, align_utterance
 from trellis.speech.align.weight_training import choose_solver, train_weights
 from trellis.speech.audio.cepstra import FrameOptions, mfcc
-from trellis.speech.audio.front_end import FramedRecording, framed_recording
+from trellis.speech.audio.front_end import FramedRecording, frame_recording
 from trellis.speech.audio.recordings import Recording, sound_flags
 from trellis.speech.corpus.corpus_split import Split
 from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice, word_lattice
@@ -212,7 +212,7 @@ class Aligner(Model):
                 raise DataError("phones must be a list of labels, not one string; split it first")
             return phone_lattice(_labels(phones, "phones"), optional)
         if dictionary is None:
-            raise DataError("aligning words needs a pronunciation dictionary; give dictionary=")
+            raise DataError("aligning words needs a pronunciation dictionary; give dictionary=...")
         if isinstance(words, str):
             raise DataError("words must be a list of words, not one string; split the text first")
         return word_lattice(_labels(words or (), "words"), dictionary, optional)
@@ -220,7 +220,7 @@ class Aligner(Model):
     def _frames(self, audio: PathLike | Recording, channel: int | None) -> FramedRecording:
         options = self.model_.acoustics.options
         if not isinstance(audio, Recording):
-            return framed_recording(audio, options, channel)
+            return frame_recording(audio, options, channel)
         flags = dict.fromkeys((*audio.flags, *sound_flags(audio.samples)))
         return FramedRecording(mfcc(audio.samples, audio.rate, options), audio.duration, tuple(flags))
 
@@ -230,4 +230,4 @@ def _labels(given: Iterable[str], what: str) -> tuple[str, ...]:
     for place, label in enumerate(labels):
         if not isinstance(label, str):
             raise DataError(f"{what}[{place}] is {label!r}; give text, such as '{label}'")
-    return tuple(map(str, labels))  # plain ones: those of NumPy are shown in another way
+    return tuple(map(str, labels))  # plain strings, not NumPy's

@@ -19,7 +19,7 @@ from trellis.speech.acoustics.boundary_classifier import BoundaryOptions
 from trellis.speech.acoustics.frame_classifiers import get_classifier
 from trellis.speech.acoustics.phone_durations import DurationModel
 from trellis.speech.align.topology import fit_topology
-from trellis.speech.audio.front_end import framed_recording
+from trellis.speech.audio.front_end import frame_recording
 from trellis.speech.corpus.corpus_split import folds, split_corpus
 from trellis.speech.corpus.phone_lattice import phone_lattice
 from trellis.speech.corpus.utterance import Utterance
@@ -70,7 +70,7 @@ def prepare_corpus(aligner: Aligner, corpus: Iterable[Utterance], tell: Progress
 
     def read(index: int) -> Float32Array:
         utterance = utterances[index]
-        features = framed_recording(utterance.audio, options, utterance.channel).features.astype(np.float32)
+        features = frame_recording(utterance.audio, options, utterance.channel).features.astype(np.float32)
         tell("reading", next(done) / len(used))
         return features
 

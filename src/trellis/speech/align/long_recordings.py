@@ -1,26 +1,26 @@
-"""Long recordings, in memory that does not grow with them beyond their features (about 30 MB for half an
+"""Long recordings, aligned in chunks, in memory for little more than their features (about 30 MB for half an
 hour).
 
-The segmental programme would need (phones x frames) numbers. So the recording is aligned in chunks of about
+Segmental inference would need (phones x frames) numbers. So the recording is aligned in chunks of about
 ``CHUNK`` seconds:
 
-1. From the present position (a node of the lattice that starts at a known frame) an ordinary Viterbi search,
-   with the frame classifier alone, looks ``LOOK_AHEAD`` seconds ahead. It is exact within its window, and
-   the node in which it ends is free.
-2. Its path says which node begins about ``CHUNK`` seconds ahead: in the longest silence near there, if there
+1. From the current position (a node of the lattice that starts at a known frame) a frame-level Viterbi
+   search, with the frame classifier alone, looks ``LOOK_AHEAD`` seconds ahead. It is exact within its window
+   and may end in any node.
+2. Its path tells which node begins about ``CHUNK`` seconds ahead: in the longest silence near there, if there
    is one.
-3. The segmental programme aligns the nodes up to there exactly, with silences at most ``LONGER`` seconds
+3. Segmental inference aligns the nodes up to there exactly, with silences at most ``EXTRA_SILENCE`` seconds
    longer than the longest that the search found.
-4. All but the last ``OVERLAP`` seconds of it is kept; the next chunk begins with the first node that is not.
+4. All but the last ``OVERLAP`` seconds are kept; the next chunk begins with the first node that is not.
 
-A segment of twice ``AROUND`` seconds or more (somebody waits, or plays music) is not aligned as a whole: a
-chunk ends ``AROUND`` seconds after its start, and the next one begins within it, ``AROUND`` seconds before
-its end. So memory does not grow with pauses either, and no search needs to see beyond one.
+A segment of twice ``CHUNK_SLACK`` seconds or more (a long pause, music) is not aligned as a whole: a chunk
+ends ``CHUNK_SLACK`` seconds after its start, and the next one begins within it, ``CHUNK_SLACK`` seconds
+before its end. So memory does not grow with pauses either, and no search needs to see beyond one.
 
-So a boundary that is kept was found with at least ``OVERLAP`` seconds of what follows it in view, and no
-search of the first kind decides where it lies. What can go wrong is a search that loses its way for longer
-than it looks ahead: speech that the transcript lacks, for a minute on end. The confidences of what follows
-are then low, and its phones implausible, which the flags say.
+A boundary that is kept was therefore found with at least ``OVERLAP`` seconds of what follows it in view, and
+never by the frame-level search. What can go wrong is a search that loses its way for longer than it looks
+ahead, because the recording has a minute of speech that is not in the transcript. The confidences of what
+follows are then low and its phones implausible, and flags say so.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from trellis.core.arrays import Float32Array, FloatArray, IntArray
 from trellis.core.errors import InfeasibleError, UnsupportedError
 from trellis.speech.align.alignment_model import AlignmentModel
 from trellis.speech.align.long_recordings_kernels import frame_trace, frame_viterbi
-from trellis.speech.align.utterance_alignment import LONG, Request, Segments, align_frames
+from trellis.speech.align.utterance_alignment import LONG_SECONDS, Request, Segments, align_frames
 from trellis.speech.corpus.phone_lattice import Lattice
 from trellis.speech.phones.silence import is_silence
 
 LOOK_AHEAD = 30.0  # seconds
 CHUNK = 12.0
-AROUND = 4.0  # a chunk may end so much earlier or later, where there is silence
+CHUNK_SLACK = 4.0  # how much earlier or later a chunk may end, where there is silence
 OVERLAP = 2.0
-FASTEST = 25.0  # phones in a second, on average over a search: what lies further ahead is not looked at
-LONGER = 1.0
-MOST_PREDECESSORS = 255  # of a node: moves are stored as bytes
+MAX_PHONES_PER_SECOND = 25.0  # on average over a search: nodes further ahead are not searched
+EXTRA_SILENCE = 1.0
+MAX_PREDECESSORS = 255  # of a node: moves are stored as bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +57,9 @@ class _Search:
 
 @dataclass(frozen=True)
 class _Cut:
-    """Where a chunk ends: at frame ``end``, before the node ``stop`` (None: the end of the recording).
+    """The end of a chunk: at frame ``end``, before the node ``stop`` (None: the end of the recording).
 
-    With ``resume`` it ends within the node ``stop``, and the next chunk begins at that frame, within it too.
+    With ``resume`` it ends within the node ``stop``, and the next chunk begins within it, at that frame.
     """
 
     end: int
@@ -72,13 +72,13 @@ def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, re
     acoustics = model.acoustics
     if acoustics.classifier is None:
         raise UnsupportedError(
-            f"recordings longer than {LONG:g} s need the frame classifier; train with the feature "
+            f"recordings longer than {LONG_SECONDS:g} s need a frame classifier; train with the feature "
             "'classifier', or cut the recording"
         )
     evidence = acoustics.confidences(frames)
     codes = acoustics.phones.encode(lattice.labels, request.source).codes
     per_second = 1.0 / acoustics.step
-    begin, heads, within = 0, lattice.beginnings(), False  # within: the first node began in an earlier chunk
+    begin, heads, within = 0, lattice.first_nodes, False  # within: the first node began in an earlier chunk
     parts: list[tuple[list[int], FloatArray, FloatArray, FloatArray]] = []
     scores, stretched = [], False
     while True:
@@ -88,12 +88,12 @@ def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, re
             begin = cut.resume  # still the same long segment
             continue
         end = cut.end
-        chunk = lattice.between(heads, cut.stop, within_stop=cut.resume is not None)
-        limit = _longest_silence(lattice, search.nodes[: end - begin]) + round(LONGER * per_second)
+        chunk = lattice.sublattice(heads, cut.stop, within_stop=cut.resume is not None)
+        limit = _longest_silence(lattice, search.nodes[: end - begin]) + round(EXTRA_SILENCE * per_second)
         found = align_frames(model, frames[begin:end], chunk.lattice, request, evidence[begin:end], limit)
         nodes = [chunk.nodes[i] for i in found.nodes]
         whole = cut.stop is None or cut.resume is not None
-        keep = len(nodes) if whole else _kept(found.starts, end - begin, OVERLAP * per_second)
+        keep = len(nodes) if whole else _count_kept(found.starts, end - begin, OVERLAP * per_second)
         new = slice(int(within), keep)
         parts.append((nodes[new], found.starts[new] + begin, found.confidence[new], found.margins[new]))
         scores.append((found.score, keep))
@@ -107,7 +107,7 @@ def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, re
             heads, begin = [cut.stop], end
         else:
             heads, begin = [nodes[keep]], begin + round(float(found.starts[keep]))
-    return _joined(parts, scores, stretched)
+    return _join(parts, scores, stretched)
 
 
 def _look_ahead(
@@ -122,14 +122,14 @@ def _look_ahead(
     """The best path of frames from ``begin`` on, starting in one of ``heads``."""
     end = min(len(evidence), begin + round(LOOK_AHEAD * per_second))
     complete = end == len(evidence)
-    deepest = lattice.depth[heads[0]] + FASTEST * (end - begin) / per_second
+    deepest = lattice.depth[heads[0]] + MAX_PHONES_PER_SECOND * (end - begin) / per_second
     far = np.flatnonzero(lattice.depth[heads[0] :] > deepest)
     last = lattice.n_nodes if complete or len(far) == 0 else heads[0] + int(far[0])
-    window = lattice.between(heads, None, last)
+    window = lattice.sublattice(heads, None, last)
     befores = window.lattice.predecessors
-    if max(len(b) for b in befores) > MOST_PREDECESSORS:
+    if max(len(b) for b in befores) > MAX_PREDECESSORS:
         raise UnsupportedError(
-            f"{source}: a phone follows more than {MOST_PREDECESSORS} others; give fewer pronunciations"
+            f"{source}: a phone has more than {MAX_PREDECESSORS} predecessors; give fewer pronunciations"
         )
     # a node before all others, so that several heads may begin
     inner = [tuple(p + 1 for p in b if p >= 0) + ((0,) if -1 in b else ()) for b in befores]
@@ -154,17 +154,17 @@ def _look_ahead(
 def _chunk_end(lattice: Lattice, search: _Search, begin: int, n_frames: int, per_second: float) -> _Cut:
     """Where the chunk that begins at ``begin`` ends."""
     nodes = search.nodes
-    around, middle = round(AROUND * per_second), round(CHUNK * per_second)
-    if search.complete and len(nodes) <= middle + around:
+    slack, middle = round(CHUNK_SLACK * per_second), round(CHUNK * per_second)
+    if search.complete and len(nodes) <= middle + slack:
         return _Cut(n_frames, None)
     changes = np.flatnonzero(np.diff(nodes)) + 1  # frames at which a node begins
     starts = np.concatenate([[0], changes])
     runs = np.diff(starts, append=len(nodes))
-    long = np.flatnonzero((runs >= 2 * around) & (starts <= middle + around))
+    long = np.flatnonzero((runs >= 2 * slack) & (starts <= middle + slack))
     if len(long):
         start, length = int(starts[long[0]]), int(runs[long[0]])
-        return _Cut(begin + start + around, int(nodes[start]), begin + start + length - around)
-    near = changes[np.abs(changes - middle) <= around]  # some, since no segment is as long as that
+        return _Cut(begin + start + slack, int(nodes[start]), begin + start + length - slack)
+    near = changes[np.abs(changes - middle) <= slack]  # some, since no segment is as long as that
     lengths = np.append(changes[1:], len(nodes))[np.searchsorted(changes, near)] - near
     silent = np.array([is_silence(lattice.labels[nodes[t]]) for t in near])
     best = (
@@ -183,13 +183,13 @@ def _longest_silence(lattice: Lattice, nodes: IntArray) -> int:
     return int(max((n for t, n in runs if is_silence(lattice.labels[nodes[t]])), default=0))
 
 
-def _kept(starts: FloatArray, n_frames: int, overlap: float) -> int:
+def _count_kept(starts: FloatArray, n_frames: int, overlap: float) -> int:
     """How many segments of a chunk are kept: those that begin early enough, at least one."""
     early = int(np.searchsorted(starts, n_frames - overlap))
     return max(1, min(early, len(starts) - 1))
 
 
-def _joined(
+def _join(
     parts: list[tuple[list[int], FloatArray, FloatArray, FloatArray]],
     scores: list[tuple[float, int]],
     stretched: bool,

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs
-"""Viterbi on frames, for finding out roughly where in a long recording what is said."""
+"""Frame-level Viterbi search: roughly where in a long recording each phone is."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def frame_viterbi(emission, codes, pred_indptr, pred, score, back):
     """score_t[i] = emission[t, codes[i]] + max(score_{t-1}[i], max_{p in pred(i)} score_{t-1}[p]), from node
     0.
 
-    Nodes follow their predecessors, so going through them backwards needs one row of scores. ``score`` ends
-    as that of the last frame; ``back[t, i]`` is 0 for "stayed", else 1 + the position of the predecessor in
-    its list.
+    Nodes come after their predecessors, so going through them backwards needs one row of scores. ``score``
+    ends as that of the last frame; ``back[t, i]`` is 0 for "stayed", else 1 + the position of the predecessor
+    in its list.
     """
     n_nodes = len(codes)
     score[:] = -np.inf

@@ -1,16 +1,16 @@
-"""Which way through a lattice: which pronunciation was spoken, and where there was silence.
+"""The choice of a path through a lattice: which pronunciation was spoken, and where there was silence.
 
-The weights of the aligner are learnt for *where* boundaries lie between given phones. All segmentations of a
-sequence have as many segments, so those weights cannot say *whether* a segment is there. That is a question
-of likelihood: a second set of weights is the maximum of the log-likelihood of the reference among all
+The weights of the aligner are trained for *where* boundaries lie between given phones. All segmentations of a
+sequence have the same number of segments, so those weights cannot tell *whether* a segment is there. That is
+a question of likelihood: a second set of weights maximises the log-likelihood of the reference among all
 segmentations of all sequences that a lattice allows,
 
     max_w  sum_i log p(y_i | x_i) - (L2 / 2) ||w||^2,     p(y | x) proportional to exp(w . Phi(x, y)),
 
 on utterances that the classifiers have not seen, with an optional silence at every place. Phi are the
 features of ``alignment_features`` without rate, summed (not divided by the number of phones), and
-the number of silences. The best path under it chooses the sequence, with the priors of pronunciations added;
-the aligner then aligns that sequence.
+the number of silences. The best path, with the priors of pronunciations added, is the sequence that the
+aligner then aligns.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from trellis.training.driver import minimise
 
 L2 = 0.1
 ITERATIONS = 50
-LONGER = 0.5  # seconds: in training, a silence may be as much longer than the longest of its utterance
+EXTRA_SILENCE = 0.5  # seconds that a silence may exceed the longest of its utterance in training
 
 
 def topology_names(names: Sequence[str]) -> tuple[str, ...]:
-    """The features that choose, in the order of their weights; that of silences comes last."""
+    """The features of the choice, in the order of their weights; the number of silences comes last."""
     return tuple(name for name in names if name != "rate")
 
 
 def fit_topology(
     acoustics: AcousticModel, utterances: Sequence[TrainingUtterance], n_jobs: int = 1
 ) -> FloatArray:
-    """The weights that choose."""
+    """The weights of the choice."""
     examples = [example for u in utterances if (example := _example(acoustics, u)) is not None]
     dimension = len(topology_names(acoustics.names)) + 1
     if not examples:
@@ -57,7 +57,7 @@ def fit_topology(
     return solution.weights
 
 
-def choose(
+def choose_path(
     acoustics: AcousticModel,
     weights: FloatArray,
     frames: Float32Array,
@@ -90,20 +90,20 @@ def _features(
     silent = np.array([is_silence(label) for label in lattice.labels], dtype=np.float64)
     longest = features.graph.longest
     duration = np.concatenate([
-        lattice.fewest() * features.duration[:, features.duration_rows],
+        lattice.min_phones * features.duration[:, features.duration_rows],
         np.repeat(silent[:, None], longest + 1, axis=1)[None],
     ])  # fmt: skip
     return replace(
         features,
-        prefix=lattice.fewest() * features.prefix,
-        boundary=lattice.fewest() * features.boundary,
+        prefix=lattice.min_phones * features.prefix,
+        boundary=lattice.min_phones * features.boundary,
         duration=duration,
         duration_rows=np.arange(lattice.n_nodes),
     )
 
 
 def _example(acoustics: AcousticModel, utterance: TrainingUtterance) -> SegmentExample | None:
-    """The reference among all ways through; None if it has silences in a row, which a lattice has not."""
+    """The reference as a path; None if it has silences in a row, which no lattice has."""
     with_silence = acoustics.phones.has_silence
     lattice = loose_lattice(utterance.labels) if with_silence else phone_lattice(utterance.labels)
     nodes = _follow(lattice, utterance.labels)
@@ -112,7 +112,7 @@ def _example(acoustics: AcousticModel, utterance: TrainingUtterance) -> SegmentE
     n_frames = len(utterance.frames)
     gold = SegmentPath(nodes, utterance.gold, n_frames)
     silent = [n for label, n in zip(utterance.labels, gold.lengths, strict=True) if is_silence(label)]
-    longest = int(max(silent, default=0)) + round(LONGER / acoustics.step)
+    longest = int(max(silent, default=0)) + round(EXTRA_SILENCE / acoustics.step)
     limits = Limits(longest_silence=longest)
     features = _features(acoustics, utterance.frames, lattice, gold, limits=limits)
     return SegmentExample(features, gold, name=utterance.id)

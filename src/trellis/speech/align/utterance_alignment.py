@@ -5,7 +5,7 @@ Flags are sentences about what looks wrong; nothing implausible passes in silenc
 * a silent or clipped recording;
 * a phone whose class was missing in training, so that another class stood in;
 * a phone as long as the model allows (half as long again as any in training), or longer than
-  ``MANY_SECONDS``;
+  ``MAX_PHONE_SECONDS``;
 * a score no better than those of wrong transcripts (:mod:`trellis.speech.align.calibration`);
 * a recording so long for its phones that their longest lengths had to be stretched.
 """
@@ -22,7 +22,7 @@ from trellis.speech.acoustics.acoustic_model import Limits
 from trellis.speech.acoustics.phone_durations import SLACK
 from trellis.speech.align.alignment_model import AlignmentModel
 from trellis.speech.align.boundary_confidence import confidences, refine_starts, sharpen
-from trellis.speech.align.topology import choose
+from trellis.speech.align.topology import choose_path
 from trellis.speech.audio.front_end import FramedRecording
 from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice
 from trellis.speech.formats.alignment import Alignment
@@ -31,8 +31,8 @@ from trellis.speech.phones.silence import is_silence
 from trellis.structures.segments.oracle.segment_oracle import Segmentation
 from trellis.structures.segments.scores.segment_graph import BEGIN
 
-MANY_SECONDS = 1.0
-LONG = 15.0  # seconds: longer recordings are aligned in chunks
+MAX_PHONE_SECONDS = 1.0
+LONG_SECONDS = 15.0  # seconds: longer recordings are aligned in chunks
 LARGEST_MARGIN = 50.0  # nats
 
 
@@ -66,7 +66,7 @@ def align_utterance(
     frames = model.acoustics.standardise(recording.features)
     model.acoustics.phones.encode(lattice.labels, request.source)  # unknown phones, before any work
     check_length(model, lattice, len(frames), recording.duration, request.source)
-    if recording.duration > LONG:
+    if recording.duration > LONG_SECONDS:
         from trellis.speech.align.long_recordings import align_long
 
         found = align_long(model, frames, lattice, request)
@@ -100,7 +100,7 @@ def align_frames(
     if evidence is None and acoustics.classifier is not None:
         evidence = acoustics.confidences(frames)
     if not lattice.is_chain:
-        path = choose(acoustics, model.topology, frames, lattice, evidence=evidence, limits=limits)
+        path = choose_path(acoustics, model.topology, frames, lattice, evidence=evidence, limits=limits)
         nodes = tuple(path.nodes.tolist())
     chain = phone_lattice([lattice.labels[i] for i in nodes])
     features = acoustics.features(frames, chain, where=request.source, confidences=evidence, limits=limits)
@@ -127,7 +127,7 @@ def check_length(
     """Raise ``InfeasibleError`` if the recording is too short for its transcript."""
     acoustics = model.acoustics
     each = max(1, round(acoustics.shortest / acoustics.step))
-    n_phones = lattice.fewest()
+    n_phones = lattice.min_phones
     if n_phones * each > n_frames:
         raise InfeasibleError(
             f"{source + ': ' if source else ''}{duration:.3f} s are too short for {n_phones} phones, which "
@@ -136,7 +136,7 @@ def check_length(
 
 
 def _limits(model: AlignmentModel, lattice: Lattice, n_frames: int, longest_silence: int | None) -> Limits:
-    """Longest lengths grow until the phones can fill the recording."""
+    """Maximum lengths, stretched where the phones could not fill the recording."""
     acoustics = model.acoustics
     encoded = acoustics.phones.encode(lattice.labels)
     limits = Limits(longest_silence=longest_silence)
@@ -158,19 +158,19 @@ def _flags(model: AlignmentModel, found: Segments, lattice: Lattice, n_frames: i
     for label in dict.fromkeys(labels):
         other = acoustics.phones.stand_in(label)
         if other is not None:
-            flags.append(f"training had nothing like {label!r}; the class {other!r} stood in for it")
+            flags.append(f"no phone like {label!r} was in training; the class {other!r} stands in for it")
     if found.stretched:
-        flags.append("the recording is very long for its phones; the transcript may lack speech or silence")
-    for k in np.flatnonzero((seconds > longest - 1.5 * acoustics.step) | (seconds > MANY_SECONDS)):
+        flags.append("the recording is very long for its phones; the transcript may be incomplete")
+    for k in np.flatnonzero((seconds > longest - 1.5 * acoustics.step) | (seconds > MAX_PHONE_SECONDS)):
         if not is_silence(labels[k]):
             flags.append(
                 f"phone {k + 1} ({labels[k]!r} at {found.starts[k] * acoustics.step:.2f} s) is "
-                f"{seconds[k]:.2f} s long; in training none was longer than {longest[k] / SLACK:.2f} s"
+                f"{seconds[k]:.2f} s long; the longest in training was {longest[k] / SLACK:.2f} s"
             )
     if found.score < model.score_floor:
         flags.append(
             f"the score {found.score:.3g} is no better than with a wrong transcript (usual: "
-            f"{model.score_mean:.3g}); the transcript or the recording may be a wrong one"
+            f"{model.score_mean:.3g}); this may be the wrong transcript or recording"
         )
     return flags
 
@@ -182,7 +182,7 @@ def _tiers(found: Segments, lattice: Lattice, step: float, duration: float) -> t
     words: list[Interval] = []
     previous = -1
     for phone, i in zip(phones, found.nodes, strict=True):
-        number = lattice.word_of[i]
+        number = lattice.word_index[i]
         if number >= 0 and number == previous:
             words[-1] = Interval(words[-1].start, phone.end, words[-1].label)
         elif number >= 0:

@@ -110,14 +110,14 @@ def mfcc(samples: FloatArray, rate: int, options: FrameOptions | None = None) ->
     """Features ``(T, dimension)``: cepstra 1.., then c0, then log energy; then their derivatives."""
     options = options or FrameOptions()
     static = static_features(samples, rate, options)
-    return finish(static, options)
+    return add_derivatives(static, options)
 
 
-def finish(static: FloatArray, options: FrameOptions) -> FloatArray:
+def add_derivatives(static: FloatArray, options: FrameOptions) -> FloatArray:
     """Normalise the features of a whole utterance and append their derivatives."""
     if not len(static):
         return np.zeros((0, options.dimension))
-    columns = [normalised(static, options.normalise)]
+    columns = [normalise(static, options.normalise)]
     for _ in range(options.deltas):
         columns.append(delta(columns[-1], options.delta_width))
     return np.concatenate(columns, axis=1)
@@ -139,13 +139,13 @@ def static_features(samples: FloatArray, rate: int, options: FrameOptions) -> Fl
     n_frames = options.n_frames(len(values))
     if n_frames == 0:
         return np.zeros((0, options.n_static))
-    windows = np.lib.stride_tricks.sliding_window_view(mirrored(values, n_frames, options), options.window)
+    windows = np.lib.stride_tricks.sliding_window_view(mirror_ends(values, n_frames, options), options.window)
     windows = windows[:: options.step][:n_frames]
     blocks = [_cepstra(windows[i : i + _BLOCK], options) for i in range(0, n_frames, _BLOCK)]
     return np.concatenate(blocks).astype(np.float64)
 
 
-def mirrored(values: FloatArray, n_frames: int, options: FrameOptions) -> Float32Array:
+def mirror_ends(values: FloatArray, n_frames: int, options: FrameOptions) -> Float32Array:
     """The samples in 16-bit units, continued at both ends by their mirror image as far as windows reach."""
     left = options.window // 2 - options.step // 2
     right = max(0, (n_frames - 1) * options.step - left + options.window - len(values))
@@ -163,7 +163,7 @@ def delta(values: FloatArray, width: int = 2) -> FloatArray:
     return np.asarray(total) / (2 * sum(k * k for k in range(1, width + 1)))
 
 
-def normalised(values: FloatArray, how: str) -> FloatArray:
+def normalise(values: FloatArray, how: str) -> FloatArray:
     """Each column minus its mean over the utterance and, for ``"mean_variance"``, over its deviation."""
     if how == "none":
         return values

@@ -12,7 +12,7 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.storage import PathLike
-from trellis.speech.audio.cepstra import FrameOptions, finish, static_features
+from trellis.speech.audio.cepstra import FrameOptions, add_derivatives, static_features
 from trellis.speech.audio.recordings import audio_info, load_recording
 
 
@@ -25,7 +25,7 @@ class FramedRecording:
     flags: tuple[str, ...]
 
 
-def framed_recording(
+def frame_recording(
     path: PathLike,
     options: FrameOptions | None = None,
     channel: int | None = None,
@@ -48,11 +48,11 @@ def framed_recording(
         static = static_features(recording.samples, rate, options)
         pieces.append(static[first - begin : last - begin])
         flags.append(recording.flags)
-    features = finish(np.concatenate(pieces), options)
-    return FramedRecording(features, n_samples / rate, _together(flags))
+    features = add_derivatives(np.concatenate(pieces), options)
+    return FramedRecording(features, n_samples / rate, _merge_flags(flags))
 
 
-def _together(flags: list[tuple[str, ...]]) -> tuple[str, ...]:
+def _merge_flags(flags: list[tuple[str, ...]]) -> tuple[str, ...]:
     """What holds of the whole: clipped if any piece is, silent only if every piece is."""
     found = dict.fromkeys(flag for piece in flags for flag in piece)
     return tuple(f for f in found if "silent" not in f or all(f in piece for piece in flags))

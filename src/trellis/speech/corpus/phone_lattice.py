@@ -1,10 +1,9 @@
-"""What may be said, as a graph of phones: a sequence, or words with their pronunciations and optional
-silences.
+"""Lattices of phones: a sequence, or words with their pronunciations and optional silences.
 
-Nodes stand in topological order. A word's pronunciations are parallel branches; between words, and at both
-ends, an optional silence is a node that a path may leave out. The boundary classifier looks at the phone on
-the left, which must therefore be the same on every path into a node: a node whose predecessors differ is
-split into one copy per kind of predecessor (only the phone after a join; the phones behind it share their
+Nodes are in topological order. A word's pronunciations are parallel branches; between words, and at both
+ends, an optional silence is a node that a path may skip. The boundary classifier looks at the phone on the
+left, which must therefore be the same on every path into a node: a node whose predecessors differ is split
+into one copy per label of its predecessors (only the phone after a join; the phones behind it share their
 nodes again).
 """
 
@@ -26,20 +25,20 @@ if TYPE_CHECKING:
     from trellis.speech.corpus.dictionary import Dictionary
 
 
-SMALLEST_PROBABILITY = 1e-6  # of a pronunciation: even one of probability 0 can be spoken
+MIN_PROBABILITY = 1e-6  # of a pronunciation: even one of probability 0 can be spoken
 
 
 @dataclass(frozen=True, eq=False)
 class Lattice:
     """``labels[i]``: the phone of node i. ``predecessors[i]``: nodes before it, -1 for the beginning.
-    ``word_of[i]``: the index into ``words``, -1 for none. ``prior[i]``: the logarithm of the pronunciation's
-    probability, on its first node.
+    ``word_index[i]``: the index into ``words``, -1 for none. ``prior[i]``: the log-probability of the
+    pronunciation, on its first node.
     """
 
     labels: tuple[str, ...]
     predecessors: tuple[tuple[int, ...], ...]
     final: BoolArray
-    word_of: tuple[int, ...]
+    word_index: tuple[int, ...]
     prior: tuple[float, ...]
     words: tuple[str, ...] = ()
 
@@ -54,7 +53,7 @@ class Lattice:
 
     @property
     def is_chain(self) -> bool:
-        """Whether there is only one way through: it leads through all nodes, and ends in the last alone."""
+        """Whether there is only one path, through all nodes."""
         return (
             bool(self.final[-1])
             and not self.final[:-1].any()
@@ -63,27 +62,29 @@ class Lattice:
 
     @cached_property
     def depth(self) -> IntArray:
-        """The number of phones on the shortest path from the beginning up to each node, (P,)."""
+        """The number of phones on the shortest path up to each node, (P,)."""
         count: list[int] = []
         for before in self.predecessors:
             count.append(1 + min(0 if p == BEGIN else count[p] for p in before))
         return np.array(count, dtype=np.int64)
 
-    def fewest(self) -> int:
+    @property
+    def min_phones(self) -> int:
         """The number of phones on the shortest path."""
         return int(self.depth[self.final].min())
 
-    def beginnings(self) -> list[int]:
-        """The nodes that may begin."""
+    @property
+    def first_nodes(self) -> list[int]:
+        """The nodes that a path may begin with."""
         return [i for i, before in enumerate(self.predecessors) if BEGIN in before]
 
-    def between(
+    def sublattice(
         self, heads: Sequence[int], stop: int | None, last: int | None = None, within_stop: bool = False
-    ) -> Part:
-        """All paths that begin in one of ``heads`` and end before ``stop`` (at the end, if None).
+    ) -> Sublattice:
+        """All paths that begin in one of ``heads`` and end before ``stop`` (None: at the end).
 
-        With ``last``, only nodes below it, and a path may end anywhere; ``within_stop``: they end in ``stop``
-        itself.
+        With ``last``, only nodes below it, and a path may end anywhere; with ``within_stop``, they end in
+        ``stop`` itself.
         """
         limit = self.n_nodes if last is None else last
         reached: dict[int, tuple[int, ...]] = {}
@@ -106,13 +107,13 @@ class Lattice:
                 useful.update(p for p in reached[i] if p != BEGIN)
         nodes = tuple(sorted(useful))
         place = {node: i for i, node in enumerate(nodes)} | {BEGIN: BEGIN}
-        return Part(
+        return Sublattice(
             nodes,
             Lattice(
                 tuple(self.labels[i] for i in nodes),
                 tuple(tuple(place[p] for p in reached[i] if p in place) for i in nodes),
                 np.array([i in ends for i in nodes], dtype=np.bool_),
-                tuple(self.word_of[i] for i in nodes),
+                tuple(self.word_index[i] for i in nodes),
                 tuple(self.prior[i] for i in nodes),
                 self.words,
             ),
@@ -120,8 +121,8 @@ class Lattice:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """``lattice``, whose node i is node ``nodes[i]`` of the whole."""
+class Sublattice:
+    """``lattice``, whose node i is node ``nodes[i]`` of the whole lattice."""
 
     nodes: tuple[int, ...]
     lattice: Lattice
@@ -131,15 +132,15 @@ class Part:
 class _Builder:
     labels: list[str] = field(default_factory=list)
     predecessors: list[tuple[int, ...]] = field(default_factory=list)
-    word_of: list[int] = field(default_factory=list)
+    word_index: list[int] = field(default_factory=list)
     prior: list[float] = field(default_factory=list)
 
     def silence(self, before: Sequence[int]) -> list[int]:
-        """The nodes ``before``, and those of a silence that may follow them."""
+        """The nodes ``before``, and those of an optional silence after them."""
         return [*before, *self.add(SILENCE, before)]
 
     def add(self, label: str, before: Sequence[int], word: int = -1, prior: float = 0.0) -> list[int]:
-        """Nodes for ``label`` after the nodes ``before``: one per label among them."""
+        """Nodes for ``label`` after the nodes ``before``: one for each label of theirs."""
         groups: dict[str | None, list[int]] = {}
         for p in before:
             groups.setdefault(None if p == BEGIN else self.labels[p], []).append(p)
@@ -148,18 +149,18 @@ class _Builder:
             added.append(len(self.labels))
             self.labels.append(label)
             self.predecessors.append(tuple(sorted(group)))
-            self.word_of.append(word)
+            self.word_index.append(word)
             self.prior.append(prior)
         return added
 
-    def done(self, ends: Sequence[int], words: tuple[str, ...]) -> Lattice:
+    def build(self, ends: Sequence[int], words: tuple[str, ...]) -> Lattice:
         final = np.zeros(len(self.labels), dtype=np.bool_)
         final[[i for i in ends if i != BEGIN]] = True
         return Lattice(
             tuple(self.labels),
             tuple(self.predecessors),
             final,
-            tuple(self.word_of),
+            tuple(self.word_index),
             tuple(self.prior),
             words,
         )
@@ -177,17 +178,17 @@ def phone_lattice(phones: Sequence[str], optional_silence: bool = False) -> Latt
         ends = builder.add(phone, ends)
     if optional_silence and not is_silence(phones[-1]):
         ends = builder.silence(ends)
-    return builder.done(ends, ())
+    return builder.build(ends, ())
 
 
 def loose_lattice(phones: Sequence[str]) -> Lattice:
-    """A sequence of phones with an optional silence at every place, whether it has one there or not."""
+    """A sequence of phones with an optional silence at every place."""
     builder = _Builder()
     ends = builder.silence([BEGIN])
     for phone in phones:
         if not is_silence(phone):
             ends = builder.silence(builder.add(phone, ends))
-    return builder.done(ends, ())
+    return builder.build(ends, ())
 
 
 def word_lattice(
@@ -195,7 +196,7 @@ def word_lattice(
 ) -> Lattice:
     """Words with all their pronunciations; ``silence``: optional ones at the ends and between words.
 
-    Unknown words are named all at once, before anything else happens.
+    Unknown words are an error that names all of them.
     """
     if isinstance(words, str):
         raise DataError("words must be a list of words, not one string; split the text first")
@@ -212,7 +213,7 @@ def word_lattice(
             for phone in phones[1:]:
                 branch = builder.add(phone, branch, number)
             ends += branch
-    return builder.done(builder.silence(ends) if silence else ends, tuple(words))
+    return builder.build(builder.silence(ends) if silence else ends, tuple(words))
 
 
 def _pronunciations(
@@ -227,6 +228,6 @@ def _pronunciations(
     for word in dict.fromkeys(words):
         ways = found.setdefault(word, {})
         for way in known[word]:
-            prior = float(np.log(max(way.probability, SMALLEST_PROBABILITY)))
+            prior = float(np.log(max(way.probability, MIN_PROBABILITY)))
             ways[way.phones] = max(prior, ways.get(way.phones, -np.inf))
     return found

@@ -1,14 +1,13 @@
-"""The phones as a model sees them: a class for each label, its descriptor, and the kind whose durations it
+"""Phones as a model sees them: the class of each label, its descriptor, and the kind whose durations it
 shares.
 
-A *fold* turns labels into classes: a name of ``FOLDINGS`` or a dict from label to
-class. Frame classifiers tell classes apart. The *descriptor* of a phone is its class as a one-hot vector
-and, where the fold knows about articulation, its articulatory features: the boundary classifier sees more
-than the class. Durations are kept per class, apart for phones marked as long, and apart for silences
-(TIMIT's 39 classes put closures and silence into one).
+A *fold* maps labels to classes: a name of ``FOLDINGS`` or a dict. Frame classifiers tell classes apart. The
+*descriptor* of a phone is its class as a one-hot vector and, for folds by articulation, its articulatory
+features: the boundary classifier sees more than the class. Durations are kept per class, separately for
+phones marked as long and for silences (TIMIT's 39 classes put closures and silence into one).
 
-A phone whose class training lacked is an error. Where the fold knows about articulation, the class with the
-most similar one stands in for it instead (:meth:`PhoneSet.stand_in`), and the alignment says so in a flag.
+A phone whose class was not in training is an error. With a fold by articulation, the most similar class
+stands in for it instead (:meth:`PhoneSet.stand_in`), and the alignment says so in a flag.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from trellis.speech.phones.folding import Folding
 from trellis.speech.phones.silence import SILENCE, is_silence
 
 Fold = str | Mapping[str, str]
-ARTICULATED = ("broad", "voiced", "detailed")  # folds of phones whose articulation is known
+ARTICULATED = ("broad", "voiced", "detailed")  # folds by articulation
 _LONG = FEATURE_NAMES.index("long")
 _KINDS = 3  # of durations per class: plain, long, silent
 
@@ -45,7 +44,7 @@ class EncodedPhones:
 @dataclass(frozen=True, eq=False)
 class PhoneSet:
     """``classes`` in the order of their codes; ``alphabet`` in which the labels are written; ``centroids``:
-    (C, F), the mean articulatory features of the labels of each class, where the fold knows them."""
+    (C, F), the mean articulatory features of the labels of each class, for folds by articulation."""
 
     fold: Fold
     classes: tuple[str, ...]
@@ -61,13 +60,13 @@ class PhoneSet:
 
     @classmethod
     def of(cls, labels: Iterable[str], fold: Fold) -> PhoneSet:
-        """The classes that the labels of a corpus have."""
+        """The classes of the labels of a corpus."""
         found = list(dict.fromkeys(labels))
         alphabet = guess_alphabet(found)
-        class_of = _folding(fold, alphabet)
+        fold_label = _folding(fold, alphabet)
         members: dict[str, list[str]] = {}
         for label in found:
-            members.setdefault(class_of(label), []).append(label)
+            members.setdefault(fold_label(label), []).append(label)
         classes = tuple(sorted(members))
         if fold not in ARTICULATED:
             return cls(fold, classes, alphabet)
@@ -95,7 +94,7 @@ class PhoneSet:
         return np.asarray(np.arange(self.n_kinds) % _KINDS == _KINDS - 1)
 
     def encode(self, labels: Sequence[str], where: str = "") -> EncodedPhones:
-        """Codes and descriptors of a sequence of labels; all unknown ones are named at once."""
+        """Codes and descriptors of a sequence of labels; an error names all unknown ones at once."""
         known = self._rows
         unknown = []
         for label in dict.fromkeys(labels):
@@ -115,13 +114,13 @@ class PhoneSet:
 
     @cached_property
     def _rows(self) -> dict[str, tuple[int, int, Float32Array]]:
-        """Code, kind and descriptor of the labels that have been met."""
+        """Code, kind and descriptor of the labels seen so far."""
         return {}
 
     def stand_in(self, label: str) -> str | None:
-        """The known class that stands in for that of ``label``, which training lacked; None if it did not."""
+        """The class that stands in for that of ``label``, which was not in training; None if it was."""
         name = _folding(self.fold, self.alphabet)(label)
-        if name in self._code_of or self.centroids is None:
+        if name in self._codes or self.centroids is None:
             return None
         distance = np.abs(self.centroids - articulatory_features(label, self.alphabet)).sum(axis=1)
         distance[[c in ("silence", SILENCE) for c in self.classes]] = np.inf
@@ -129,7 +128,7 @@ class PhoneSet:
 
     def _row(self, label: str) -> tuple[int, int, Float32Array]:
         name = self.stand_in(label) or _folding(self.fold, self.alphabet)(label)
-        code = self._code_of[name]
+        code = self._codes[name]
         descriptor = np.zeros(self.n_descriptors, dtype=np.float32)
         descriptor[code] = 1.0
         kind = 0
@@ -139,7 +138,7 @@ class PhoneSet:
         return code, _KINDS * code + (_KINDS - 1 if is_silence(label) else kind), descriptor
 
     @cached_property
-    def _code_of(self) -> dict[str, int]:
+    def _codes(self) -> dict[str, int]:
         return {name: i for i, name in enumerate(self.classes)}
 
     def _unknown(self, labels: Sequence[str], where: str) -> str:
