@@ -12,12 +12,7 @@ from hypothesis import strategies as st
 from small_networks import joint, random_graph, random_network, seeds
 from trellis import BayesianNetwork, FactorGraph
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.factors import (
-    junction_tree_choice,
-    junction_tree_compiled,
-    junction_tree_log,
-    junction_tree_plan,
-)
+from trellis.core.logspace import log_sum_exp, softmax
 from trellis.factors.elimination_order import (
     HEURISTICS,
     LITTLE_MORE,
@@ -25,8 +20,9 @@ from trellis.factors.elimination_order import (
     elimination_orders,
     given_order,
 )
-from trellis.factors.junction_tree import JunctionTree
-from trellis.factors.junction_tree_rows import RowTree
+from trellis.factors.junction_tree import compiled_plan, log_passes, plan, plan_choice
+from trellis.factors.junction_tree.junction_tree import JunctionTree, log_table
+from trellis.factors.junction_tree.row_tree import RowTree
 from trellis.factors.possible_states import ContradictionError, PossibleStates, restrict
 from trellis.factors.tables import Table, aligned
 from trellis.factors.variable_elimination import eliminate
@@ -78,14 +74,13 @@ def marginals_of(whole: np.ndarray) -> list[np.ndarray]:
 @pytest.fixture(params=["one plan", "a plan for the evidence", "matrix products", "log space"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Every way that a question can take, forced."""
-    monkeypatch.setattr(junction_tree_choice, "REPLAN_ABOVE", np.inf if request.param == "one plan" else -1.0)
+    monkeypatch.setattr(plan_choice, "REPLAN_ABOVE", np.inf if request.param == "one plan" else -1.0)
     if request.param == "log space":
-        monkeypatch.setattr(junction_tree_compiled, "SAFE_LOG_SLOPE", -np.inf)
-        monkeypatch.setattr(junction_tree_compiled, "SAFE_VALUE", np.inf)
-        monkeypatch.setattr(junction_tree_log, "LARGEST", 4)
+        monkeypatch.setattr(compiled_plan, "LARGEST_LEAF_SPAN", -1.0)
+        monkeypatch.setattr(log_passes, "LARGEST", 4)
     if request.param == "matrix products":
-        monkeypatch.setattr(junction_tree_plan, "MATRIX_AXIS", 2)
-        monkeypatch.setattr(junction_tree_plan, "MATRIX_WORK", 1)
+        monkeypatch.setattr(plan, "MATRIX_AXIS", 2)
+        monkeypatch.setattr(plan, "MATRIX_WORK", 1)
     return str(request.param)
 
 
@@ -272,12 +267,58 @@ def test_large_steps_are_matrix_products() -> None:
     sizes, order = [12, 32, 5, 16, 40], [3, 1, 4, 0, 2]
     scopes = [(0, 1, 2, 3), (4, 3, 1), (0, 4), (2, 4)]
     factors = [Table(scope, rng.random([sizes[v] for v in scope]) * 1e-3) for scope in scopes]
-    assert junction_tree_plan.Plan(sizes, scopes, order).matrix_steps == [0]
+    assert plan.Plan(sizes, scopes, order).matrix_steps == [0]
     whole = np.einsum("abcd,edb,ae,ce->abcde", *(table.values for table in factors))
     found = JunctionTree(sizes, factors, order=order).marginals()
     assert found.log_partition == pytest.approx(np.log(whole.sum()), rel=1e-12)
     for v, marginal in enumerate(marginals_of(whole)):
         np.testing.assert_allclose(found.of[v], marginal, rtol=1e-12)
+
+
+@settings(max_examples=60)
+@given(seeds, st.booleans())
+def test_factors_from_1e_300_to_1e300(seed: int, observed: bool) -> None:
+    """Entries of one table that no scaling of it brings into double precision together."""
+    rng = np.random.default_rng(seed)
+    graph = random_graph(rng, int(rng.integers(2, 6)), int(rng.integers(2, 7)))
+    n = len(graph.names)
+    reach = np.log(1e300)
+    logs = [Table(t.variables, rng.uniform(-reach, reach, t.values.shape)) for t in graph.factors()]
+    weights = {n - 1: np.exp(rng.uniform(-reach, reach, graph.cardinalities[n - 1]))}
+    evidence = {0: int(rng.integers(graph.cardinalities[0]))} if observed else {}
+    whole = np.zeros(graph.cardinalities)
+    for table in [*logs, Table((n - 1,), np.log(weights[n - 1]))]:
+        whole = whole + aligned(table, range(n))
+    for v, state in evidence.items():
+        other = np.arange(graph.cardinalities[v]) != state
+        whole[other] = -np.inf
+    factors = [Table(t.variables, np.exp(t.values)) for t in logs]
+    tree = JunctionTree(graph.cardinalities, factors)
+    log_z = float(log_sum_exp(whole, None))
+    found, best = tree.marginals(evidence, weights), tree.best_assignment(evidence, weights)
+    assert found.log_partition == pytest.approx(log_z, rel=1e-12, abs=1e-9)
+    assert tree.log_partition(evidence, weights) == pytest.approx(log_z, rel=1e-12, abs=1e-9)
+    for v, marginal in enumerate(marginals_of(softmax(whole, None))):
+        np.testing.assert_allclose(found.of[v], marginal, atol=1e-9)
+    assert best.log_value == pytest.approx(whole.max(), rel=1e-12, abs=1e-9)
+    assert whole[tuple(best.states)] == pytest.approx(whole.max(), rel=1e-12, abs=1e-9)
+    soft = [*factors, Table((n - 1,), weights[n - 1])]
+    if not observed:
+        log_scale, table = eliminate(graph.cardinalities, soft, [n - 1])
+        held = {v for t in soft for v in t.variables}
+        free = float(np.log([graph.cardinalities[v] for v in range(n) if v not in held]).sum())
+        wanted = log_sum_exp(whole, tuple(range(n - 1))) - free
+        assert log_scale == pytest.approx(wanted.max(), rel=1e-12, abs=1e-9)
+        np.testing.assert_allclose(table.values, np.exp(wanted - wanted.max()), atol=1e-9)
+    codes = np.full((3, n), -1)
+    codes[1:, 0] = 0
+    scopes = [t.variables for t in soft]
+    sizes = graph.cardinalities.tolist()
+    rows = RowTree(sizes, scopes, [], [0], range(n), 3).marginals([log_table(t).values for t in soft], codes)
+    for row, code in enumerate(codes[:, 0]):
+        exact = tree.marginals({} if code < 0 else {0: 0}, weights)
+        for v in rows.of:
+            np.testing.assert_allclose(rows.of[v][row], exact.of[v], atol=1e-9)
 
 
 def test_huge_and_tiny_factors() -> None:
@@ -342,11 +383,11 @@ def test_the_first_plan_that_fits_into_memory_is_taken() -> None:
     rows, columns = list(range(36)), [6 * (i % 6) + i // 6 for i in range(36)]
     middle = sorted(range(36), key=lambda v: abs(v - 17))  # from the middle outwards: large tables
     orders = [given_order([2] * 36, scopes, order) for order in (middle, rows, columns)]
-    bytes_of = [junction_tree_plan.Plan([2] * 36, scopes, o.variables).forecast.bytes for o in orders]
+    bytes_of = [plan.Plan([2] * 36, scopes, o.variables).forecast.bytes for o in orders]
     assert bytes_of[0] > 2 * max(bytes_of[1:])
     for limit, expected in ((bytes_of[0], bytes_of[0]), (bytes_of[0] - 1, bytes_of[1]), (0, min(bytes_of))):
-        plan = junction_tree_choice.chosen_plan([2] * 36, scopes, orders, limit)
-        assert plan.forecast.bytes == expected
+        chosen = plan_choice.chosen_plan([2] * 36, scopes, orders, limit)
+        assert chosen.forecast.bytes == expected
 
 
 def test_large_plans_have_several_orders_to_choose_from() -> None:
@@ -398,14 +439,16 @@ def test_rows_equal_single_questions(seed: int) -> None:
     held = {v for t in model.factors() for v in t.variables}
     ones = [Table((v,), np.ones(model.cardinalities[v])) for v in range(n) if v not in held]
     wanted = [v for v in range(n) if v not in always]
-    rows = RowTree(model.cardinalities.tolist(), [*model.factors(), *ones], always, sometimes, wanted, n_rows)
-    found, threaded = rows.solve(codes), rows.solve(codes, n_jobs=3)
+    factors = [*model.factors(), *ones]
+    scopes = [table.variables for table in factors]
+    rows = RowTree(model.cardinalities.tolist(), scopes, always, sometimes, wanted, n_rows)
+    logs = [log_table(table).values for table in factors]
+    found, threaded = (rows.marginals(logs, codes, n_jobs) for n_jobs in (1, 3))
     np.testing.assert_array_equal(found.log_partition, threaded.log_partition)
     tree = JunctionTree(model.cardinalities, model.factors())
     for row in range(min(n_rows, 12)):
         exact = tree.marginals({v: int(codes[row, v]) for v in range(n) if seen[row, v]})
         assert found.log_partition[row] == pytest.approx(exact.log_partition, abs=1e-10)
-        assert found.unsafe[row] == (exact.log_partition == -np.inf and rows._possible)
         for v in wanted if exact.of else ():
             np.testing.assert_allclose(found.of[v][row], exact.of[v], atol=1e-12)
             np.testing.assert_array_equal(found.of[v], threaded.of[v])

@@ -51,7 +51,10 @@ class BeliefPropagation:
         self._to_factor = np.zeros(self._start[-1])
         self._to_variable = np.repeat(-np.log(sizes), sizes) if mode == SUM else np.zeros(self._start[-1])
         self._digits = np.empty(np.diff(factors.scope_start).max(initial=1), dtype=np.int64)
-        self._scratch = np.empty((2, factors.cardinalities.max(initial=1)))
+        pairs = np.diff(factors.value_start)[np.diff(factors.scope_start) == 2]
+        self._scratch = np.empty((3, factors.cardinalities.max(initial=1)))
+        self._block = np.empty(pairs.max(initial=0))
+        self._swept = False
         self.cells = offsets(factors.cardinalities)  # where the beliefs of each variable start
         self.residuals: list[float] = []  # the largest change of a message in each iteration
 
@@ -79,7 +82,9 @@ class BeliefPropagation:
 
     def _sweep(self, order: IntArray, damping: float) -> float:
         messages = self._start, self._to_variable, self._to_factor
-        change = sweep(self.mode, damping, self.factors, order, *messages, self._digits, *self._scratch)
+        scratch = self._digits, self._scratch, self._block
+        change = sweep(self.mode, damping, not self._swept, self.factors, order, *messages, *scratch)
+        self._swept = True
         if change < 0:
             raise ContradictionError(-int(change) - 1)
         return float(change)

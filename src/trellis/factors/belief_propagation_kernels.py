@@ -17,62 +17,93 @@ import math
 
 import numpy as np
 
-from trellis.core.logspace_kernels import MAX, exp_and_sum, normalise_logs
+from trellis.core.logspace_kernels import MAX, normalise_logs
 from trellis.core.numerics import kernel
-from trellis.core.numerics_kernels import highest
+from trellis.core.numerics_kernels import exp_shifted, highest
 
 
 @kernel
-def sweep(mode, damping, factors, order, start, to_variable, to_factor, digits, fresh, top):
+def sweep(mode, damping, first_sweep, factors, order, start, to_variable, to_factor, digits, scratch, block):
     """Update the messages to and from each variable in turn; returns the largest change of a message to a
     variable (of exp of it) before damping, or -1 minus a variable that is left without a state.
 
-    Scratch: ``digits`` (variables of the widest factor), ``fresh`` and ``top`` (largest number of states).
+    Scratch: ``digits`` (variables of the widest factor), ``scratch`` (3, largest number of states), ``block``
+    (entries of the largest factor of two variables).
     """
     largest = 0.0
     for t in range(order.shape[0]):
         v = order[t]
         K = factors.cardinalities[v]
+        fresh, shares, before = scratch[0, :K], scratch[1, :K], scratch[2, :K]
         for j in range(factors.incidence_start[v], factors.incidence_start[v + 1]):
             e = factors.incidence[j]
-            _message(mode, factors, e, start, to_factor, digits, fresh, top)
-            if not _normalise(mode, fresh[:K]):
+            f = factors.factor_of[e]
+            width = factors.scope_start[f + 1] - factors.scope_start[f]
+            if width == 1 and not first_sweep:
+                continue  # it never changes
+            if width == 2:
+                _pair_message(mode, factors, e, start, to_factor, fresh, block)
+            else:
+                _message(mode, factors, e, start, to_factor, digits, fresh, scratch[1])
+            if not _normalise(mode, fresh):
                 return -1.0 - v
+            message = to_variable[start[e] : start[e] + K]
+            exp_shifted(fresh, 0.0, shares)
+            exp_shifted(message, 0.0, before)
             for k in range(K):
-                old = to_variable[start[e] + k]
-                largest = max(largest, abs(math.exp(fresh[k]) - math.exp(old)))
-                if fresh[k] > -np.inf and old > -np.inf:
-                    fresh[k] = (1.0 - damping) * fresh[k] + damping * old
-                to_variable[start[e] + k] = fresh[k]
+                largest = max(largest, abs(shares[k] - before[k]))
+                if width > 1 and damping > 0.0 and fresh[k] > -np.inf and message[k] > -np.inf:
+                    fresh[k] = (1.0 - damping) * fresh[k] + damping * message[k]
+                message[k] = fresh[k]
         if not _send_to_factors(factors, v, start, to_variable, to_factor, fresh):
             return -1.0 - v
     return largest
 
 
 @kernel
+def _pair_message(mode, factors, target, start, to_factor, out, block):
+    """The message from a factor of two variables, most factors: block[z, x] = f(z, x) + to_factor(z)."""
+    f = factors.factor_of[target]
+    first, at = factors.scope_start[f], factors.value_start[f]
+    other = first if target == first + 1 else first + 1
+    K, n = out.shape[0], factors.cardinalities[factors.scope[other]]
+    values, incoming = factors.values[at : at + K * n], to_factor[start[other] : start[other] + n]
+    terms = block[: K * n]
+    rows = terms.reshape(n, K)
+    if other == first:
+        table = values.reshape(n, K)
+        for z in range(n):
+            for x in range(K):
+                rows[z, x] = table[z, x] + incoming[z]
+    else:
+        turned = values.reshape(K, n)
+        for z in range(n):
+            for x in range(K):
+                rows[z, x] = turned[x, z] + incoming[z]
+    for x in range(K):
+        out[x] = rows[0, x]
+    for z in range(1, n):
+        for x in range(K):
+            out[x] = rows[z, x] if rows[z, x] > out[x] else out[x]
+    if mode == MAX:
+        return
+    for z in range(n):
+        for x in range(K):
+            rows[z, x] -= out[x] if out[x] > -np.inf else 0.0
+    exp_shifted(terms, 0.0, terms)
+    for z in range(1, n):
+        for x in range(K):
+            rows[0, x] += rows[z, x]
+    for x in range(K):
+        out[x] += math.log(rows[0, x]) if out[x] > -np.inf else 0.0
+
+
+@kernel
 def _message(mode, factors, target, start, to_factor, digits, out, top):
-    """The message from a factor to the variable at place ``target``, not normalised."""
+    """The message from a factor of any variables to the one at place ``target``, not normalised."""
     f = factors.factor_of[target]
     first, end, at = factors.scope_start[f], factors.scope_start[f + 1], factors.value_start[f]
-    K = factors.cardinalities[factors.scope[target]]
-    if end - first == 1:
-        for k in range(K):
-            out[k] = factors.values[at + k]
-        return
-    if end - first == 2:  # most factors: a matrix and a vector
-        other = first if target == first + 1 else first + 1
-        n = factors.cardinalities[factors.scope[other]]
-        terms = top[:n]
-        for k in range(K):
-            row = at + k * factors.stride[target]
-            for i in range(n):
-                terms[i] = factors.values[row + i * factors.stride[other]] + to_factor[start[other] + i]
-            if mode == MAX:
-                out[k] = highest(terms)
-            else:
-                shift, total = exp_and_sum(terms, terms)
-                out[k] = shift + math.log(total) if total > 0.0 else -np.inf
-        return
+    K = out.shape[0]
     for k in range(K):
         out[k] = 0.0
         top[k] = -np.inf

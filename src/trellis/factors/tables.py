@@ -8,7 +8,7 @@ A :class:`Table` has one axis for each of its variables, in the order of ``varia
 
 Inputs are never changed; ``reduce`` may return a view. These few NumPy lines serve what is shown, small or
 done once (``explain_elimination``, the tables of a network before they are compiled); all marginals of a
-large network run in :mod:`trellis.factors.junction_tree`.
+large network run in :mod:`trellis.factors.junction_tree.junction_tree`.
 """
 
 from __future__ import annotations

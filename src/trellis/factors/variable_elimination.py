@@ -10,9 +10,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from trellis.factors.junction_tree_choice import (
+from trellis.core.arrays import FloatArray, IntArray
+from trellis.factors.junction_tree.compiled_plan import CompiledPlan, Sums
+from trellis.factors.junction_tree.junction_tree import log_table
+from trellis.factors.junction_tree.plan_choice import (
     MEMORY_LIMIT,
     Order,
     chosen_plan,
@@ -21,13 +23,12 @@ from trellis.factors.junction_tree_choice import (
     refuse_above,
     worth_a_plan,
 )
-from trellis.factors.junction_tree_compiled import CompiledPlan, Scratch
 from trellis.factors.possible_states import Allowed, ContradictionError, PossibleStates, restrict
 from trellis.factors.tables import Table, aligned
 
 
 def eliminate(
-    cardinalities: Sequence[int] | NDArray[np.int64],
+    cardinalities: Sequence[int] | IntArray,
     factors: Sequence[Table],
     keep: Sequence[int],
     *,
@@ -61,14 +62,21 @@ def eliminate(
         plan = chosen_plan(sizes, scopes, orders, memory_limit)
     forecast = plan.forecast
     refuse_above(forecast._replace(bytes=forecast.bytes + 8.0 * math.prod(shape)), memory_limit)
-    compiled = CompiledPlan(plan, Scratch())
-    solution = compiled.contract(compiled.lay_out(factors))
-    total = np.zeros([sizes[v] for v in keep])
-    for table in solution.kept:
-        total = total + aligned(table, keep)
-    top = float(total.max())
-    if solution.log_partition == -np.inf or top == -np.inf:
+    compiled = CompiledPlan(plan)
+    leaves = compiled.lay_out([log_table(table) for table in factors])
+    if leaves.log_scale == -np.inf:
+        return nothing
+
+    def read(sums: Sums) -> FloatArray:
+        total = np.full([sizes[v] for v in keep], float(sums.log_partition))
+        for table in sums.kept:
+            total += aligned(table, keep)
+        return total
+
+    logs = compiled.sums(leaves, read, back=False)
+    top = float(logs.max())
+    if top == -np.inf:
         return nothing
     values = np.zeros(shape)
-    values[np.ix_(*(allowed[v] for v in keep))] = np.exp(total - top)
-    return solution.log_partition + top, Table(tuple(keep), values)
+    values[np.ix_(*(allowed[v] for v in keep))] = np.exp(logs - top)
+    return top, Table(tuple(keep), values)

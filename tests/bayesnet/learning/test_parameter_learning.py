@@ -13,11 +13,11 @@ from small_networks import joint, random_network, seeds
 from trellis import BayesianNetwork
 from trellis.bayesnet.learning.counting_kernels import count_rows
 from trellis.bayesnet.learning.tree_counts import TreeCounts
-from trellis.bayesnet.learning.tree_counts_log import log_counts
 from trellis.bayesnet.model.data_frames import decode_frame, encode_frame
 from trellis.bayesnet.model.distinct_rows import distinct_rows
 from trellis.core.errors import DataError
 from trellis.factors.flat_factors import flatten
+from trellis.factors.junction_tree import row_tree
 
 RAIN = BayesianNetwork(
     {"Rain": ["yes", "no"], "Wet": ["yes", "no"]},
@@ -436,11 +436,10 @@ def test_counts_in_log_space_are_those_of_enumeration(seed: int, share: float, p
     count_rows(factors, log_values, codes, weight, 0, 9, 3**7, counts.copy(), row_log)
     weight[np.isneginf(row_log)] = 0.0  # learning refuses them
     count_rows(factors, log_values, codes, weight, 0, 9, 3**7, counts, row_log)
-    scopes = [(*network.parent_indices[i], i) for i in range(7)]
-    for found_log, found in (
-        log_counts(factors, scopes, range(7), log_values, codes, weight),
-        TreeCounts(factors, codes)(log_values, weight),
-    ):
+    for span in (-1.0, row_tree.LARGEST_LEAF_SPAN):  # all rows in log space, and those that need it
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(row_tree, "LARGEST_LEAF_SPAN", span)
+            found_log, found = TreeCounts(factors, codes)(log_values, weight)
         np.testing.assert_allclose(found_log, row_log, rtol=1e-11, atol=1e-11)
         np.testing.assert_allclose(found, counts, atol=1e-9)
 

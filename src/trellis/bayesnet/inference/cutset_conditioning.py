@@ -20,7 +20,7 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
-from trellis.factors.junction_tree import JunctionTree, Marginals
+from trellis.factors.junction_tree.junction_tree import JunctionTree, Marginals
 
 MAX_ASSIGNMENTS = 100_000
 TRIED = 8  # variables of a clique that are tried: those with the most states

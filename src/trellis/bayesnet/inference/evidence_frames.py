@@ -2,8 +2,8 @@
 
 A frame is a pandas or polars frame, a dictionary of columns, or an array with a column for each variable
 (``data_frames``); missing entries are unobserved. Equal rows are solved once. The others go
-through one plan with the rows as innermost axis (:mod:`trellis.factors.junction_tree_rows`), on ``n_jobs``
-threads that do not change any digit.
+through one plan with the rows as innermost axis (:mod:`trellis.factors.junction_tree.row_tree`), on
+``n_jobs`` threads that do not change any digit.
 """
 
 from __future__ import annotations
@@ -21,10 +21,9 @@ from trellis.bayesnet.model.distinct_rows import distinct_rows
 from trellis.core.arguments import check_choice
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import InfeasibleError
-from trellis.core.shards import n_threads
-from trellis.factors.junction_tree import JunctionTree
-from trellis.factors.junction_tree_choice import MEMORY_LIMIT, refuse_above
-from trellis.factors.junction_tree_rows import RowTree
+from trellis.factors.junction_tree.junction_tree import log_table
+from trellis.factors.junction_tree.plan_choice import MEMORY_LIMIT, refuse_above
+from trellis.factors.junction_tree.row_tree import RowTree
 
 Impossible = Literal["error", "nan"]
 
@@ -109,24 +108,17 @@ def _solve(
     always = [v for v in columns if observed[:, v].all()]
     sometimes = [v for v in columns if not observed[:, v].all()]
     sizes = model.cardinalities.tolist()
-    tree = RowTree(sizes, factors, always, sometimes, [v for v in wanted if v not in always], len(rows.codes))
-    refuse_above(tree.plan.forecast, memory_limit)
-    found = tree.solve(rows.codes, n_threads(n_jobs))
-    log_z, of = found.log_partition, dict(found.of)
+    hidden = [v for v in wanted if v not in always]
+    scopes = [table.variables for table in factors]
+    tree = RowTree(sizes, scopes, always, sometimes, hidden, len(rows.codes))
+    refuse_above(tree.forecast, memory_limit)
+    logs = [log_table(table).values for table in factors]
+    log_z, of = tree.marginals(logs, rows.codes, n_jobs)
     for v in wanted:
         if v in always:
             of[v] = np.eye(sizes[v])[rows.codes[:, v]]
         elif v not in of:  # in no factor
             of[v] = np.full((len(rows.codes), sizes[v]), 1.0 / sizes[v])
-    if found.unsafe.any():
-        whole = JunctionTree(sizes, factors, memory_limit=memory_limit)
-        for row in np.flatnonzero(found.unsafe):
-            evidence = {v: int(rows.codes[row, v]) for v in columns if observed[row, v]}
-            exact = whole.marginals(evidence)
-            log_z[row] = exact.log_partition
-            for v in wanted:
-                if exact.of:
-                    of[v][row] = exact.of[v]
     lost = np.isneginf(log_z)
     if lost.any() and impossible == "error":
         bad = int(np.flatnonzero(lost[rows.inverse])[0])

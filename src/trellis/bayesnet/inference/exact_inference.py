@@ -14,8 +14,8 @@ from trellis.bayesnet.inference.posterior import MostProbableAssignment
 from trellis.bayesnet.inference.question import Question
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.factors.junction_tree import JunctionTree
-from trellis.factors.junction_tree_choice import MEMORY_LIMIT
+from trellis.factors.junction_tree.junction_tree import JunctionTree
+from trellis.factors.junction_tree.plan_choice import MEMORY_LIMIT
 from trellis.factors.variable_elimination import eliminate
 
 

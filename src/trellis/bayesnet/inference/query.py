@@ -35,7 +35,7 @@ from trellis.bayesnet.inference.sampling.gibbs import gibbs
 from trellis.bayesnet.model.discrete_model import DiscreteModel
 from trellis.core.arguments import check_choice
 from trellis.core.errors import DataError
-from trellis.factors.junction_tree_plan import Forecast
+from trellis.factors.junction_tree.plan import Forecast
 
 EXACT = ("auto", "junction_tree", "elimination", "conditioning")
 APPROXIMATE: Mapping[str, Callable[..., Estimate]] = {

@@ -22,7 +22,7 @@ from trellis.core.storage import PathLike
 from trellis.factors.tables import Table
 
 if TYPE_CHECKING:
-    from trellis.factors.junction_tree import JunctionTree
+    from trellis.factors.junction_tree.junction_tree import JunctionTree
 
 
 class DiscreteModel(ABC):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from small_graphs import AllLabellings, graphs, grid, grid_edges
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
-from trellis.structures.graph.oracle import graph_junction
+from trellis.factors.junction_tree import plan_choice
 from trellis.structures.graph.oracle.graph_oracle import GraphInference
 from trellis.structures.graph.oracle.message_passing import message_passing
 from trellis.structures.graph.oracle.rounding import argmax, expected_loss, random
@@ -83,7 +83,7 @@ def test_a_junction_tree(graph: GraphScores) -> None:
 @settings(max_examples=30)
 def test_a_junction_tree_without_forbidden_labels(graph: GraphScores) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(graph_junction, "COSTLY", 0.0)  # small graphs take the way of costly ones
+        patch.setattr(plan_choice, "REPLAN_ABOVE", -1.0)  # small graphs take the way of costly ones
         assert_best(graph, "junction_tree")
         assert_sums(graph, "junction_tree")
         if AllLabellings.of(graph).feasible:
@@ -407,7 +407,8 @@ def test_rounding_of_a_labelling_gives_it_back() -> None:
 def test_a_width_that_is_too_large_is_refused_with_a_forecast() -> None:
     graph = grid(30, 30, 4, 1.0, seed=0)
     for question in (GraphInference("junction_tree").best, GraphInference().marginals):
-        with pytest.raises(UnsupportedError, match=r"GiB \(width \d+.*message_passing.*tree_reweighted"):
+        words = r"iB of memory \(width \d+.*message_passing.*tree_reweighted"
+        with pytest.raises(UnsupportedError, match=words):
             question(graph)
     assert GraphInference(max_iter=2).best(graph).method == "message_passing"
 

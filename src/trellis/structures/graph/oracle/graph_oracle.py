@@ -181,7 +181,7 @@ class GraphInference:
         if _is_forest(scores):
             return "tree"
         if scores.n_nodes <= PLANNED:
-            forecast = plan_of(scores).forecast
+            forecast = plan_of(scores, self.memory_limit).forecast
             if forecast.multiplications <= CHEAP and forecast.bytes <= self.memory_limit:
                 return "junction_tree"
         return "max_flow" if is_binary_submodular(scores) else "message_passing"

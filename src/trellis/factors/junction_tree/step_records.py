@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from trellis.core.arrays import UIntArray
-from trellis.factors.junction_tree_plan import NOTHING, Plan
+from trellis.factors.junction_tree.plan import NOTHING, Plan
 
 # Columns. A table's values and its derivatives (slopes) have places of their own; BY is the factor from
 # strides in values to strides in slopes, for tables whose derivatives alone have rows.

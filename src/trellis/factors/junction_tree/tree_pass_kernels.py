@@ -1,7 +1,7 @@
 # mypy: allow-untyped-defs
 """Kernels of the junction tree: a pass to the roots, a pass back, and the marginals in between.
 
-A plan (``junction_tree_plan``) is a list of steps on flat arrays: ``values`` holds all tables, ``slopes`` the
+A plan (``plan``) is a list of steps on flat arrays: ``values`` holds all tables, ``slopes`` the
 derivatives of Z with respect to their entries. To the roots, with sum or max over k:
 
     O[batch, a, b] = sum_k A[batch, a, k] B[batch, b, k],    then O is divided by its maximum
@@ -26,7 +26,7 @@ import numpy as np
 
 from trellis.core.logspace_kernels import MAX, SUM
 from trellis.core.numerics import kernel, max_kernel
-from trellis.factors.junction_tree_records import (
+from trellis.factors.junction_tree.step_records import (
     A_BY,
     A_INNER,
     A_K,

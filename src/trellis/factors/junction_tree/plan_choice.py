@@ -12,7 +12,7 @@ import numpy as np
 
 from trellis.core.errors import UnsupportedError
 from trellis.factors.elimination_order import LARGE, EliminationOrder, elimination_orders, given_order
-from trellis.factors.junction_tree_plan import Forecast, Plan
+from trellis.factors.junction_tree.plan import Forecast, Plan
 
 GIB = 2.0**30
 MEMORY_LIMIT = 8 * GIB
@@ -20,6 +20,11 @@ IMPRACTICAL = 1e14  # multiplications: half a day
 # Multiplications that planning for one variable is worth: with more, evidence gets a plan of its own.
 REPLAN_ABOVE = 30_000.0
 WITHIN_REACH = 4.0  # times the memory that there is: a long search brings no plan down from further up
+
+OF_NETWORKS = (
+    "condition on variables of the largest cliques (method='conditioning') or use an approximate method "
+    "('loopy', 'likelihood_weighting', 'gibbs')"
+)
 
 Order = str | Sequence[int]
 
@@ -72,7 +77,7 @@ def chosen_plan(
 ) -> Plan:
     """The first plan that fits into memory, or the smallest; refuses what would take for ever."""
     if is_impractical(orders[0]):
-        refuse_above(rough_forecast(orders[0]), 0.0)
+        raise refusal(rough_forecast(orders[0]))
     plans = []
     for order in orders:
         plans.append(Plan(sizes, scopes, order.variables))
@@ -86,16 +91,21 @@ def is_impractical(order: EliminationOrder) -> bool:
     return order.total > IMPRACTICAL
 
 
-def refuse_above(forecast: Forecast, limit: float) -> None:
-    """Raise if a plan needs more memory than allowed, with what it needs and what else there is."""
+def refuse_above(forecast: Forecast, limit: float, alternatives: str = OF_NETWORKS) -> None:
+    """Raise if a plan needs more memory than allowed."""
     if forecast.bytes > limit:
-        raise UnsupportedError(
-            f"exact inference would need {_amount(forecast.bytes)} of memory (width {forecast.width}, "
-            f"largest clique {forecast.clique:.3g} entries, {forecast.multiplications:.3g} multiplications)"
-            + (f", and the limit is {_amount(limit)}" if limit else "")
-            + "; condition on variables of the largest cliques (method='conditioning'), use an approximate "
-            "method ('loopy', 'likelihood_weighting', 'gibbs') or raise memory_limit"
-        )
+        raise refusal(forecast, limit, alternatives)
+
+
+def refusal(forecast: Forecast, limit: float = 0.0, alternatives: str = OF_NETWORKS) -> UnsupportedError:
+    """What a plan would need, what the limit is (0: no memory would do), and what else there is."""
+    return UnsupportedError(
+        f"exact inference by a junction tree would need {_amount(forecast.bytes)} of memory (width "
+        f"{forecast.width}, largest clique {forecast.clique:.3g} entries, {forecast.multiplications:.3g} "
+        "multiplications)"
+        + (f", and the limit is {_amount(limit)}; raise memory_limit, " if limit else "; ")
+        + alternatives
+    )
 
 
 def rough_forecast(order: EliminationOrder) -> Forecast:

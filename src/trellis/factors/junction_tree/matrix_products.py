@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from trellis.core.arrays import FloatArray, UIntArray
-from trellis.factors.junction_tree_kernels import gather, rescale, scatter
-from trellis.factors.junction_tree_plan import Plan
+from trellis.factors.junction_tree.plan import Plan
+from trellis.factors.junction_tree.tree_pass_kernels import gather, rescale, scatter
 
 
 class _Place(NamedTuple):

@@ -29,12 +29,38 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.factors.variable_masks import JointStates, Members
-
 NOTHING = -1  # the second input of a step that only sums
 INNER_ENOUGH = 16  # an inner axis of one table alone reads less memory, and is taken once it is this long
 # A step is a matrix product where each axis has this length, and each matrix this many multiplications.
 MATRIX_AXIS, MATRIX_WORK = 8, 2**16
+
+
+class Members(dict[int, tuple[int, ...]]):
+    """The variables of a mask, ascending; found once, for a plan asks for the same few again and again."""
+
+    def __missing__(self, mask: int) -> tuple[int, ...]:
+        members, rest = [], mask
+        while rest:
+            low = rest & -rest
+            members.append(low.bit_length() - 1)
+            rest ^= low
+        found = self[mask] = tuple(members)
+        return found
+
+
+class JointStates(dict[int, int]):
+    """The product of the cardinalities of a mask."""
+
+    def __init__(self, sizes: Sequence[int], members: Callable[[int], tuple[int, ...]]) -> None:
+        super().__init__({0: 1})
+        self._sizes, self._members = sizes, members
+
+    def __missing__(self, mask: int) -> int:
+        found = 1
+        for v in self._members(mask):
+            found *= self._sizes[v]
+        self[mask] = found
+        return found
 
 
 class Step(NamedTuple):
@@ -171,6 +197,11 @@ class Plan:
         return [self.size(mask) for mask in self.masks]
 
     @cached_property
+    def leaf_sizes(self) -> NDArray[np.int64]:
+        """How many entries each leaf has."""
+        return np.array(self.table_sizes[: self.n_leaves], dtype=np.int64)
+
+    @cached_property
     def slope_sizes(self) -> list[int]:
         """How many entries the derivatives of each table have."""
         if self.rows == 1:
@@ -207,7 +238,7 @@ class Plan:
 
     @cached_property
     def matrix_steps(self) -> list[int]:
-        """The steps that are large matrix products: see :mod:`.junction_tree_products`."""
+        """The steps that are large matrix products: see :mod:`.matrix_products`."""
         if self.rows > 1:
             return []
         found = []

@@ -4,15 +4,14 @@
 
 One pass to the roots of the tree gives Z; one pass back gives the derivative of Z with respect to every
 entry of every table, and with it all marginals. Max in place of sum gives the most probable assignment. The
-plan is in :mod:`.junction_tree_plan`, the loops are in :mod:`.junction_tree_kernels`.
+plan is in :mod:`.plan`, the loops are in :mod:`.tree_pass_kernels`.
 
 **Evidence.** Where one plan for all evidence is cheap, evidence sets entries of leaves to zero and nothing is
 planned anew. Where the tree is costly, the variables of the evidence and all states that it makes impossible
-(:mod:`.possible_states`) leave the tables before the tree is planned, which can make it smaller by orders of
-magnitude; such plans are kept, by what is left.
+(:mod:`trellis.factors.possible_states`) leave the tables before the tree is planned, which can make it
+smaller by orders of magnitude; such plans are kept, by what is left.
 
-**Scaling.** Tables are divided by their maxima, and the kernels bound what underflow could have lost. Where
-the bound is not negligible the same plan runs in log space (:mod:`.junction_tree_log`).
+**Range.** Factors are kept as logarithms, and no range of their values is too large (:mod:`.compiled_plan`).
 """
 
 from __future__ import annotations
@@ -28,7 +27,9 @@ from numpy.typing import NDArray
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.factors.elimination_order import EliminationOrder
-from trellis.factors.junction_tree_choice import (
+from trellis.factors.junction_tree.compiled_plan import CompiledPlan, Leaves, Scratch, around
+from trellis.factors.junction_tree.plan import Forecast, Plan
+from trellis.factors.junction_tree.plan_choice import (
     MEMORY_LIMIT,
     Order,
     is_impractical,
@@ -38,10 +39,8 @@ from trellis.factors.junction_tree_choice import (
     rough_forecast,
     worth_a_plan,
 )
-from trellis.factors.junction_tree_compiled import CompiledPlan, Leaves, Scratch, around
-from trellis.factors.junction_tree_plan import Forecast, Plan
 from trellis.factors.possible_states import Allowed, ContradictionError, PossibleStates, restrict
-from trellis.factors.tables import Table
+from trellis.factors.tables import Table, aligned
 
 KEPT_PLANS = 32
 
@@ -95,6 +94,7 @@ class JunctionTree:
         held = {v for table in factors for v in table.variables}
         free = [v for v in range(len(self.cardinalities)) if v not in held]
         self.factors = [*factors, *(Table((v,), np.ones(self.cardinalities[v])) for v in free)]
+        self._logs = [log_table(table) for table in self.factors]
         self._order = order
         self._scratch = Scratch()
         self._plans: dict[Any, CompiledPlan] = {}
@@ -109,22 +109,28 @@ class JunctionTree:
         case = self._case(evidence or {}, likelihoods or {})
         if case is None:
             return Marginals(-np.inf, {})
-        solution = case.compiled.solve(case.leaves)
-        if solution.log_partition == -np.inf or case.allowed is None:
-            return Marginals(solution.log_partition, solution.marginals)
+        log_partition, marginals = case.compiled.sums(
+            case.leaves, lambda sums: (float(sums.log_partition), sums.marginals())
+        )
+        if log_partition == -np.inf:
+            return Marginals(log_partition, {})
+        if case.allowed is None:
+            return Marginals(log_partition, marginals)
         found = {}
         for v, states in enumerate(case.allowed):
             found[v] = states.astype(np.float64)
-            if v in solution.marginals:
-                found[v][states] = solution.marginals[v]
-        return Marginals(solution.log_partition, found)
+            if v in marginals:
+                found[v][states] = marginals[v]
+        return Marginals(log_partition, found)
 
     def log_partition(
         self, evidence: Evidence | None = None, likelihoods: Likelihoods | None = None
     ) -> float:
         """log Z with the evidence; with the tables of a Bayesian network, log P(evidence)."""
         case = self._case(evidence or {}, likelihoods or {})
-        return -np.inf if case is None else case.compiled.contract(case.leaves).log_partition
+        if case is None:
+            return -np.inf
+        return case.compiled.sums(case.leaves, lambda sums: float(sums.log_partition), back=False)
 
     def best_assignment(
         self, evidence: Evidence | None = None, likelihoods: Likelihoods | None = None
@@ -176,7 +182,7 @@ class JunctionTree:
             compiled = self._general
             if compiled.plan.forecast.bytes <= self.memory_limit or not evidence:
                 refuse_above(compiled.plan.forecast, self.memory_limit)
-                return _Case(compiled, self._leaves_at(evidence, likelihoods), None)
+                return self._possible(compiled, self._leaves_at(evidence, likelihoods), None)
         try:
             allowed = self._possible_states.given(evidence, likelihoods)
         except ContradictionError:
@@ -188,7 +194,11 @@ class JunctionTree:
             self._keep(key, self._compile(sizes, [table.variables for table in tables]))
         compiled = self._plans[key]
         refuse_above(compiled.plan.forecast, self.memory_limit)
-        return _Case(compiled, compiled.lay_out(tables), allowed)
+        return self._possible(compiled, compiled.lay_out(tables), allowed)
+
+    @staticmethod
+    def _possible(compiled: CompiledPlan, leaves: Leaves, allowed: Allowed | None) -> _Case | None:
+        return None if leaves.log_scale == -np.inf else _Case(compiled, leaves, allowed)
 
     def _keep(self, key: Any, compiled: CompiledPlan) -> None:
         if len(self._plans) >= KEPT_PLANS:
@@ -219,7 +229,7 @@ class JunctionTree:
 
     @cached_property
     def _general_leaves(self) -> Leaves:
-        return self._general.lay_out(self.factors)
+        return self._general.lay_out(self._logs)
 
     @cached_property
     def _possible_states(self) -> PossibleStates:
@@ -233,17 +243,23 @@ class JunctionTree:
 
     def _leaves_at(self, evidence: Evidence, likelihoods: Likelihoods) -> Leaves:
         """The leaves of the general plan, with zeros where the evidence says so."""
-        values, log_scale = self._general_leaves
-        values = values.copy()
-        for v, state in evidence.items():
-            table = self._leaf(values, v)
-            table[:, :state] = 0.0
-            table[:, state + 1 :] = 0.0
-        for v, weights in likelihoods.items():
-            top = float(weights.max())
-            self._leaf(values, v)[...] *= (weights / top)[:, None]
-            log_scale += float(np.log(top))
-        return Leaves(values, log_scale)
+        leaves = self._general_leaves
+        if likelihoods:
+            logs = leaves.logs.copy()
+            for v, weights in likelihoods.items():
+                self._leaf(logs, v)[...] += _log(weights)[:, None]
+            weighted = Leaves.of(logs, self._general.plan.leaf_sizes)
+            leaves = weighted._replace(log_scale=weighted.log_scale + leaves.log_scale)
+
+        def observed(array: FloatArray, zero: float) -> FloatArray:
+            array = array.copy()
+            for v, state in evidence.items():
+                leaf = self._leaf(array, v)
+                leaf[:, :state] = zero
+                leaf[:, state + 1 :] = zero
+            return array
+
+        return leaves._replace(values=observed(leaves.values, 0.0), logs=observed(leaves.logs, -np.inf))
 
     def _leaf(self, values: FloatArray, variable: int) -> FloatArray:
         """The smallest leaf that holds a variable, as an array with its axis in the middle of three."""
@@ -256,15 +272,14 @@ class JunctionTree:
         return values[at : at + math.prod(shape)].reshape(shape)
 
     def _weighted(self, likelihoods: Likelihoods) -> list[Table]:
-        """All factors, with each likelihood multiplied into a small factor of its variable."""
-        factors = list(self.factors)
+        """The logarithms of all factors, with each likelihood in a small factor of its variable."""
+        logs = list(self._logs)
         for v, weights in likelihoods.items():
-            holders = [f for f, table in enumerate(factors) if v in table.variables]
-            small = min(holders, key=lambda f: factors[f].values.size)
-            variables, values = factors[small]
-            shape = [-1 if u == v else 1 for u in variables]
-            factors[small] = Table(variables, values * weights.reshape(shape))
-        return factors
+            holders = [f for f, table in enumerate(logs) if v in table.variables]
+            small = min(holders, key=lambda f: logs[f].values.size)
+            variables, values = logs[small]
+            logs[small] = Table(variables, values + aligned(Table((v,), _log(weights)), variables))
+        return logs
 
     def _check(self, evidence: Evidence, likelihoods: Likelihoods) -> None:
         n = len(self.cardinalities)
@@ -274,3 +289,13 @@ class JunctionTree:
         for v, weights in likelihoods.items():
             if not 0 <= v < n or np.shape(weights) != (self.cardinalities[v],):
                 raise DataError(f"the likelihood of variable {v} needs one weight for each of its states")
+
+
+def log_table(table: Table) -> Table:
+    """The logarithms of a table."""
+    return Table(table.variables, _log(table.values))
+
+
+def _log(values: FloatArray) -> FloatArray:
+    with np.errstate(divide="ignore"):
+        return np.log(np.asarray(values, dtype=np.float64))
