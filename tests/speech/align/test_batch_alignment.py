@@ -11,7 +11,7 @@ from small_speech import open_even, write_json, write_wav
 from trellis.core.errors import DataError
 from trellis.core.storage import atomic_writer
 from trellis.speech.align.batch_alignment import Job, Outcome, Work, align_jobs, plan_jobs
-from trellis.speech.corpus.transcripts import Transcript, find_transcript, given_transcript
+from trellis.speech.corpus.transcripts import Transcript, find_transcript, parse_transcript
 from trellis.speech.formats.alignment import Alignment
 
 DICTIONARY = open_even()[1]
@@ -29,41 +29,6 @@ def _problems(outcomes: list[Outcome]) -> dict[str, str]:
     return {o.audio.stem: o.problem for o in outcomes if o.problem is not None}
 
 
-def test_transcripts(tmp_path: Path) -> None:
-    base = tmp_path / "a.b"  # only the last suffix of a recording is one
-    (tmp_path / "a.b.txt").write_text('"Hello," you!\n')
-    assert find_transcript(base, True).words == ("Hello", "you")
-    with pytest.raises(DataError, match=r"these are words; give a dictionary, or a file a\.b\.phones"):
-        find_transcript(base, False)
-    (tmp_path / "a.b.phones").write_text("h ow\ny uw")
-    assert find_transcript(base, False).phones == ("h", "ow", "y", "uw")
-    assert find_transcript(base, True).words == ("Hello", "you")
-    (tmp_path / "c.lab").write_text("hello you")
-    assert find_transcript(tmp_path / "c", True).words == ("hello", "you")
-    (tmp_path / "d.lab").write_text("0 1000000 h\n1000000 2000000 ow\n")
-    assert find_transcript(tmp_path / "d", True).phones == ("h", "ow")
-    (tmp_path / "e.txt").write_text(" ...\n")
-    with pytest.raises(DataError, match=r"e\.txt: the transcript holds no words"):
-        find_transcript(tmp_path / "e", True)
-    with pytest.raises(DataError, match=r"no transcript of this name \(\.phones, \.txt, \.lab\)"):
-        find_transcript(tmp_path / "f", False)
-
-
-def test_transcripts_that_are_given(tmp_path: Path) -> None:
-    assert given_transcript(None, None) is None
-    assert given_transcript("h ow", None) == Transcript(phones=("h", "ow"))
-    assert given_transcript(None, "Hello, you") == Transcript(words=("Hello", "you"))
-    (tmp_path / "p.phones").write_text("y uw")
-    given = given_transcript(str(tmp_path / "p.phones"), None)
-    assert given == Transcript(phones=("y", "uw"), path=tmp_path / "p.phones")
-    with pytest.raises(DataError, match="no such file"):
-        given_transcript(str(tmp_path / "q.phones"), None)
-    with pytest.raises(DataError, match="give one of them"):
-        given_transcript("h", "hello")
-    with pytest.raises(DataError, match="holds no phones"):
-        given_transcript("  ", None)
-
-
 def test_results_lie_where_the_recordings_lie(tmp_path: Path) -> None:
     _recording(tmp_path / "in", "x/one")
     _recording(tmp_path / "in", "two")
@@ -74,13 +39,13 @@ def test_results_lie_where_the_recordings_lie(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
     again = plan_jobs([tmp_path / "in"], tmp_path / "out", transcripts=tmp_path / "nowhere")
     assert len(again.problems) == 2
-    same = plan_jobs([alone], tmp_path / "out", given_transcript("a b", None))
+    same = plan_jobs([alone], tmp_path / "out", parse_transcript("a b", None))
     assert same.jobs[0].transcript.phones == ("a", "b")
 
 
 def test_plans_that_cannot_be(tmp_path: Path) -> None:
     first, second = _recording(tmp_path / "x", "a"), _recording(tmp_path / "y", "a")
-    with pytest.raises(DataError, match=r"would both be written to .*out/a; align them to two folders"):
+    with pytest.raises(DataError, match=r"would both be written to .*out/a; write them to two folders"):
         plan_jobs([first, second], tmp_path / "out")
     with pytest.raises(DataError, match="no such file or folder"):
         plan_jobs([tmp_path / "absent.wav"], tmp_path / "out")

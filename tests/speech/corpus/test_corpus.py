@@ -97,7 +97,7 @@ def test_textgrids_beside_or_elsewhere_with_gaps_as_silence(tmp_path: Path) -> N
     assert [u.id for u in corpus.in_groups(["fra"])] == ["fra/a"]
     assert [u.id for u in corpus.select(["fra/a", "deu/a"])] == ["fra/a", "deu/a"]
     assert [u.id for u in corpus[1:]] == ["deu/b", "fra/a"]
-    with pytest.raises(DataError, match="no group eng; its groups: deu, fra"):
+    with pytest.raises(DataError, match="no group eng; its groups are deu, fra"):
         corpus.in_groups(["eng"])
     with pytest.raises(DataError, match="no utterance b; its ids look like deu/a"):
         corpus.select(["b"])

@@ -85,7 +85,7 @@ def test_words_of_a_transcript() -> None:
 
 @pytest.mark.parametrize("ways", ["dh ax", ["dh ax"], [["dh", "ax"], "dh iy"]])
 def test_phones_are_not_the_letters_of_a_string(ways: Any) -> None:
-    with pytest.raises(DataError, match=r"the word 'the': .* a string"):
+    with pytest.raises(DataError, match="the word 'the' has a string"):
         Dictionary({"the": ways})
 
 

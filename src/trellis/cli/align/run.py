@@ -77,9 +77,9 @@ def run(
     from trellis.cli.align import models
     from trellis.cli.align.results import Results
     from trellis.speech.align.batch_alignment import Work, plan_jobs
-    from trellis.speech.corpus.transcripts import given_transcript
+    from trellis.speech.corpus.transcripts import parse_transcript
 
-    transcript = given_transcript(phones, words)
+    transcript = parse_transcript(phones, words)
     if words is not None and dictionary is None:
         raise UnsupportedError("--words need a --dictionary to look them up in")
     if reference is not None and not page:

@@ -1,12 +1,12 @@
-"""Many recordings, one after the other or in several processes; a bad one does not stop the rest.
+"""Batches of recordings, one after the other or in several processes; a bad one does not stop the rest.
 
-A *job* is one recording, what is said in it, and where its results go. Results appear under their names only
-when they are complete, so a run that was stopped can be taken up again: a job is done if all its files
-are there and none is older than the recording, the transcript or the model.
+A *job* is one recording, its transcript, and where its results go. Results appear under their names only when
+they are complete, so an interrupted run can be resumed: a job is done if all its files exist and none is
+older than the recording, the transcript or the model.
 
-Each process opens the model once. At most two jobs per process are under way at a time, so memory does not
-grow with their number. If a process dies (out of memory, say), the jobs that were under way run again alone,
-each in a process of its own, and the one that kills it is listed as failed.
+Each process loads the model once. At most two jobs per process are in flight, so memory does not grow with
+their number. If a process dies (out of memory, say), the jobs in flight run again, each in a process of its
+own, and the one that kills it is reported as failed.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from trellis.speech.align.aligner import Aligner
     from trellis.speech.corpus.dictionary import Dictionary
 
-_AHEAD = 2  # jobs under way per process
-_DIED = "the process that aligned it died (out of memory?); align it on a machine with more"
+_IN_FLIGHT = 2  # jobs per process
+_DIED = "the process that aligned it died (out of memory?); align it on a machine with more memory"
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Job:
     transcript: Transcript
 
     def is_done(self, outputs: Iterable[Path], model: PathLike) -> bool:
-        """Whether all ``outputs`` are there and none is older than what it was made from."""
+        """Whether all ``outputs`` exist and none is older than what it was made from."""
         sources = [self.audio, Path(model), *filter(None, [self.transcript.path])]
         newest = max(os.stat(path).st_mtime_ns for path in sources)
         try:
@@ -68,7 +68,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a recording: ``problem`` is a sentence if it failed, ``flags`` are its alignment's."""
+    """The result of a job: ``problem`` says why it failed, if so; ``flags`` are those of its alignment."""
 
     audio: Path
     problem: str | None = None
@@ -78,9 +78,9 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Work:
-    """What is done with every job, in whichever process. All of it can be sent to another process.
+    """How every job is done. It is sent to other processes, so all of it can be pickled.
 
-    ``open_model()`` gives the aligner and the dictionary, ``write(job, alignment)`` writes the results.
+    ``open_model()`` loads the aligner and the dictionary, ``write(job, alignment)`` writes the results.
     """
 
     open_model: Callable[[], tuple[Aligner, Dictionary | None]]
@@ -91,7 +91,8 @@ class Work:
 
 @dataclass(frozen=True)
 class Plan:
-    """``problems``: what cannot be aligned; ``unknown``: words without an entry, and how many hold them."""
+    """``problems``: recordings that cannot be aligned; ``unknown``: words without an entry, and in how many
+    transcripts they occur."""
 
     jobs: tuple[Job, ...]
     problems: tuple[Outcome, ...]
@@ -105,10 +106,10 @@ def plan_jobs(
     transcripts: PathLike | None = None,
     dictionary: Dictionary | None = None,
 ) -> Plan:
-    """What is to be done for files and folders of recordings, before anything is done.
+    """The jobs for files and folders of recordings.
 
-    Results go to ``output``, in the same places as in the folders given. ``transcript`` holds for every
-    recording; else each has its own beside it, or in the same place under ``transcripts``.
+    Results go to ``output``, in the same places as in the given folders. ``transcript`` applies to every
+    recording; otherwise each has its own beside it, or in the same place under ``transcripts``.
     """
     jobs, problems = [], []
     unknown: Counter[str] = Counter()
@@ -117,7 +118,7 @@ def plan_jobs(
         target = Path(output, place)
         if target in taken:
             raise DataError(
-                f"{taken[target]} and {audio} would both be written to {target}; align them to two folders"
+                f"{taken[target]} and {audio} would both be written to {target}; write them to two folders"
             )
         taken[target] = audio
         base = audio.with_suffix("") if transcripts is None else Path(transcripts, place)
@@ -138,7 +139,7 @@ def plan_jobs(
 
 
 def _recordings(paths: Sequence[PathLike]) -> Iterator[tuple[Path, Path]]:
-    """Each recording and its place in the output: without suffix, below the folder that was given."""
+    """Each recording and its place in the output: without suffix, below the given folder."""
     for path in map(Path, paths):
         if path.is_dir():
             for audio in find_files(path, AUDIO_SUFFIXES):
@@ -170,11 +171,11 @@ def align_jobs(work: Work, jobs: Sequence[Job], n_jobs: int = 1) -> Iterator[Out
 def _run(
     work: Work, waiting: Iterator[Job], processes: int, lost: list[Job], alone: bool = False
 ) -> Iterator[Outcome]:
-    """Run jobs until there are no more, or until the pool breaks: what was under way then is ``lost``."""
+    """Run jobs until there are no more, or until the pool breaks; the jobs in flight are then ``lost``."""
     with _pool(work, processes, alone) as (pool, align):
         running: dict[Future[Outcome], Job] = {}
         while True:
-            for job in islice(waiting, 0 if lost else _AHEAD * processes - len(running)):
+            for job in islice(waiting, 0 if lost else _IN_FLIGHT * processes - len(running)):
                 try:
                     running[pool.submit(align, job)] = job
                 except BrokenProcessPool:
@@ -188,21 +189,22 @@ def _run(
                 if isinstance(problem, BrokenProcessPool):
                     lost.append(job)
                 elif problem is not None:
-                    yield Outcome(job.audio, _sentence(problem))
+                    yield Outcome(job.audio, _describe(problem))
                 else:
                     yield future.result()
 
 
 @contextmanager
 def _pool(work: Work, processes: int, alone: bool) -> Iterator[tuple[Executor, Callable[[Job], Outcome]]]:
-    """A pool, and what it does with a job. One job at a time needs no other process, unless for safety."""
+    """A pool, and its function for a job. One job at a time needs no other process, unless ``alone``."""
     pool: Executor
     if processes == 1 and not alone:
         pool, align = ThreadPoolExecutor(1), _Worker(work).align
     else:
         # Fresh interpreters: forking a process that has threads (those of BLAS, ours) can hang it.
         context = get_context("spawn")
-        pool, align = ProcessPoolExecutor(processes, context, initializer=_begin, initargs=(work,)), _align
+        pool = ProcessPoolExecutor(processes, context, initializer=_start_worker, initargs=(work,))
+        align = _align
     with threadpool_limits(1):  # as in the processes: sums are the same, to the last digit, for any number
         try:
             yield pool, align
@@ -210,7 +212,7 @@ def _pool(work: Work, processes: int, alone: bool) -> Iterator[tuple[Executor, C
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _sentence(problem: BaseException) -> str:
+def _describe(problem: BaseException) -> str:
     if isinstance(problem, TrellisError | OSError):
         return str(problem)
     return f"{type(problem).__name__}: {problem} (this is a defect of Trellis; please report it)"
@@ -236,11 +238,11 @@ class _Worker:
         return Outcome(job.audio, None, alignment.flags, float(alignment.duration or 0.0))
 
 
-_workers: list[_Worker] = []  # in a process of the pool, its only one
+_workers: list[_Worker] = []  # the only one of a process of the pool
 
 
-def _begin(work: Work) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the run; a job that was begun is finished
+def _start_worker(work: Work) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the run; the current job is finished
     _workers.append(_Worker(work))
     threadpool_limits(1)  # after the libraries are loaded; the processes share the cores
 

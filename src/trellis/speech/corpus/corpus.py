@@ -23,7 +23,7 @@ from typing import Any, Unpack, overload
 
 from trellis.core.errors import DataError
 from trellis.core.storage import PathLike
-from trellis.speech.corpus.corpus_files import guess_layout, labelled_files, read_list, timit_split
+from trellis.speech.corpus.corpus_files import find_label_files, guess_layout, read_list, timit_split
 from trellis.speech.corpus.corpus_readers import (
     RuleOptions,
     Rules,
@@ -71,11 +71,11 @@ class Corpus(Sequence[Utterance]):
         return tuple(sorted({utterance.group for utterance in self}))
 
     def in_groups(self, groups: Collection[str]) -> Corpus:
-        """The utterances of some groups."""
+        """The utterances of these groups."""
         unknown = sorted(set(groups) - set(self.groups))
         if unknown:
-            there = ", ".join(self.groups)
-            raise DataError(f"the corpus has no group {', '.join(unknown)}; its groups: {there}")
+            known = ", ".join(self.groups)
+            raise DataError(f"the corpus has no group {', '.join(unknown)}; its groups are {known}")
         return Corpus(tuple(u for u in self if u.group in groups))
 
     def select(self, ids: Iterable[str] | PathLike) -> Corpus:
@@ -148,7 +148,7 @@ class Corpus(Sequence[Utterance]):
         ``split`` is ``"train"``, ``"test"`` or a file with one id (``train/dr1/fcjf0/sx37``) per line. The SA
         sentences, which all speakers read, are left out unless ``sa``. Ids are lower case, groups speakers.
         """
-        files = [f for f in labelled_files(root, ".phn") if sa or not f.stem.lower().startswith("sa")]
+        files = [f for f in find_label_files(root, ".phn") if sa or not f.stem.lower().startswith("sa")]
         named = split in ("train", "test")
         if named:
             files = timit_split(files, root, str(split))

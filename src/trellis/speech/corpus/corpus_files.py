@@ -1,4 +1,4 @@
-"""Which files make up a corpus: label files, the recordings that belong to them, and lists of ids."""
+"""The files of a corpus: label files, the recordings that belong to them, and lists of ids."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from trellis.core.storage import PathLike
 from trellis.speech.audio.recordings import AUDIO_SUFFIXES
 from trellis.speech.formats.text_files import read_lines
 
-# What the label files of a folder say about its layout. A file .lab may hold only the words to be aligned,
-# therefore it counts last.
+# suffix of the label files -> layout. Files .lab may hold only the words to align, so they come last.
 _LAYOUTS = {".textgrid": "textgrids", ".phn": "timit", ".ctm": "ctm", ".json": "json", ".lab": "labs"}
 
 
@@ -36,8 +35,8 @@ def find_files(root: PathLike, suffixes: Collection[str]) -> list[Path]:
     return sorted(found)
 
 
-def labelled_files(root: PathLike, suffix: str) -> list[Path]:
-    """The label files under ``root``, of which there must be one at least; ``root`` may be a single file."""
+def find_label_files(root: PathLike, suffix: str) -> list[Path]:
+    """The label files under ``root``, at least one; ``root`` may be a single file."""
     path = Path(root)
     if path.is_file() and path.suffix.lower() == suffix:
         return [path]
@@ -48,7 +47,7 @@ def labelled_files(root: PathLike, suffix: str) -> list[Path]:
 
 
 def guess_layout(root: PathLike) -> str:
-    """The corpus layout that the label files under ``root`` belong to."""
+    """The layout of the label files under ``root``."""
     path = Path(root)
     if path.is_file():
         found = [_LAYOUTS[path.suffix.lower()]] if path.suffix.lower() in _LAYOUTS else []
@@ -62,7 +61,7 @@ def guess_layout(root: PathLike) -> str:
 
 
 class AudioFinder:
-    """Recordings under a folder by their path without suffix; each name must stand for one recording."""
+    """Recordings under a folder by their path without suffix; each name must belong to one recording."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -72,7 +71,7 @@ class AudioFinder:
             self._by_name.setdefault(path.relative_to(folder).with_suffix("").as_posix(), []).append(path)
             self._by_stem.setdefault(path.stem, []).append(path)
 
-    def named(self, name: str) -> Path:
+    def find(self, name: str) -> Path:
         """The recording at this place, or else the only one with this name anywhere below the folder."""
         found = self._by_name.get(name) or self._by_stem.get(name.rpartition("/")[2], [])
         if len(found) == 1:
@@ -80,7 +79,7 @@ class AudioFinder:
         if not found:
             raise DataError(
                 f"{self._folder}: no recording called {name} ({', '.join(AUDIO_SUFFIXES[:4])} ...) for the "
-                "labels of that name; say where the recordings are, or leave these labels out"
+                "labels of that name; give the folder of the recordings, or leave these labels out"
             )
         raise DataError(
             f"{self._folder}: several recordings for the labels {name} "
@@ -112,6 +111,6 @@ def timit_split(files: Sequence[Path], root: PathLike, split: str) -> list[Path]
 
 
 def read_list(path: PathLike) -> list[str]:
-    """Ids, one per line; blank lines and what follows ``#`` do not count."""
+    """Ids, one per line; blank lines and comments after ``#`` are ignored."""
     names = [line.partition("#")[0].strip() for _, line in read_lines(path)]
     return [name for name in names if name]

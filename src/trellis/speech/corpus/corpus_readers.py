@@ -11,15 +11,15 @@ from typing import TypedDict
 from trellis.core.errors import DataError
 from trellis.core.storage import PathLike
 from trellis.speech.audio.recordings import audio_info
-from trellis.speech.corpus.corpus_files import AudioFinder, labelled_files, timit_audio
+from trellis.speech.corpus.corpus_files import AudioFinder, find_label_files, timit_audio
 from trellis.speech.corpus.utterance import Utterance
 from trellis.speech.formats.alignment import Alignment
 from trellis.speech.formats.ctm import read_ctm_file
 from trellis.speech.formats.label_lines import read_phn
 from trellis.speech.phones.silence import SILENCE, SILENCES, is_silence
 
-_LATEST = 0.1  # seconds by which labels may end after their recording
-_SHORTEST_GAP = 0.02  # seconds; a shorter gap cannot be aligned as a silence
+_MAX_EXCESS = 0.1  # seconds by which labels may end after their recording
+_MIN_GAP = 0.02  # seconds; a shorter gap cannot be aligned as a silence
 
 Entry = tuple[str, Path, Alignment]  # id, recording, labels as they are in the file
 Read = tuple[tuple[Utterance, ...], tuple[tuple[str, str], ...]]  # utterances; files left out and why
@@ -46,13 +46,13 @@ def read_beside(
     root: PathLike, suffix: str, audio: PathLike | None, read: Callable[[Path], Alignment], rules: Rules
 ) -> Read:
     """Label files with recordings of the same name beside them, or in the same places under ``audio``."""
-    files = labelled_files(root, suffix)
+    files = find_label_files(root, suffix)
     base = Path(root) if os.path.isdir(root) else Path(root).parent
     finder = AudioFinder(base if audio is None else Path(audio))
 
     def entry(path: Path) -> Entry:
         name = path.relative_to(base).with_suffix("").as_posix()
-        return name, finder.named(name), read(path)
+        return name, finder.find(name), read(path)
 
     return _collect(((path, path.parent.name) for path in files), entry, rules)
 
@@ -65,7 +65,7 @@ def read_ctm_corpus(path: PathLike, audio: PathLike | None, words: PathLike | No
 
     def entry(name: Path) -> Entry:
         id = name.as_posix()
-        sound = finder.named(id)
+        sound = finder.find(id)
         return id, sound, _with_words(phones[id], spoken.get(id))
 
     return _collect(((Path(id), "") for id in phones), entry, rules)
@@ -110,12 +110,12 @@ def _make_reference(labels: Alignment, sound: Path, silences: Collection[str]) -
     last = max((p.end for p in labels.phones if not is_silence(p.label, silences)), default=0.0)
     if not labels.phones:
         raise DataError(f"{labels.source}: no phones; label the recording or leave it out")
-    if last > duration + _LATEST:
+    if last > duration + _MAX_EXCESS:
         raise DataError(
             f"{labels.source}: the last phone ends at {last:.3f} s but {sound} at {duration:.3f} s; "
             "pair them with the right recording"
         )
     labels = labels.truncate(duration)
     words = tuple(word for word in labels.words if not is_silence(word.label, silences))
-    whole = replace(labels, words=()).filled(SILENCE, _SHORTEST_GAP).normalise_silence(silences)
+    whole = replace(labels, words=()).filled(SILENCE, _MIN_GAP).normalise_silence(silences)
     return replace(whole, words=words)

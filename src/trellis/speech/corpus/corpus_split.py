@@ -1,8 +1,8 @@
 """Three disjoint parts of a corpus: for the classifiers, for the weights, and held out.
 
-The weights must be learnt where the classifiers are as unsure as they will be later, hence on other
-utterances. A corpus with at least ``MANY_GROUPS`` groups (speakers, languages) is split by whole groups, so
-that hold-out loss speaks of unheard ones.
+The weights must be trained where the classifiers are as unsure as they will be on new recordings, hence on
+other utterances. A corpus with at least ``MANY_GROUPS`` groups (speakers, languages) is split by whole
+groups, so that the hold-out loss is that of new groups.
 """
 
 from __future__ import annotations
@@ -31,47 +31,47 @@ class Parts:
 def split_corpus(ids: Sequence[str], groups: Sequence[str], split: Split, rng: np.random.Generator) -> Parts:
     """``split``: three fractions, or ``{"classifier": ids, "weights": ids, "holdout": ids}``."""
     if isinstance(split, Mapping):
-        parts = _listed(ids, split)
+        parts = _split_by_id(ids, split)
     else:
         shares = np.asarray(split)
         if shares.shape != (len(PARTS),) or shares.dtype.kind not in "fiu":
-            raise DataError(f"split={split!r}: give three fractions, for {', '.join(PARTS)}")
-        parts = _drawn(groups, split, rng)
+            raise DataError(f"split is {split!r}; give three fractions, for {', '.join(PARTS)}")
+        parts = _split_at_random(groups, split, rng)
     for name, part in zip(PARTS, parts, strict=True):
         if not part:
             raise DataError(
-                f"no utterance of {len(ids)} is left for the part {name!r}; give more, or another split"
+                f"none of {len(ids)} utterances is left for the part {name!r}; give more, or another split"
             )
     return Parts(*parts)
 
 
 def folds(groups: Sequence[str], n_folds: int, rng: np.random.Generator) -> list[tuple[int, ...]]:
-    """Indices cut into parts of about equal size, by whole groups where there are many."""
-    parts = _drawn(groups, [1.0 / n_folds] * n_folds, rng)
+    """Indices in parts of about equal size, by whole groups where there are many."""
+    parts = _split_at_random(groups, [1.0 / n_folds] * n_folds, rng)
     if any(not part for part in parts):
         raise DataError(f"{len(groups)} utterances are too few for {n_folds} folds; lower cross_fit")
     return parts
 
 
-def _listed(ids: Sequence[str], split: Mapping[str, Sequence[str]]) -> list[tuple[int, ...]]:
+def _split_by_id(ids: Sequence[str], split: Mapping[str, Sequence[str]]) -> list[tuple[int, ...]]:
     if set(split) != set(PARTS):
-        raise DataError(f"split names the parts {', '.join(split)}; it must name {', '.join(PARTS)}")
+        raise DataError(f"split has the parts {', '.join(split)}; give {', '.join(PARTS)}")
     index = {id: i for i, id in enumerate(ids)}
-    listed = [id for name in PARTS for id in split[name]]
-    unknown = [id for id in listed if id not in index]
+    chosen = [id for name in PARTS for id in split[name]]
+    unknown = [id for id in chosen if id not in index]
     if unknown:
         raise DataError(f"split names utterances that are not in the corpus: {' '.join(unknown[:5])}")
-    if len(set(listed)) < len(listed):
+    if len(set(chosen)) < len(chosen):
         raise DataError("split names an utterance in two parts; the parts must be disjoint")
     return [tuple(index[id] for id in split[name]) for name in PARTS]
 
 
-def _drawn(
+def _split_at_random(
     groups: Sequence[str], fractions: Sequence[float], rng: np.random.Generator
 ) -> list[tuple[int, ...]]:
     shares = np.asarray(fractions, dtype=np.float64)
     if not ((shares > 0).all() and shares.sum() <= 1 + 1e-9):
-        raise DataError(f"split={tuple(fractions)}: give positive fractions that add up to at most 1")
+        raise DataError(f"split is {tuple(fractions)}; give positive fractions that add up to at most 1")
     members: dict[str, list[int]] = {}
     for i, name in enumerate(groups):
         members.setdefault(name, []).append(i)

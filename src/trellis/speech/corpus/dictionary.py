@@ -1,8 +1,8 @@
 """Pronunciation dictionaries in the formats of CMU and of the Montreal Forced Aligner.
 
 CMU: ``WORD  P1 P2 ...``, further pronunciations as ``WORD(2)``, comments after ``;;;`` or ``#``. Montreal:
-fields split by tabs, ``word [probability [three silence probabilities]] phones``, further pronunciations as
-further lines. Both can stand in one file; a line tells by itself which it is.
+fields separated by tabs, ``word [probability [three silence probabilities]] phones``, further pronunciations
+on further lines. One file may mix both; each line tells by itself which it is.
 
 Words are looked up as they are written and then in lower case.
 """
@@ -42,13 +42,13 @@ class Dictionary:
         self._entries: dict[str, tuple[Pronunciation, ...]] = {}
         self._lower: dict[str, str] = {}
         for word, given in entries.items():
-            listed = list(given)
-            if isinstance(given, str) or any(isinstance(p, str) for p in listed):
+            pronunciations = list(given)
+            if isinstance(given, str) or any(isinstance(p, str) for p in pronunciations):
                 raise DataError(
-                    f"the word {word!r}: its pronunciations are a list of lists of phones, such as "
-                    "[['dh', 'ax']], and this has a string in it; split it first"
+                    f"the word {word!r} has a string among its pronunciations; give lists of phones, such as "
+                    "[['dh', 'ax']]"
                 )
-            ways = [p if isinstance(p, Pronunciation) else Pronunciation(tuple(p)) for p in listed]
+            ways = [p if isinstance(p, Pronunciation) else Pronunciation(tuple(p)) for p in pronunciations]
             if not ways or not all(way.phones for way in ways):
                 raise DataError(f"the word {word!r} has no phones; add them, or leave the word out")
             self._entries[word] = tuple(dict.fromkeys(ways))
@@ -56,7 +56,7 @@ class Dictionary:
 
     @classmethod
     def read(cls, path: PathLike, strip_stress: bool = False, encoding: str | None = None) -> Dictionary:
-        """Read a file; ``strip_stress`` takes the digits 0, 1, 2 off the phones (``AH0`` to ``AH``)."""
+        """Read a file; ``strip_stress`` strips the digits 0, 1, 2 from the phones (``AH0`` to ``AH``)."""
         shown = os.fspath(path)
         entries: dict[str, list[Pronunciation]] = {}
         for where, line in read_lines(path, encoding, comment=";;;"):
@@ -87,7 +87,7 @@ class Dictionary:
 
     @property
     def phones(self) -> tuple[str, ...]:
-        """Every phone that some pronunciation uses, in order."""
+        """The phones of all pronunciations, sorted."""
         return tuple(sorted({p for ways in self._entries.values() for way in ways for p in way.phones}))
 
     def missing(self, words: Iterable[str]) -> list[str]:
@@ -95,7 +95,7 @@ class Dictionary:
         return [word for word in dict.fromkeys(words) if word not in self]
 
     def require(self, words: Iterable[str]) -> None:
-        """Nothing if every word has an entry; else a :class:`DataError` that lists all that have none."""
+        """Raise a :class:`DataError` that lists all words without an entry, if there are any."""
         unknown = self.missing(words)
         if unknown:
             where = f"{self.source}: " if self.source else ""
@@ -138,7 +138,7 @@ def _number(text: str) -> float | None:
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a transcript: split at blanks and dashes, punctuation around them taken off.
+    """The words of a text: split at blanks and dashes, punctuation around them stripped.
 
     Apostrophes stay (``don't``, ``'tis``), and so do the hyphens inside a word.
     """

@@ -12,7 +12,7 @@ from trellis.speech.phones.silence import is_silence
 
 @dataclass(frozen=True)
 class Utterance:
-    """``phones`` and ``words`` are what is said, taken from ``reference`` if that is given and they are not.
+    """``phones`` and ``words`` are what is said, taken from ``reference`` unless given.
 
     ``group`` is the speaker or language (the folder of the file), for splits that keep groups whole.
     """
@@ -38,5 +38,5 @@ class Utterance:
             object.__setattr__(self, "words", words)
 
     def recording(self, rate: int | None = 16000) -> Recording:
-        """The sound, read now."""
+        """Read the recording."""
         return load_recording(self.audio, rate, self.channel)
