@@ -19,10 +19,11 @@ from trellis.losses.labelings import Custom, Hamming
 from trellis.objectives import Direct, Objective, get_objective
 from trellis.solvers import CuttingPlane, FrankWolfe, MiniBatch, PassiveAggressive
 from trellis.solvers.run import Solution
-from trellis.structures.graph.oracle.graph_oracle import GraphInference
+from trellis.structures.graph.oracle.graph_oracle import GraphInference, Route
 from trellis.structures.graph.problem.graph_candidates import GraphCandidateProblem
 from trellis.structures.graph.problem.graph_problem import GraphExample, GraphProblem
 from trellis.structures.graph.problem.pseudo_likelihood import PseudoLikelihoodProblem
+from trellis.structures.graph.scores.graph_scores import GraphScores
 from trellis.structures.graph.scores.linear_graph import GraphLayout
 from trellis.training.driver import minimise
 
@@ -243,6 +244,31 @@ def test_a_loss_over_candidates_is_exact_when_all_labellings_are() -> None:
     value = samples.value_and_gradient(weights)[0]
     assert value == samples.value_and_gradient(weights)[0]
     assert value <= exact.value_and_gradient(weights)[0] + 1e-6
+
+
+@pytest.mark.parametrize("objective", ["margin", "log"])
+def test_auto_decides_once_for_each_graph(monkeypatch: pytest.MonkeyPatch, objective: str) -> None:
+    """With all labels, and with those that are known; the answers are those of decisions made anew."""
+    problem = small_problem(objective, 1)
+    for example in problem.examples[::2]:
+        example.gold[1] = -1
+    asked: list[GraphScores] = []
+    decide = GraphInference.route
+
+    def counted(self: GraphInference, scores: GraphScores) -> Route:
+        asked.append(scores)
+        return decide(self, scores)
+
+    monkeypatch.setattr(GraphInference, "route", counted)
+    points = np.random.default_rng(0).normal(size=(4, problem.dimension))
+    kept = [problem.value_and_gradient(weights) for weights in points]
+    latent = sum(example.latent for example in problem.examples)
+    assert len(asked) == len(problem.examples) + latent
+    for weights, (value, gradient) in zip(points, kept, strict=True):
+        fresh = problem.with_(examples=[replace(example, _routes={}) for example in problem.examples])
+        again, its_gradient = fresh.value_and_gradient(weights)
+        assert value == again
+        np.testing.assert_array_equal(gradient, its_gradient)
 
 
 def test_the_direct_update_descends_on_the_loss_of_relaxed_answers() -> None:

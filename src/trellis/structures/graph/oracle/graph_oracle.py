@@ -9,7 +9,8 @@ The best labelling:
 * ``"message_passing"``: an upper bound and a labelling, for graphs of any size (TRW-S).
 * ``"icm"``, ``"loopy"``: baselines without a bound.
 * ``"auto"``: "tree" if it is one; else a few iterations of "message_passing", which often prove their answer;
-  if they do not, "junction_tree" if that is cheap, "max_flow" if it applies, and all iterations else.
+  if they do not, "junction_tree" if that is cheap, "max_flow" if it applies, and all iterations else. What
+  the shape of the graph decides is its :class:`Route`, which learning finds once for each graph.
 
 Sums over all labellings (marginals, log-partition):
 
@@ -21,10 +22,12 @@ Samples and the k best are exact, or refused.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -53,6 +56,17 @@ SUM_METHODS = ("auto", "tree", "junction_tree", "tree_reweighted", "loopy")
 CHEAP = 1e7  # multiplications of a junction tree that "auto" spends on a best labelling
 PLANNED = 2_000  # nodes up to which "auto" plans a junction tree at all
 QUICK = 10  # iterations of message passing before "auto" takes an exact method
+
+
+class Route(NamedTuple):
+    """What "auto" decides from the shape of a graph alone: its edges, its factors and its forbidden labels.
+
+    ``exact`` is the method for sums, samples and the k best, ``best`` the one for a best labelling. Scores
+    have a say only where that is "message_passing": "max_flow" takes its place if they are submodular.
+    """
+
+    exact: str
+    best: str
 
 
 @register
@@ -85,53 +99,81 @@ class GraphInference:
                 "be a whole number of at least 1, the others not negative"
             )
 
-    def best(self, scores: GraphScores, cost: ArrayLike | None = None, scale: float = 1.0) -> RelaxedSolution:
-        """argmax_y score(y) + scale sum_i cost[i, y_i]; value and bound include the cost."""
+    def route(self, scores: GraphScores) -> Route:
+        """What "auto" does with graphs of this shape."""
+        if _is_forest(scores):
+            return Route("tree", "tree")
+        best = "message_passing"
+        if scores.n_nodes <= PLANNED:
+            forecast = plan_of(scores, self.memory_limit).forecast
+            if forecast.multiplications <= CHEAP and forecast.bytes <= self.memory_limit:
+                best = "junction_tree"
+        return Route("junction_tree", best)
+
+    def best(
+        self,
+        scores: GraphScores,
+        cost: ArrayLike | None = None,
+        scale: float = 1.0,
+        *,
+        route: Route | None = None,
+    ) -> RelaxedSolution:
+        """argmax_y score(y) + scale sum_i cost[i, y_i]; value and bound include the cost.
+
+        ``route``: that of an earlier graph of the same shape, which "auto" then need not find again.
+        """
         if cost is not None:
             scores = scores.plus_cost(cost, scale)
         method = self.method
         if method == "auto":
-            return self._automatic(scores)
-        if method == "tree":
-            _check_forest(scores)
-            return tree(scores)
-        if method == "junction_tree":
-            return junction_best(scores, self.memory_limit)
-        if method == "max_flow":
-            return max_flow(scores, self.tol)
-        if method == "lp":
-            return linear_programme(scores, self.tol)
-        if method == "message_passing":
-            return message_passing(scores, self.max_iter, self.tol)
-        if method == "icm":
-            return icm(scores)
-        if method == "loopy":
-            return loopy_best(scores, self.max_iter, self.tol)
-        raise UnsupportedError(
-            f"method={method!r} answers questions about sums; for the best labelling use method='auto', "
-            "'message_passing' or 'lp'"
-        )
+            method = (route or self.route(scores)).best
+            if method == "message_passing" and is_binary_submodular(scores):
+                method = "max_flow"
+            if method in ("junction_tree", "max_flow") and not wide(scores):
+                with suppress(InfeasibleError):  # which of the two it is, an exact method decides
+                    found = message_passing(scores, min(QUICK, self.max_iter), self.tol)
+                    if found.exact:  # in a tenth of the time of a junction tree
+                        return found
+        solvers: dict[str, Callable[[], RelaxedSolution]] = {
+            "tree": lambda: tree(_check_forest(scores)),
+            "junction_tree": lambda: junction_best(scores, self.memory_limit),
+            "max_flow": lambda: max_flow(scores, self.tol),
+            "lp": lambda: linear_programme(scores, self.tol),
+            "message_passing": lambda: message_passing(scores, self.max_iter, self.tol),
+            "icm": lambda: icm(scores),
+            "loopy": lambda: loopy_best(scores, self.max_iter, self.tol),
+        }
+        if method not in solvers:
+            raise UnsupportedError(
+                f"method={method!r} answers questions about sums; for the best labelling use method='auto', "
+                "'message_passing' or 'lp'"
+            )
+        return solvers[method]()
 
     def marginals(
-        self, scores: GraphScores, cost: ArrayLike | None = None, scale: float = 1.0
+        self,
+        scores: GraphScores,
+        cost: ArrayLike | None = None,
+        scale: float = 1.0,
+        *,
+        route: Route | None = None,
     ) -> GraphMarginals:
         """log sum_y exp(score(y) + scale cost(y)) and the marginals of nodes, edges and factors."""
         if cost is not None:
             scores = scores.plus_cost(cost, scale)
-        method = self._exact(scores) if self.method == "auto" else self.method
-        if method == "tree":
-            _check_forest(scores)
-            return tree_marginals(scores)
-        if method == "junction_tree":
-            return junction_marginals(scores, self.memory_limit)
-        if method == "tree_reweighted":
-            return tree_reweighted(scores, self.max_iter, self.tol)
-        if method == "loopy":
-            return loopy_marginals(scores, self.max_iter, self.tol)
-        raise UnsupportedError(
-            f"method={method!r} finds best labellings and has no marginals; use method='auto' (exact), "
-            "'tree_reweighted' or 'loopy'"
-        )
+        method = self._exact(scores, route) if self.method == "auto" else self.method
+        solvers: dict[str, Callable[[], GraphMarginals]] = {
+            "tree": lambda: tree_marginals(_check_forest(scores)),
+            "junction_tree": lambda: junction_marginals(scores, self.memory_limit),
+            "tree_reweighted": lambda: tree_reweighted(scores, self.max_iter, self.tol),
+            "loopy": lambda: loopy_marginals(scores, self.max_iter, self.tol),
+        }
+        if method not in solvers:
+            raise UnsupportedError(
+                f"method={method!r} finds best labellings and has no marginals; use method='auto' (exact), "
+                "'tree_reweighted' or 'loopy'"
+            )
+        return solvers[method]()
 
     def log_partition(self, scores: GraphScores) -> float:
         """log sum_y exp score(y), or what the method puts in its place."""
@@ -166,27 +208,10 @@ class GraphInference:
             )
         return _lawler(replace(self, method=self._exact(scores)), scores, k)
 
-    def _automatic(self, scores: GraphScores) -> RelaxedSolution:
-        """A tenth of the time of a junction tree, where message passing closes its gap at once."""
-        method = self._cheapest(scores)
-        if method in ("junction_tree", "max_flow") and not wide(scores):
-            with suppress(InfeasibleError):  # which of the two it is, an exact method decides
-                found = message_passing(scores, min(QUICK, self.max_iter), self.tol)
-                if found.exact:
-                    return found
-        return replace(self, method=method).best(scores)
-
-    def _cheapest(self, scores: GraphScores) -> str:
-        """The method that "auto" takes for a best labelling."""
-        if _is_forest(scores):
-            return "tree"
-        if scores.n_nodes <= PLANNED:
-            forecast = plan_of(scores, self.memory_limit).forecast
-            if forecast.multiplications <= CHEAP and forecast.bytes <= self.memory_limit:
-                return "junction_tree"
-        return "max_flow" if is_binary_submodular(scores) else "message_passing"
-
-    def _exact(self, scores: GraphScores) -> str:
+    @staticmethod
+    def _exact(scores: GraphScores, route: Route | None = None) -> str:
+        if route is not None:
+            return route.exact
         return "tree" if _is_forest(scores) else "junction_tree"
 
 
@@ -225,9 +250,10 @@ def _is_forest(scores: GraphScores) -> bool:
     return topology_of(scores.n_nodes, edges).is_forest
 
 
-def _check_forest(scores: GraphScores) -> None:
+def _check_forest(scores: GraphScores) -> GraphScores:
     if not _is_forest(scores):
         raise UnsupportedError(
             "the graph has cycles or factors over more than two nodes, and method='tree' is for forests; use "
             "method='junction_tree' (exact) or 'message_passing'"
         )
+    return scores

@@ -37,10 +37,10 @@ from trellis.core.oracle import Answer, Oracle
 from trellis.losses.labelings import Loss
 from trellis.objectives.example_problem import ExampleProblem
 from trellis.structures.graph.oracle.graph_answers import RelaxedSolution
-from trellis.structures.graph.oracle.graph_oracle import GraphInference
+from trellis.structures.graph.oracle.graph_oracle import GraphInference, Route
 from trellis.structures.graph.oracle.rounding import expected_loss
 from trellis.structures.graph.scores.graph_features import Graph
-from trellis.structures.graph.scores.graph_scores import Labels
+from trellis.structures.graph.scores.graph_scores import GraphScores, Labels
 from trellis.structures.graph.scores.linear_graph import GraphLayout
 
 
@@ -57,6 +57,7 @@ class GraphExample:
     cost: FloatArray | None = None
     name: str = "a graph"
     _features: dict[GraphLayout, FloatArray] = field(default_factory=dict, repr=False)
+    _routes: dict[tuple[GraphInference, bool], Route] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         n = self.graph.n_nodes
@@ -91,6 +92,14 @@ class GraphExample:
         if layout not in self._features:
             self._features[layout] = layout.of_labels(self.graph, self.gold)
         return self._features[layout]
+
+    def route(self, inference: GraphInference, scores: GraphScores, *, gold: bool = False) -> Route | None:
+        """How "auto" solves the graph, found once; ``gold``: with labels restricted to what is known."""
+        if inference.method != "auto":
+            return None
+        if (inference, gold) not in self._routes:
+            self._routes[inference, gold] = inference.route(scores)
+        return self._routes[inference, gold]
 
     def loss_of(self, labels: Labels) -> float:
         return float(self.costs[np.arange(len(labels)), labels].sum())
@@ -145,10 +154,11 @@ class GraphOracle:
         self._example, self._layout = problem.examples[index], problem.layout
         self._inference = problem.inference
         self.scores = self._layout.scores(self._example.graph, weights)
+        self._route = self._example.route(self._inference, self.scores)
 
     def solve(self, scale: float) -> RelaxedSolution:
         cost = None if scale == 0.0 or self._example.cost is None else self._example.cost
-        return self._inference.best(self.scores, cost, scale)
+        return self._inference.best(self.scores, cost, scale, route=self._route)
 
     def best(self, scale: float) -> Answer:
         example, found = self._example, self.solve(scale)
@@ -175,7 +185,7 @@ class GraphOracle:
 
     def sum(self, scale: float) -> Answer:
         cost = None if scale == 0.0 else self._example.cost
-        marginals = self._inference.marginals(self.scores, cost, scale)
+        marginals = self._inference.marginals(self.scores, cost, scale, route=self._route)
         return Answer(marginals.log_partition, self._layout.of_parts(self._example.graph, marginals.parts))
 
     def gold_best(self) -> Answer:
@@ -187,10 +197,13 @@ class GraphOracle:
         return Answer(float(parts @ self._weights), parts)
 
     def _gold_solution(self) -> RelaxedSolution:
-        return self._inference.best(self.scores.restricted(self._example.gold_mask))
+        scores = self.scores.restricted(self._example.gold_mask)
+        return self._inference.best(scores, route=self._example.route(self._inference, scores, gold=True))
 
     def gold_sum(self) -> Answer:
         if not self._example.latent:
             return self.gold_best()
-        marginals = self._inference.marginals(self.scores.restricted(self._example.gold_mask))
+        scores = self.scores.restricted(self._example.gold_mask)
+        route = self._example.route(self._inference, scores, gold=True)
+        marginals = self._inference.marginals(scores, route=route)
         return Answer(marginals.log_partition, self._layout.of_parts(self._example.graph, marginals.parts))
