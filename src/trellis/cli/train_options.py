@@ -6,6 +6,7 @@ from typing import Annotated
 
 from trellis.cli.formats import FileFormat
 from trellis.cli.options import argument, declared_option, option
+from trellis.objectives import OBJECTIVES
 from trellis.training import declarations as declared
 
 File = Annotated[str, argument("FILE", "Labelled file, plain or gzip; - reads standard input.")]
@@ -39,9 +40,7 @@ AllWeights = Annotated[
 ]
 
 # Learning
-Objective = Annotated[
-    str, option("--objective NAME", "perceptron, margin, slack, log, softmax_margin, direct, ramp or risk.")
-]
+Objective = Annotated[str, option("--objective NAME", f"{', '.join(OBJECTIVES)}.")]
 Loss = Annotated[str, option("--loss NAME", "Task loss: hamming, weighted_hamming, zero_one or span_f1.")]
 SolverName = Annotated[
     str,

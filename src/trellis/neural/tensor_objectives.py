@@ -47,6 +47,11 @@ class TensorOracle(Protocol):
 
 def objective_values(objective: Objective, oracle: TensorOracle, epsilon: float) -> Tensor:
     """(S,) values that differentiate to the (sub)gradient of the objective."""
+    if objective.special == "own":
+        raise UnsupportedError(
+            f"the objective {objective.name!r} has its own formula, which tensors do not know; express it by "
+            "the fields of the record"
+        )
     if objective.special == "direct":
         values = _direct(objective.formula.direction, oracle, epsilon)
     elif objective.special == "risk":

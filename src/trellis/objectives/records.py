@@ -22,7 +22,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args
 
 from trellis.core import registration
-from trellis.core.errors import DataError
+from trellis.core.errors import DataError, UnsupportedError
 from trellis.objectives.links import Link, link
 
 if TYPE_CHECKING:  # the command line lists objectives without loading NumPy
@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # the command line lists objectives without loading NumPy
 
 Total = Literal["max", "sum"]
 Baseline = Literal["gold", "best"]
-Special = Literal["", "slack", "risk", "direct"]
+Special = Literal["", "slack", "risk", "direct", "own"]
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,9 @@ class Objective:
     * ``link``: ``"identity"``, or ``"square"`` for (1/2) [.]_+^2.
 
     Its gradient is the link's slope times (parts of the total - parts of the baseline). ``special`` names the
-    objectives that this formula does not cover.
+    objectives that this formula does not cover; ``"own"`` is one that overrides :meth:`value_and_gradient`,
+    which reaches every structure with an oracle, but neither tensors nor candidates. Nothing is known of its
+    flags, and it may override them too.
     """
 
     name: ClassVar[str]
@@ -66,6 +68,12 @@ class Objective:
                 raise DataError(
                     f"the objective {self.name!r} has {field}={getattr(self, field)!r}; choose one of {known}"
                 )
+        own = type(self).value_and_gradient is not Objective.value_and_gradient
+        if self.special == ("" if own else "own"):
+            raise DataError(
+                f"the objective {self.name!r} needs both special='own' and its own "
+                "value_and_gradient(oracle, epsilon), or neither"
+            )
         if not isfinite(self.loss_scale):
             raise DataError(
                 f"the objective {self.name!r} has loss_scale={self.loss_scale}; it must be finite"
@@ -81,7 +89,7 @@ class Objective:
         """Whether the gradient is a coefficient times the difference of two outputs: c (Phi(up) - Phi(down)).
 
         The coefficient may depend on the scores, so this says nothing about planes."""
-        return self.total == "max"
+        return self.total == "max" and self.special != "own"
 
     @property
     def piecewise_linear(self) -> bool:
@@ -92,7 +100,12 @@ class Objective:
     @property
     def smooth(self) -> bool:
         """Whether f is differentiable everywhere. A maximum has kinks wherever two outputs share it."""
-        return self.total == "sum" and self.baseline == "gold"
+        return self.total == "sum" and self.baseline == "gold" and self.special != "own"
+
+    @property
+    def lipschitz(self) -> bool:
+        """Whether the gradient is bounded, however large the weights: what rates of 1 / (l2 t) need."""
+        return self.link == "identity" and self.special != "own"
 
     @property
     def uses_loss(self) -> bool:
@@ -118,7 +131,7 @@ class Objective:
     @property
     def for_oracles(self) -> bool:
         """Whether the questions of :class:`trellis.core.oracle.Oracle` suffice for f and its gradient."""
-        return self.special in ("", "direct")
+        return self.special in ("", "direct", "own")
 
     @property
     def margin_rescaling(self) -> bool:
@@ -137,6 +150,11 @@ class Objective:
         """The record for compiled code."""
         from trellis.objectives.formula_kernels import Formula
 
+        if self.special == "own":
+            raise UnsupportedError(
+                f"the objective {self.name!r} has its own formula, which compiled code does not know; use "
+                "solver='minibatch'"
+            )
         return Formula(
             get_args(Special).index(self.special),
             float(self.loss_scale),
@@ -163,6 +181,11 @@ class Objective:
     def over_candidates(self, candidates: CandidateList, epsilon: float) -> tuple[FloatArray, FloatArray]:
         """f (S,) with candidates in place of all outputs, and the coefficient of each candidate (R, S): the
         gradient is sum_r coefficient_r parts_r."""
+        if self.special == "own":
+            raise UnsupportedError(
+                f"the objective {self.name!r} has its own formula, which does not say how to read a list of "
+                "candidates; override over_candidates, or use loss='hamming'"
+            )
         augmented = candidates.scores + self.loss_scale * candidates.losses
         if self.total == "sum":
             above, coefficients = candidates.log_sum(augmented)

@@ -73,7 +73,7 @@ def automatic_solver(
     """
     objective = options.objective
     margins = objective.margin_rescaling and options.loss.kind == "costs"
-    if objective.uses_loss and options.loss.kind == "candidates":
+    if objective.special == "own" or (objective.uses_loss and options.loss.kind == "candidates"):
         name = "minibatch"
     elif objective.piecewise_linear and not objective.uses_loss:
         name = "perceptron"
@@ -83,11 +83,12 @@ def automatic_solver(
         name = "adagrad" if online else "owlqn" if l1 > 0 else "lbfgs"
     elif latent and not online and l2 > 0 and l1 == 0 and margins:
         name = "cccp"
-    elif l2 > 0:
-        certified = "frank_wolfe" if objective.piecewise_linear else "cutting_plane"
-        name = certified if convex and not online else "subgradient"
+    elif l2 > 0 and convex and not online:
+        name = "frank_wolfe" if objective.piecewise_linear else "cutting_plane"
+    elif l2 > 0 and objective.lipschitz:
+        name = "subgradient"
     else:
-        name = "sgd"
+        name = "sgd" if objective.lipschitz else "adagrad"
     return get_solver(name, tol)
 
 

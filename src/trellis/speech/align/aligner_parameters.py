@@ -6,10 +6,9 @@ Nothing heavy is imported here: ``--help`` reads these lines.
 from __future__ import annotations
 
 from trellis.core.parameters import Flag, Parameter, choice, integer, number
+from trellis.objectives.records import names
 
-OBJECTIVE = Parameter(
-    "direct", 'Training objective: "direct", "margin", "log", "perceptron", "ramp" or "softmax_margin".'
-)
+OBJECTIVE = Parameter("direct", f"Training objective: {names('for_oracles')}.")
 LOSS = Parameter(
     "tau_alignment",
     'Task loss: "tau_alignment" (share of boundaries off by more than ``tau_ms``) or "tau_insensitive" (mean '

@@ -6,6 +6,7 @@ Objectives are those of :mod:`trellis.objectives.records`. Which solver goes wit
     direct               the same with w <- w + eta (Phi(y_direct) - Phi(y_hat)), where y_direct =
                          argmax w . Phi - eps L
     margin               passive-aggressive steps; or "frank_wolfe", "cutting_plane" (with a duality gap)
+    squared_margin       "cutting_plane"
     log, softmax_margin  L-BFGS
 
 For solvers that go through utterances one by one, the hold-out loss is measured after every pass; the
@@ -30,7 +31,7 @@ import numpy as np
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
 from trellis.core.progress import OnIteration
-from trellis.objectives.records import Log, Objective
+from trellis.objectives.records import Log, Objective, names
 from trellis.solvers import MiniBatch, PassiveAggressive, Solver, get_solver
 from trellis.structures.segments.problem.alignment_losses import AlignmentLoss
 from trellis.structures.segments.problem.segment_problem import SegmentExample, SegmentProblem
@@ -43,15 +44,7 @@ PATIENCE = 5
 STEPS = 250.0  # unit steps from the start to as far again as the start is from 0
 ONLINE = ("minibatch", "passive_aggressive")
 BATCH_ITERATIONS = 40
-DEFAULT_SOLVERS = {
-    "perceptron": "minibatch",
-    "direct": "minibatch",
-    "ramp": "minibatch",
-    "margin": "passive_aggressive",
-    "log": "lbfgs",
-    "softmax_margin": "lbfgs",
-}
-_PLANE_SOLVERS = ("passive_aggressive", "frank_wolfe", "cutting_plane")
+_PLANE_SOLVERS = ("passive_aggressive", "frank_wolfe")
 
 
 def train_weights(
@@ -76,7 +69,7 @@ def train_weights(
 
     warm_start = None
     if not objective.convex and aligner.start == "log":
-        warm_start = WarmStart(Log(), get_solver(DEFAULT_SOLVERS["log"]), batch_iterations)
+        warm_start = WarmStart(Log(), get_solver("lbfgs"), batch_iterations)
     return train(
         problem,
         solver,
@@ -93,17 +86,21 @@ def train_weights(
 
 def choose_solver(objective: Objective, solver: str) -> str:
     """The name of the solver; one that does not suit the objective is refused."""
-    if objective.name not in DEFAULT_SOLVERS:
+    if not objective.for_oracles:
         raise UnsupportedError(
             f"objective={objective.name!r} is not supported for alignment; choose one of "
-            f"{', '.join(DEFAULT_SOLVERS)}"
+            f"{names('for_oracles')}"
         )
     if solver == "auto":
-        return DEFAULT_SOLVERS[objective.name]
+        if objective.smooth:
+            return "lbfgs"
+        if objective.convex and objective.uses_loss:
+            return "passive_aggressive" if objective.piecewise_linear else "cutting_plane"
+        return "minibatch"
     if solver in _PLANE_SOLVERS and not objective.piecewise_linear:
         raise UnsupportedError(
-            f"solver {solver!r} needs a convex objective made of planes such as 'margin', not "
-            f"{objective.name!r}; use solver='auto'"
+            f"solver {solver!r} needs a convex objective made of planes such as 'margin'; {objective.name!r} "
+            "is not piecewise linear; use solver='auto'"
         )
     if solver not in ONLINE:
         get_solver(solver)

@@ -18,9 +18,10 @@ from trellis import MEMM, SequenceLabeler, load
 from trellis.core.errors import DataError, InfeasibleError, ModelFileError, TrellisError, UnsupportedError
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.oracle.exhaustive import Enumeration
-from trellis.structures.chain.problem.local_chain import LocalChainProblem, local_chain_scores
+from trellis.structures.chain.problem.local_chain import LocalChainProblem
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 from trellis.structures.chain.scores.linear_chain_scores import linear_chain_scores
+from trellis.structures.chain.scores.local_chain_scores import local_chain_scores
 
 VARIANTS: list[dict[str, Any]] = [
     {},

@@ -121,16 +121,6 @@ def test_best_different(scores: ChainScores, seed: int, from_best: bool) -> None
         np.testing.assert_array_equal(labels, expected if value > NOTHING else -1)
 
 
-@given(batches(), st.integers(0, 2**32 - 1), st.sampled_from([1.0, -0.5, 0.0]))
-def test_best_with_loss(scores: ChainScores, seed: int, scale: float) -> None:
-    cost = np.random.default_rng(seed).integers(0, 3, scores.unary.shape).astype(float)
-    found = CHAIN.best_with_loss(scores, cost, scale)
-    costs = np.split(cost, scores.offsets[1:-1])
-    for every, c, value in zip(enumerations(scores), costs, found.scores, strict=True):
-        loss = c[np.arange(len(c)), every.labellings].sum(axis=1)
-        close(value, np.max(every.scores + scale * loss))
-
-
 @given(batches())
 def test_log_partition_and_marginals(scores: ChainScores) -> None:
     ours = CHAIN.marginals(scores)
@@ -253,7 +243,6 @@ def test_a_sequence_without_labelling_is_named() -> None:
             lambda s: CHAIN.entropy(s),
             lambda s: CHAIN.minimum_risk(s),
             lambda s: CHAIN.sample(s, 2, np.random.default_rng(0)),
-            lambda s, cost=cost: CHAIN.best_with_loss(s, cost),
             lambda s, cost=cost: CHAIN.expected_loss(s, cost),
         ]
         for ask in questions:
@@ -375,7 +364,7 @@ def test_bad_arguments_are_named() -> None:
     with pytest.raises(DataError, match="whole numbers"):
         CHAIN.score(scores, [0.0, 1.0, 1.0])
     with pytest.raises(DataError, match="costs have shape"):
-        CHAIN.best_with_loss(scores, np.zeros((2, 2)))
+        CHAIN.expected_loss(scores, np.zeros((2, 2)))
     with pytest.raises(DataError, match=r"costs contain inf at \(1, 0\)"):
         CHAIN.expected_loss(scores, np.array([[0, 0], [np.inf, 0], [0, 0]]))
     with pytest.raises(DataError, match="k is 0"):

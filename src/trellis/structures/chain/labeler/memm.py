@@ -29,8 +29,9 @@ from trellis.data.user_input import as_lists
 from trellis.solvers import default_iterations, get_solver
 from trellis.structures.chain.labeler.chain_labeler import ChainLabeler
 from trellis.structures.chain.labeler.chain_training import Examples
-from trellis.structures.chain.problem.local_chain import LocalChainProblem, local_chain_scores
+from trellis.structures.chain.problem.local_chain import LocalChainProblem
 from trellis.structures.chain.scores.chain_scores import ChainScores
+from trellis.structures.chain.scores.local_chain_scores import local_chain_scores
 from trellis.training import declarations as declared
 from trellis.training.driver import minimise
 

@@ -82,10 +82,6 @@ class Chain:
         self._run(kernels.best_different_batch, scores, given, found, values)
         return Labellings(found, values)
 
-    def best_with_loss(self, scores: ChainScores, cost: ArrayLike, scale: float = 1.0) -> Labellings:
-        """argmax_y s(y) + scale * sum_t cost[t, y_t], cost (N, K); the scores returned include the loss."""
-        return self.best(scores.with_unary(scores.unary + scale * _check_cost(scores, cost)))
-
     def log_partition(self, scores: ChainScores) -> FloatArray:
         """log Z = log sum_y exp s(y) of each sequence, (S,)."""
         values = np.empty(scores.n_sequences)

@@ -95,7 +95,14 @@ class LinearChainProblem(StructuredProblem):
         )
         return self.with_(design=take_run(design, first, last), task=part)
 
+    @property
+    def compiled(self) -> bool:
+        """Whether the kernels know the objective; otherwise each sequence is asked through its oracle."""
+        return self.objective.special != "own"
+
     def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
+        if not self.compiled:
+            return super().value_and_gradient(weights)
         values, gradient = self.values_and_gradient(weights)
         return float(values @ self.task.weight), gradient
 
@@ -119,12 +126,16 @@ class LinearChainProblem(StructuredProblem):
 
     def run_value_and_gradient(self, weights: FloatArray, first: int, last: int) -> tuple[float, FloatArray]:
         """sum c_i f_i over the sequences first..last-1, and its gradient: a mini-batch."""
+        if not self.compiled:
+            return super().run_value_and_gradient(weights, first, last)
         values = np.empty(self.n_examples)
         gradient = self._shard_gradient(weights, first, last, values, self.new_work(first, last))
         self.check(values[first:last], first)
         return float(values[first:last] @ self.task.weight[first:last]), self.layout.masked(gradient)
 
     def example_plane(self, index: int, weights: FloatArray) -> tuple[float, FloatArray]:
+        if not self.compiled:
+            return super().example_plane(index, weights)
         return self.run_value_and_gradient(weights, index, index + 1)
 
     def _shard_gradient(

@@ -1,4 +1,4 @@
-"""The locally normalised chain (maximum-entropy Markov model) as a problem for solvers, and its scores.
+"""The locally normalised chain (maximum-entropy Markov model) as a problem for solvers.
 
     p(y | x) = p(y_1 | x_1) prod_{t>1} p(y_t | y_{t-1}, x_t),  each factor a softmax over the labels that may
     follow
@@ -20,17 +20,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.arrays import FloatArray
 from trellis.core.shards import over_shards
 from trellis.structures.chain.problem.chain_loss import check_feasible
-from trellis.structures.chain.problem.local_chain_kernels import (
-    fill_horizon,
-    local_gradient,
-    local_scores,
-)
-from trellis.structures.chain.scores.chain_scores import ChainScores
+from trellis.structures.chain.problem.local_chain_kernels import local_gradient
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Design, Penalties
+from trellis.structures.chain.scores.local_chain_scores import label_horizon
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +54,7 @@ class LocalChainProblem:
     def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]:
         values = np.empty(self.n_examples)
         w, rows = self.layout.views(weights), self.layout.rows
-        horizon = horizon_of(self.penalties, self.design.offsets)
+        horizon = label_horizon(self.penalties, self.design.offsets)
 
         def shard(first: int, last: int) -> FloatArray:
             gradient = np.zeros(self.dimension)
@@ -74,37 +70,3 @@ class LocalChainProblem:
         self.layout.views(gradient).end[:] = 0.0
         check_feasible(values)
         return float(values @ self.weight), self.layout.masked(gradient)
-
-
-def local_chain_scores(
-    layout: LinearLayout, design: Design, penalties: Penalties, weights: FloatArray, n_jobs: int = 1
-) -> ChainScores:
-    """Part scores with s(y) = log p(y | x), for every oracle of chains: their log-partition is 0.
-
-    The scores of a chain that is normalised as a whole, less the logarithm of each local normaliser, which
-    depends on one label only. Where nothing is allowed all scores are ``-inf``.
-    """
-    w, k, steps = layout.views(weights), layout.n_labels, int(design.offsets[-1])
-    unary = np.empty((steps, k))
-    shared = w.transitions + penalties.transitions
-    transitions = np.zeros((max(steps, 1), k, k)) if layout.n_edge else shared[None]
-    horizon = horizon_of(penalties, design.offsets)
-    over_shards(
-        lambda first, last: local_scores(
-            design, layout.rows, w, penalties, horizon, first, last, unary, transitions
-        ),
-        design.offsets,
-        n_jobs,
-    )
-    return ChainScores(unary, transitions, w.start + penalties.start, penalties.end, design.offsets)
-
-
-def horizon_of(penalties: Penalties, offsets: IntArray) -> FloatArray:
-    """(longest, K): 0 where a label may be followed by r more labels, up to one that may end a sequence."""
-    k = len(penalties.end)
-    can_go_on = (penalties.transitions == 0).any(axis=1).all()
-    if can_go_on and not penalties.end.any():
-        return np.zeros((0, k))
-    horizon = np.zeros((max(int(np.diff(offsets).max(initial=1)), 1), k))
-    fill_horizon(penalties.transitions, penalties.end, horizon)
-    return horizon

@@ -135,15 +135,21 @@ class GraphProblem(ExampleProblem[GraphExample, Loss]):
         return GraphOracle(self, index, weights)
 
     def excess(self, weights: FloatArray) -> float:
-        """sum_i c_i (bound_i - value_i) of the loss-augmented questions that were not answered exactly, and
-        of those about the best gold labelling where labels are hidden: how far the true objective can be from
-        what the answers say.
+        """How far the true objective can be from what the answers say: sum_i c_i (bound_i - value_i), through
+        the link, of the loss-augmented questions that were not answered exactly, and of those about the best
+        gold labelling where labels are hidden.
 
         With relaxed answers it is at most that much smaller, with labellings at most that much larger, with
         hidden labels either; 0 proves that all answers are exact, to the tolerance of inference."""
-        scale = 1.0 if self.objective.uses_loss else 0.0
-        answers = self.over_examples(lambda i: GraphOracle(self, i, weights).unproved(scale))
-        return float(np.dot(answers, np.ones(len(answers)) if self.weight is None else self.weight))
+        return float(np.dot(self.over_examples(lambda i: self._excess(i, weights)), self.sample_weight))
+
+    def _excess(self, index: int, weights: FloatArray) -> float:
+        oracle, scale = GraphOracle(self, index, weights), self.objective.loss_scale
+        gap = oracle.unproved(scale)
+        if gap == 0.0 or self.objective.link == "identity":
+            return gap
+        z = oracle.best(scale).value - oracle.gold_best().value
+        return float(self.objective.apply_link(z + gap)[0] - self.objective.apply_link(z)[0])
 
 
 class GraphOracle:

@@ -31,10 +31,10 @@ class PseudoLikelihoodProblem(GraphProblem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.objective.two_labelings:
+        if not self.objective.smooth:
             raise UnsupportedError(
-                f"the pseudo-likelihood stands for sums over labellings, which the objective "
-                f"{self.objective.name!r} has none of; use objective='log' or 'softmax_margin'"
+                f"the pseudo-likelihood stands for sums over labellings, and the objective "
+                f"{self.objective.name!r} has a maximum; use objective='log' or 'softmax_margin'"
             )
         hidden = next((example.name for example in self.examples if example.latent), None)
         if hidden is not None:
