@@ -314,7 +314,7 @@ def test_length_counts_expected_transitions() -> None:
     found = chain.to_parameters(5)
     assert_allclose(found.initial, initial, rtol=1e-10)
     assert_allclose(found.transitions, counts / counts.sum(axis=1, keepdims=True), rtol=1e-10)
-    with pytest.raises(UnsupportedError, match="length=0 must be at least 1"):
+    with pytest.raises(DataError, match="length is 0; give a whole number of at least 1"):
         chain.to_parameters(0)
 
 

@@ -175,7 +175,7 @@ def test_controls_must_match() -> None:
         (lambda: model.filter([X0, X0], controls=[u]), "X has 2 sequences, but controls has 1"),
         (
             lambda: model.filter([X0, X0], controls=[u, u[:2]]),
-            "sequence 1 has 4 steps, but 2 rows of controls",
+            "sequence 1 has 4 steps in X, but 2 in controls",
         ),
         (
             lambda: model.filter(X0, controls=u * np.nan),

@@ -1,33 +1,32 @@
-"""Discriminative training of a hidden Markov model, and the way back to probabilities.
+"""Discriminative training of a hidden Markov model, and conversion back to probabilities.
 
 With the natural features T of an emission (:mod:`trellis.hmm.emissions.natural`) the log-joint of an HMM is a
 score that is linear in its parameters, up to what depends on x alone:
 
     log p(x, y) = start[y_1] + sum_{t>1} A[y_{t-1}, y_t] + sum_t T(x_t) . w[:, y_t] + sum_t c(x_t),
 
-start = log initial, A = log transitions. Forgetting that these are logarithms of probabilities leaves a chain
-whose p(y | x) any objective of chains can train: :class:`LogLinearHMM`, a ``SequenceLabeler`` on these
-features. Training begins at the maximum-likelihood parameters; what has probability 0 there without being
-forbidden by the constraints begins at a tenth of the smallest probability.
+start = log initial, A = log transitions. Freed from the constraint that these are log-probabilities, it is a
+chain whose p(y | x) any chain objective can train: :class:`LogLinearHMM`, a ``SequenceLabeler`` on these
+features. Training starts from the maximum-likelihood parameters; a probability of 0 there that the
+constraints do not forbid starts as a tenth of the smallest probability.
 
-Objectives that look at best labellings alone (perceptron, margin, slack, direct, ramp) know nothing of
-probabilities: their weights are right up to a factor. They are multiplied by the one that minimises the log
-objective on the same data, with the same l2. Best labellings stay what they are.
+Objectives that compare best labellings only (perceptron, margin, slack, direct, ramp) determine their weights
+up to a factor. The weights are multiplied by the factor that minimises the log objective on the same data,
+with the same l2, which leaves the best labellings unchanged.
 
-Then back. The trained chain defines p_u(x, y) = exp<Phi(x, y), u> / Z, whose emissions are normalised by
-``from_natural`` and whose transitions by a backward pass (``hmm_conversion``). One
-choice is free: adding the same vector g to the weights of all states multiplies p_u(x, y) by a function of x
-alone, so it leaves p(y | x) as it is. The g is taken that brings the weights nearest to those of maximum
-likelihood; if precisions of Gaussians then are not positive definite, g also adds to the precisions of all
-states what is lacking (``natural_shift``). So every trained chain has a proper HMM with the same p(y | x).
-The transitions are
+Conversion back: the trained chain defines p_u(x, y) = exp<Phi(x, y), u> / Z, whose emissions are normalised
+by ``from_natural`` and whose transitions by a backward pass (``hmm_conversion``). One choice is free: adding
+the same vector g to the weights of all states multiplies p_u(x, y) by a function of x alone, and leaves
+p(y | x) unchanged. The g chosen is the one that brings the weights nearest to those of maximum likelihood; if
+a Gaussian's precision is then not positive definite, g also raises the precisions of all states until it is
+(``natural_shift``). So every trained chain has a proper HMM with the same p(y | x). The transitions are
 
     length=None   those of the limit for long sequences. p(y | x) is then that of the trained chain times
                   b[y_n], the last backward message, for every x and n: an effect on the last few steps.
     length=n      expected transitions, counted over sequences of n steps: the nearest chain (in the
-                  Kullback-Leibler sense) whose transitions do not change from step to step.
+                  Kullback-Leibler sense) whose transitions are the same at every step.
 
-A step that is missing altogether has no features, so its score is 0 in every state. This is its marginal at
+A step that is entirely missing has no features, so its score is 0 in every state. That is its marginal at
 the maximum-likelihood start; afterwards the HMM marginalises, and the chain that was trained does not.
 """
 
@@ -40,6 +39,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
+from trellis.core.arguments import check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.labels import EncodedLabels, FlatLabels, LabelSet
@@ -60,7 +60,7 @@ from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 
-FACTORS = (np.log(1e-6), np.log(1e2))  # where the scale of weights without one is looked for
+FACTORS = (np.log(1e-6), np.log(1e2))  # bounds of the log of the factor that rescales weights
 
 
 class NaturalEncoder(ArrayEncoder):
@@ -88,7 +88,7 @@ class LogLinearHMM(SequenceLabeler):
     """The chain that an HMM is, with its parameters as free weights; see :meth:`from_hmm`."""
 
     source: HMMParameters
-    constraints: TransitionConstraints
+    transition_constraints: TransitionConstraints
 
     @classmethod
     def from_hmm(
@@ -98,11 +98,11 @@ class LogLinearHMM(SequenceLabeler):
         if constraints.tied:
             raise UnsupportedError(
                 "discriminative training has a weight for every transition, so it cannot keep "
-                "tied_transitions; leave them out, or use fit"
+                "tied_transitions; omit them, or use fit"
             )
         source.emission.natural_weights()  # an emission without any is refused before its data are read
         chain = cls(**options)
-        chain.source, chain.constraints = source, constraints
+        chain.source, chain.transition_constraints = source, constraints
         return chain
 
     def _new_encoder(self, X: Any, lengths: ArrayLike | None) -> FeatureEncoder:
@@ -113,7 +113,8 @@ class LogLinearHMM(SequenceLabeler):
 
     def _penalties(self, latent: LatentLabels, labels: EncodedLabels) -> Penalties:
         ends = np.ones(len(latent.labels), dtype=np.bool_)
-        return Penalties.where_not(self.constraints.allowed_initial, self.constraints.allowed, ends)
+        fixed = self.transition_constraints
+        return Penalties.where_not(fixed.allowed_initial, fixed.allowed, ends)
 
     def _layout(self, examples: Examples, encoder: FeatureEncoder, n_labels: int) -> LinearLayout:
         """Every feature with every state; no scores for the last state, which an HMM does not have."""
@@ -132,8 +133,8 @@ class LogLinearHMM(SequenceLabeler):
         with np.errstate(divide="ignore"):
             start, steps = np.log(self.source.initial), np.log(self.source.transitions)
         return (
-            _finite(start, self.constraints.allowed_initial),
-            _finite(steps, self.constraints.allowed),
+            _finite(start, self.transition_constraints.allowed_initial),
+            _finite(steps, self.transition_constraints.allowed),
             _finite(self.source.emission.natural_weights(), True),
         )
 
@@ -167,15 +168,14 @@ class LogLinearHMM(SequenceLabeler):
         return (*normalised_chain(start, step, np.zeros(len(start)), length), emission)
 
     def to_parameters(self, length: int | None = None) -> HMMParameters:
-        """The HMM that comes back."""
+        """The trained chain as a hidden Markov model."""
         if length is None:
             return HMMParameters(*self.normalise())
         start, step, emission = self._scores()
-        if length < 1:
-            raise UnsupportedError(f"length={length} must be at least 1")
+        length = check_int("length", length, 1)
         free = ChainScores.of(np.zeros((length, len(start))), step, start)
         expected = Chain().marginals(free)
-        before = replace(self.constraints, transition_pseudocount=np.zeros_like(step))
+        before = replace(self.transition_constraints, transition_pseudocount=np.zeros_like(step))
         _, transitions = before.maximise(
             expected.start, expected.transitions[0], self.source.initial, self.source.transitions
         )
@@ -196,7 +196,7 @@ class LogLinearHMM(SequenceLabeler):
 def train_discriminatively(
     source: HMMParameters, constraints: TransitionConstraints, observations: Observations, **options: Any
 ) -> LogLinearHMM:
-    """The log-linear chain of ``source`` after training; some states of the observations must be known."""
+    """Train the log-linear chain of ``source``; some states of the observations must be known."""
     if observations.known is None:
         raise DataError("discriminative training needs states; without any, use fit(X), which is EM")
     states = [None if state < 0 else state for state in observations.known.tolist()]
@@ -209,7 +209,7 @@ def train_discriminatively(
 
 
 def _finite(logs: FloatArray, allowed: Any) -> FloatArray:
-    """What is allowed but has probability 0 gets a tenth of the smallest; what is forbidden has weight 0."""
+    """Logs of 0 become that of a tenth of the smallest probability, or 0 where they are forbidden."""
     finite = np.isfinite(logs)
     least = logs[finite].min() - np.log(10.0)
     return np.where(finite, logs, np.where(allowed, least, 0.0))

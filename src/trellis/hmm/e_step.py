@@ -1,8 +1,9 @@
 """The E-step: expected statistics of a hidden Markov model as a sum over shards of sequences.
 
-A shard (one thread) goes through its sequences block by block: likelihoods, posteriors in their place,
-statistics. Only a block's posteriors exist at a time, so memory does not grow with the data, and a block
-stays in the cache. Known states are likelihoods of 0 for all other states.
+A shard (one thread) processes its sequences block by block: likelihoods, posteriors in their place,
+statistics. Only one block's posteriors exist at a time, so memory does not grow with the data, and a block
+stays in the cache. Where a state is known, the likelihoods of all others are 0; where all are known, the
+statistics are counts (:func:`count_known_states`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def expectations(
 
     def work(first: int, last: int) -> tuple[Counts, Statistics]:
         counts, statistics = Counts(parameters.n_states), Statistics()
-        for a, b, block, values in blocks(parameters, observations, first, last):
+        for a, b, block, values in likelihood_blocks(parameters, observations, first, last):
             posterior, log_p[a:b] = parameters.chain.posterior(block, counts)
             add_statistics(statistics, parameters.emission.statistics(values, posterior))
         return counts, statistics
@@ -57,14 +58,14 @@ def add_statistics(total: Statistics, more: Statistics) -> None:
         total[key] = total[key] + value if key in total else value
 
 
-def blocks(
+def likelihood_blocks(
     parameters: HMMParameters, observations: Observations, first: int, last: int
 ) -> Iterator[tuple[int, int, Block, NDArray[Any]]]:
     """The sequences first..last-1 in blocks ``(a, b, likelihoods, values)``."""
     scaled_is_safe = parameters.chain.kind == DENSE and observations.known is None
     for a, b, lo, hi in block_bounds(observations.offsets, first, last, parameters.n_states):
         values = observations.values[lo:hi]
-        logs = _logs(parameters, observations, lo, hi)
+        logs = _lazy_log_likelihood(parameters, observations, lo, hi)
         scaled, shift = (
             parameters.emission.scaled_likelihood(values)
             if scaled_is_safe
@@ -86,7 +87,7 @@ def block_bounds(
         a = b
 
 
-def _logs(
+def _lazy_log_likelihood(
     parameters: HMMParameters, observations: Observations, lo: int, hi: int
 ) -> Callable[[], FloatArray]:
     """log p(x_t | k) of rows lo..hi-1, with -inf for states that are known to be others."""
@@ -107,13 +108,13 @@ def _logs(
 
 
 def check_possible(log_p: FloatArray, parameters: HMMParameters, observations: Observations) -> None:
-    """An error that names the first sequence, and in it the first step, that the model says cannot be."""
+    """Raise an error that names the first impossible sequence, and the first impossible step in it."""
     dead = np.flatnonzero(log_p == -np.inf)
     if not dead.size:
         return
     i = int(dead[0])
     one = observations.sequence(i)
-    _, _, block, _ = next(blocks(parameters, one, 0, 1))
+    _, _, block, _ = next(likelihood_blocks(parameters, one, 0, 1))
     filtered, _ = parameters.chain.filter(block)
     step = int(np.argmax(filtered.sum(axis=1) == 0.0))
     given = "is the given one and " if one.known is not None and one.known[step] >= 0 else ""

@@ -1,11 +1,10 @@
-"""Where EM starts: given parameters as they are, and the rest from k-means, from known states, or at random.
+"""Starting points of EM: given parameters are kept; the rest comes from k-means, known states or chance.
 
-EM finds the nearest critical point, so several different starts are worth their time. ``"kmeans"`` clusters
-the observations (what the emission offers as ``points``) and counts transitions between clusters.
-``"random"`` assigns each observation to the nearest of K observations drawn at random; observations without
-distances (symbols) get random shares of the states, the same for equal symbols. Known states replace all
-this: their rows say what each state emits. Starts differ by their random numbers alone, and those by one
-seed.
+EM finds a nearby critical point, so several different starts are worth their time. ``"kmeans"`` clusters the
+observations (the ``points`` of the emission) and counts transitions between clusters. ``"random"`` assigns
+each observation to the nearest of K observations drawn at random; observations without distances (symbols)
+get random posteriors of the states, the same for equal symbols. Known states replace all this: their rows
+show what each state emits. One seed determines all starts.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from trellis.hmm.hmm_parameters import HMMParameters
 from trellis.hmm.observations import Observations
 from trellis.hmm.transition_constraints import TransitionConstraints
 
-CLUSTERED = 20_000  # observations that k-means looks at
+MAX_CLUSTERED = 20_000  # observations that k-means uses
 UNKNOWN_WEIGHT = 0.1  # of all rows with unknown states, relative to those with known ones
 
 
@@ -53,17 +52,17 @@ def _starting_point(
     k = len(constraints.groups)
     initial, transitions = constraints.initial, constraints.transitions
     if emission.n_states is not None and initial is not None and transitions is not None:
-        shares = np.full((observations.n_steps, k), 1.0 / k)
+        posteriors = np.full((observations.n_steps, k), 1.0 / k)
     else:
-        shares = _shares(observations, k, emission, method, rng)
-    emission = emission.initialise(observations.values, shares, rng)
+        posteriors = _first_posteriors(observations, k, emission, method, rng)
+    emission = emission.initialise(observations.values, posteriors, rng)
     if emission.n_states != k:
         raise DataError(
             f"the emission has parameters for {emission.n_states} states, but n_states is {k}; they must be "
             "equal"
         )
-    start, pairs = _soft_counts(shares, observations)
-    if method == "random":  # random shares average out over a long sequence; random rows do not
+    start, pairs = _soft_counts(posteriors, observations)
+    if method == "random":  # random posteriors average out over a long sequence; random rows do not
         start, pairs = rng.dirichlet(np.ones(k)), rng.dirichlet(np.ones(k), k)
     else:
         start, pairs = start + 1.0, pairs + 1.0
@@ -74,41 +73,41 @@ def _starting_point(
     )
 
 
-def _shares(
+def _first_posteriors(
     observations: Observations, k: int, emission: Emission, method: str, rng: np.random.Generator
 ) -> FloatArray:
     """First posteriors (N, K)."""
     if observations.known is not None:
-        return _known_shares(observations.known, k)
+        return _known_posteriors(observations.known, k)
     points = emission.points(observations.values)
     if points.shape[1] == 0:
-        return _random_shares(observations.values, k, rng)
+        return _random_posteriors(observations.values, k, rng)
     if method == "kmeans":
         return np.eye(k)[_kmeans(points, k, rng)]
     centres = points[rng.choice(len(points), k, replace=len(points) < k)]
     return np.eye(k)[_nearest(points, centres)]
 
 
-def _known_shares(known: NDArray[np.int64], k: int) -> FloatArray:
-    """One for the known states; small and equal shares elsewhere, for the sake of states never seen."""
+def _known_posteriors(known: NDArray[np.int64], k: int) -> FloatArray:
+    """One for the known states; small and equal posteriors elsewhere, for the sake of states never seen."""
     unknown = known < 0
-    shares = np.eye(k)[np.where(unknown, 0, known)]
+    posteriors = np.eye(k)[np.where(unknown, 0, known)]
     if unknown.any():
         weight = UNKNOWN_WEIGHT * max(1.0, float((~unknown).sum())) / float(unknown.sum())
-        shares[unknown] = min(weight, 1.0) / k
-    return shares
+        posteriors[unknown] = min(weight, 1.0) / k
+    return posteriors
 
 
-def _random_shares(values: NDArray[Any], k: int, rng: np.random.Generator) -> FloatArray:
+def _random_posteriors(values: NDArray[Any], k: int, rng: np.random.Generator) -> FloatArray:
     _, index = np.unique(values, axis=0, return_inverse=True)
-    shares: FloatArray = rng.dirichlet(np.ones(k), int(index.max(initial=-1)) + 1)[index.ravel()]
-    return shares
+    posteriors: FloatArray = rng.dirichlet(np.ones(k), int(index.max(initial=-1)) + 1)[index.ravel()]
+    return posteriors
 
 
 def _kmeans(points: FloatArray, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
     seen = points
-    if len(points) > CLUSTERED:
-        seen = points[rng.choice(len(points), CLUSTERED, replace=False)]
+    if len(points) > MAX_CLUSTERED:
+        seen = points[rng.choice(len(points), MAX_CLUSTERED, replace=False)]
     distinct = len(np.unique(seen, axis=0))
     model = KMeans(min(k, distinct), n_init=1, random_state=int(rng.integers(2**31)))
     return _nearest(points, model.fit(seen).cluster_centers_)
@@ -120,10 +119,10 @@ def _nearest(points: FloatArray, centres: FloatArray) -> NDArray[np.int64]:
     return np.asarray(distance.argmin(axis=1))
 
 
-def _soft_counts(shares: FloatArray, observations: Observations) -> tuple[FloatArray, FloatArray]:
-    """Expected counts of first states and transitions, as if the shares were independent of each other."""
+def _soft_counts(posteriors: FloatArray, observations: Observations) -> tuple[FloatArray, FloatArray]:
+    """Expected counts of first states and transitions, as if steps were independent."""
     offsets = observations.offsets
     begins = offsets[:-1][np.diff(offsets) > 0]
-    after = shares.copy()
+    after = posteriors.copy()
     after[begins] = 0.0
-    return shares[begins].sum(axis=0), shares[:-1].T @ after[1:]
+    return posteriors[begins].sum(axis=0), posteriors[:-1].T @ after[1:]

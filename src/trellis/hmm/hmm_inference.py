@@ -1,4 +1,4 @@
-"""What a hidden Markov model with known parameters answers, over shards and blocks of sequences.
+"""Inference in a hidden Markov model with known parameters, over shards and blocks of sequences.
 
 filter      p(y_t | x_1..x_t)                smooth        p(y_t | x_1..x_T)
 decode      argmax_y p(y | x)                predict_next  p(y_{T+h} | x_1..x_T)
@@ -22,7 +22,7 @@ from trellis.core.estimator import Model
 from trellis.core.parameters import integer, parameter
 from trellis.core.shards import over_shards
 from trellis.data.sequences import offsets_from_lengths, step_name
-from trellis.hmm.e_step import block_bounds, blocks, check_possible
+from trellis.hmm.e_step import block_bounds, check_possible, likelihood_blocks
 from trellis.hmm.hmm_chain import Counts
 from trellis.hmm.hmm_kernels import walk_batch
 from trellis.hmm.hmm_parameters import HMMParameters
@@ -34,7 +34,7 @@ from trellis.training.options import draw_seed
 
 
 class HMMInference(Model):
-    """The questions that :class:`~trellis.HMM` answers from its ``parameters()``."""
+    """The methods of :class:`~trellis.HMM` that need only its ``parameters()``."""
 
     n_states: int = parameter(doc="The number K of hidden states.", constraint=integer(1), kw_only=False)
     n_jobs: int | None = parameter(default=declared.N_JOBS)
@@ -67,7 +67,7 @@ class HMMInference(Model):
 
         def work(first: int, last: int) -> None:
             counts = Counts(parameters.n_states)
-            for a, b, block, _ in blocks(parameters, observations, first, last):
+            for a, b, block, _ in likelihood_blocks(parameters, observations, first, last):
                 rows = slice(observations.offsets[a], observations.offsets[b])
                 if smooth:
                     out[rows], log_p[a:b] = parameters.chain.posterior(block, counts)
@@ -152,7 +152,7 @@ class HMMInference(Model):
         log_p = np.empty(len(observations))
 
         def work(first: int, last: int) -> None:
-            for a, b, block, _ in blocks(parameters, observations, first, last):
+            for a, b, block, _ in likelihood_blocks(parameters, observations, first, last):
                 _, log_p[a:b] = parameters.chain.filter(block)
 
         over_shards(work, observations.offsets, self._threads())

@@ -54,7 +54,7 @@ class MixtureEM:
     """The pair (g, h) of this module for given rows: a :class:`~trellis.solvers.dc.algorithm.DCProblem`."""
 
     def __init__(self, values: NDArray[Any], row_weight: FloatArray, pseudocount: float = 0.0) -> None:
-        # rows of weight 0 say nothing, and may even be impossible
+        # rows of weight 0 are ignored, and may even be impossible
         kept = row_weight > 0
         self._rows, self._values = np.flatnonzero(kept), values if kept.all() else values[kept]
         self._row_weight, self._pseudocount = row_weight[kept], pseudocount

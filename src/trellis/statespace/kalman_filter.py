@@ -1,4 +1,4 @@
-"""Questions about linear-Gaussian sequences: states, likelihood, missing values, moments.
+"""Inference in linear-Gaussian sequences: states, likelihood, missing values, moments.
 
 The work is a sum over shards of sequences, one thread each, and a shard goes through its sequences in blocks
 of about ``BLOCK`` steps (or one longer sequence), which bounds the memory for what is kept per step.
@@ -64,7 +64,7 @@ class _Block(NamedTuple):
 
 
 class Kalman:
-    """The answers of one model for one set of observations. ``system`` and centred data are made once."""
+    """Inference with one model on one set of observations."""
 
     def __init__(self, model: StateSpace, data: TimeSeries, n_jobs: int = 1) -> None:
         model.check_lengths(np.diff(data.offsets))
@@ -81,7 +81,7 @@ class Kalman:
         self._each_block(log_densities, lambda block: None)
         return log_densities
 
-    def filtered(self) -> States:
+    def filter(self) -> States:
         """Mean and covariance of z_t given x_1 .. x_t."""
         n = self._model.n_states
         states = States(np.empty((len(self._y), n)), np.empty((len(self._y), n, n)))
@@ -93,7 +93,7 @@ class Kalman:
         self._each_block(np.empty(len(self._data.offsets) - 1), keep)
         return states
 
-    def smoothed(self, *, lagged: bool = False) -> States:
+    def smooth(self, *, lagged: bool = False) -> States:
         """Mean and covariance of z_t given all of x."""
         n, rows = self._model.n_states, len(self._y)
         states = States(
@@ -108,9 +108,9 @@ class Kalman:
         self._each_block(np.empty(len(self._data.offsets) - 1), keep)
         return states
 
-    def filled(self) -> tuple[FloatArray, FloatArray]:
+    def impute(self) -> tuple[FloatArray, FloatArray]:
         """E[x_t | all that is observed] (N, m), and its covariance (N, m, m), zero where x is observed."""
-        states = self.smoothed()
+        states = self.smooth()
         m, system = self._model.n_observations, self._system
         filled, spreads = np.empty(self._y.shape), np.empty((len(self._y), m, m))
         fill_missing(
@@ -121,7 +121,7 @@ class Kalman:
         return np.where(np.isnan(values), filled + self._shift, values), spreads
 
     def observation_distribution(self, states: States) -> tuple[FloatArray, FloatArray]:
-        """Mean C m + D u + d and covariance C P C' + R of x_t where z_t has the law of ``states``."""
+        """Mean C m + D u + d and covariance C P C' + R of x_t where z_t is distributed as ``states``."""
         model, steps = self._model, self._data.steps
         C, R = (
             a if a.ndim == 2 else a[np.minimum(steps, len(a) - 1)]

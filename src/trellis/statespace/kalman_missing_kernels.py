@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs
-"""Components of an observation that are missing while others are there.
+"""Components of an observation that are missing while others are observed.
 
 The noises of one observation are correlated: those of the missing components follow from those of the
 observed ones, r = G r_o + e, with G = R_{.o} R_oo^-1 the regression on the observed noises and e the rest.

@@ -1,4 +1,4 @@
-"""Where EM starts: what was given, and a plain guess for the rest.
+"""The starting point of EM: given parameters are kept, the rest is estimated roughly.
 
 With neither ``transition`` nor ``observation`` given, any invertible change of the states' coordinates gives
 the same model, so the states are made from the data: principal components of windows x_t, ..., x_{t+l-1},
@@ -26,7 +26,7 @@ _RADIUS = 0.99  # the largest modulus of an eigenvalue of a guessed transition
 def starting_point(
     given: dict[str, Any], data: TimeSeries, n_states: int, learn_offset: bool, rng: np.random.Generator
 ) -> StateSpace:
-    """A model with every parameter: ``given`` ones as they are, guesses where they are ``None``."""
+    """A complete model: ``given`` parameters as they are, rough estimates where they are ``None``."""
     values = data.values
     m = values.shape[1]
     missing = np.isnan(values)
@@ -41,12 +41,12 @@ def starting_point(
     if given["transition"] is None and given["observation"] is None:
         guess |= _from_windows(centred, data, n_states, variances, rng)
     else:
-        guess |= _plain(given, variances, n_states, rng)
+        guess |= _default_start(given, variances, n_states, rng)
     guess |= {name: value for name, value in given.items() if value is not None}
     return StateSpace.build({**given, **guess}, n_states, m, data.controls.shape[1])
 
 
-def _plain(
+def _default_start(
     given: dict[str, Any], variances: FloatArray, n: int, rng: np.random.Generator
 ) -> dict[str, FloatArray]:
     C = given["observation"]
@@ -73,15 +73,15 @@ def _from_windows(
     at = np.flatnonzero(np.arange(len(centred)) + width <= ends)
     if len(at) <= n * width:
         nothing = dict.fromkeys(("transition", "observation"))
-        return _plain(nothing, variances, n, rng)
+        return _default_start(nothing, variances, n, rng)
     windows = centred[at[:, None] + np.arange(width)].reshape(len(at), width * m)
     # the weakest components may be missing altogether: a little noise of full rank takes their place
     windows = windows + 1e-3 * np.sqrt(variances.mean()) * rng.normal(size=windows.shape)
     values, vectors = np.linalg.eigh(windows.T @ windows / len(at))
     states = windows @ (vectors[:, -n:] / np.sqrt(values[-n:]))
     follow = np.flatnonzero(np.diff(at) == 1)
-    A, Q = _regressed(states[follow], states[follow + 1])
-    C, R = _regressed(states, centred[at])
+    A, Q = _regress(states[follow], states[follow + 1])
+    C, R = _regress(states, centred[at])
     radius = np.abs(np.linalg.eigvals(A)).max()
     return {
         "transition": A * min(1.0, _RADIUS / radius) if radius > 0.0 else A,
@@ -93,7 +93,7 @@ def _from_windows(
     }
 
 
-def _regressed(before: FloatArray, after: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _regress(before: FloatArray, after: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Least squares after = W before + r, and the covariance of r."""
     W = np.asarray(np.linalg.lstsq(before, after, rcond=None)[0].T, dtype=np.float64)
     residual = after - before @ W.T

@@ -1,4 +1,4 @@
-"""``LinearGaussian``: the Kalman filter and smoother, and learning by EM, with scikit-learn's habits.
+"""``LinearGaussian``: the Kalman filter and smoother, and learning by EM, as a scikit-learn estimator.
 
 z_1 ~ N(initial_mean, initial_covariance)
 z_{t+1} = transition z_t + transition_control u_t + transition_offset + N(0, transition_noise)
@@ -39,9 +39,9 @@ _REQUIRED = tuple(name for name in SHAPES if "control" not in name and "offset" 
 
 
 class StateEstimates(NamedTuple):
-    """Laws of the states: ``means`` (length, n) and ``covariances`` (length, n, n), per sequence if listed.
+    """``means`` (length, n) and ``covariances`` (length, n, n) of the states, as lists for a list.
 
-    ``lagged`` (length, n, n), where asked for: Cov(z_t, z_{t+1}), zero at the last step.
+    ``lagged`` (length, n, n), on request: Cov(z_t, z_{t+1}), zero at the last step.
     """
 
     means: Any
@@ -50,7 +50,8 @@ class StateEstimates(NamedTuple):
 
 
 class Forecast(NamedTuple):
-    """Laws of the steps to come: (steps, .) for one sequence, (n_sequences, steps, .) for several."""
+    """Means and covariances of future steps: (steps, .) for one sequence, (n_sequences, steps, .) for
+    several."""
 
     observations: FloatArray
     observation_covariances: FloatArray
@@ -163,7 +164,7 @@ class LinearGaussian(Model):
         self.status_, self.history_, self.n_iter_ = status, history, status.n_iter
 
     def _model(self) -> StateSpace:
-        """What was fitted, or else what was given, if that is enough."""
+        """The fitted parameters, or else those given, if they are complete."""
         if hasattr(self, "parameters_"):
             if self.parameters_.n_states != self.n_states:
                 raise DataError(
@@ -205,16 +206,16 @@ class LinearGaussian(Model):
         return series.mean_per_step(kalman.log_densities())
 
     def filter(self, X: Any, *, lengths: ArrayLike | None = None, controls: Any = None) -> StateEstimates:
-        """The law of z_t given x_1 .. x_t."""
+        """Mean and covariance of z_t given x_1 .. x_t."""
         series, kalman = self._ask(X, lengths, controls)
-        return _unpacked(series, kalman.filtered())
+        return _unpacked(series, kalman.filter())
 
     def smooth(
         self, X: Any, *, lengths: ArrayLike | None = None, controls: Any = None, lagged: bool = False
     ) -> StateEstimates:
-        """The law of z_t given all of x; with ``lagged`` also Cov(z_t, z_{t+1})."""
+        """Mean and covariance of z_t given all of x; with ``lagged`` also Cov(z_t, z_{t+1})."""
         series, kalman = self._ask(X, lengths, controls)
-        return _unpacked(series, kalman.smoothed(lagged=lagged))
+        return _unpacked(series, kalman.smooth(lagged=lagged))
 
     def impute(
         self,
@@ -224,12 +225,12 @@ class LinearGaussian(Model):
         controls: Any = None,
         return_covariances: bool = False,
     ) -> Any:
-        """``X`` with each missing value replaced by its mean given all that is observed.
+        """``X`` with each missing value replaced by its mean given all observed values.
 
         With ``return_covariances`` also the covariances (length, m, m), zero where values are observed.
         """
         series, kalman = self._ask(X, lengths, controls)
-        values, covariances = kalman.filled()
+        values, covariances = kalman.impute()
         if return_covariances:
             return series.unpack(values), series.unpack(covariances)
         return series.unpack(values)
@@ -243,9 +244,9 @@ class LinearGaussian(Model):
         controls: Any = None,
         future_controls: Any = None,
     ) -> Forecast:
-        """The laws of the next ``steps`` observations and states after the end of each sequence.
+        """Means and covariances of the next ``steps`` observations and states of each sequence.
 
-        ``controls`` are those of ``X``; ``future_controls`` (steps, p) those of the steps to come, one array
+        ``controls`` are those of ``X``; ``future_controls`` (steps, p) those of the future steps, one array
         for all sequences or one for each.
         """
         steps = check_int("steps", steps, 1)
@@ -254,7 +255,7 @@ class LinearGaussian(Model):
         future = read_future_controls(future_controls, len(series), steps, model.n_controls)
         longer, rows = series.extend(steps, future)
         kalman = Kalman(model, longer, self._threads())
-        states = kalman.filtered()
+        states = kalman.filter()
         means, covariances = kalman.observation_distribution(states)
         rows = rows[0] if series.single else rows
         return Forecast(means[rows], covariances[rows], states.means[rows], states.covariances[rows])

@@ -1,4 +1,4 @@
-"""A linear-Gaussian model: its ten parameters by name, checked, and as the kernels want them.
+"""A linear-Gaussian model: its ten parameters by name, checked, and in the form of the kernels.
 
     z_1 ~ N(m0, P0)      z_{t+1} = A z_t + B u_t + b + N(0, Q)      x_t = C z_t + D u_t + d + N(0, R)
 
@@ -169,7 +169,7 @@ def _root(name: str, covariance: FloatArray) -> FloatArray:
 
 
 def _affine(matrix: FloatArray, offset: FloatArray, controls: FloatArray, steps: IntArray) -> FloatArray:
-    """matrix u_t + offset, (N, k) or (1, k). A step behind the last of a varying parameter takes that one."""
+    """matrix u_t + offset, (N, k) or (1, k); steps beyond the last entry of an array use that one."""
     if matrix.shape[-1] == 0:
         moved = np.zeros((1, matrix.shape[-2]))
     elif matrix.ndim == 2:

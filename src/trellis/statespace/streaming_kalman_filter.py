@@ -1,4 +1,4 @@
-"""The filter as a stream: one observation at a time, in memory that does not grow.
+"""The Kalman filter for one observation at a time, in constant memory.
 
 Roots and gains are those of :mod:`trellis.statespace.kalman_kernels`, with the same steady-state shortcut:
 once the covariance has settled, a step costs only its mean.
@@ -26,7 +26,7 @@ class StateEstimate(NamedTuple):
 
 
 class StreamingKalmanFilter:
-    """``update`` takes x_t (and u_t) and answers with the law of z_t given x_1 .. x_t.
+    """``update`` takes x_t (and u_t) and returns mean and covariance of z_t given x_1 .. x_t.
 
     ``n_steps`` counts them, ``log_likelihood`` is log p(x_1 .. x_t).
     """

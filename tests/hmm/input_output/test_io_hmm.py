@@ -362,7 +362,7 @@ X3, U3 = [np.zeros((3, 1))], [np.zeros((3, 2))]
         ({"emission": "poisson"}, X3, U3, "'gaussian'"),
         ({"emission": object()}, X3, U3, "depends on no input"),
         ({"emission": SoftmaxEmission(weights=np.zeros((2, 2, 3)))}, X3, U3, "from_parameters"),
-        ({}, X3, [np.zeros((2, 2))], "sequence 0 has 3 steps, but 2 rows of inputs"),
+        ({}, X3, [np.zeros((2, 2))], "sequence 0 has 3 steps in X, but 2 in inputs"),
         ({}, X3, [np.zeros((3, 2))] * 2, "1 sequences, but inputs has 2"),
         ({}, X3, [np.full((3, 2), np.nan)], "step 0 of sequence 0: column 0 of inputs is nan"),
         ({}, X3, [np.zeros((3, 2, 2))], "shape"),

@@ -294,13 +294,13 @@ def test_what_becomes_of_negative_probabilities() -> None:
     logs = keep.log_likelihood(queries)
     np.testing.assert_array_equal(np.isnan(logs), wrong)
     np.testing.assert_allclose(np.exp(logs[~wrong]), signed[~wrong], rtol=1e-9)
-    with pytest.warns(SpectralWarning, match="came out negative"):
+    with pytest.warns(SpectralWarning, match="estimates are negative"):
         assert (clip.joint_probability(queries) > 0).all()
     with pytest.warns(SpectralWarning, match=r"at sequence \d+, symbol \d"):
         predicted = clip.predict_next(queries)
     assert (predicted > 0).all()
     np.testing.assert_allclose(predicted.sum(axis=1), 1.0)
-    with pytest.raises(NumericalError, match=r"came out negative, the first is -.* step \d+ of sequence \d"):
+    with pytest.raises(NumericalError, match=r"are negative, the first is -.* step \d+ of sequence \d"):
         error.log_likelihood(queries)
     assert (keep.predict_next(queries) < 0).any()
 

@@ -5,7 +5,7 @@ A missing symbol (-1, NaN or a masked entry) has likelihood 1 in every state. Th
     B[k, m] = (counts[k, m] + a) / sum_m' (counts[k, m'] + a),
 
 maximum likelihood for a pseudo-count a of 0, else the mode under a Dirichlet prior with log density
-a sum_m log B[k, m]. A state without any counts keeps its row (the row of all states together if it had none).
+a sum_m log B[k, m]. A state without counts keeps its row (if it has none, it gets that of all states pooled).
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ SMOOTH = 0.01  # the pseudo-count of unseen="smooth"
 class Categorical(Emission):
     """``n_symbols`` symbols with ``probabilities`` (n_states, n_symbols).
 
-    ``pseudocount`` is added to every count in the M-step. ``unseen`` says what becomes of symbols that did
-    not occur in fitting: ``"error"`` leaves them the probability 0, so that data with them are impossible and
-    refused; ``"smooth"`` gives every symbol a pseudo-count of 0.01 (unless ``pseudocount`` is larger).
+    ``pseudocount`` is added to every count in the M-step. ``unseen`` is the treatment of symbols that did not
+    occur in fitting: ``"error"`` leaves them at probability 0, so that data with them are impossible and
+    rejected; ``"smooth"`` gives every symbol a pseudo-count of 0.01 (unless ``pseudocount`` is larger).
     """
 
     n_symbols: int
@@ -81,8 +81,7 @@ class Categorical(Emission):
         return check_symbols(values, self.n_symbols)
 
     def _symbols(self, values: NDArray[Any]) -> IntArray:
-        """Kernels index with these: what :meth:`check` returned passes by two looks, all else goes through
-        it."""
+        """Kernels index with these, so anything that :meth:`check` did not return goes through it now."""
         checked = values.dtype == np.int64 and values.ndim == 1
         if checked and (not len(values) or (values.min() >= -1 and values.max() < self.n_symbols)):
             return values
@@ -126,8 +125,8 @@ class Categorical(Emission):
     def initialise(
         self, values: NDArray[Any], posterior: FloatArray, rng: np.random.Generator
     ) -> Categorical:
-        """Frequencies, with one more observation for each state, shared out as all symbols are: a symbol that
-        is impossible at the start of EM would remain so."""
+        """Frequencies, with one more observation for each state, distributed as all symbols are: a symbol
+        that is impossible at the start of EM would remain so."""
         if self.probabilities is not None:
             return self
         counts = self.statistics(values, posterior)["counts"]
@@ -180,7 +179,7 @@ class Categorical(Emission):
 
 
 def _overall(counts: FloatArray) -> FloatArray:
-    """The distribution of all states together; uniform where nothing was seen at all."""
+    """The distribution of all states pooled; uniform if there are no counts at all."""
     total = counts.sum(axis=0)
     weight = total.sum()
     return total / weight if weight > NO_WEIGHT else np.full(len(total), 1.0 / len(total))

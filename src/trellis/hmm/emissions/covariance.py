@@ -5,11 +5,11 @@
     "full"       (K, D, D)    one matrix per state
     "tied"       (D, D)       one matrix for all states
 
-Let S be the scatter about the new mean and w the weight. The prior is that of a pseudo-observations with
-variance v in every direction, with log density  - a / 2 (log det C + v trace C^-1)  for every covariance C.
+Let S be the scatter about the new mean and w the weight. The prior is equivalent to a pseudo-observations
+with variance v in every direction: its log density is  - a / 2 (log det C + v trace C^-1)  for each C.
 The M-step is its mode, C = (S + a v I) / (w + a), under the constraint that no variance in any direction is
 below the floor f: a variance becomes max(., f), and so do the eigenvalues of a matrix. That is the exact
-maximum over all C >= f I, so EM with a floor still never loses likelihood.
+maximum over all C >= f I, so EM with a floor still never lowers the likelihood.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def covariance_shape(kind: str, n_states: int, n_columns: int) -> tuple[int, ...
 
 
 def from_variances(kind: str, variances: FloatArray) -> FloatArray:
-    """Covariances of the given shape that come nearest to the variances (K, D)."""
+    """Covariances of the given shape nearest to the variances (K, D)."""
     if kind == "diag":
         return variances
     if kind == "spherical":
@@ -83,7 +83,7 @@ def variances_from_scatter(
     variances = (scatter + prior.weight * prior.variance) / np.where(empty, 1.0, total)
     variances = np.where(empty, old, np.maximum(variances, prior.floor))
     if variances.min() <= 0.0:
-        raise _degenerate(int(np.argwhere(variances <= 0)[0][0]))
+        raise _singular_error(int(np.argwhere(variances <= 0)[0][0]))
     return variances
 
 
@@ -104,7 +104,7 @@ def matrices_from_scatter(
         matrices[k] = 0.5 * (raised + raised.T)
     for state, matrix in enumerate(matrices):
         if not _is_resolved(matrix):
-            raise _degenerate(state)
+            raise _singular_error(state)
     return matrices[0] if kind == "tied" else matrices
 
 
@@ -164,7 +164,7 @@ def _is_resolved(matrix: FloatArray) -> bool:
     return bool(np.linalg.eigvalsh(correlations)[0] > len(matrix) * UNRESOLVED)
 
 
-def _degenerate(state: int) -> NumericalError:
+def _singular_error(state: int) -> NumericalError:
     return NumericalError(
         f"the covariance of state {state} has become singular; raise min_variance, give it a prior "
         f"(prior_weight), use fewer states, or scale the columns alike"

@@ -1,7 +1,7 @@
 """What a hidden state emits: the one interface between a hidden Markov model and its observations.
 
-An emission is an immutable record of what the user asked for and, once they are known, of the parameters of
-each state. It knows one row of observations at a time: nothing of chains, sequences or threads. With a
+An emission is an immutable record of its options and, once they are known, of the parameters of each state.
+It treats rows of observations independently and knows nothing of chains, sequences or threads. Given a
 posterior q[t, k] of the states, EM needs three things of it:
 
     log p(x_t | k)                                              ``log_likelihood``, ``scaled_likelihood``
@@ -10,11 +10,11 @@ posterior q[t, k] of the states, EM needs three things of it:
 
 and for the certificate of EM the value of that sum, ``expected_log_likelihood``, again from v alone.
 
-Statistics are dictionaries of float64 arrays and add up: those of two shards of rows are added key by key.
+Statistics are dictionaries of float64 arrays and additive: those of two shards of rows are added key by key.
 Where a state has latent parts of its own (the component of a mixture, the missing entries of a vector), the
 E-step takes the expected statistics of the *complete* data, ``expected_log_likelihood`` is that of the
-complete data, and the entropy of the latent parts stands in the statistics as the scalar ``"entropy"``, so
-that for the parameters that took the statistics
+complete data, and the statistics hold the entropy of the latent parts as the scalar ``"entropy"``, so that
+for the parameters under which they were taken
 
     sum_t sum_k q[t, k] log p(x_t | k) = expected_log_likelihood(v) + v["entropy"]
 
@@ -56,7 +56,7 @@ class Emission(ABC):
     @abstractmethod
     def log_likelihood(self, values: NDArray[Any]) -> FloatArray:
         """log p(x_t | k), shape (N, K); ``-inf`` is impossible. What is missing in a row is marginalised, so
-        that a row that is missing altogether gives zeros."""
+        that a row that is entirely missing gives zeros."""
 
     @abstractmethod
     def statistics(self, values: NDArray[Any], posterior: FloatArray) -> Statistics:
@@ -97,8 +97,8 @@ class Emission(ABC):
         """sum_t sum_k q[t, k] log p(x_t | k) at these parameters, from the statistics (complete data; see
         above)."""
         raise UnsupportedError(
-            f"{type(self).__name__} does not say its expected log-likelihood, which the dual certificate of "
-            f"EM needs; implement expected_log_likelihood(statistics)"
+            f"{type(self).__name__} has no expected log-likelihood, which the dual certificate of EM needs; "
+            "implement expected_log_likelihood(statistics)"
         )
 
     def magnitude(self, statistics: Mapping[str, FloatArray]) -> float:
@@ -118,7 +118,7 @@ class Emission(ABC):
         return self.maximise(self.statistics(values, posterior))
 
     def recentre(self, statistics: Mapping[str, FloatArray]) -> Statistics:
-        """Statistics that an earlier record of this emission took, as this one would have taken them.
+        """Statistics taken by an earlier record of this emission, as this one would have taken them.
 
         Needed before statistics of different iterations are added (online EM): a Gaussian takes its moments
         about its own means. Statistics from one record, whatever the shard, need no recentring.
@@ -162,7 +162,7 @@ class Emission(ABC):
     def n_parameters(self) -> int:
         """Free parameters, for AIC and BIC."""
         raise UnsupportedError(
-            f"{type(self).__name__} does not say how many free parameters it has; implement n_parameters"
+            f"{type(self).__name__} does not count its free parameters; implement n_parameters"
         )
 
     def permute(self, order: ArrayLike) -> Emission:

@@ -1,16 +1,16 @@
 """Vectors: p(x | k) is normal with mean ``means[k]`` and a covariance of one of four shapes.
 
-Missing entries (NaN) are marginalised: a row counts with the density of what is observed of it. The M-step
-does the same. For diagonal covariances it counts each column by itself. For "full" and "tied" ones it is
-exact EM for the missing entries: the statistics take their conditional mean and covariance given the observed
-ones (``incomplete_kernels``), and hold their entropy.
+Missing entries (NaN) are marginalised: the density of a row is that of its observed entries. So does the
+M-step: for diagonal covariances it treats each column separately; for "full" and "tied" ones it is exact EM,
+whose statistics use the conditional mean and covariance of the missing entries given the observed ones
+(``incomplete_kernels``), and hold their entropy.
 
-Moments are taken about the present means c, so that nothing cancels: with y = x - c[k],
+Moments are taken about the current means c, so that nothing cancels: with y = x - c[k],
 
     weight = sum q,   first = sum q y,   second = sum q y^2 (or q y y^T),   origin = weight * c,
     means = c + first / weight,     scatter = second - first first^T / weight,
 
-and ``origin`` makes statistics complete in themselves. See ``covariance`` for the M-step of the covariance.
+where ``origin`` makes the statistics self-contained. See ``covariance`` for the M-step of the covariance.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ class Gaussian(Emission):
         return float(np.sum(moved["weight"] * constants)) - 0.5 * self._squares(moved["second"], np.positive)
 
     def magnitude(self, statistics: Mapping[str, FloatArray]) -> float:
-        """|W| |S| |W|^T in place of W S W^T: large where a covariance is all but singular, or a mean moved
+        """|W| |S| |W|^T in place of W S W^T: large where a covariance is nearly singular, or a mean has moved
         far."""
         move = np.abs(self._origin(statistics) - self._means)
         first, second = np.abs(statistics["first"]), np.abs(statistics["second"])
@@ -267,7 +267,7 @@ class Gaussian(Emission):
 
     @cached_property
     def _natural(self) -> NaturalGaussian:
-        return NaturalGaussian.of(self.covariance, self._means, self._matrices)
+        return NaturalGaussian.from_states(self.covariance, self._means, self._matrices)
 
     def sample(self, states: NDArray[np.integer[Any]], rng: np.random.Generator) -> FloatArray:
         means = self._means
@@ -295,12 +295,12 @@ class Gaussian(Emission):
         return CovariancePrior(self.prior_weight, self.prior_variance, self.min_variance)
 
     def _rows(self, values: NDArray[Any]) -> FloatArray:
-        """What :meth:`check` returned passes; all else goes through it."""
+        """Anything that :meth:`check` did not return goes through it now."""
         ready = values.dtype == np.float64 and values.ndim == 2 and values.flags.c_contiguous
         return values if ready and values.shape[1] == self._means.shape[1] else self.check(values)
 
     def _origin(self, statistics: Mapping[str, FloatArray]) -> FloatArray:
-        """What the moments were taken about; the present means where there is no weight."""
+        """The origin of the moments; the current means where there is no weight."""
         weight = statistics["weight"]
         columns = weight if weight.ndim == 2 else weight[:, None]
         empty = columns <= NO_WEIGHT
@@ -337,7 +337,7 @@ class Gaussian(Emission):
 
 
 def _incomplete(rows: FloatArray) -> NDArray[np.int64]:
-    """The rows with missing entries, those that miss the same ones next to each other."""
+    """The rows with missing entries, sorted by which entries are missing."""
     missing = np.isnan(rows)
     at = np.flatnonzero(missing.any(axis=1))
     patterns = np.packbits(missing[at], axis=1)

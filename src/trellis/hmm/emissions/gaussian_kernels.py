@@ -1,9 +1,9 @@
 # mypy: allow-untyped-defs, disable-error-code="call-arg"
 """Gaussian log-densities and moments of many rows.
 
-Rows are taken in blocks of ``BLOCK`` and turned, so that the innermost loop runs over rows: it is SIMD for
-any number of states and columns, and the parameters are scalars in it. Squared distances are sums of squares
-of differences, never differences of sums: means of 1e6 with deviations of 1 lose nothing.
+Rows are taken in blocks of ``BLOCK`` and transposed, so that the innermost loop runs over rows: it is SIMD
+for any number of states and columns, and the parameters are scalars in it. Squared distances are sums of
+squares of differences, never differences of sums: means of 1e6 with deviations of 1 lose no digits.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _drop_incomplete(x, q):
 
 @kernel
 def _write_block(ll, first, scale, e, out, shift):
-    """Turn log-likelihoods (K, BLOCK) back into rows of ``out``; with ``scale`` as exp(ll - shift), where
+    """Write log-likelihoods (K, BLOCK) to rows of ``out``; with ``scale`` as exp(ll - shift), where
     shift[t] = max_k ll[k, t]."""
     K = ll.shape[0]
     size = min(BLOCK, out.shape[0] - first)
@@ -81,8 +81,8 @@ def _write_block(ll, first, scale, e, out, shift):
 
 @kernel
 def diagonal_likelihood(values, means, precisions, constants, scale, out, shift):
-    """out[t, k] = sum_d constants[k, d] - precisions[k, d] (x[t, d] - means[k, d])^2 / 2 over the entries
-    that are there; with ``scale`` shifted and exponentiated."""
+    """out[t, k] = sum_d constants[k, d] - precisions[k, d] (x[t, d] - means[k, d])^2 / 2 over the
+    observed entries; with ``scale`` shifted and exponentiated."""
     n, D = values.shape
     K = means.shape[0]
     x, ll, e = np.empty((D, BLOCK)), np.empty((K, BLOCK)), np.empty((K, BLOCK))
@@ -105,7 +105,7 @@ def diagonal_likelihood(values, means, precisions, constants, scale, out, shift)
 def full_likelihood(values, means, whiteners, constants, scale, out, shift):
     """out[t, k] = constants[k] - |W_k (x[t] - means[k])|^2 / 2, with W_k = ``whiteners[k]`` lower triangular.
 
-    Returns how many rows are incomplete; what stands in ``out`` for those means nothing.
+    Returns how many rows are incomplete; their rows of ``out`` are undefined.
     """
     n, D = values.shape
     K = means.shape[0]
@@ -144,7 +144,7 @@ def full_likelihood(values, means, whiteners, constants, scale, out, shift):
 
 @kernel
 def diagonal_moments(values, posterior, origin, weight, first_moment, second_moment):
-    """Moments about ``origin`` of the entries that are there, added up over rows: for all k, d
+    """Moments about ``origin`` of the observed entries, summed over rows: for all k, d
 
     weight += q[t, k],  first_moment += q[t, k] y,  second_moment += q[t, k] y^2,  y = x[t, d] - origin[k, d].
     """

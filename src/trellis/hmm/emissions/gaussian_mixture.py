@@ -1,13 +1,13 @@
 """Mixtures of Gaussians: p(x | k) = sum_c weights[k, c] N(x; means[k, c], covariances[k, c]).
 
-All K C components are the states of one :class:`Gaussian`, which knows of covariances, floors, priors and
+All K C components are the states of one :class:`Gaussian`, which handles covariances, floors, priors and
 missing entries. The component of a row is latent: the statistics are those of the K C components under the
 posterior q[t, k] p(c | x_t, k), and their entropy is part of ``"entropy"``. The M-step is
 
     weights[k, c] = (n[k, c] + a) / sum_c' (n[k, c'] + a),      n: the posterior weight of each component,
 
-and that of the Gaussian for the rest. A row that is missing altogether says nothing about components and
-counts nowhere.
+and that of the Gaussian for the rest. A row that is entirely missing says nothing about components and is
+not counted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from trellis.hmm.emissions.emission_checks import (
 from trellis.hmm.emissions.gaussian import Gaussian
 from trellis.hmm.emissions.mixture_kernels import component_posteriors, mixture_log_likelihood
 
-_MOST_POINTS = 20_000  # k-means for the first components looks at no more rows per state
+_MAX_POINTS = 20_000  # rows per state that k-means uses for the first components
 
 
 @register
@@ -197,8 +197,8 @@ class GaussianMixture(Emission):
 def _cluster(points: FloatArray, weight: FloatArray, n: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """A cluster out of ``n`` for every row, from the rows that have weight."""
     at = np.flatnonzero(weight > 0.0)
-    if len(at) > _MOST_POINTS:
-        at = rng.choice(at, _MOST_POINTS, replace=False)
+    if len(at) > _MAX_POINTS:
+        at = rng.choice(at, _MAX_POINTS, replace=False)
     distinct = len(np.unique(points[at], axis=0)) if len(at) else 0
     if min(n, distinct) < 2:
         return np.zeros(len(points), np.int64)

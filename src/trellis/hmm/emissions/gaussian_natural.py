@@ -37,7 +37,7 @@ class NaturalGaussian:
     whitener: FloatArray
 
     @classmethod
-    def of(cls, kind: str, means: FloatArray, matrices: FloatArray) -> NaturalGaussian:
+    def from_states(cls, kind: str, means: FloatArray, matrices: FloatArray) -> NaturalGaussian:
         """The reference of states with these ``means`` (K, D) and covariance ``matrices`` (K, D, D)."""
         centre = means.mean(axis=0)
         pooled = matrices.mean(axis=0)
@@ -72,7 +72,7 @@ class NaturalGaussian:
 
     def weights(self, means: FloatArray, matrices: FloatArray) -> FloatArray:
         """w (F, K) of states with these moments."""
-        precisions = self._precisions_of(matrices)
+        precisions = self._whitened_precisions(matrices)
         centres = (means - self.centre) @ self.whitener.T
         linear = np.einsum("kde,ke->kd", precisions, centres)
         quadratic = self._quadratic(precisions - np.eye(len(self.centre)))
@@ -102,7 +102,7 @@ class NaturalGaussian:
         precisions[:, j, i] = entries
         return precisions
 
-    def _precisions_of(self, matrices: FloatArray) -> FloatArray:
+    def _whitened_precisions(self, matrices: FloatArray) -> FloatArray:
         """Precisions in the coordinates of the reference, of covariances (K, D, D) of the data."""
         return np.asarray(np.linalg.inv(self.whitener @ matrices @ self.whitener.T), np.float64)
 
@@ -119,7 +119,7 @@ class NaturalGaussian:
         half the smallest one of the covariances ``matrices``; zero if there is none.
         """
         d = len(self.centre)
-        least = WIDEST * np.linalg.eigvalsh(self._precisions_of(matrices)).min()
+        least = WIDEST * np.linalg.eigvalsh(self._whitened_precisions(matrices)).min()
         raised = np.zeros((d, d))
         for precision in self._precisions(weights[d:-1].T):
             values, vectors = np.linalg.eigh(precision + raised)

@@ -13,8 +13,8 @@ For the same reason, weights that belong to no distribution (a Gaussian whose pr
 definite) can be replaced: adding one vector to the weights of all states moves something from c(x) to them
 and leaves p(states | x) alone. ``natural_shift`` names a vector that makes them proper.
 
-An observation that is missing altogether has no features. One that is missing in part has no T(x): it is
-refused.
+An observation that is entirely missing has no features. One that is missing in part has no T(x) and is
+rejected.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class Poisson(Emission):
         wrong = ~(np.isfinite(rates) & (rates > 0)).all(axis=1)
         if wrong.any():
             raise NumericalError(
-                f"a rate learned for state {int(np.argmax(wrong))} is beyond all numbers; use more l2, or "
+                f"a rate learned for state {int(np.argmax(wrong))} overflows; use more l2, or "
                 "another objective"
             )
         return replace(self, rates=rates), weights[-1] - _constants(rates, reference)

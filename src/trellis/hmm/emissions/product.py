@@ -83,30 +83,31 @@ class Product(Emission):
         return {**result, "entropy": np.asarray(entropy)}
 
     def maximise(self, statistics: Mapping[str, FloatArray]) -> Product:
-        return self._each(lambda i, _, part: part.maximise(_of_part(i, statistics)))
+        return self._map(lambda i, _, part: part.maximise(_select_part(i, statistics)))
 
     def initialise(self, values: NDArray[Any], posterior: FloatArray, rng: np.random.Generator) -> Product:
-        return self._each(
+        return self._map(
             lambda _, columns, part: part.initialise(_take(part, values, columns), posterior, rng)
         )
 
-    def _each(self, change: Callable[[int, tuple[int, ...], Emission], Emission]) -> Product:
+    def _map(self, change: Callable[[int, tuple[int, ...], Emission], Emission]) -> Product:
         return Product(
             tuple((columns, change(i, columns, part)) for i, (columns, part) in enumerate(self._parts))
         )
 
     def expected_log_likelihood(self, statistics: Mapping[str, FloatArray]) -> float:
         return sum(
-            part.expected_log_likelihood(_of_part(i, statistics)) for i, (_, part) in enumerate(self._parts)
+            part.expected_log_likelihood(_select_part(i, statistics))
+            for i, (_, part) in enumerate(self._parts)
         )
 
     def magnitude(self, statistics: Mapping[str, FloatArray]) -> float:
-        return sum(part.magnitude(_of_part(i, statistics)) for i, (_, part) in enumerate(self._parts))
+        return sum(part.magnitude(_select_part(i, statistics)) for i, (_, part) in enumerate(self._parts))
 
     def recentre(self, statistics: Mapping[str, FloatArray]) -> Statistics:
         result = dict(statistics)
         for i, (_, part) in enumerate(self._parts):
-            moved = part.recentre(_of_part(i, statistics))
+            moved = part.recentre(_select_part(i, statistics))
             result |= {f"{i}.{name}": value for name, value in moved.items()}
         return result
 
@@ -128,7 +129,7 @@ class Product(Emission):
     def from_natural(self, weights: FloatArray) -> tuple[Product, FloatArray]:
         found = [part.from_natural(own) for part, own in self._natural_parts(weights)]
         normalisers = np.sum([a for _, a in found], axis=0)
-        return self._each(lambda i, _columns, _part: found[i][0]), normalisers
+        return self._map(lambda i, _columns, _part: found[i][0]), normalisers
 
     def natural_shift(self, weights: FloatArray) -> FloatArray:
         return np.concatenate([part.natural_shift(own) for part, own in self._natural_parts(weights)])
@@ -154,7 +155,7 @@ class Product(Emission):
 
     def permute(self, order: ArrayLike) -> Product:
         order = check_order(order, self.n_states)
-        return self._each(lambda _i, _columns, part: part.permute(order))
+        return self._map(lambda _i, _columns, part: part.permute(order))
 
 
 def _columns(key: int | Iterable[int]) -> tuple[int, ...]:
@@ -169,6 +170,6 @@ def _take(part: Emission, values: NDArray[Any], columns: tuple[int, ...]) -> NDA
     return part.check(values[:, columns])
 
 
-def _of_part(i: int, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def _select_part(i: int, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     prefix = f"{i}."
     return {name.removeprefix(prefix): a for name, a in arrays.items() if name.startswith(prefix)}

@@ -32,7 +32,7 @@ class WeightedData:
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """What comes next: ``states`` (h, K), and of the observations either their ``probabilities`` (h, M) or
+    """The next h steps: ``states`` (h, K), and of the observations either their ``probabilities`` (h, M) or
     their ``mean`` (h, D) and ``covariance`` (h, D, D).
     """
 
@@ -89,7 +89,7 @@ class ConditionalEmission(ABC):
     def initialise(
         self, values: NDArray[Any], features: FloatArray, n_states: int, rng: np.random.Generator
     ) -> Self:
-        """The best single regression, perturb for every state."""
+        """The best single regression, perturbed for each state."""
 
     @abstractmethod
     def sample(
@@ -117,8 +117,8 @@ class ConditionalEmission(ABC):
 def perturb(
     weights: FloatArray, features: FloatArray, n_states: int, rng: np.random.Generator, scale: Any = 1.0
 ) -> FloatArray:
-    """(n_states, outputs, P) copies of ``weights`` (outputs, P), moved at random by about ``scale`` (for each
-    output) over the spread of the inputs; a single state stays where it is.
+    """(n_states, outputs, P) copies of ``weights`` (outputs, P), perturbed at random by about ``scale``
+    (for each output) over the spread of the inputs; with a single state they are unchanged.
     """
     if n_states == 1:
         return weights[None].copy()

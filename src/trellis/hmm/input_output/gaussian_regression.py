@@ -10,9 +10,9 @@ under the old V, and q the posterior of state k,
     V += ( sum q r u^T - l2 [S, 0] ) ( sum q u u^T + l2 diag(1, ..., 1, 0) )^-1
     C  = ( sum q (x - V u)(x - V u)^T + l2 S S^T ) / sum q       (eigenvalues not below min_variance)
 
-Regressing residuals in place of x loses no digits however large x is. Missing entries (NaN): a diagonal
-covariance counts each column by itself. For a full one, exact EM: the missing entries have their conditional
-mean given the observed ones, and their conditional covariance is added to the scatter.
+Regressing residuals in place of x loses no digits however large x is. Missing entries (NaN): with a diagonal
+covariance each column is treated separately. With a full one it is exact EM: missing entries take their
+conditional mean given the observed ones, and their conditional covariance is added to the scatter.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class GaussianRegression(ConditionalEmission):
 
     @cached_property
     def _noises(self) -> list[Gaussian]:
-        """What each state adds to its mean."""
+        """The noise of each state: a Gaussian with mean 0."""
         zero = np.zeros((1, self._weights.shape[1]))
         return [Gaussian(self.covariance, zero, covariance[None]) for covariance in self._covariances]
 
@@ -159,7 +159,7 @@ class GaussianRegression(ConditionalEmission):
         return np.asarray(solved.T * scale)
 
     def magnitude(self, weight: FloatArray) -> float:
-        """That of a scatter of weight C, which it is near."""
+        """That of the scatter weight C, to which the actual one is close."""
         if self.covariance == "diag":
             return 0.0
         return sum(
@@ -230,7 +230,7 @@ def _centred(weight: float, second: FloatArray) -> Statistics:
 
 
 def _patterns(values: FloatArray) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Rows that miss the same columns, and the columns that they have."""
+    """Groups of rows with the same columns observed, and those columns."""
     gone = np.isnan(values)
     if not gone.any():
         yield np.arange(len(values)), np.arange(values.shape[1])

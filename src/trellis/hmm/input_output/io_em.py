@@ -7,8 +7,8 @@ With the parameters A, B of :mod:`trellis.hmm.input_output.io_parameters`, the o
 In terms of the DC programme min g - h: a point is the table of all log-probabilities of the steps, on which
 g is finite only if the table comes from parameters, and is minus their log-prior; h is the log-likelihood,
 convex in the table, and its gradient v is the table of posterior marginals (E-step). <point, v> is the
-expected complete log-likelihood, and its maximum less g is the M-step. Nothing is lost by never writing the
-table down: points are parameters here.
+expected complete log-likelihood, and its maximum less g is the M-step. The
+table is never built: points are parameters here.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class EMProblem:
         return u.emission.magnitude(v.unary.sum(axis=0))
 
     def g_conjugate(self, v: Posterior) -> tuple[float, IOParameters]:
-        """The M-step, from where the E-step was taken: it never ends below its start."""
+        """The M-step, started from the parameters of the E-step: it never ends below its start."""
         u = self._maximise(v)
         return self.inner(u, v) - self.g(u), u
 

@@ -1,4 +1,4 @@
-"""``IOHMM``: a hidden Markov model whose moves and emissions depend on an input at every step.
+"""``IOHMM``: a hidden Markov model whose transitions and emissions depend on inputs.
 
     p(z_1 = k | u_1) = softmax_k(A u_1 + a)        p(z_t = k | z_{t-1} = j, u_t) = softmax_k(B_j u_t + b_j)
 
@@ -214,7 +214,7 @@ class IOHMM(Model):
         """The distribution of the states and observations that follow ``X`` under ``future_inputs`` (h,
         n_inputs): a ``Forecast`` for each sequence, or one for arrays.
 
-        What is to come is a part of the sequence that is not observed, so that filtering answers.
+        Future steps are steps that are not observed, so filtering gives their distribution.
         """
         parameters = self._fitted()
         values, past = self._packed(X, inputs, None)

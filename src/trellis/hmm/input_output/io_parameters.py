@@ -1,12 +1,12 @@
-"""The parameters of an input-output HMM: the chain that they make of data, and where learning begins.
+"""The parameters of an input-output HMM: the chain scores that they give data, and random starts.
 
 With f_t = [u_t, 1] the features of step t,
 
     p(z_1 = k | u_1) = softmax_k <A[k], f_1>
     p(z_t = k | z_{t-1} = j, u_t) = softmax_k <B[j, k], f_t>
 
-and p(x_t | z_t, u_t) the emission. Learning centres the inputs first. That changes no probability: it moves
-the intercepts, which no prior looks at.
+and p(x_t | z_t, u_t) the emission. Learning centres the inputs first. That changes no probability, only the
+intercepts, which have no prior.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from trellis.core.registration import register
 from trellis.hmm.input_output.conditional_emission import ConditionalEmission
 from trellis.structures.chain.scores.chain_scores import ChainScores
 
-STAY = 1.0  # the log-odds of staying in a state, where learning begins
+STAY = 1.0  # the log-odds of staying in a state at the start of learning
 
 
 @register
@@ -58,7 +58,7 @@ class IOParameters:
             )
 
     def shift_inputs(self, by: FloatArray) -> IOParameters:
-        """The same model for inputs less ``by``."""
+        """The same model for inputs reduced by ``by``."""
         emission = self.emission.with_weights(_shift(self.emission.weights, by))
         return IOParameters(_shift(self.initial, by), _shift(self.transitions, by), emission)
 
@@ -67,8 +67,8 @@ class IOParameters:
         return log_softmax(features @ self.initial.T, axis=1)
 
     def log_transitions(self, features: FloatArray) -> FloatArray:
-        """(K, K, N): row j of matrix t is log p(z_t | z_{t-1} = j, u_t). The steps come last: sums over a few
-        states are slow where these lie side by side.
+        """(K, K, N): row j of matrix t is log p(z_t | z_{t-1} = j, u_t). Steps are the last axis because sums
+        over a short last axis are slow.
         """
         k = self.n_states
         return log_softmax((self.transitions.reshape(k * k, -1) @ features.T).reshape(k, k, -1), axis=1)
@@ -123,7 +123,7 @@ def random_starts(
     features: FloatArray,
     emission: ConditionalEmission,
 ) -> list[IOParameters]:
-    """Moves that depend little on the inputs, and emissions around the best single one."""
+    """Transitions that depend little on the inputs, and emissions near the best single one."""
     spread = features.std(axis=0)
     spread[spread == 0] = 1.0
     own, starts = np.arange(n_states), []

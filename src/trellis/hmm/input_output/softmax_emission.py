@@ -1,7 +1,7 @@
 """Symbols: p(x_t = m | z_t = k, u_t) is a softmax over m of <W[k, m], [u_t, 1]>.
 
-The M-step is one weighted multinomial logistic regression for each state (:mod:`.softmax`), with the penalty
-(l2 / 2) ||slopes||^2 in the objective: MAP under a normal prior. Missing symbols (-1 or NaN) have
+The M-step is one weighted multinomial logistic regression for each state (``softmax_regression``), with the
+penalty (l2 / 2) ||slopes||^2 in the objective: MAP under a normal prior. Missing symbols (-1 or NaN) have
 probability 1.
 """
 
@@ -26,7 +26,7 @@ from trellis.hmm.input_output.softmax_regression import fit_softmax, step_blocks
 @register
 @dataclass(frozen=True, eq=False)
 class SoftmaxEmission(ConditionalEmission):
-    """``n_symbols``: None takes as many as the data show. ``weights`` (K, n_symbols, n_inputs + 1)."""
+    """``weights`` (K, n_symbols, n_inputs + 1); ``n_symbols`` None: the largest symbol in the data plus 1."""
 
     n_symbols: int | None = None
     l2: float = 1e-3

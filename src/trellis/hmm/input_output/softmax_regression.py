@@ -1,4 +1,4 @@
-"""WeightedData multinomial logistic regression, solved to its optimum.
+"""Weighted multinomial logistic regression, solved to its optimum.
 
     max_W  sum_t sum_c Y[c, t] log p(c | x_t)  -  (l2 / 2) sum of squares of all slopes,
     p(c | x) = exp<W[c], x> / sum_d exp<W[d], x>
@@ -7,13 +7,13 @@
 step t. The last column of the features x is 1; its weights, the intercepts, are not penalised. Sums, not
 means.
 
-Newton's method, damped in the manner of Levenberg and Marquardt: a step that gains too little is taken again
-with more damping, so that the method is safe also where probabilities are 0 or 1 and the curvature vanishes.
-It ends when half the squared Newton decrement (what the next step could still gain) is below ``TOL`` of the
-total weight. Some damping, ``DAMPING`` of the largest curvature possible, is always there: W is not unique
-without a penalty (a vector may be added to every W[c]), and damped steps leave that freedom alone. With more
-than ``NEWTON_LIMIT`` weights L-BFGS takes over. Steps of the data are worked on in blocks that fit the cache,
-and stand in the last axis: there are many of them, and few classes.
+Newton's method with Levenberg-Marquardt damping: a step that gains too little is retried with more damping,
+so the method is also safe where probabilities are 0 or 1 and the curvature vanishes. It stops when half the
+squared Newton decrement (what the next step could still gain) is below ``TOL`` of the total weight. Some
+damping, ``DAMPING`` of the largest possible curvature, is always applied: without a penalty W is not unique
+(a vector may be added to every W[c]), and damped steps do not move along that direction. With more than
+``NEWTON_LIMIT`` weights L-BFGS takes over. Steps of the data are processed in blocks that fit the cache, and
+are the last axis: there are many of them, and few classes.
 """
 
 from __future__ import annotations

@@ -9,12 +9,12 @@ and P_21 ~ U S V^T its K leading singular triplets, the operators are
     B_x = U^T P_3x1 (U^T P_21)^+        b_inf = (P_21^T U)^+ P_1        b_1 = U^T p(first symbol)
 
 where (U^T P_21)^+ = V S^-1. For a hidden Markov model with emission matrix O (columns are states) and
-transition matrix T (columns are where one comes from) whose P_21 has rank K, these are exactly
+transition matrix T (columns are the previous state) whose P_21 has rank K, these are exactly
 
     B_x = Q T diag(O[x, :]) Q^-1        b_inf^T = 1^T Q^-1        b_1 = Q initial,        Q = U^T O
 
-The distribution of the states at the triples cancels in B_x and b_inf, so triples from all positions serve
-alike, stationary or not; only b_1 speaks of the beginning of a sequence.
+The distribution of the states at the triples cancels in B_x and b_inf, so triples from all positions are
+equally good, stationary or not; only b_1 depends on the beginning of a sequence.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class Triples(NamedTuple):
 
 @register
 class Operators(NamedTuple):
-    """What reads sequences, in the coordinates of ``basis`` = U (M, K).
+    """The observable operators, in the coordinates of ``basis`` = U (M, K).
 
     ``start`` and ``average`` are the states (mass 1) at the beginning of a sequence and at the mean position;
     ``steps`` (M + 1, K, K) are the B_x and ``readout`` (M + 1, K) the rows b_inf^T B_x, both with their sum
-    over all symbols in the last place. ``start_mass`` is b_inf . b_1 before it was scaled to 1.
+    over all symbols as the last entry. ``start_mass`` is b_inf . b_1 before it was scaled to 1.
     """
 
     basis: FloatArray
@@ -115,7 +115,7 @@ class Spectrum(NamedTuple):
 
 
 def compute_spectrum(pairs: Any, n_states: int) -> Spectrum:
-    """One more singular value than asked for, where there is one, to see the gap after the last."""
+    """The SVD, with one singular value more than ``n_states``, where there is one, to show the gap."""
     n_symbols = pairs.shape[0]
     if n_states > n_symbols:
         raise DataError(
@@ -136,20 +136,20 @@ def compute_spectrum(pairs: Any, n_states: int) -> Spectrum:
 
 
 def numerical_rank(spectrum: Spectrum, noise: FloatArray) -> int:
-    """How many of the leading singular values stand above rounding and above the ``noise`` of each."""
+    """How many of the leading singular values exceed rounding and the ``noise`` of each."""
     rounding = float(spectrum.values[0]) * len(spectrum.left) * float(np.finfo(float).eps)
     above = spectrum.values[: len(noise)] > np.maximum(noise, rounding)
     return len(above) if above.all() else int(above.argmin())
 
 
 def sampling_noise(pairs: Any, spectrum: Spectrum, n_triples: float) -> FloatArray:
-    """About how large each singular value would come out if it were 0 (K,).
+    """About how large the estimate of each singular value would be if it were 0 (K,).
 
     The entries of P_21 have sampling variance P_21[i, j] / n; what the leading r - 1 singular vectors do not
     explain of it, W[i, j] = a_i P_21[i, j] c_j / n with a = 1 - sum of squared left vectors and c likewise,
     makes the r-th. The norm of a matrix with such entries is at most its Frobenius norm sqrt(sum W), and
     for independent entries near sqrt(largest row sum of W) + sqrt(largest column sum): the smaller of the
-    two is taken. The triples count as if they were independent.
+    two is taken. The triples are treated as independent.
     """
     noise = np.empty(spectrum.left.shape[1])
     a, c = np.ones(pairs.shape[0]), np.ones(pairs.shape[0])
@@ -165,7 +165,7 @@ def sampling_noise(pairs: Any, spectrum: Spectrum, n_triples: float) -> FloatArr
 def estimate_operators(
     triples: Triples, spectrum: Spectrum, n_states: int, beginning: FloatArray
 ) -> Operators:
-    """The operators of the module's first lines; ``beginning`` is the distribution of the first symbol."""
+    """The operators defined above; ``beginning`` is the distribution of the first symbol."""
     n_symbols = len(spectrum.left)
     basis, values = np.ascontiguousarray(spectrum.left), spectrum.values[:n_states]
     right = np.ascontiguousarray(spectrum.right / values)

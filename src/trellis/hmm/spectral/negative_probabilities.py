@@ -1,9 +1,8 @@
 """Negative probability estimates: what to do about them, and a report of where they occur.
 
-Operators from samples are not those of any hidden Markov model; their products are estimates with errors of
-both signs, and a probability near 0 may fall below it. Nothing here hides that: the choices are to stop
-("error"), to raise what is too small to a floor and say how often ("clip"), and to hand out the signed
-numbers ("keep").
+Operators estimated from samples are not those of any hidden Markov model; their products are estimates with
+errors of both signs, and that of a probability near 0 may be negative. There are three policies: raise an
+error ("error"), raise estimates to a floor and warn ("clip"), or return the signed numbers ("keep").
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ BLOCK = 2**20  # estimates that are held at a time
 
 
 class SpectralWarning(UserWarning):
-    """An estimate that came out impossible or unreliable, and was used all the same."""
+    """An estimate is impossible or unreliable, and was used nevertheless."""
 
 
 @dataclass(frozen=True)
@@ -69,15 +68,15 @@ def report_negative(states: FloatArray, readout: FloatArray, data: Sequences) ->
 def apply_policy(
     values: FloatArray, negative: str, floor: float, place: Callable[[tuple[int, ...]], str]
 ) -> FloatArray:
-    """``values`` under the policy; ``place`` says in words where an entry stands."""
+    """``values`` under the policy; ``place`` describes the position of an entry."""
     wrong = np.argwhere(values < 0)
     if len(wrong) and negative != "keep":
         at = tuple(int(i) for i in wrong[0])
         message = (
-            f"{len(wrong)} of {values.size} probabilities came out negative, the first is {values[at]:.3g} "
-            f"(at {place(at)}); more data or fewer states make this rarer"
+            f"{len(wrong)} of {values.size} probability estimates are negative, the first is "
+            f"{values[at]:.3g} (at {place(at)}); more data or fewer states make this rarer"
         )
         if negative == "error":
-            raise NumericalError(f"{message}, and negative='clip' or 'keep' goes on")
+            raise NumericalError(f"{message}, and negative='clip' or 'keep' accepts them")
         warnings.warn(f"{message}; they were raised to {floor:g}", SpectralWarning, stacklevel=4)
     return np.maximum(values, floor) if negative == "clip" else values

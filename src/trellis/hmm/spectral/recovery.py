@@ -26,10 +26,10 @@ SINGULAR = 1e-10  # of B, relative: below, T has no usable inverse
 @dataclass(frozen=True)
 class RecoveredHMM:
     """``initial`` (K,), ``transitions`` (K, K) from row to column, ``emissions`` (K, M): all proper
-    distributions, the states in the order of falling weight.
+    distributions, the states in order of decreasing weight.
 
     ``separation`` is the least distance between two eigenvalues, relative to the largest; ``correction`` the
-    largest change that made the estimates proper (negative entries cut off, rows scaled to 1).
+    largest change that made the estimates proper (negative entries set to 0, rows scaled to 1).
     """
 
     initial: FloatArray
@@ -85,7 +85,7 @@ def _eigenvectors(
 
 
 def _proper(rows: FloatArray) -> FloatArray:
-    """Distributions along the last axis: negative entries cut off, the rest scaled."""
+    """Distributions along the last axis: negative entries set to 0, the rest scaled."""
     positive = np.maximum(rows, 0.0)
     scaled: FloatArray = positive / positive.sum(axis=-1, keepdims=True)
     return scaled

@@ -5,8 +5,8 @@
 (Hsu, Kakade and Zhang; :mod:`trellis.hmm.spectral.moments` has the formulas.) There is nothing to
 iterate and no local optimum: estimates converge to the truth at the rate 1 / sqrt(number of triples), if the
 data come from a hidden Markov model whose pairs of symbols have rank ``n_states``. The price is that
-estimates may fall outside of [0, 1], see ``negative_probabilities``. Products are scaled as
-they grow, so the length of a sequence does not matter.
+estimates may fall outside [0, 1], see ``negative_probabilities``. Products are rescaled at every step, so
+sequences may have any length.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class SpectralHMM(Model):
         """Learn from sequences of symbols: a list of arrays, or one array with ``lengths``; -1 is missing.
 
         ``sample_weight`` has one weight per sequence: a weight of 2 is the sequence given twice. Sequences of
-        one or two symbols only tell of the beginning.
+        one or two symbols only inform the initial distribution.
         """
         self._check_parameters()
         data, n_symbols = pack_symbols(X, lengths, self.n_symbols)
@@ -270,7 +270,7 @@ class SpectralHMM(Model):
         return self.operators_
 
     def _spectrum(self, pairs: Any, n_triples: float) -> moments.Spectrum:
-        """The SVD; says so when the data do not carry so many states."""
+        """The SVD; an error or a warning if the data do not support so many states."""
         spectrum = moments.compute_spectrum(pairs, self.n_states)
         self.singular_values_ = spectrum.values
         self.noise_ = np.zeros(self.n_states)
@@ -284,7 +284,7 @@ class SpectralHMM(Model):
         return spectrum
 
     def _rank_message(self) -> str:
-        """Of the rank condition, which fails for good or is lost in noise."""
+        """Why the rank condition fails: truly, or because of noise."""
         values, noise = (
             ", ".join(f"{v:.2g}" for v in array[: self.n_states])
             for array in (self.singular_values_, self.noise_)
@@ -302,8 +302,8 @@ class SpectralHMM(Model):
     def _read(self, X: Any, lengths: ArrayLike | None) -> _ForwardPass:
         """Run the operators along the sequences.
 
-        Under "clip" the run starts afresh, from the mean position, after a probability that had to be
-        raised: the state behind it means nothing.
+        Under "clip" the run restarts from the mean position after a probability that had to be raised: the
+        state after it is meaningless.
         """
         lowest = self.floor if self.negative == "clip" else -np.inf
         return self._run(self._data(X, lengths), lowest, np.empty((0, self.n_states)))

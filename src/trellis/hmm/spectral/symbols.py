@@ -1,4 +1,4 @@
-"""Sequences of symbols at the border: checked, packed, and -1 (missing) coded as one symbol more."""
+"""Sequences of symbols, checked and packed; -1 (missing) becomes one more symbol."""
 
 from __future__ import annotations
 
