@@ -104,7 +104,7 @@ def test_run_from_words(recordings: Path) -> None:
     assert result.exit_code == 1  # one of two could not be aligned
     lines = result.stderr.splitlines()
     assert lines[0] == (
-        "1 words are not in d; recordings that hold them are left out (1 of 2): stranger"
+        "1 words are not in d; recordings that contain them are skipped (1 of 2): stranger"
     )  # before anything is aligned
     assert lines[1].startswith("aligned 1 recordings")
     assert lines[2] == f"failed {recordings}/deep/two.wav: 1 word is not in the dictionary; add: stranger"
@@ -133,7 +133,7 @@ def test_flags_and_failures_are_listed_at_the_end(recordings: Path) -> None:
     assert result.exit_code == 1
     lines = result.stderr.splitlines()
     assert lines[0].startswith("aligned 2 recordings")
-    assert lines[1] == f"look at {recordings}/one.wav: phone 1 is odd"
+    assert lines[1] == f"check {recordings}/one.wav: phone 1 is odd"
     assert lines[2].startswith(f"failed {recordings}/bad.wav: ")
     assert lines[3].startswith(f"failed {recordings}/mute.wav: ")
     assert "no transcript of this name" in lines[3]
@@ -146,7 +146,7 @@ def test_resume_does_only_what_is_left(recordings: Path) -> None:
     first = Path("out/one.json").stat().st_mtime_ns
     assert "aligned 0 recordings" in invoke(*options).stderr
     Path("out/deep/two.csv").unlink()
-    assert re.search(r"aligned 1 recordings .* 1 were there already", invoke(*options).stderr)
+    assert re.search(r"aligned 1 recordings .* 1 were up to date", invoke(*options).stderr)
     assert Path("out/one.json").stat().st_mtime_ns == first
     later = Path("out/one.json").stat().st_mtime + 10
     os.utime("model", (later, later))
@@ -179,8 +179,8 @@ def test_pages_show_a_reference(recordings: Path) -> None:
         (["--to", "textgrid,praat"], "no format 'praat'; choose from textgrid, elan, json"),
         (["--to", ","], "no format ''"),
         (["--phones", "a", "--words", "b"], "give one of them"),
-        (["--words", "b"], "--words need a --dictionary"),
-        (["--reference", "ref"], "--reference is for the pages"),
+        (["--words", "b"], "--words needs a --dictionary"),
+        (["--reference", "ref"], "--reference needs --page"),
         (["--transcripts", "nowhere"], "no transcript of this name"),
         (["-o", "model"], "this is a file; give a folder"),
         (["-o", "recordings", "--to", "json,lab"], "lab files here would be read as transcripts"),
@@ -198,7 +198,7 @@ def test_other_models_are_no_aligners(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(ModelFileError, match="no such file"):
         invoke("run", tmp_path / "absent", tmp_path, "-o", tmp_path / "out")
     monkeypatch.setattr("trellis.core.persistence.load", lambda path: [])
-    with pytest.raises(ModelFileError, match="m: holds a list, not an aligner"):
+    with pytest.raises(ModelFileError, match="m: this is a list, not an aligner"):
         invoke("run", tmp_path / "m", tmp_path, "-o", tmp_path / "out")
 
 

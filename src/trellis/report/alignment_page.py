@@ -1,9 +1,9 @@
 """One alignment as one HTML file: waveform, spectrogram, tiers, confidences, a reference, and the sound.
 
-The page is self-contained and says so to the browser (its content security policy forbids every other
-resource), so it can be mailed, kept beside the recording, or put on a server. The sound is 16-bit mono WAV in
-base64, 43 kB a second at 16 kHz, and half of that beyond ten minutes, at 8 kHz. The script needs the samples
-for its pictures, which it draws anew at every zoom; with WAV no decoder of the browser's comes between.
+The page is self-contained (its content security policy forbids every other resource), so it can be mailed,
+kept beside the recording, or put on a server. The sound is 16-bit mono WAV in base64, 43 kB a second at 16
+kHz, and half of that for recordings of more than ten minutes, at 8 kHz. The script needs the samples to
+redraw its pictures at every zoom; WAV needs no decoder.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def alignment_page(
     recording: Recording, alignment: Alignment, reference: Alignment | None = None, *, title: str
 ) -> str:
     """The text of the page."""
-    errors, problem = _compared(alignment, reference)
+    errors, problem = _compare(alignment, reference)
     content = {
         "rate": recording.rate,
         "duration": recording.duration,
@@ -85,7 +85,7 @@ def _asset(kind: str) -> str:
 
 
 def _wav(recording: Recording) -> bytes:
-    """16-bit mono WAV. Its header has 44 bytes, which the script counts on."""
+    """16-bit mono WAV. The script relies on a header of 44 bytes."""
     loud = np.round(np.clip(recording.samples, -1.0, 1.0) * 32767.0).astype("<i2")
     out = io.BytesIO()
     with wave.open(out, "wb") as file:
@@ -105,8 +105,8 @@ def _cells(tier: Sequence[Interval], confidence: Sequence[float] | None = None) 
     ]
 
 
-def _compared(alignment: Alignment, reference: Alignment | None) -> tuple[BoundaryErrors | None, str | None]:
-    """How far the boundaries lie from the reference, or why that cannot be said."""
+def _compare(alignment: Alignment, reference: Alignment | None) -> tuple[BoundaryErrors | None, str | None]:
+    """The errors of the boundaries, or why there are none."""
     if reference is None:
         return None, None
     try:
@@ -143,7 +143,7 @@ def _flag_list(flags: Sequence[str]) -> str:
     if not flags:
         return ""
     items = "".join(f"<li>{html.escape(flag)}</li>" for flag in flags)
-    return f'<section id="flags"><h2>Look at this</h2><ul>{items}</ul></section>'
+    return f'<section id="flags"><h2>To check</h2><ul>{items}</ul></section>'
 
 
 def _legend(alignment: Alignment, reference: Alignment | None) -> str:

@@ -120,7 +120,7 @@ def test_options_are_checked() -> None:
     ):
         with pytest.raises(DataError, match="frame options: "):
             FrameOptions(**wrong)  # type: ignore[arg-type]
-    with pytest.raises(DataError, match="samples at 8000 Hz, frame options for 16000 Hz"):
+    with pytest.raises(DataError, match="samples are at 8000 Hz, frame options for 16000 Hz"):
         mfcc(np.zeros(100), 8000)
     with pytest.raises(DataError, match="give one channel"):
         mfcc(np.zeros((100, 2)), 16000)

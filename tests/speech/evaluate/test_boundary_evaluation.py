@@ -136,7 +136,7 @@ def test_classes() -> None:
     assert pairs["stop|vowel"].bias_ms.value == pytest.approx(-25)
     assert pairs["vowel|silence"].bias_ms.value == pytest.approx(8)
     assert set(found.by_class(by="left")) == {"sil", "t", "a"}
-    with pytest.raises(DataError, match="by='top'"):
+    with pytest.raises(DataError, match="by is 'top'"):
         found.by_class(kind, "top")
 
 

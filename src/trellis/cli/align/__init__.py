@@ -9,7 +9,9 @@ from trellis.cli.align.run import run
 from trellis.cli.align.train import train
 
 align = typer.Typer(
-    help="Find where each phone of a recording starts.", no_args_is_help=True, rich_markup_mode=None
+    help="Find the start of each phone in recordings (forced alignment).",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 align.command()(train)
 align.command()(run)

@@ -1,4 +1,4 @@
-"""``trellis align evaluate``: how far boundaries lie from those of a reference."""
+"""``trellis align evaluate``: how far boundaries are from those of a reference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from trellis.core.errors import UnsupportedError
 if TYPE_CHECKING:
     from trellis.speech.evaluate.boundary_evaluation import AlignmentComparison, AlignmentEvaluation
 
-_LISTED = 20  # files left out that are named; JSON names all
+_MAX_NAMED = 20  # of the recordings left out; JSON names all
 
 Reference = Annotated[str, argument("REF", "Reference: a file or a folder of files.")]
 Hypothesis = Annotated[str, argument("HYP", "Alignments to evaluate, of the same names.")]
@@ -54,15 +54,15 @@ def evaluate(
 ) -> None:
     """Compare the boundaries of HYP with those of REF.
 
-    The share within 10 to 100 ms in true milliseconds and, beside it, in whole 10 ms frames as papers count;
-    mean, median and bias; all with 95% bootstrap intervals over recordings. The beginning and the end of a
-    recording do not count. Recordings with other numbers of phones are left out and listed.
+    The share within 10 to 100 ms, in true milliseconds and in whole 10 ms frames as papers count; mean,
+    median and bias; all with 95% bootstrap intervals over recordings. The beginning and the end of a
+    recording do not count. Recordings with different numbers of phones are left out and listed.
     """
     from trellis.speech.evaluate.alignment_files import evaluate_files, find_alignments
     from trellis.speech.evaluate.boundary_evaluation import compare
 
     if as_json and as_csv:
-        raise UnsupportedError("--json and --csv are both given; give one of them")
+        raise UnsupportedError("--json and --csv exclude each other; give one of them")
     references = find_alignments(reference, reference_format, reference_tier)
     found = evaluate_files(references, find_alignments(hypothesis, format, tier))
     parts = _parts(found, classes, side) if by_class else {}
@@ -111,21 +111,21 @@ def _print_tables(
 
     console = Console(highlight=False)
     if not console.is_terminal:
-        console.width = 120  # nothing is cut off in a file
+        console.width = 120  # no column is truncated in a file
     typer.echo(f"{found.n_boundaries} boundaries in {len(found.utterances)} recordings")
     console.print(found.table())
     if parts:
         console.print(class_table(parts, f"{side} class" if side != "pair" else "classes"))
     if comparison is not None:
         shared = f"{comparison.a.n_boundaries} boundaries in {len(comparison.a.utterances)} recordings"
-        typer.echo(f"compared on {shared}; * where the interval leaves out 0")
+        typer.echo(f"compared on {shared}; * if the interval excludes 0")
         console.print(comparison_table(comparison, "HYP", "HYP2"))
     renamed = sum(u.renamed for u in found.utterances)
     if renamed:
-        note(f"{renamed} phones have other labels in the reference; they are compared all the same")
+        note(f"{renamed} phones have other labels in the reference; they are compared anyway")
     if found.left_out:
         note(f"{len(found.left_out)} recordings are left out:")
-        for name, reason in found.left_out[:_LISTED]:
+        for name, reason in found.left_out[:_MAX_NAMED]:
             note(f"  {name}: {reason}")
-        if len(found.left_out) > _LISTED:
-            note(f"  and {len(found.left_out) - _LISTED} more, which --json lists")
+        if len(found.left_out) > _MAX_NAMED:
+            note(f"  and {len(found.left_out) - _MAX_NAMED} more, which --json lists")

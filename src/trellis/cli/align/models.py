@@ -1,4 +1,4 @@
-"""The model that ``trellis align run`` works with, opened by name so that each process can open its own."""
+"""The model of ``trellis align run``, loaded by path so that each process can load its own."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def open_aligner(
     model: str, dictionary: str | None, strip_stress: bool = False
 ) -> tuple[Aligner, Dictionary | None]:
     """The aligner in a file, and the dictionary in another."""
-    soundfile()  # a missing extra is told before any work is done
+    soundfile()  # a missing extra is reported before any work is done
     aligner = persistence.load(model)
     if not isinstance(aligner, Aligner):
         raise ModelFileError(
-            f"{model}: holds a {type(aligner).__name__}, not an aligner; train one with trellis align train"
+            f"{model}: this is a {type(aligner).__name__}, not an aligner; train one with trellis align train"
         )
     return aligner, None if dictionary is None else Dictionary.read(dictionary, strip_stress)

@@ -1,4 +1,4 @@
-"""What ``trellis align run`` writes for each recording: alignments in the formats asked for, and a page."""
+"""What ``trellis align run`` writes for each recording: alignments in the chosen formats, and a page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _READ_AS_TRANSCRIPT = ("lab", "audacity")  # .lab and .txt beside a recording
 
 @dataclass(frozen=True)
 class Results:
-    """Called with a job and its alignment; sent to other processes, therefore a record and not a closure."""
+    """Writes the alignment of a job when called; a record rather than a closure, to be sent to processes."""
 
     formats: tuple[str, ...]
     page: bool = False
@@ -24,7 +24,7 @@ class Results:
     channel: int | None = None
 
     def paths(self, job: Job) -> list[Path]:
-        """The files of a job: one per format, the words of TIMIT's beside its phones, and the page."""
+        """The files of a job: one per format, TIMIT's words beside its phones, and the page."""
         suffixes = [FORMATS[name].suffixes[0] for name in self.formats]
         if "phn" in self.formats and job.transcript.words is not None:
             suffixes.append(".wrd")
@@ -33,8 +33,8 @@ class Results:
         return [job.target.with_name(job.target.name + suffix) for suffix in suffixes]
 
     def check(self, job: Job) -> None:
-        """Refuse formats whose files would be taken for the transcript, or take its place; and references
-        of which nobody knows which is meant."""
+        """Refuse formats whose files would be read as the transcript, or replace it, and ambiguous
+        references."""
         self._reference(job)
         said = job.transcript.path
         beside = {job.audio.with_suffix("").resolve(), *([said.with_suffix("").resolve()] if said else [])}
@@ -57,7 +57,7 @@ class Results:
             write_alignment_page(path, job.audio, alignment, reference, title=title, channel=self.channel)
 
     def _reference(self, job: Job) -> Callable[[], Alignment] | None:
-        """How to read the reference at the same place, or else the only one with the same name."""
+        """The reader of the reference at the same place, or else of the only one with the same name."""
         references = self.references or {}
         here = [key for key in references if f"/{job.target.as_posix()}".endswith(f"/{key}")]
         named = here or [key for key in references if key.rpartition("/")[2] == job.target.name]

@@ -1,4 +1,4 @@
-"""``trellis align run``: align recordings to what is said in them."""
+"""``trellis align run``: align recordings to their transcripts."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def run(
     resume: Resume = False,
     quiet: Quiet = False,
 ) -> None:
-    """Align recordings to what is said in them.
+    """Align recordings to their transcripts.
 
     The transcript of talk.wav is talk.phones, talk.txt or talk.lab (words) beside it, unless given. A
     recording that cannot be aligned does not stop the rest: it is listed at the end, and the exit code is 1.
@@ -81,19 +81,19 @@ def run(
 
     transcript = parse_transcript(phones, words)
     if words is not None and dictionary is None:
-        raise UnsupportedError("--words need a --dictionary to look them up in")
+        raise UnsupportedError("--words needs a --dictionary")
     if reference is not None and not page:
-        raise UnsupportedError("--reference is for the pages; give --page too")
+        raise UnsupportedError("--reference needs --page")
     if os.path.exists(output) and not os.path.isdir(output):
         raise DataError(f"{output}: this is a file; give a folder for the results")
     formats = _formats(to)
     open_model = partial(models.open_aligner, model, dictionary, strip_stress)
-    pronunciations = open_model()[1]  # also finds out whether the model can be used at all
+    pronunciations = open_model()[1]  # also checks whether the model can be loaded
     plan = plan_jobs(audio, output, transcript, transcripts, pronunciations)
     results = Results(formats, page, _references(reference), channel)
     for job in plan.jobs:
         results.check(job)
-    _tell_unknown(plan, dictionary)
+    _report_unknown(plan, dictionary)
     if not plan.jobs:
         raise DataError(_first(plan.problems))
     work = Work(open_model, results, channel, silence)
@@ -118,12 +118,12 @@ def _references(path: str | None) -> Any:
     return find_alignments(path)
 
 
-def _tell_unknown(plan: Plan, dictionary: str | None) -> None:
-    """Before anything is aligned, so that the dictionary can be completed first."""
+def _report_unknown(plan: Plan, dictionary: str | None) -> None:
+    """Report unknown words before anything is aligned, so that the dictionary can be completed first."""
     if plan.unknown:
         n = sum(1 for _ in plan.problems)
         note(
-            f"{len(plan.unknown)} words are not in {dictionary}; recordings that hold them are left out "
+            f"{len(plan.unknown)} words are not in {dictionary}; recordings that contain them are skipped "
             f"({n} of {n + len(plan.jobs)}): {' '.join(plan.unknown)}"
         )
 
@@ -154,12 +154,12 @@ def _align_all(
                 if update is not None:
                     update(number, "aligning")
     except KeyboardInterrupt:
-        note("interrupted; what is written is complete, and --resume goes on from here")
+        note("interrupted; the files written so far are complete, and --resume continues from here")
         raise typer.Exit(130) from None
     if not quiet:
         _summarise(len(jobs) - len(problems) + len(plan.problems), len(plan.jobs) - len(jobs), seconds, began)
     for outcome in sorted(flagged, key=lambda o: o.audio):
-        note(f"look at {outcome.audio}: {'; '.join(outcome.flags)}")
+        note(f"check {outcome.audio}: {'; '.join(outcome.flags)}")
     for outcome in sorted(problems, key=lambda o: o.audio):
         note(f"failed {outcome.audio}: {_without_name(outcome)}")
     if problems:
@@ -168,7 +168,7 @@ def _align_all(
 
 def _summarise(aligned: int, skipped: int, seconds: float, began: float) -> None:
     took = time.perf_counter() - began
-    before = f", {skipped} were there already" if skipped else ""
+    before = f", {skipped} were up to date" if skipped else ""
     speed = f", {seconds / took:.0f} times faster than real time" if seconds > took else ""
     note(f"aligned {aligned} recordings ({seconds:.1f} s of sound) in {took:.1f} s{speed}{before}")
 

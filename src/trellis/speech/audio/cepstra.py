@@ -1,15 +1,15 @@
-"""Mel-frequency cepstra, with time kept exact: frame ``t`` stands for the time from ``t`` to ``t + 1`` steps.
+"""Mel-frequency cepstra with exact times: frame ``t`` covers the time from ``t`` to ``t + 1`` steps.
 
 **Convention.** With step ``h``, a recording of ``N`` samples has ``T = round(N / h)`` frames. The window of
-frame ``t`` is centred in the middle of its stretch, at ``(t + 1/2) h``, so that a boundary between frames
-``t - 1`` and ``t`` lies at time ``t h`` without bias. Windows that reach beyond the ends see a mirror.
+frame ``t`` is centred at ``(t + 1/2) h``, so that a boundary between frames ``t - 1`` and ``t`` lies at time
+``t h`` without bias. Beyond the ends, windows see the mirror image.
 
-**Formula.** Per window: mean taken out; log energy ``log sum x^2``; pre-emphasis ``x_n - 0.97 x_{n-1}``; the
+**Formula.** Per window: mean removed; log energy ``log sum x^2``; pre-emphasis ``x_n - 0.97 x_{n-1}``; the
 window ``(0.5 - 0.5 cos)^0.85``; power spectrum; triangular channels evenly spaced in ``1127 log(1 + f/700)``;
 logarithm; ``c_k = sqrt(2/B) sum_b m_b cos(pi k (b + 1/2) / B)``; lifter ``1 + (Q/2) sin(pi k / Q)``. Samples
-count in units of 16-bit audio, and energies below 1 (which only digital silence has) count as 1, so nothing
-depends on a noise generator. These are Kaldi's features, with which the tests compare; NumPy computes them in
-blocks that fit the cache, several times faster than the Kaldi code, and the same for a recording in pieces.
+are in units of 16-bit audio, and energies below 1 (only in digital silence) count as 1, so nothing depends on
+a noise generator. These are Kaldi's features, with which the tests compare; NumPy computes them in blocks
+that fit the cache, several times faster than the Kaldi code, and identically for a recording in pieces.
 
 Derivatives are regressions over ``+-w`` frames, ``d_t = sum_n n (c_{t+n} - c_{t-n}) / (2 sum_n n^2)``, with
 the end frames repeated. Normalisation is over the utterance and comes before the derivatives.
@@ -27,8 +27,8 @@ from trellis.core.arrays import Float32Array, FloatArray
 from trellis.core.errors import DataError
 from trellis.core.registration import register
 
-# Frames at a time: their spectra fit the cache, and their products are so small that BLAS keeps to one
-# thread, whose companions would cost more than they bring.
+# Frames at a time: their spectra fit the cache, and their products are so small that BLAS stays on one
+# thread, which is fastest here.
 _BLOCK = 64
 _FULL_SCALE = 32768.0
 
@@ -36,8 +36,8 @@ _FULL_SCALE = 32768.0
 @register
 @dataclass(frozen=True)
 class FrameOptions:
-    """How frames are made. ``cepstra=0``: the logarithms of the mel channels themselves. ``normalise`` is
-    ``mean``, ``mean_variance`` or ``none``; ``deltas`` 0, 1 or 2."""
+    """Frame options. ``cepstra=0``: the logarithms of the mel channels themselves. ``normalise`` is ``mean``,
+    ``mean_variance`` or ``none``; ``deltas`` 0, 1 or 2."""
 
     step_ms: float = 10.0
     window_ms: float = 25.0
@@ -127,14 +127,14 @@ def static_features(samples: FloatArray, rate: int, options: FrameOptions) -> Fl
     """Cepstra 1.., then c0, then log energy: ``(T, n_static)``, neither normalised nor with derivatives."""
     if rate != options.rate:
         raise DataError(
-            f"samples at {rate} Hz, frame options for {options.rate} Hz; read the audio at that rate"
+            f"samples are at {rate} Hz, frame options for {options.rate} Hz; read the audio at that rate"
         )
     values = np.asarray(samples, dtype=np.float64)
     if values.ndim != 1:
-        raise DataError(f"samples of shape {values.shape}; give one channel")
+        raise DataError(f"samples have shape {values.shape}; give one channel")
     if not np.isfinite(values).all():
         raise DataError(
-            f"sample {int(np.argmin(np.isfinite(values)))} is not a finite number; record it anew"
+            f"sample {int(np.argmin(np.isfinite(values)))} is not a finite number; record it again"
         )
     n_frames = options.n_frames(len(values))
     if n_frames == 0:
@@ -146,7 +146,7 @@ def static_features(samples: FloatArray, rate: int, options: FrameOptions) -> Fl
 
 
 def mirror_ends(values: FloatArray, n_frames: int, options: FrameOptions) -> Float32Array:
-    """The samples in 16-bit units, continued at both ends by their mirror image as far as windows reach."""
+    """The samples in 16-bit units, extended at both ends by their mirror image as far as windows reach."""
     left = options.window // 2 - options.step // 2
     right = max(0, (n_frames - 1) * options.step - left + options.window - len(values))
     return np.pad((values * _FULL_SCALE).astype(np.float32), (left, right), mode="symmetric")

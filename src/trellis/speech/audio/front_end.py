@@ -1,7 +1,7 @@
-"""From the path of a recording to its features, in pieces, so that memory holds features and not samples.
+"""From a recording to its features, in pieces, so that memory holds features and not samples.
 
-Every piece is read with whole frames of its surroundings on either side, whose features are thrown away:
-the result is that of :func:`trellis.speech.audio.cepstra.mfcc` on the whole recording, to rounding.
+Every piece is read with a few frames of context on either side, whose features are dropped: the result is
+that of :func:`trellis.speech.audio.cepstra.mfcc` on the whole recording, to rounding.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trellis.speech.audio.recordings import audio_info, load_recording
 
 @dataclass(frozen=True)
 class FramedRecording:
-    """Features ``(T, D)`` of a recording of ``duration`` seconds, and what looks wrong with its sound."""
+    """Features ``(T, D)`` of a recording of ``duration`` seconds, and what looks wrong with it."""
 
     features: FloatArray
     duration: float
@@ -38,12 +38,12 @@ def frame_recording(
     n_samples = -(-info.frames * rate // info.rate)
     n_frames = options.n_frames(n_samples)
     per_piece = max(1, round(piece_seconds * rate / step))
-    around = -(-options.window // step)
+    context = -(-options.window // step)
     pieces, flags = [np.zeros((0, options.n_static))], []
     for first in range(0, max(n_frames, 1), per_piece):
         last = min(first + per_piece, n_frames)
-        begin = max(0, first - around)
-        end = None if last + around >= n_frames else (last + around) * step / rate
+        begin = max(0, first - context)
+        end = None if last + context >= n_frames else (last + context) * step / rate
         recording = load_recording(path, rate, channel, begin * step / rate, end)
         static = static_features(recording.samples, rate, options)
         pieces.append(static[first - begin : last - begin])
@@ -53,6 +53,6 @@ def frame_recording(
 
 
 def _merge_flags(flags: list[tuple[str, ...]]) -> tuple[str, ...]:
-    """What holds of the whole: clipped if any piece is, silent only if every piece is."""
+    """Flags of the whole recording: clipped if any piece is, silent only if every piece is."""
     found = dict.fromkeys(flag for piece in flags for flag in piece)
     return tuple(f for f in found if "silent" not in f or all(f in piece for piece in flags))

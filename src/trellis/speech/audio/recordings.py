@@ -1,11 +1,11 @@
 """Recordings: any format of libsndfile, any sampling rate, one channel, as float64 between -1 and 1.
 
-Rates are changed by :func:`scipy.signal.resample_poly`, whose filter has no delay, so times stay what they
-were. A part of a recording (``start``, ``end``) is read with enough of its surroundings that its samples are
-those of the whole recording to rounding: long recordings can be worked through in pieces.
+Resampling is by :func:`scipy.signal.resample_poly`, whose filter has no delay, so times do not shift. A part
+of a recording (``start``, ``end``) is read with enough context that its samples are those of the whole
+recording to rounding: long recordings can be processed in pieces.
 
 What cannot be used (empty, damaged, not audio, not finite) is a :class:`DataError`. What can be used but
-looks wrong (silent, clipped) is told in :attr:`Recording.flags`, judged on the samples as the file has them.
+looks wrong (silent, clipped) is reported in :attr:`Recording.flags`, based on the samples in the file.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from trellis.speech.audio.soundfile_extra import soundfile
 AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".mp3", ".sph", ".nist", ".aiff", ".aif", ".au", ".opus", ".oga")
 _SILENT_PEAK = 10 ** (-60 / 20)  # -60 dB below full scale
 _CLIP_RUN, _CLIP_RUNS = 3, 3  # samples in a row at the peak, and how many such runs make a clipped recording
-_LARGEST = 1e9  # a recording too loud is still one, up to where its energy would overflow
-_CUT_OFF = re.compile(r"^\s*(?:data|SSND|Data Size) *: (\d+) \(should be (\d+)\)", re.MULTILINE)
+_MAX_SAMPLE = 1e9  # louder than full scale is accepted, up to where the energy would overflow
+_TRUNCATED = re.compile(r"^\s*(?:data|SSND|Data Size) *: (\d+) \(should be (\d+)\)", re.MULTILINE)
 _UNKNOWN_LENGTH = 0x7FFF0000
-_BROKEN_OFF = 0.01  # seconds
+_MAX_MISSING = 0.01  # seconds
 _FILTER_REACH = 10  # resample_poly's filter reaches this many samples of the lower rate to either side
 
 
 @dataclass(frozen=True)
 class AudioInfo:
-    """What the header says: ``frames`` samples per channel at ``rate`` Hz."""
+    """The header of a recording: ``frames`` samples per channel at ``rate`` Hz."""
 
     rate: int
     frames: int
@@ -49,9 +49,9 @@ class AudioInfo:
 
 @dataclass(frozen=True)
 class Recording:
-    """Mono ``samples`` at ``rate`` Hz, and sentences about what looks wrong with them.
+    """Mono ``samples`` at ``rate`` Hz, and flags that say what looks wrong with them.
 
-    Samples of 16 or 32 bits, as ``scipy.io.wavfile`` gives them, are scaled to -1 to 1.
+    Integer samples of 16 or 32 bits, as from ``scipy.io.wavfile``, are scaled to -1 to 1.
     """
 
     samples: FloatArray
@@ -64,12 +64,11 @@ class Recording:
             given = given / (np.iinfo(given.dtype).max + 1.0)
         if given.ndim != 1 or given.dtype.kind != "f":
             raise DataError(
-                f"samples of shape {given.shape} and type {given.dtype}; give one channel of numbers between "
-                "-1 and 1"
+                f"samples have shape {given.shape} and type {given.dtype}; give one channel between -1 and 1"
             )
-        if not float(np.abs(given).max(initial=0.0)) <= _LARGEST:
-            i = int(np.argmin(np.abs(given) <= _LARGEST))
-            raise DataError(f"sample {i} is {given[i]}; samples lie between -1 and 1")
+        if not float(np.abs(given).max(initial=0.0)) <= _MAX_SAMPLE:
+            i = int(np.argmin(np.abs(given) <= _MAX_SAMPLE))
+            raise DataError(f"sample {i} is {given[i]}; give samples between -1 and 1")
         object.__setattr__(self, "samples", given.astype(np.float64, copy=False))
 
     @property
@@ -79,7 +78,7 @@ class Recording:
 
 def audio_info(path: PathLike) -> AudioInfo:
     """Rate, length and channels of a recording, without reading its samples."""
-    with _opened(path) as file:
+    with _open(path) as file:
         return AudioInfo(int(file.samplerate), int(file.frames), int(file.channels))
 
 
@@ -104,14 +103,14 @@ def load_recording(
 ) -> Recording:
     """Read a recording at ``rate`` Hz (``None``: its own rate).
 
-    Of several channels, ``channel`` (from 0) is taken. It may be left out only if all channels are the same.
+    Of several channels, ``channel`` (from 0) is read. It may be omitted only if all channels are the same.
     """
     shown = os.fspath(path)
-    with _opened(path) as file:
+    with _open(path) as file:
         own, length = int(file.samplerate), int(file.frames)
         wanted = own if rate is None else int(rate)
         if wanted <= 0:
-            raise DataError(f"a sampling rate of {wanted} Hz cannot be; give a positive rate")
+            raise DataError(f"rate is {wanted}; give a positive sampling rate in Hz")
         up, down = (n // math.gcd(wanted, own) for n in (wanted, own))
         first = round(start * wanted)
         last = -(-length * up // down) if end is None else min(round(end * wanted), -(-length * up // down))
@@ -126,7 +125,7 @@ def load_recording(
         )  # starts where an output sample is an input sample
         begin, stop = block * down, min(length, -(-last * down // up) + reach)
         values = _read(file, begin, stop, shown)
-    mono = _one_channel(values, channel, shown)
+    mono = _select_channel(values, channel, shown)
     flags = sound_flags(mono)
     if up != down:
         from scipy.signal import resample_poly
@@ -136,7 +135,7 @@ def load_recording(
     return Recording(samples, wanted, flags)
 
 
-def _opened(path: PathLike) -> Any:
+def _open(path: PathLike) -> Any:
     shown = os.fspath(path)
     if not os.path.isfile(path):
         what = "this is a folder" if os.path.isdir(path) else "no such file"
@@ -152,22 +151,20 @@ def _opened(path: PathLike) -> Any:
         file.close()
         raise DataError(f"{shown}: the recording holds no samples; copy it again or leave it out")
     length = file.frames / file.samplerate
-    promised = length * _promised(file.extra_info)
-    if promised > length + _BROKEN_OFF:
+    promised = length * _promised_ratio(file.extra_info)
+    if promised > length + _MAX_MISSING:
         file.close()
-        raise DataError(
-            f"{shown}: the recording breaks off after {length:.3f} of {promised:.3f} s; copy it again"
-        )
+        raise DataError(f"{shown}: the recording ends after {length:.3f} of {promised:.3f} s; copy it again")
     return file
 
 
-def _promised(log: str) -> float:
-    """How many times as much sound the header promises as there is.
+def _promised_ratio(log: str) -> float:
+    """How many times as long as it is the recording should be, according to its header.
 
-    Formats without frames of their own (WAV, AIFF, AU) can be cut off anywhere, and libsndfile reads what is
-    there; only its log tells. Programs that write to a pipe leave the length at its largest.
+    Formats without frames (WAV, AIFF, AU) can be truncated anywhere, and libsndfile reads what is there; only
+    its log tells. Programs that write to a pipe leave the length at its maximum.
     """
-    found = _CUT_OFF.search(log)
+    found = _TRUNCATED.search(log)
     if found is None or int(found[1]) >= _UNKNOWN_LENGTH or int(found[2]) == 0:
         return 1.0
     return int(found[1]) / int(found[2])
@@ -177,9 +174,9 @@ def _why_not_audio(shown: str, error: Exception) -> str:
     with Path(shown).open("rb") as file:
         head = file.read(1024)
     if head.startswith(b"NIST_1A") and b"shorten" in head:
-        return "SPHERE with Shorten compression cannot be read; unpack it with sph2pipe first"
+        return "SPHERE with Shorten compression is not supported; unpack it with sph2pipe first"
     reason = str(error).rpartition(": ")[2].rstrip(".") or "unknown format"
-    return f"this is not a recording that can be read ({reason}); convert it to WAV or FLAC"
+    return f"the recording cannot be read ({reason}); convert it to WAV or FLAC"
 
 
 def _read(file: Any, begin: int, stop: int, shown: str) -> FloatArray:
@@ -192,19 +189,19 @@ def _read(file: Any, begin: int, stop: int, shown: str) -> FloatArray:
         raise DataError(f"{shown}: the recording is damaged ({error}); copy it again") from error
     if len(values) < stop - begin:
         raise DataError(
-            f"{shown}: the recording breaks off after {(begin + len(values)) / file.samplerate:.3f} of "
+            f"{shown}: the recording ends after {(begin + len(values)) / file.samplerate:.3f} of "
             f"{file.frames / file.samplerate:.3f} s; copy it again"
         )
     if not np.isfinite(values).all():
-        raise DataError(f"{shown}: samples are not finite numbers; write the recording anew")
+        raise DataError(f"{shown}: some samples are not finite numbers; export the recording again")
     return values
 
 
-def _one_channel(values: FloatArray, channel: int | None, shown: str) -> FloatArray:
+def _select_channel(values: FloatArray, channel: int | None, shown: str) -> FloatArray:
     n = values.shape[1]
     if channel is not None:
         if not 0 <= channel < n:
-            raise DataError(f"{shown}: there is no channel {channel}; it has the channels 0 to {n - 1}")
+            raise DataError(f"{shown}: no channel {channel}; give one of 0 to {n - 1}")
         return values[:, channel]
     if n > 1 and not (values == values[:, :1]).all():
         raise DataError(f"{shown}: {n} different channels; choose one of 0 to {n - 1}")
@@ -212,7 +209,8 @@ def _one_channel(values: FloatArray, channel: int | None, shown: str) -> FloatAr
 
 
 def sound_flags(samples: FloatArray) -> tuple[str, ...]:
-    """Silent: no sample above -60 dB. Clipped: three times, three samples in a row lie at the full peak."""
+    """What looks wrong. Silent: no sample above -60 dB. Clipped: at least three runs of three samples at the
+    peak."""
     size = np.abs(samples)
     peak = float(size.max(initial=0.0))
     if peak <= _SILENT_PEAK:

@@ -1,4 +1,4 @@
-"""Getting at soundfile, the one optional dependency of :mod:`trellis.speech`."""
+"""The import of soundfile, the one optional dependency of :mod:`trellis.speech`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from trellis.core.errors import MissingExtraError
 
 
 def soundfile() -> Any:
-    """The module, or one sentence that says how to install it."""
+    """The module, or an error that says how to install it."""
     try:
         import soundfile as module
     except (ImportError, OSError) as error:  # OSError: the module is there, its libsndfile is not

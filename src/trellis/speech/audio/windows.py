@@ -2,7 +2,7 @@
 
 Frames of many utterances lie in one array, each utterance with its first and last frame repeated ``reach``
 times at its ends, so that a window is a run of rows and no window sees a neighbouring utterance. Rows are
-gathered in blocks when they are needed: all windows of a corpus at once would take twenty times its memory.
+gathered in blocks on demand: all windows of a corpus at once would take twenty times its memory.
 """
 
 from __future__ import annotations

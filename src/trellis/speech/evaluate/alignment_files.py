@@ -1,8 +1,8 @@
 """Two sets of alignment files, paired by name and compared.
 
-A set is one file, a folder (with its folders) of one file per recording, or a CTM file of many recordings.
-Names are file names without suffix, or paths below the folder where a name occurs twice. Where a folder holds
-a recording in several formats, the first of :data:`ORDER` is read.
+A set is one file, a folder (searched recursively) with one file per recording, or a CTM file of many
+recordings. Names are file names without suffix, or paths below the folder where a name occurs twice. Where a
+folder has a recording in several formats, the first of :data:`ORDER` is read.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from trellis.speech.formats import FORMATS, get_format
 from trellis.speech.formats.alignment import Alignment
 from trellis.speech.formats.ctm import read_ctm_file
 
-# Text files are more often transcripts than Audacity's labels, so those are read only where they are named.
+# Text files are more often transcripts than Audacity's labels, which are read only on request.
 ORDER = ("textgrid", "elan", "json", "csv", "phn", "ctm", "lab")
 
 Readers = Mapping[str, Callable[[], Alignment]]
 
 
 def find_alignments(path: PathLike, format: str | None = None, phones: str | None = None) -> Readers:
-    """How to read each alignment, by its path below ``path``. ``phones`` names the tier in TextGrids and in
-    ELAN files."""
+    """A function that reads each alignment, by its path below ``path``. ``phones`` names the tier in
+    TextGrids and in ELAN files."""
     root = Path(path)
     if root.is_file():
         entry = get_format(root, format)
@@ -54,8 +54,8 @@ def find_alignments(path: PathLike, format: str | None = None, phones: str | Non
 def evaluate_files(
     references: Readers, hypotheses: Readers, tolerances_ms: tuple[float, ...] = TOLERANCES_MS
 ) -> AlignmentEvaluation:
-    """Read and compare what has the same name; a file that cannot be read is left out, with the reason."""
-    if len(references) == len(hypotheses) == 1:  # two single files belong together whatever they are called
+    """Read and compare files of the same name; one that cannot be read is left out, with the reason."""
+    if len(references) == len(hypotheses) == 1:  # two single files belong together whatever their names
         (name,) = references
         hypotheses = {name: next(iter(hypotheses.values()))}
     elif _unique_names(references) and _unique_names(hypotheses):
@@ -66,8 +66,8 @@ def evaluate_files(
     shared = [name for name in references if name in hypotheses]
     if not shared:
         raise DataError(
-            f"no hypothesis has the name of a reference (such as {next(iter(references))}; there is "
-            f"{next(iter(hypotheses))}); give folders below which the names are the same"
+            f"no hypothesis has the name of a reference ({next(iter(references))} against "
+            f"{next(iter(hypotheses))}, for instance); give folders below which the names are the same"
         )
     left_out = [(name, "there is no hypothesis") for name in references if name not in hypotheses]
     left_out += [(name, "there is no reference") for name in hypotheses if name not in references]

@@ -1,18 +1,18 @@
-"""How far predicted boundaries lie from the reference.
+"""Evaluation of alignments: how far predicted boundaries are from the reference.
 
 A boundary is where a phone of the reference starts, or where a phone ends and silence follows; the beginning
-and the end of the recording are given and do not count, since they would only flatter. Phones are matched in
-their order, silences and gaps apart, so that two alignments may disagree about where there are pauses. With
-e = predicted - reference in seconds, over all boundaries of all utterances:
+and the end of the recording are given and do not count. Phones are matched in order, ignoring silences and
+gaps, so that two alignments may disagree about where there are pauses. With e = predicted - reference in
+seconds, over all boundaries of all utterances:
 
     within(m)         share with |e| <= m ms, inclusive, allowing 1e-9 s for rounding: true milliseconds
     within_frames(m)  share with |round(predicted / h) - round(reference / h)| <= m / h, where h = 10 ms: the
-                      protocol of 2010. Rounding first can forgive nearly a frame more than m.
+                      protocol of 2010. Rounding first tolerates up to nearly a frame more than m.
     mean, median      of |e|
-    bias              mean of e: positive means that predictions come late
+    bias              mean of e: positive if predictions are late
 
 Intervals are 95% percentile bootstraps over *utterances*, because boundaries of one utterance are not
-independent. :func:`compare` draws the same utterances for both systems, which cancels what is hard for both.
+independent. :func:`compare` draws the same utterances for both systems.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 RESAMPLES = 1000
 TOLERANCES_MS = (10.0, 20.0, 30.0, 40.0, 50.0, 100.0)
-_SHORTEST_GAP = 0.02  # seconds: a gap that is shorter belongs to the phone before it, as in a corpus
+_MIN_GAP = 0.02  # seconds: a shorter gap belongs to the phone before it, as in a corpus
 
 
 @dataclass(frozen=True, eq=False)
 class BoundaryErrors:
-    """One utterance: where its boundaries lie in seconds, by the ``reference`` and as ``predicted``.
+    """The boundaries of one utterance in seconds, by the ``reference`` and as ``predicted``.
 
     ``left`` and ``right`` are the reference labels before and after each boundary; ``renamed`` counts phones
     whose labels differ in the two alignments.
@@ -66,9 +66,9 @@ class BoundaryErrors:
 
 @dataclass(frozen=True, eq=False)
 class AlignmentEvaluation:
-    """Fractions (not percentages) and milliseconds, with intervals; computed when they are asked for.
+    """Fractions (not percentages) and milliseconds, with intervals; computed on first use.
 
-    ``left_out`` are the utterances that could not be compared, with the reason.
+    ``left_out``: the utterances that could not be compared, with the reason.
     """
 
     utterances: tuple[BoundaryErrors, ...]
@@ -81,12 +81,12 @@ class AlignmentEvaluation:
 
     @property
     def within(self) -> dict[float, Estimate]:
-        """By tolerance in ms: the share of boundaries that lie within it."""
+        """By tolerance in ms: the share of boundaries within it."""
         return {ms: self.estimates[f"within {ms:g}"] for ms in self.tolerances_ms}
 
     @property
     def within_frames(self) -> dict[float, Estimate]:
-        """By tolerance in ms: the share within it after both are rounded to 10 ms frames."""
+        """By tolerance in ms: the share of boundaries within it, both rounded to 10 ms frames."""
         return {ms: self.estimates[f"frames {ms:g}"] for ms in self.tolerances_ms}
 
     @property
@@ -118,27 +118,25 @@ class AlignmentEvaluation:
         owner = np.repeat(np.arange(len(parts)), [len(u) for u in parts])
         return figures(true, found, owner, counts, self.tolerances_ms)
 
-    def by_class(
-        self, class_of: Callable[[str], str] = str, by: str = "right"
-    ) -> dict[str, AlignmentEvaluation]:
+    def by_class(self, fold: Callable[[str], str] = str, by: str = "right") -> dict[str, AlignmentEvaluation]:
         """The same figures for each class of boundary, the most frequent first.
 
-        ``class_of`` maps a phone to its class; ``by`` is ``"right"`` (the phone that starts), ``"left"`` (the
+        ``fold`` maps a phone to its class; ``by`` is ``"right"`` (the phone that starts), ``"left"`` (the
         phone that ends) or ``"pair"`` (``left|right``).
         """
         names: dict[str, Callable[[str, str], str]] = {
-            "right": lambda left, right: class_of(right),
-            "left": lambda left, right: class_of(left),
-            "pair": lambda left, right: f"{class_of(left)}|{class_of(right)}",
+            "right": lambda left, right: fold(right),
+            "left": lambda left, right: fold(left),
+            "pair": lambda left, right: f"{fold(left)}|{fold(right)}",
         }
         if by not in names:
-            raise DataError(f"by={by!r}: classes are those of the right or left phone or of the pair")
+            raise DataError(f"by is {by!r}; give right, left or pair")
         parts: dict[str, list[BoundaryErrors]] = {}
         for utterance in self.utterances:
             pairs = zip(utterance.left, utterance.right, strict=True)
             found = np.array([names[by](*pair) for pair in pairs], dtype=object)
             for name in dict.fromkeys(found):
-                parts.setdefault(name, []).append(_part(utterance, found == name))
+                parts.setdefault(name, []).append(_select(utterance, found == name))
         chosen = {n: AlignmentEvaluation(tuple(p), (), self.tolerances_ms) for n, p in parts.items()}
         return dict(sorted(chosen.items(), key=lambda item: (-item[1].n_boundaries, item[0])))
 
@@ -177,7 +175,7 @@ class AlignmentEvaluation:
 def boundary_errors(reference: Alignment, predicted: Alignment, id: str = "") -> BoundaryErrors:
     """Compare two alignments of one recording; different numbers of phones are a :class:`DataError`."""
     length = max(float(a.duration or 0.0) for a in (reference, predicted))
-    whole = replace(reference, duration=length).filled(SILENCE, _SHORTEST_GAP).normalise_silence().phones
+    whole = replace(reference, duration=length).filled(SILENCE, _MIN_GAP).normalise_silence().phones
     spoken = [p for p in whole if p.label != SILENCE]
     answers = [p for p in predicted.phones if not is_silence(p.label)]
     if len(spoken) != len(answers):
@@ -203,7 +201,7 @@ def evaluate_alignments(
 ) -> AlignmentEvaluation:
     """Compare predictions with references of the same id.
 
-    What cannot be compared (a different number of phones, no partner) is in ``left_out`` with the reason.
+    What cannot be compared (different numbers of phones, a missing side) is in ``left_out`` with the reason.
     """
     kept, left_out = [], []
     for name, reference in references.items():
@@ -219,14 +217,14 @@ def evaluate_alignments(
     if evaluation.n_boundaries == 0:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out[:3])
         raise DataError(
-            f"there are no boundaries to compare ({reasons or 'no utterance has a boundary inside'})"
+            f"there are no boundaries to compare ({reasons or 'no utterance has an inner boundary'})"
         )
     return evaluation
 
 
 @dataclass(frozen=True, eq=False)
 class AlignmentComparison:
-    """``differences``: figures of ``a`` minus those of ``b``, with paired intervals, on what both share."""
+    """``differences``: figures of ``a`` minus those of ``b``, with paired intervals, on shared utterances."""
 
     a: AlignmentEvaluation
     b: AlignmentEvaluation
@@ -263,7 +261,7 @@ def _same_boundaries(a: BoundaryErrors, b: BoundaryErrors) -> bool:
     return len(a) == len(b) and bool(np.allclose(a.reference, b.reference, rtol=0, atol=ALLOWANCE))
 
 
-def _part(utterance: BoundaryErrors, chosen: BoolArray) -> BoundaryErrors:
+def _select(utterance: BoundaryErrors, chosen: BoolArray) -> BoundaryErrors:
     where = np.flatnonzero(chosen)
     return BoundaryErrors(
         utterance.id,

@@ -1,7 +1,7 @@
 """The figures of ``boundary_evaluation`` on arrays, each for every bootstrap sample at once.
 
 Each figure but the median is a ratio of sums over utterances, so a sample is a row of counts (how often each
-utterance was drawn) and all samples are one matrix product. A median weighs the ranked errors by the counts.
+utterance was drawn) and all samples are one matrix product. A median weights the sorted errors by the counts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from trellis.core.arrays import FloatArray, IntArray
 
 FRAME_SECONDS = 0.01
-ALLOWANCE = 1e-9  # seconds: 0.31 - 0.30 must not miss a tolerance of 10 ms
+ALLOWANCE = 1e-9  # seconds: 0.31 - 0.30 must count as within 10 ms
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,12 @@ def estimates(point: Mapping[str, FloatArray], drawn: Mapping[str, FloatArray]) 
 
 
 def _frame(seconds: FloatArray) -> FloatArray:
-    """The nearest frame; halves go up, also where division has made them a little less."""
+    """The nearest frame; halves round up, also where division has made them slightly less."""
     return np.floor(seconds / FRAME_SECONDS + 0.5 + 1e-7)
 
 
 def _medians(values: FloatArray, owner: IntArray, counts: IntArray) -> FloatArray:
-    """For each row of ``counts`` the median of ``values``, each taken as often as its owner counts."""
+    """For each row of ``counts`` the median of ``values``, each repeated as often as its owner counts."""
     order = np.argsort(values, kind="stable")
     ranked, owners = values[order], owner[order]
     result = np.zeros(len(counts))

@@ -40,7 +40,7 @@ def class_table(parts: Mapping[str, AlignmentEvaluation], heading: str = "class"
 
 
 def comparison_table(comparison: AlignmentComparison, a: str = "first", b: str = "second") -> Table:
-    """Two systems side by side; a difference is marked * where its paired 95% interval leaves out 0."""
+    """Two systems side by side; a difference is marked * if its paired 95% interval excludes 0."""
     table = _table("tolerance", a, b, "difference", "95% interval", "")
     for ms, change in comparison.within.items():
         shares = (f"{100 * e.within[ms].value:.1f}" for e in (comparison.a, comparison.b))

@@ -41,7 +41,7 @@ FORMATS = {
 
 
 def get_format(path: PathLike, name: str | None = None) -> Format:
-    """The format called ``name``, or the one that the suffix of ``path`` stands for."""
+    """The format called ``name``, or that of the suffix of ``path``."""
     if name is not None:
         if name not in FORMATS:
             raise DataError(f"no format {name!r}; choose one of {', '.join(FORMATS)}")
@@ -52,7 +52,7 @@ def get_format(path: PathLike, name: str | None = None) -> Format:
             return entry
     known = ", ".join(s for entry in FORMATS.values() for s in entry.suffixes)
     raise DataError(
-        f"{os.fspath(path)}: no format has the suffix {suffix!r}; name the format, or use {known}"
+        f"{os.fspath(path)}: no format has the suffix {suffix!r}; give the format, or use {known}"
     )
 
 

@@ -1,4 +1,4 @@
-"""An alignment: which phone and which word is spoken from when to when, how sure that is, and what is odd.
+"""Alignments: from when to when each phone and word is spoken, how sure that is, and what looks wrong.
 
 ``phones`` and ``words`` are tiers (``intervals``). ``confidence`` has one number from 0 to 1 per phone:
 how sure its *start* is; ``nan`` where unknown. ``flags`` are sentences about what looks wrong. An aligner
@@ -90,7 +90,7 @@ class Alignment:
     def filled(self, label: str = "", shortest: float = 0.0) -> Alignment:
         """Both tiers without gaps from 0 to the end (:func:`trellis.speech.formats.intervals.fill`).
 
-        The confidence of a silence that was put in is ``nan``. A tier without intervals stays empty.
+        The confidence of an inserted silence is ``nan``. A tier without intervals stays empty.
         """
         length = float(self.duration or 0.0)
         shortest = max(shortest, 1e-6)

@@ -1,8 +1,8 @@
 """NIST CTM: one line ``id channel start length label [confidence]`` per interval, in seconds, one tier per
 file, and any number of recordings in one file.
 
-The format does not know the length of a recording, so the reader takes ``duration``. Labels are single words;
-intervals with an empty label are left out and come back as gaps (:meth:`Alignment.filled`).
+The format does not contain the length of a recording, so the reader takes ``duration``. Labels are single
+words; intervals with an empty label are omitted and read back as gaps (:meth:`Alignment.filled`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """ELAN's annotation files (``.eaf``, XML): the tiers words and phones, in whole milliseconds.
 
 A tier holds annotations that refer to time slots. Gaps stay gaps: intervals with an empty label are not
-written. Tiers whose annotations refer to other annotations instead of times are passed over when reading.
+written. Tiers whose annotations refer to other annotations instead of times are skipped when reading.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def read_elan(
 ) -> Alignment:
     """Phones and words of an ELAN file; tiers are chosen as in TextGrids.
 
-    The file does not know how long its recording is: give ``duration``.
+    The file does not contain the length of its recording: give ``duration``.
     """
     shown = os.fspath(path)
     try:
@@ -62,7 +62,7 @@ def _read_tier(tier: Element, slots: dict[str, str | None], shown: str) -> Tier:
 def write_elan(alignment: Alignment, path: PathLike) -> None:
     """The tiers words (if there are any) and phones."""
     root = Element("ANNOTATION_DOCUMENT", AUTHOR="", FORMAT="3.0", VERSION="3.0")
-    root.set("DATE", "1970-01-01T00:00:00+00:00")  # one must be there; the same alignment, the same file
+    root.set("DATE", "1970-01-01T00:00:00+00:00")  # mandatory; equal alignments give equal files
     root.set("xmlns:xsi", "http://www.w3.org/2001/XMLSchema-instance")
     root.set("xsi:noNamespaceSchemaLocation", "http://www.mpi.nl/tools/elan/EAFv3.0.xsd")
     header = SubElement(root, "HEADER", MEDIA_FILE="", TIME_UNITS="milliseconds")

@@ -1,4 +1,4 @@
-"""Labelled stretches of time on one tier, and the few things that every reader and writer does to them.
+"""Labelled intervals of time on one tier, and what every reader and writer does to them.
 
 A *tier* is a sequence of :class:`Interval` in order of time that do not overlap. A tier may have gaps; a gap
 and an interval with an empty label mean the same thing, so :func:`fill` turns the one into the other.
@@ -41,9 +41,9 @@ def check_tier(intervals: Iterable[Interval], tier: str, where: str = "") -> Tie
         if not (math.isfinite(start) and math.isfinite(end)):
             raise DataError(f"{named} has a time that is not a number; correct it")
         if not start < end:
-            raise DataError(f"{named} ends before or where it starts; correct its times or delete it")
+            raise DataError(f"{named} does not end after it starts; correct its times or delete it")
         if start < before - SLACK:
-            what = "starts before the one before it ends" if number > 1 else "starts before 0 s"
+            what = "starts before the previous one ends" if number > 1 else "starts before 0 s"
             raise DataError(f"{named} {what} ({before:.6g} s); correct its times")
         before = end
     return result
@@ -52,8 +52,8 @@ def check_tier(intervals: Iterable[Interval], tier: str, where: str = "") -> Tie
 def tidy(intervals: Sequence[Interval], overlap: float = SLACK) -> Tier:
     """Let each interval end where the next one starts if they overlap by at most ``overlap`` seconds.
 
-    Formats that print rounded times, or a start and a duration, make overlaps that nobody meant. Gaps up to
-    :data:`SLACK` are closed for the same reason. A wider overlap is left for :func:`check_tier` to refuse.
+    Formats that print rounded times, or a start and a duration, cause spurious overlaps. Gaps up to
+    :data:`SLACK` are closed for the same reason. Wider overlaps are left for :func:`check_tier` to refuse.
     """
     result = list(intervals)
     for i in range(len(result) - 1):
@@ -96,7 +96,7 @@ def close_gap(result: list[Interval], until: float, label: str, shortest: float)
 
 
 def truncate(tier: Sequence[Interval], duration: float) -> Tier:
-    """The part of the tier within ``duration``: what starts later is gone, what ends later is cut."""
+    """The part of the tier within ``duration``: intervals that start later are dropped, others cut."""
     kept = (i for i in tier if i.start < duration)
     return tuple(i if i.end <= duration else Interval(i.start, duration, i.label) for i in kept)
 

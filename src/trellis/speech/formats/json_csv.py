@@ -1,7 +1,7 @@
-"""JSON and CSV: the two formats of our own that keep every digit.
+"""Trellis's own formats, JSON and CSV, which keep every digit.
 
-JSON (``"format": "trellis-alignment", "version": 1``) holds everything an alignment has. CSV is for
-spreadsheets and statistics: one row per interval with the columns tier, start, end, label, confidence.
+JSON (``"format": "trellis-alignment", "version": 1``) keeps everything. CSV is for spreadsheets and
+statistics: one row per interval with the columns tier, start, end, label, confidence.
 """
 
 from __future__ import annotations
@@ -51,11 +51,13 @@ def read_json(path: PathLike, duration: float | None = None) -> Alignment:
     try:
         content = json.loads(read_text(path))
     except json.JSONDecodeError as error:
-        raise DataError(f"{shown}:{error.lineno}: this is not JSON ({error.msg}); write it anew") from error
+        raise DataError(f"{shown}:{error.lineno}: this is not JSON ({error.msg}); write it again") from error
     if not isinstance(content, dict) or content.get("format") != _NAME:
         raise DataError(f'{shown}: this is not an alignment (its "format" is not "{_NAME}")')
     if content.get("version") != _VERSION:
-        raise DataError(f"{shown}: version {content.get('version')!r} of the format; this Trellis reads 1")
+        raise DataError(
+            f"{shown}: version {content.get('version')!r} of the format is not supported; update trellis"
+        )
     try:
         phones = [_interval(row) for row in content["phones"]]
         words = [_interval(row) for row in content.get("words", [])]
@@ -64,7 +66,7 @@ def read_json(path: PathLike, duration: float | None = None) -> Alignment:
         flags = tuple(str(flag) for flag in content.get("flags", []))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(
-            f"{shown}: phones and words must be lists of start, end and label ({error!r}); write it anew"
+            f"{shown}: phones and words must be lists of start, end and label ({error!r}); write it again"
         ) from error
     source = content.get("source") or shown
     score = content.get("score")
@@ -102,13 +104,13 @@ def read_csv(path: PathLike, duration: float | None = None) -> Alignment:
     reader = csv.DictReader(io.StringIO(read_text(path), newline=""))
     missing = [name for name in _COLUMNS[:4] if name not in (reader.fieldnames or [])]
     if missing:
-        raise DataError(f"{shown}:1: no column {', '.join(missing)}; the first line must name the columns")
+        raise DataError(f"{shown}:1: no column {', '.join(missing)}; the first line must be the header")
     tiers: dict[str, list[Interval]] = {"phones": [], "words": []}
     confidence: list[float] = []
     for row in reader:
         where = f"{shown}:{reader.line_num}"
         if row["tier"] not in tiers or None in row.values():
-            raise DataError(f"{where}: a row must hold {', '.join(_COLUMNS[:4])}, its tier phones or words")
+            raise DataError(f"{where}: a row needs {', '.join(_COLUMNS[:4])}, with the tier phones or words")
         start, end = parse_number(row["start"], where, "start"), parse_number(row["end"], where, "end")
         tiers[row["tier"]].append(Interval(start, end, row["label"]))
         if row["tier"] == "phones":

@@ -8,10 +8,10 @@ TIMIT             ``start end label``                         samples, whole num
 Audacity          ``start TAB end TAB label``                 seconds
 ================  ==========================================  =====================
 
-None of them knows the length of the recording, so readers take ``duration``. Except in Audacity's, a label
-cannot be empty: intervals with an empty label are left out and come back as the gaps that they mean
-(:meth:`Alignment.filled`). An HTK label that begins with a quote or holds blanks is quoted as HTK quotes it;
-the other blank-separated formats refuse labels with blanks.
+None of them contains the length of the recording, so readers take ``duration``. Except in Audacity's, a label
+cannot be empty: intervals with an empty label are omitted and read back as gaps (:meth:`Alignment.filled`).
+An HTK label that begins with a quote or contains blanks is quoted as HTK quotes it; TIMIT's format refuses
+labels with blanks.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _QUOTED = re.compile(r"""(["'])((?:\\.|(?!\1).)*)\1(?:\s|$)""")
 def read_lab(
     path: PathLike, tier: str = "phones", duration: float | None = None, encoding: str | None = None
 ) -> Alignment:
-    """An HTK label file; scores and further columns are passed over."""
+    """An HTK label file; scores and further columns are ignored."""
 
     def parse(line: str, where: str) -> Interval:
         words = line.split(None, 2)
@@ -129,7 +129,7 @@ def _count(word: str, where: str, unit: str) -> float:
     """A whole number: a file in seconds would otherwise be read as if nothing took any time."""
     value = parse_number(word, where, "time")
     if not value.is_integer():
-        raise DataError(f"{where}: the time is {word}, and times here are whole {unit}; convert the file")
+        raise DataError(f"{where}: the time is {word}; it must be a whole number of {unit}; convert the file")
     return value
 
 

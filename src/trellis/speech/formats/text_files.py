@@ -34,7 +34,7 @@ def read_text(path: PathLike, encoding: str | None = None) -> str:
         return content.decode(chosen).replace("\r\n", "\n")
     except (UnicodeDecodeError, LookupError) as error:
         raise DataError(
-            f"{shown}: the text is not {chosen} ({error}); name the right encoding or save it as UTF-8"
+            f"{shown}: the text is not {chosen} ({error}); give the right encoding or save it as UTF-8"
         ) from error
 
 
@@ -75,7 +75,7 @@ def parse_number(word: str, where: str, what: str) -> float:
 
 
 def check_word(label: str, format_name: str) -> str:
-    """The label, if a format whose columns are split at blanks can hold it."""
+    """The label, if it can be a column of a format that separates columns by blanks."""
     if not label or label.split() != [label]:
-        raise DataError(f"{format_name} cannot hold the label {label!r}; write TextGrid, JSON or CSV instead")
+        raise DataError(f"{format_name} cannot store the label {label!r}; write TextGrid or JSON")
     return label

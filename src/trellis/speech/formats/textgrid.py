@@ -1,8 +1,8 @@
 r"""Praat TextGrids: long and short text form, UTF-8 or UTF-16.
 
-Praat itself reads both forms by one rule, and so does this reader: quoted strings (a quote inside is
-doubled), numbers and flags such as ``<exists>`` that stand free of other text count, and everything else
-(``xmin =``, ``intervals [3]:``, comments from ``!`` to the end of the line) is decoration.
+Praat itself reads both forms by one rule, and so does this reader: only quoted strings (a quote inside is
+doubled), free-standing numbers and flags such as ``<exists>`` matter, and everything else (``xmin =``,
+``intervals [3]:``, comments from ``!`` to the end of the line) is ignored.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class TextGrid:
-    """Interval tiers by name, in order; point tiers are passed over. ``duration`` is xmax - xmin."""
+    """Interval tiers by name, in order; point tiers are skipped. ``duration`` is xmax - xmin."""
 
     tiers: dict[str, Tier]
     duration: float
@@ -58,9 +58,9 @@ class _Tokens:
         match = next(self._found, None)
         self._at = len(self._text) if match is None else match.start()
         if match is None:
-            raise self.error(f"the file ends where {what} should be; it was cut off")
+            raise self.error(f"the file ends where {what} is expected")
         if match.lastgroup != kind:
-            raise self.error(f"{match[0]!r} where {what} should be")
+            raise self.error(f"{match[0]!r} where {what} is expected")
         return match[kind]
 
     def string(self, what: str) -> str:
@@ -81,14 +81,14 @@ class _Tokens:
 
 
 def read_textgrid_tiers(path: PathLike, encoding: str | None = None) -> TextGrid:
-    """All interval tiers of a TextGrid, times counted from its beginning."""
+    """All interval tiers of a TextGrid, with times relative to its start."""
     shown = os.fspath(path)
     text = read_text(path, encoding)
     head = text[:200]
     if "ooBinaryFile" in head:
-        raise DataError(f"{shown}: a binary TextGrid; open it in Praat and save it as a text file")
+        raise DataError(f"{shown}: this TextGrid is binary; open it in Praat and save it as a text file")
     if "TextGrid" not in head:
-        raise DataError(f"{shown}: this is not a TextGrid; its head does not say so")
+        raise DataError(f"{shown}: this is not a TextGrid; check the path")
     tokens = _Tokens(text, shown)
     if "ooTextFile" in head:
         tokens.string("the file type")
@@ -125,8 +125,8 @@ def read_textgrid(
 ) -> Alignment:
     """Phones and words of a TextGrid; every interval is kept, empty ones too.
 
-    ``phones`` and ``words`` name the tiers. Without a name the usual ones are looked for, in any case; a file
-    with a single interval tier gives that as the phones. Words may be missing, phones may not.
+    ``phones`` and ``words`` name the tiers. Without a name the usual ones are tried, in any case; a single
+    interval tier is taken as the phones. Words may be missing, phones may not.
     """
     shown = os.fspath(path)
     grid = read_textgrid_tiers(path, encoding)
@@ -138,15 +138,15 @@ def choose_tiers(
     shown: str, tiers: dict[str, Tier], phones: str | None, words: str | None
 ) -> tuple[Tier, Tier]:
     """The tiers of phones and words in a file, by their given or their usual names."""
-    there = ", ".join(map(repr, tiers)) or "none"
+    known = ", ".join(map(repr, tiers)) or "none"
     names = [_find(tiers, phones, PHONE_TIERS), _find(tiers, words, WORD_TIERS)]
     for asked, found, what in zip((phones, words), names, ("phones", "words"), strict=True):
         if asked is not None and found is None:
-            raise DataError(f"{shown}: no tier {asked!r} for the {what}; interval tiers there: {there}")
+            raise DataError(f"{shown}: no tier {asked!r} for the {what}; the interval tiers are {known}")
     if names[0] is None and len(tiers) == 1 and names[1] is None:
         names[0] = next(iter(tiers))
     if names[0] is None:
-        raise DataError(f"{shown}: which tier holds the phones? name it; interval tiers there: {there}")
+        raise DataError(f"{shown}: no tier with a usual name for phones; give one of {known}")
     return tiers[names[0]], tiers[names[1]] if names[1] is not None else ()
 
 
@@ -170,10 +170,10 @@ def write_textgrid(
     short: bool = False,
     encoding: str = "utf-8",
 ) -> None:
-    """The tiers words (if there are any) and phones; gaps become empty intervals, as Praat wants it."""
+    """The tiers words (if there are any) and phones; gaps become empty intervals, as Praat requires."""
     length = float(alignment.duration or 0.0)
     if length <= 0:
-        raise DataError(f"{os.fspath(path)}: a TextGrid cannot have the length 0; align a recording first")
+        raise DataError(f"{os.fspath(path)}: a TextGrid of length 0 is not allowed; align a recording first")
     tiers = [(words, alignment.words)] if alignment.words else []
     tiers.append((phones, alignment.phones))
     lines = ['File type = "ooTextFile"', 'Object class = "TextGrid"', ""]

@@ -1,7 +1,7 @@
-"""Synthetic speech with exact boundaries, to try things out on: 22 sentences by each of four voices of flite.
+"""Synthetic speech with exact boundaries, for experiments: 22 sentences by each of four voices of flite.
 
-It is machine speech, made once by ``scripts/make_synthetic_corpus.py``, and much easier to align than
-people: figures on it say that things work, not how well they would. Phones are ARPABET in lower case,
+It was generated once by ``scripts/make_synthetic_corpus.py``, and is much easier to align than human speech:
+figures on it show that things work, not how well they would on people. Phones are ARPABET in lower case,
 silences ``sil``.
 """
 
@@ -42,7 +42,7 @@ def _utterance(
 
 
 def _words(words: list[tuple[str, int]], phones: tuple[Interval, ...]) -> tuple[Interval, ...]:
-    """``words`` say how many of the phones that are not pauses belong to each."""
+    """``words``: each word with its number of phones, pauses not counted."""
     spoken = [phone for phone in phones if phone.label != "pau"]
     found, first = [], 0
     for word, count in words:
