@@ -109,6 +109,15 @@ def test_a_mistake_is_the_same_error_everywhere(name: str, mistake: str) -> None
         make(CASES[name])
 
 
+@of_numbers
+def test_seeds_and_threads(name: str) -> None:
+    with pytest.raises(DataError, match="random_state is 'seed'; give a seed"):
+        CASES[name].fit(random_state="seed")
+    for n_jobs in ("all", 0, 1.5):
+        with pytest.raises(DataError, match=f"n_jobs is {n_jobs!r}; give"):
+            CASES[name].fit(n_jobs=n_jobs)
+
+
 @each
 def test_nothing_to_learn_from(name: str) -> None:
     case = CASES[name]

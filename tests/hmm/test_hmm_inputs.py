@@ -129,7 +129,7 @@ def test_a_number_of_states_that_was_changed() -> None:
         ),
         (lambda: HMM(2, Gaussian(), tol="small").fit(X), "tol is 'small'"),
         (lambda: HMM(2, Gaussian(), n_jobs="all").fit(X), "n_jobs is 'all'"),
-        (lambda: HMM(2, Gaussian(), random_state="seed").fit(X), "random_state='seed'"),
+        (lambda: HMM(2, Gaussian(), random_state="seed").fit(X), "random_state is 'seed'"),
         (lambda: HMM(2, Gaussian(), tied_transitions=3).fit(X), "tied_transitions is 3"),
         (lambda: HMM(2, Gaussian(), tied_transitions=[[0], [1]]).fit(X), "tied_transitions is"),
         (lambda: HMM(2, Gaussian(), transition_pseudocount="one").fit(X), "transition_pseudocount is 'one'"),

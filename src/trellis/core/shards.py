@@ -17,7 +17,7 @@ from typing import TypeVar
 import numpy as np
 
 from trellis.core.arrays import IntArray
-from trellis.core.errors import UnsupportedError
+from trellis.core.errors import DataError
 
 Result = TypeVar("Result")
 MANY = 256  # threads at most
@@ -76,5 +76,5 @@ def n_threads(n_jobs: int) -> int:
     if n_jobs == -1:
         return os.cpu_count() or 1
     if not isinstance(n_jobs, int | np.integer) or n_jobs < 1:
-        raise UnsupportedError(f"n_jobs is {n_jobs!r}; give a number of threads, or -1 for all cores")
+        raise DataError(f"n_jobs is {n_jobs!r}; give a number of threads, or -1 for all cores")
     return int(n_jobs)

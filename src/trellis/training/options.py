@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from trellis.core.errors import UnsupportedError
+from trellis.core.errors import DataError, UnsupportedError
 from trellis.losses.labelings import Loss, get_loss
 from trellis.objectives.records import Objective, get_objective, names
 from trellis.solvers import Solver, get_solver
@@ -100,7 +100,7 @@ def draw_seed(random_state: Any) -> int:
     try:
         return int(check_random_state(random_state).randint(2**31 - 1))
     except ValueError as error:
-        raise UnsupportedError(
-            f"random_state={random_state!r}: give a seed (a whole number, 0 or more), a generator of "
-            "numpy, or None"
+        raise DataError(
+            f"random_state is {random_state!r}; give a seed (a whole number, 0 or more), a numpy Generator "
+            "or None"
         ) from error

@@ -171,7 +171,7 @@ ERRORS: list[tuple[Callable[[], Any], type[TrellisError], str]] = [
     (fitting(l2="1"), DataError, "l2 is '1'; give a finite number"),
     (fitting(max_iter=0), DataError, "max_iter is 0; give a whole number of at least 1"),
     (fitting(patience=0), DataError, "patience is 0; give a whole number of at least 1"),
-    (fitting(n_jobs=0), UnsupportedError, "n_jobs is 0"),
+    (fitting(n_jobs=0), DataError, "n_jobs is 0"),
     (fitting(weights="some"), DataError, "weights is 'some'; give 'auto', 'observed' or 'all'"),
     (fitting(min_count=0), DataError, "min_count is 0"),
     (fitting(l1=1.0, solver="lbfgs"), UnsupportedError, "l1"),

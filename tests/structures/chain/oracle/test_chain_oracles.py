@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 
-from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.core.errors import DataError, InfeasibleError
 from trellis.core.shards import n_threads
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.oracle.exhaustive import Enumeration
@@ -371,6 +371,6 @@ def test_bad_arguments_are_named() -> None:
         CHAIN.k_best(scores, 0)
     with pytest.raises(DataError, match="n_samples is -1"):
         CHAIN.sample(scores, -1, np.random.default_rng(0))
-    with pytest.raises(UnsupportedError, match="n_jobs is 0"):
+    with pytest.raises(DataError, match="n_jobs is 0"):
         Chain(n_jobs=0).best(scores)
     assert n_threads(-1) >= 1
