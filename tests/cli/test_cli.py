@@ -328,7 +328,7 @@ def test_template_dev_file_pairs_and_class_weights(folder: Path, tmp_path: Path)
         (["--holdout", "0.5", "--dev", "x"], "both say what to hold out"),
         (["--class-weight", "B-NP"], "does not read like LABEL=2.5"),
         (["--class-weight", "B-NP=heavy"], "does not read like LABEL=2.5"),
-        (["--constraints", "iob"], "constraints are 'iob'"),
+        (["--constraints", "iob"], "constraints is 'iob'"),
         (["--template", "nowhere.tpl"], "nowhere.tpl: cannot be read"),
         (["--no-average"], "--no-average needs a --solver"),
         (["--encoding", "klingon"], "'klingon' is not an encoding"),

@@ -7,7 +7,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.errors import DataError
 from trellis.data.constraints import check_legal, legal_transitions
 from trellis.data.labels import EncodedLabels, LabelSet
 
@@ -96,5 +96,5 @@ def test_labels_outside_the_scheme(label) -> None:
 
 
 def test_an_unknown_scheme() -> None:
-    with pytest.raises(UnsupportedError, match="'bio', 'bioes'"):
+    with pytest.raises(DataError, match="'bio', 'bioes'"):
         legal_transitions("iob", LabelSet(["O"]))

@@ -126,7 +126,7 @@ def test_the_report_is_shown() -> None:
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "NP" in text
     assert "66.67" in text
-    assert str(report).startswith("span F1 66.67 (precision 50.00, recall 100.00)")
+    assert str(report).startswith("span F1 66.67 (95% interval 66.7 to 66.7, precision 50.00, recall 100.00)")
 
 
 def test_the_interval_covers_the_score_and_shrinks() -> None:
@@ -151,7 +151,7 @@ def test_bad_input() -> None:
         token_accuracy([["a"]], [["a"], ["b"]])
     with pytest.raises(DataError, match="sequence 1 has 2 steps in y_true, but 1 in y_pred"):
         token_accuracy([["a"], ["a", "b"]], [["a"], ["b"]])
-    with pytest.raises(DataError, match="'NOUN' is no span label"):
+    with pytest.raises(DataError, match="'NOUN' is not a span label"):
         span_report([["NOUN"]], [["O"]])
     with pytest.raises(DataError, match="step 0 of sequence 1 is None"):
         token_accuracy([["a"], [None]], [["a"], ["a"]])

@@ -25,10 +25,10 @@ from trellis.core.errors import DataError, TrellisError
         ({"tol": -1.0}, "tol is -1.0; give a finite number of at least 0 or None"),
         ({"max_iter": True}, "max_iter is True; give a whole number of at least 1 or None"),
         ({"weights": np.zeros(3)}, "give 'auto', 'observed' or 'all'"),
-        ({"constraints": 3}, "constraints are 3; use 'bio'"),
+        ({"constraints": 3}, "constraints is 3; give 'bio'"),
         ({"class_weight": [1, 2]}, "give 'balanced' or a dict"),
         ({"class_weight": {"A": "2"}}, "the class weight of 'A' is '2'"),
-        ({"objective": "margin", "loss": lambda gold, found: "no"}, "the loss function gave 'no'"),
+        ({"objective": "margin", "loss": lambda gold, found: "no"}, "the loss function returned 'no'"),
         ({"holdout": ([["a"]], [[None]])}, "no held-out step has a known label"),
     ],
 )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.errors import DataError
 from trellis.core.registration import register
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.sequences import step_name
@@ -42,15 +42,11 @@ def legal_transitions(constraints: Constraints, labels: LabelSet) -> LegalTransi
     """The grammar over these labels: ``"bio"``, ``"bioes"``, or an iterable of allowed (previous, next)
     pairs.
     """
-    if isinstance(constraints, str):
-        if constraints not in _SCHEMES:
-            raise UnsupportedError(
-                f"constraints are {constraints!r}; use 'bio', 'bioes', or a list of (previous, next) pairs"
-            )
+    if isinstance(constraints, str) and constraints in _SCHEMES:
         return _span_grammar(constraints, labels.labels)
-    if not isinstance(constraints, Iterable):
-        raise UnsupportedError(
-            f"constraints are {constraints!r}; use 'bio', 'bioes', or a list of (previous, next) pairs"
+    if isinstance(constraints, str) or not isinstance(constraints, Iterable):
+        raise DataError(
+            f"constraints is {constraints!r}; give 'bio', 'bioes', or a list of (previous, next) pairs"
         )
     k = len(labels)
     pair = np.zeros((k, k), np.bool_)

@@ -1,4 +1,4 @@
-"""Task losses: what a wrong labeling costs, and which of them decompose."""
+"""Task losses: what a wrong labelling costs, and metrics of predicted labels."""
 
 from trellis.losses.labelings import (
     CandidateLoss,

@@ -1,4 +1,4 @@
-"""Task losses: what a wrong labelling costs, and which of them decompose.
+"""Task losses: what a wrong labelling costs, and how inference takes account of it.
 
     Hamming            number of wrong steps
     WeightedHamming    sum_t position_t class_weight[y*_t] costs[y*_t, y_t]
@@ -6,12 +6,13 @@
     SpanF1             1 - F1 of the spans of the sequence (conlleval's rules)
     Custom             any Python function of (gold labels, predicted labels)
 
-The first two are sums over steps: a table of costs (N, K) that inference adds to the scores, exactly. The 0-1
-loss is served exactly by the best labelling different from the gold one. The last two do not decompose: they
-re-rank candidate labellings (the k best or samples of the current model), and are marked approximate.
+The first two decompose into sums over steps: a table of costs (N, K) that inference adds to the scores,
+exactly. For the 0-1 loss, inference finds the best labelling other than the gold one, exactly. The last two
+do not decompose: they re-rank candidate labellings (the k best, or samples of the current model), and are
+marked as approximate.
 
-Steps whose gold label is not known cost nothing; where a set of labels is known, leaving it costs what the
-cheapest member says.
+A step whose gold label is unknown costs nothing; where a set of labels is known, a label outside it costs the
+least that any member of the set would make it cost.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trellis.core.arguments import check_choice, check_int
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.registration import register
 from trellis.data.labels import EncodedLabels, LabelSet
-from trellis.data.sequences import step_name
+from trellis.data.sequences import Sequences, check_same_lengths, step_name
 from trellis.losses.metrics import packed_span_report
 
 Codes = NDArray[np.int32]
@@ -43,7 +45,7 @@ class Loss:
 
     def costs(self, gold: EncodedLabels, labels: LabelSet) -> FloatArray:
         """The table of costs (N, K) of a loss that is a sum over steps."""
-        raise UnsupportedError(f"the loss {self.name!r} is not a sum over steps")
+        raise UnsupportedError(f"loss {self.name!r} is not a sum over steps")
 
     def per_sequence(self, gold: EncodedLabels, predicted: Codes, labels: LabelSet) -> FloatArray:
         """L(y*, y) of each sequence (S,)."""
@@ -91,23 +93,15 @@ class WeightedHamming(Loss):
         lengths = np.diff(offsets)
         given: Any = self.position_weight
         if callable(given):
-            of_length = {int(n): np.asarray(given(int(n)), dtype=np.float64) for n in np.unique(lengths)}
+            of_length = {int(n): given(int(n)) for n in np.unique(lengths)}
             given = [of_length[int(n)] for n in lengths]
-        if len(given) != len(lengths):
-            raise DataError(f"position_weight has {len(given)} sequences, the data have {len(lengths)}")
-        for i, (row, n) in enumerate(zip(given, lengths, strict=True)):
-            if np.shape(row) != (n,):
-                raise DataError(
-                    f"position_weight of sequence {i} has shape {np.shape(row)}; it must be ({n},)"
-                )
-        weights = (
-            np.concatenate([np.asarray(row, dtype=np.float64) for row in given])
-            if len(given)
-            else np.zeros(0)
-        )
-        if not (weights >= 0).all():
-            raise DataError("position_weight must not be negative or NaN")
-        return weights
+        if not len(lengths):
+            return np.zeros(0)
+        weights = Sequences.from_list(given, np.float64, "position_weight")
+        check_same_lengths(offsets, weights.offsets, "position_weight")
+        if weights.values.ndim != 1 or not (weights.values >= 0).all():
+            raise DataError("position_weight must hold one number for each step, not negative and not NaN")
+        return weights.values
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -130,19 +124,15 @@ class CandidateLoss(Loss):
     kind = "candidates"
 
     def __post_init__(self) -> None:
-        if self.candidates not in ("k_best", "samples") or self.n_candidates < 2:
-            raise UnsupportedError(
-                f"candidates={self.candidates!r}, n_candidates={self.n_candidates}: give 'k_best' or "
-                "'samples', and at least 2"
-            )
+        check_choice("candidates", self.candidates, ("k_best", "samples"))
+        check_int("n_candidates", self.n_candidates, 2)
 
     def check_known(self, gold: EncodedLabels) -> None:
         unknown = np.flatnonzero(gold.codes < 0)
         if unknown.size:
             step = step_name(gold.offsets, int(unknown[0]))
             raise UnsupportedError(
-                f"the loss {self.name!r} needs every gold label, but that of {step} is not known; "
-                "use loss='hamming'"
+                f"loss {self.name!r} needs every gold label; that of {step} is unknown, so use loss='hamming'"
             )
 
 
@@ -161,7 +151,7 @@ class SpanF1(CandidateLoss):
 
 @dataclass(frozen=True, eq=False)
 class Custom(CandidateLoss):
-    """``function(gold, predicted) -> float`` of two lists of labels, not negative, 0 when they are equal."""
+    """Any ``function(gold, predicted) -> float`` of two lists of labels: at least 0, and 0 if they agree."""
 
     function: Callable[[list[Any], list[Any]], float] | None = None
     name = "custom"
@@ -180,8 +170,8 @@ class Custom(CandidateLoss):
         if bad.size:
             i = int(bad[0])
             raise DataError(
-                f"the loss function gave {given[i]!r} for the gold labels {true[i]} and the labels "
-                f"{guessed[i]}; losses must be finite numbers, not negative"
+                f"the loss function returned {given[i]!r} for the gold labels {true[i]} and the labels "
+                f"{guessed[i]}; it must return a finite number of at least 0"
             )
         return values
 
@@ -199,9 +189,9 @@ def get_loss(loss: str | Loss | Callable[[list[Any], list[Any]], float]) -> Loss
     if callable(loss) and not isinstance(loss, type):
         return Custom(function=loss)
     if not isinstance(loss, str) or loss not in LOSSES:
-        raise UnsupportedError(
+        raise DataError(
             f"loss={loss!r} is not known; choose one of {', '.join(LOSSES)}, or give an object of "
-            "trellis.losses.labelings or a function"
+            "trellis.losses or a function"
         )
     return LOSSES[loss]()
 
@@ -220,7 +210,7 @@ def cost_matrix(matrix: ArrayLike | Mapping[tuple[Any, Any], float] | None, labe
                 f"the cost matrix has shape {costs.shape}; for the {k} labels it must be ({k}, {k})"
             )
     if not (np.isfinite(costs).all() and (costs >= 0).all() and (np.diag(costs) == 0).all()):
-        raise DataError("costs must be finite, not negative, and 0 for the right label")
+        raise DataError("costs must be finite, at least 0, and 0 for the right label")
     return costs
 
 
@@ -230,19 +220,17 @@ def class_weights(
     """(K,) weights of the labels; "balanced" is n / (K n_k), as in scikit-learn."""
     if weight is None:
         return np.ones(len(labels))
-    if isinstance(weight, str):
-        if weight != "balanced":
-            raise UnsupportedError(f"class_weight={weight!r}: give 'balanced' or a dict of label to weight")
+    if isinstance(weight, str) and weight == "balanced":
         counts = np.bincount(gold.codes[gold.codes >= 0], minlength=len(labels))
         balanced: FloatArray = counts.sum() / (len(labels) * np.maximum(counts, 1))
         return balanced
     if not isinstance(weight, Mapping):
-        raise UnsupportedError(f"class_weight={weight!r}: give 'balanced' or a dict of label to weight")
+        raise DataError(f"class_weight is {weight!r}; give 'balanced' or a dictionary {{label: weight}}")
     weights = np.ones(len(labels))
     value: Any
     for label, value in weight.items():
         if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
-            raise DataError(f"the class weight of {label!r} is {value!r}; it must be finite and not negative")
+            raise DataError(f"the class weight of {label!r} is {value!r}; give a finite number of at least 0")
         weights[labels.code(label)] = value
     return weights
 

@@ -1,9 +1,9 @@
-"""How good is a labelling: tokens, whole sequences, and spans as conlleval counts them.
+"""Scores of predicted labels: tokens, whole sequences, and spans as conlleval counts them.
 
 Spans are read from tags ``B- I- E- S- O`` by conlleval's rules, which also make sense of IOB1 and of illegal
-sequences: between two steps a span ends and another begins where the next tag is B or S, the last was E or S,
-the type changes, or one of them is O. (In IOB these are exactly conlleval's rules; for E it misses that B
-after E begins a span, and it knows no S.) ``L-`` and ``U-`` are other names of E and S.
+sequences: two steps belong to different spans if the second is B or S, the first is E or S, their types
+differ, or one of them is O. (For IOB these are exactly conlleval's rules; it misses that B after E begins a
+span, and does not know S.) ``L-`` and ``U-`` are synonyms of E and S.
 
     precision = correct / predicted,   recall = correct / gold,   F1 = 2 correct / (predicted + gold)
 
@@ -13,7 +13,7 @@ score is 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -60,9 +60,7 @@ class SpanScore:
 
 @dataclass(frozen=True, eq=False)
 class SpanReport:
-    """Span scores overall and by type. ``counts``: (S, 3), correct, predicted and gold spans of each
-    sequence.
-    """
+    """Span scores overall and by type. ``counts`` (S, 3): correct, predicted and gold spans by sequence."""
 
     overall: SpanScore
     by_type: dict[str, SpanScore]
@@ -81,26 +79,31 @@ class SpanReport:
         return float(low), float(high)
 
     def table(self) -> Table:
-        """A rich table: one row for each type, and one for all."""
-        from rich.table import Table
-
-        table = Table("type", *("precision", "recall", "F1", "gold", "predicted", "correct"))
-        for column in table.columns[1:]:
-            column.justify = "right"
-        for name, score in [*sorted(self.by_type.items()), ("all", self.overall)]:
-            table.add_section() if name == "all" else None
-            scores = (f"{100 * x:.2f}" for x in (score.precision, score.recall, score.f1))
-            table.add_row(name, *scores, *map(str, (score.gold, score.predicted, score.correct)))
-        return table
+        """One row for each type, and one for all."""
+        return score_table({**dict(sorted(self.by_type.items())), "all": self.overall})
 
     def __str__(self) -> str:
         low, high = self.f1_interval()
         return (
-            f"span F1 {100 * self.overall.f1:.2f} (precision {100 * self.overall.precision:.2f}, "
-            f"recall {100 * self.overall.recall:.2f}), tokens right {100 * self.token_accuracy:.2f}, "
-            f"sequences right {100 * self.sequence_accuracy:.2f}; F1 between "
-            f"{100 * low:.1f} and {100 * high:.1f} with confidence 95%"
+            f"span F1 {100 * self.overall.f1:.2f} (95% interval {100 * low:.1f} to {100 * high:.1f}, "
+            f"precision {100 * self.overall.precision:.2f}, recall {100 * self.overall.recall:.2f}), tokens "
+            f"right {100 * self.token_accuracy:.2f}, sequences right {100 * self.sequence_accuracy:.2f}"
         )
+
+
+def score_table(scores: Mapping[str, SpanScore]) -> Table:
+    """A table for the console: precision, recall, F1 and the counts behind them, in percent."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table("type", box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in ("precision", "recall", "F1", "gold", "predicted", "correct"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, score in scores.items():
+        fractions = (f"{100 * value:.2f}" for value in (score.precision, score.recall, score.f1))
+        counts = map(str, (score.gold, score.predicted, score.correct))
+        table.add_row(name or "(no type)", *fractions, *counts)
+    return table
 
 
 def token_accuracy(y_true: Sequence[Any], y_pred: Sequence[Any]) -> float:
@@ -135,9 +138,7 @@ def span_f1(y_true: Sequence[Any], y_pred: Sequence[Any]) -> float:
 def packed_span_report(
     gold: NDArray[np.integer], predicted: NDArray[np.integer], offsets: IntArray, labels: Sequence[Any]
 ) -> SpanReport:
-    """The same for codes (N,) of both labellings, the offsets of the sequences and the labels that codes
-    stand for.
-    """
+    """The same for labellings as codes (N,) into ``labels``, packed."""
     tags, types, names = _parse_labels(labels)
     gold_spans = spans(tags[gold], types[gold], offsets)
     predicted_spans = spans(tags[predicted], types[predicted], offsets)
@@ -195,7 +196,7 @@ def _parse_labels(labels: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.
         tag, kind = split_tag(label) if isinstance(label, str) else ("", "")
         if tag not in _TAGS:
             raise DataError(
-                f"label {label!r} is no span label; span scores need O and labels like "
+                f"label {label!r} is not a span label; span scores need O and labels like "
                 "B-type, I-type, E-type, S-type"
             )
         tags[code] = _TAGS[tag]

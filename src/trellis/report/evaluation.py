@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trellis.data.constraints import split_tag
-from trellis.losses.metrics import SPAN_TAGS, SpanScore, errors_by_sequence, span_report
+from trellis.losses.metrics import SPAN_TAGS, SpanScore, errors_by_sequence, score_table, span_report
 from trellis.theory.confidence_intervals import (
     Interval,
     bootstrap_interval,
@@ -72,18 +72,7 @@ class Evaluation:
 
     def table(self) -> Table:
         """Precision, recall and F1 of each type, the most frequent first."""
-        from rich import box
-        from rich.table import Table
-
-        table = Table("type", box=box.SIMPLE_HEAD, pad_edge=False)
-        for heading in ("precision", "recall", "F1", "gold", "predicted", "correct"):
-            table.add_column(heading, justify="right", no_wrap=True)
-        for name, score in sorted(self.by_type.items(), key=lambda item: (-item[1].gold, item[0])):
-            scores = (f"{100 * value:.2f}" for value in (score.precision, score.recall, score.f1))
-            table.add_row(
-                name or "(no type)", *scores, *map(str, (score.gold, score.predicted, score.correct))
-            )
-        return table
+        return score_table(dict(sorted(self.by_type.items(), key=lambda item: (-item[1].gold, item[0]))))
 
     def to_json(self) -> dict[str, Any]:
         figures: dict[str, Any] = {}

@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from trellis.core.errors import UnsupportedError
+from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.status import Status
 from trellis.solvers.run import Solution, Solver
 
@@ -89,9 +89,7 @@ def get_solver(solver: str | Solver, tol: float | None = None) -> Solver:
     """A solver by name, or as given; ``tol`` replaces its tolerance."""
     if isinstance(solver, str):
         if solver not in _SOLVERS:
-            raise UnsupportedError(
-                f"solver={solver!r} is not known; choose one of auto, {', '.join(SOLVERS)}"
-            )
+            raise DataError(f"solver={solver!r} is not known; choose one of auto, {', '.join(SOLVERS)}")
         class_name, module, _ = _SOLVERS[solver]
         solver = getattr(import_module(f"trellis.solvers.{module}"), class_name)()
     record: Any = solver

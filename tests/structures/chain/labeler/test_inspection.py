@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from tagging import as_dicts, clouds, noisy_words
 from trellis import SequenceLabeler
-from trellis.core.errors import UnsupportedError
+from trellis.core.errors import DataError, UnsupportedError
 from trellis.structures.chain.labeler.inspection import HMMProbabilities
 
 
@@ -91,7 +91,7 @@ def test_only_chains_with_one_symbol_per_step_are_hmms(chain: SequenceLabeler) -
     edges = SequenceLabeler(max_iter=2, transition_features=True).fit(X, y)
     with pytest.raises(UnsupportedError, match="transitions depend on the input"):
         edges.to_hmm()
-    with pytest.raises(UnsupportedError, match="length=0 must be at least 1"):
+    with pytest.raises(DataError, match="length is 0; give a whole number of at least 1"):
         chain.to_hmm(0)
 
 
@@ -107,7 +107,7 @@ def test_strongest_weights(chain: SequenceLabeler) -> None:
         assert all(weights[names.index(name), k] == w for name, w in top)
         assert top[0][0].startswith(f"w{k}"), label
     assert all(len(top) <= len(names) for top in chain.strongest_weights(1000).values())
-    with pytest.raises(UnsupportedError, match="n=0"):
+    with pytest.raises(DataError, match="n is 0"):
         chain.strongest_weights(0)
 
 

@@ -155,15 +155,15 @@ def fitting(*data: Any, **options: Any) -> Callable[[], Any]:
 
 ROWS = [np.zeros((2, 3)), np.zeros((1, 3))]
 ERRORS: list[tuple[Callable[[], Any], type[TrellisError], str]] = [
-    (fitting(objective="crf"), UnsupportedError, "objective='crf' is not known; choose one of perceptron"),
+    (fitting(objective="crf"), DataError, "objective='crf' is not known; choose one of perceptron"),
     (
         fitting(objective="margin", loss="f1"),
-        UnsupportedError,
+        DataError,
         "loss='f1' is not known; choose one of hamming",
     ),
-    (fitting(solver="newton"), UnsupportedError, "solver='newton' is not known; choose one of auto"),
+    (fitting(solver="newton"), DataError, "solver='newton' is not known; choose one of auto"),
     (fitting(solver=3), UnsupportedError, "solver=3: give a name or an object of trellis.solvers"),
-    (fitting(constraints="iob"), UnsupportedError, "constraints are 'iob'; use 'bio'"),
+    (fitting(constraints="iob"), DataError, "constraints is 'iob'; give 'bio'"),
     (fitting(constraints=[("a", "z")]), DataError, "label 'z' is not known"),
     (fitting(constraints=["ab", "abc"]), DataError, "'ab' is not a pair"),
     (fitting(l2=-1.0), DataError, "l2 is -1.0; give a finite number of at least 0"),
@@ -185,7 +185,7 @@ ERRORS: list[tuple[Callable[[], Any], type[TrellisError], str]] = [
         UnsupportedError,
         "class_weight cannot",
     ),
-    (fitting(class_weight="even"), UnsupportedError, "class_weight='even'"),
+    (fitting(class_weight="even"), DataError, "class_weight is 'even'"),
     (fitting(class_weight={"z": 1.0}), DataError, "label 'z' is not known"),
     (fitting(class_weight={"a": -1.0}), DataError, "class weight of 'a' is -1.0"),
     (fitting(holdout=1.5), DataError, "holdout is 1.5; give a fraction between 0 and 1"),
@@ -241,7 +241,7 @@ ERRORS: list[tuple[Callable[[], Any], type[TrellisError], str]] = [
     (
         fitting(objective="margin", loss=lambda gold, found: -1.0),
         DataError,
-        "not negative",
+        "a finite number of at least 0",
     ),
     (
         fitting(*spans(4), objective="margin", loss="span_f1", solver="frank_wolfe"),
@@ -274,7 +274,10 @@ def test_errors_of_predictions(fitted: SequenceLabeler) -> None:
         ),
         (lambda: fitted.predict([["w"]]), "must hold real numbers"),
         (lambda: fitted.predict([]), "no sequences"),
-        (lambda: fitted.predict(good, decoding="worst"), "decoding='worst': give 'best' or 'minimum_risk'"),
+        (
+            lambda: fitted.predict(good, decoding="worst"),
+            "decoding is 'worst'; give 'best' or 'minimum_risk'",
+        ),
         (lambda: fitted.predict_k_best(good, k=0), "k"),
         (lambda: fitted.score(good, [[0, 7]]), "label 7 of step 1 of sequence 0 was not seen in training"),
         (lambda: fitted.score(good, [[0]]), "sequence 0 has 2 steps in X, but 1 in y"),

@@ -66,7 +66,7 @@ def test_tables_add_up_to_the_loss(starts: list[int], tau: float, seed: int, ins
 def test_by_name_and_bad_options() -> None:
     assert get_alignment_loss("tau_alignment", 2.0) == TauAlignment(2.0)
     assert get_alignment_loss(TauInsensitive(0.5), 2.0) == TauInsensitive(0.5)
-    with pytest.raises(UnsupportedError, match="tau_alignment, tau_insensitive"):
+    with pytest.raises(DataError, match="tau_alignment, tau_insensitive"):
         get_alignment_loss("hamming")
     for tau in (-1.0, np.nan, np.inf):
         with pytest.raises(DataError, match="tau"):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trellis.core.arguments import check_sample_weight
+from trellis.core.arguments import check_choice, check_sample_weight
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.estimator import Model
@@ -55,8 +55,7 @@ class ChainPredictor(Model):
         self, X: Any, *, lengths: ArrayLike | None = None, decoding: str = "best"
     ) -> tuple[NDArray[np.int32], IntArray]:
         """The same as indices into ``classes_``, packed, with the offsets of the sequences."""
-        if decoding not in ("best", "minimum_risk"):
-            raise UnsupportedError(f"decoding={decoding!r}: give 'best' or 'minimum_risk'")
+        check_choice("decoding", decoding, ("best", "minimum_risk"))
         scores = self.scores(X, lengths=lengths)
         chain = Chain(self._threads())
         if decoding == "best":

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from trellis.core.arguments import check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
 from trellis.core.logspace import log_sum_exp, softmax
@@ -32,9 +33,8 @@ def normalised_chain(
     if length is None:
         backward = _long_run(step, end)
         transitions = softmax(step + backward)
-    elif length < 1:
-        raise UnsupportedError(f"length={length} must be at least 1")
     else:
+        length = check_int("length", length, 1)
         k = len(start)
         transitions = np.empty((length - 1, k, k))
         for t in reversed(range(length - 1)):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trellis.core.arguments import check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
 from trellis.core.logspace import softmax_and_log_sum
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 def strongest_weights(model: ChainLabeler, n: int) -> dict[Any, list[tuple[str, float]]]:
     """For each label (or latent state) the n features with the largest weights in absolute value, strongest
     first."""
-    if n < 1:
-        raise UnsupportedError(f"n={n} must be at least 1")
+    n = check_int("n", n, 1)
     weights = model.layout_.feature_weights(model.weights_)
     names = model.encoder_.feature_names()
     found = {}

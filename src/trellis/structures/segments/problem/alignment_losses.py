@@ -90,5 +90,5 @@ def get_alignment_loss(loss: str | AlignmentLoss, tau: float = 1.0) -> Alignment
     if isinstance(loss, AlignmentLoss):
         return loss
     if loss not in ALIGNMENT_LOSSES:
-        raise UnsupportedError(f"loss={loss!r} is not known; choose one of {', '.join(ALIGNMENT_LOSSES)}")
+        raise DataError(f"loss={loss!r} is not known; choose one of {', '.join(ALIGNMENT_LOSSES)}")
     return ALIGNMENT_LOSSES[loss](tau)
