@@ -32,6 +32,8 @@ def differentiate(total: Callable[..., Tensor], *tables: Tensor) -> tuple[Tensor
     """``total(*tables)``, and the gradient of its sum in the tables: marginals if it is a log-sum-exp,
     indicators of the best output if it is a maximum. Both can be differentiated where gradients are enabled.
     """
+    if not tables:
+        return total(), ()
     create_graph = torch.is_grad_enabled()
     with torch.enable_grad():
         moved = [table + torch.zeros_like(table, requires_grad=True) for table in tables]

@@ -6,8 +6,9 @@ marginals, the derivative of <v, mu> in the scores is the product of the Hessian
 
     H v = Cov( L, 1[part] ),      L(y) = sum of v over the parts of y
 
-This is the covariance of ``risk_kernels`` for costs on transitions too. In its notation,
-with q_t[j, k] = p(y_{t-1} = j | y_t = k) and g_t[j, k] the cost of a transition,
+This is the covariance of ``risk_kernels``, for costs on transitions too; it keeps q of all steps, O(n K^2)
+memory, where the risk needs O(n K), so it is a kernel of its own. In the same notation, with q_t[j, k] =
+p(y_{t-1} = j | y_t = k) and g_t[j, k] the cost of a transition,
 
     r[t, k] = E[ cost up to t | y_t = k ] = c_t(k) + sum_j q_t[j, k] (r[t-1, j] + g_t[j, k])
     x_t[j, k] = p_t(k) (c_t(k) + g_t[j, k] - m_t) + b[t, k],     m_t the mean of c_t + g_t

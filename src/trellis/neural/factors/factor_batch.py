@@ -65,18 +65,19 @@ class FactorBatch(DifferentiableBatch):
         """One tensor per factor, [batch, sizes]: the probability of each of its entries."""
         values, parts = differentiate(self._log_partition, *self._by_example())
         check_finite(values)
-        return list(parts[: self.n_factors])
+        return list(parts)
 
     def entropy(self) -> Tensor:
         return entropy(self._log_partition, self._by_example())
 
     def _by_example(self) -> list[Tensor]:
-        """Tables of the examples' own, where they share some."""
-        return [t.values.expand(self.n_examples, *t.values.shape[1:]) for t in self.tables]
+        """The tables of the factors, one for each example where they are shared."""
+        n, factors = self.n_examples, self.tables[: self.n_factors]
+        return [table.values.expand(n, *table.values.shape[1:]) for table in factors]
 
     def _log_partition(self, *values: Tensor) -> Tensor:
-        tables = [LogTable(t.scope, v) for t, v in zip(self.tables, values, strict=True)]
-        return replace(self, tables=tables).total(log_sum_exp)
+        own = [LogTable(t.scope, v) for t, v in zip(self.tables, values, strict=False)]
+        return replace(self, tables=[*own, *self.tables[len(own) :]]).total(log_sum_exp)
 
     def sample(self, n_samples: int, seed: int) -> Tensor:
         """(n_samples, batch, variables)."""

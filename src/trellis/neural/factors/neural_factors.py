@@ -62,8 +62,11 @@ class Factors(TensorStructure):
         return order
 
     def bind(self, scores: Any, **batch: Unpack[BatchOptions]) -> FactorBatch:
-        if only_backend("factor graph", **batch) == "kernels":
-            raise UnsupportedError("factor graphs run in plain PyTorch on every device; leave backend out")
+        backend = only_backend("factor graph", **batch)
+        if backend not in (None, "torch"):
+            raise UnsupportedError(
+                f"backend={backend!r}: factor graphs run in plain PyTorch on every device; leave backend out"
+            )
         if isinstance(scores, Tensor) or len(scores) != len(self.scopes):
             raise DataError(f"give {len(self.scopes)} tensors of scores, one per factor")
         found = [self._table(f, tensor) for f, tensor in enumerate(scores)]
