@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from trellis.core.errors import InfeasibleError, UnsupportedError
+from trellis.neural.tensors import Reduce, log_sum_exp, maximum
 from trellis.objectives.records import Objective
 
 
@@ -26,20 +27,15 @@ class TensorOracle(Protocol):
     @property
     def zero_one(self) -> bool: ...
 
-    def best(self, scale: float) -> Tensor:
-        """(S,) max_y s(y) + scale L(y), for a loss that is a sum of costs."""
+    def total(self, reduce: Reduce, scale: float | Tensor) -> Tensor:
+        """(S,) the maximum or log-sum-exp over y of s(y) + scale L(y), for a loss that is a sum of costs;
+        ``scale`` may be a tensor (S,)."""
 
-    def sum(self, scale: float | Tensor) -> Tensor:
-        """(S,) log sum_y exp(s(y) + scale L(y)); ``scale`` may be a tensor (S,)."""
+    def gold_total(self, reduce: Reduce) -> Tensor:
+        """(S,) the maximum or log-sum-exp of s over the gold outputs."""
 
     def outside(self) -> Tensor:
         """(S,) the best score of an output that contradicts the gold one; -inf where there is none."""
-
-    def gold_best(self) -> Tensor:
-        """(S,) max of s over the gold outputs."""
-
-    def gold_sum(self) -> Tensor:
-        """(S,) log sum exp s over the gold outputs."""
 
     def loss_of_best(self) -> Tensor:
         """(S,) L of the maximiser of s."""
@@ -62,20 +58,13 @@ def objective_values(objective: Objective, oracle: TensorOracle, epsilon: float)
             "(backend='kernels'); use loss='zero_one', or the objective 'margin'"
         )
     else:
-        values, _ = objective.apply_link(_total(objective, oracle) - _baseline(objective, oracle))
+        reduce = log_sum_exp if objective.total == "sum" else maximum
+        total = _augmented(oracle, reduce, objective.loss_scale)
+        best = objective.baseline == "best"
+        baseline = oracle.total(maximum, 0.0) if best else oracle.gold_total(reduce)
+        values, _ = objective.apply_link(total - baseline)
     check_finite(values)
     return values
-
-
-def _total(objective: Objective, oracle: TensorOracle) -> Tensor:
-    sums = objective.total == "sum"
-    return (_augmented_sum if sums else _augmented_best)(oracle, objective.loss_scale)
-
-
-def _baseline(objective: Objective, oracle: TensorOracle) -> Tensor:
-    if objective.baseline == "best":
-        return oracle.best(0.0)
-    return oracle.gold_sum() if objective.total == "sum" else oracle.gold_best()
 
 
 def check_finite(values: Tensor) -> None:
@@ -87,33 +76,33 @@ def check_finite(values: Tensor) -> None:
         )
 
 
-def _augmented_best(oracle: TensorOracle, scale: float) -> Tensor:
+def _augmented(oracle: TensorOracle, reduce: Reduce, scale: float) -> Tensor:
+    """(S,) the maximum or log-sum-exp of s + scale L."""
     if scale == 0.0 or not oracle.zero_one:
-        return oracle.best(scale)
-    gold, other = oracle.gold_best(), oracle.outside() + scale
-    return torch.where(other > gold, other, gold)  # ties go to the gold output
-
-
-def _augmented_sum(oracle: TensorOracle, scale: float) -> Tensor:
-    if scale == 0.0 or not oracle.zero_one:
-        return oracle.sum(scale)
-    total = oracle.sum(0.0)
-    return total + torch.log1p(-math.expm1(scale) * torch.expm1(oracle.gold_sum() - total))
+        return oracle.total(reduce, scale)
+    gold = oracle.gold_total(reduce)
+    if reduce is maximum:
+        other = oracle.outside() + scale
+        return torch.where(other > gold, other, gold)  # ties go to the gold output
+    total = oracle.total(reduce, 0.0)
+    return total + torch.log1p(-math.expm1(scale) * torch.expm1(gold - total))
 
 
 def _risk(oracle: TensorOracle) -> Tensor:
+    gold = oracle.gold_total(log_sum_exp)
     if oracle.zero_one:
-        return -torch.expm1(oracle.gold_sum() - oracle.sum(0.0))
+        return -torch.expm1(gold - oracle.total(log_sum_exp, 0.0))
     # E L = d log Z(s + c L) / dc at c = 0
     with torch.enable_grad():
-        scale = torch.zeros_like(oracle.gold_sum().detach()).requires_grad_()
-        total = oracle.sum(scale)
+        scale = torch.zeros_like(gold.detach()).requires_grad_()
+        total = oracle.total(log_sum_exp, scale)
         check_finite(total)
         (expected,) = torch.autograd.grad(total.sum(), scale, create_graph=True)
     return expected
 
 
 def _direct(direction: float, oracle: TensorOracle, epsilon: float) -> Tensor:
-    slope = (_augmented_best(oracle, direction * epsilon) - oracle.best(0.0)) * (direction / epsilon)
+    slope = _augmented(oracle, maximum, direction * epsilon) - oracle.total(maximum, 0.0)
+    slope = slope * (direction / epsilon)
     check_finite(slope)
     return oracle.loss_of_best() + (slope - slope.detach())

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from trellis.core.arguments import check_int
-from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.errors import DataError
 from trellis.neural.tensor_structure import BatchOptions, Goal, ScoredBatch, TensorStructure
 from trellis.objectives.records import Objective, get_objective
 from trellis.objectives.special_cases import fixed_epsilon
@@ -47,7 +47,7 @@ def structured_loss(
     lengths, mask, offsets, backend : see :class:`~trellis.neural.tensor_structure.BatchOptions`.
     """
     if reduction not in ("mean", "sum", "none"):
-        raise UnsupportedError(f"reduction={reduction!r}: give 'mean', 'sum' or 'none'")
+        raise DataError(f"reduction={reduction!r}: give 'mean', 'sum' or 'none'")
     chosen = get_objective(objective)
     costs = torch.from_numpy(loss) if isinstance(loss, np.ndarray) else loss
     goal = Goal(chosen, costs, fixed_epsilon(chosen, epsilon))

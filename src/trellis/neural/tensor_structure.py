@@ -123,7 +123,7 @@ def check_once(objective: Objective) -> None:
 def uses_kernels(tensor: Tensor, backend: Backend) -> bool:
     """Which code answers for scores like this tensor."""
     if backend not in (None, "kernels", "torch"):
-        raise UnsupportedError(f"backend={backend!r}: give 'kernels' (CPU), 'torch' (any device) or None")
+        raise DataError(f"backend={backend!r}: give 'kernels' (CPU), 'torch' (any device) or None")
     on_cpu = tensor.device.type == "cpu"
     if backend == "kernels" and not on_cpu:
         raise UnsupportedError(

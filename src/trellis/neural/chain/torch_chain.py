@@ -102,20 +102,20 @@ class ChainOracle:
     cost: Tensor
     zero_one: bool
 
-    def best(self, scale: float) -> Tensor:
-        return self._plus(scale).total(maximum)
+    def total(self, reduce: Reduce, scale: float | Tensor) -> Tensor:
+        if isinstance(scale, Tensor):
+            scale = scale[:, None, None]
+        elif scale == 0.0:
+            return self.chain.total(reduce)
+        return self.chain.plus(scale * self.cost).total(reduce)
 
-    def sum(self, scale: float | Tensor) -> Tensor:
-        return self._plus(scale).total(log_sum_exp)
+    def gold_total(self, reduce: Reduce) -> Tensor:
+        if self._known:
+            return self.chain.score(self.codes)
+        return self.chain.restricted(self.allowed).total(reduce)
 
     def outside(self) -> Tensor:
         return self.chain.outside(self.allowed)
-
-    def gold_best(self) -> Tensor:
-        return self._gold(maximum)
-
-    def gold_sum(self) -> Tensor:
-        return self._gold(log_sum_exp)
 
     def loss_of_best(self) -> Tensor:
         with torch.no_grad():
@@ -123,16 +123,6 @@ class ChainOracle:
         if self.zero_one:
             return ((found > 0) & ~self.allowed).any(2).any(1).to(found.dtype)
         return (found * self.cost).sum((1, 2))
-
-    def _plus(self, scale: float | Tensor) -> PaddedChain:
-        if isinstance(scale, Tensor):
-            return self.chain.plus(scale[:, None, None] * self.cost)
-        return self.chain.plus(scale * self.cost) if scale else self.chain
-
-    def _gold(self, reduce: Reduce) -> Tensor:
-        if self._known:
-            return self.chain.score(self.codes)
-        return self.chain.restricted(self.allowed).total(reduce)
 
     @cached_property
     def _known(self) -> bool:

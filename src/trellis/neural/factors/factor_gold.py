@@ -18,7 +18,7 @@ from trellis.core.errors import DataError, UnsupportedError
 from trellis.losses.labelings import Hamming, ZeroOne, get_loss
 from trellis.neural.factors.tensor_elimination import LogTable
 from trellis.neural.tensor_structure import Goal
-from trellis.neural.tensors import Reduce, log_sum_exp, maximum
+from trellis.neural.tensors import Reduce, maximum
 
 if TYPE_CHECKING:
     from trellis.neural.factors.factor_batch import FactorBatch
@@ -91,21 +91,19 @@ class FactorOracle:
     def zero_one(self) -> bool:
         return self.costs is None
 
-    def best(self, scale: float) -> Tensor:
-        return self._total(scale, maximum)
+    def total(self, reduce: Reduce, scale: float | Tensor) -> Tensor:
+        if self.costs is None or (not isinstance(scale, Tensor) and scale == 0.0):
+            return self.batch.total(reduce)
+        by_example = scale[:, None] if isinstance(scale, Tensor) else scale
+        costs = [LogTable((v,), by_example * cost) for v, cost in enumerate(self.costs)]
+        return self.batch.plus(costs).total(reduce)
 
-    def sum(self, scale: float | Tensor) -> Tensor:
-        return self._total(scale, log_sum_exp)
+    def gold_total(self, reduce: Reduce) -> Tensor:
+        return self._within(dict(enumerate(self.sets)), reduce)
 
     def outside(self) -> Tensor:
         each = [self._within({v: ~one}, maximum) for v, one in enumerate(self.sets)]
         return torch.stack(each).max(0).values
-
-    def gold_best(self) -> Tensor:
-        return self._within(dict(enumerate(self.sets)), maximum)
-
-    def gold_sum(self) -> Tensor:
-        return self._within(dict(enumerate(self.sets)), log_sum_exp)
 
     def loss_of_best(self) -> Tensor:
         with torch.no_grad():
@@ -115,13 +113,6 @@ class FactorOracle:
             if self.costs is None:
                 return (~chosen).any(0).to(self.batch.tables[0].values.dtype)
             return chosen.sum(0)
-
-    def _total(self, scale: float | Tensor, reduce: Reduce) -> Tensor:
-        if self.costs is None or (not isinstance(scale, Tensor) and scale == 0.0):
-            return self.batch.total(reduce)
-        by_example = scale[:, None] if isinstance(scale, Tensor) else scale
-        costs = [LogTable((v,), by_example * cost) for v, cost in enumerate(self.costs)]
-        return self.batch.plus(costs).total(reduce)
 
     def _within(self, sets: Mapping[int, Tensor], reduce: Reduce) -> Tensor:
         """The total over assignments whose variables are in these sets."""

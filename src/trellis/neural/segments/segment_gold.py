@@ -14,7 +14,7 @@ from trellis.core.errors import DataError, UnsupportedError
 from trellis.neural.segments.segment_functions import segment_total, total_and_starts
 from trellis.neural.segments.segment_torch import SegmentTensors, path_score
 from trellis.neural.tensor_structure import Goal
-from trellis.neural.tensors import Reduce, log_sum_exp, maximum
+from trellis.neural.tensors import Reduce, maximum
 from trellis.structures.segments.problem.alignment_losses import get_alignment_loss
 from trellis.structures.segments.scores.segment_graph import SegmentGraph, SegmentPath
 
@@ -42,35 +42,23 @@ class SegmentOracle:
         costs = torch.from_numpy(cost).to(device, scores.prefix.dtype)
         return cls(scores, path, torch.from_numpy(allowed).to(device), costs)
 
-    def best(self, scale: float) -> Tensor:
-        return self._total(scale, maximum)
+    def total(self, reduce: Reduce, scale: float | Tensor) -> Tensor:
+        boundary = self.scores.boundary + scale * self.cost
+        return segment_total(replace(self.scores, boundary=boundary), reduce)
 
-    def sum(self, scale: float | Tensor) -> Tensor:
-        return self._total(scale, log_sum_exp)
+    def gold_total(self, reduce: Reduce) -> Tensor:
+        if self.path is not None:
+            return path_score(self.scores, self.path)
+        boundary = self.scores.boundary.masked_fill(~self.allowed, -torch.inf)
+        return segment_total(replace(self.scores, boundary=boundary), reduce)
 
     def outside(self) -> Tensor:
         raise UnsupportedError("alignments have no 0-1 loss; use 'tau_alignment' or 'tau_insensitive'")
-
-    def gold_best(self) -> Tensor:
-        return self._gold(maximum)
-
-    def gold_sum(self) -> Tensor:
-        return self._gold(log_sum_exp)
 
     def loss_of_best(self) -> Tensor:
         with torch.no_grad():
             _, starts = total_and_starts(self.scores, maximum)
         return (starts * self.cost).sum().reshape(1)
-
-    def _total(self, scale: float | Tensor, reduce: Reduce) -> Tensor:
-        boundary = self.scores.boundary + scale * self.cost
-        return segment_total(replace(self.scores, boundary=boundary), reduce)
-
-    def _gold(self, reduce: Reduce) -> Tensor:
-        if self.path is not None:
-            return path_score(self.scores, self.path)
-        boundary = self.scores.boundary.masked_fill(~self.allowed, -torch.inf)
-        return segment_total(replace(self.scores, boundary=boundary), reduce)
 
 
 def _encode_gold(gold: Any, graph: SegmentGraph, frames: int) -> tuple[SegmentPath | None, BoolArray]:
