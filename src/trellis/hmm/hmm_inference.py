@@ -159,12 +159,8 @@ class HMMInference(Model):
         return log_p
 
     def score(self, X: Any, y: Any = None, *, lengths: ArrayLike | None = None) -> float:
-        """The mean log-likelihood of a step, log p(X) / number of steps (``y``, which scikit-learn passes,
-        is not used).
-
-        A mean does not grow with the data, so that training, test and cross-validation scores can be
-        compared; the total is ``log_likelihood(X).sum()``.
-        """
+        """The mean log-likelihood of a step, log p(X) / number of steps: a mean can be compared between data
+        sets (training, test, folds). The total is ``log_likelihood(X).sum()``. ``y`` is not used."""
         parameters, observations = self._read(X, lengths)
         return observations.mean_per_step(self._log_likelihood(parameters, observations))
 

@@ -196,12 +196,8 @@ class LinearGaussian(Model):
     def score(
         self, X: Any, y: None = None, *, lengths: ArrayLike | None = None, controls: Any = None
     ) -> float:
-        """The mean log-likelihood of a step, log p(X) / number of steps (``y``, which scikit-learn passes,
-        is not used).
-
-        A mean does not grow with the data, so that training, test and cross-validation scores can be
-        compared; the total is ``log_likelihood(X).sum()``.
-        """
+        """The mean log-likelihood of a step, log p(X) / number of steps: a mean can be compared between data
+        sets (training, test, folds). The total is ``log_likelihood(X).sum()``. ``y`` is not used."""
         series, kalman = self._ask(X, lengths, controls)
         return series.mean_per_step(kalman.log_densities())
 

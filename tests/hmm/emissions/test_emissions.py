@@ -307,7 +307,7 @@ def test_files_can_name_only_registered_emissions() -> None:
         decode(stored, {**arrays, "probabilities": np.ones((1, 2))})
 
 
-def test_an_emission_of_a_user_is_saved_once_it_is_registered(tmp_path: Path) -> None:
+def test_an_emission_from_outside_the_package_is_learned_and_saved(tmp_path: Path) -> None:
     @emissions.register
     @dataclasses.dataclass(frozen=True, eq=False)
     class WaitingTime(Exponential):
@@ -316,9 +316,25 @@ def test_an_emission_of_a_user_is_saved_once_it_is_registered(tmp_path: Path) ->
         def __post_init__(self) -> None:
             object.__setattr__(self, "n_states", None if self.rates is None else len(self.rates))
 
-    model = HMM(2, WaitingTime(np.array([1.0, 10.0])), initial=[0.5, 0.5], transitions=np.full((2, 2), 0.5))
+        def maximise(self, statistics: Mapping[str, np.ndarray]) -> WaitingTime:
+            return WaitingTime(statistics["weight"] / statistics["sum"])
+
+        def expected_log_likelihood(self, statistics: Mapping[str, np.ndarray]) -> float:
+            return float(statistics["weight"] @ np.log(self.rates) - statistics["sum"] @ self.rates)
+
+    truth = HMM(
+        2,
+        WaitingTime(np.array([1.0, 30.0])),
+        initial=[0.5, 0.5],
+        transitions=[[0.95, 0.05], [0.05, 0.95]],
+    )
+    x, _ = truth.sample(5000, random_state=0)
+    x[7] = np.nan
+    model = HMM(2, WaitingTime(), random_state=0).fit(x)
+    assert np.diff(model.history_["primal"]).max() <= 1e-9
+    np.testing.assert_allclose(np.sort(model.emission_.rates), [1.0, 30.0], rtol=0.1)
+    np.testing.assert_allclose(model.permute([1, 0]).emission_.rates, model.emission_.rates[::-1])
     model.save(tmp_path / "own.trellis")
-    x = np.array([0.1, 2.0, np.nan])
     np.testing.assert_array_equal(load(tmp_path / "own.trellis").smooth(x), model.smooth(x))
 
 

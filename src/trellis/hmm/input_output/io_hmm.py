@@ -177,11 +177,8 @@ class IOHMM(Model):
         return Chain(self._threads()).log_partition(scores)
 
     def score(self, X: Any, inputs: Any, *, lengths: ArrayLike | None = None) -> float:
-        """The mean log-likelihood of a step, log p(X | inputs) / number of steps.
-
-        A mean does not grow with the data, so that training, test and cross-validation scores can be
-        compared; the total is ``log_likelihood(X, inputs).sum()``.
-        """
+        """The mean log-likelihood of a step, log p(X | inputs) / number of steps: a mean can be compared
+        between data sets (training, test, folds). The total is ``log_likelihood(X, inputs).sum()``."""
         scores, given = self._scores(X, inputs, lengths)
         return given.mean_per_step(Chain(self._threads()).log_partition(scores))
 

@@ -172,12 +172,8 @@ class SpectralHMM(Model):
         return np.where((sign < 0) & (size > -np.inf), np.nan, size)
 
     def score(self, X: Any, y: None = None, *, lengths: ArrayLike | None = None) -> float:
-        """The mean log-likelihood of a step, log p(X) / number of steps (``y``, which scikit-learn passes,
-        is not used).
-
-        A mean does not grow with the data, so that training, test and cross-validation scores can be
-        compared; the total is ``log_likelihood(X).sum()``.
-        """
+        """The mean log-likelihood of a step, log p(X) / number of steps: a mean can be compared between data
+        sets (training, test, folds). The total is ``log_likelihood(X).sum()``. ``y`` is not used."""
         return self._data(X, lengths).mean_per_step(self.log_likelihood(X, lengths=lengths))
 
     def joint_probability(self, X: Any, *, lengths: ArrayLike | None = None) -> FloatArray:
