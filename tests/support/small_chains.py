@@ -11,6 +11,7 @@ from scipy.sparse import random as random_sparse
 from trellis.features.array_encoder import ArrayEncoder
 from trellis.objectives import Direct, Objective, get_objective
 from trellis.solvers.run import Solution, Solver
+from trellis.structures.chain.passes.compiled_problem import CompiledChainProblem
 from trellis.structures.chain.problem.chain_problem import LinearChainProblem
 from trellis.structures.chain.problem.chain_problem_kernels import Task
 from trellis.structures.chain.problem.objective_kernels import COSTS, NO_LOSS, ZERO_ONE
@@ -35,9 +36,10 @@ def small_problem(
     weighted: bool = False,
     ambiguous: bool = False,
     binary: bool = False,
+    compiled: bool = True,
 ) -> LinearChainProblem:
     """Sparse features, labels that mostly follow them. ``constrained``: the pair (0, 1) and the end in
-    label 2 are forbidden."""
+    label 2 are forbidden. ``compiled``: whether solvers are offered compiled passes."""
     rng = np.random.default_rng(seed)
     n, k = sum(lengths), n_labels
     X = random_sparse(n, n_features, density=0.6, format="csr", random_state=seed, dtype=np.float64)
@@ -73,7 +75,8 @@ def small_problem(
     epsilon = (
         objective.epsilon if isinstance(objective, Direct) and not isinstance(objective.epsilon, str) else 1.0
     )
-    return LinearChainProblem(
+    kind_of_problem = CompiledChainProblem if compiled else LinearChainProblem
+    return kind_of_problem(
         layout,
         layout.design(encoded, sort=True),
         penalties,

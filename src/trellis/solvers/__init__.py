@@ -27,12 +27,11 @@ _SOLVERS = {
     "cccp": ("CCCP", "dc.cccp", 100),
     "frank_wolfe": ("FrankWolfe", "planes.frank_wolfe", 500),
     "minibatch": ("MiniBatch", "online.minibatch", 30),
+    "passive_aggressive": ("PassiveAggressive", "online.passive_aggressive", 100),
 }
 SOLVERS = tuple(_SOLVERS)
 
-# solvers of problems that no command line option chooses
 _OTHERS = {
-    "PassiveAggressive": "online.passive_aggressive",
     "ArrayDC": "dc.algorithm",
     "DCProblem": "dc.algorithm",
     "DCSolution": "dc.algorithm",

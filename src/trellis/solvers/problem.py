@@ -1,4 +1,4 @@
-"""What a solver may ask of a problem.
+"""What a solver may ask of a problem: capabilities, and properties of its objective.
 
 Every problem is
 
@@ -7,12 +7,18 @@ Every problem is
 with one ``f_i`` per example and ``c_i`` its sample weight: **sums, not means**, so CRFsuite's ``c2`` is
 ``l2 / 2`` and the structural SVM's ``C`` is ``1 / l2``. The problem reports the data term alone; the solver
 adds the regulariser.
+
+A solver asks for the least that its mathematics needs and runs on every problem that offers it. A problem
+may also offer ``compiled_run(solver, weights, rng)``: a run of that solver in compiled code for this very
+structure, or ``None`` where it has none; :func:`compiled_run` asks. It must do what the solver's own run over
+the capabilities does, only faster.
 """
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
+import numpy as np
 from scipy.sparse import csr_array
 
 from trellis.core.arrays import FloatArray
@@ -43,40 +49,124 @@ class Problem(Protocol):
         """The data term sum_i c_i f_i(w) and a (sub)gradient of it."""
 
 
-class PlaneProblem(Problem, Protocol):
-    """A problem whose f_i are maxima of affine functions: n-slack cutting planes ask for one each."""
+class BatchProblem(Problem, Protocol):
+    """A problem whose examples are visited in runs: enough for stochastic gradients."""
 
-    def example_planes(self, weights: FloatArray) -> tuple[FloatArray, csr_array]:
-        """Values c_i f_i(w) (n,) and their subgradients, one sparse row per example (n, dimension).
+    @property
+    def objective(self) -> Objective: ...
 
-        The plane of example i is  w' -> values[i] + rows[i] . (w' - w), a lower bound on c_i f_i.
-        """
+    @property
+    def epsilon(self) -> float:
+        """Of the direct objective."""
+
+    def run_value_and_gradient(self, weights: FloatArray, first: int, last: int) -> tuple[float, FloatArray]:
+        """sum of c_i f_i(w) over the examples first..last-1, and a (sub)gradient of it."""
+
+    def with_(self, **changes: Any) -> BatchProblem:
+        """The same problem with another ``epsilon``."""
 
 
 class ExamplePlaneProblem(Problem, Protocol):
     """A problem whose f_i are visited one by one: an oracle call each."""
 
     @property
-    def objective(self) -> Objective: ...
+    def sample_weight(self) -> FloatArray:
+        """c_i (n,)."""
 
     def example_plane(self, index: int, weights: FloatArray) -> tuple[float, FloatArray]:
-        """c_i f_i(w) and its subgradient g (dimension,): w' -> value + g . (w' - w) bounds c_i f_i below."""
+        """c_i f_i(w) and its (sub)gradient g (dimension,): where f_i is convex, w' -> value + g . (w' - w)
+        bounds c_i f_i from below."""
 
 
-def example_plane_problem(problem: Any, solver: str) -> ExamplePlaneProblem:
-    """The problem as given, if it has planes of single examples, is convex and has no L1 norm."""
-    if not hasattr(problem, "example_plane"):
+class PlaneProblem(Problem, Protocol):
+    """A problem that gives the planes of all examples at once: enough for n-slack cutting planes."""
+
+    def example_planes(self, weights: FloatArray) -> tuple[FloatArray, csr_array]:
+        """Values c_i f_i(w) (n,) and their subgradients, one sparse row per example (n, dimension)."""
+
+
+_CAPABILITIES = {
+    "run_value_and_gradient": "the gradient of a run of examples",
+    "example_plane": "the value and gradient of one example",
+    "example_planes": "the value and gradient of each example",
+    "completed": "the best completion of gold outputs with hidden parts",
+}
+
+
+def compiled_run(
+    problem: Any, solver: Any, weights: FloatArray, rng: np.random.Generator, **options: Any
+) -> Any:
+    """The run in compiled code that ``problem`` offers for ``solver``, or ``None``."""
+    offer = getattr(problem, "compiled_run", None)
+    return None if offer is None else offer(solver, weights, rng, **options)
+
+
+def check_problem(
+    problem: Any,
+    solver: str,
+    *capabilities: str,
+    l1: bool = False,
+    l2: bool = False,
+    convex: bool = False,
+    piecewise_linear: bool = False,
+    smooth: bool = False,
+) -> None:
+    """Raise :class:`UnsupportedError` for the first thing that ``solver`` needs and ``problem`` lacks.
+
+    ``l1``: the solver can handle an L1 norm. ``l2``: it needs l2 > 0. The others are what it needs of the
+    objective; a problem without one, such as a plain function, is taken at its word.
+    """
+    for name in capabilities:
+        if not hasattr(problem, name):
+            raise UnsupportedError(
+                f"solver {solver!r} needs {_CAPABILITIES[name]} ({name}), which "
+                f"{type(problem).__name__} does not offer"
+            )
+    objective = _objective(problem)
+    if problem.l1 > 0 and objective is not None and not objective.smooth:
         raise UnsupportedError(
-            f"solver {solver!r} needs a problem that gives the plane of one example, as segmentations do; "
-            "use solver='minibatch' for this one"
+            f"l1={problem.l1}: an L1 norm needs a smooth objective ('log', 'softmax_margin', 'risk'), and "
+            f"{objective.name!r} has kinks; set l1=0"
         )
-    if problem.l1 > 0:
+    if problem.l1 > 0 and not l1:
         raise UnsupportedError(f"solver {solver!r} cannot handle an L1 norm (l1 > 0); use solver='owlqn'")
-    if not (problem.objective.piecewise_linear and problem.convex):
-        remedy = "lbfgs" if problem.convex else "minibatch"
+    if objective is not None:
+        if piecewise_linear and not (objective.convex and objective.piecewise_linear):
+            raise _refusal(problem, solver, "a convex objective made of planes", "is not piecewise linear")
+        if smooth and not objective.smooth:
+            raise _refusal(problem, solver, "a smooth objective", "has kinks, at which it would stop")
+        if (convex or piecewise_linear) and not objective.convex:
+            raise _refusal(problem, solver, "a convex objective", "is not convex")
+    if (convex or piecewise_linear) and not problem.convex:
+        hidden = getattr(problem, "latent", False)
+        why = "is not convex where parts of the gold outputs are unknown" if hidden else "is not convex here"
+        if not getattr(problem, "exact", True):
+            why = "is not convex over a list of candidates"
+        raise _refusal(problem, solver, "a convex objective", why)
+    if l2 and not problem.l2 > 0:
         raise UnsupportedError(
-            f"solver {solver!r} needs a convex objective made of planes such as 'margin', not "
-            f"{problem.objective.name!r}; use solver={remedy!r}"
+            f"solver {solver!r} needs l2 > 0, by which it divides; set l2, or use solver={_other(problem)!r}"
         )
-    result: ExamplePlaneProblem = problem
-    return result
+
+
+def _objective(problem: Any) -> Objective | None:
+    objective = getattr(problem, "objective", None)
+    return objective if isinstance(objective, Objective) else None
+
+
+def _refusal(problem: Any, solver: str, needed: str, obstacle: str) -> UnsupportedError:
+    objective = _objective(problem)
+    name = "this one" if objective is None else repr(objective.name)
+    return UnsupportedError(
+        f"solver {solver!r} needs {needed}; {name} {obstacle}; use solver={_other(problem)!r}"
+    )
+
+
+def _other(problem: Any) -> str:
+    """A solver that suits the problem."""
+    objective = _objective(problem)
+    if objective is None or objective.smooth:
+        return "owlqn" if problem.l1 > 0 else "lbfgs"
+    if not objective.convex or not problem.l2 > 0:
+        return "sgd"
+    return "frank_wolfe" if objective.piecewise_linear and problem.convex else "subgradient"

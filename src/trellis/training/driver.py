@@ -66,8 +66,9 @@ def minimise(
     ``on_iteration(iteration, measured, weights)`` is called after each one: progress bars hang there. Ctrl-C
     stops the loop and returns the weights reached, with a status that says so.
     """
-    run = solver.start(problem, np.array(weights, dtype=np.float64), rng)
-    warm = np.array(weights) if weights.any() else None
+    start = np.array(weights, dtype=np.float64)
+    run = solver.start(problem, start.copy(), rng)
+    warm = start if start.any() else None
     found, trace = minimise_run(
         run, max_iter=max_iter, early_stopping=early_stopping, on_iteration=on_iteration, warm_start=warm
     )

@@ -45,10 +45,13 @@ def reference(
     return w, total / visits, history
 
 
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
 @pytest.mark.parametrize("options", VARIANTS, ids=str)
-def test_equals_the_plain_perceptron(options: dict) -> None:
+def test_equals_the_plain_perceptron(options: dict, compiled: bool) -> None:
     # Whole-number features keep the scores exact, so that ties are ties in both.
-    problem = small_problem("perceptron", 1, binary="weighted" not in options, n_features=4, **options)
+    problem = small_problem(
+        "perceptron", 1, binary="weighted" not in options, n_features=4, compiled=compiled, **options
+    )
     last, average, mistakes = reference(problem, 4, 7)
     found = run(Perceptron(), problem, len(mistakes), 7)
     plain = run(Perceptron(average=False), problem, len(mistakes), 7)
@@ -58,9 +61,9 @@ def test_equals_the_plain_perceptron(options: dict) -> None:
         np.testing.assert_allclose(found.weights, average, atol=1e-10)
 
 
-def separable(seed: int, edges: bool = False) -> LinearChainProblem:
+def separable(seed: int, **options: bool) -> LinearChainProblem:
     """Gold labels that are the best ones under some weights, with a margin."""
-    problem = small_problem("perceptron", seed, lengths=(2, 3, 1, 2, 3), edges=edges, n_features=8)
+    problem = small_problem("perceptron", seed, lengths=(2, 3, 1, 2, 3), n_features=8, **options)
     truth = np.random.default_rng(seed).normal(size=problem.dimension)
     gold = [max(labellings(problem, i), key=lambda y: phi(problem, i, y) @ truth) for i in range(5)]
     return problem.with_(task=problem.task._replace(gold=np.concatenate(gold).astype(np.int32)))
@@ -78,7 +81,7 @@ def brute_margin(problem: LinearChainProblem, weights: np.ndarray) -> float:
 @settings(max_examples=15)
 @given(seed=st.integers(0, 1000), average=st.booleans(), edges=st.booleans())
 def test_separable_data_end_with_a_certificate_that_is_true(seed: int, average: bool, edges: bool) -> None:
-    problem = separable(seed, edges)
+    problem = separable(seed, edges=edges)
     solution = run(Perceptron(average=average), problem, 3000)
     assert solution.status.converged
     assert "separable" in solution.status.reason
@@ -86,6 +89,29 @@ def test_separable_data_end_with_a_certificate_that_is_true(seed: int, average: 
     assert margin > 0
     assert f"smallest margin {margin:.3g}" in solution.status.reason
     assert f"after {int(sum(solution.history['mistakes']))} mistakes" in solution.status.reason
+
+
+@settings(max_examples=10)
+@given(seed=st.integers(0, 1000), average=st.booleans())
+def test_without_the_best_other_labelling_ties_are_not_excluded(seed: int, average: bool) -> None:
+    problem = separable(seed, compiled=False)
+    solution = run(Perceptron(average=average), problem, 3000)
+    assert solution.status.converged
+    assert "no output that scores above a gold one (ties are not excluded)" in solution.status.reason
+    assert brute_margin(problem, solution.weights) >= -1e-12
+    assert f"after {int(sum(solution.history['mistakes']))} mistakes" in solution.status.reason
+
+
+def test_the_averaged_weights_are_the_answer_only_if_they_separate_too() -> None:
+    for seed in range(20):
+        problem = separable(seed, compiled=False)
+        average, last = (run(Perceptron(average=a), problem, 3000).weights for a in (True, False))
+        if brute_margin(problem, average) < 0:
+            raise AssertionError("an answer that does not separate")
+        if not np.array_equal(average, last):
+            break
+    else:
+        raise AssertionError("the averaged weights were never the answer")
 
 
 def test_data_that_cannot_be_separated_get_no_certificate() -> None:
@@ -115,8 +141,9 @@ def test_ties_without_mistakes_are_not_called_separable() -> None:
     assert brute_margin(problem, solution.weights) > 0
 
 
-def test_partly_known_labels_are_agreed_with() -> None:
-    problem = small_problem("perceptron", 3, ambiguous=True, n_features=10)
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
+def test_partly_known_labels_are_agreed_with(compiled: bool) -> None:
+    problem = small_problem("perceptron", 3, ambiguous=True, n_features=10, compiled=compiled)
     solution = run(Perceptron(), problem, 2000)
     assert solution.status.converged
     assert "what is known" in solution.status.reason
@@ -124,8 +151,9 @@ def test_partly_known_labels_are_agreed_with() -> None:
     assert value == pytest.approx(0.0, abs=1e-9)
 
 
-def test_a_run_goes_on_from_its_state() -> None:
-    problem = small_problem("perceptron", 4, n_features=3)
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
+def test_a_run_goes_on_from_its_state(compiled: bool) -> None:
+    problem = small_problem("perceptron", 4, n_features=3, compiled=compiled)
     rng = np.random.default_rng(5)
     whole = Perceptron().start(problem, np.zeros(problem.dimension), rng)
     for _ in range(3):

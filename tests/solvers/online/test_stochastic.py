@@ -58,7 +58,15 @@ def replay(
 @pytest.mark.parametrize("objective", ["margin", "slack", "log", "softmax_margin", "ramp", "risk"])
 @pytest.mark.parametrize("options", VARIANTS, ids=str)
 def test_pegasos_is_the_plain_iteration(objective: str, options: dict) -> None:
-    problem = small_problem(objective, 1, **options)
+    check_pegasos(small_problem(objective, 1, **options))
+
+
+@pytest.mark.parametrize("objective", ["margin", "log"])
+def test_pegasos_over_capabilities(objective: str) -> None:
+    check_pegasos(small_problem(objective, 1, compiled=False, weighted=True))
+
+
+def check_pegasos(problem: LinearChainProblem) -> None:
     decay = problem.l2 / problem.n_examples
 
     def update(w: np.ndarray, i: int, t: int) -> np.ndarray:
@@ -74,10 +82,13 @@ def test_pegasos_is_the_plain_iteration(objective: str, options: dict) -> None:
     )
 
 
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
 @pytest.mark.parametrize("schedule", ["constant", "sqrt", "inverse"])
 @pytest.mark.parametrize("objective", ["margin", "log"])
-def test_sgd_is_the_plain_iteration_however_far_it_shrinks(schedule: str, objective: str) -> None:
-    problem = small_problem(objective, 2, l2=5.0)
+def test_sgd_is_the_plain_iteration_however_far_it_shrinks(
+    schedule: str, objective: str, compiled: bool
+) -> None:
+    problem = small_problem(objective, 2, l2=5.0, compiled=compiled)
     decay, rate = problem.l2 / problem.n_examples, 0.8
 
     def update(w: np.ndarray, i: int, t: int) -> np.ndarray:
@@ -108,10 +119,12 @@ def rows_of(problem: LinearChainProblem, i: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("objective", ["margin", "log"])
-@pytest.mark.parametrize("options", VARIANTS[:3], ids=str)
+@pytest.mark.parametrize("options", [*VARIANTS[:3], {"compiled": False}], ids=str)
 def test_adagrad_and_adam_are_the_plain_iterations(objective: str, options: dict) -> None:
     problem = small_problem(objective, 3, **options)
     touch = np.array([rows_of(problem, i) for i in range(problem.n_examples)])
+    if not options.get("compiled", True):  # over capabilities any example may touch any weight
+        touch[:] = True
     share = problem.l2 / np.maximum(touch.sum(axis=0), 1)
     for solver, name in ((AdaGrad(0.3), "adagrad"), (Adam(0.05, average=False), "adam")):
         squares, moments = np.zeros(problem.dimension), np.zeros(problem.dimension)
@@ -141,8 +154,13 @@ def test_adagrad_and_adam_are_the_plain_iterations(objective: str, options: dict
     ids=str,
 )
 @pytest.mark.parametrize(("objective", "tolerance"), [("log", 2e-4), ("margin", 4e-2)])
-def test_every_solver_nears_the_optimum(solver: Solver, objective: str, tolerance: float) -> None:
-    problem = small_problem(objective, 5, l2=1.0, lengths=(3, 2, 4, 1, 3, 2, 3), weighted=True)
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
+def test_every_solver_nears_the_optimum(
+    solver: Solver, objective: str, tolerance: float, compiled: bool
+) -> None:
+    problem = small_problem(
+        objective, 5, l2=1.0, lengths=(3, 2, 4, 1, 3, 2, 3), weighted=True, compiled=compiled
+    )
     exact = run(LBFGS(tol=1e-9) if objective == "log" else FrankWolfe(tol=1e-6), problem, 3000)
     optimum = primal(problem, exact.weights)
     solution = run(solver, problem, 600)
@@ -152,10 +170,11 @@ def test_every_solver_nears_the_optimum(solver: Solver, objective: str, toleranc
 
 @pytest.mark.parametrize("sign", ["better", "worse"])
 @pytest.mark.parametrize("epsilon", [1.1, "decay"])
-def test_direct_loss_is_update_8_of_the_paper(sign: str, epsilon: float | str) -> None:
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
+def test_direct_loss_is_update_8_of_the_paper(sign: str, epsilon: float | str, compiled: bool) -> None:
     """w <- w + eta_t (Phi(y_direct) - Phi(y_hat)) toward better labellings; away from worse ones with both
     roles swapped."""
-    problem = small_problem(Direct(epsilon, sign), 6, lengths=(2, 3, 1, 2), l2=3.0)
+    problem = small_problem(Direct(epsilon, sign), 6, lengths=(2, 3, 1, 2), l2=3.0, compiled=compiled)
     rate = 0.7
 
     def update(w: np.ndarray, i: int, t: int) -> np.ndarray:
@@ -208,8 +227,9 @@ def test_masked_weights_stay_zero_and_seeds_decide(
 
 @pytest.mark.parametrize("solver", [SGD(0.1), AdaGrad(0.1, average=True), Adam(0.1), Subgradient()], ids=str)
 @pytest.mark.parametrize("objective", ["margin", "log"])
-def test_a_run_goes_on_from_its_state(solver: SGD, objective: str) -> None:
-    problem = small_problem(objective, 4)
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
+def test_a_run_goes_on_from_its_state(solver: SGD, objective: str, compiled: bool) -> None:
+    problem = small_problem(objective, 4, compiled=compiled)
     whole = run(solver, problem, 3, 5)
     rng, state = np.random.default_rng(5), None
     for _ in range(3):
@@ -231,8 +251,9 @@ def test_the_pass_objective_of_one_sequence_is_its_objective_at_the_start() -> N
     assert measured["pass_objective"] == pytest.approx(value + one.weights @ one.weights)
 
 
-def test_divergence_is_said() -> None:
-    problem = small_problem("log", 0, l2=0.0)
+@pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "plain"])
+def test_divergence_is_said(compiled: bool) -> None:
+    problem = small_problem("log", 0, l2=0.0, compiled=compiled)
     with np.errstate(over="ignore", invalid="ignore"):
         solution = run(SGD(1e308, "constant"), problem, 20)
     assert not solution.status.converged
@@ -243,10 +264,11 @@ def test_what_they_cannot_do_is_said() -> None:
     rng = np.random.default_rng(0)
     zero = small_problem("margin", l2=0.0)
     for solver, problem, words in [
-        (Subgradient(), zero, "set l2 > 0"),
+        (Subgradient(), zero, "needs l2 > 0"),
         (Subgradient(), small_problem(Direct()), "solver='sgd'"),
         (SGD(100.0, "constant"), small_problem("margin"), "lower learning_rate"),
-        (AdaGrad(), zero.with_(l1=1.0), "owlqn"),
+        (AdaGrad(), small_problem("log").with_(l1=1.0), "owlqn"),
+        (AdaGrad(), zero.with_(l1=1.0), "'margin' has kinks; set l1=0"),
     ]:
         with pytest.raises(UnsupportedError, match=words):
             solver.start(problem, np.zeros(problem.dimension), rng)

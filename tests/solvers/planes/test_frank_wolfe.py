@@ -29,6 +29,8 @@ VARIANTS = [
     {"constrained": True, "weighted": True},
     {"loss": "zero_one"},
     {"binary": True, "observed": True, "edges": True, "constrained": True},
+    {"compiled": False},
+    {"compiled": False, "constrained": True, "weighted": True},
 ]
 
 
@@ -105,13 +107,21 @@ def test_the_perceptron_objective_has_its_optimum_at_zero() -> None:
     cache=st.sampled_from([2, 12]),
     average=st.booleans(),
     constrained=st.booleans(),
+    compiled=st.booleans(),
 )
 def test_bounds_hold_and_meet(
-    seed: int, lengths: list[int], n_labels: int, l2: float, cache: int, average: bool, constrained: bool
+    seed: int,
+    lengths: list[int],
+    n_labels: int,
+    l2: float,
+    cache: int,
+    average: bool,
+    constrained: bool,
+    compiled: bool,
 ) -> None:
     problem = small_problem(
         "margin", seed, lengths=tuple(lengths), n_labels=n_labels, l2=l2, observed=seed % 2 == 0,
-        constrained=constrained and n_labels == 3, weighted=True,
+        constrained=constrained and n_labels == 3, weighted=True, compiled=compiled,
     )  # fmt: skip
     solution = run(FrankWolfe(tol=1e-3, cache=cache, average=average), problem, 500)
     objective, dual = np.array(solution.history["objective"]), np.array(solution.history["dual"])
@@ -171,13 +181,13 @@ def test_what_it_cannot_do_is_said() -> None:
     for problem, words in [
         (small_problem("margin", l2=0.0), "l2 > 0"),
         (small_problem("margin").with_(l1=1.0), "L1 norm"),
-        (small_problem("margin", ambiguous=True), "subgradient"),
-        (small_problem("log"), "lbfgs"),
-        (small_problem("ramp"), "sgd"),
+        (small_problem("margin", ambiguous=True), "unknown; use solver='subgradient'"),
+        (small_problem("log"), "made of planes; 'log' is not piecewise linear; use solver='lbfgs'"),
+        (small_problem("ramp"), "'ramp' is not piecewise linear; use solver='sgd'"),
     ]:
         with pytest.raises(UnsupportedError, match=words):
             FrankWolfe().start(problem, np.zeros(problem.dimension), rng)
-    with pytest.raises(UnsupportedError, match="minibatch"):
+    with pytest.raises(UnsupportedError, match=r"example_plane.*object does not offer"):
         FrankWolfe().start(object(), np.zeros(1), rng)
     for bad in ({"tol": -1.0}, {"cache": 1}, {"cached_passes": -1}):
         with pytest.raises(DataError):

@@ -30,6 +30,7 @@ from trellis.core.status import Status
 from trellis.objectives.latent import Completion, LatentProblem
 from trellis.solvers.dc.algorithm import DCRun
 from trellis.solvers.planes.cutting_plane import Bundle, OneSlackRun
+from trellis.solvers.problem import check_problem
 
 MAX_PLANES = 1000  # evaluations in one step
 NOTHING = 1e-12  # of the first objective: what is left is rounding
@@ -53,22 +54,11 @@ class CCCP:
             raise DataError(f"rough is {self.rough}; it must be at least 0 and below 1")
 
     def start(self, problem: Any, weights: FloatArray, rng: np.random.Generator) -> CCCPRun:
-        if not hasattr(problem, "completed"):
-            raise UnsupportedError(
-                "solver 'cccp' needs a problem that completes its gold outputs; use solver='minibatch' here"
-            )
+        check_problem(problem, self.name, "completed", l2=True)
         if not problem.objective.margin_rescaling:
             raise UnsupportedError(
                 f"solver 'cccp' goes with objective='margin', not {problem.objective.name!r}; leave the "
                 "solver to 'auto'"
-            )
-        if not problem.l2 > 0:
-            raise UnsupportedError(
-                "solver 'cccp' needs l2 > 0, by which its dual divides; set l2 or use solver='sgd'"
-            )
-        if problem.l1 > 0:
-            raise UnsupportedError(
-                "solver 'cccp' cannot handle an L1 norm (l1 > 0); set l1=0, or use solver='adagrad'"
             )
         return CCCPRun(problem, weights, self)
 

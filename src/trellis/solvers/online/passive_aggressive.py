@@ -12,7 +12,6 @@ Each pass measures ``pass_objective``, the sum of f at the weights of the visits
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,13 +21,15 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.core.registration import register
 from trellis.core.status import Status
-from trellis.solvers.problem import ExamplePlaneProblem, example_plane_problem
+from trellis.solvers.online.online_run import OnlineRun, OnlineState, Rule
+from trellis.solvers.online.step_size_kernels import CONSTANT, DESCENT
+from trellis.solvers.problem import check_problem
 
 
 @register
 @dataclass(frozen=True)
 class PassiveAggressive:
-    """Needs ``problem.example_plane(index, weights)`` and a convex objective made of planes."""
+    """Needs the gradient of one example at a time, and a convex objective made of planes."""
 
     C: float = 1.0
     average: bool = True
@@ -39,45 +40,34 @@ class PassiveAggressive:
         if not self.C > 0:
             raise DataError(f"C must be positive, got {self.C}")
 
-    def start(self, problem: Any, weights: FloatArray, rng: np.random.Generator) -> _PassiveAggressiveRun:
-        return _PassiveAggressiveRun(example_plane_problem(problem, self.name), weights, rng, self)
+    def start(
+        self, problem: Any, weights: FloatArray, rng: np.random.Generator, state: OnlineState | None = None
+    ) -> OnlineRun:
+        check_problem(problem, self.name, "run_value_and_gradient", piecewise_linear=True)
+        rule = Rule(DESCENT, CONSTANT, self.C, 0.0, 0.0, int(self.average))
+        return _PassiveAggressiveRun(problem, weights, rng, rule, state)
 
 
-class _PassiveAggressiveRun:
-    def __init__(
-        self,
-        problem: ExamplePlaneProblem,
-        weights: FloatArray,
-        rng: np.random.Generator,
-        options: PassiveAggressive,
-    ) -> None:
-        self._problem, self._rng, self._options = problem, rng, options
-        self._current = weights
-        self._average = weights.copy()
-        self._visits = 0
-        self._status: Status | None = None
+class _PassiveAggressiveRun(OnlineRun):
+    """``rule.rate`` is C."""
 
-    @property
-    def weights(self) -> FloatArray:
-        return self._average if self._options.average else self._current
+    _met = False
 
-    def step(self) -> Mapping[str, float]:
-        total, violations = 0.0, 0
-        for index in self._rng.permutation(self._problem.n_examples):
-            value, gradient = self._problem.example_plane(int(index), self._current)
-            square = float(gradient @ gradient)
-            total += value
-            if value > 0.0 and square > 0.0:
-                violations += 1
-                self._current -= min(self._options.C, value / square) * gradient
-            self._visits += 1
-            self._average += (self._current - self._average) / self._visits
-        if not np.isfinite(total):
-            self._status = Status(False, "the objective is no longer finite; scale the features")
-        elif violations == 0:
-            self._average[:] = self._current
-            self._status = Status(True, "a pass without a violation: the last weights meet every margin")
-        return {"pass_objective": total, "violations": float(violations)}
+    def update(self, value: float, gradient: FloatArray) -> int:
+        square = float(gradient @ gradient)
+        if not (value > 0.0 and square > 0.0):
+            return 0
+        self.state.weights -= min(self.rule.rate, value / square) * gradient
+        return 1
+
+    def counted(self) -> str:
+        return "violations"
+
+    def end_pass(self, moved: int) -> None:
+        if moved == 0:
+            self._answer, self._met = self.state.weights, True
 
     def status(self) -> Status | None:
-        return self._status
+        if self._met:
+            return Status(True, "a pass without a violation: the last weights meet every margin")
+        return super().status()

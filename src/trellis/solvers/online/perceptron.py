@@ -3,20 +3,20 @@
     on a mistake   w <- w + c_i (Phi(x, y*) - Phi(x, y_hat)),      answer: the mean of w over all visits
 
 It descends the perceptron objective with rate 1 and no regulariser (l2 is not used). On separable data it
-makes at most R^2 / gamma^2 mistakes. When a pass makes none, every inequality
+makes at most R^2 / gamma^2 mistakes. When a pass makes none, the status says what that proves:
 
-    s(y*) > s(y)   for all y != y*
-
-is checked with the best labelling different from y*, first for the averaged weights, then for the last
-ones; those that pass are the answer, and the status says so with the smallest margin. A pass may make no
-mistake and yet leave ties: from then on a tie counts as a mistake, which the bound allows.
+* Where the problem offers ``gold_margins(weights)``, by the best output different from y* (chains do), every
+  inequality  s(y*) > s(y)  for all y != y*  is checked, first for the averaged weights, then for the last
+  ones; those that pass are the answer, with the smallest margin. If ties remain, they count as mistakes from
+  then on, which the bound allows, in passes that can find them.
+* Elsewhere the weights are the averaged ones if no example has a mistake under them either, and otherwise the
+  last ones: inference finds no output that scores above a gold one, but ties are not excluded.
 
 Each pass measures ``pass_objective`` (the sum of c_i (max s - s(y*)), each at the weights of its visit) and
 ``mistakes``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,12 +25,10 @@ import numpy as np
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
 from trellis.core.registration import register
-from trellis.core.shards import over_shards
 from trellis.core.status import Status
-from trellis.solvers.online import update_kernels as rules
-from trellis.solvers.online.linear_problem import linear_chain_problem
-from trellis.solvers.online.stochastic import OnlineRun, OnlineState
-from trellis.structures.chain.passes.online_kernels import Rule, gold_margins
+from trellis.solvers.online.online_run import OnlineRun, OnlineState, Rule
+from trellis.solvers.online.step_size_kernels import CONSTANT, DESCENT
+from trellis.solvers.problem import check_problem, compiled_run
 
 
 @register
@@ -45,59 +43,69 @@ class Perceptron:
     def start(
         self, problem: Any, weights: FloatArray, rng: np.random.Generator, state: OnlineState | None = None
     ) -> PerceptronRun:
-        problem = linear_chain_problem(problem, self.name)
-        if problem.objective.name != "perceptron":
+        rule = self.rule(problem)
+        compiled: PerceptronRun | None = compiled_run(problem, self, weights, rng, state=state)
+        return compiled or PerceptronRun(problem, weights, rng, rule, state)
+
+    def rule(self, problem: Any) -> Rule:
+        check_problem(problem, self.name, "run_value_and_gradient")
+        if problem.objective.uses_loss or not problem.objective.piecewise_linear:
             raise UnsupportedError(
                 f"solver 'perceptron' goes with objective='perceptron', not {problem.objective.name!r}; use "
                 "solver='sgd' for this one"
             )
-        rule = Rule(rules.DESCENT, rules.CONSTANT, 1.0, 0.0, 0.0, int(self.average), False)
-        return PerceptronRun(problem, weights, rng, rule, state)
+        return Rule(DESCENT, CONSTANT, 1.0, 0.0, 0.0, int(self.average))
 
 
 class PerceptronRun(OnlineRun):
     """Passes until one makes no mistake and the certificate holds."""
 
+    finds_ties = False  # whether a pass with ``rule.strict`` takes ties for mistakes
+
     _certified: Status | None = None
 
-    def step(self) -> Mapping[str, float]:
-        measured = super().step()
-        if measured["mistakes"] == 0 and not self.diverged:
-            self._certify()
-        return measured
+    def end_pass(self, moved: int) -> None:
+        if moved:
+            return
+        if getattr(self.problem, "latent", False):
+            self._accept(
+                self.state.weights,
+                "a pass without a mistake: every prediction agrees with what is known of its labelling",
+            )
+        elif not self._separates_strictly():
+            if self.finds_ties:
+                self.rule = self.rule._replace(strict=True)
+                return
+            averaged = self.weights
+            found = self.state.weights if self._has_mistake(averaged) else averaged
+            self._accept(
+                found,
+                "separated: inference finds no output that scores above a gold one (ties are not excluded), "
+                f"after {self.state.mistakes} mistakes",
+            )
 
     def status(self) -> Status | None:
         return super().status() or self._certified
 
-    def _certify(self) -> None:
-        if self.problem.task.ambiguous.any():
-            self._weights = self.state.weights
-            self._certified = Status(
-                True, "a pass without a mistake: every prediction agrees with what is known of its labelling"
-            )
-            return
+    def _separates_strictly(self) -> bool:
+        if not hasattr(self.problem, "gold_margins"):
+            return False
         for weights in (self.weights, self.state.weights):
-            margin = self.smallest_margin(weights)
+            margin = float(self.problem.gold_margins(weights).min(initial=np.inf))
             if margin > 0:
-                self._weights = weights
-                self._certified = Status(
-                    True,
+                self._accept(
+                    weights,
                     "separable: every gold labelling scores strictly above all others (smallest margin "
                     f"{margin:.3g}), after {self.state.mistakes} mistakes",
                 )
-                return
-        self.rule = self.rule._replace(strict=True)
+                return True
+        return False
 
-    def smallest_margin(self, weights: FloatArray) -> float:
-        """min over sequences of s(y*) - max over y != y* of s(y)."""
-        problem = self.problem
-        margins = np.empty(problem.n_examples)
-        w = problem.layout.views(weights)
+    def _has_mistake(self, weights: FloatArray) -> bool:
+        planes = (
+            self.problem.run_value_and_gradient(weights, i, i + 1) for i in range(self.problem.n_examples)
+        )
+        return any(gradient.any() for _, gradient in planes)
 
-        def shard(first: int, last: int) -> None:
-            gold_margins(
-                problem.design, problem.layout.rows, w, problem.penalties, problem.task, first, last, margins
-            )
-
-        over_shards(shard, problem.design.offsets, problem.n_jobs)
-        return float(margins.min(initial=np.inf))
+    def _accept(self, weights: FloatArray, reason: str) -> None:
+        self._answer, self._certified = weights, Status(True, reason)

@@ -1,19 +1,23 @@
-"""The stochastic average gradient method with non-uniform sampling, for the log and softmax-margin
-objectives.
+"""The stochastic average gradient method with non-uniform sampling, for smooth convex objectives.
 
     min_w  F(w) = sum_i c_i f_i(w) + (l2 / 2) ||w||^2,      f_i smooth and convex,  l2 > 0
 
-A visit replaces one sequence's gradient in the sum of remembered gradients and steps along the whole sum
-(Schmidt, Le Roux and Bach 2017; for CRFs Schmidt et al. 2015): each step costs one sequence, and the error
-falls geometrically. See ``sag_kernels`` for the iteration. As in the second paper, every
-sequence has its own curvature estimate L_i from a doubling search, the step size is the mean of 1 / (max L
-+ lambda) and 1 / (mean L + lambda), lambda = l2 / n, and half of the visits go to sequences drawn in
-proportion to L_i. The first pass visits each sequence once, in random order.
+With F_i = c_i f_i, lambda = l2 / n over the n examples with c_i > 0, and D = sum_i y_i the sum of the last
+gradients y_i seen of each F_i, a visit of i does
+
+    D <- D + grad F_i(w) - y_i,    y_i <- grad F_i(w),    w <- (1 - alpha lambda) w - (alpha / m) D,
+
+m being the number of examples seen so far (Schmidt, Le Roux and Bach 2017; for CRFs Schmidt et al. 2015):
+each step costs one example, and the error falls geometrically. As in the second paper, every example has its
+own curvature estimate L_i, the smallest L 2^k with F_i(w - g / L) <= F_i(w) - ||g||^2 / (2 L), searched for
+now and then; the step size alpha is the mean of 1 / (max L + lambda) and 1 / (mean L + lambda), and half of
+the visits go to examples drawn in proportion to L_i. The first pass visits each example once, in random
+order.
 
 After every pass F and its gradient are evaluated at the weights reached, so that ``objective``,
 ``gradient_norm`` and ``gap`` = ||gradient||^2 / (2 l2) >= F - min F are true values; the solver stops at
-||gradient|| <= tol max(1, ||w||). Memory beyond the weights: one score gradient per sequence, 8 (N K + S
-K^2) bytes for N steps, S sequences, K labels."""
+||gradient|| <= tol max(1, ||w||). Memory beyond the weights: the non-zero entries of one gradient per
+example."""
 
 from __future__ import annotations
 
@@ -24,18 +28,17 @@ from typing import Any
 import numpy as np
 
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.errors import DataError
 from trellis.core.registration import register
 from trellis.core.status import Status
-from trellis.solvers.online.linear_problem import linear_chain_problem
-from trellis.structures.chain.passes.sag_kernels import Memory, sag_pass
-from trellis.structures.chain.problem.chain_problem import LinearChainProblem
+from trellis.solvers.online.step_size_kernels import FLAT, FORGET
+from trellis.solvers.problem import ExamplePlaneProblem, check_problem, compiled_run
 
 
 @register
 @dataclass(frozen=True)
 class SAG:
-    """Needs l2 > 0, no L1 norm, known labels, and no features on transitions."""
+    """Needs l2 > 0, no L1 norm and a smooth convex objective: 'log' or 'softmax_margin', known labels."""
 
     tol: float = 1e-5
 
@@ -46,67 +49,41 @@ class SAG:
             raise DataError(f"tol must not be negative, got {self.tol}")
 
     def start(self, problem: Any, weights: FloatArray, rng: np.random.Generator) -> SAGRun:
-        problem = linear_chain_problem(problem, self.name)
-        if not problem.l2 > 0:
-            raise UnsupportedError("solver 'sag' needs l2 > 0; set l2, or use solver='adagrad'")
-        if not (problem.objective.smooth and problem.convex):
-            remedy = "adagrad" if not problem.convex else "frank_wolfe"
-            raise UnsupportedError(
-                "solver 'sag' needs a smooth convex objective ('log' or 'softmax_margin' with known labels); "
-                f"use solver={remedy!r} for this one"
-            )
-        if problem.layout.n_edge:
-            raise UnsupportedError(
-                "solver 'sag' would have to remember a matrix per step with features on transitions; use "
-                "solver='lbfgs' or 'adagrad'"
-            )
-        return SAGRun(problem, weights, rng, self.tol)
+        check_problem(problem, self.name, "example_plane", l2=True, convex=True, smooth=True)
+        compiled: SAGRun | None = compiled_run(problem, self, weights, rng)
+        return compiled or SAGRun(problem, weights, rng, self.tol)
 
 
 class SAGRun:
     """The memory of gradients, and what was last measured."""
 
     def __init__(
-        self, problem: LinearChainProblem, weights: FloatArray, rng: np.random.Generator, tol: float
+        self, problem: ExamplePlaneProblem, weights: FloatArray, rng: np.random.Generator, tol: float
     ) -> None:
-        self._problem, self._rng, self._tol = problem, rng, tol
-        self._w = weights
-        n, k, views = problem.n_examples, problem.layout.n_labels, problem.layout.views
-        self._scratch = np.zeros(problem.dimension)
-        self._memory = Memory(
-            views(weights),
-            views(np.zeros(problem.dimension)),
-            np.zeros((len(problem.task.gold), k)),
-            np.zeros((n, k, k)),
-            np.zeros(len(problem.layout.rows.pointer)),
-            np.array([1.0, 0.0, 0.0]),
-            np.zeros(n),
-            np.zeros(n, np.int64),
-            np.zeros(n, np.int64),
-        )
-        # Empty sequences and those of weight 0 are never visited, so they do not count in lambda.
-        visited = (np.diff(problem.design.offsets) > 0) & (problem.task.weight > 0)
-        self._decay = problem.l2 / max(int(visited.sum()), 1)
-        self._norms = (np.inf, 1.0)
-        self._diverged = False
+        self._problem, self._rng, self._tol, self._w = problem, rng, tol, weights
+        self._visited = problem.sample_weight > 0
+        self._curvature = np.zeros(problem.n_examples)  # L_i, 0 before the first visit
+        self._norms, self._diverged = (np.inf, 1.0), False
+        self.start_memory()
 
     @property
     def weights(self) -> FloatArray:
         return self._w
 
     def step(self) -> Mapping[str, float]:
-        problem = self._problem
-        bad = sag_pass(
-            problem.objective.formula, problem.loss_kind, problem.design, problem.layout.rows,
-            problem.penalties, problem.layout.mask, problem.task, self._order(),
-            self._decay, self._memory, problem.layout.views(self._scratch),
-        )  # fmt: skip
-        if bad >= 0:
-            # Not finite already at zero weights: no allowed labelling. Otherwise the run has diverged.
-            problem.values_and_gradient(np.zeros(problem.dimension))
-            self._diverged = True
+        self.run_pass(self._order())
+        if self._diverged:
             return {"objective": np.inf}
-        return self._measure()
+        problem, w = self._problem, self._w
+        value, gradient = problem.value_and_gradient(w)
+        gradient = gradient + problem.l2 * w
+        square, size = float(gradient @ gradient), float(w @ w)
+        self._norms = (square**0.5, size**0.5)
+        return {
+            "objective": value + 0.5 * problem.l2 * size,
+            "gradient_norm": square**0.5,
+            "gap": square / (2.0 * problem.l2),
+        }
 
     def status(self) -> Status | None:
         if self._diverged:
@@ -118,22 +95,73 @@ class SAGRun:
             return Status(True, f"gradient norm {norm:.2g} (tolerance {self._tol:.2g} times max(1, ||w||))")
         return None
 
+    def start_memory(self) -> None:
+        n = self._problem.n_examples
+        self._passed_at_once = np.zeros(n, np.int64)  # searches in a row
+        self._skip = np.zeros(n, np.int64)  # visits without a search
+        self._gradients: list[tuple[Any, FloatArray]] = [(slice(0), np.empty(0))] * n  # y_i: where, and what
+        self._total = np.zeros(self._problem.dimension)  # D
+        self._seen = 0  # m
+
+    def run_pass(self, order: np.ndarray[Any, np.dtype[np.int64]]) -> None:
+        """Visit the examples of ``order``."""
+        w, curvature, decay = self._w, self._curvature, self.decay
+        largest, total = curvature.max(initial=0.0), float(curvature.sum())
+        for i in order:
+            if not self._visited[i]:
+                continue
+            value, gradient = self._problem.example_plane(int(i), w)
+            before = curvature[i]
+            self._estimate_curvature(int(i), value, gradient, total / self._seen if self._seen else 1.0)
+            self._seen += before == 0.0
+            total += curvature[i] - before
+            largest = max(largest, curvature[i])
+            self._remember(int(i), gradient)
+            alpha = 0.5 / (largest + decay) + 0.5 / (total / self._seen + decay)
+            w *= 1.0 - alpha * decay
+            w -= (alpha / self._seen) * self._total
+            if not np.isfinite(w).all():
+                self._diverged = True
+                return
+
+    @property
+    def decay(self) -> float:
+        """lambda."""
+        return self._problem.l2 / max(int(self._visited.sum()), 1)
+
     def _order(self) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Once each, then half of the visits uniformly and half in proportion to the curvature."""
-        n, curvature = self._problem.n_examples, self._memory.curvature
-        total = curvature.sum()
+        n, total = self._problem.n_examples, self._curvature.sum()
         if total == 0.0:
             return self._rng.permutation(n)
-        return self._rng.choice(n, size=n, p=0.5 / n + 0.5 * curvature / total)
+        return self._rng.choice(n, size=n, p=0.5 / n + 0.5 * self._curvature / total)
 
-    def _measure(self) -> Mapping[str, float]:
-        problem, w = self._problem, self._w
-        value, gradient = problem.value_and_gradient(w)
-        gradient = gradient + problem.l2 * w
-        square, size = float(gradient @ gradient), float(w @ w)
-        self._norms = (square**0.5, size**0.5)
-        return {
-            "objective": value + 0.5 * problem.l2 * size,
-            "gradient_norm": square**0.5,
-            "gap": square / (2.0 * problem.l2),
-        }
+    def _estimate_curvature(self, i: int, value: float, gradient: FloatArray, mean: float) -> None:
+        """L_i by search, now and then: after k searches passed at once in a row, 2^(k-1) visits go without
+        one."""
+        fresh = self._curvature[i] == 0.0
+        if self._skip[i] > 0 and not fresh:
+            self._skip[i] -= 1
+            return
+        first = L = float(mean if fresh else FORGET * self._curvature[i])
+        square = float(gradient @ gradient)
+        if square >= FLAT:
+            room = 1e-12 * abs(value)
+            for _ in range(100):
+                there, _ = self._problem.example_plane(i, self._w - gradient / L)
+                if there <= value - 0.5 * square / L + room:
+                    break
+                L *= 2.0
+            at_once = first == L
+            self._passed_at_once[i] = max(self._passed_at_once[i] + (1 if at_once else -1), 0)
+            if at_once:
+                self._skip[i] = 1 << min(self._passed_at_once[i] - 1, 20)
+        self._curvature[i] = L
+
+    def _remember(self, i: int, gradient: FloatArray) -> None:
+        """D += grad F_i - y_i, and y_i <- grad F_i."""
+        where, what = self._gradients[i]
+        self._total[where] -= what
+        self._total += gradient
+        nonzero = np.flatnonzero(gradient)
+        self._gradients[i] = (nonzero, gradient[nonzero])

@@ -1,4 +1,4 @@
-"""Cutting planes for convex piecewise-linear risks, with a duality gap to stop on.
+"""Cutting planes for convex risks, with a duality gap to stop on.
 
     min_w  F(w) = R(w) + (l2 / 2) ||w||^2,        R = sum_i c_i f_i >= 0
 
@@ -31,13 +31,13 @@ from typing import Literal
 import numpy as np
 
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.errors import DataError
 from trellis.core.registration import register
 from trellis.core.status import Status
 from trellis.solvers.planes.duality_gap import Certificate
 from trellis.solvers.planes.n_slack import NSlackRun
 from trellis.solvers.planes.quadratic import solve_simplex_qp
-from trellis.solvers.problem import PlaneProblem, Problem
+from trellis.solvers.problem import PlaneProblem, Problem, check_problem
 from trellis.solvers.run import Run
 
 TOWARDS_MODEL = 0.3
@@ -65,16 +65,8 @@ class CuttingPlane:
             raise DataError(f"tol must not be negative, got {self.tol}")
 
     def start(self, problem: PlaneProblem, weights: FloatArray, rng: np.random.Generator) -> Run:
-        if not problem.l2 > 0:
-            raise UnsupportedError(
-                "cutting planes need l2 > 0, by which their dual divides; set l2 or use solver='adagrad'"
-            )
-        if problem.l1 > 0:
-            raise UnsupportedError("cutting planes cannot handle an L1 norm (l1 > 0); set l1=0")
-        if not problem.convex:
-            raise UnsupportedError(
-                "cutting planes need a convex objective such as 'margin'; use solver='adagrad' for this one"
-            )
+        needed = () if self.variant == "one_slack" else ("example_planes",)
+        check_problem(problem, self.name, *needed, l2=True, convex=True)
         if self.variant == "one_slack":
             return OneSlackRun(problem, weights, self.tol)
         return NSlackRun(problem, weights, self.tol)

@@ -28,10 +28,10 @@ import numpy as np
 from scipy.linalg.blas import daxpy
 
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.errors import DataError
 from trellis.core.registration import register
 from trellis.core.status import Status
-from trellis.solvers.problem import Problem
+from trellis.solvers.problem import Problem, check_problem
 from trellis.solvers.quasi_newton.inverse_hessian import InverseHessian
 from trellis.solvers.quasi_newton.line_search import ROUNDING, SUFFICIENT_DECREASE, Trial, strong_wolfe
 
@@ -55,8 +55,7 @@ class LBFGS:
         _check_options(self.memory, self.tol, self.delta, self.period)
 
     def start(self, problem: Problem, weights: FloatArray, rng: np.random.Generator) -> _LBFGSRun:
-        if problem.l1 > 0:
-            raise UnsupportedError("solver 'lbfgs' cannot handle an L1 norm (l1 > 0); use solver='owlqn'")
+        check_problem(problem, self.name, smooth=True)
         return _LBFGSRun(problem, weights, self)
 
 
@@ -76,6 +75,7 @@ class OWLQN:
         _check_options(self.memory, self.tol, self.delta, self.period)
 
     def start(self, problem: Problem, weights: FloatArray, rng: np.random.Generator) -> _OWLQNRun:
+        check_problem(problem, self.name, l1=True, smooth=True)
         return _OWLQNRun(problem, weights, self)
 
 

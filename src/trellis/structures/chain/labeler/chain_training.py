@@ -18,7 +18,7 @@ from trellis.features.encoded import Encoded, FeatureEncoder
 from trellis.losses.labelings import Hamming, Loss, WeightedHamming, class_weights, sum_by_sequence
 from trellis.objectives.records import Objective
 from trellis.structures.chain.oracle.chain_oracle import Chain
-from trellis.structures.chain.problem.chain_problem import LinearChainProblem
+from trellis.structures.chain.passes.compiled_problem import CompiledChainProblem
 from trellis.structures.chain.problem.chain_problem_kernels import Task
 from trellis.structures.chain.problem.objective_kernels import COSTS, NO_LOSS, ZERO_ONE
 from trellis.structures.chain.scores.linear_chain import LinearLayout
@@ -146,7 +146,7 @@ def linear_problem(
         weight,
     )
     design = layout.design(examples.inputs, sort=True)
-    problem = LinearChainProblem(layout, design, penalties, task, objective, kind, **options)
+    problem = CompiledChainProblem(layout, design, penalties, task, objective, kind, **options)
     if objective.uses_loss and loss.kind == "candidates":
         from trellis.structures.chain.problem.chain_candidates import CandidateProblem
 

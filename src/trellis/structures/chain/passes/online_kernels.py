@@ -3,7 +3,8 @@
 sequence.
 
 Path objectives (two labellings) and dense ones (marginals) have a kernel each, because the dense oracles
-take long to compile. Both take the same ``State`` and ``Rule``, see ``update_kernels``.
+take long to compile. Both take the same ``State``, and the ``Rule`` of the solver, see
+``update_kernels``.
 """
 
 from __future__ import annotations
@@ -16,20 +17,19 @@ from numpy.typing import NDArray
 
 from trellis.core.numerics import kernel
 from trellis.objectives.formula_kernels import BEST, DIRECT
-from trellis.solvers.online.update_kernels import (
-    DESCENT,
+from trellis.solvers.online.step_size_kernels import DESCENT, rate_at
+from trellis.structures.chain.oracle.chain_kernels import exp_transitions, score_labels
+from trellis.structures.chain.oracle.search_kernels import best_different
+from trellis.structures.chain.passes.update_kernels import (
     SCALE,
     TIME,
     fold,
     list_spans,
-    rate_at,
     room_for_spans,
     step_along_list,
     tick,
     update_spans,
 )
-from trellis.structures.chain.oracle.chain_kernels import exp_transitions, score_labels
-from trellis.structures.chain.oracle.search_kernels import best_different
 from trellis.structures.chain.problem.chain_problem_kernels import (
     dense_at,
     longest_of,
@@ -42,18 +42,6 @@ from trellis.structures.chain.problem.plane_kernels import list_difference, room
 from trellis.structures.chain.scores.linear_chain_kernels import Weights, pull_back
 
 FIXED_EPSILON, DECAYING_EPSILON = range(2)
-
-
-class Rule(NamedTuple):
-    """The options of the update, as numbers. ``decay``: lambda = l2 / n, or 0."""
-
-    kind: int
-    schedule: int
-    rate: float
-    decay: float
-    l2: float
-    averaging: int
-    strict: bool
 
 
 class State(NamedTuple):

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.numerics import kernel
+from trellis.solvers.online.step_size_kernels import FLAT, FORGET
 from trellis.structures.chain.oracle.chain_kernels import exp_transitions
 from trellis.structures.chain.problem.chain_problem_kernels import (
     dense_at,
@@ -36,8 +37,6 @@ from trellis.structures.chain.scores.linear_chain_kernels import Weights, pull_b
 
 SCALE, TIME, SEEN = range(3)  # entries of ``clock``: b, C, m
 SMALL_SCALE = 1e-6
-FLAT = 1e-10  # squared gradient norms below this say nothing about curvature
-FORGET = 0.9  # a sequence's curvature estimate may fall by this factor at each search
 
 
 class Memory(NamedTuple):

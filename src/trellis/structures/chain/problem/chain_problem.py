@@ -79,6 +79,14 @@ class LinearChainProblem(StructuredProblem):
         """Whether some label is not known."""
         return bool(self.task.ambiguous.any())
 
+    @property
+    def squared_features(self) -> tuple[float, int]:
+        """The squared length of the features of all steps together, and the number of steps: solvers take
+        their rates from it."""
+        values, size = self.design.values, len(self.design.indices)
+        squares = float(size) if len(values) == 1 else float(values[:size] @ values[:size])
+        return squares, len(self.task.gold)
+
     def oracle(self, index: int, weights: FloatArray) -> ChainOracle:
         return ChainOracle(self.run(index, index + 1), index, weights)
 

@@ -26,25 +26,10 @@ import math
 import numpy as np
 
 from trellis.core.numerics import kernel
+from trellis.solvers.online.step_size_kernels import ADAGRAD, BETA1, BETA2, DESCENT, TINY
 
-DESCENT, ADAGRAD, ADAM = range(3)
-CONSTANT, SQRT, INVERSE, PEGASOS = range(4)
 TIME, SCALE, MASS, TOTAL = range(4)  # entries of ``clock``: t, d, m, f
 LARGE = 1e4  # digits that d may cost in A + m W
-TINY = 1e-8
-BETA1, BETA2 = 0.9, 0.999
-
-
-@kernel
-def rate_at(schedule, rate, decay, t):
-    """eta_t; ``decay`` is lambda."""
-    if schedule == SQRT:
-        return rate / math.sqrt(t)
-    if schedule == INVERSE:
-        return rate / (1.0 + rate * decay * t)
-    if schedule == PEGASOS:
-        return 1.0 / (decay * (t + 1.0))
-    return rate
 
 
 @kernel

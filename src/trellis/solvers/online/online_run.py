@@ -1,0 +1,198 @@
+"""Passes that update the weights after every example or batch: the run that the online solvers share.
+
+    min_w  sum_i c_i f_i(w) + (l2 / 2) ||w||^2,      n examples
+
+Visit t takes a batch B (one example, for all but ``MiniBatch``) and the gradient g of sum_{i in B} c_i f_i(w)
+/ |B| at the weights w of the visit. With lambda = l2 / n,
+
+    descent   w <- (1 - eta_t lambda) w - eta_t g
+    AdaGrad   g <- g + lambda w,   s <- s + g^2,   w <- w - eta g / (sqrt(s) + 1e-8)
+    Adam      g <- g + lambda w,   r <- 0.9 r + 0.1 g,   s <- 0.999 s + 0.001 g^2,
+              w <- w - eta (r / (1 - 0.9^t)) / (sqrt(s / (1 - 0.999^t)) + 1e-8)
+
+with eta_t from the schedule: rate ("constant"), rate / sqrt(t) ("sqrt"), rate / (1 + rate lambda t)
+("inverse") or 1 / (lambda (t + 1)) (Pegasos). The answer is the last w, the mean of all w, or sum_t t w_t /
+sum_t t. A pass visits all examples in a new random order.
+
+For the direct objective the rate counts per output, w <- w + eta_t (Phi(y_direct) - Phi(y_hat)), and l2 is
+not used; under ``Direct(epsilon="decay")``, eps_t = 1 / sqrt(t).
+
+Each pass measures ``pass_objective``: the sum of c_i f_i, each at the weights of its visit, plus (l2 / 2)
+||w||^2 at its end; and, where an example is a visit and f_i a hinge, how many had a gradient other than 0:
+``mistakes`` for the perceptron objective, ``violations`` of the margin otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError, InfeasibleError
+from trellis.core.status import Status
+from trellis.solvers.online.step_size_kernels import ADAGRAD, ADAM, BETA1, BETA2, DESCENT, TINY, rate_at
+from trellis.solvers.problem import BatchProblem
+
+
+class Rule(NamedTuple):
+    """The options of the update, as numbers. ``decay``: lambda for descent, otherwise 0. ``averaging``: 0
+    none, 1 plain, 2 by t. ``strict``: a tie counts as a mistake, where a pass can find ties."""
+
+    kind: int
+    schedule: int
+    rate: float
+    decay: float
+    l2: float
+    averaging: int
+    strict: bool = False
+
+
+def new_rule(problem: BatchProblem, kind: int, schedule: int, rate: float, averaging: int) -> Rule:
+    """The rule with the problem's l2: descent shrinks the weights, adaptive rates add it to the gradient."""
+    l2 = 0.0 if problem.objective.scale_free else problem.l2
+    decay = l2 / max(problem.n_examples, 1) if kind == DESCENT else 0.0
+    return Rule(kind, schedule, float(rate), float(decay), float(l2), averaging)
+
+
+@dataclass
+class OnlineState:
+    """All that a later run needs to go on: hand it to ``start(..., state=...)``.
+
+    ``sums / total`` is the average, ``squares`` and ``moments`` are s and r of AdaGrad and Adam."""
+
+    weights: FloatArray
+    sums: FloatArray
+    squares: FloatArray
+    moments: FloatArray
+    visits: float = 0.0
+    total: float = 0.0
+    mistakes: int = 0
+
+    @classmethod
+    def new(cls, weights: FloatArray, kind: int) -> OnlineState:
+        n = len(weights)
+        return cls(weights, np.zeros(n), np.zeros(n * (kind != DESCENT)), np.zeros(n * (kind == ADAM)))
+
+
+class OnlineRun:
+    """The passes over a problem's runs of examples, in plain NumPy."""
+
+    rate_per_output = True  # whether epsilon is taken out of the gradient of the direct objective
+
+    def __init__(
+        self,
+        problem: Any,
+        weights: FloatArray,
+        rng: np.random.Generator,
+        rule: Rule,
+        state: OnlineState | None = None,
+        batch_size: int = 1,
+    ) -> None:
+        self.problem, self.rng, self.rule, self.batch_size = problem, rng, rule, batch_size
+        self.state = OnlineState.new(np.array(weights), rule.kind) if state is None else state
+        if len(self.state.weights) != problem.dimension:
+            raise DataError(
+                f"the state to go on from has {len(self.state.weights)} weights, the problem "
+                f"{problem.dimension}; they must come from the same model"
+            )
+        self.diverged = False
+        self._answer: FloatArray | None = None
+
+    @property
+    def weights(self) -> FloatArray:
+        if self._answer is None:
+            state = self.state
+            averaged = self.rule.averaging > 0 and state.total > 0
+            self._answer = state.sums / state.total if averaged else state.weights
+        return self._answer
+
+    def step(self) -> Mapping[str, float]:
+        value, moved = self.run_pass()
+        self._answer = None
+        self.state.mistakes += moved
+        last = self.state.weights
+        objective = value + 0.5 * self.rule.l2 * float(last @ last)
+        self.diverged = self.diverged or not np.isfinite(objective)
+        counted = self.counted()
+        if not self.diverged:
+            self.end_pass(moved)
+        return {"pass_objective": objective, **({counted: float(moved)} if counted else {})}
+
+    def status(self) -> Status | None:
+        if self.diverged:
+            return Status(
+                False, "the weights are no longer finite; lower the learning rate or scale the features"
+            )
+        return None
+
+    def run_pass(self) -> tuple[float, int]:
+        """One pass; returns the sum of c_i f_i, and how many visits had a gradient other than 0."""
+        n, size, state = self.problem.n_examples, self.batch_size, self.state
+        total, moved = 0.0, 0
+        for first in self.rng.permutation(np.arange(0, n, size)):
+            last = min(int(first) + size, n)
+            state.visits += 1.0
+            problem, scale = self._at_epsilon(state.visits)
+            try:
+                value, gradient = problem.run_value_and_gradient(state.weights, int(first), last)
+            except InfeasibleError:
+                # Already at zero weights: no allowed output. Otherwise the run has diverged.
+                problem.run_value_and_gradient(np.zeros(problem.dimension), int(first), last)
+                self.diverged = True
+                break
+            gradient *= scale / (last - first)
+            total += value
+            moved += self.update(value, gradient)
+            if not np.isfinite(state.weights).all():
+                self.diverged = True
+                break
+            if self.rule.averaging:
+                omega = 1.0 if self.rule.averaging == 1 else state.visits
+                state.sums += omega * state.weights
+                state.total += omega
+        return total, moved
+
+    def update(self, value: float, gradient: FloatArray) -> int:
+        """Move the weights; returns whether the gradient was other than 0."""
+        rule, state, t = self.rule, self.state, self.state.visits
+        eta, w = rate_at(rule.schedule, rule.rate, rule.decay, t), self.state.weights
+        moved = int(gradient.any())
+        if rule.kind == DESCENT:
+            w *= self.shrinkage(eta)
+            w -= eta * gradient
+            return moved
+        gradient += (rule.l2 / self.problem.n_examples) * w
+        if rule.kind == ADAGRAD:
+            state.squares += gradient * gradient
+            w -= eta * gradient / (np.sqrt(state.squares) + TINY)
+            return moved
+        state.moments += (1.0 - BETA1) * (gradient - state.moments)
+        state.squares += (1.0 - BETA2) * (gradient * gradient - state.squares)
+        mean, square = state.moments / (1.0 - BETA1**t), state.squares / (1.0 - BETA2**t)
+        w -= eta * mean / (np.sqrt(square) + TINY)
+        return moved
+
+    def shrinkage(self, eta: float) -> float:
+        return 1.0 - eta * self.rule.decay
+
+    def counted(self) -> str | None:
+        """What the visits with a gradient other than 0 are called, where they are worth counting."""
+        objective = self.problem.objective
+        if self.batch_size > 1 or not (objective.convex and objective.two_labelings):
+            return None
+        return "violations" if objective.uses_loss else "mistakes"
+
+    def end_pass(self, moved: int) -> None:
+        """For solvers that stop by themselves."""
+
+    def _at_epsilon(self, t: float) -> tuple[BatchProblem, float]:
+        """The problem at visit t, and what its gradient is multiplied by."""
+        problem, objective = self.problem, self.problem.objective
+        if objective.special != "direct":
+            return problem, 1.0
+        if objective.decaying:
+            problem = problem.with_(epsilon=1.0 / np.sqrt(t))
+        return problem, problem.epsilon if self.rate_per_output else 1.0

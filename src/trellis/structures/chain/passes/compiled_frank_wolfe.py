@@ -1,0 +1,105 @@
+"""Block-coordinate Frank-Wolfe on chains, a pass per call of a kernel.
+
+A plane is a labelling, so the cache keeps labels (``plane_cache_kernels``): 8 cache^2 bytes a sequence and 4
+cache bytes a step. Where slack rescaling's oracle is not exact, its upper bound takes the place of f_i, so
+the gap stays a certificate; the history's ``oracle_excess`` is the part of the primal due to that.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trellis.core.arrays import FloatArray
+from trellis.core.shards import over_shards
+from trellis.solvers.planes.frank_wolfe import INNER_STEPS, FrankWolfeRun
+from trellis.structures.chain.passes.frank_wolfe_kernels import block_pass, upper_values
+from trellis.structures.chain.passes.plane_cache_kernels import PlaneCache, copy_cache, gold_planes
+from trellis.structures.chain.problem.chain_loss import check_feasible
+from trellis.structures.chain.problem.chain_problem import LinearChainProblem
+
+
+class CompiledFrankWolfeRun(FrankWolfeRun):
+    _problem: LinearChainProblem
+
+    def start_dual_point(self) -> None:
+        problem, options = self._problem, self._options
+        self._cache = _new_cache(problem, options.cache)
+        self._sum = np.zeros(problem.dimension if options.average else 0)
+        self._time = np.zeros(2)
+        self._scratch = np.zeros(problem.dimension)
+        self._excess = self._latest_excess = 0.0
+
+    def run_pass(self, *, exact: bool) -> float:
+        problem, views = self._problem, self._problem.layout.views
+        average = views(self._sum) if len(self._sum) else views(self._w)._replace(flat=self._sum)
+        order = self._rng.permutation(problem.n_examples)
+        gap, bad, crowded = block_pass(
+            exact, problem.objective.formula, problem.loss_kind, problem.design, problem.layout.rows,
+            views(self._w), average, self._time, problem.penalties, problem.layout.mask, problem.task, order,
+            self._cache, problem.l2, INNER_STEPS, views(self._scratch),
+        )  # fmt: skip
+        if bad >= 0:
+            problem.check(np.where(np.arange(problem.n_examples) == bad, np.inf, 0.0))
+        if crowded:
+            self._grow()
+        return float(gap)
+
+    def dual_value(self) -> float:
+        cache = self._cache
+        offsets = np.einsum("s,sc,sc->", self._problem.task.weight, cache.alpha, cache.offset)
+        return float(offsets) - 0.5 * self._problem.l2 * float(self._w @ self._w)
+
+    def averaged(self) -> FloatArray:
+        average: FloatArray = self._sum / self._time[1] + self._w
+        return average
+
+    def evaluate(self, weights: FloatArray) -> None:
+        before = self._certificate.primal
+        super().evaluate(weights)
+        if self._certificate.primal < before:
+            self._excess = self._latest_excess
+
+    def data_term(self, weights: FloatArray) -> float:
+        """On threads."""
+        problem = self._problem
+        values, excess = np.zeros(problem.n_examples), np.zeros(problem.n_examples)
+        w = problem.layout.views(weights)
+
+        def shard(first: int, last: int) -> None:
+            upper_values(
+                problem.objective.formula, problem.loss_kind, problem.design, problem.layout.rows, w,
+                problem.penalties, problem.task, first, last, values, excess,
+            )  # fmt: skip
+
+        over_shards(shard, problem.design.offsets, problem.n_jobs)
+        check_feasible(values)
+        self._latest_excess = float(excess @ problem.task.weight)
+        return float((values + excess) @ problem.task.weight)
+
+    def measure(self) -> dict[str, float]:
+        measured = {"planes": float(self._cache.used.mean())}
+        if self._problem.objective.name == "slack":
+            measured["oracle_excess"] = self._excess
+        return measured
+
+    def _grow(self) -> None:
+        """Half as many slots again: some sequence has mass on every plane of its cache."""
+        old = self._cache
+        slots = old.alpha.shape[1]
+        self._cache = _new_cache(self._problem, slots + (slots + 1) // 2)
+        copy_cache(self._problem.design, old, self._cache)
+
+
+def _new_cache(problem: LinearChainProblem, slots: int) -> PlaneCache:
+    """All mass on the gold labellings."""
+    n, steps = problem.n_examples, len(problem.task.gold)
+    cache = PlaneCache(
+        np.zeros(steps * slots, np.int32),
+        np.zeros((n, slots)),
+        np.zeros((n, slots)),
+        np.zeros((n, slots)),
+        np.zeros((n, slots, slots)),
+        np.ones(n, np.int64),
+    )
+    gold_planes(problem.design, problem.task.gold, cache)
+    return cache
