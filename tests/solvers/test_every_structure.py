@@ -195,7 +195,7 @@ def test_passive_aggressive_steps_meet_one_margin_at_a_time(structure: str) -> N
 def test_the_rate_of_the_direct_update_counts_per_output(structure: str, epsilon: float | str) -> None:
     """One visit by ``SGD`` is w + eta (Phi(y_direct) - Phi(y_hat)), whatever epsilon divides it by."""
     problem = make(structure, Direct(epsilon=epsilon)).with_(epsilon=0.7)
-    start = np.random.default_rng(1).normal(size=problem.dimension)
+    start = 0.03 * np.random.default_rng(1).normal(size=problem.dimension)
     eps = 1.0 if epsilon == "decay" else 0.7
     planes = [problem.with_(epsilon=eps).example_plane(i, start) for i in range(problem.n_examples)]
     index = next(i for i, (_, gradient) in enumerate(planes) if gradient.any())
@@ -214,7 +214,7 @@ def only(problem: Any, index: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_the_squared_margin_has_its_solvers(structure: str) -> None:
-    """Convex, but neither piecewise linear nor smooth: cutting planes certify it, stochastic solvers near it."""
+    """Convex, but neither piecewise linear nor smooth: cutting planes certify it, others come near."""
     problem = make(structure, "squared_margin")
     exact = small_chains.run(CuttingPlane(tol=1e-6), problem, 2000)
     assert exact.status.converged

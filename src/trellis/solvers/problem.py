@@ -165,6 +165,8 @@ def _refusal(problem: Any, solver: str, needed: str, obstacle: str) -> Unsupport
 def _other(problem: Any) -> str:
     """A solver that suits the problem."""
     objective = _objective(problem)
+    if not getattr(problem, "exact", True):
+        return "minibatch"
     if objective is None or objective.smooth:
         return "owlqn" if problem.l1 > 0 else "lbfgs"
     if not objective.convex or not problem.l2 > 0:

@@ -128,11 +128,7 @@ def test_constraints_weights_and_partial_labels() -> None:
 ERRORS: list[tuple[dict[str, Any], type[TrellisError], str]] = [
     ({"solver": "lbfgs"}, UnsupportedError, "solver 'lbfgs' needs all data at once; for partial_fit use"),
     ({"objective": "margin", "solver": "frank_wolfe"}, UnsupportedError, "needs all data at once"),
-    (
-        {"objective": "margin", "loss": "span_f1"},
-        UnsupportedError,
-        "solver 'minibatch' needs all data at once",
-    ),
+    ({"objective": "log", "solver": "sag"}, UnsupportedError, "solver 'sag' needs all data at once"),
     (
         {"objective": "margin", "class_weight": "balanced"},
         UnsupportedError,
@@ -158,6 +154,17 @@ ERRORS: list[tuple[dict[str, Any], type[TrellisError], str]] = [
 def test_errors(options: dict[str, Any], kind: type[TrellisError], words: str) -> None:
     with pytest.raises(kind, match=words):
         SequenceLabeler(**options).partial_fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"solver": "minibatch"}, {"solver": "passive_aggressive"}, {"loss": lambda a, b: float(a != b)}],
+    ids=["minibatch", "passive_aggressive", "candidates"],
+)
+def test_plain_runs_go_on_too(options: dict[str, Any]) -> None:
+    model = stream(SequenceLabeler("margin", random_state=0, **options))
+    assert model.n_iter_ > 1
+    assert model.score(X, Y) > 0.6
 
 
 def test_an_error_leaves_the_model_as_it_was() -> None:

@@ -247,7 +247,7 @@ def test_mini_batches_learn_span_f1(objective: Objective) -> None:
     ).value_and_gradient
     solution = minimise(MiniBatch(batch_size=5), candidates, start, max_iter=8, rng=np.random.default_rng(0))
     assert not solution.status.converged
-    assert len(solution.history["objective"]) == 8
+    assert len(solution.history["pass_objective"]) == 8
     assert evaluate(solution.weights)[0] < 0.5 * evaluate(start)[0]
     assert np.all(solution.weights[problem.layout.mask == 0] == 0)
 
@@ -283,11 +283,11 @@ def test_mini_batch_options_are_checked() -> None:
 def test_divergence_is_told() -> None:
     class Exploding:
         l1 = l2 = 0.0
-        n_examples, objective = 1, Margin()
+        dimension, n_examples, objective = 1, 1, Margin()
 
         def run_value_and_gradient(self, w: np.ndarray, first: int, last: int) -> tuple[float, np.ndarray]:
             return np.inf, np.ones(1)
 
     solution = minimise(MiniBatch(), Exploding(), np.zeros(1), max_iter=5, rng=np.random.default_rng(0))
     assert solution.n_iter == 1
-    assert "lower learning_rate" in str(solution.status)
+    assert "lower the learning rate" in str(solution.status)

@@ -15,7 +15,7 @@ from trellis import Graph, GraphLabeler, SequenceLabeler
 from trellis.core.errors import DataError, ModelFileError, TrellisError, UnsupportedError
 from trellis.losses.labelings import Custom
 from trellis.objectives import Direct
-from trellis.solvers import CuttingPlane
+from trellis.solvers import CuttingPlane, PassiveAggressive
 from trellis.structures.graph.oracle.graph_oracle import GraphInference
 
 
@@ -157,6 +157,51 @@ def test_several_labels_of_one_input() -> None:
     assert model.score(graphs, labels) > 0.95
 
 
+def test_the_perceptron_separates_whatever_l2() -> None:
+    """No regulariser: an l2 that would hold any other solver back changes nothing."""
+    rng = np.random.default_rng(0)
+    chains = [Graph(rng.normal(size=(6, 3)), [[i, i + 1] for i in range(5)]) for _ in range(30)]
+    teacher = GraphLabeler("perceptron", verbose=False).fit(chains[:2], [[0, 1, 2, 0, 1, 2]] * 2)
+    teacher.weights_ = 2.0 * rng.normal(size=len(teacher.weights_))
+    labels = teacher.predict(chains)
+    found = [
+        GraphLabeler("perceptron", l2=l2, max_iter=500, random_state=0, verbose=False).fit(chains, labels)
+        for l2 in (0.0, 100.0)
+    ]
+    for model in found:
+        assert model.score(chains, labels) == 1.0
+        assert model.solver_ == "perceptron"
+        assert model.status_.converged
+        assert "no output that scores above a gold one" in model.status_.reason
+        assert model.history_["mistakes"][-1] == 0.0
+    np.testing.assert_array_equal(found[0].weights_, found[1].weights_)
+
+
+@pytest.mark.parametrize("solver", ["sgd", "adagrad", "adam", "sag"])
+def test_smooth_objectives_by_solvers_that_visit_graphs_one_by_one(
+    solver: str, data: tuple[list[Graph], list[np.ndarray]]
+) -> None:
+    graphs, labels = data[0][:6], data[1][:6]
+    exact = GraphLabeler("pseudo_likelihood", verbose=False).fit(graphs, labels)
+    found = GraphLabeler("pseudo_likelihood", solver=solver, max_iter=60, random_state=0, verbose=False).fit(
+        graphs, labels
+    )
+    assert found.solver_ == solver
+    assert found.score(graphs, labels) >= exact.score(graphs, labels) - 0.05
+
+
+def test_a_model_trained_by_passive_aggressive_steps_can_be_saved(
+    tmp_path: Path, data: tuple[list[Graph], list[np.ndarray]]
+) -> None:
+    model = GraphLabeler(
+        solver=PassiveAggressive(C=0.5), inference="icm", max_iter=3, random_state=0, verbose=False
+    ).fit(data[0][:4], data[1][:4])
+    model.save(tmp_path / "graphs.trellis")
+    again = trellis.load(tmp_path / "graphs.trellis")
+    assert again.solver == PassiveAggressive(C=0.5)
+    np.testing.assert_array_equal(again.weights_, model.weights_)
+
+
 def test_intersection_over_union() -> None:
     """The loss of the rare class by a function: a model trained for it labels more of that class."""
     rng = np.random.default_rng(6)
@@ -257,7 +302,7 @@ def test_a_warm_start_goes_on(data: tuple[list[Graph], list[np.ndarray]]) -> Non
         (lambda g, y: GraphLabeler().fit(g, [y[0], 1]), "the labels of graph 1 are of type int"),
         (lambda g, y: GraphLabeler(l2=-1.0).fit(g, y), "l2 is -1.0"),
         (lambda g, y: GraphLabeler("log", inference="lp").fit(g, y), "has no marginals"),
-        (lambda g, y: GraphLabeler(solver="perceptron").fit(g, y), "minibatch"),
+        (lambda g, y: GraphLabeler(solver="perceptron").fit(g, y), "objective='perceptron'"),
         (lambda g, y: GraphLabeler(holdout=0.1).fit(g, y), "holdout=0.1 of 2 graphs"),
     ],
 )

@@ -225,14 +225,14 @@ def test_what_cannot_be_done_is_said() -> None:
             problem.with_(objective=get_objective(name))
     for solver, changes, words in [
         (FrankWolfe(), {"l2": 0.0}, "l2 > 0"),
-        (FrankWolfe(), {"l1": 1.0}, "owlqn"),
+        (FrankWolfe(), {"l1": 1.0}, "'margin' has kinks"),
         (FrankWolfe(), {"objective": get_objective("log")}, "lbfgs"),
-        (PassiveAggressive(), {"objective": get_objective("direct")}, "minibatch"),
-        (PassiveAggressive(), {"l1": 1.0}, "owlqn"),
+        (PassiveAggressive(), {"objective": get_objective("direct")}, "solver='sgd'"),
+        (PassiveAggressive(), {"l1": 1.0}, "'margin' has kinks"),
     ]:
         with pytest.raises(UnsupportedError, match=words):
             solver.start(problem.with_(**changes), zero, rng)
-    with pytest.raises(UnsupportedError, match="minibatch"):
+    with pytest.raises(UnsupportedError, match="object does not offer"):
         PassiveAggressive().start(object(), zero, rng)
     with pytest.raises(DataError, match="positive"):
         PassiveAggressive(C=0.0)

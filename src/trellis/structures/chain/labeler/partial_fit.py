@@ -152,7 +152,7 @@ def _online_solver(model: SequenceLabeler, options: Options) -> Any:
     if "state" not in inspect.signature(solver.start).parameters:
         raise UnsupportedError(
             f"solver {solver.name!r} needs all data at once; for partial_fit use 'perceptron', "
-            "'subgradient', 'sgd', 'adagrad' or 'adam'"
+            "'subgradient', 'sgd', 'adagrad', 'adam', 'minibatch' or 'passive_aggressive'"
         )
     return solver
 

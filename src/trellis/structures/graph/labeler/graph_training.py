@@ -32,7 +32,7 @@ FEW = 200  # weights up to which planes of the whole sum need fewer passes (7 we
 PERCEPTRON_PASSES = 5  # of the warm start
 # one graph at a time: an oracle call costs far more than an update
 ONE_BY_ONE = MiniBatch(batch_size=1)
-AVERAGED_PERCEPTRON = MiniBatch(batch_size=1, schedule="constant")
+WARM_UP = MiniBatch(batch_size=1, schedule="constant")  # forgets its first passes, unlike the perceptron
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,7 +211,7 @@ def automatic_graph_solver(options: GraphOptions, problem: GraphProblem, tol: fl
     if objective.smooth and not options.uses_candidates:
         return get_solver("owlqn" if l1 > 0 else "lbfgs", tol)
     if objective.piecewise_linear and not objective.uses_loss:
-        return get_solver(AVERAGED_PERCEPTRON, tol)
+        return get_solver("perceptron", tol)
     certified = not options.uses_candidates and l2 > 0 and l1 == 0
     if certified and problem.latent and objective.margin_rescaling:
         return get_solver("cccp", tol)
@@ -260,7 +260,7 @@ def graph_warm_start(problem: GraphProblem, start: FloatArray) -> WarmStart | No
     objective = problem.objective
     if start.any() or not (problem.latent or objective.scale_free):
         return None if start.any() else convex_start(objective)
-    warm_start = latent_start(objective, AVERAGED_PERCEPTRON, PERCEPTRON_PASSES)
+    warm_start = latent_start(objective, WARM_UP, PERCEPTRON_PASSES)
     if warm_start is None or not isinstance(problem, GraphCandidateProblem):
         return warm_start
     simple = GraphProblem(  # the perceptron looks at no loss, so it needs no candidates
