@@ -14,7 +14,7 @@ from small_segments import all_paths, random_features, random_graph
 from trellis import Graph
 from trellis.core.errors import UnsupportedError
 from trellis.losses.labelings import Hamming
-from trellis.objectives.records import Direct, get_objective
+from trellis.objectives import Direct, get_objective
 from trellis.solvers import (
     LBFGS,
     OWLQN,
