@@ -171,4 +171,6 @@ def _other(problem: Any) -> str:
         return "owlqn" if problem.l1 > 0 else "lbfgs"
     if not objective.convex or not problem.l2 > 0:
         return "sgd"
-    return "frank_wolfe" if objective.piecewise_linear and problem.convex else "subgradient"
+    if not objective.piecewise_linear:
+        return "cutting_plane" if problem.convex else "adagrad"
+    return "frank_wolfe" if problem.convex else "subgradient"

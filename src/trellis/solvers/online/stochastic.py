@@ -86,6 +86,11 @@ class Subgradient(StochasticSolver):
                 "the subgradient solver's rate comes from l2, which means nothing for the direct objective; "
                 "use solver='sgd'"
             )
+        if problem.objective.link != "identity":
+            raise UnsupportedError(
+                f"the subgradient solver's rate needs gradients that are bounded, and those of "
+                f"{problem.objective.name!r} grow with the scores; use solver='cutting_plane' or 'adagrad'"
+            )
         averaging = {None: 0, "plain": 1, "weighted": 2}[self.average]
         return new_rule(problem, DESCENT, PEGASOS, 1.0, averaging)
 
