@@ -203,7 +203,7 @@ def test_wrong_orders_are_named() -> None:
         given_order([2, 2, 2], [(0, 1), (1, 2)], [0, 1, 2, 7])
     with pytest.raises(DataError, match="twice"):
         given_order([2, 2], [(0, 1)], [0, 1, 1])
-    with pytest.raises(UnsupportedError, match="max_fill"):
+    with pytest.raises(DataError, match="order is 'max_fill'; give one of best, min_fill"):
         elimination_order([2], [(0,)], "max_fill")
 
 
@@ -386,7 +386,7 @@ def test_the_first_plan_that_fits_into_memory_is_taken() -> None:
     bytes_of = [plan.Plan([2] * 36, scopes, o.variables).forecast.bytes for o in orders]
     assert bytes_of[0] > 2 * max(bytes_of[1:])
     for limit, expected in ((bytes_of[0], bytes_of[0]), (bytes_of[0] - 1, bytes_of[1]), (0, min(bytes_of))):
-        chosen = plan_choice.chosen_plan([2] * 36, scopes, orders, limit)
+        chosen = plan_choice.choose_plan([2] * 36, scopes, orders, limit)
         assert chosen.forecast.bytes == expected
 
 

@@ -1,14 +1,14 @@
-"""Elimination orders: in which order variables are summed out, and what that will cost.
+"""Elimination orders: the order in which variables are summed out, and its cost.
 
 Summing out v multiplies all tables that hold v: a cluster over v and its neighbours, whose size is the
-product of their cardinalities. The best order is NP-hard to find; greedy ones are good:
+product of their cardinalities. Finding the best order is NP-hard; greedy orders are good:
 
 * ``"min_fill"``: least number of new edges; ``"weighted_min_fill"``: new edges weighted by cardinalities;
 * ``"min_weight"``: smallest cluster;
-* ``"best"``: all three, then more tries with random tie-breaks and by turns noise on the weights from a fixed
-  seed, also with weights that are logarithms of cardinalities, for as long as the search has cost little
-  against the work that it plans (counted in steps, not in seconds: the same input always gives the same
-  order).
+* ``"best"``: all three, then more attempts with random tie-breaks and, every other time, noisy weights, also
+  with weights that are logarithms of cardinalities, for as long as the search is cheap compared with the work
+  that it plans. The seed is fixed and the search is counted in steps, not in seconds: the same input
+  always gives the same order.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.arrays import IntArray
-from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.errors import DataError
 from trellis.factors.elimination_order_kernels import FILL, WEIGHT, greedy_order
 
 HEURISTICS = ("min_fill", "weighted_min_fill", "min_weight")
 LOG_FILL = "log_min_fill"
-NOISE = 0.3  # standard deviation of the logarithms of weights in random tries
-# Steps of the search for each multiplication that it plans: first generously, then for large plans alone (on
-# models of genetic linkage the 200th try still halves the work).
+NOISE = 0.3  # standard deviation of the logarithms of weights in random attempts
+# Steps of the search per planned multiplication: generous at first, then for large plans only (on models of
+# genetic linkage the 200th attempt still halves the work).
 FEW_TRIES, FEW_SHARE = 20, 0.25
 MANY_TRIES, MANY_SHARE = 300, 0.02
-LARGE, LITTLE_MORE, CHOICES = 1e9, 8.0, 64  # a plan of many multiplications, and how many to choose from
-SEARCH_MOST = 1e9  # steps of the search, whatever it plans: seconds
-# Where min-weight needs more multiplications than this no other rule makes the plan possible, and on dense
-# graphs min-fill itself takes n^4 steps.
+LARGE, LITTLE_MORE, CHOICES = 1e9, 8.0, 64  # large plans keep up to 64 orders within a factor of 8
+SEARCH_MOST = 1e9  # steps of any search: a few seconds
+# Where min-weight needs more multiplications than this, no other heuristic makes the plan feasible, and on
+# dense graphs min-fill itself takes n^4 steps.
 HOPELESS = 1e30
-OUT_OF_REACH = 1e18  # after a few tries; many more will not make it possible either
+OUT_OF_REACH = 1e18  # after a few attempts: many more do not make it feasible either
 
 
 class EliminationOrder(NamedTuple):
@@ -60,7 +60,7 @@ def elimination_order(
     *,
     keep: Iterable[int] = (),
 ) -> EliminationOrder:
-    """An order of the variables in ``scopes`` (those of each table), without the variables in ``keep``."""
+    """The best order found of the variables in ``scopes`` (those of each table) but for those in ``keep``."""
     return elimination_orders(cardinalities, scopes, heuristic, keep=keep)[0]
 
 
@@ -72,24 +72,21 @@ def elimination_orders(
     keep: Iterable[int] = (),
     thorough: bool = True,
 ) -> list[EliminationOrder]:
-    """The best order found, and where it needs many multiplications others that need little more of them.
+    """The best order found; for large plans also orders that need little more work and perhaps less memory.
 
-    The tables of these others may be smaller. Without ``thorough`` there is no long search: a large plan is
-    only wanted for its costs.
+    Without ``thorough`` there is no long search, as when only the cost of a large plan is of interest.
     """
     if heuristic != "best" and heuristic not in HEURISTICS:
-        raise UnsupportedError(
-            f"there is no elimination heuristic {heuristic!r}; use one of {', '.join(HEURISTICS)} or 'best', "
-            "or give the order as a list of variables"
-        )
+        known = ", ".join(HEURISTICS)
+        raise DataError(f"order is {heuristic!r}; give one of best, {known}, or a list of variables")
     graph = _Graph(np.asarray(cardinalities), [tuple(scope) for scope in scopes], set(keep))
     if heuristic != "best":
-        return [graph.try_(heuristic, None, np.inf)[0]]
+        return [graph.attempt(heuristic, None, np.inf)[0]]
     rng = np.random.default_rng(0)
-    by_weight = graph.try_("min_weight", None, np.inf)
+    by_weight = graph.attempt("min_weight", None, np.inf)
     if by_weight[1] > HOPELESS:
         return [by_weight[0]]
-    by_fill = [graph.try_(name, None, np.inf) for name in HEURISTICS if name != "min_weight"]
+    by_fill = [graph.attempt(name, None, np.inf) for name in HEURISTICS if name != "min_weight"]
     tries = sorted([*by_fill, by_weight], key=lambda found: found[1])
     bound, spent = tries[0][1], sum(work for _, _, work in tries)
     names = [found.heuristic for found, total, _ in tries if total <= 4 * bound]  # tie-breaks gain no more
@@ -101,7 +98,7 @@ def elimination_orders(
             break
         allowed = bound if bound < LARGE else LITTLE_MORE * bound
         turn, name = divmod(attempt, len(names))
-        found = graph.try_(names[name], rng, allowed, noise=NOISE * (turn % 2))
+        found = graph.attempt(names[name], rng, allowed, noise=NOISE * (turn % 2))
         spent += found[2]
         if found[1] < allowed:
             tries.append(found)
@@ -117,7 +114,7 @@ def given_order(
     order: Sequence[int],
     keep: Iterable[int] = (),
 ) -> EliminationOrder:
-    """The user's order with its costs; it must name each variable that is not kept exactly once."""
+    """A given order with its cost; it must name each variable that is not kept exactly once."""
     live = {frozenset(scope) for scope in scopes}
     expected = set().union(*live) - set(keep)
     if len(set(order)) != len(order) or set(order) != expected:
@@ -172,7 +169,7 @@ class _Graph:
             weights = np.log(self.sizes)
         return np.asarray(np.rint(256 * weights * np.exp(noise)))  # whole, so that sums in any order tie
 
-    def try_(
+    def attempt(
         self, heuristic: str, rng: np.random.Generator | None, bound: float, noise: float = 0.0
     ) -> tuple[EliminationOrder, float, int]:
         n = len(self.variables)

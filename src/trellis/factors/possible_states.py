@@ -1,8 +1,8 @@
 """Arc consistency: states that are impossible, found from the zeros of the tables alone.
 
 A state of a variable is possible as long as each table has a positive entry with it at possible states of the
-other variables. Taking impossible states away can make others impossible; a table is looked at again when a
-variable of it has lost a state. What is found impossible has probability zero; the converse does not hold.
+other variables. Removing a state can make others impossible, so a table is revisited whenever one of its
+variables has lost a state. What is found impossible has probability zero; the converse does not hold.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ContradictionError(InfeasibleError):
 class PossibleStates:
     """The possible states of each variable without evidence, and what evidence leaves of them.
 
-    All raise :class:`ContradictionError` where nothing is left.
+    Both raise :class:`ContradictionError` where a variable has no state left.
     """
 
     def __init__(self, cardinalities: Sequence[int], tables: Sequence[Table]) -> None:

@@ -3,12 +3,12 @@
 A :class:`Table` has one axis for each of its variables, in the order of ``variables``:
 
     product       (f g)(x, y, z) = f(x, y) g(y, z)
-    marginalise   f(x) = sum_y f(x, y)            maximise: f(x) = max_y f(x, y)
+    marginalise   f(x) = sum_y f(x, y)
     reduce        f(x) = f(x, y = evidence)
 
-Inputs are never changed; ``reduce`` may return a view. These few NumPy lines serve what is shown, small or
-done once (``explain_elimination``, the tables of a network before they are compiled); all marginals of a
-large network run in :mod:`trellis.factors.junction_tree.junction_tree`.
+Inputs are never changed; ``reduce`` may return a view. This plain NumPy is for small tables and one-off work
+(``explain_elimination``, the tables of a network before they are compiled); inference in large models runs in
+:mod:`trellis.factors.junction_tree.junction_tree`.
 """
 
 from __future__ import annotations
@@ -50,14 +50,10 @@ def aligned(table: Table, variables: Sequence[int]) -> FloatArray:
 
 def marginalise(table: Table, out: Iterable[int]) -> Table:
     """The table with the variables ``out`` summed away; those it does not have are ignored."""
-    kept, axes = _split(table, out)
+    gone = set(out)
+    axes = tuple(axis for axis, v in enumerate(table.variables) if v in gone)
+    kept = tuple(v for v in table.variables if v not in gone)
     return Table(kept, np.asarray(table.values.sum(axis=axes)))
-
-
-def maximise(table: Table, out: Iterable[int]) -> Table:
-    """The table with the variables ``out`` maximised away."""
-    kept, axes = _split(table, out)
-    return Table(kept, np.asarray(table.values.max(axis=axes)))
 
 
 def reduce(table: Table, evidence: Mapping[int, int]) -> Table:
@@ -76,12 +72,6 @@ def ordered(table: Table, variables: Sequence[int]) -> Table:
         )
     axes = [table.variables.index(v) for v in variables]
     return Table(tuple(variables), table.values.transpose(axes))
-
-
-def _split(table: Table, out: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    gone = set(out)
-    kept = tuple(v for v in table.variables if v not in gone)
-    return kept, tuple(axis for axis, v in enumerate(table.variables) if v in gone)
 
 
 def _shape(variables: Sequence[int], tables: Sequence[Table]) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
-"""Variable elimination: the sum over all variables but a few of a product of factors.
+"""Variable elimination: the sum of a product of factors over all variables but a few.
 
-The plan is that of a junction tree, of which only the pass to the roots is needed. Where it is costly, states
-that the zeros of the factors rule out leave the tables first.
+It runs the pass to the roots of a junction tree, and no other. Where that is costly, states that the zeros of
+the factors rule out leave the tables first.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from trellis.factors.junction_tree.junction_tree import log_table
 from trellis.factors.junction_tree.plan_choice import (
     MEMORY_LIMIT,
     Order,
-    chosen_plan,
-    orders_for,
-    planned,
-    refuse_above,
+    check_memory,
+    choose_plan,
+    find_orders,
+    make_plan,
     worth_a_plan,
 )
 from trellis.factors.possible_states import Allowed, ContradictionError, PossibleStates, restrict
@@ -45,7 +45,7 @@ def eliminate(
     shape = [sizes[v] for v in keep]
     nothing = -np.inf, Table(tuple(keep), np.zeros(shape))
     scopes = [table.variables for table in factors]
-    orders = orders_for(sizes, scopes, order, keep, thorough=False)
+    orders = find_orders(sizes, scopes, order, keep, thorough=False)
     allowed: Allowed = [np.ones(size, dtype=np.bool_) for size in sizes]
     if worth_a_plan(orders[0]):
         try:
@@ -57,11 +57,11 @@ def eliminate(
         if not isinstance(order, str):
             left = {v for scope in scopes for v in scope}
             order = [v for v in order if v in left]
-        plan = planned(sizes, scopes, order, memory_limit, keep=keep)
+        plan = make_plan(sizes, scopes, order, memory_limit, keep=keep)
     else:
-        plan = chosen_plan(sizes, scopes, orders, memory_limit)
+        plan = choose_plan(sizes, scopes, orders, memory_limit)
     forecast = plan.forecast
-    refuse_above(forecast._replace(bytes=forecast.bytes + 8.0 * math.prod(shape)), memory_limit)
+    check_memory(forecast._replace(bytes=forecast.bytes + 8.0 * math.prod(shape)), memory_limit)
     compiled = CompiledPlan(plan)
     leaves = compiled.lay_out([log_table(table) for table in factors])
     if leaves.log_scale == -np.inf:

@@ -10,7 +10,7 @@ from small_networks import joint, random_network, seeds
 from trellis import BayesianNetwork, FactorGraph
 from trellis.bayesnet import NetworkBuilder
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
-from trellis.factors.tables import Table, marginalise, maximise, ordered, product, reduce
+from trellis.factors.tables import Table, marginalise, ordered, product, reduce
 
 BOTH = ["T", "F"]
 
@@ -127,7 +127,6 @@ def test_products_and_sums_by_einsum() -> None:
     assert whole.variables == (2, 0, 5)
     np.testing.assert_allclose(whole.values, np.einsum("ca,af->caf", f.values, g.values))
     np.testing.assert_allclose(marginalise(whole, [0, 9]).values, f.values @ g.values)
-    np.testing.assert_allclose(maximise(whole, [2, 5]).values, f.values.max(0) * g.values.max(1))
     np.testing.assert_allclose(reduce(whole, {5: 3, 0: 1}).values, f.values[:, 1] * g.values[1, 3])
     assert reduce(f, {7: 0}) is f
     np.testing.assert_array_equal(ordered(f, (0, 2)).values, f.values.T)

@@ -22,7 +22,7 @@ from trellis.core.arguments import check_choice
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import InfeasibleError
 from trellis.factors.junction_tree.junction_tree import log_table
-from trellis.factors.junction_tree.plan_choice import MEMORY_LIMIT, refuse_above
+from trellis.factors.junction_tree.plan_choice import MEMORY_LIMIT, check_memory
 from trellis.factors.junction_tree.row_tree import RowTree
 
 Impossible = Literal["error", "nan"]
@@ -111,7 +111,7 @@ def _solve(
     hidden = [v for v in wanted if v not in always]
     scopes = [table.variables for table in factors]
     tree = RowTree(sizes, scopes, always, sometimes, hidden, len(rows.codes))
-    refuse_above(tree.forecast, memory_limit)
+    check_memory(tree.forecast, memory_limit)
     logs = [log_table(table).values for table in factors]
     log_z, of = tree.marginals(logs, rows.codes, n_jobs)
     for v in wanted:

@@ -14,7 +14,7 @@ import numpy as np
 from trellis.bayesnet.model.data_frames import Codes
 from trellis.core.arrays import FloatArray
 from trellis.factors.flat_factors import FlatFactors
-from trellis.factors.junction_tree.plan_choice import MEMORY_LIMIT, refuse_above
+from trellis.factors.junction_tree.plan_choice import MEMORY_LIMIT, check_memory
 from trellis.factors.junction_tree.row_tree import RowTree
 
 ROWS = 512
@@ -42,7 +42,7 @@ class TreeCounts:
         self, log_values: FloatArray, weight: FloatArray, n_jobs: int = 1
     ) -> tuple[FloatArray, FloatArray]:
         """log p of each row, and weighted expected counts in the layout of ``log_values``."""
-        refuse_above(self._tree.pair, MEMORY_LIMIT)
+        check_memory(self._tree.pair, MEMORY_LIMIT)
         tables = np.split(log_values, self._starts[1:-1])
         row_log, counts = self._tree.expected(tables, self._codes, weight, n_jobs)
         return row_log, np.concatenate([table.ravel() for table in counts])

@@ -113,7 +113,7 @@ class PlanArrays:
         self._root_runs = [plan.offset_lists[0][t : t + 2] for t in scalars]
         places, self._names, first = [], [], 0
         for v, table in plan.marginal_tables.items():
-            slow, states, fast = around(plan, table, v)
+            slow, states, fast = axis_split(plan, table, v)
             at = int(plan.offsets[table]), int(plan.slope_offsets[table]), int(plan.has_rows(table))
             places.append((*at, slow, states, fast, first))
             self._names.append(v)
@@ -262,7 +262,7 @@ class ScaledSums:
 Sums = ScaledSums | LogSums
 
 
-def around(plan: Plan, table: int, variable: int) -> tuple[int, int, int]:
+def axis_split(plan: Plan, table: int, variable: int) -> tuple[int, int, int]:
     """The shape of a table seen as (slower axes, the axis of a variable, faster axes)."""
     axis, shape = plan.layout(table).index(variable), plan.shape(table)
     return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])

@@ -1,12 +1,12 @@
-"""``JunctionTree``: exact answers about a product of factors, planned once and asked many times.
+"""``JunctionTree``: exact inference in a product of factors, planned once and queried many times.
 
     p(x) = (1 / Z) prod_f f(x_f)
 
 One pass to the roots of the tree gives Z; one pass back gives the derivative of Z with respect to every
-entry of every table, and with it all marginals. Max in place of sum gives the most probable assignment. The
-plan is in :mod:`.plan`, the loops are in :mod:`.tree_pass_kernels`.
+entry of every table, and with it all marginals. Maxima in place of sums give the most probable assignment.
+The plan is in :mod:`.plan`, the loops are in :mod:`.tree_pass_kernels`.
 
-**Evidence.** Where one plan for all evidence is cheap, evidence sets entries of leaves to zero and nothing is
+**Evidence.** Where a plan without evidence is cheap, evidence sets entries of leaves to zero and nothing is
 planned anew. Where the tree is costly, the variables of the evidence and all states that it makes impossible
 (:mod:`trellis.factors.possible_states`) leave the tables before the tree is planned, which can make it
 smaller by orders of magnitude; such plans are kept, by what is left.
@@ -27,15 +27,15 @@ from numpy.typing import NDArray
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.factors.elimination_order import EliminationOrder
-from trellis.factors.junction_tree.compiled_plan import CompiledPlan, Leaves, Scratch, around
+from trellis.factors.junction_tree.compiled_plan import CompiledPlan, Leaves, Scratch, axis_split
 from trellis.factors.junction_tree.plan import Forecast, Plan
 from trellis.factors.junction_tree.plan_choice import (
     MEMORY_LIMIT,
     Order,
+    check_memory,
+    find_orders,
     is_impractical,
-    orders_for,
-    planned,
-    refuse_above,
+    make_plan,
     rough_forecast,
     worth_a_plan,
 )
@@ -63,7 +63,7 @@ class Assignment(NamedTuple):
 
 
 class _Case(NamedTuple):
-    """What is left of a question: a plan, its leaves, and the possible states of all variables."""
+    """A question made ready: a plan, its leaves, and the possible states of all variables."""
 
     compiled: CompiledPlan
     leaves: Leaves
@@ -78,7 +78,7 @@ class JunctionTree:
     cardinalities : the number of states of each variable.
     factors : tables over the variables; a variable without any factor is uniform.
     order : an elimination heuristic (:mod:`.elimination_order`), or the variables in the order to be used.
-    memory_limit : in bytes; a tree that would need more is refused before it runs.
+    memory_limit : bytes; a tree that would need more is refused before it runs.
     """
 
     def __init__(
@@ -148,22 +148,22 @@ class JunctionTree:
         return Assignment(chosen, log_value)
 
     def forecast(self, observed: Collection[int] = (), *, thorough: bool = True) -> Forecast:
-        """What all marginals need when these variables are observed, whatever their states.
+        """The cost of all marginals when these variables are observed, in whatever states.
 
         Without ``thorough`` it is found fast, and a large plan may turn out smaller.
         """
         scopes = self._scopes_without(observed)
-        order = self._order_of(scopes)
-        quick = orders_for(self.cardinalities, scopes, order, thorough=False)
+        order = self._order_for(scopes)
+        quick = find_orders(self.cardinalities, scopes, order, thorough=False)
         if is_impractical(quick[0]):
             return rough_forecast(quick[0])
         sizes, limit = self.cardinalities, self.memory_limit
-        return planned(sizes, scopes, order, limit, thorough=thorough, quick=quick).forecast
+        return make_plan(sizes, scopes, order, limit, thorough=thorough, quick=quick).forecast
 
     def largest_clique(self, observed: Collection[int] = ()) -> list[int]:
         """The variables of the largest clique when these are observed."""
         scopes = self._scopes_without(observed)
-        order = orders_for(self.cardinalities, scopes, self._order_of(scopes), thorough=False)[0]
+        order = find_orders(self.cardinalities, scopes, self._order_for(scopes), thorough=False)[0]
         return Plan(self.cardinalities, scopes, order.variables).largest_clique
 
     @property
@@ -181,7 +181,7 @@ class JunctionTree:
         if not self.is_costly:
             compiled = self._general
             if compiled.plan.forecast.bytes <= self.memory_limit or not evidence:
-                refuse_above(compiled.plan.forecast, self.memory_limit)
+                check_memory(compiled.plan.forecast, self.memory_limit)
                 return self._possible(compiled, self._leaves_at(evidence, likelihoods), None)
         try:
             allowed = self._possible_states.given(evidence, likelihoods)
@@ -193,7 +193,7 @@ class JunctionTree:
             sizes = [int(states.sum()) for states in allowed]
             self._keep(key, self._compile(sizes, [table.variables for table in tables]))
         compiled = self._plans[key]
-        refuse_above(compiled.plan.forecast, self.memory_limit)
+        check_memory(compiled.plan.forecast, self.memory_limit)
         return self._possible(compiled, compiled.lay_out(tables), allowed)
 
     @staticmethod
@@ -206,10 +206,12 @@ class JunctionTree:
         self._plans[key] = compiled
 
     def _compile(self, sizes: Sequence[int], scopes: list[tuple[int, ...]]) -> CompiledPlan:
-        return CompiledPlan(planned(sizes, scopes, self._order_of(scopes), self.memory_limit), self._scratch)
+        return CompiledPlan(
+            make_plan(sizes, scopes, self._order_for(scopes), self.memory_limit), self._scratch
+        )
 
-    def _order_of(self, scopes: list[tuple[int, ...]]) -> Order:
-        """The rule, or the given order without variables that have left the tables."""
+    def _order_for(self, scopes: list[tuple[int, ...]]) -> Order:
+        """The heuristic, or the given order without variables that have left the tables."""
         left = {v for scope in scopes for v in scope}
         if isinstance(self._order, str) or not left.issubset(self._order):
             return self._order
@@ -217,13 +219,13 @@ class JunctionTree:
 
     @cached_property
     def _general_order(self) -> EliminationOrder:
-        """Where it is costly, evidence gets other orders, and this one only tells so."""
+        """The order without evidence; where it is costly, evidence gets orders of its own."""
         scopes = self._scopes_without(())
-        return orders_for(self.cardinalities, scopes, self._order_of(scopes), thorough=False)[0]
+        return find_orders(self.cardinalities, scopes, self._order_for(scopes), thorough=False)[0]
 
     @cached_property
     def _general(self) -> CompiledPlan:
-        """The plan for all evidence."""
+        """The plan without evidence."""
         plan = Plan(self.cardinalities, self._scopes_without(()), self._general_order.variables)
         return CompiledPlan(plan, self._scratch)
 
@@ -267,7 +269,7 @@ class JunctionTree:
             plan = self._general.plan
             holders = [f for f, table in enumerate(self.factors) if variable in table.variables]
             leaf = min(holders, key=lambda f: self.factors[f].values.size)
-            self._leaf_of[variable] = int(plan.offsets[leaf]) - 1, around(plan, leaf, variable)
+            self._leaf_of[variable] = int(plan.offsets[leaf]) - 1, axis_split(plan, leaf, variable)
         at, shape = self._leaf_of[variable]
         return values[at : at + math.prod(shape)].reshape(shape)
 

@@ -1,7 +1,7 @@
-"""Which plan a question gets, and whether it runs at all.
+"""Which plan answers a question, and whether it may run at all.
 
-Of several elimination orders the first whose plan fits into the memory limit is taken: orders come with the
-fewest multiplications first, and where none fits, the plan that needs least memory says what is missing.
+Elimination orders come with the fewest multiplications first; the first whose plan fits into the memory limit
+is taken. If none fits, the error says what the smallest plan would need.
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ from trellis.core.errors import UnsupportedError
 from trellis.factors.elimination_order import LARGE, EliminationOrder, elimination_orders, given_order
 from trellis.factors.junction_tree.plan import Forecast, Plan
 
-GIB = 2.0**30
-MEMORY_LIMIT = 8 * GIB
+MEMORY_LIMIT = 8 * 2.0**30
 IMPRACTICAL = 1e14  # multiplications: half a day
-# Multiplications that planning for one variable is worth: with more, evidence gets a plan of its own.
-REPLAN_ABOVE = 30_000.0
-WITHIN_REACH = 4.0  # times the memory that there is: a long search brings no plan down from further up
+REPLAN_ABOVE = 30_000.0  # multiplications per variable above which evidence gets a plan of its own
+WITHIN_REACH = 4.0  # times the memory limit: no long search brings a larger plan below it
 
-OF_NETWORKS = (
+FOR_NETWORKS = (
     "condition on variables of the largest cliques (method='conditioning') or use an approximate method "
     "('loopy', 'likelihood_weighting', 'gibbs')"
 )
@@ -29,7 +27,7 @@ OF_NETWORKS = (
 Order = str | Sequence[int]
 
 
-def orders_for(
+def find_orders(
     sizes: Sequence[int],
     scopes: Sequence[tuple[int, ...]],
     order: Order,
@@ -37,18 +35,18 @@ def orders_for(
     *,
     thorough: bool = True,
 ) -> list[EliminationOrder]:
-    """Orders by a rule, or the one that is given."""
+    """Orders by a heuristic, or the one that is given."""
     if isinstance(order, str):
         return elimination_orders(sizes, scopes, order, keep=keep, thorough=thorough)
     return [given_order(sizes, scopes, order, keep)]
 
 
 def worth_a_plan(order: EliminationOrder) -> bool:
-    """Whether what an order costs is worth a plan for each evidence."""
+    """Whether the cost of an order justifies planning anew for each evidence."""
     return order.total > REPLAN_ABOVE * len(order.variables)
 
 
-def planned(
+def make_plan(
     sizes: Sequence[int],
     scopes: Sequence[tuple[int, ...]],
     order: Order,
@@ -58,24 +56,24 @@ def planned(
     thorough: bool = True,
     quick: Sequence[EliminationOrder] | None = None,
 ) -> Plan:
-    """The plan of a model; a long search for orders only where it can make the difference.
+    """The plan of a model, after a long search for orders only where that can make a difference.
 
-    ``quick``: the orders of a short search, if they are known.
+    ``quick``: the orders of a short search, if known.
     """
-    orders = quick or orders_for(sizes, scopes, order, keep, thorough=False)
-    plan = chosen_plan(sizes, scopes, orders, memory_limit)
+    orders = quick or find_orders(sizes, scopes, order, keep, thorough=False)
+    plan = choose_plan(sizes, scopes, orders, memory_limit)
     if not thorough or orders[0].total < LARGE or plan.forecast.bytes > WITHIN_REACH * memory_limit:
         return plan
-    return chosen_plan(sizes, scopes, orders_for(sizes, scopes, order, keep), memory_limit)
+    return choose_plan(sizes, scopes, find_orders(sizes, scopes, order, keep), memory_limit)
 
 
-def chosen_plan(
+def choose_plan(
     sizes: Sequence[int],
     scopes: Sequence[tuple[int, ...]],
     orders: Sequence[EliminationOrder],
     memory_limit: float,
 ) -> Plan:
-    """The first plan that fits into memory, or the smallest; refuses what would take for ever."""
+    """The first plan that fits into memory, or the smallest; impractical ones are refused."""
     if is_impractical(orders[0]):
         raise refusal(rough_forecast(orders[0]))
     plans = []
@@ -87,18 +85,18 @@ def chosen_plan(
 
 
 def is_impractical(order: EliminationOrder) -> bool:
-    """Whether nobody would wait for it."""
+    """Whether it would take longer than anyone waits."""
     return order.total > IMPRACTICAL
 
 
-def refuse_above(forecast: Forecast, limit: float, alternatives: str = OF_NETWORKS) -> None:
+def check_memory(forecast: Forecast, limit: float, alternatives: str = FOR_NETWORKS) -> None:
     """Raise if a plan needs more memory than allowed."""
     if forecast.bytes > limit:
         raise refusal(forecast, limit, alternatives)
 
 
-def refusal(forecast: Forecast, limit: float = 0.0, alternatives: str = OF_NETWORKS) -> UnsupportedError:
-    """What a plan would need, what the limit is (0: no memory would do), and what else there is."""
+def refusal(forecast: Forecast, limit: float = 0.0, alternatives: str = FOR_NETWORKS) -> UnsupportedError:
+    """The error for a plan that is too large; a limit of 0 stands for "however much memory there is"."""
     return UnsupportedError(
         f"exact inference by a junction tree would need {_amount(forecast.bytes)} of memory (width "
         f"{forecast.width}, largest clique {forecast.clique:.3g} entries, {forecast.multiplications:.3g} "
@@ -109,7 +107,7 @@ def refusal(forecast: Forecast, limit: float = 0.0, alternatives: str = OF_NETWO
 
 
 def rough_forecast(order: EliminationOrder) -> Forecast:
-    """A forecast from the order alone, where planning itself would take long: tables as large as cliques."""
+    """A forecast from the order alone, where planning itself would take long."""
     largest = float(np.exp(order.log_sizes.max()))
     return Forecast(order.width, largest, order.total, 16.0 * order.total)
 

@@ -418,7 +418,7 @@ def test_a_width_that_is_too_large_is_refused_with_a_forecast() -> None:
     [
         ("tree", "has cycles"),
         ("max_flow", "nodes 0 and 1 prefers unequal"),
-        ("tree_reweighted", "about sums"),
+        ("tree_reweighted", "computes sums"),
     ],
 )
 def test_methods_that_do_not_apply(method: str, words: str) -> None:
@@ -440,7 +440,7 @@ def test_best_methods_have_no_marginals() -> None:
 @pytest.mark.parametrize(
     ("question", "words"),
     [
-        (lambda: GraphInference().k_best(FRUSTRATED, 0), "k is 0; ask for at least one"),
+        (lambda: GraphInference().k_best(FRUSTRATED, 0), "k is 0; give a whole number of at least 1"),
         (lambda: GraphInference().k_best(FRUSTRATED, 1.5), "k is 1.5"),  # type: ignore[arg-type]
         (lambda: GraphInference().sample(FRUSTRATED, -1, np.random.default_rng(0)), "n_samples is -1"),
         (
@@ -452,7 +452,7 @@ def test_best_methods_have_no_marginals() -> None:
             r"with costs contain inf at \(0, 1\)",
         ),
         (lambda: GraphInference().best(FRUSTRATED, np.zeros((3, 2)), np.inf), "multiplied by inf"),
-        (lambda: GraphInference(max_iter=1.5), "max_iter must be a whole number"),  # type: ignore[arg-type]
+        (lambda: GraphInference(max_iter=1.5), "max_iter is 1.5; give a whole number"),  # type: ignore[arg-type]
         (lambda: FRUSTRATED.score([0, 0.5, 1]), "type float64 for 3 nodes"),
     ],
 )

@@ -121,7 +121,7 @@ def test_trees_and_multilabel() -> None:
         (lambda: Graph(csr_array(np.eye(2))), "node features are not an array of numbers"),
         (lambda: Graph([[1.0], [2.0]], [(0, 1), (1,)]), "edges differ in length"),
         (lambda: Graph.grid([["a"]]), "images are not an array of numbers"),
-        (lambda: Graph.multilabel([1.0], 2.5), "for 2.5 labels"),
+        (lambda: Graph.multilabel([1.0], 2.5), "n_labels is 2.5"),
         (lambda: Graph.multilabel(np.zeros((2, 2)), 2), "give a vector"),
     ],
 )

@@ -1,9 +1,9 @@
-"""What inference on graphs answers with: solutions with their bounds, and marginals.
+"""The results of inference on graphs: best labellings with their bounds, and marginals.
 
     value = score of the labels  <=  max_y score(y)  <=  bound,         gap = bound - value
 
-A relaxed answer maximises the score over part marginals ``mu`` in the local polytope, a set that contains all
-labellings; so its maximum is an upper bound. An answer whose gap is closed is a best labelling, whatever
+A relaxation maximises the score over part marginals ``mu`` in the local polytope, a set that contains all
+labellings; so its maximum is an upper bound. A labelling whose gap is closed is a best one, whatever method
 found it.
 """
 
@@ -20,19 +20,19 @@ DIRECT = Status(True, "a direct method", 1)
 
 @dataclass(frozen=True)
 class RelaxedSolution:
-    """The answer to "which labelling is best?".
+    """A best labelling, or the best that was found, with an upper bound.
 
     Attributes
     ----------
     labels : (N,) after rounding.
     value : the score of ``labels``.
     bound : an upper bound on the score of every labelling; ``inf`` if the method has none.
-    integral : the relaxed answer is a labelling (to 1e-6), so nothing was lost in rounding.
+    integral : the relaxed solution is a labelling (to 1e-6), so nothing was lost in rounding.
     exact : ``labels`` are proved to be a best labelling, up to ``tol``.
-    method : what solved it (for "auto": what was chosen).
+    method : the method that found it (for "auto": the one chosen).
     status : why the method stopped, and after how many iterations; running out of them is not "converged".
-    scores : the question, with the costs that were added.
-    relaxed : the relaxed part marginals where they are not the labelling; see :attr:`mu`.
+    scores : the scores that were maximised, costs included.
+    relaxed : the relaxed part marginals where they are not a labelling; see :attr:`mu`.
     """
 
     labels: Labels
@@ -52,7 +52,7 @@ class RelaxedSolution:
 
     @cached_property
     def mu(self) -> GraphParts:
-        """The part marginals of the relaxed answer; of a solver without any, the indicators of its labels."""
+        """The part marginals of the relaxation; the indicators of the labels where there is none."""
         return self.scores.of_labels(self.labels) if self.relaxed is None else self.relaxed
 
 

@@ -28,7 +28,7 @@ from trellis.core.errors import InfeasibleError, UnsupportedError
 from trellis.core.status import Status
 from trellis.structures.graph.oracle.graph_answers import RelaxedSolution
 from trellis.structures.graph.oracle.message_passing import is_closed
-from trellis.structures.graph.oracle.ordered_graph import OrderedGraph, wide
+from trellis.structures.graph.oracle.ordered_graph import OrderedGraph, wide_factors
 from trellis.structures.graph.scores.graph_scores import GraphScores
 
 LARGEST = 2**29  # capacity: SciPy wraps around, without a word, above 2 ** 31
@@ -48,7 +48,7 @@ class _Network(NamedTuple):
 
 def is_binary_submodular(scores: GraphScores) -> bool:
     """Two labels, no factors over more than two nodes, and every edge at least as fond of equal labels."""
-    if scores.n_labels != 2 or wide(scores):
+    if scores.n_labels != 2 or wide_factors(scores):
         return False
     return bool(_submodular(OrderedGraph.of(scores).pairwise).all())
 
@@ -63,10 +63,11 @@ def _submodular(pairwise: FloatArray) -> NDArray[np.bool_]:
 
 def max_flow(scores: GraphScores, tol: float) -> RelaxedSolution:
     """A best labelling of a binary submodular graph."""
-    if scores.n_labels != 2 or wide(scores):
+    if scores.n_labels != 2 or wide_factors(scores):
         raise UnsupportedError(
             f"method='max_flow' needs 2 labels and no factors over more than two nodes (there are "
-            f"{scores.n_labels} labels and {len(wide(scores))} such factors); use method='message_passing'"
+            f"{scores.n_labels} labels and {len(wide_factors(scores))} such factors); use "
+            "method='message_passing'"
         )
     graph = OrderedGraph.of(scores)
     fits = _submodular(graph.pairwise)

@@ -20,10 +20,10 @@ from trellis.factors.elimination_order import elimination_orders
 from trellis.factors.junction_tree.compiled_plan import CompiledPlan, Leaves
 from trellis.factors.junction_tree.plan import NOTHING, Plan
 from trellis.factors.junction_tree.plan_choice import (
-    chosen_plan,
+    check_memory,
+    choose_plan,
     is_impractical,
     refusal,
-    refuse_above,
     rough_forecast,
     worth_a_plan,
 )
@@ -64,7 +64,7 @@ class GraphPlan:
         if is_impractical(orders[0]):
             self.forecast = rough_forecast(orders[0])
         else:
-            plan = chosen_plan(sizes, scopes, orders, memory_limit)
+            plan = choose_plan(sizes, scopes, orders, memory_limit)
             self.compiled, self.forecast = CompiledPlan(plan), plan.forecast
             self.source = self._sources(plan, k, scopes, len(edges))
 
@@ -87,7 +87,7 @@ class GraphPlan:
         return np.concatenate(places).astype(np.int64) if places else np.zeros(0, dtype=np.int64)
 
 
-def plan_of(scores: GraphScores, memory_limit: float) -> GraphPlan:
+def find_plan(scores: GraphScores, memory_limit: float) -> GraphPlan:
     """The plan for the graph of these scores, from memory if it was asked for before."""
     key = *scores.unary.shape, scores.edges.tobytes(), tuple(f.nodes for f in scores.factors), memory_limit
     whole = _plan(*key, b"")
@@ -118,10 +118,10 @@ def _plan(
 
 def _question(scores: GraphScores, memory_limit: float) -> tuple[GraphPlan, CompiledPlan, Leaves]:
     """The plan of a graph and its leaves."""
-    plan = plan_of(scores, memory_limit)
+    plan = find_plan(scores, memory_limit)
     if plan.compiled is None:
         raise refusal(plan.forecast, 0.0, ALTERNATIVES)
-    refuse_above(plan.forecast, memory_limit, ALTERNATIVES)
+    check_memory(plan.forecast, memory_limit, ALTERNATIVES)
     flat = GraphParts(scores.unary, scores.pairwise, tuple(f.table for f in scores.factors)).flat()
     leaves = Leaves.of(flat[plan.source], plan.compiled.plan.leaf_sizes)
     if leaves.log_scale == -np.inf:

@@ -24,7 +24,7 @@ from trellis.core.errors import InfeasibleError, NumericalError, UnsupportedErro
 from trellis.core.status import Status
 from trellis.structures.graph.oracle.graph_answers import DIRECT, RelaxedSolution
 from trellis.structures.graph.oracle.graph_tables import GraphTables
-from trellis.structures.graph.oracle.message_passing import improved, is_closed
+from trellis.structures.graph.oracle.message_passing import improve_labels, is_closed
 from trellis.structures.graph.oracle.rounding import argmax
 from trellis.structures.graph.scores.graph_scores import GraphParts, GraphScores
 
@@ -73,7 +73,7 @@ def _rounded(
     integral = bool((np.minimum(np.abs(entries), np.abs(1.0 - entries)) <= INTEGRAL).all())
     labels = argmax(mu)
     if not integral:
-        labels = improved(scores, labels)
+        labels = improve_labels(scores, labels)
     value = scores.score(labels)
     exact = is_closed(bound, value, tol)
     relaxed = None if integral else mu

@@ -1,4 +1,4 @@
-"""``GraphInference``: the best labelling of a graph, its marginals and samples, by a method of one's choice.
+"""``GraphInference``: the best labelling of a graph, its marginals and samples, by a choice of methods.
 
 The best labelling:
 
@@ -8,9 +8,9 @@ The best labelling:
 * ``"lp"``: the local polytope by HiGHS: an upper bound and a vertex, for small graphs.
 * ``"message_passing"``: an upper bound and a labelling, for graphs of any size (TRW-S).
 * ``"icm"``, ``"loopy"``: baselines without a bound.
-* ``"auto"``: "tree" if it is one; else a few iterations of "message_passing", which often prove their answer;
-  if they do not, "junction_tree" if that is cheap, "max_flow" if it applies, and all iterations else. What
-  the shape of the graph decides is its :class:`Route`, which learning finds once for each graph.
+* ``"auto"``: "tree" for forests; otherwise a few iterations of "message_passing", which often prove their
+  answer; if they do not, "junction_tree" if that is cheap, "max_flow" if it applies, or else all iterations.
+  The part of this that depends on the shape alone is a :class:`Route`, found once for each training graph.
 
 Sums over all labellings (marginals, log-partition):
 
@@ -32,6 +32,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from trellis.core.arguments import check_int, check_nonnegative
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.core.oracle import Labels
@@ -39,17 +40,17 @@ from trellis.core.registration import register
 from trellis.structures.graph.oracle.graph_answers import GraphMarginals, RelaxedSolution
 from trellis.structures.graph.oracle.graph_cut import is_binary_submodular, max_flow
 from trellis.structures.graph.oracle.graph_junction import (
+    find_plan,
     junction_best,
     junction_marginals,
     junction_samples,
-    plan_of,
 )
 from trellis.structures.graph.oracle.graph_lp import linear_programme
 from trellis.structures.graph.oracle.loopy_graph import loopy_best, loopy_marginals
 from trellis.structures.graph.oracle.message_passing import icm, message_passing, tree
-from trellis.structures.graph.oracle.ordered_graph import topology_of, wide
+from trellis.structures.graph.oracle.ordered_graph import find_topology, wide_factors
 from trellis.structures.graph.oracle.tree_reweighted import sample_tree, tree_marginals, tree_reweighted
-from trellis.structures.graph.scores.graph_scores import GraphScores, is_count
+from trellis.structures.graph.scores.graph_scores import GraphScores
 
 BEST_METHODS = ("auto", "tree", "junction_tree", "max_flow", "lp", "message_passing", "icm", "loopy")
 SUM_METHODS = ("auto", "tree", "junction_tree", "tree_reweighted", "loopy")
@@ -77,9 +78,9 @@ class GraphInference:
     Parameters
     ----------
     method : see above.
-    max_iter : iterations of message passing (forwards and backwards), loopy and tree-reweighted propagation.
-    tol : a gap of at most tol * max(1, |value|) is closed; beliefs that agree to it have settled.
-    memory_limit : bytes that a junction tree may take.
+    max_iter : iterations (forwards and backwards) of message passing, loopy and tree-reweighted propagation.
+    tol : a gap of at most tol * max(1, |value|) counts as closed; messages that change less have converged.
+    memory_limit : bytes that a junction tree may use.
     """
 
     method: str = "auto"
@@ -93,11 +94,10 @@ class GraphInference:
                 f"there is no inference method {self.method!r} for graphs; for the best labelling choose one "
                 f"of {', '.join(BEST_METHODS)}; for marginals one of {', '.join(SUM_METHODS)}"
             )
-        if not is_count(self.max_iter, 1) or not self.tol >= 0.0 or not self.memory_limit >= 0.0:
-            raise DataError(
-                f"max_iter={self.max_iter}, tol={self.tol}, memory_limit={self.memory_limit}: max_iter must "
-                "be a whole number of at least 1, the others not negative"
-            )
+        check_int("max_iter", self.max_iter, 1)
+        check_nonnegative("tol", self.tol)
+        if not self.memory_limit >= 0.0:
+            raise DataError(f"memory_limit is {self.memory_limit!r}; give a number of bytes")
 
     def route(self, scores: GraphScores) -> Route:
         """What "auto" does with graphs of this shape."""
@@ -105,7 +105,7 @@ class GraphInference:
             return Route("tree", "tree")
         best = "message_passing"
         if scores.n_nodes <= PLANNED:
-            forecast = plan_of(scores, self.memory_limit).forecast
+            forecast = find_plan(scores, self.memory_limit).forecast
             if forecast.multiplications <= CHEAP and forecast.bytes <= self.memory_limit:
                 best = "junction_tree"
         return Route("junction_tree", best)
@@ -129,7 +129,7 @@ class GraphInference:
             method = (route or self.route(scores)).best
             if method == "message_passing" and is_binary_submodular(scores):
                 method = "max_flow"
-            if method in ("junction_tree", "max_flow") and not wide(scores):
+            if method in ("junction_tree", "max_flow") and not wide_factors(scores):
                 with suppress(InfeasibleError):  # which of the two it is, an exact method decides
                     found = message_passing(scores, min(QUICK, self.max_iter), self.tol)
                     if found.exact:  # in a tenth of the time of a junction tree
@@ -145,7 +145,7 @@ class GraphInference:
         }
         if method not in solvers:
             raise UnsupportedError(
-                f"method={method!r} answers questions about sums; for the best labelling use method='auto', "
+                f"method={method!r} computes sums over labellings; for the best labelling use method='auto', "
                 "'message_passing' or 'lp'"
             )
         return solvers[method]()
@@ -181,8 +181,7 @@ class GraphInference:
 
     def sample(self, scores: GraphScores, n_samples: int, rng: np.random.Generator) -> Labels:
         """Exact samples from p(y) proportional to exp score(y), (n_samples, N)."""
-        if not is_count(n_samples, 0):
-            raise DataError(f"n_samples is {n_samples}; give a whole number that is not negative")
+        n_samples = check_int("n_samples", n_samples, 0)
         method = self._exact(scores)
         if self.method not in ("auto", method, "junction_tree"):
             raise UnsupportedError(
@@ -196,11 +195,10 @@ class GraphInference:
     def k_best(self, scores: GraphScores, k: int) -> tuple[Labels, FloatArray]:
         """The k best labellings (M, N), best first, and their scores (M,); M < k if there are no more.
 
-        Lawler's partition: what is left after a labelling y was taken out is split by the first node that
-        differs from y, and each part is solved: k N questions, so for small graphs.
+        Lawler's partition: the labellings other than y are split by the first node that differs from y, and
+        each part is solved: k N calls of an exact method, so for small graphs.
         """
-        if not is_count(k, 1):
-            raise DataError(f"k is {k}; ask for at least one labelling")
+        k = check_int("k", k, 1)
         if self.method not in ("auto", "tree", "junction_tree"):
             raise UnsupportedError(
                 f"the k best labellings need an exact method, not {self.method!r}; use method='auto' on a "
@@ -243,11 +241,11 @@ def _lawler(oracle: GraphInference, scores: GraphScores, k: int) -> tuple[Labels
 
 
 def _is_forest(scores: GraphScores) -> bool:
-    if wide(scores):
+    if wide_factors(scores):
         return False
     pairs = [f.nodes for f in scores.factors if len(f.nodes) == 2]
     edges = np.concatenate([scores.edges, np.array(pairs, dtype=np.int64).reshape(-1, 2)])
-    return topology_of(scores.n_nodes, edges).is_forest
+    return find_topology(scores.n_nodes, edges).is_forest
 
 
 def _check_forest(scores: GraphScores) -> GraphScores:

@@ -13,7 +13,7 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.factors.flat_factors import FlatFactors
-from trellis.structures.graph.oracle.ordered_graph import OrderedGraph, wide
+from trellis.structures.graph.oracle.ordered_graph import OrderedGraph, wide_factors
 from trellis.structures.graph.scores.graph_scores import GraphParts, GraphScores
 
 
@@ -37,7 +37,7 @@ class GraphTables(NamedTuple):
         graph = OrderedGraph.of(replace(scores, factors=narrow))
         edges = np.stack([graph.topology.low, graph.topology.high], axis=1)
         place = np.argsort(graph.topology.order)
-        broad = wide(scores)
+        broad = wide_factors(scores)
         scopes = [tuple(place[list(f.nodes)].tolist()) for f in broad]
         return cls(graph, graph.unary, edges, graph.pairwise, scopes, [f.table for f in broad], scores)
 

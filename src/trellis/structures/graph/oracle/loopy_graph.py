@@ -16,7 +16,7 @@ from trellis.factors.belief_propagation import BeliefPropagation
 from trellis.factors.possible_states import ContradictionError
 from trellis.structures.graph.oracle.graph_answers import GraphMarginals, RelaxedSolution
 from trellis.structures.graph.oracle.graph_tables import GraphTables
-from trellis.structures.graph.oracle.message_passing import improved
+from trellis.structures.graph.oracle.message_passing import improve_labels
 from trellis.structures.graph.scores.graph_scores import GraphScores
 
 DAMPING = 0.5
@@ -26,7 +26,7 @@ def loopy_best(scores: GraphScores, max_iter: int, tol: float) -> RelaxedSolutio
     """The labels of the largest beliefs of max-product, improved by single nodes."""
     tables, messages, status = _propagated(scores, MAX, max_iter, tol)
     beliefs = messages.variable_beliefs().reshape(tables.unary.shape)
-    labels = improved(scores, tables.graph.labels(np.argmax(beliefs, axis=1).astype(np.int32)))
+    labels = improve_labels(scores, tables.graph.labels(np.argmax(beliefs, axis=1).astype(np.int32)))
     value = scores.score(labels)
     return RelaxedSolution(labels, value, np.inf, False, False, "loopy", status, scores)
 

@@ -1,7 +1,7 @@
-"""Message passing with an upper bound that never rises (TRW-S), exact trees, and descent by single nodes.
+"""Message passing with an upper bound that never rises (TRW-S), exact forests, iterated conditional modes.
 
 ``message_passing`` goes forwards and backwards (:mod:`.message_passing_kernels`) until the gap is closed, the
-bound stands still, or ``max_iter`` is reached. The bound converges to a value that no such pass can lower,
+bound stops falling, or ``max_iter`` is reached. The bound converges to a value that no such pass can lower,
 which is at least the maximum over the local polytope and often equal to it. Each pass decodes a labelling;
 each is improved by single nodes, and the best of them, if the gap is still open, by whole forests
 (:mod:`.forest_move_kernels`). Memory: 2 E K numbers beside the scores.
@@ -18,7 +18,7 @@ from trellis.core.errors import InfeasibleError
 from trellis.core.status import Status
 from trellis.structures.graph.oracle.forest_move_kernels import forest_move
 from trellis.structures.graph.oracle.graph_answers import DIRECT, RelaxedSolution
-from trellis.structures.graph.oracle.message_passing_kernels import descend, score_of, sweep
+from trellis.structures.graph.oracle.message_passing_kernels import descend, score_labels, sweep
 from trellis.structures.graph.oracle.ordered_graph import OrderedGraph
 from trellis.structures.graph.scores.graph_scores import GraphScores, Labels
 
@@ -80,8 +80,8 @@ def message_passing(
             if bounds is not None:
                 bounds.append(after)
             labels = passes.labels.copy()
-            improve(graph, labels)
-            found = value_of(graph, labels)
+            improve_places(graph, labels)
+            found = score_places(graph, labels)
             if found > value:
                 best, value = labels, found
         still = still + 1 if before - bound <= tol * max(1.0, abs(bound)) / 50 else 0
@@ -126,22 +126,22 @@ def icm(scores: GraphScores, start: Labels | None = None) -> RelaxedSolution:
     """A labelling that no change of a single node improves, from the best label of each node by itself."""
     graph = OrderedGraph.of(scores)
     labels = np.argmax(graph.unary, axis=1).astype(np.int32) if start is None else graph.places(start)
-    n_sweeps = improve(graph, labels)
+    n_sweeps = improve_places(graph, labels)
     status = Status(n_sweeps < ICM_SWEEPS, f"{n_sweeps} of at most {ICM_SWEEPS} sweeps", n_sweeps)
     found = graph.labels(labels)
     value = scores.score(found)
     return RelaxedSolution(found, value, np.inf, False, False, "icm", status, scores)
 
 
-def improved(scores: GraphScores, labels: Labels) -> Labels:
+def improve_labels(scores: GraphScores, labels: Labels) -> Labels:
     """A labelling with single nodes moved to better labels."""
     graph = OrderedGraph.of(scores)
     places = graph.places(labels)
-    improve(graph, places)
+    improve_places(graph, places)
     return graph.labels(places)
 
 
-def improve(graph: OrderedGraph, labels: Labels) -> int:
+def improve_places(graph: OrderedGraph, labels: Labels) -> int:
     """Single nodes to better labels, in place; the number of passes."""
     t = graph.topology
     lists = t.below_start, t.below, t.above_start, t.above
@@ -153,17 +153,17 @@ def move_forests(graph: OrderedGraph, labels: Labels) -> None:
     t = graph.topology
     rng = np.random.default_rng(0)
     lists = t.below_start, t.below, t.above_start, t.above
-    value, still = value_of(graph, labels), 0
+    value, still = score_places(graph, labels), 0
     for _ in range(FORESTS):
         order = rng.permutation(len(labels))
         forest_move(graph.unary, graph.pairwise, t.low, t.high, *lists, order, labels)
-        before, value = value, value_of(graph, labels)
+        before, value = value, score_places(graph, labels)
         still = 0 if value > before else still + 1
         if still == FOREST_PATIENCE:
             break
 
 
-def value_of(graph: OrderedGraph, labels: Labels) -> float:
+def score_places(graph: OrderedGraph, labels: Labels) -> float:
     """The score of the labels of the places."""
     t = graph.topology
-    return float(score_of(graph.unary, graph.pairwise, t.low, t.high, labels))
+    return float(score_labels(graph.unary, graph.pairwise, t.low, t.high, labels))

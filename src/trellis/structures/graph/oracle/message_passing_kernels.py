@@ -90,7 +90,7 @@ def _take(forward, table, message, result):
 
 
 @kernel
-def score_of(unary, pairwise, low, high, labels):
+def score_labels(unary, pairwise, low, high, labels):
     """The score of a labelling of the places."""
     total = 0.0
     for i in range(len(labels)):

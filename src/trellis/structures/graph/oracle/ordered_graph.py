@@ -60,7 +60,7 @@ class OrderedGraph(NamedTuple):
     @classmethod
     def of(cls, scores: GraphScores) -> OrderedGraph:
         scores_ = as_pairwise(scores)
-        topology = topology_of(scores_.n_nodes, scores_.edges)
+        topology = find_topology(scores_.n_nodes, scores_.edges)
         loops = topology.loops
         unary = scores_.unary[topology.order]
         pairwise = scores_.pairwise
@@ -84,7 +84,9 @@ class OrderedGraph(NamedTuple):
 
     def places(self, labels: Labels) -> Labels:
         """The labels of the places from those of the nodes; of nodes that stand for factors, too."""
-        joint = [int(np.ravel_multi_index(labels[list(f.nodes)], f.table.shape)) for f in wide(self.given)]
+        joint = [
+            int(np.ravel_multi_index(labels[list(f.nodes)], f.table.shape)) for f in wide_factors(self.given)
+        ]
         return np.concatenate([labels, np.array(joint, dtype=np.int32)])[self.topology.order]
 
     def parts(self, nodes: FloatArray, edges: FloatArray) -> GraphParts:
@@ -116,7 +118,7 @@ class OrderedGraph(NamedTuple):
         return GraphParts(unary[: scores.n_nodes, :k], pairwise[:n_edges, :k, :k], tuple(tables))
 
 
-def wide(scores: GraphScores) -> list[HigherOrder]:
+def wide_factors(scores: GraphScores) -> list[HigherOrder]:
     """The factors over more than two nodes."""
     return [f for f in scores.factors if len(f.nodes) > 2]
 
@@ -126,7 +128,7 @@ def as_pairwise(scores: GraphScores) -> GraphScores:
     if not scores.factors:
         return scores
     n, k = scores.unary.shape
-    broad = wide(scores)
+    broad = wide_factors(scores)
     size = max([k, *(f.table.size for f in broad)])
     if size > max(k, MOST_JOINT_LABELS):
         raise UnsupportedError(
@@ -158,7 +160,7 @@ def as_pairwise(scores: GraphScores) -> GraphScores:
     return GraphScores(unary, np.array(edges, dtype=np.int64).reshape(-1, 2), pairwise)
 
 
-def topology_of(n_nodes: int, edges: IntArray) -> Topology:
+def find_topology(n_nodes: int, edges: IntArray) -> Topology:
     """The topology of these edges, from memory if it was asked for before."""
     return _topology(n_nodes, np.ascontiguousarray(edges).tobytes())
 

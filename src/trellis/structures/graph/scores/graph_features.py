@@ -19,9 +19,10 @@ from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
+from trellis.core.arguments import check_int
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
-from trellis.structures.graph.scores.graph_scores import as_floats, checked_edges, is_count
+from trellis.structures.graph.scores.graph_scores import as_floats, checked_edges
 
 EdgeFeatures = Literal["none", "direction", "difference", "ends"]
 STEPS = {4: ((0, 1), (1, 0)), 8: ((0, 1), (1, 0), (1, 1), (1, -1))}  # to the right, down, and both diagonals
@@ -162,11 +163,9 @@ class Graph:
 
         Node l has x in the columns of label l, so that each label has weights of its own: (L, L D).
         """
-        features = as_floats("x", x)
-        if np.ndim(x) != 1 or not is_count(n_labels, 1):
-            raise DataError(
-                f"x has shape {np.shape(x)} for {n_labels} labels; give a vector, and at least one label"
-            )
+        features, n_labels = as_floats("x", x), check_int("n_labels", n_labels, 1)
+        if features.ndim != 1:
+            raise DataError(f"x has shape {features.shape}; give a vector")
         first, second = np.triu_indices(n_labels, 1)
         nodes = np.kron(np.eye(n_labels), features)
         return cls(nodes, np.stack([first, second], axis=1), None, np.arange(len(first)))

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -184,11 +183,6 @@ def _checked_factor(number: int, given: HigherOrder | tuple[Any, Any], n: int, k
     if table.shape != (k,) * len(nodes):
         raise DataError(f"factor {number} has shape {table.shape} and needs {(k,) * len(nodes)}")
     return HigherOrder(nodes, table)
-
-
-def is_count(value: object, least: int) -> bool:
-    """Whether it is a whole number of at least ``least``."""
-    return isinstance(value, Integral) and int(value) >= least
 
 
 def as_floats(name: str, values: Any) -> FloatArray:
