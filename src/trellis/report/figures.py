@@ -1,10 +1,13 @@
-"""Getting at matplotlib: an optional extra, drawn to files only, in one house style."""
+"""Figures by matplotlib, an optional extra: drawn to files only, in one house style."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from trellis.core.errors import MissingExtraError
+from trellis.core.errors import DataError, MissingExtraError
+from trellis.core.storage import PathLike
 
 INK, DIM, FAINT, GRID, WRONG = "#1f2933", "#616e7c", "#9aa5b1", "#e4e7eb", "#c81e4a"
 
@@ -33,3 +36,19 @@ def new_figure(width: float, height: float) -> Any:
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
     return figure
+
+
+@contextmanager
+def figure_file(path: PathLike, width: float, height: float) -> Iterator[Any]:
+    """A figure in the house style, written to ``path`` (.png, .svg, .pdf) when the block ends."""
+    figure = new_figure(width, height)
+    from matplotlib import rc_context
+
+    with rc_context(STYLE):
+        yield figure
+        try:
+            figure.savefig(path)
+        except OSError as error:
+            raise DataError(
+                f"{path}: the figure cannot be written ({error.strerror}); choose another place"
+            ) from error

@@ -6,7 +6,6 @@ mistakes in colour; and the marginals of one model as a heat map, label by posit
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,8 @@ from typing import Any
 from numpy.typing import NDArray
 
 from trellis.core.errors import DataError
-from trellis.report.figures import DIM, FAINT, GRID, INK, STYLE, WRONG, new_figure
+from trellis.core.storage import PathLike
+from trellis.report.figures import DIM, FAINT, GRID, INK, WRONG, figure_file
 
 _IMAGE, _ROW, _CELL, _GAP = 1.0, 0.42, 0.3, 0.95  # heights in units of one image's width
 _MARGIN = 3.4  # room for the names on the left
@@ -32,7 +32,7 @@ class ReadString:
 
 
 def draw_strings(
-    path: str | os.PathLike[str],
+    path: PathLike,
     strings: Sequence[ReadString],
     classes: Sequence[object],
     *,
@@ -49,10 +49,7 @@ def draw_strings(
     panel_height = _IMAGE + _ROW * (1 + len(models)) + _CELL * len(classes) + _GAP
     rows = -(-len(strings) // columns)
     width, height = columns * panel_width + 0.5, rows * panel_height + 1.4
-    figure = new_figure(width * _INCH, height * _INCH)
-    import matplotlib
-
-    with matplotlib.rc_context(STYLE):
+    with figure_file(path, width * _INCH, height * _INCH) as figure:
         # One pair of axes in units of image widths, y downwards: everything has a place that can be computed.
         axes = figure.add_axes((0, 0, 1, 1))
         axes.set(xlim=(0, width), ylim=(height, 0))
@@ -64,7 +61,6 @@ def draw_strings(
             top = _draw_images(axes, string, left, top)
             top = _draw_labels(axes, string, models, left, top)
             _draw_marginals(axes, string, classes, marginals_of, left, top + 0.12)
-        figure.savefig(path)
 
 
 def _draw_images(axes: Any, string: ReadString, left: float, top: float) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.storage import PathLike
-from trellis.report.figures import DIM, FAINT, GRID, INK, STYLE, WRONG, new_figure
+from trellis.report.figures import DIM, FAINT, GRID, INK, WRONG, figure_file
 from trellis.theory.shattering import Shattering
 from trellis.theory.simulation import GapSample, LearningCurve
 
@@ -24,8 +24,7 @@ def draw_gap(path: PathLike, sample: GapSample) -> None:
     A bound of 1 or more is vacuous; it stands at the right edge with its value.
     """
     gap, epsilon, bounds, factors = sample.gap, sample.epsilon, sample.bounds(), sample.looseness()
-    with _styled():
-        figure = new_figure(8, 4)
+    with figure_file(path, 8, 4) as figure:
         axes = _axes(figure)
         n_bins = min(40, max(8, int(2 * len(gap) ** (1 / 3))))
         axes.hist(gap, bins=n_bins, color=BLUE, alpha=0.55, label=f"{len(gap):,} repeats")
@@ -53,7 +52,6 @@ def draw_gap(path: PathLike, sample: GapSample) -> None:
             f"m = {sample.m:,}, $\\delta$ = {sample.delta:g}, loss: {sample.loss}", loc="left", fontsize=10
         )
         _legend_below(figure, axes)
-        _save(figure, path)
 
 
 def draw_learning_curve(path: PathLike, curve: LearningCurve, *, target: float | None = None) -> None:
@@ -65,8 +63,7 @@ def draw_learning_curve(path: PathLike, curve: LearningCurve, *, target: float |
     # an end that too few repeats leave open has no bar
     bars = np.array([[q.value - q.low, q.high - q.value] for q in quantiles]).T
     ends = np.where(np.isfinite(bars), bars, 0.0)
-    with _styled():
-        figure = new_figure(8, 4)
+    with figure_file(path, 8, 4) as figure:
         axes = _axes(figure)
         middle = np.array([np.quantile(s.true, [0.1, 0.9]) for s in samples])
         axes.fill_between(
@@ -97,7 +94,6 @@ def draw_learning_curve(path: PathLike, curve: LearningCurve, *, target: float |
         axes.set_xlabel("training examples m")
         axes.set_ylabel(f"error ({samples[0].loss})")
         _legend_below(figure, axes)
-        _save(figure, path)
 
 
 def draw_witness(path: PathLike, found: Shattering) -> None:
@@ -113,14 +109,13 @@ def draw_witness(path: PathLike, found: Shattering) -> None:
         raise UnsupportedError(f"{2**d} labellings are too many to draw; at most {MOST_PANELS}")
     columns = min(4, 2**d)
     rows = 2**d // columns
-    with _styled():
-        figure = new_figure(2.1 * columns, (2.1 if points.shape[1] == 2 else 0.9) * rows + 0.5)
+    height = (2.1 if points.shape[1] == 2 else 0.9) * rows + 0.5
+    with figure_file(path, 2.1 * columns, height) as figure:
         for i, labels in enumerate(product((False, True), repeat=d)):
             axes = figure.add_subplot(rows, columns, i + 1)
             _draw_labelling(axes, found, np.array(labels))
         figure.subplots_adjust(left=0.02, right=0.98, bottom=0.03, top=1 - 0.42 / figure.get_figheight())
         figure.suptitle(f"{found.family.name}: {d} points in all {2**d} ways", fontsize=10)
-        _save(figure, path)
 
 
 def _draw_labelling(axes: Any, found: Shattering, labels: Any) -> None:
@@ -146,13 +141,6 @@ def _draw_labelling(axes: Any, found: Shattering, labels: Any) -> None:
         spine.set_color(FAINT)
 
 
-def _styled() -> Any:
-    new_figure(1, 1)  # says what to install where matplotlib is missing
-    import matplotlib
-
-    return matplotlib.rc_context(STYLE)
-
-
 def _axes(figure: Any) -> Any:
     axes = figure.add_subplot()
     axes.grid(axis="y", color=GRID)
@@ -166,12 +154,3 @@ def _legend_below(figure: Any, axes: Any) -> None:
     figure.legend(handles, labels, loc="lower center", ncols=2, frameon=False, fontsize=9)
     rows = -(-len(labels) // 2)
     figure.subplots_adjust(bottom=0.2 + 0.055 * rows, top=0.92, left=0.09, right=0.97)
-
-
-def _save(figure: Any, path: PathLike) -> None:
-    try:
-        figure.savefig(path)
-    except OSError as error:
-        raise DataError(
-            f"{path}: the figure cannot be written ({error.strerror}); choose another place"
-        ) from error

@@ -50,17 +50,12 @@ LEAST_TESTS = 1000
 TESTS_PER_EXAMPLE = 20
 
 
-@dataclass(frozen=True)
-class Capacity:
-    """What is known of the class of hypotheses: its size (as a logarithm), its VC dimension, or nothing."""
-
-    log_hypotheses: float | None = None
-    vc_dimension: int | None = None
-
-
 @dataclass(frozen=True, eq=False)
 class GapSample:
-    """Errors of ``n`` repeats at ``m`` examples: ``train`` (n,) and ``true`` (n,)."""
+    """Errors of ``n`` repeats at ``m`` examples: ``train`` (n,) and ``true`` (n,).
+
+    ``log_hypotheses`` and ``vc_dimension`` are those of the class of hypotheses, where they are known.
+    """
 
     m: int
     n_test: int
@@ -69,7 +64,8 @@ class GapSample:
     loss: str
     train: FloatArray
     true: FloatArray
-    capacity: Capacity = Capacity()
+    log_hypotheses: float | None = None
+    vc_dimension: int | None = None
     bounded: bool = False  # losses are known to lie between 0 and 1
 
     @property
@@ -95,7 +91,7 @@ class GapSample:
     def bounds(self) -> tuple[Bound, ...]:
         """Every analytic bound that applies, at the same m and delta."""
         given: dict[str, Any] = {"m": self.m, "delta": self.delta}
-        size, d = self.capacity.log_hypotheses, self.capacity.vc_dimension
+        size, d = self.log_hypotheses, self.vc_dimension
         found = []
         if size is not None:
             if not self.train.any():
@@ -202,8 +198,8 @@ def simulate_generalization_gap(
         )
     if n_test is None:
         n_test = max(TESTS_PER_EXAMPLE * m, LEAST_TESTS)
-    capacity = Capacity(log_hypotheses, vc_dimension)
-    repeat = _Repeat(sampler, learner, m, n_test, loss, true_error, seed, capacity != Capacity())
+    known = log_hypotheses is not None or vc_dimension is not None
+    repeat = _Repeat(sampler, learner, m, n_test, loss, true_error, seed, known)
     with Record.opened(resume, repeat.description(), m, n_repeats) as record:
         todo = record.missing()
         parallel = Parallel(
@@ -216,7 +212,16 @@ def simulate_generalization_gap(
                     tick(record.n_done, {}, None)
     bounded = repeat.bounded or (isinstance(loss, str) and loss in ("zero_one", "hamming"))
     return GapSample(
-        m, n_test, delta, confidence, loss_name(loss), record.train, record.true, capacity, bounded
+        m=m,
+        n_test=n_test,
+        delta=delta,
+        confidence=confidence,
+        loss=loss_name(loss),
+        train=record.train,
+        true=record.true,
+        log_hypotheses=log_hypotheses,
+        vc_dimension=vc_dimension,
+        bounded=bounded,
     )
 
 

@@ -36,16 +36,6 @@ def d_separated(network: DirectedModel, x: Names, y: Names, given: Names = ()) -
     return bool(state < 0)
 
 
-def d_connected(network: DirectedModel, x: Names, given: Names = ()) -> list[str]:
-    """All variables that are not d-separated from ``x`` given ``given``, besides those themselves."""
-    sources = nonempty(network, x, "x")
-    observed = mask(network, network.variables.indices(given))
-    _, before = reach(network.graph, np.array(sources), observed, np.zeros_like(observed))
-    reached = (before.reshape(-1, 2) != UNSEEN).any(axis=1) & ~observed
-    reached[list(sources)] = False
-    return [network.names[i] for i in np.flatnonzero(reached)]
-
-
 def markov_blanket(network: DirectedModel, name: str) -> list[str]:
     """Parents, children and the children's other parents: given these, all else tells nothing about it."""
     i = network.index(name)
