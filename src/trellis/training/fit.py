@@ -77,6 +77,9 @@ def train(
     (:func:`~trellis.core.progress.progress_bar`).
     """
     stopping = None if held_out is None or not early else EarlyStopping(held_out, patience)
+    if warm_start is not None and not callable(solver):
+        # a solver that does not suit the objective says so before the warm start, not about it
+        solver.start(problem, start.copy(), np.random.default_rng(seed))
     if warm_start is not None and warm_start.solver is not None:
         warm = warm_start.problem or problem.with_(objective=warm_start.objective, l1=0.0)
         start = _run(

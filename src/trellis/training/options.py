@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 
 
-_TO_THE_MINIMUM = ("cutting_plane", "frank_wolfe")
 _SMOOTH_ONLY = ("lbfgs", "owlqn")
 
 
@@ -39,12 +38,6 @@ def checked_options(model: SequenceLabeler) -> Options:
         raise UnsupportedError(f"solver={model.solver!r}: give a name or an object of trellis.solvers")
     solver = None if automatic else get_solver(model.solver, model.tol)
     objective = get_objective(model.objective)
-    no_margin = objective.convex and not objective.smooth and not objective.uses_loss
-    if no_margin and solver is not None and solver.name in _TO_THE_MINIMUM:
-        raise UnsupportedError(
-            f"the {objective.name} objective with an L2 norm has its minimum at w = 0, which is where "
-            f"{solver.name!r} would end; use solver='perceptron'"
-        )
     if not objective.smooth and solver is not None and solver.name in _SMOOTH_ONLY:
         raise UnsupportedError(
             f"solver {solver.name!r} stops at the kinks of {objective.name!r}, far from its minimum; leave "

@@ -55,6 +55,11 @@ class CCCP:
 
     def start(self, problem: Any, weights: FloatArray, rng: np.random.Generator) -> CCCPRun:
         check_problem(problem, self.name, "completed", l2=True)
+        if not getattr(problem, "exact", True):
+            raise UnsupportedError(
+                "solver 'cccp' needs the maximum over all outputs, and this loss "
+                "looks at candidates only; use solver='minibatch'"
+            )
         if not problem.objective.margin_rescaling:
             raise UnsupportedError(
                 f"solver 'cccp' goes with objective='margin', not {problem.objective.name!r}; leave the "
