@@ -24,7 +24,7 @@ class BatchOptions(TypedDict, total=False):
     """The keyword arguments that every question takes.
 
     lengths : (B,) the number of steps of each row of padded scores, or of each sequence of packed ones.
-    mask : [B, T] booleans in place of lengths, true on the steps that count, the first ones of each row.
+    mask : [B, T] booleans in place of lengths, true on the steps of each sequence, the first of its row.
     offsets : (S + 1,) where the sequences of a packed batch begin and end.
     backend : "kernels" (compiled, CPU only), "torch" (plain PyTorch, any device), or None, which takes the
         kernels for CPU tensors where there are some.
@@ -111,7 +111,8 @@ class DifferentiableBatch(ScoredBatch):
 
 
 def check_once(objective: Objective) -> None:
-    """In a backward pass of kernels: that nobody will differentiate its result, or that it is constant."""
+    """For the backward pass of kernels, whose result is right only if it is not differentiated again, or
+    is constant."""
     constant = objective.two_labelings and objective.link == "identity"
     if torch.is_grad_enabled() and not constant:
         raise UnsupportedError(

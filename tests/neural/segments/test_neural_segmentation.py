@@ -161,7 +161,7 @@ def test_lists_of_alignments_and_the_rate_term() -> None:
         structured_loss(structures, xs[:1], golds)
     with pytest.raises(DataError, match="frame scores have shape"):
         structured_loss(structures[0], xs[0][0], golds[0])
-    with pytest.raises(UnsupportedError, match="tau_alignment"):
+    with pytest.raises(DataError, match="tau_alignment"):
         structured_loss(structures[0], xs[0], golds[0], objective="margin")
     with pytest.raises(InfeasibleError):
         structured_loss(structures[0], xs[0], SegmentPath.of_chain([0, 1], 7))

@@ -1,9 +1,9 @@
 """The part scores of a batch of chains, padded [batch, time, ...] or packed (N, ...) with offsets.
 
-A padded batch comes with ``lengths`` (B,) or a ``mask`` [B, T], true on the steps that count, which must be
-the first ones of each row; without either every row is full. A packed batch comes with ``offsets`` (S + 1,)
-or ``lengths``; without them it is one sequence. Kernels see both as rows (R, ...) and the first row of each
-sequence.
+A padded batch comes with ``lengths`` (B,) or a ``mask`` [B, T], true on the steps of each sequence, which
+must be the first ones of its row; without either there is no padding. A packed batch comes with ``offsets``
+(S + 1,) or ``lengths``; without them it is one sequence. Kernels see both as rows (R, ...) and the first row
+of each sequence.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from trellis.data.sequences import check_offsets, offsets_from_lengths
 @dataclass(frozen=True, eq=False)
 class Layout:
     """``shape``: (B, T) of a padded batch, (N,) of a packed one. ``begins``: (S,) the first row of each
-    sequence. ``offsets``: (S + 1,), of the steps that count, packed."""
+    sequence. ``offsets``: (S + 1,), those of the packed batch."""
 
     shape: tuple[int, ...]
     begins: IntArray
@@ -83,12 +83,12 @@ class Layout:
 
     @cached_property
     def full(self) -> bool:
-        """Whether every row counts: then padded and packed are the same memory."""
+        """Whether there is no padding: then padded and packed are the same memory."""
         return bool(self.offsets[-1] == self.n_rows)
 
     @cached_property
     def steps(self) -> IntArray:
-        """(N,) the rows that count, in the order of the packed batch."""
+        """(N,) the rows that are not padding, in the order of the packed batch."""
         within = np.arange(self.offsets[-1]) - np.repeat(self.offsets[:-1], self.lengths)
         rows: IntArray = np.repeat(self.begins, self.lengths) + within
         return rows
@@ -108,16 +108,16 @@ class Layout:
 
     @cached_property
     def mask(self) -> Tensor | None:
-        """[B, T] the steps that count, if some of a padded batch do not."""
+        """[B, T] true where there is no padding; None where there is none at all."""
         if self.full or len(self.shape) == 1:
             return None
         return torch.from_numpy(np.arange(self.shape[1]) < self.lengths[:, None])
 
     def pack(self, values: Tensor, width: tuple[int, ...] = ()) -> NDArray[Any]:
-        """The rows that count of a tensor with the batch's shape and ``width`` more axes."""
+        """A tensor of the batch's shape and ``width`` more axes, without its padding."""
         if tuple(values.shape) != (*self.shape, *width):
             raise DataError(
-                f"a tensor has shape {tuple(values.shape)}; next to these scores it must be "
+                f"a tensor has shape {tuple(values.shape)}; to match the scores it must be "
                 f"{(*self.shape, *width)}"
             )
         rows = values.detach().cpu().reshape((self.n_rows, *width)).numpy()
@@ -153,7 +153,10 @@ class ChainTensors:
 def _whole_numbers(name: str, values: Any) -> IntArray:
     array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
     if array.ndim != 1 or not (np.issubdtype(array.dtype, np.integer) or array.size == 0):
-        raise DataError(f"{name} must be one axis of whole numbers, got {array.dtype} of shape {array.shape}")
+        raise DataError(
+            f"{name} must be a one-dimensional array of whole numbers, not {array.dtype} of shape "
+            f"{array.shape}"
+        )
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
@@ -165,7 +168,6 @@ def _mask_lengths(mask: Any, shape: tuple[int, int]) -> IntArray:
     gaps = (marks != (np.arange(shape[1]) < lengths[:, None])).any(axis=1)
     if gaps.any():
         raise DataError(
-            f"the mask of sequence {int(gaps.argmax())} has gaps; the steps that count must be the first "
-            "ones of the row"
+            f"the mask of sequence {int(gaps.argmax())} has gaps; its steps must be the first ones of the row"
         )
     return lengths

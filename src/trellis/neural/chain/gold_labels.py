@@ -1,8 +1,8 @@
 """Gold labels as tensors: codes, with -1 where a label is unknown, or sets of allowed labels.
 
 A tensor of whole numbers of the batch's shape gives one label per step; a boolean tensor with a last axis of
-K gives the set of labels that each step may have (the latent form of every objective). What stands in the
-padding does not matter.
+K gives the set of labels that each step may have (the latent form of every objective). The contents of the
+padding do not matter.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def encode_gold(gold: Any, layout: Layout, n_labels: int) -> EncodedLabels:
         t = int(outside.argmax())
         raise DataError(
             f"the gold label of {step_name(layout.offsets, t)} is {codes[t]}; labels run from 0 to "
-            f"{n_labels - 1}, and -1 says that it is unknown"
+            f"{n_labels - 1}, and -1 is an unknown label"
         )
     if codes.min(initial=0) < 0:
         allowed = (codes[:, None] == np.arange(n_labels)) | (codes[:, None] < 0)

@@ -46,7 +46,7 @@ class PaddedChain:
             index = torch.from_numpy(rows).to(unary.device)
             unary = unary[index]
             transitions = transitions if chain.shared else transitions[index]
-        else:  # what stands in the padding must reach no gradient, not even as 0 times NaN
+        else:  # padding must not reach any gradient, not even as 0 times NaN
             unary = unary.masked_fill(~on_axes(mask, unary), 0.0)
             if not chain.shared:
                 transitions = transitions.masked_fill(~on_axes(mask, transitions), 0.0)
@@ -107,7 +107,7 @@ class PaddedChain:
         return self._ended(maximum(outside + self.end, 1), -torch.inf)
 
     def score(self, labels: Tensor) -> Tensor:
-        """(B,) the score of labels [B, T]; what stands in the padding does not matter."""
+        """(B,) the score of labels [B, T], whose padding is not read."""
         if self.unary.shape[1] == 0:
             return self.unary.sum((1, 2))
         y = labels.masked_fill(~self.mask, 0)

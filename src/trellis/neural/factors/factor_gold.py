@@ -47,7 +47,7 @@ def gold_sets(gold: Any, cardinalities: Sequence[int], batch: int, device: torch
         column = codes[:, v]
         if bool(((column < -1) | (column >= size)).any()):
             raise DataError(
-                f"a gold state of variable {v} is outside 0 to {size - 1} (-1 says that it is unknown)"
+                f"a gold state of variable {v} is outside 0 to {size - 1} (-1 is an unknown state)"
             )
         sets.append((column[:, None] == torch.arange(size, device=device)) | (column[:, None] < 0))
     return sets

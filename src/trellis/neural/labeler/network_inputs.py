@@ -5,8 +5,7 @@
     arrays       (T, D) of numbers, or tensors              as they are, in single precision
 
 Code 0 is padding and code 1 anything that training saw fewer than ``min_count`` times. With characters, each
-word brings ``SPELLING`` more columns, the codes of its characters; a longer word keeps its beginning and its
-end.
+word has ``SPELLING`` more columns, the codes of its characters; a longer word is cut in the middle.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ RESERVED = 2  # the codes of padding and of unknown strings
 
 @dataclass(frozen=True)
 class InputShape:
-    """What a network reads. ``sizes``: the number of codes of each attribute; ``characters``: that of
-    characters, 0 where they are not read; ``width``: the columns of arrays, 0 for codes."""
+    """What a network reads. ``sizes``: the number of codes of each attribute; ``characters``: the number of
+    codes of characters, 0 if they are not read; ``width``: the columns of arrays, 0 for codes."""
 
     sizes: tuple[int, ...] = ()
     characters: int = 0

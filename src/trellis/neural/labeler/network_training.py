@@ -97,7 +97,7 @@ class NetworkSolver:
 
 
 class NetworkRun:
-    """Where training stands after ``epoch`` epochs."""
+    """The state of training after ``epoch`` epochs."""
 
     def __init__(self, solver: NetworkSolver, problem: NetworkProblem, network: ChainNetwork) -> None:
         self.solver, self.problem, self.network = solver, problem, network

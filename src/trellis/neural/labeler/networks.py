@@ -183,7 +183,7 @@ class ChainNetwork(nn.Module):
         return {name: (t.float() if t.dtype == torch.bfloat16 else t).numpy() for name, t in state}
 
     def load_weights(self, weights: Mapping[str, AnyArray]) -> None:
-        """Copy ``weights`` into the network; a ``RuntimeError`` says what does not fit."""
+        """Copy ``weights`` into the network; raises ``RuntimeError`` if they do not fit."""
         self.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in weights.items()})
 
 

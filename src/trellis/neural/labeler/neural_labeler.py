@@ -1,10 +1,10 @@
-"""``NeuralSequenceLabeler``: a network scores the labels of every step, a chain ties them together.
+"""``NeuralSequenceLabeler``: a network scores the labels of every step, and a chain connects them.
 
     score(x, y) = start[y_1] + sum_t network(x)[t, y_t] + sum_{t>1} transitions[y_{t-1}, y_t] + end[y_n]
 
-trained through the inference for any objective by mini-batches (:mod:`.network_training`), or without the
-chain by the word-local softmax. No regulariser but ``weight_decay``, ``dropout`` and early stopping. Networks
-run on the CPU.
+trained for any objective by mini-batches, with gradients through the inference (:mod:`.network_training`), or
+without the chain by the word-local softmax. The only regularisers are ``weight_decay``, ``dropout`` and early
+stopping. Networks run on the CPU.
 """
 
 from __future__ import annotations

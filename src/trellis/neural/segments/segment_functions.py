@@ -2,8 +2,8 @@
 
 On the CPU both are answers of ``segment_oracle``, and the gradient is made of the parts of the best path, or
 of the expected parts: in the prefix sums, ends - starts; in the boundary scores, starts; in the duration
-scores, lengths; in the rate weight, minus the (expected) squared change of rate. Second derivatives of log Z,
-where they are asked for, come from plain PyTorch, which has no rate term.
+scores, lengths; in the rate weight, minus the (expected) squared change of rate. Second derivatives of log Z
+come from plain PyTorch, which has no rate term.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class SegmentTotal(torch.autograd.Function):
     def backward(ctx: Any, weight: Tensor) -> tuple[Tensor | None, ...]:
         *tables, rate = ctx.saved_tensors[:4]
         gradients = ctx.saved_tensors[4:]
-        if torch.is_grad_enabled() and ctx.reduce is log_sum_exp:  # somebody wants second derivatives
+        if torch.is_grad_enabled() and ctx.reduce is log_sum_exp:  # second derivatives are requested
             check_no_rate(rate)
 
             def plain(prefix: Tensor, boundary: Tensor, duration: Tensor) -> Tensor:
