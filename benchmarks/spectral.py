@@ -60,7 +60,7 @@ def matched_error(emissions: np.ndarray, transitions: np.ndarray) -> float:
 
 
 def spectral(X: np.ndarray, **options: object) -> SpectralHMM:
-    model = SpectralHMM(N_STATES, N_SYMBOLS, negative="keep", random_state=0, **options)
+    model = SpectralHMM(N_STATES, N_SYMBOLS, on_negative="keep", random_state=0, **options)
     return model.fit(X.ravel(), lengths=[X.shape[1]] * len(X))
 
 

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture as SklearnMixture
 
 from certificates import check_certificates
-from trellis.core.errors import DataError
+from trellis.core.errors import DataError, InfeasibleError
 from trellis.hmm import fit_mixture
 from trellis.hmm.emissions import Categorical, Gaussian, Poisson
 from trellis.hmm.mixture_em import MixtureEM
@@ -144,5 +144,5 @@ def test_what_cannot_be_fitted_is_said() -> None:
     table = np.array([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]])
     problem = MixtureEM(np.array([0, 1, 2, 0]), np.ones(4))
     first = problem.start(Categorical(3, probabilities=table), np.full((4, 2), 0.5), np.random.default_rng(0))
-    with pytest.raises(DataError, match="row 2 is impossible under every component"):
+    with pytest.raises(InfeasibleError, match="row 2 is impossible under every component"):
         minimise_dc(problem, first, max_iter=5, tol=0.0)

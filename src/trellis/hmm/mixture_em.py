@@ -21,8 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trellis.core.arguments import as_floats, check_nonnegative, check_sample_weight, generator
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError
+from trellis.core.errors import DataError, InfeasibleError
 from trellis.core.logspace import log_sum_exp
 from trellis.hmm.emissions.emission import Emission, Statistics
 from trellis.solvers.dc.algorithm import DCSolution
@@ -74,9 +75,9 @@ class MixtureEM:
         log_likelihood = log_sum_exp(joint, axis=1)
         impossible = log_likelihood == -np.inf
         if impossible.any():
-            raise DataError(
+            raise InfeasibleError(
                 f"row {self._rows[impossible.argmax()]} is impossible under every component; give the "
-                f"emission a pseudocount, or start elsewhere"
+                "emission a pseudocount, or start elsewhere"
             )
         joint -= log_likelihood[:, None]
         responsibilities = np.exp(joint, out=joint)
@@ -125,18 +126,14 @@ def fit_mixture(
         solution.point.log_weights, solution.point.components, solution.history["primal"]
     """
     values = emission.check(X)
-    start = np.asarray(responsibilities, dtype=np.float64)
-    weight = np.ones(len(values)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    start = as_floats("responsibilities", responsibilities)
+    weight = check_sample_weight(sample_weight, len(values), "row")
     if start.ndim != 2 or len(start) != len(values) or not (start >= 0).all() or not start.any():
         raise DataError(
             f"responsibilities of shape {start.shape} must be ({len(values)}, K), not negative, and not all 0"
         )
-    if weight.shape != (len(values),) or not (weight >= 0).all() or not 0 < weight.sum() < np.inf:
-        raise DataError(
-            f"sample_weight of shape {weight.shape} must be ({len(values)},), not negative, and not all 0"
-        )
-    if not pseudocount >= 0:
-        raise DataError(f"pseudocount is {pseudocount}; it must not be negative")
-    problem = MixtureEM(values, weight, pseudocount)
-    first = problem.start(emission, start, np.random.default_rng(random_state))
+    if not weight.any():
+        raise DataError("sample_weight is 0 for every row; give at least one positive weight")
+    problem = MixtureEM(values, weight, check_nonnegative("pseudocount", pseudocount))
+    first = problem.start(emission, start, generator(random_state))
     return minimise_dc(problem, first, max_iter=max_iter, tol=tol * float(weight.sum()))

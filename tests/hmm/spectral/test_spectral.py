@@ -77,7 +77,7 @@ def test_exact_moments_give_exact_probabilities(seed: int, n_states: int, extra:
     singular = np.linalg.svd(pairs, compute_uv=False)
     condition = singular[0] / singular[n_states - 1]
     assume(condition < 1e6)
-    model = exact_model(truth, negative="keep")
+    model = exact_model(truth, on_negative="keep")
     X = [list(x) for x in product(range(-1, n_states + extra), repeat=3)]
     expected = [truth.probability(tuple(x)) for x in X]
     np.testing.assert_allclose(model.joint_probability(X), expected, atol=1e-13 * condition)
@@ -163,7 +163,7 @@ def test_the_error_shrinks_like_one_over_the_root_of_the_sample_size() -> None:
     sizes = [2_000, 16_000, 128_000]
     errors = []
     for n in sizes:
-        models = [SpectralHMM(3, 4, negative="keep").fit(list(TRUTH.sample(n, 3, rng))) for _ in range(4)]
+        models = [SpectralHMM(3, 4, on_negative="keep").fit(list(TRUTH.sample(n, 3, rng))) for _ in range(4)]
         errors.append(np.mean([error_of(model, TRUTH) for model in models]))
     slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
     assert -0.7 < slope < -0.35
@@ -196,8 +196,8 @@ def test_fitting_counts_the_triples_it_says() -> None:
             for t in range(len(x) - 2)[: None if which == "all" else 1]:
                 if (x[t : t + 3] >= 0).all():
                     table[x[t + 2], x[t + 1], x[t]] += w
-        a = SpectralHMM(2, 4, triples=which, negative="keep")
-        b = SpectralHMM(2, 4, negative="keep").fit_moments(table, first)
+        a = SpectralHMM(2, 4, triples=which, on_negative="keep")
+        b = SpectralHMM(2, 4, on_negative="keep").fit_moments(table, first)
         a.fit(X, sample_weight=weight)
         queries = [list(x) for x in product(range(4), repeat=3)]
         np.testing.assert_allclose(a.joint_probability(queries), b.joint_probability(queries), atol=1e-12)
@@ -207,9 +207,9 @@ def test_fitting_counts_the_triples_it_says() -> None:
 def test_weights_are_repetitions() -> None:
     X = list(TRUTH.sample(300, 5, np.random.default_rng(4)))
     times = np.random.default_rng(5).integers(0, 4, size=300)
-    weighted = SpectralHMM(3, 4, negative="keep").fit(X, sample_weight=times)
+    weighted = SpectralHMM(3, 4, on_negative="keep").fit(X, sample_weight=times)
     repetitions = [x for x, n in zip(X, times, strict=True) for _ in range(n)]
-    repeated = SpectralHMM(3, 4, negative="keep").fit(repetitions)
+    repeated = SpectralHMM(3, 4, on_negative="keep").fit(repetitions)
     np.testing.assert_allclose(weighted.joint_probability(X), repeated.joint_probability(X), rtol=1e-8)
     np.testing.assert_allclose(weighted.noise_, repeated.noise_)
 
@@ -243,8 +243,8 @@ def test_many_symbols_use_the_sparse_decomposition() -> None:
     truth = random_truth(8, 3, 350, concentration=1.0)
     rng = np.random.default_rng(9)
     X = truth.sample(3_000, 8, rng)
-    small = SpectralHMM(3, 350, negative="keep").fit(list(X))
-    large = SpectralHMM(3, 700, negative="keep").fit(list(2 * X))
+    small = SpectralHMM(3, 350, on_negative="keep").fit(list(X))
+    large = SpectralHMM(3, 700, on_negative="keep").fit(list(2 * X))
     np.testing.assert_allclose(small.singular_values_, large.singular_values_, rtol=1e-8)
     np.testing.assert_allclose(
         small.joint_probability(list(X[:50])), large.joint_probability(list(2 * X[:50])), rtol=1e-6
@@ -255,7 +255,7 @@ def test_many_symbols_use_the_sparse_decomposition() -> None:
 def test_negative_probabilities_are_reported_where_they_are() -> None:
     truth = random_truth(11, 3, 8, concentration=0.2)
     rng = np.random.default_rng(0)
-    model = SpectralHMM(3, 8, negative="keep").fit(list(truth.sample(400, 6, rng)))
+    model = SpectralHMM(3, 8, on_negative="keep").fit(list(truth.sample(400, 6, rng)))
     X = [rng.integers(8, size=n) for n in (7, 0, 5, 9)]
     operators = model.operators_
     values, places = [], []
@@ -284,9 +284,9 @@ def test_negative_probabilities_are_reported_where_they_are() -> None:
 def test_what_becomes_of_negative_probabilities() -> None:
     truth = random_truth(11, 3, 8, concentration=0.2)
     X = list(truth.sample(400, 6, np.random.default_rng(0)))
-    keep = SpectralHMM(3, 8, negative="keep").fit(X)
-    clip = SpectralHMM(3, 8, negative="clip", floor=1e-6).fit(X)
-    error = SpectralHMM(3, 8, negative="error").fit(X)
+    keep = SpectralHMM(3, 8, on_negative="keep").fit(X)
+    clip = SpectralHMM(3, 8, on_negative="clip", floor=1e-6).fit(X)
+    error = SpectralHMM(3, 8, on_negative="error").fit(X)
     queries = [list(x) for x in product(range(8), repeat=3)]
     signed = keep.joint_probability(queries)
     wrong = signed < 0
@@ -306,7 +306,7 @@ def test_what_becomes_of_negative_probabilities() -> None:
 
 
 def test_a_symbol_that_never_occurred_has_probability_zero() -> None:
-    model = SpectralHMM(2, 5, negative="keep").fit(list(TRUTH.sample(500, 4, np.random.default_rng(0))))
+    model = SpectralHMM(2, 5, on_negative="keep").fit(list(TRUTH.sample(500, 4, np.random.default_rng(0))))
     assert model.joint_probability([[0, 4, 1]])[0] == 0.0
     assert model.log_likelihood([[0, 4, 1]])[0] == -np.inf
     clipped = SpectralHMM(2, 5).fit(list(TRUTH.sample(500, 4, np.random.default_rng(0))))
@@ -390,7 +390,7 @@ def test_what_cannot_be_learned_is_said() -> None:
         ({"n_states": 9}, "at least as many symbols"),
         ({"n_states": 2, "triples": "some"}, "triples"),
         ({"n_states": 2, "initial": "last"}, "initial"),
-        ({"n_states": 2, "negative": "hide"}, "negative"),
+        ({"n_states": 2, "on_negative": "hide"}, "on_negative"),
         ({"n_states": 2, "floor": 0.0}, "floor"),
         ({"n_states": 2, "n_symbols": 2}, "step 2 of sequence 0: symbol 2 is not valid"),
     ]:

@@ -66,17 +66,17 @@ def report_negative(states: FloatArray, readout: FloatArray, data: Sequences) ->
 
 
 def apply_policy(
-    values: FloatArray, negative: str, floor: float, place: Callable[[tuple[int, ...]], str]
+    values: FloatArray, on_negative: str, floor: float, place: Callable[[tuple[int, ...]], str]
 ) -> FloatArray:
     """``values`` under the policy; ``place`` describes the position of an entry."""
     wrong = np.argwhere(values < 0)
-    if len(wrong) and negative != "keep":
+    if len(wrong) and on_negative != "keep":
         at = tuple(int(i) for i in wrong[0])
         message = (
             f"{len(wrong)} of {values.size} probability estimates are negative, the first is "
             f"{values[at]:.3g} (at {place(at)}); more data or fewer states make this rarer"
         )
-        if negative == "error":
-            raise NumericalError(f"{message}, and negative='clip' or 'keep' accepts them")
+        if on_negative == "error":
+            raise NumericalError(f"{message}, and on_negative='clip' or 'keep' accepts them")
         warnings.warn(f"{message}; they were raised to {floor:g}", SpectralWarning, stacklevel=4)
-    return np.maximum(values, floor) if negative == "clip" else values
+    return np.maximum(values, floor) if on_negative == "clip" else values

@@ -13,18 +13,20 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from trellis.core.arguments import check_int, generator
-from trellis.core.arrays import FloatArray
+from trellis.core.arguments import check_int, check_sample_weight, generator
+from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.codec import check_array
 from trellis.core.errors import DataError, NumericalError
 from trellis.core.estimator import Model
 from trellis.core.parameters import choice, fitted, integer, number, parameter
+from trellis.data.row_checks import check_symbols
 from trellis.data.sequences import Sequences, step_name
 from trellis.hmm.emissions import Categorical
 from trellis.hmm.hidden_markov_model import HMM
@@ -37,13 +39,9 @@ from trellis.hmm.spectral.negative_probabilities import (
 )
 from trellis.hmm.spectral.recovery import RecoveredHMM, recover
 from trellis.hmm.spectral.spectral_kernels import run_operators
-from trellis.hmm.spectral.symbols import (
-    missing_as_last,
-    pack_symbols,
-    sequence_weights,
-    sum_per_sequence,
-)
 from trellis.training import declarations as declared
+
+MAX_SYMBOLS = 10**7  # where their number is taken from the data
 
 
 class _ForwardPass(NamedTuple):
@@ -85,7 +83,7 @@ class SpectralHMM(Model):
         "excerpts.",
         constraint=choice("first", "average"),
     )
-    negative: str = parameter(
+    on_negative: str = parameter(
         default="clip",
         doc='What to do with negative probability estimates: "clip" raises them to ``floor`` and warns, '
         '"error" raises an error, "keep" returns the signed numbers.',
@@ -124,8 +122,8 @@ class SpectralHMM(Model):
         one or two symbols only inform the initial distribution.
         """
         self._check_parameters()
-        data, n_symbols = pack_symbols(X, lengths, self.n_symbols)
-        weight = sequence_weights(sample_weight, data.n_sequences)
+        data, n_symbols = _pack_symbols(X, lengths, self.n_symbols)
+        weight = check_sample_weight(sample_weight, len(data))
         triples = moments.extract_triples(data.values, data.offsets, weight, self.triples == "first")
         pairs = moments.pair_frequencies(triples, n_symbols)
         first = moments.symbol_frequencies(triples.first, triples.weight, n_symbols)
@@ -167,7 +165,7 @@ class SpectralHMM(Model):
     # Questions about sequences
 
     def log_likelihood(self, X: Any, *, lengths: ArrayLike | None = None) -> FloatArray:
-        """log p(x_1, ..., x_n) of each sequence; NaN where it is negative and ``negative="keep"``."""
+        """log p(x_1, ..., x_n) of each sequence; NaN where it is negative and ``on_negative="keep"``."""
         sign, size = self._signed_log(X, lengths)
         return np.where((sign < 0) & (size > -np.inf), np.nan, size)
 
@@ -177,7 +175,7 @@ class SpectralHMM(Model):
         return self._data(X, lengths).mean_per_step(self.log_likelihood(X, lengths=lengths))
 
     def joint_probability(self, X: Any, *, lengths: ArrayLike | None = None) -> FloatArray:
-        """p(x_1, ..., x_n) of each sequence, with its sign under ``negative="keep"``.
+        """p(x_1, ..., x_n) of each sequence, with its sign under ``on_negative="keep"``.
 
         Long sequences underflow to 0: they need :meth:`log_likelihood`.
         """
@@ -191,7 +189,9 @@ class SpectralHMM(Model):
         1 where x_t is missing. One array per sequence, or one array for one array.
         """
         reading = self._read(X, lengths)
-        conditional = apply_policy(reading.observed / reading.mass, self.negative, self.floor, reading.place)
+        conditional = apply_policy(
+            reading.observed / reading.mass, self.on_negative, self.floor, reading.place
+        )
         return reading.data.unpack(conditional)
 
     def predict_next(self, X: Any, steps: int = 1, *, lengths: ArrayLike | None = None) -> FloatArray:
@@ -201,9 +201,9 @@ class SpectralHMM(Model):
         ahead = operators.readout[:-1] @ np.linalg.matrix_power(operators.steps[-1], steps - 1)
         distribution: FloatArray = final @ ahead.T
         distribution /= distribution.sum(axis=1, keepdims=True)
-        if self.negative != "keep":
+        if self.on_negative != "keep":
             distribution = apply_policy(
-                distribution, self.negative, self.floor, lambda at: f"sequence {at[0]}, symbol {at[1]}"
+                distribution, self.on_negative, self.floor, lambda at: f"sequence {at[0]}, symbol {at[1]}"
             )
             distribution /= distribution.sum(axis=1, keepdims=True)
         return distribution
@@ -292,8 +292,9 @@ class SpectralHMM(Model):
         )
 
     def _data(self, X: Any, lengths: ArrayLike | None) -> Sequences:
-        data, n_symbols = pack_symbols(X, lengths, len(self._fitted().basis))
-        return replace(data, values=missing_as_last(data.values, n_symbols))
+        data, n_symbols = _pack_symbols(X, lengths, len(self._fitted().basis))
+        # a missing symbol is the last one, whose operator is the sum of all others
+        return replace(data, values=np.where(data.values < 0, n_symbols, data.values))
 
     def _read(self, X: Any, lengths: ArrayLike | None) -> _ForwardPass:
         """Run the operators along the sequences.
@@ -301,7 +302,7 @@ class SpectralHMM(Model):
         Under "clip" the run restarts from the mean position after a probability that had to be raised: the
         state after it is meaningless.
         """
-        lowest = self.floor if self.negative == "clip" else -np.inf
+        lowest = self.floor if self.on_negative == "clip" else -np.inf
         return self._run(self._data(X, lengths), lowest, np.empty((0, self.n_states)))
 
     def _run(self, data: Sequences, lowest: float, states: FloatArray) -> _ForwardPass:
@@ -317,9 +318,32 @@ class SpectralHMM(Model):
     def _signed_log(self, X: Any, lengths: ArrayLike | None) -> tuple[FloatArray, FloatArray]:
         """The sign of each sequence's probability, and the log of its size."""
         reading = self._read(X, lengths)
-        values = apply_policy(reading.observed, self.negative, self.floor, reading.place)
+        values = apply_policy(reading.observed, self.on_negative, self.floor, reading.place)
         with np.errstate(divide="ignore"):
             logs = np.log(np.abs(values))
-        n_negative = sum_per_sequence((values < 0).astype(np.float64), reading.data.offsets)
-        size = np.log(self.operators_.start_mass) + sum_per_sequence(logs, reading.data.offsets)
+        n_negative = _sum_per_sequence((values < 0).astype(np.float64), reading.data.offsets)
+        size = np.log(self.operators_.start_mass) + _sum_per_sequence(logs, reading.data.offsets)
         return 1.0 - 2.0 * (n_negative % 2), size
+
+
+def _pack_symbols(X: Any, lengths: ArrayLike | None, n_symbols: int | None) -> tuple[Sequences, int]:
+    """The sequences, -1 where a symbol is missing, and the number of symbols; None: the largest plus 1."""
+    data = Sequences.pack(X, lengths, check=partial(check_symbols, n_symbols=n_symbols))
+    if n_symbols is not None:
+        return data, n_symbols
+    largest = int(data.values.max(initial=0))
+    if largest >= MAX_SYMBOLS:
+        raise DataError(
+            f"the largest symbol is {largest}, and each from 0 on has its own operator; number the symbols "
+            "that occur from 0 on, or give n_symbols"
+        )
+    return data, largest + 1
+
+
+def _sum_per_sequence(values: FloatArray, offsets: IntArray) -> FloatArray:
+    """The sum over each sequence; 0 for an empty one, for which reduceat would give its successor's."""
+    total = np.zeros(len(offsets) - 1)
+    filled = np.diff(offsets) > 0
+    if filled.any():
+        total[filled] = np.add.reduceat(values, offsets[:-1][filled])
+    return total
