@@ -39,18 +39,8 @@ def test_all_nine_features_of_a_path_by_hand() -> None:
     g, change = rng.normal(size=(n_frames, 2)).astype(np.float32), rng.random((4, n_frames + 1))
     odds, durations = rng.normal(size=(3, n_frames + 1)).astype(np.float32), rng.normal(size=(2, 4, 7))
     scale = np.arange(1.0, 10.0)
-    features = segment_features(
-        ALL,
-        scale,
-        graph,
-        n_frames,
-        3,
-        codes,
-        kinds,
-        Evidence(g, change, odds),
-        np.array([0, 1, 2]),
-        durations,
-    )
+    evidence = Evidence(codes, kinds, durations, g, change, odds, np.array([0, 1, 2]))
+    features = segment_features(ALL, scale, graph, n_frames, 3, evidence)
     path = SegmentPath.of_chain([0, 2, 6], n_frames)
     expected = [
         g[:2, 1].sum() + g[2:6, 0].sum() + g[6:, 1].sum(),
@@ -62,10 +52,7 @@ def test_all_nine_features_of_a_path_by_hand() -> None:
     ]
     np.testing.assert_allclose(features.of_path(path), np.array(expected) / (3 * scale), rtol=1e-5)
     for name in ALL:
-        one = segment_features(
-            (name,), np.ones(1), graph, n_frames, 3, codes, kinds, Evidence(g, change, odds),
-            np.array([0, 1, 2]), durations,
-        )  # fmt: skip
+        one = segment_features((name,), np.ones(1), graph, n_frames, 3, evidence)
         np.testing.assert_allclose(one.of_path(path) * 3, expected[ALL.index(name)], rtol=1e-5)
 
 

@@ -19,6 +19,7 @@ from trellis.speech.acoustics.boundary_classifier import (
 from trellis.speech.acoustics.feed_forward import UNSEEN, Network, NetworkOptions, fit_network
 from trellis.speech.acoustics.frame_classifier_kernels import feature_pass, kernel_pass
 from trellis.speech.acoustics.frame_classifiers import (
+    FrameExamples,
     NetworkClassifier,
     PassiveAggressiveClassifier,
     gaussian_kernel,
@@ -69,16 +70,15 @@ def test_classes_without_rows_are_unlikely() -> None:
     )
     assert np.mean(two.logits(rows).argmax(axis=1) == np.minimum(codes, 1)) > 0.8
     with pytest.raises(DataError, match="one phone class"):
-        NetworkClassifier().fit([rows], [np.zeros(len(rows), int)], 3, 10.0, 0)
+        NetworkClassifier().fit(FrameExamples([rows], [np.zeros(len(rows), int)], 3, 10.0), 0)
 
 
 def test_scaled_likelihood_takes_the_prior_back() -> None:
     rows, codes = blobs(600)
     codes[: len(codes) // 2] = 0  # class 0 is frequent
-    options = NetworkOptions(hidden=(), epochs=5)
+    options, examples = NetworkOptions(hidden=(), epochs=5), FrameExamples([rows], [codes], 3, 10.0)
     posterior, likelihood = (
-        NetworkClassifier(context_ms=0, prior=p, network=options).fit([rows], [codes], 3, 10.0, 0)
-        for p in (0.0, 1.0)
+        NetworkClassifier(context_ms=0, prior=p, network=options).fit(examples, 0) for p in (0.0, 1.0)
     )
     log_prior = np.log((np.bincount(codes) + 1) / (len(codes) + 3))
     np.testing.assert_allclose(np.exp(posterior.confidences(rows)).sum(axis=1), 1, rtol=1e-5)
@@ -126,13 +126,13 @@ def test_passive_aggressive_pass_by_kernel_and_by_features() -> None:
 def test_exact_kernel_and_nystroem_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, codes = blobs(400)
     options = PassiveAggressiveClassifier(landmarks=400)
-    exact = options.fit([rows], [codes], 3, 10.0, 0)
+    exact = options.fit(FrameExamples([rows], [codes], 3, 10.0), 0)
     assert np.mean(exact.confidences(rows).argmax(axis=1) == codes) > 0.8
     monkeypatch.setattr(classifiers, "EXACT", 100)
-    mapped = options.fit([rows], [codes], 3, 10.0, 0)
+    mapped = options.fit(FrameExamples([rows], [codes], 3, 10.0), 0)
     # with all frames as landmarks the map is exact; what is left is another order of visits
     assert np.abs(mapped.confidences(rows) - exact.confidences(rows)).mean() < 0.12
-    few = PassiveAggressiveClassifier(landmarks=40).fit([rows], [codes], 3, 10.0, 0)
+    few = PassiveAggressiveClassifier(landmarks=40).fit(FrameExamples([rows], [codes], 3, 10.0), 0)
     assert len(few.basis) == 40
     assert np.mean(few.confidences(rows).argmax(axis=1) == codes) > 0.8
 
@@ -147,7 +147,7 @@ def test_states_and_options_come_back(name: str) -> None:
     rows, codes = blobs()
     options = get_classifier(name)
     assert through_codec(options) == options
-    fitted = options.fit([rows[:200], rows[200:]], [codes[:200], codes[200:]], 3, 10.0, 0)
+    fitted = options.fit(FrameExamples([rows[:200], rows[200:]], [codes[:200], codes[200:]], 3, 10.0), 0)
     again = through_codec(fitted)
     assert again.shape == ((2 * again.context + 1) * 4, 3)
     np.testing.assert_array_equal(again.confidences(rows), fitted.confidences(rows))
@@ -213,7 +213,7 @@ def test_torch_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(builtins, "__import__", without_torch)
     with pytest.raises(MissingExtraError, match=r"trellis-learn\[torch\]"):
-        get_classifier("torch").fit([rows], [codes], 3, 10.0, 0)
+        get_classifier("torch").fit(FrameExamples([rows], [codes], 3, 10.0), 0)
 
 
 def test_torch_network_learns() -> None:
@@ -221,7 +221,7 @@ def test_torch_network_learns() -> None:
     rows, codes = blobs(600)
     network = NetworkOptions(hidden=(16, 16), epochs=20, rate=1e-2, batch=64, torch=True)
     options = NetworkClassifier(context_ms=0.0, network=network)
-    fitted = options.fit([rows], [codes], 3, 10.0, 0)
-    again = options.fit([rows], [codes], 3, 10.0, 0)
+    fitted = options.fit(FrameExamples([rows], [codes], 3, 10.0), 0)
+    again = options.fit(FrameExamples([rows], [codes], 3, 10.0), 0)
     np.testing.assert_allclose(again.confidences(rows), fitted.confidences(rows), rtol=1e-4, atol=1e-4)
     assert np.mean(fitted.confidences(rows).argmax(axis=1) == codes) > 0.7

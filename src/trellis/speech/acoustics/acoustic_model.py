@@ -31,7 +31,7 @@ from trellis.speech.acoustics.boundary_classifier import (
     BoundaryExamples,
     BoundaryOptions,
 )
-from trellis.speech.acoustics.frame_classifiers import ClassifierOptions, FrameClassifier
+from trellis.speech.acoustics.frame_classifiers import ClassifierOptions, FrameClassifier, FrameExamples
 from trellis.speech.acoustics.phone_durations import DurationModel
 from trellis.speech.audio.cepstra import FrameOptions
 from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice
@@ -173,20 +173,17 @@ class AcousticModel:
         if confidences is None and self.classifier is not None:
             confidences = self.confidences(frames)
         changed = any(name in self.names for name in CHANGES)
-        change = spectral_change(frames[:, : self.options.n_static]) if changed else None
-        odds, rows = self._log_odds(frames, lattice, encoded.descriptors)
-        return segment_features(
-            self.names,
-            self.scale,
-            graph,
-            n_frames,
-            lattice.min_phones,
+        log_odds, pairs = self._log_odds(frames, lattice, encoded.descriptors)
+        evidence = Evidence(
             encoded.codes,
             encoded.kinds,
-            Evidence(confidences, change, odds),
-            rows,
             self.durations.tables(self.step, graph.longest, encoded.kinds),
+            confidences,
+            spectral_change(frames[:, : self.options.n_static]) if changed else None,
+            log_odds,
+            pairs,
         )
+        return segment_features(self.names, self.scale, graph, n_frames, lattice.min_phones, evidence)
 
     def _log_odds(
         self, frames: Float32Array, lattice: Lattice, descriptors: Float32Array
@@ -241,7 +238,8 @@ def fit_acoustics(
         if "classifier" not in base.names:
             return None
         codes = [frame_codes(u, encoded[u.id].codes) for u in utterances]
-        return classifier.fit([u.frames for u in utterances], codes, len(phones.classes), step_ms, seed)
+        frames = [u.frames for u in utterances]
+        return classifier.fit(FrameExamples(frames, codes, len(phones.classes), step_ms), seed)
 
     def fit_boundaries() -> BoundaryClassifier | None:
         if "boundary" not in base.names:

@@ -65,15 +65,20 @@ def feature_names(features: str | Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """The observations of an utterance that features are made of.
+    """The tables of an utterance that features are made of, and the rows of its P nodes in them.
 
-    ``confidences``: (T, C) of the frame classifier. ``change``: (4, T + 1). ``boundary``: (R, T + 1)
-    log-odds of R pairs.
+    ``confidences``: (T, C) of the frame classifier, with the columns ``codes`` (P,). ``change``: (4, T + 1).
+    ``log_odds``: (R, T + 1) of R pairs of phones, with the rows ``pairs`` (P,). ``durations``: (2, kinds,
+    L + 1), with the rows ``kinds`` (P,).
     """
 
-    confidences: Float32Array | None
-    change: FloatArray | None
-    boundary: Float32Array | None
+    codes: IntArray
+    kinds: IntArray
+    durations: FloatArray
+    confidences: Float32Array | None = None
+    change: FloatArray | None = None
+    log_odds: Float32Array | None = None
+    pairs: IntArray | None = None
 
 
 def spectral_change(static: Float32Array, widths: Sequence[int] = (1, 2, 3, 4)) -> FloatArray:
@@ -97,50 +102,40 @@ def segment_features(
     graph: SegmentGraph,
     n_frames: int,
     n_phones: int,
-    codes: IntArray,
-    kinds: IntArray,
     evidence: Evidence,
-    boundary_rows: IntArray | None,
-    durations: FloatArray,
 ) -> SegmentFeatures:
-    """The tables of one utterance, divided by ``n_phones`` and ``scale``.
-
-    ``codes`` (P,) name columns of the confidences, ``boundary_rows`` (P,) rows of the log-odds, ``kinds``
-    (P,) rows of ``durations`` (2, kinds, L + 1).
-    """
+    """The features of one utterance, divided by ``n_phones`` and ``scale``."""
     factor = dict(zip(names, 1.0 / (n_phones * scale), strict=True))
     tables: dict[str, Any] = {}
     if "classifier" in factor and evidence.confidences is not None:
-        used, rows = np.unique(codes, return_inverse=True)
+        used, rows = np.unique(evidence.codes, return_inverse=True)
         sums = np.zeros((1, len(used), n_frames + 1))
         np.cumsum(evidence.confidences[:, used].T, axis=1, dtype=np.float64, out=sums[0, :, 1:])
         tables |= {"prefix": sums * factor["classifier"], "prefix_rows": rows}
-    tables |= _boundary_tables(factor, evidence, boundary_rows, n_frames)
+    tables |= _boundary_tables(factor, evidence, n_frames)
     chosen = [(row, factor[n]) for row, n in enumerate(("duration", "log_duration")) if n in factor]
     if chosen:
-        used, rows = np.unique(kinds, return_inverse=True)
-        tables["duration"] = np.stack([durations[row][used] * f for row, f in chosen])
+        used, rows = np.unique(evidence.kinds, return_inverse=True)
+        tables["duration"] = np.stack([evidence.durations[row][used] * f for row, f in chosen])
         tables["duration_rows"] = rows
     return SegmentFeatures.of(graph, n_frames, rate=factor.get("rate", 0.0), **tables)
 
 
-def _boundary_tables(
-    factor: dict[str, float], evidence: Evidence, rows: IntArray | None, n_frames: int
-) -> dict[str, Any]:
+def _boundary_tables(factor: dict[str, float], evidence: Evidence, n_frames: int) -> dict[str, Any]:
     changes = [i for i, name in enumerate(CHANGES) if name in factor]
-    pairs = evidence.boundary if "boundary" in factor else None
-    if not changes and pairs is None:
+    log_odds = evidence.log_odds if "boundary" in factor else None
+    if not changes and log_odds is None:
         return {}
-    n_rows = 1 if pairs is None else len(pairs)
-    table = np.empty((len(changes) + (pairs is not None), n_rows, n_frames + 1), dtype=np.float32)
+    n_rows = 1 if log_odds is None else len(log_odds)
+    table = np.empty((len(changes) + (log_odds is not None), n_rows, n_frames + 1), dtype=np.float32)
     for row, i in enumerate(changes):
         if evidence.change is None:
             raise DataError("the spectral change of the utterance is missing; compute it first")
         table[row] = evidence.change[i] * factor[CHANGES[i]]
-    if pairs is None:
+    if log_odds is None:
         return {"boundary": table}
-    table[-1] = pairs * np.float32(factor["boundary"])
-    return {"boundary": table, "boundary_rows": rows}
+    table[-1] = log_odds * np.float32(factor["boundary"])
+    return {"boundary": table, "boundary_rows": evidence.pairs}
 
 
 def measure_scale(examples: Sequence[SegmentExample], jitter: int, seed: int) -> FloatArray:

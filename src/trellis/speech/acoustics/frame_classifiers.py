@@ -53,20 +53,34 @@ class FrameClassifier(Protocol):
     def confidences(self, frames: Float32Array) -> Float32Array: ...
 
 
+@dataclass(frozen=True, eq=False)
+class FrameExamples:
+    """Frames of utterances, a step of ``step_ms`` apart, each frame with the code of its class."""
+
+    frames: Sequence[Float32Array]
+    codes: Sequence[IntArray]
+    n_classes: int
+    step_ms: float
+
+    @property
+    def targets(self) -> IntArray:
+        """The codes of all frames."""
+        targets = np.concatenate(self.codes).astype(np.int64)
+        if len(np.unique(targets)) < 2:
+            raise DataError(
+                "the frames for the classifier are all of one phone class; give more utterances, or another "
+                "fold"
+            )
+        return targets
+
+
 class ClassifierOptions(Protocol):
-    """A record of options that trains a classifier of frames (one array per utterance) into codes below C."""
+    """A record of options that trains a frame classifier."""
 
     def frames(self) -> FrameOptions:
         """The default frames of this classifier."""
 
-    def fit(
-        self,
-        frames: Sequence[Float32Array],
-        codes: Sequence[IntArray],
-        n_classes: int,
-        step_ms: float,
-        seed: int,
-    ) -> FrameClassifier: ...
+    def fit(self, examples: FrameExamples, seed: int) -> FrameClassifier: ...
 
 
 @register
@@ -81,16 +95,9 @@ class NetworkClassifier:
     def frames(self) -> FrameOptions:
         return LOG_MEL
 
-    def fit(
-        self,
-        frames: Sequence[Float32Array],
-        codes: Sequence[IntArray],
-        n_classes: int,
-        step_ms: float,
-        seed: int,
-    ) -> FrameNetwork:
-        targets = _targets(codes)
-        context = round(self.context_ms / step_ms)
+    def fit(self, examples: FrameExamples, seed: int) -> FrameNetwork:
+        frames, targets, n_classes = examples.frames, examples.targets, examples.n_classes
+        context = round(self.context_ms / examples.step_ms)
         packed = PackedFrames.of(frames, context + 1)
         utterance = np.repeat(np.arange(len(frames)), [len(f) for f in frames])
         position = np.concatenate([np.arange(len(f)) for f in frames])
@@ -120,23 +127,16 @@ class PassiveAggressiveClassifier:
     def frames(self) -> FrameOptions:
         return FrameOptions()
 
-    def fit(
-        self,
-        frames: Sequence[Float32Array],
-        codes: Sequence[IntArray],
-        n_classes: int,
-        step_ms: float,
-        seed: int,
-    ) -> FrameKernelMachine:
+    def fit(self, examples: FrameExamples, seed: int) -> FrameKernelMachine:
         rng = np.random.default_rng(seed)
-        targets = _targets(codes)
-        context = round(self.context_ms / step_ms)
-        values = np.concatenate([windows(f, context, context + 1) for f in frames])
+        targets = examples.targets
+        context = round(self.context_ms / examples.step_ms)
+        values = np.concatenate([windows(f, context, context + 1) for f in examples.frames])
         if len(values) > self.max_frames:
             chosen = np.sort(rng.choice(len(values), self.max_frames, replace=False))
             values, targets = values[chosen], targets[chosen]
         train = self._exact if len(values) <= EXACT else self._nystroem
-        basis, coefficients = train(values, targets, n_classes, rng)
+        basis, coefficients = train(values, targets, examples.n_classes, rng)
         return FrameKernelMachine(basis, coefficients.astype(np.float32), self.sigma2, context)
 
     def _exact(
@@ -243,12 +243,3 @@ CLASSIFIERS: dict[str, ClassifierOptions] = {
 def get_classifier(classifier: str | ClassifierOptions) -> ClassifierOptions:
     """A classifier by name with its default options, or as given."""
     return CLASSIFIERS[classifier] if isinstance(classifier, str) else classifier
-
-
-def _targets(codes: Sequence[IntArray]) -> IntArray:
-    targets = np.concatenate(codes).astype(np.int64)
-    if len(np.unique(targets)) < 2:
-        raise DataError(
-            "the frames for the classifier are all of one phone class; give more utterances, or another fold"
-        )
-    return targets
