@@ -33,7 +33,6 @@ PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 # folders that may have more modules than others, and why
 CROWDED = {
     "trellis.core": "what every room stands on: small modules with nothing in common but that",
-    "trellis.factors": "one engine: the kernels of a method lie beside it",
 }
 MODULES_PER_FOLDER = 15
 # a command's file has the command's name, whatever group of commands it belongs to

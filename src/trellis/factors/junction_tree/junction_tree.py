@@ -77,7 +77,7 @@ class JunctionTree:
     ----------
     cardinalities : the number of states of each variable.
     factors : tables over the variables; a variable without any factor is uniform.
-    order : an elimination heuristic (:mod:`.elimination_order`), or the variables in the order to be used.
+    order : a heuristic (:mod:`trellis.factors.elimination_order`), or the variables in order of elimination.
     memory_limit : bytes; a tree that would need more is refused before it runs.
     """
 
