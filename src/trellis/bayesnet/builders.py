@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trellis.bayesnet.model.conditional_tables import TOLERANCE, table_shape
+from trellis.bayesnet.model.conditional_tables import TOLERANCE, Family
 from trellis.bayesnet.model.variables import Variables, numbered_states
 from trellis.bayesnet.models import BayesianNetwork
 from trellis.core.arguments import check_int
@@ -99,7 +99,7 @@ def full_bayes(states: Mapping[str, Sequence[Any]], joint: ArrayLike | None = No
     variables = Variables(list(states), list(states.values()))
     parents = [range(i) for i in range(len(variables))]
     last = len(variables) - 1
-    shape = table_shape(variables, last, parents[last]) if len(variables) else ()
+    shape = Family(variables, last, parents[last]).shape if len(variables) else ()
     if joint is None:
         table = np.full(shape, 1.0 / np.prod(shape))
     else:
@@ -127,7 +127,7 @@ def markov_chain(
     size = len(states)
     parents = [range(max(0, t - k), t) for t in range(steps)]
     widest = min(k, steps - 1)
-    shape = table_shape(variables, widest, parents[widest])
+    shape = Family(variables, widest, parents[widest]).shape
     rows = np.full(shape, 1.0 / size) if transitions is None else transitions
     if initial is None:
         first = np.full((size,) * k, float(size) ** -k)

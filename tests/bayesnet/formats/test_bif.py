@@ -146,7 +146,7 @@ def test_names_that_bif_cannot_hold(tmp_path: Path) -> None:
          "the variable 'Sprinkler' has no state 'of'; did you mean 'off'?"),
         ("(yes, off) 0.5", "(yes off no) 0.5", 14, "expected ')', found 'no'"),
         ("(no, on) 1, 0, 0", "(no, on) 1, 0, 1", 15, "'Grass wet' given Rain=no, Sprinkler=on sums to 2"),
-        ("(no, on)", "(yes, off)", 15, "there is a second row for Rain=yes, Sprinkler=off"),
+        ("(no, on)", "(yes, off)", 15, "there is a second row given Rain=yes, Sprinkler=off"),
         ("  default 0.2, 0.3, 0.5;\n", "", 12, "has no row given Rain=yes, Sprinkler=on"),
         ("( Sprinkler Rain )", "( Sprinkler Snow )", 17, "there is no variable 'Snow'"),
         ("( Sprinkler Rain )", "( Rain Sprinkler )", 17, "'Rain' has a second probability block"),

@@ -5,7 +5,7 @@
     probability ( Wet | Rain ) { (yes) 0.9, 0.1; (no) 0.0, 1.0; }
 
 Commas separate no more than blanks do, ``|`` may be left out, comments are ``//`` and ``/* */``, properties
-are skipped, and names may stand in double quotes. A body of ``probability`` lists rows by the states of the
+are skipped, and names may stand in double quotes. A block of ``probability`` lists rows by the states of the
 parents, or ``table`` and all numbers (the variable itself changes slowest, the last parent fastest);
 ``default`` is the row of all configurations that are not listed.
 
@@ -19,12 +19,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from trellis.bayesnet.formats.tokens import Tokens, parse_numbers, write_text
-from trellis.bayesnet.model.conditional_tables import FILE_TOLERANCE, MOST_AXES, NetworkError, configuration
+from trellis.bayesnet.model.conditional_tables import FILE_TOLERANCE, MOST_AXES, Family, NetworkError
 from trellis.bayesnet.model.directed_model import DirectedModel
 from trellis.bayesnet.model.variables import Variables, suggestion
 from trellis.core.arrays import FloatArray
@@ -75,14 +74,24 @@ def write_bif(network: DirectedModel, path: PathLike, *, name: str = "unknown") 
     write_text(path, "".join(parts))
 
 
-@dataclass
-class _Body:
-    """The table of one variable as far as it is read: rows by their place, and where each stands."""
+class _Block:
+    """A probability block as far as it is read: rows by their number, and where each stands."""
 
-    start: int
-    parents: tuple[int, ...] = ()
-    rows: dict[int, list[float]] = field(default_factory=dict)
-    row_at: dict[int, int] = field(default_factory=dict)
+    def __init__(self, family: Family, start: int) -> None:
+        self.family, self.start = family, start
+        self.shape = [len(family.variables.states[v]) for v in (*family.parents, family.variable)]
+        self.n_rows = math.prod(self.shape[:-1])
+        self.rows: dict[int, list[float]] = {}
+        self.row_at: dict[int, int] = {}
+        self.table: FloatArray = np.zeros(0)
+
+    def given(self, number: int) -> str:
+        """The states of the parents in a row: its number, written with their sizes as bases."""
+        digits = []
+        for size in reversed(self.shape[:-1]):
+            number, digit = divmod(number, size)
+            digits.append(digit)
+        return self.family.given(digits[::-1])
 
 
 class _Reader(Tokens):
@@ -91,25 +100,23 @@ class _Reader(Tokens):
     def network(self, tolerance: float) -> DirectedModel:
         declared, blocks = self._blocks()
         variables = Variables(list(declared), [states for states, _ in declared.values()])
-        bodies: dict[int, _Body] = {}
-        tables: dict[int, FloatArray] = {}
+        found: dict[int, _Block] = {}
         for start in blocks:
-            child, table, body = self._probability(variables, start)
-            if child in bodies:
+            block = self._probability(variables, start)
+            if found.setdefault(block.family.variable, block) is not block:
                 raise self.error(
-                    start, f"the variable {variables.names[child]!r} has a second probability block; keep one"
+                    start, f"the variable {block.family.name!r} has a second probability block; keep one"
                 )
-            bodies[child], tables[child] = body, table
         for i, (name, (_, at)) in enumerate(declared.items()):
-            if i not in bodies:
+            if i not in found:
                 raise self.error(at, f"the variable {name!r} has no probability block; add one")
-        parents = [bodies[i].parents for i in range(len(variables))]
-        arrays = [tables[i] for i in range(len(variables))]
+        ordered = [found[i] for i in range(len(variables))]
+        parents, tables = [block.family.parents for block in ordered], [block.table for block in ordered]
         try:
-            return DirectedModel.assemble(variables, parents, arrays, tolerance=tolerance)
+            return DirectedModel.assemble(variables, parents, tables, tolerance=tolerance)
         except NetworkError as error:
-            body = bodies[error.variable]
-            raise self.error(body.row_at.get(error.row, body.start), str(error)) from None
+            block = found[error.variable]
+            raise self.error(block.row_at.get(error.row, block.start), str(error)) from None
 
     def _blocks(self) -> tuple[dict[str, tuple[list[str], int]], list[int]]:
         """The variables with their states and their places, and the places of the probability blocks."""
@@ -182,8 +189,8 @@ class _Reader(Tokens):
             raise self.error(start, f"the variable {name!r} needs states with different names, at least one")
         return states, self._expect(";", i + 1)
 
-    def _probability(self, variables: Variables, start: int) -> tuple[int, FloatArray, _Body]:
-        """The variable that a probability block is about, its table and the parts of the block."""
+    def _probability(self, variables: Variables, start: int) -> _Block:
+        """What a probability block says."""
         words = self.words
         i = self._expect("(", start + 1)
         child = self._known(variables, i)
@@ -192,104 +199,90 @@ class _Reader(Tokens):
         while words[i] != ")":
             parents.append(self._known(variables, i))
             i += 1
+        family = Family(variables, child, tuple(parents))
         if len({child, *parents}) != len(parents) + 1:
-            raise self.error(start, f"{variables.names[child]!r} or one of its parents is named twice here")
+            raise self.error(start, f"{family.name!r} or one of its parents is named twice here")
         if len(parents) >= MOST_AXES:
             raise self.error(
-                start, f"{variables.names[child]!r} has {len(parents)} parents; the limit is {MOST_AXES - 1}"
+                start, f"{family.name!r} has {len(parents)} parents; the limit is {MOST_AXES - 1}"
             )
-        body = _Body(start, tuple(parents))
-        shape = [len(variables.states[v]) for v in (*parents, child)]
-        return child, self._table(variables, child, body, shape, self._expect("{", i + 1)), body
+        block = _Block(family, start)
+        self._rows(block, self._expect("{", i + 1))
+        return block
 
-    def _table(self, variables: Variables, child: int, body: _Body, shape: list[int], i: int) -> FloatArray:
-        words, size = self.words, shape[-1]
-        n_rows = math.prod(shape[:-1])
-        codes = [variables.codes(p) for p in body.parents]
+    def _rows(self, block: _Block, i: int) -> None:
+        """The rows of a block, of which word ``i`` is the first."""
+        words, family, rows, row_at = self.words, block.family, block.rows, block.row_at
+        n_rows, size = block.n_rows, block.shape[-1]
+        codes = [family.variables.codes(p) for p in family.parents]
         default: list[float] | None = None
         while words[i] != "}":
             word = words[i]
-            if word == "(" and body.parents:
-                row, place = self._place(variables, body.parents, codes, i)
-                if place in body.rows:
-                    where = self._configuration(variables, body.parents, shape, place)
-                    raise self.error(i, f"there is a second row for {where}; keep one")
-                body.rows[place], body.row_at[place] = self._numbers(row, size), i
+            if word == "(" and codes:
+                row, number = self._row_number(family, codes, i)
+                if number in rows:
+                    raise self.error(i, f"there is a second row{block.given(number)}; keep one")
+                rows[number], row_at[number] = self._numbers(row, size), i
                 i = row + size + 1
             elif word == "default" and default is None:
                 default = self._numbers(i + 1, size)
                 i += size + 2
-            elif word == "table" and not body.rows:
-                total = n_rows * size
-                values = self._numbers(i + 1, total)
-                body.rows = {place: values[place::n_rows] for place in range(n_rows)}
-                i += total + 2
+            elif word == "table" and not rows:
+                values = self._numbers(i + 1, n_rows * size)
+                rows.update((number, values[number::n_rows]) for number in range(n_rows))
+                i += n_rows * size + 2
             elif word == "property":
                 i = self._after_semicolon(i)
             else:
                 raise self.error(
-                    i, f"expected '(', 'table', 'default' or '}}' for {variables.names[child]!r}, "
-                    f"found {self.found(i)}"
-                )  # fmt: skip
-        self._complete(variables, child, body, shape, default)
-        return np.array([body.rows[place] for place in range(n_rows)]).reshape(shape)
+                    i, f"expected '(', 'table', 'default' or '}}' for {family.name!r}, found {self.found(i)}"
+                )
+        self._complete(block, default)
+        block.table = np.array([rows[number] for number in range(n_rows)]).reshape(block.shape)
 
-    def _place(
-        self, variables: Variables, parents: Sequence[int], codes: Sequence[Mapping[str, int]], i: int
-    ) -> tuple[int, int]:
-        """The first number of a row, and its place among the rows: the states of the parents as digits."""
+    def _row_number(self, family: Family, codes: Sequence[Mapping[str, int]], i: int) -> tuple[int, int]:
+        """The first number of a row, and which row it is: the states of the parents as digits."""
         words = self.words
-        place = 0
+        number = 0
         for j, known in enumerate(codes, start=i + 1):
             code = known.get(words[j])
             if code is None:
                 state = self._name(j)
                 code = known.get(state)
                 if code is None:
-                    name = variables.names[parents[j - i - 1]]
+                    name = family.variables.names[family.parents[j - i - 1]]
                     hint = suggestion(state, list(known), "its states")
                     raise self.error(j, f"the variable {name!r} has no state {state!r}{hint}")
-            place = place * len(known) + code
-        return self._expect(")", i + 1 + len(codes)), place
+            number = number * len(known) + code
+        return self._expect(")", i + 1 + len(codes)), number
 
-    def _complete(
-        self, variables: Variables, child: int, body: _Body, shape: list[int], default: list[float] | None
-    ) -> None:
+    def _complete(self, block: _Block, default: list[float] | None) -> None:
         """Every row is there, or is the default."""
-        n_rows = math.prod(shape[:-1])
-        if len(body.rows) == n_rows:
+        n_rows, name = block.n_rows, block.family.name
+        if len(block.rows) == n_rows:
             return
-        name = variables.names[child]
         if default is None:
-            missing = next(place for place in range(n_rows) if place not in body.rows)
-            where = self._configuration(variables, body.parents, shape, missing)
-            given = f" given {where}" if where else ""
-            raise self.error(body.start, f"the table of {name!r} has no row{given}; add it")
-        if n_rows * shape[-1] > _DEFAULT_LIMIT:
+            missing = next(number for number in range(n_rows) if number not in block.rows)
+            raise self.error(block.start, f"the table of {name!r} has no row{block.given(missing)}; add it")
+        if n_rows * len(default) > _DEFAULT_LIMIT:
             raise self.error(
-                body.start, f"the table of {name!r} would have {n_rows * shape[-1]:,} numbers; "
-                f"the limit is {_DEFAULT_LIMIT:,}"
-            )  # fmt: skip
-        body.rows = {place: body.rows.get(place, default) for place in range(n_rows)}
+                block.start,
+                f"the table of {name!r} would have {n_rows * len(default):,} numbers; the limit is "
+                f"{_DEFAULT_LIMIT:,}",
+            )
+        block.rows.update((number, default) for number in range(n_rows) if number not in block.rows)
 
     def _numbers(self, i: int, count: int) -> list[float]:
         """``count`` numbers that end with a semicolon."""
-        values = parse_numbers(self.words[i : i + count])
-        if values is not None and len(values) == count and self.words[i + count] == ";":
+        words = self.words
+        values = parse_numbers(words[i : i + count])
+        if values is not None and len(values) == count and words[i + count] == ";":
             return values
         for j in range(i, min(i + count, len(self.words))):
             if parse_numbers([self.words[j]]) is None:
                 wanted = "a number" if self.words[j] != ";" else f"{count} numbers and then ';'"
                 raise self.error(j, f"expected {wanted}, found {self.found(j)}")
         raise self.error(i + count, f"expected ';' after {count} numbers, found {self.found(i + count)}")
-
-    @staticmethod
-    def _configuration(variables: Variables, parents: Sequence[int], shape: list[int], place: int) -> str:
-        digits = []
-        for size in reversed(shape[:-1]):
-            place, digit = divmod(place, size)
-            digits.append(digit)
-        return configuration(variables, parents, digits[::-1])
 
     def _expect(self, word: str, i: int) -> int:
         if self.words[min(i, len(self.words) - 1)] != word:

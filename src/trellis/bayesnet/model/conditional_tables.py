@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,138 +40,131 @@ class NetworkError(DataError):
         self.variable, self.row = variable, row
 
 
-def checked_table(
-    variables: Variables, variable: int, parents: Sequence[int], values: Any, tolerance: float = TOLERANCE
-) -> FloatArray:
-    """The table of a variable as an array of its own that cannot be written to."""
-    name = variables.names[variable]
-    shape = table_shape(variables, variable, parents)
-    if isinstance(values, Mapping):
-        table = _from_mapping(variables, variable, parents, values, shape)
-    else:
-        try:
-            table = np.array(values, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise NetworkError(
-                f"the table of {name!r} is not an array of numbers ({error})", variable
-            ) from None
-    if table.shape != shape:
-        raise NetworkError(
-            f"the table of {name!r} has shape {table.shape} and needs {shape}: "
-            f"{_axes(variables, variable, parents)}",
-            variable,
-        )
-    with np.errstate(invalid="ignore", over="ignore"):  # infinities are refused below
-        sums = table.sum(axis=-1)
-    off = np.abs(sums - 1.0)
-    # The first comparison is False for NaN too, and negative numbers make no sum of 1 right.
-    if not (off <= tolerance).all() or (table < 0).any():
-        raise _bad_row(variables, variable, parents, table, tolerance)
-    if (off > ROUNDING).any():
-        table = np.where((off > ROUNDING)[..., None], table / sums[..., None], table)
-    table.setflags(write=False)
-    return table
+class Family(NamedTuple):
+    """A variable and its parents, in the order of the axes of its table."""
 
+    variables: Variables
+    variable: int
+    parents: Sequence[int]
 
-def uniform_table(variables: Variables, variable: int, parents: Sequence[int]) -> FloatArray:
-    shape = table_shape(variables, variable, parents)
-    return np.full(shape, 1.0 / shape[-1])
+    @property
+    def name(self) -> str:
+        return self.variables.names[self.variable]
 
+    @property
+    def states(self) -> tuple[str, ...]:
+        return self.variables.states[self.variable]
 
-def table_shape(variables: Variables, variable: int, parents: Sequence[int]) -> tuple[int, ...]:
-    """The shape of the table of a variable; one too large is refused before memory is asked for."""
-    shape = tuple(len(variables.states[i]) for i in (*parents, variable))
-    numbers = math.prod(shape)
-    if len(shape) > MOST_AXES or numbers > MOST_NUMBERS:
-        raise NetworkError(
-            f"the table of {variables.names[variable]!r} with its {len(parents)} parents would have "
-            f"{numbers:,} numbers on {len(shape)} axes, and the limits are {MOST_NUMBERS:,} and {MOST_AXES}; "
-            "give it fewer parents",
-            variable,
-        )
-    return shape
-
-
-def configuration(variables: Variables, parents: Sequence[int], states: Sequence[int]) -> str:
-    """Parents with their states, as in ``Rain=yes, Wind=no``."""
-    pairs = zip(parents, states, strict=True)
-    return ", ".join(f"{variables.names[i]}={variables.states[i][code]}" for i, code in pairs)
-
-
-def _from_mapping(
-    variables: Variables,
-    variable: int,
-    parents: Sequence[int],
-    rows: Mapping[Any, Any],
-    shape: tuple[int, ...],
-) -> FloatArray:
-    if not parents:
-        return _row(variables, variable, "", rows)
-    name = variables.names[variable]
-    table, there = np.zeros(shape), np.zeros(shape[:-1], dtype=np.bool_)
-    for key, row in rows.items():
-        states = key if isinstance(key, tuple) else (key,)
-        if len(states) != len(parents):
-            raise NetworkError(
-                f"the table of {name!r} has a row for {key!r}, and its parents are "
-                f"{', '.join(variables.names[i] for i in parents)}; give one state of each",
-                variable,
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the table; one too large is refused before any memory is allocated."""
+        shape = tuple(len(self.variables.states[i]) for i in (*self.parents, self.variable))
+        numbers = math.prod(shape)
+        if len(shape) > MOST_AXES or numbers > MOST_NUMBERS:
+            raise self._error(
+                f"the table of {self.name!r} with its {len(self.parents)} parents would have {numbers:,} "
+                f"numbers on {len(shape)} axes, and the limits are {MOST_NUMBERS:,} and {MOST_AXES}; give it "
+                "fewer parents"
             )
-        place = tuple(variables.code(i, state) for i, state in zip(parents, states, strict=True))
-        where = f" given {configuration(variables, parents, place)}"
-        if there[place]:
-            raise NetworkError(f"the table of {name!r} has two rows{where}; keep one", variable)
-        table[place], there[place] = _row(variables, variable, where, row), True
-    if not there.all():
-        where = configuration(variables, parents, np.argwhere(~there)[0].tolist())
-        raise NetworkError(f"the table of {name!r} has no row given {where}; add it", variable)
-    return table
+        return shape
 
+    def uniform_table(self) -> FloatArray:
+        return np.full(self.shape, 1.0 / len(self.states))
 
-def _row(variables: Variables, variable: int, where: str, row: Any) -> FloatArray:
-    size = len(variables.states[variable])
-    values = np.zeros(size)
-    try:
-        if isinstance(row, Mapping):
-            for state, probability in row.items():
-                values[variables.code(variable, state)] = probability
-            return values
-        given = np.array(row, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        if isinstance(error, DataError):
-            raise
-        message = f"the row of {variables.names[variable]!r}{where} is not a list of numbers ({error})"
-        raise NetworkError(message, variable) from None
-    if given.shape != (size,):
-        raise NetworkError(
-            f"the row of {variables.names[variable]!r}{where} has {given.size} numbers and needs {size}, one "
-            f"for each of its states: {', '.join(variables.states[variable])}",
-            variable,
+    def check_table(self, values: Any, tolerance: float = TOLERANCE) -> FloatArray:
+        """The table as an array of its own that cannot be written to."""
+        shape = self.shape
+        if isinstance(values, Mapping):
+            table = self._from_mapping(values, shape)
+        else:
+            try:
+                table = np.array(values, dtype=np.float64)
+            except (TypeError, ValueError) as error:
+                raise self._error(
+                    f"the table of {self.name!r} is not an array of numbers ({error})"
+                ) from None
+        if table.shape != shape:
+            raise self._error(
+                f"the table of {self.name!r} has shape {table.shape} and needs {shape}: {self._axes()}"
+            )
+        with np.errstate(invalid="ignore", over="ignore"):  # infinities are refused below
+            sums = table.sum(axis=-1)
+        off = np.abs(sums - 1.0)
+        # The first comparison is False for NaN too, and negative numbers make no sum of 1 right.
+        if not (off <= tolerance).all() or (table < 0).any():
+            raise self._bad_row(table, sums, tolerance)
+        if (off > ROUNDING).any():
+            table = np.where((off > ROUNDING)[..., None], table / sums[..., None], table)
+        table.setflags(write=False)
+        return table
+
+    def given(self, states: Sequence[int]) -> str:
+        """The states of the parents, as in `` given Rain=yes, Wind=no``; nothing without parents."""
+        pairs = self.variables.decode(dict(zip(self.parents, map(int, states), strict=True))).items()
+        return f" given {', '.join(f'{name}={state}' for name, state in pairs)}" if pairs else ""
+
+    def _from_mapping(self, rows: Mapping[Any, Any], shape: tuple[int, ...]) -> FloatArray:
+        if not self.parents:
+            return self._row("", rows)
+        table, there = np.zeros(shape), np.zeros(shape[:-1], dtype=np.bool_)
+        for key, row in rows.items():
+            states = key if isinstance(key, tuple) else (key,)
+            if len(states) != len(self.parents):
+                raise self._error(
+                    f"the table of {self.name!r} has a row for {key!r}, and its parents are "
+                    f"{', '.join(self.variables.names[i] for i in self.parents)}; give one state of each"
+                )
+            place = tuple(self.variables.code(i, s) for i, s in zip(self.parents, states, strict=True))
+            where = self.given(place)
+            if there[place]:
+                raise self._error(f"the table of {self.name!r} has two rows{where}; keep one")
+            table[place], there[place] = self._row(where, row), True
+        if not there.all():
+            where = self.given(np.argwhere(~there)[0].tolist())
+            raise self._error(f"the table of {self.name!r} has no row{where}; add it")
+        return table
+
+    def _row(self, where: str, row: Any) -> FloatArray:
+        values = np.zeros(len(self.states))
+        try:
+            if isinstance(row, Mapping):
+                for state, probability in row.items():
+                    values[self.variables.code(self.variable, state)] = probability
+                return values
+            given = np.array(row, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            if isinstance(error, DataError):
+                raise
+            raise self._error(f"the row of {self.name!r}{where} is not a list of numbers ({error})") from None
+        if given.shape != values.shape:
+            raise self._error(
+                f"the row of {self.name!r}{where} has {given.size} numbers and needs {values.size}, one for "
+                f"each of its states: {', '.join(self.states)}"
+            )
+        return given
+
+    def _axes(self) -> str:
+        if not self.parents:
+            return "one number for each state"
+        above = ", ".join(
+            f"{self.variables.names[i]} ({len(self.variables.states[i])})" for i in self.parents
         )
-    return given
+        return f"one axis for each parent, {above}, and the last one for its own states"
 
+    def _bad_row(self, table: FloatArray, sums: FloatArray, tolerance: float) -> NetworkError:
+        """The first row that is not a distribution."""
+        negative = np.asarray(~(table >= 0).all(axis=-1))
+        bad = np.asarray(negative | ~(np.abs(sums - 1.0) <= tolerance))
+        number = int(np.argmax(bad))
+        place = np.unravel_index(number, bad.shape)
+        if np.isnan(table[place]).any():
+            wrong = "holds NaN; give it probabilities"
+        elif negative[place]:
+            wrong = f"holds {table[place].min():g}; probabilities are not negative"
+        else:
+            wrong = f"sums to {sums[place]:.9g} instead of 1; correct its probabilities"
+        where = self.given([int(code) for code in place])
+        return self._error(f"the row of {self.name!r}{where} {wrong}", number)
 
-def _axes(variables: Variables, variable: int, parents: Sequence[int]) -> str:
-    if not parents:
-        return "one number for each state"
-    above = ", ".join(f"{variables.names[i]} ({len(variables.states[i])})" for i in parents)
-    return f"one axis for each parent, {above}, and the last one for its own states"
-
-
-def _bad_row(
-    variables: Variables, variable: int, parents: Sequence[int], table: FloatArray, tolerance: float
-) -> NetworkError:
-    with np.errstate(invalid="ignore", over="ignore"):
-        sums = table.sum(axis=-1)
-    negative = np.asarray(~(table >= 0).all(axis=-1))
-    bad = np.asarray(negative | ~(np.abs(sums - 1.0) <= tolerance))
-    number = int(np.argmax(bad))
-    place = np.unravel_index(number, bad.shape)
-    where = f" given {configuration(variables, parents, [int(code) for code in place])}" if parents else ""
-    if np.isnan(table[place]).any():
-        wrong = "holds NaN; give it probabilities"
-    elif negative[place]:
-        wrong = f"holds {table[place].min():g}; probabilities are not negative"
-    else:
-        wrong = f"sums to {sums[place]:.9g} instead of 1; correct its probabilities"
-    return NetworkError(f"the row of {variables.names[variable]!r}{where} {wrong}", variable, number)
+    def _error(self, message: str, row: int = -1) -> NetworkError:
+        return NetworkError(message, self.variable, row)

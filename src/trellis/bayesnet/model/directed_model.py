@@ -11,12 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, Self
 
-from trellis.bayesnet.model.conditional_tables import (
-    TOLERANCE,
-    NetworkError,
-    checked_table,
-    uniform_table,
-)
+from trellis.bayesnet.model.conditional_tables import TOLERANCE, Family, NetworkError
 from trellis.bayesnet.model.directed_graph import DirectedGraph, closure, find_cycle, topological_order
 from trellis.bayesnet.model.discrete_model import DiscreteModel
 from trellis.bayesnet.model.variables import States, Variables
@@ -53,7 +48,7 @@ class DirectedModel(DiscreteModel):
                     raise NetworkError(f"the variable {name!r} has no table; give it one", i)
             arrays: list[Any] = [tables[name] for name in variables.names]
         elif tables == "uniform":
-            arrays = [uniform_table(variables, i, above) for i, above in enumerate(indices)]
+            arrays = [Family(variables, i, above).uniform_table() for i, above in enumerate(indices)]
         else:
             raise DataError(f"tables must be a dictionary or 'uniform', got {type(tables).__name__}")
         self._set(variables, indices, arrays, tolerance)
@@ -102,7 +97,7 @@ class DirectedModel(DiscreteModel):
             path = " -> ".join(variables.names[i] for i in [*cycle, cycle[0]])
             raise NetworkError(f"the edges form a cycle, {path}; remove one of them", cycle[0])
         self.tables: tuple[FloatArray, ...] = tuple(
-            checked_table(variables, i, self.parent_indices[i], table, tolerance)
+            Family(variables, i, self.parent_indices[i]).check_table(table, tolerance)
             for i, table in enumerate(tables)
         )
 
