@@ -35,6 +35,16 @@ class Huber(objectives.Objective):
         return (z**2 / 2 if z < 1 else z - 0.5), min(z, 1.0) * (best.parts - gold.parts)
 
 
+# other test modules list OBJECTIVES while they are collected: these are there for the tests of this file only
+OWN = {name: objectives.OBJECTIVES.pop(name) for name in ("half_square", "huber")}
+
+
+@pytest.fixture(autouse=True)
+def known_objectives(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, record in OWN.items():
+        monkeypatch.setitem(objectives.OBJECTIVES, name, record)
+
+
 def sentences(n: int = 30) -> tuple[list[list[str]], list[list[str]]]:
     rng = np.random.default_rng(0)
     X = [[f"w{k}" for k in rng.integers(6, size=rng.integers(1, 6))] for _ in range(n)]

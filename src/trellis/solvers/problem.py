@@ -137,11 +137,6 @@ def check_problem(
             raise _refusal(problem, solver, "a smooth objective", "has kinks, at which it would stop")
         if (convex or piecewise_linear) and not objective.convex:
             raise _refusal(problem, solver, "a convex objective", "is not convex")
-        if (convex or piecewise_linear) and objective.total == "max" and not objective.uses_loss:
-            raise UnsupportedError(
-                f"the {objective.name} objective with an L2 norm has its minimum at w = 0, which is where "
-                f"{solver!r} would end; use solver='perceptron'"
-            )
     if (convex or piecewise_linear) and not problem.convex:
         hidden = getattr(problem, "latent", False)
         why = "is not convex where parts of the gold outputs are unknown" if hidden else "is not convex here"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 
 
+_TO_THE_MINIMUM = ("cutting_plane", "frank_wolfe")
 _SMOOTH_ONLY = ("lbfgs", "owlqn")
 
 
@@ -29,6 +30,16 @@ class Options:
     solver: Solver | None
 
 
+def check_minimum(objective: Objective, solver: Solver | None) -> None:
+    """Refuse solvers that go all the way to a minimum at w = 0."""
+    no_margin = objective.convex and not objective.smooth and not objective.uses_loss
+    if no_margin and solver is not None and solver.name in _TO_THE_MINIMUM:
+        raise UnsupportedError(
+            f"the {objective.name} objective with an L2 norm has its minimum at w = 0, which is where "
+            f"{solver.name!r} would end; use solver='perceptron'"
+        )
+
+
 def checked_options(model: SequenceLabeler) -> Options:
     """The objects behind the names; a value that cannot be used is an error that names its parameter."""
     model._check_parameters()
@@ -38,6 +49,7 @@ def checked_options(model: SequenceLabeler) -> Options:
         raise UnsupportedError(f"solver={model.solver!r}: give a name or an object of trellis.solvers")
     solver = None if automatic else get_solver(model.solver, model.tol)
     objective = get_objective(model.objective)
+    check_minimum(objective, solver)
     if not objective.smooth and solver is not None and solver.name in _SMOOTH_ONLY:
         raise UnsupportedError(
             f"solver {solver.name!r} stops at the kinks of {objective.name!r}, far from its minimum; leave "

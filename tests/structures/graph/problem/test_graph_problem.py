@@ -307,7 +307,7 @@ def test_errors() -> None:
     hidden = [GraphExample(Graph(np.zeros((1, 2))), np.array([-1], np.int32), 3, name="graph 0")]
     with pytest.raises(UnsupportedError, match="graph 0 has unknown ones"):
         PseudoLikelihoodProblem(hidden, get_objective("log"), Hamming(), layout=LAYOUT)
-    with pytest.raises(UnsupportedError, match="'margin' has none of"):
+    with pytest.raises(UnsupportedError, match="'margin' has a maximum"):
         PseudoLikelihoodProblem(small_examples(0, 1), get_objective("margin"), Hamming(), layout=LAYOUT)
     for loss, message in (
         (losses.SpanF1(), "'span_f1' is not for graphs"),

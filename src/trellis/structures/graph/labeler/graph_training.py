@@ -24,6 +24,7 @@ from trellis.structures.graph.scores.graph_features import Graph
 from trellis.structures.graph.scores.linear_graph import GraphLayout
 from trellis.training.fit import WarmStart, convex_start, latent_start
 from trellis.training.holdout import hold_out
+from trellis.training.options import check_minimum
 
 if TYPE_CHECKING:
     from trellis.structures.graph.labeler.graph_labeler import GraphLabeler
@@ -59,6 +60,7 @@ def graph_options(model: GraphLabeler) -> GraphOptions:
     if not isinstance(model.solver, str) and not hasattr(model.solver, "start"):
         raise UnsupportedError(f"solver={model.solver!r}: give a name or an object of trellis.solvers")
     solver = None if automatic else get_solver(model.solver, model.tol)
+    check_minimum(objective, solver)
     given: Any = model.loss
     raw = callable(given) and not isinstance(given, Loss | str)
     loss = Custom(function=given, candidates="samples") if raw else get_loss(given)
