@@ -47,7 +47,7 @@ SolverName = Annotated[
     option(
         "--solver NAME",
         "auto, perceptron, subgradient, sgd, adagrad, adam, sag, lbfgs, owlqn, cutting_plane, cccp, "
-        "frank_wolfe or minibatch.",
+        "frank_wolfe, minibatch or passive_aggressive.",
     ),
 ]
 L2 = Annotated[float, declared_option(declared.L2, "--l2 X")]
