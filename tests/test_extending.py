@@ -144,7 +144,7 @@ def test_a_structure_has_every_objective_and_solver(objective: str, solver: str)
 
 @emissions.register
 @dataclass(frozen=True, eq=False)
-class WaitingTime(emissions.Emission):
+class GapLength(emissions.Emission):
     """Positive numbers: p(x | k) = rates[k] exp(-rates[k] x)."""
 
     rates: Any = None
@@ -159,8 +159,8 @@ class WaitingTime(emissions.Emission):
     def statistics(self, values: Any, posterior: Any) -> dict[str, Any]:
         return {"n": posterior.sum(axis=0), "x": posterior.T @ values.reshape(-1)}
 
-    def maximise(self, statistics: Mapping[str, Any]) -> WaitingTime:
-        return WaitingTime(statistics["n"] / np.maximum(statistics["x"], 1e-9))
+    def maximise(self, statistics: Mapping[str, Any]) -> GapLength:
+        return GapLength(statistics["n"] / np.maximum(statistics["x"], 1e-9))
 
     def sample(self, states: Any, rng: Any) -> Any:
         return rng.exponential(1.0 / np.asarray(self.rates)[states])[:, None]
@@ -170,9 +170,9 @@ class WaitingTime(emissions.Emission):
 
 
 def test_an_emission(tmp_path: Path) -> None:
-    true = HMM(2, WaitingTime(np.array([0.2, 5.0])), initial=[0.5, 0.5], transitions=[[0.9, 0.1], [0.1, 0.9]])
+    true = HMM(2, GapLength(np.array([0.2, 5.0])), initial=[0.5, 0.5], transitions=[[0.9, 0.1], [0.1, 0.9]])
     series, _ = true.sample([200] * 5, random_state=0)
-    start = WaitingTime(np.array([0.5, 2.0]))
+    start = GapLength(np.array([0.5, 2.0]))
     model = HMM(2, start, initial=[0.5, 0.5], transitions=[[0.8, 0.2], [0.2, 0.8]], verbose=False).fit(series)
     assert np.allclose(np.sort(model.emission_.rates), [0.2, 5.0], rtol=0.2)
     model.save(tmp_path / "model")
