@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from trellis.core.arrays import FloatArray
+from trellis.core.logspace import softmax_and_log_sum
 from trellis.core.oracle import Labels
 
 
@@ -45,7 +46,5 @@ class CandidateList:
     def log_sum(self, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
         """log sum exp of the scores of each example (S,), and the probabilities of the candidates (R, S);
         there is always a finite score."""
-        top = scores.max(axis=0)
-        e = np.exp(scores - top)
-        total = e.sum(axis=0)
-        return top + np.log(total), e / total
+        probabilities, log_sums = softmax_and_log_sum(scores, axis=0)
+        return log_sums[0], probabilities

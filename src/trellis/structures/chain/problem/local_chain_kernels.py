@@ -8,8 +8,8 @@ import math
 
 import numpy as np
 
+from trellis.core.logspace_kernels import exp_and_sum
 from trellis.core.numerics import kernel
-from trellis.core.numerics_kernels import exp_shifted, highest
 from trellis.structures.chain.problem.chain_problem_kernels import longest_of
 from trellis.structures.chain.scores.linear_chain_kernels import pull_back_steps
 from trellis.structures.chain.scores.local_score_kernels import score_with_horizon
@@ -44,9 +44,7 @@ def local_gradient(design, rows, w, penalties, horizon, gold, weight, first, las
                     x, row = 1.0 if one else edge_values[p], w_edge[edge_indices[p], j]
                     for k in range(K):
                         s[k] += x * row[k]
-            top = highest(s)
-            exp_shifted(s, top, dt)
-            total = dt.sum()
+            top, total = exp_and_sum(s, dt)
             value += math.log(total) + (top - s[y])
             for k in range(K):
                 dt[k] *= c / total
