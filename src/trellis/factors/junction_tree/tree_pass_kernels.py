@@ -26,37 +26,12 @@ import numpy as np
 
 from trellis.core.logspace_kernels import MAX, SUM
 from trellis.core.numerics import kernel, max_kernel
-from trellis.factors.junction_tree.step_records import (
-    A_BY,
-    A_INNER,
-    A_K,
-    A_SLOPE_INNER,
-    A_SLOPE_SIZE,
-    A_SLOPES,
-    A_TABLE,
-    A_VALUES,
-    B_BY,
-    B_INNER,
-    B_K,
-    B_SLOPE_INNER,
-    B_SLOPE_SIZE,
-    B_SLOPES,
-    B_TABLE,
-    B_VALUES,
-    FIRST_AXIS,
-    INNER,
-    MAP,
-    N_AXES,
-    O_BY,
-    O_ROWS,
-    O_SIZE,
-    O_SLOPES,
-    O_TABLE,
-    O_VALUES,
-    SCATTER,
-    SLOPE_INNER,
-    K,
-)
+
+from trellis.factors.junction_tree.step_records import (  # isort: skip
+    A_BY, A_INNER, A_K, A_SLOPE_INNER, A_SLOPE_SIZE, A_SLOPES, A_TABLE, A_VALUES, B_BY, B_INNER, B_K,
+    B_SLOPE_INNER, B_SLOPE_SIZE, B_SLOPES, B_TABLE, B_VALUES, FIRST_AXIS, INNER, MAP, N_AXES, O_BY, O_ROWS,
+    O_SIZE, O_SLOPES, O_TABLE, O_VALUES, SCATTER, SLOPE_INNER, K,
+)  # fmt: skip
 
 CHUNK = 1024  # entries of the inner axis at a time: accumulators stay in the first-level cache
 
