@@ -193,15 +193,16 @@ class RowTree:
         if unsafe.any() and leaves.span <= LARGEST_LEAF_SPAN:
             scaled = np.split(leaves.values, np.cumsum(sizes)[:-1])
             cuts = [*range(0, n, self.rows), n]
+            arrays = self._arrays  # made before threads ask for it
 
             def shard(first: int, last: int) -> list[Found]:
                 values, log_scale = self._shared(scaled)
-                slopes = np.empty(self._arrays.n_slopes)
+                slopes = np.empty(arrays.n_slopes)
                 results = []
                 for begin in cuts[first:last]:
                     rows = np.minimum(np.arange(begin, begin + self.rows), n - 1)  # the last one fills up
                     self._fill(values, scaled, codes[rows])
-                    sums = ScaledSums(self._arrays, values, leaves.log_scale, log_scale, self.plan.n_shared)
+                    sums = ScaledSums(arrays, values, leaves.log_scale, log_scale, self.plan.n_shared)
                     safe = sums.go_back(slopes) & (np.arange(begin, begin + self.rows) < n)
                     unsafe[rows[safe]] = False
                     results.append(read(rows, sums, safe))
