@@ -12,17 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from trellis.core.arrays import FloatArray, IntArray
+from trellis.factors.junction_tree import plan_choice
 from trellis.factors.junction_tree.compiled_plan import CompiledPlan, Sums
 from trellis.factors.junction_tree.junction_tree import log_table
-from trellis.factors.junction_tree.plan_choice import (
-    MEMORY_LIMIT,
-    Order,
-    check_memory,
-    choose_plan,
-    find_orders,
-    make_plan,
-    worth_a_plan,
-)
+from trellis.factors.junction_tree.plan_choice import MEMORY_LIMIT, Order
 from trellis.factors.possible_states import Allowed, ContradictionError, PossibleStates, restrict
 from trellis.factors.tables import Table, aligned
 
@@ -45,9 +38,9 @@ def eliminate(
     shape = [sizes[v] for v in keep]
     nothing = -np.inf, Table(tuple(keep), np.zeros(shape))
     scopes = [table.variables for table in factors]
-    orders = find_orders(sizes, scopes, order, keep, thorough=False)
+    orders = plan_choice.find_orders(sizes, scopes, order, keep, thorough=False)
     allowed: Allowed = [np.ones(size, dtype=np.bool_) for size in sizes]
-    if worth_a_plan(orders[0]):
+    if plan_choice.worth_a_plan(orders[0]):
         try:
             allowed = PossibleStates(sizes, factors).without_evidence
         except ContradictionError:
@@ -57,11 +50,11 @@ def eliminate(
         if not isinstance(order, str):
             left = {v for scope in scopes for v in scope}
             order = [v for v in order if v in left]
-        plan = make_plan(sizes, scopes, order, memory_limit, keep=keep)
+        plan = plan_choice.make_plan(sizes, scopes, order, memory_limit, keep=keep)
     else:
-        plan = choose_plan(sizes, scopes, orders, memory_limit)
+        plan = plan_choice.choose_plan(sizes, scopes, orders, memory_limit)
     forecast = plan.forecast
-    check_memory(forecast._replace(bytes=forecast.bytes + 8.0 * math.prod(shape)), memory_limit)
+    plan_choice.check_memory(forecast._replace(bytes=forecast.bytes + 8.0 * math.prod(shape)), memory_limit)
     compiled = CompiledPlan(plan)
     leaves = compiled.lay_out([log_table(table) for table in factors])
     if leaves.log_scale == -np.inf:

@@ -27,18 +27,10 @@ from numpy.typing import NDArray
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.factors.elimination_order import EliminationOrder
+from trellis.factors.junction_tree import plan_choice
 from trellis.factors.junction_tree.compiled_plan import CompiledPlan, Leaves, Scratch, axis_split
 from trellis.factors.junction_tree.plan import Forecast, Plan
-from trellis.factors.junction_tree.plan_choice import (
-    MEMORY_LIMIT,
-    Order,
-    check_memory,
-    find_orders,
-    is_impractical,
-    make_plan,
-    rough_forecast,
-    worth_a_plan,
-)
+from trellis.factors.junction_tree.plan_choice import MEMORY_LIMIT, Order
 from trellis.factors.possible_states import Allowed, ContradictionError, PossibleStates, restrict
 from trellis.factors.tables import Table, aligned
 
@@ -153,23 +145,22 @@ class JunctionTree:
         Without ``thorough`` it is found fast, and a large plan may turn out smaller.
         """
         scopes = self._scopes_without(observed)
-        order = self._order_for(scopes)
-        quick = find_orders(self.cardinalities, scopes, order, thorough=False)
-        if is_impractical(quick[0]):
-            return rough_forecast(quick[0])
-        sizes, limit = self.cardinalities, self.memory_limit
-        return make_plan(sizes, scopes, order, limit, thorough=thorough, quick=quick).forecast
+        quick = self._quick_orders(scopes)
+        if plan_choice.is_impractical(quick[0]):
+            return plan_choice.rough_forecast(quick[0])
+        question = self.cardinalities, scopes, self._order_for(scopes), self.memory_limit
+        return plan_choice.make_plan(*question, thorough=thorough, quick=quick).forecast
 
     def largest_clique(self, observed: Collection[int] = ()) -> list[int]:
         """The variables of the largest clique when these are observed."""
         scopes = self._scopes_without(observed)
-        order = find_orders(self.cardinalities, scopes, self._order_for(scopes), thorough=False)[0]
+        order = self._quick_orders(scopes)[0]
         return Plan(self.cardinalities, scopes, order.variables).largest_clique
 
     @property
     def is_costly(self) -> bool:
         """Whether evidence is worth a plan of its own."""
-        return worth_a_plan(self._general_order)
+        return plan_choice.worth_a_plan(self._general_order)
 
     # -- plans ------------------------------------------------------------------------------------------
 
@@ -181,7 +172,7 @@ class JunctionTree:
         if not self.is_costly:
             compiled = self._general
             if compiled.plan.forecast.bytes <= self.memory_limit or not evidence:
-                check_memory(compiled.plan.forecast, self.memory_limit)
+                plan_choice.check_memory(compiled.plan.forecast, self.memory_limit)
                 return self._possible(compiled, self._leaves_at(evidence, likelihoods), None)
         try:
             allowed = self._possible_states.given(evidence, likelihoods)
@@ -193,7 +184,7 @@ class JunctionTree:
             sizes = [int(states.sum()) for states in allowed]
             self._keep(key, self._compile(sizes, [table.variables for table in tables]))
         compiled = self._plans[key]
-        check_memory(compiled.plan.forecast, self.memory_limit)
+        plan_choice.check_memory(compiled.plan.forecast, self.memory_limit)
         return self._possible(compiled, compiled.lay_out(tables), allowed)
 
     @staticmethod
@@ -207,7 +198,7 @@ class JunctionTree:
 
     def _compile(self, sizes: Sequence[int], scopes: list[tuple[int, ...]]) -> CompiledPlan:
         return CompiledPlan(
-            make_plan(sizes, scopes, self._order_for(scopes), self.memory_limit), self._scratch
+            plan_choice.make_plan(sizes, scopes, self._order_for(scopes), self.memory_limit), self._scratch
         )
 
     def _order_for(self, scopes: list[tuple[int, ...]]) -> Order:
@@ -220,8 +211,11 @@ class JunctionTree:
     @cached_property
     def _general_order(self) -> EliminationOrder:
         """The order without evidence; where it is costly, evidence gets orders of its own."""
-        scopes = self._scopes_without(())
-        return find_orders(self.cardinalities, scopes, self._order_for(scopes), thorough=False)[0]
+        return self._quick_orders(self._scopes_without(()))[0]
+
+    def _quick_orders(self, scopes: list[tuple[int, ...]]) -> list[EliminationOrder]:
+        """Orders without a long search."""
+        return plan_choice.find_orders(self.cardinalities, scopes, self._order_for(scopes), thorough=False)
 
     @cached_property
     def _general(self) -> CompiledPlan:

@@ -42,19 +42,9 @@ def forest_move(unary, pairwise, low, high, below_start, below, above_start, abo
     local, choice = np.empty((n, k)), np.empty((n, k), np.int32)
     for at in range(count):
         given_outside(
-            joined[at],
-            unary,
-            pairwise,
-            low,
-            high,
-            below_start,
-            below,
-            above_start,
-            above,
-            labels,
-            parent,
+            joined[at], unary, pairwise, low, high, below_start, below, above_start, above, labels, parent,
             local,
-        )
+        )  # fmt: skip
     for at in range(count - 1, -1, -1):
         i = joined[at]
         e = parent[i]

@@ -17,16 +17,9 @@ import numpy as np
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import InfeasibleError
 from trellis.factors.elimination_order import elimination_orders
+from trellis.factors.junction_tree import plan_choice
 from trellis.factors.junction_tree.compiled_plan import CompiledPlan, Leaves
 from trellis.factors.junction_tree.plan import NOTHING, Plan
-from trellis.factors.junction_tree.plan_choice import (
-    check_memory,
-    choose_plan,
-    is_impractical,
-    refusal,
-    rough_forecast,
-    worth_a_plan,
-)
 from trellis.factors.tables import Table
 from trellis.structures.graph.oracle.graph_answers import DIRECT, GraphMarginals, RelaxedSolution
 from trellis.structures.graph.scores.graph_scores import GraphParts, GraphScores, Labels
@@ -61,17 +54,17 @@ class GraphPlan:
         orders = elimination_orders(sizes, scopes)
         self._order = orders[0]
         self.compiled: CompiledPlan | None = None
-        if is_impractical(orders[0]):
-            self.forecast = rough_forecast(orders[0])
+        if plan_choice.is_impractical(orders[0]):
+            self.forecast = plan_choice.rough_forecast(orders[0])
         else:
-            plan = choose_plan(sizes, scopes, orders, memory_limit)
+            plan = plan_choice.choose_plan(sizes, scopes, orders, memory_limit)
             self.compiled, self.forecast = CompiledPlan(plan), plan.forecast
             self.source = self._sources(plan, k, scopes, len(edges))
 
     @property
     def is_costly(self) -> bool:
         """Whether forbidden labels are worth a plan of their own."""
-        return worth_a_plan(self._order)
+        return plan_choice.worth_a_plan(self._order)
 
     def _sources(self, plan: Plan, k: int, scopes: list[tuple[int, ...]], n_edges: int) -> IntArray:
         places, at, n = [], 0, len(self.states)
@@ -120,8 +113,8 @@ def _question(scores: GraphScores, memory_limit: float) -> tuple[GraphPlan, Comp
     """The plan of a graph and its leaves."""
     plan = find_plan(scores, memory_limit)
     if plan.compiled is None:
-        raise refusal(plan.forecast, 0.0, ALTERNATIVES)
-    check_memory(plan.forecast, memory_limit, ALTERNATIVES)
+        raise plan_choice.refusal(plan.forecast, 0.0, ALTERNATIVES)
+    plan_choice.check_memory(plan.forecast, memory_limit, ALTERNATIVES)
     flat = GraphParts(scores.unary, scores.pairwise, tuple(f.table for f in scores.factors)).flat()
     leaves = Leaves.of(flat[plan.source], plan.compiled.plan.leaf_sizes)
     if leaves.log_scale == -np.inf:
