@@ -26,7 +26,7 @@ from trellis.neural import Segmentation, decode, structured_loss
 from trellis.objectives import Direct
 from trellis.speech import synthetic_corpus
 from trellis.speech.acoustics.frame_classifiers import LOG_MEL
-from trellis.speech.audio.front_end import framed_recording
+from trellis.speech.audio.front_end import frame_recording
 from trellis.structures.segments.problem.alignment_losses import TauAlignment
 from trellis.structures.segments.scores.segment_graph import SegmentGraph
 
@@ -60,7 +60,7 @@ def corpus() -> tuple[list[Heard], int]:
     names = sorted({label for u in utterances for label in u.reference.labels})
     heard = []
     for utterance in utterances:
-        frames = framed_recording(utterance.audio, LOG_MEL).features
+        frames = frame_recording(utterance.audio, LOG_MEL).features
         frames = (frames - frames.mean(0)) / frames.std(0)
         starts = np.round([phone.start / STEP for phone in utterance.reference.phones]).astype(np.int64)
         places = np.arange(len(starts))  # every phone has at least one frame

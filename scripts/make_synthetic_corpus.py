@@ -1,6 +1,6 @@
 """Make the synthetic speech of the package, with flite: recordings whose phone boundaries are known exactly.
 
-    python scripts/make_synthetic_corpus.py            # writes src/trellis/speech/synthetic/
+    python scripts/make_synthetic_corpus.py            # writes src/trellis/speech/corpus/synthetic/
 
 Line k of ``synthetic_sentences.txt`` is spoken by voice k mod 4, so no two voices say the same sentence: a
 model that is tried on one voice has heard neither the voice nor its sentences. flite (Debian package
@@ -21,7 +21,7 @@ from pathlib import Path
 import soundfile
 
 HERE = Path(__file__).resolve().parent
-TARGET = HERE.parent / "src/trellis/speech/synthetic"
+TARGET = HERE.parent / "src/trellis/speech/corpus/synthetic"
 VOICES = ("kal16", "awb", "rms", "slt")
 PAUSE = "pau"
 

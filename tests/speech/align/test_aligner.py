@@ -162,6 +162,7 @@ def test_a_model_without_its_classifier_is_refused(aligner: Aligner) -> None:
         {"objective": "perceptron"},
         {"objective": "margin"},
         {"objective": "margin", "solver": "frank_wolfe"},
+        {"objective": "squared_margin"},
         {"objective": "log"},
         {"objective": Direct(epsilon="decay")},
         {"loss": "tau_insensitive", "epsilon": 3.0},

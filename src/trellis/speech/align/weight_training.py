@@ -6,6 +6,7 @@ Objectives are those of :mod:`trellis.objectives.records`. Which solver goes wit
     direct               the same with w <- w + eta (Phi(y_direct) - Phi(y_hat)), where y_direct =
                          argmax w . Phi - eps L
     margin               passive-aggressive steps; or "frank_wolfe", "cutting_plane" (with a duality gap)
+    squared_margin       cutting planes
     squared_margin       "cutting_plane"
     log, softmax_margin  L-BFGS
 
