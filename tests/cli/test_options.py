@@ -12,11 +12,11 @@ from trellis.cli.options import argument, offer_parameters, option
 from trellis.core.parameters import Flag, Parameter, choice, integer, number
 
 PARAMETERS = {
-    "colour": Parameter("red", "The ``colour``.", choice("red", "green", others="a triple")),
-    "n_jobs": Parameter(None, "Threads.", integer(1, none=True)),
-    "tau_ms": Parameter(10.0, "Tolerance.", number(0.0)),
-    "fast": Parameter(True, "Whether to hurry.", Flag()),
-    "epsilon": Parameter("holdout", "A number or a name."),
+    "colour": (Parameter("red", "The ``colour``.", choice("red", "green", others="a triple")), "--colour"),
+    "n_jobs": (Parameter(None, "Threads.", integer(1, none=True)), "--n-jobs N"),
+    "tau_ms": (Parameter(10.0, "Tolerance.", number(0.0)), "-t --tau MS"),
+    "fast": (Parameter(True, "Whether to hurry.", Flag()), "--fast"),
+    "epsilon": (Parameter("holdout", "A number or a name."), "--epsilon X"),
 }
 
 
@@ -25,7 +25,7 @@ def run(*arguments: str) -> tuple[Any, dict[str, Any]]:
     app = typer.Typer(rich_markup_mode=None)
 
     @app.command()
-    @offer_parameters(PARAMETERS, {"tau_ms": "-t --tau MS"})
+    @offer_parameters(**PARAMETERS)
     def command(
         file: Annotated[str, argument("FILE", "A file.")],
         quiet: Annotated[bool, option("-q --quiet", "Say nothing.")] = False,
@@ -37,7 +37,7 @@ def run(*arguments: str) -> tuple[Any, dict[str, Any]]:
 
 
 def test_defaults_and_values_have_the_declared_types() -> None:
-    defaults = {name: p.default for name, p in PARAMETERS.items()}
+    defaults = {name: p.default for name, (p, _) in PARAMETERS.items()}
     assert run("x")[1] == {**defaults, "file": "x", "quiet": False}
     given = ["--colour", "green", "--n-jobs", "3", "-t", "5", "--no-fast", "--epsilon", "0.5", "-q"]
     expected = {"colour": "green", "n_jobs": 3, "tau_ms": 5.0, "fast": False, "epsilon": 0.5}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated, Any, TypeVar
 
@@ -37,23 +37,22 @@ def declared_option(declared: Parameter, spec: str, doc: str | None = None) -> A
     return option(spec, declared.doc.replace("``", "") if doc is None else doc, **bounds)
 
 
-def offer_parameters(
-    parameters: Mapping[str, Parameter], specs: Mapping[str, str]
-) -> Callable[[Command], Command]:
-    """Give a command one option for each of ``parameters``, which reach it as keyword arguments.
+def offer_parameters(**parameters: tuple[Parameter, str]) -> Callable[[Command], Command]:
+    """Give a command an option for each declared parameter, which reach it as keyword arguments.
 
-    Type, range, default and help are those of the declaration. The option of ``n_jobs`` is ``--n-jobs``,
-    unless ``specs`` has another for it (:func:`option`). What has no range is a number, a list of words split
-    by commas, or a word.
+    ``tau_ms=(TAU_MS, "--tau MS")``: type, range, default and help are those of the declaration, the rest is
+    as in :func:`option`. A parameter without a range is a number, a list of words separated by commas, or a
+    word.
     """
 
     def decorate(command: Command) -> Command:
         signature = inspect.signature(command, eval_str=True)
         own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
         offered = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=p.default, annotation=annotation)
-            for name, p in parameters.items()
-            for annotation in [_annotation(p, specs.get(name, f"--{name.replace('_', '-')}"))]
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=p.default, annotation=_annotation(p, spec)
+            )
+            for name, (p, spec) in parameters.items()
         ]
         vars(command)["__signature__"] = signature.replace(parameters=[*own, *offered])
         return command

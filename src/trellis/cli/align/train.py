@@ -30,39 +30,24 @@ Channel = Annotated[int | None, option("--channel N", "Channel to use, counted f
 SkipBad = Annotated[bool, option("--skip-bad", "Skip recordings that cannot be used, instead of stopping.")]
 Quiet = Annotated[bool, option("-q --quiet", "Print nothing but errors.")]
 
-PARAMETERS = {
-    "objective": declared.OBJECTIVE,
-    "loss": declared.LOSS,
-    "tau_ms": declared.TAU_MS,
-    "epsilon": declared.EPSILON,
-    "classifier": declared.CLASSIFIER,
-    "features": declared.FEATURES,
-    "step_ms": declared.STEP_MS,
-    "fold": declared.FOLD,
-    "cross_fit": declared.CROSS_FIT,
-    "solver": declared.SOLVER,
-    "max_iter": declared.MAX_ITER,
-    "l2": declared.L2,
-    "refine": declared.REFINE,
-    "random_state": declared.RANDOM_STATE,
-    "n_jobs": N_JOBS,
-}
-SPECS = {
-    "objective": "--objective NAME",
-    "tau_ms": "--tau MS",
-    "epsilon": "--epsilon X",
-    "features": "--features NAMES",
-    "step_ms": "--step MS",
-    "cross_fit": "--cross-fit N",
-    "solver": "--solver NAME",
-    "max_iter": "--max-iter N",
-    "l2": "--l2 X",
-    "random_state": "--seed N",
-    "n_jobs": "-j --jobs N",
-}
 
-
-@offer_parameters(PARAMETERS, SPECS)
+@offer_parameters(
+    objective=(declared.OBJECTIVE, "--objective NAME"),
+    loss=(declared.LOSS, "--loss"),
+    tau_ms=(declared.TAU_MS, "--tau MS"),
+    epsilon=(declared.EPSILON, "--epsilon X"),
+    classifier=(declared.CLASSIFIER, "--classifier"),
+    features=(declared.FEATURES, "--features NAMES"),
+    step_ms=(declared.STEP_MS, "--step MS"),
+    fold=(declared.FOLD, "--fold"),
+    cross_fit=(declared.CROSS_FIT, "--cross-fit N"),
+    solver=(declared.SOLVER, "--solver NAME"),
+    max_iter=(declared.MAX_ITER, "--max-iter N"),
+    l2=(declared.L2, "--l2 X"),
+    refine=(declared.REFINE, "--refine"),
+    random_state=(declared.RANDOM_STATE, "--seed N"),
+    n_jobs=(N_JOBS, "-j --jobs N"),
+)
 def train(
     corpus: CorpusPath,
     output: Output,

@@ -13,7 +13,8 @@ from threadpoolctl import threadpool_limits
 from trellis.core.arrays import Float32Array, FloatArray
 from trellis.core.errors import DataError
 from trellis.core.shards import over_items
-from trellis.speech.acoustics.acoustic_model import AcousticModel, TrainingUtterance, fit_acoustics
+from trellis.speech.acoustics.acoustic_model import AcousticModel
+from trellis.speech.acoustics.acoustic_training import TrainingUtterance, fit_acoustics
 from trellis.speech.acoustics.alignment_features import JITTER_MS, feature_names, measure_scale
 from trellis.speech.acoustics.boundary_classifier import BoundaryOptions
 from trellis.speech.acoustics.frame_classifiers import get_classifier

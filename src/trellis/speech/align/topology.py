@@ -23,7 +23,8 @@ import numpy as np
 from trellis.core.arrays import Float32Array, FloatArray, IntArray
 from trellis.objectives.records import Log
 from trellis.solvers import Solution, get_solver
-from trellis.speech.acoustics.acoustic_model import UNLIMITED, AcousticModel, Limits, TrainingUtterance
+from trellis.speech.acoustics.acoustic_model import UNLIMITED, AcousticModel, Limits
+from trellis.speech.acoustics.acoustic_training import TrainingUtterance
 from trellis.speech.corpus.phone_lattice import Lattice, loose_lattice, phone_lattice
 from trellis.speech.phones.silence import is_silence
 from trellis.structures.segments.oracle.segment_oracle import Segmentation
