@@ -91,24 +91,24 @@ class Aligner(Model):
     def fit(self, corpus: Iterable[Utterance] | PreparedCorpus, progress: Progress | None = None) -> Aligner:
         """Train on the utterances of a corpus that have a reference; ``progress(stage, share)`` is called
         along the way."""
-        tell = progress or (lambda stage, share: None)
-        prepared = corpus if isinstance(corpus, PreparedCorpus) else self.prepare(corpus, tell)
+        report = progress or (lambda stage, share: None)
+        prepared = corpus if isinstance(corpus, PreparedCorpus) else self.prepare(corpus, report)
         self._check()
-        tell("weights", 0.0)
+        report("weights", 0.0)
         acoustics = prepared.acoustics
         training = train_weights(
             self,
             prepared.train,
             prepared.holdout,
             get_alignment_loss(self.loss, self.tau_ms / (1000.0 * acoustics.step)),
-            lambda iteration, measured, weights: tell("weights", min(1.0, iteration / self.max_iter)),
+            lambda iteration, measured, weights: report("weights", min(1.0, iteration / self.max_iter)),
         )
         solution = training.solution
         self.status_, self.history_ = solution.status, solution.history
         self.epsilon_, self.epsilon_losses_ = training.epsilon, training.epsilon_losses
-        tell("confidence", 0.0)
+        report("confidence", 0.0)
         self.model_ = calibrate(AlignmentModel(acoustics, solution.weights, prepared.topology), prepared)
-        tell("done", 1.0)
+        report("done", 1.0)
         return self
 
     def prepare(self, corpus: Iterable[Utterance], progress: Progress | None = None) -> PreparedCorpus:

@@ -53,7 +53,7 @@ class PreparedCorpus:
     wrong: list[SegmentFeatures]
 
 
-def prepare_corpus(aligner: Aligner, corpus: Iterable[Utterance], tell: Progress) -> PreparedCorpus:
+def prepare_corpus(aligner: Aligner, corpus: Iterable[Utterance], report: Progress) -> PreparedCorpus:
     """Train the classifiers. This takes most of the time, and serves any objective and loss."""
     utterances = [u for u in corpus if u.reference is not None]
     if len(utterances) < 3:
@@ -72,7 +72,7 @@ def prepare_corpus(aligner: Aligner, corpus: Iterable[Utterance], tell: Progress
     def read(index: int) -> Float32Array:
         utterance = utterances[index]
         features = frame_recording(utterance.audio, options, utterance.channel).features.astype(np.float32)
-        tell("reading", next(done) / len(used))
+        report("reading", next(done) / len(used))
         return features
 
     frames = dict(zip(used, _on_threads(read, used, aligner._threads()), strict=True))
@@ -83,11 +83,11 @@ def prepare_corpus(aligner: Aligner, corpus: Iterable[Utterance], tell: Progress
         [TrainingUtterance.of(utterances[i], base.standardise(frames[i]), base.step) for i in part]
         for part in (parts.classifier, parts.weights, parts.holdout)
     )
-    tell("classifiers", 0.0)
+    report("classifiers", 0.0)
     groups = [utterances[i].group for i in (*parts.classifier, *parts.weights)]
-    acoustics, train = _train_acoustics(aligner, classify, weigh, groups, base, tell)
+    acoustics, train = _train_acoustics(aligner, classify, weigh, groups, base, report)
     holdout = _on_threads(acoustics.example, hold, aligner._threads())
-    tell("topology", 0.0)
+    report("topology", 0.0)
     unseen = hold if aligner.cross_fit else [*weigh, *hold]
     topology = fit_topology(acoustics, unseen[:TOPOLOGY_UTTERANCES], aligner._threads())
     wrong = _with_wrong_transcripts(aligner, acoustics, [*hold, *weigh][:WRONG_UTTERANCES])
@@ -122,7 +122,7 @@ def _train_acoustics(
     weigh: Sequence[TrainingUtterance],
     groups: Sequence[str],
     base: AcousticModel,
-    tell: Progress,
+    report: Progress,
 ) -> tuple[AcousticModel, list[SegmentExample]]:
     """The acoustic model of the result, and examples for the weights from models that have not seen them."""
     seed, n_jobs = aligner.random_state, aligner._threads()
@@ -138,7 +138,7 @@ def _train_acoustics(
 
     if not aligner.cross_fit:
         acoustics = fit(classify, weigh)
-        tell("features", 0.0)
+        report("features", 0.0)
         acoustics = replace(acoustics, scale=scale(acoustics, weigh))
         return acoustics, _on_threads(acoustics.example, weigh, n_jobs)
     both = [*classify, *weigh]
@@ -149,7 +149,7 @@ def _train_acoustics(
         if number == 0:
             base = replace(base, scale=scale(acoustics, left_out))
         found += _on_threads(replace(acoustics, scale=base.scale).example, left_out, n_jobs)
-        tell("classifiers", (number + 1.0) / (aligner.cross_fit + 1.0))
+        report("classifiers", (number + 1.0) / (aligner.cross_fit + 1.0))
     return fit(both, []), found
 
 
