@@ -82,7 +82,7 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "half a state": (lambda case: case.fit(n_states=1.5), "n_states is 1.5; give a whole number"),
     "other states": (
         lambda case: case.fit().set_params(n_states=3).score(case.X, *case.others),
-        "n_states is 3, but this .* was fitted with 2 states; set it back, or fit again",
+        "n_states is 3, but this .* was fitted with n_states=2; set it back, or fit again",
     ),
     "lengths": (
         lambda case: case.fit().score(

@@ -113,7 +113,7 @@ def test_a_number_of_states_that_was_changed() -> None:
         lambda: model.partial_fit(X),
         lambda: model.to_state(),
     ):
-        with pytest.raises(TrellisError, match="fitted with 2 states"):
+        with pytest.raises(TrellisError, match="fitted with n_states=2"):
             ask()
 
 

@@ -228,7 +228,7 @@ def test_what_a_series_may_come_as(tmp_path: Any) -> None:
         (lambda m, x: m.set_params(tol="small").fit(x), "tol is 'small'"),
         (lambda m, x: m.set_params(min_variance=np.inf).fit(x), "min_variance is inf"),
         (lambda m, x: m.set_params(n_observations="two").fit(x), "n_observations is 'two'"),
-        (lambda m, x: m.set_params(n_states=2).filter(x), "fitted with 1"),
+        (lambda m, x: m.set_params(n_states=2).filter(x), "fitted with n_states=1"),
     ],
 )
 def test_numbers_that_are_none(call: Any, words: str) -> None:

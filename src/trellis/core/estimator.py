@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from trellis.core import persistence
 from trellis.core.codec import Arrays, State, decode, encode
+from trellis.core.errors import DataError
 from trellis.core.parameters import FittedField, Parameter, check_parameters, declare, fitted, parameter
 from trellis.core.shards import n_threads
 
@@ -73,6 +74,14 @@ class Model(BaseEstimator):  # type: ignore[misc]
         if not isinstance(kept.get("random_state", 0), int | np.integer):
             kept["random_state"] = None
         return kept
+
+    def _check_unchanged(self, name: str, fitted: Any) -> None:
+        """A parameter that fixes the shape of the model must be what it was in ``fit``."""
+        if getattr(self, name) != fitted:
+            raise DataError(
+                f"{name} is {getattr(self, name)!r}, but this {type(self).__name__} was fitted with "
+                f"{name}={fitted!r}; set it back, or fit again"
+            )
 
     def _check_parameters(self) -> None:
         check_parameters(self)

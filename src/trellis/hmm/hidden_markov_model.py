@@ -272,11 +272,7 @@ class HMM(HMMInference):
     def parameters(self) -> HMMParameters:
         """The fitted model, or the given one, as one record."""
         if hasattr(self, "initial_"):
-            if len(self.initial_) != self.n_states:
-                raise DataError(
-                    f"n_states is {self.n_states}, but this HMM was fitted with {len(self.initial_)} states; "
-                    "set it back, or fit again"
-                )
+            self._check_unchanged("n_states", len(self.initial_))
             return HMMParameters(self.initial_, self.transitions_, self.emission_)
         given = self._given()
         if given is None:

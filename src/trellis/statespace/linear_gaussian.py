@@ -15,7 +15,6 @@ from sklearn.exceptions import NotFittedError
 
 from trellis.core.arguments import check_int, generator
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError
 from trellis.core.estimator import Model
 from trellis.core.parameters import fitted, integer, number, parameter
 from trellis.core.status import Status
@@ -166,11 +165,7 @@ class LinearGaussian(Model):
     def _model(self) -> StateSpace:
         """The fitted parameters, or else those given, if they are complete."""
         if hasattr(self, "parameters_"):
-            if self.parameters_.n_states != self.n_states:
-                raise DataError(
-                    f"n_states is {self.n_states}, but this LinearGaussian was fitted with "
-                    f"{self.parameters_.n_states} states; set it back, or fit again"
-                )
+            self._check_unchanged("n_states", self.parameters_.n_states)
             return self.parameters_
         self._check_parameters()
         given = self._given()
@@ -187,7 +182,7 @@ class LinearGaussian(Model):
         series = read_series(X, lengths, controls, model.n_observations, model.n_controls)
         return series, Kalman(model, series, self._threads())
 
-    # -- questions --------------------------------------------------------------------------------------
+    # -- inference --------------------------------------------------------------------------------------
 
     def log_likelihood(self, X: Any, *, lengths: ArrayLike | None = None, controls: Any = None) -> FloatArray:
         """log p(x) of each sequence, (n_sequences,); missing values are integrated out."""

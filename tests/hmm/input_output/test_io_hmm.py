@@ -400,7 +400,7 @@ def test_the_seed_of_the_model_is_that_of_its_samples() -> None:
     assert model.score(x, u) == pytest.approx(model.log_likelihood(x, u).sum() / 20)
     with pytest.raises(DataError, match="too large to be squared"):
         model.fit(x, 1e200 * u)
-    with pytest.raises(DataError, match="fitted with 2 states"):
+    with pytest.raises(DataError, match="fitted with n_states=2"):
         model.set_params(warm_start=True, n_states=3).fit(x, u)
 
 

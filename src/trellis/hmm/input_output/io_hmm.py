@@ -16,7 +16,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from trellis.core.arguments import check_choice
 from trellis.core.arrays import FloatArray
@@ -110,7 +109,6 @@ class IOHMM(Model):
 
     # -- learning ---------------------------------------------------------------------------------------
 
-    @threadpool_limits.wrap(limits=1, user_api="blas")
     def fit(self, X: Any, inputs: Any, *, lengths: ArrayLike | None = None) -> Self:
         """Learn from observations ``X`` and the inputs they came with."""
         self._check_parameters()
@@ -125,16 +123,14 @@ class IOHMM(Model):
         centre = given.values.mean(axis=0)
         features = with_intercept(given.values - centre)
         if warm:
-            starts = [self.parameters_.shift_inputs(centre)]
+            starts = iter([self.parameters_.shift_inputs(centre)])
         else:
-            starts = random_starts(
-                self.n_states, self.n_init, draw_seed(self.random_state), values, features, emission
-            )
-        problem = EMProblem(values, features, given.offsets, self.l2, self._threads())
+            seed = draw_seed(self.random_state)
+            starts = random_starts(self.n_states, self.n_init, seed, values, features, emission)
         best, reached = run_em(
-            problem,
+            EMProblem(values, features, given.offsets, self.l2, self._threads()),
             starts,
-            n_starts=len(starts),
+            n_starts=1 if warm else self.n_init,
             max_iter=self.max_iter,
             tol=self.tol * len(values),
             verbose=self.verbose,
@@ -162,14 +158,10 @@ class IOHMM(Model):
 
     def _fitted(self) -> IOParameters:
         check_is_fitted(self, "parameters_")
-        if self.parameters_.n_states != self.n_states:
-            raise DataError(
-                f"n_states is {self.n_states}, but this IOHMM was fitted with {self.parameters_.n_states} "
-                "states; set it back, or fit again"
-            )
+        self._check_unchanged("n_states", self.parameters_.n_states)
         return self.parameters_
 
-    # -- questions --------------------------------------------------------------------------------------
+    # -- inference --------------------------------------------------------------------------------------
 
     def log_likelihood(self, X: Any, inputs: Any, *, lengths: ArrayLike | None = None) -> FloatArray:
         """log p(x | u) of each sequence, (n_sequences,)."""

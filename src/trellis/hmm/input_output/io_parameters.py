@@ -11,6 +11,7 @@ intercepts, which have no prior.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,16 +123,15 @@ def random_starts(
     values: NDArray[Any],
     features: FloatArray,
     emission: ConditionalEmission,
-) -> list[IOParameters]:
+) -> Iterator[IOParameters]:
     """Transitions that depend little on the inputs, and emissions near the best single one."""
     spread = features.std(axis=0)
     spread[spread == 0] = 1.0
-    own, starts = np.arange(n_states), []
+    own = np.arange(n_states)
     for sequence in np.random.SeedSequence(seed).spawn(n_starts):
         rng = np.random.default_rng(sequence)
         initial = 0.5 * rng.normal(size=(n_states, len(spread))) / spread
         transitions = 0.5 * rng.normal(size=(n_states, n_states, len(spread))) / spread
         transitions[own, own, -1] += STAY
         emitted = emission.initialise(values, features, n_states, rng)
-        starts.append(IOParameters(initial, transitions, emitted))
-    return starts
+        yield IOParameters(initial, transitions, emitted)

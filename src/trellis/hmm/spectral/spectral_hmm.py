@@ -258,11 +258,7 @@ class SpectralHMM(Model):
 
     def _fitted(self) -> moments.Operators:
         check_is_fitted(self, "operators_")
-        if len(self.operators_.start) != self.n_states:
-            raise DataError(
-                f"n_states is {self.n_states}, but this SpectralHMM was fitted with "
-                f"{len(self.operators_.start)} states; set it back, or fit again"
-            )
+        self._check_unchanged("n_states", len(self.operators_.start))
         return self.operators_
 
     def _spectrum(self, pairs: Any, n_triples: float) -> moments.Spectrum:
