@@ -4,6 +4,7 @@ other."""
 # ruff: noqa: E402 (PyTorch may be missing: its import comes before those that need it)
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from itertools import pairwise
@@ -34,6 +35,7 @@ from trellis.neural import (
     sample,
     structured_loss,
 )
+from trellis.neural.tensor_structure import BatchOptions
 from trellis.objectives import Direct, Risk, get_objective
 from trellis.structures.chain.oracle.exhaustive import Enumeration
 from trellis.structures.chain.scores.chain_scores import ChainScores
@@ -623,6 +625,13 @@ def test_kernels_differentiate_marginals_once() -> None:
         value = ask(Chain(torch.zeros(2, 2)), scores).square().sum()
         with pytest.raises(UnsupportedError, match="backend='torch'"):
             torch.autograd.grad(value, scores, create_graph=True)
+
+
+def test_the_options_of_a_batch_are_documented() -> None:
+    parameters = inspect.signature(Chain.bind).parameters.values()
+    names = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+    assert names == set(BatchOptions.__annotations__)
+    assert all(f"\n    {name} : " in str(BatchOptions.__doc__) for name in names)
 
 
 def test_a_misspelt_option_is_refused() -> None:

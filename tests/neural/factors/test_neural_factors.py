@@ -123,6 +123,7 @@ def test_mistakes_about_factors_are_named() -> None:
         (lambda: structured_loss(GRAPH, tables(), GOLD, lengths=[1, 2]), "leave them out"),
         (lambda: structured_loss(GRAPH, tables(), GOLD, objective="slack"), "on the CPU only"),
         (lambda: structured_loss(GRAPH, tables(), GOLD, backend="kernels"), "plain PyTorch"),
+        (lambda: structured_loss(GRAPH, tables(), GOLD, backend="cuda"), "backend='cuda'"),
     ):
         with pytest.raises((DataError, UnsupportedError), match=message):
             call()
