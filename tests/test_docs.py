@@ -15,6 +15,7 @@ PAGES = [
         ROOT / "docs" / name
         for name in (
             "guide.md",
+            "objectives.md",
             "align-command.md",
             "aligner.md",
             "alignment-model.md",

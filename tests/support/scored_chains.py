@@ -10,9 +10,8 @@ from trellis.features.encoded import Encoded, Features
 from trellis.losses.labelings import Loss, get_loss
 from trellis.objectives import Objective, get_objective
 from trellis.objectives.special_cases import fixed_epsilon
-from trellis.structures.chain.problem.chain_loss import loss_table
 from trellis.structures.chain.problem.chain_problem import LinearChainProblem
-from trellis.structures.chain.problem.chain_problem_kernels import Task
+from trellis.structures.chain.problem.chain_task import loss_table, new_task
 from trellis.structures.chain.scores.chain_scores import ChainParts, ChainScores
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
@@ -44,13 +43,7 @@ def scored_problem(
         w.edge[:] = scores.transitions
     elif n:
         w.transitions[:] = scores.transitions[0]
-    task = Task(
-        gold.codes,
-        gold.ambiguous.astype(np.uint8),
-        np.zeros((0, k), dtype=bool) if gold.allowed is None else gold.allowed,
-        cost,
-        np.ones(scores.n_sequences),
-    )
+    task = new_task(gold, k, cost=cost)
     problem = LinearChainProblem(
         layout,
         layout.design(encoded, sort=False),

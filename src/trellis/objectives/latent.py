@@ -6,77 +6,31 @@
 
 Both are convex in w (maxima of linear functions). A subgradient of h is v = sum_i c_i Phi(x_i, y*_i, h_i) at
 the best *completions* h_i of the gold outputs, and g(w) - <w, v> is the objective of a plain structural SVM
-whose gold outputs are the completed ones. So all that a structure adds is :meth:`LatentProblem.completed`;
+whose gold outputs are the completed ones. So all that a structure adds is ``completed``, and
 :mod:`trellis.solvers.dc.cccp` does the rest, for chains, segmentations and graphs alike.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import InfeasibleError
 from trellis.core.oracle import Answer, Oracle
-from trellis.objectives.records import Objective
 from trellis.objectives.structured_problem import StructuredProblem
 from trellis.objectives.wrapped_problem import WrappedProblem
 
 
-class ConvexPart(Protocol):
-    """g(w) - <w, v>: the problem of a plain structural SVM, whose data term is not negative."""
-
-    @property
-    def l1(self) -> float: ...
-
-    @property
-    def l2(self) -> float: ...
-
-    @property
-    def convex(self) -> bool: ...
-
-    @property
-    def dimension(self) -> int: ...
-
-    @property
-    def n_examples(self) -> int: ...
-
-    def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]: ...
-
-
 @dataclass(frozen=True, eq=False)
 class Completion:
-    """``value``: h(w). ``gradient``: v. ``convex``: the problem with these completions held fixed."""
+    """``value``: h(w). ``gradient``: v. ``convex``: g(w) - <w, v>, the problem with these completions held
+    fixed; its data term is not negative."""
 
     value: float
     gradient: FloatArray
-    convex: ConvexPart
-
-
-class LatentProblem(Protocol):
-    """What the DC algorithm asks of a problem whose gold outputs are sets."""
-
-    @property
-    def objective(self) -> Objective: ...
-
-    @property
-    def l2(self) -> float: ...
-
-    @property
-    def l1(self) -> float: ...
-
-    @property
-    def dimension(self) -> int: ...
-
-    @property
-    def n_examples(self) -> int: ...
-
-    def value_and_gradient(self, weights: FloatArray) -> tuple[float, FloatArray]: ...
-
-    def completed(self, weights: FloatArray) -> Completion:
-        """The best completion of every gold output at these weights."""
+    convex: StructuredProblem
 
 
 def complete_examples(problem: StructuredProblem, weights: FloatArray) -> Completion:

@@ -25,7 +25,7 @@ from trellis.neural.chain.gold_labels import ChainTask
 from trellis.neural.tensor_structure import check_once
 from trellis.neural.tensors import check_scores, value_type
 from trellis.structures.chain.oracle.chain_oracle import feasible
-from trellis.structures.chain.problem.chain_loss import check_feasible
+from trellis.structures.chain.problem.chain_task import check_feasible
 
 Arrays = tuple[AnyArray, AnyArray, AnyArray, AnyArray]
 Gradients = tuple[Tensor | None, ...]

@@ -22,7 +22,7 @@ from trellis.losses.labelings import Hamming, get_loss
 from trellis.neural.chain.batch_layout import Layout
 from trellis.neural.tensor_structure import Goal
 from trellis.objectives.records import Objective
-from trellis.structures.chain.problem.chain_loss import loss_table
+from trellis.structures.chain.problem.chain_task import loss_table
 from trellis.structures.chain.problem.objective_kernels import COSTS, NO_LOSS
 
 

@@ -27,7 +27,8 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.registration import register
 from trellis.core.status import Status
-from trellis.objectives.latent import Completion, LatentProblem
+from trellis.objectives.latent import Completion
+from trellis.objectives.structured_problem import StructuredProblem
 from trellis.solvers.dc.algorithm import DCRun
 from trellis.solvers.planes.cutting_plane import Bundle, OneSlackRun
 from trellis.solvers.problem import check_problem
@@ -71,7 +72,7 @@ class CCCP:
 class CCCPRun:
     """One step of the loop is one iteration of the DC algorithm."""
 
-    def __init__(self, problem: LatentProblem, weights: FloatArray, options: CCCP) -> None:
+    def __init__(self, problem: StructuredProblem, weights: FloatArray, options: CCCP) -> None:
         self._parts = _LatentMargin(problem, options)
         self._dc: DCRun[FloatArray, FloatArray] = DCRun(self._parts, weights, options.tol)
         self._tol, self._first, self._primal = options.tol, np.nan, np.nan
@@ -115,7 +116,7 @@ class CCCPRun:
 class _LatentMargin:
     """g and h of :mod:`trellis.objectives.latent` for the DC algorithm."""
 
-    def __init__(self, problem: LatentProblem, options: CCCP) -> None:
+    def __init__(self, problem: StructuredProblem, options: CCCP) -> None:
         self._problem, self._options = problem, options
         self._bundle = Bundle(problem.dimension)
         self._point = np.empty(0)

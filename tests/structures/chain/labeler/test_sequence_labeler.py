@@ -458,7 +458,7 @@ def test_score_is_the_fraction_of_known_steps(small: SequenceLabeler) -> None:
 # -- objectives, losses and solvers -------------------------------------------------------------------------
 
 SMOOTH = ("log", "softmax_margin", "risk")
-PATHS = ("perceptron", "margin", "slack", "direct", "ramp")
+PATHS = ("perceptron", "margin", "squared_margin", "slack", "direct", "ramp")
 WAYS = [
     *product((*SMOOTH, *PATHS), ["auto"]),
     *product(SMOOTH, ["lbfgs", "sgd", "adagrad", "adam", "minibatch"]),
@@ -467,6 +467,7 @@ WAYS = [
     *product(["perceptron", "margin", "slack", "ramp"], ["minibatch"]),
     *product(["perceptron", "margin", "slack", "ramp"], ["subgradient"]),
     *product(["margin", "slack"], ["cutting_plane", "frank_wolfe"]),
+    *product(["squared_margin"], ["cutting_plane", "minibatch"]),
     ("perceptron", "perceptron"),
 ]
 

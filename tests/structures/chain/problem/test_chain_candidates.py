@@ -20,11 +20,10 @@ from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.oracle.exhaustive import Enumeration
 from trellis.structures.chain.problem.chain_candidates import (
     CandidateProblem,
-    candidates_of,
+    list_candidates,
 )
-from trellis.structures.chain.problem.chain_loss import loss_table
 from trellis.structures.chain.problem.chain_problem import LinearChainProblem
-from trellis.structures.chain.problem.chain_problem_kernels import Task
+from trellis.structures.chain.problem.chain_task import loss_table, new_task
 from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
@@ -67,7 +66,7 @@ def data(
 def linear(
     objective: Objective,
     encoded: Encoded,
-    y: list[list[str]],
+    y: list[list[str]] | list[list[str | None]],
     loss: object = None,
     penalties: Penalties | None = None,
     **options: object,
@@ -75,8 +74,7 @@ def linear(
     gold = BIO.encode(y)
     layout = LinearLayout.observed(encoded, gold.codes, gold.allowed, K, boundaries=True)
     kind, cost = loss_table(objective, loss or Hamming(), gold, BIO)  # type: ignore[arg-type]
-    n = len(y)
-    task = Task(gold.codes, np.zeros(n, np.uint8), np.zeros((0, K), bool), cost, np.linspace(0.5, 1.5, n))
+    task = new_task(gold, K, np.linspace(0.5, 1.5, len(y)), cost)
     design = layout.design(encoded, sort=True)
     return LinearChainProblem(
         layout,
@@ -101,7 +99,7 @@ def test_all_labellings_as_candidates_are_exact(objective: Objective, edges: boo
     encoded, y = data(edges=edges)
     exact = linear(objective, encoded, y, Hamming() if loss == "hamming" else ZeroOne(), epsilon=0.8)
     function = hamming if loss == "hamming" else (lambda a, b: float(a != b))
-    candidates = CandidateProblem.of(exact, Custom(function, n_candidates=EVERY), BIO.encode(y), BIO)
+    candidates = CandidateProblem.of(exact, Custom(function, n_candidates=EVERY), BIO)
     weights = weights_of(exact)
     value, gradient = exact.value_and_gradient(weights)
     ours, slope = candidates.value_and_gradient(weights)
@@ -118,7 +116,7 @@ def test_span_f1_against_brute_force(objective: Objective) -> None:
     problem = linear(objective, encoded, y, epsilon=0.6)
     loss = SpanF1(n_candidates=EVERY)
     weights = weights_of(problem)
-    value, _ = CandidateProblem.of(problem, loss, BIO.encode(y), BIO).value_and_gradient(weights)
+    value, _ = CandidateProblem.of(problem, loss, BIO).value_and_gradient(weights)
     scores = problem.scores(weights)
     total = 0.0
     for i, row in enumerate(y):
@@ -150,8 +148,8 @@ def test_gradient_of_a_fixed_list(objective: Objective, kind: str) -> None:
     problem = linear(objective, encoded, y)
     loss = SpanF1(candidates=kind, n_candidates=5)  # type: ignore[arg-type]
     weights, gold = weights_of(problem), BIO.encode(y)
-    fixed = candidates_of(problem.scores(weights), gold, loss, BIO, np.random.default_rng([0, 0, len(y)]))
-    _, gradient = CandidateProblem.of(problem, loss, gold, BIO).value_and_gradient(weights)
+    fixed = list_candidates(problem.scores(weights), gold, loss, BIO, np.random.default_rng([0, 0, len(y)]))
+    _, gradient = CandidateProblem.of(problem, loss, BIO).value_and_gradient(weights)
 
     def value(w: np.ndarray) -> float:
         rows = np.array([Chain().score(problem.scores(w), row) for row in fixed.labellings])
@@ -171,7 +169,7 @@ def test_candidates_are_different_and_hold_the_best_and_the_gold(kind: str) -> N
     gold = BIO.encode(y)
     scores = problem.scores(weights_of(problem))
     loss = SpanF1(candidates=kind, n_candidates=12)  # type: ignore[arg-type]
-    found = candidates_of(scores, gold, loss, BIO, np.random.default_rng(0))
+    found = list_candidates(scores, gold, loss, BIO, np.random.default_rng(0))
     assert found.labellings.shape == (13, len(gold.codes))
     for i in range(len(y)):
         lo, hi = gold.offsets[i : i + 2]
@@ -188,7 +186,7 @@ def test_runs_add_up_and_repeat(kind: str) -> None:
     encoded, y = data(seed=2)
     problem = linear(Margin(), encoded, y)
     loss = SpanF1(candidates=kind, n_candidates=6)  # type: ignore[arg-type]
-    candidates = CandidateProblem.of(problem, loss, BIO.encode(y), BIO)
+    candidates = CandidateProblem.of(problem, loss, BIO)
     weights = weights_of(problem)
     assert not candidates.exact
     value, gradient = candidates.value_and_gradient(weights)
@@ -205,19 +203,19 @@ def test_unusable_problems_are_refused() -> None:
     encoded, y = data()
     problem = linear(Margin(), encoded, y)
     with pytest.raises(UnsupportedError, match="'hamming' is exact without candidates"):
-        CandidateProblem.of(problem, Hamming(), BIO.encode(y), BIO)
-    partial = [[None, *y[0][1:]], *y[1:]]
+        CandidateProblem.of(problem, Hamming(), BIO)
+    partial = linear(Margin(), encoded, [[None, *y[0][1:]], *y[1:]])
     with pytest.raises(UnsupportedError, match="sequence 0 has unknown ones; use loss='hamming'"):
-        CandidateProblem.of(problem, SpanF1(), BIO.encode(partial), BIO)
+        CandidateProblem.of(partial, SpanF1(), BIO)
     with pytest.raises(DataError, match="not 0 for its own gold labels"):
-        CandidateProblem.of(problem, Custom(lambda gold, predicted: 1.0), BIO.encode(y), BIO)
+        CandidateProblem.of(problem, Custom(lambda gold, predicted: 1.0), BIO)
     with pytest.raises(UnsupportedError, match="'log' does not look at the loss"):
-        CandidateProblem.of(linear(get_objective("log"), encoded, y), SpanF1(), BIO.encode(y), BIO)
+        CandidateProblem.of(linear(get_objective("log"), encoded, y), SpanF1(), BIO)
     forbidden = Penalties(np.zeros(K), np.where(np.eye(K) > 0, 0.0, -np.inf), np.zeros(K))
     changes = next(i for i, row in enumerate(y) if len(set(row)) > 1)
     for objective in (Margin(), Slack(), SoftmaxMargin()):
         constrained = linear(objective, encoded, y, penalties=forbidden)
-        candidates = CandidateProblem.of(constrained, SpanF1(), BIO.encode(y), BIO)
+        candidates = CandidateProblem.of(constrained, SpanF1(), BIO)
         with pytest.raises(InfeasibleError, match=f"sequence {changes} "):
             candidates.run_value_and_gradient(weights_of(constrained), changes, len(y))
 
@@ -226,7 +224,7 @@ def test_an_unlisted_gold_labelling_competes() -> None:
     """Two candidates, both wrong: the gold labelling is still the reference, and the list's third member."""
     scores = ChainScores.of([[3.0, 2.0, -5.0]], np.zeros((3, 3)))
     gold = BIO.encode([["O"]])
-    found = candidates_of(scores, gold, Custom(hamming, n_candidates=2), BIO, np.random.default_rng(0))
+    found = list_candidates(scores, gold, Custom(hamming, n_candidates=2), BIO, np.random.default_rng(0))
     values, coefficients = Margin().over_candidates(found, 1.0)
     assert values.tolist() == [3.0 + 1.0 + 5.0]
     assert coefficients[:, 0].tolist() == [1.0, 0.0, -1.0]
@@ -240,10 +238,10 @@ def test_an_unlisted_gold_labelling_competes() -> None:
 def test_mini_batches_learn_span_f1(objective: Objective) -> None:
     encoded, y = data(seed=4, lengths=(4,) * 60)
     problem = linear(objective, encoded, y, l2=0.01)
-    candidates = CandidateProblem.of(problem, SpanF1(n_candidates=8), BIO.encode(y), BIO)
+    candidates = CandidateProblem.of(problem, SpanF1(n_candidates=8), BIO)
     start = np.zeros(problem.dimension)
     evaluate = CandidateProblem.of(
-        linear(Direct(), encoded, y), SpanF1(n_candidates=2), BIO.encode(y), BIO
+        linear(Direct(), encoded, y), SpanF1(n_candidates=2), BIO
     ).value_and_gradient
     solution = minimise(MiniBatch(batch_size=5), candidates, start, max_iter=8, rng=np.random.default_rng(0))
     assert not solution.status.converged

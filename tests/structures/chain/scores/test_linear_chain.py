@@ -23,9 +23,8 @@ from trellis.objectives import OBJECTIVES, Direct, Objective, get_objective
 from trellis.solvers.planes.cutting_plane import CuttingPlane
 from trellis.solvers.quasi_newton.lbfgs import LBFGS
 from trellis.structures.chain.oracle.chain_oracle import Chain
-from trellis.structures.chain.problem.chain_loss import loss_table
 from trellis.structures.chain.problem.chain_problem import LinearChainProblem
-from trellis.structures.chain.problem.chain_problem_kernels import Task
+from trellis.structures.chain.problem.chain_task import loss_table, new_task
 from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties, pull_back
@@ -102,13 +101,7 @@ class Model:
         **options: object,
     ) -> LinearChainProblem:
         kind, cost = loss_table(objective, loss, self.gold, self.labels)
-        task = Task(
-            self.gold.codes,
-            self.gold.ambiguous.astype(np.uint8),
-            np.zeros((0, self.k), dtype=bool) if self.gold.allowed is None else self.gold.allowed,
-            cost,
-            np.ones(len(self.offsets) - 1) if weight is None else weight,
-        )
+        task = new_task(self.gold, self.k, weight, cost)
         penalties = penalties or Penalties.none(self.k)
         return LinearChainProblem(self.layout, self.design, penalties, task, objective, kind, **options)  # type: ignore[arg-type]
 
@@ -329,9 +322,7 @@ def test_a_single_nonzero(value: float) -> None:
     weights = np.arange(1.0, layout.dimension + 1)
     labels = LabelSet("ab")
     gold = labels.encode([["a", "b"]])
-    task = Task(
-        gold.codes, gold.ambiguous.astype(np.uint8), np.zeros((0, 2), bool), np.zeros((0, 2)), np.ones(1)
-    )
+    task = new_task(gold, 2)
     problem = LinearChainProblem(
         layout, layout.design(encoded, sort=True), Penalties.none(2), task, get_objective("log"), 0
     )
@@ -434,9 +425,7 @@ def test_crfsuite_weights_give_crfsuite_answers(crfsuite: tuple[object, list[lis
 
     data = encoder.transform(x)
     gold = labels.encode([[labels.labels[0]] * len(s) for s in x])
-    task = Task(
-        gold.codes, np.zeros(len(x), np.uint8), np.zeros((0, k), bool), np.zeros((0, k)), np.ones(len(x))
-    )
+    task = new_task(gold, k)
     problem = LinearChainProblem(
         layout, layout.design(data, sort=True), Penalties.none(k), task, get_objective("log"), 0
     )

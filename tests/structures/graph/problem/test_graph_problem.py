@@ -152,8 +152,10 @@ def test_without_edges_the_pseudo_likelihood_is_the_likelihood() -> None:
     np.testing.assert_allclose(one[1], other[1], atol=1e-9)
 
 
-def test_the_relaxed_margin_is_an_upper_bound_and_convex() -> None:
+@pytest.mark.parametrize("name", ["margin", "squared_margin"])
+def test_the_relaxed_margin_is_an_upper_bound_and_convex(name: str) -> None:
     relaxed, start = triangles(7, 4, 1, repulsion=1.5)
+    relaxed = relaxed.with_(objective=get_objective(name))
     exact = relaxed.with_(inference=GraphInference("junction_tree"))
     ends = np.stack([start, start + 0.5 * np.random.default_rng(8).normal(size=5)])
     true, bound = (np.array([p.value_and_gradient(w)[0] for w in ends]) for p in (exact, relaxed))
@@ -166,8 +168,9 @@ def test_the_relaxed_margin_is_an_upper_bound_and_convex() -> None:
         assert b - relaxed.excess(w) <= t + 1e-7
 
 
-def test_labellings_that_are_not_the_best_still_give_planes_below() -> None:
-    exact = small_problem("margin", 7)
+@pytest.mark.parametrize("name", ["margin", "squared_margin"])
+def test_labellings_that_are_not_the_best_still_give_planes_below(name: str) -> None:
+    exact = small_problem(name, 7)
     rng = np.random.default_rng(9)
     w, other = 3.0 * rng.normal(size=(2, exact.dimension))
     for method in ("icm", "message_passing"):

@@ -19,8 +19,7 @@ from trellis.losses.labelings import Hamming, Loss, WeightedHamming, class_weigh
 from trellis.objectives.records import Objective
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.passes.compiled_problem import CompiledChainProblem
-from trellis.structures.chain.problem.chain_problem_kernels import Task
-from trellis.structures.chain.problem.objective_kernels import COSTS, NO_LOSS, ZERO_ONE
+from trellis.structures.chain.problem.chain_task import loss_kind, new_task
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 from trellis.structures.chain.scores.linear_chain_scores import linear_chain_scores
@@ -133,24 +132,13 @@ def linear_problem(
     **options: Any,
 ) -> Any:
     """The problem for solvers: with candidate labellings where the loss does not decompose."""
-    labels = examples.labels
-    k = len(names)
-    kind = NO_LOSS
-    if objective.uses_loss:
-        kind = ZERO_ONE if loss.kind == "zero_one" else COSTS
-    task = Task(
-        labels.codes,
-        labels.ambiguous.astype(np.uint8),
-        np.zeros((0, k), dtype=bool) if labels.allowed is None else labels.allowed,
-        np.zeros((0, k)) if cost is None else cost,
-        weight,
-    )
+    task, kind = new_task(examples.labels, len(names), weight, cost), loss_kind(objective, loss)
     design = layout.design(examples.inputs, sort=True)
     problem = CompiledChainProblem(layout, design, penalties, task, objective, kind, **options)
     if objective.uses_loss and loss.kind == "candidates":
         from trellis.structures.chain.problem.chain_candidates import CandidateProblem
 
-        return CandidateProblem.of(problem, loss, labels, names)
+        return CandidateProblem.of(problem, loss, names)
     return problem
 
 

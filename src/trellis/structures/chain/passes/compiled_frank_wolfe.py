@@ -14,8 +14,8 @@ from trellis.core.shards import over_shards
 from trellis.solvers.planes.frank_wolfe import INNER_STEPS, FrankWolfeRun
 from trellis.structures.chain.passes.frank_wolfe_kernels import block_pass, upper_values
 from trellis.structures.chain.passes.plane_cache_kernels import PlaneCache, copy_cache, gold_planes
-from trellis.structures.chain.problem.chain_loss import check_feasible
 from trellis.structures.chain.problem.chain_problem import LinearChainProblem
+from trellis.structures.chain.problem.chain_task import check_feasible
 
 
 class CompiledFrankWolfeRun(FrankWolfeRun):
@@ -39,7 +39,7 @@ class CompiledFrankWolfeRun(FrankWolfeRun):
             self._cache, problem.l2, INNER_STEPS, views(self._scratch),
         )  # fmt: skip
         if bad >= 0:
-            problem.check(np.where(np.arange(problem.n_examples) == bad, np.inf, 0.0))
+            check_feasible(np.where(np.arange(problem.n_examples) == bad, np.inf, 0.0))
         if crowded:
             self._grow()
         return float(gap)

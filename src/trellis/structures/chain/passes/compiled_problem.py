@@ -29,6 +29,8 @@ class CompiledChainProblem(LinearChainProblem):
         self, solver: Any, weights: FloatArray, rng: np.random.Generator, state: OnlineState | None = None
     ) -> Run | None:
         """The run of ``solver``, which has checked that it suits the problem."""
+        if not self.compiled:
+            return None
         # Imported here: the kernels take time to load, and a batch solver needs none of them.
         if isinstance(solver, Perceptron | StochasticSolver):
             from trellis.structures.chain.passes.compiled_online import (

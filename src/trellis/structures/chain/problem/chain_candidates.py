@@ -24,6 +24,7 @@ from trellis.objectives.wrapped_problem import WrappedProblem
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.problem.candidate_kernels import add_candidates
 from trellis.structures.chain.problem.chain_problem import LinearChainProblem
+from trellis.structures.chain.problem.chain_task import check_feasible
 from trellis.structures.chain.scores.chain_scores import ChainScores
 
 
@@ -36,7 +37,6 @@ class CandidateProblem(WrappedProblem):
 
     problem: LinearChainProblem
     loss: CandidateLoss
-    gold: EncodedLabels
     labels: LabelSet
     seed: int = 0
 
@@ -44,9 +44,7 @@ class CandidateProblem(WrappedProblem):
     convex = False
 
     @classmethod
-    def of(
-        cls, problem: LinearChainProblem, loss: Loss, gold: EncodedLabels, labels: LabelSet
-    ) -> CandidateProblem:
+    def of(cls, problem: LinearChainProblem, loss: Loss, labels: LabelSet) -> CandidateProblem:
         """Check that the gold labels are known and that the loss of a right labelling is 0."""
         if not isinstance(loss, CandidateLoss):
             raise UnsupportedError(
@@ -54,7 +52,7 @@ class CandidateProblem(WrappedProblem):
             )
         if not problem.objective.uses_loss:
             raise UnsupportedError(f"the objective {problem.objective.name!r} does not look at the loss")
-        unknown = np.flatnonzero(gold.ambiguous)
+        unknown, gold = np.flatnonzero(problem.task.ambiguous), _gold(problem)
         if unknown.size:
             raise UnsupportedError(
                 f"the loss {loss.name!r} needs every label, but sequence {unknown[0]} has unknown ones; "
@@ -65,27 +63,23 @@ class CandidateProblem(WrappedProblem):
             raise DataError(
                 f"the loss {loss.name!r} of sequence {wrong[0]} is not 0 for its own gold labels; it must be"
             )
-        return cls(problem, loss, gold, labels)
+        return cls(problem, loss, labels)
 
     def run_value_and_gradient(self, weights: FloatArray, first: int, last: int) -> tuple[float, FloatArray]:
         """sum c_i f_i over the sequences first..last-1, and its gradient."""
         problem, layout = self.problem, self.problem.layout
         run = problem.run(first, last)
-        scores = run.scores(weights)
-        gold = run_of_labels(self.gold, first, last)
         rng = np.random.default_rng([self.seed, first, last])
-        candidates = candidates_of(scores, gold, self.loss, self.labels, rng, problem.n_jobs)
+        candidates = list_candidates(
+            run.scores(weights), _gold(run), self.loss, self.labels, rng, problem.n_jobs
+        )
         epsilon = fixed_epsilon(problem.objective, problem.epsilon)
         values, coefficients = problem.objective.over_candidates(candidates, epsilon)
-        problem.check(values, first)
+        check_feasible(values, first)
         gradient = np.zeros(self.dimension)
+        coefficients *= run.sample_weight
         add_candidates(
-            run.design,
-            layout.rows,
-            layout.views(gradient),
-            layout.mask,
-            candidates.labellings,
-            coefficients * run.sample_weight,
+            run.design, layout.rows, layout.views(gradient), layout.mask, candidates.labellings, coefficients
         )
         return float(values @ run.sample_weight), layout.masked(gradient)
 
@@ -100,7 +94,7 @@ class CandidateProblem(WrappedProblem):
 
     def task_losses(self, weights: FloatArray) -> FloatArray:
         best = Chain(self.n_jobs).best(self.scores(weights)).labels
-        return np.asarray(self.loss.per_sequence(self.gold, best, self.labels))
+        return np.asarray(self.loss.per_sequence(_gold(self.problem), best, self.labels))
 
     def scores(self, weights: FloatArray) -> ChainScores:
         return self.problem.scores(weights)
@@ -110,7 +104,7 @@ class CandidateProblem(WrappedProblem):
         return replace(self, problem=self.problem.with_(**changes))
 
 
-def candidates_of(
+def list_candidates(
     scores: ChainScores,
     gold: EncodedLabels,
     loss: CandidateLoss,
@@ -145,11 +139,8 @@ def candidates_of(
     )
 
 
-def run_of_labels(gold: EncodedLabels, first: int, last: int) -> EncodedLabels:
-    """The labels of the sequences first..last-1."""
-    lo, hi = int(gold.offsets[first]), int(gold.offsets[last])
-    allowed = None if gold.allowed is None else gold.allowed[lo:hi]
-    return EncodedLabels(gold.codes[lo:hi], allowed, gold.offsets[first : last + 1] - lo)
+def _gold(problem: LinearChainProblem) -> EncodedLabels:
+    return EncodedLabels(problem.task.gold, None, problem.design.offsets)
 
 
 def _equal(a: Labels, b: Labels, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -10,6 +10,7 @@ import numpy as np
 from trellis.core.arrays import FloatArray
 from trellis.core.oracle import Answer, Labels
 from trellis.structures.chain.oracle.chain_batch_kernels import marginals_batch
+from trellis.structures.chain.problem.chain_task import check_feasible
 from trellis.structures.chain.problem.objective_kernels import (
     COSTS,
     NO_LOSS,
@@ -83,7 +84,7 @@ class ChainOracle:
         return task.gold, bool(task.ambiguous[0]), task.allowed
 
     def _check(self, value: float) -> None:
-        self._problem.check(np.array([value]), self._index)
+        check_feasible(np.array([value]), self._index)
 
     def _nothing(self) -> Answer:
         return Answer(0.0, np.zeros(self._problem.dimension))

@@ -26,13 +26,13 @@ from trellis.structures.chain.oracle.chain_kernels import lanes
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.problem import objective_kernels as kernels
 from trellis.structures.chain.problem.chain_example import ChainOracle
-from trellis.structures.chain.problem.chain_loss import check_feasible
 from trellis.structures.chain.problem.chain_problem_kernels import (
     Task,
     dense_gradient,
     linear_planes,
     path_gradient,
 )
+from trellis.structures.chain.problem.chain_task import check_feasible
 from trellis.structures.chain.problem.latent_kernels import gold_completions
 from trellis.structures.chain.problem.log_objective_kernels import LogWork, log_gradient, log_work
 from trellis.structures.chain.problem.objective_kernels import NO_LOSS, ZERO_ONE, Work, labelling_loss
@@ -92,16 +92,8 @@ class LinearChainProblem(StructuredProblem):
 
     def run(self, first: int, last: int) -> LinearChainProblem:
         """The sequences first..last-1 as a problem of their own; nothing is copied."""
-        design, task = self.design, self.task
-        steps = slice(int(design.offsets[first]), int(design.offsets[last]))
-        part = task._replace(
-            gold=task.gold[steps],
-            ambiguous=task.ambiguous[first:last],
-            allowed=task.allowed[steps],
-            cost=task.cost[steps],
-            weight=task.weight[first:last],
-        )
-        return self.with_(design=take_run(design, first, last), task=part)
+        task = self.task.run(self.design.offsets, first, last)
+        return self.with_(design=take_run(self.design, first, last), task=task)
 
     @property
     def compiled(self) -> bool:
@@ -129,7 +121,7 @@ class LinearChainProblem(StructuredProblem):
             )
             for other in others:
                 gradient += other
-        self.check(values)
+        check_feasible(values)
         return values, self.layout.masked(gradient)
 
     def run_value_and_gradient(self, weights: FloatArray, first: int, last: int) -> tuple[float, FloatArray]:
@@ -138,7 +130,7 @@ class LinearChainProblem(StructuredProblem):
             return super().run_value_and_gradient(weights, first, last)
         values = np.empty(self.n_examples)
         gradient = self._shard_gradient(weights, first, last, values, self.new_work(first, last))
-        self.check(values[first:last], first)
+        check_feasible(values[first:last], first)
         return float(values[first:last] @ self.task.weight[first:last]), self.layout.masked(gradient)
 
     def example_plane(self, index: int, weights: FloatArray) -> tuple[float, FloatArray]:
@@ -232,15 +224,10 @@ class LinearChainProblem(StructuredProblem):
             )  # fmt: skip
 
         over_shards(shard, self.design.offsets, self.n_jobs)
-        self.check(values)
+        check_feasible(values)
+        c = coefficients * self.task.weight
         indptr, indices, data = planes_to_rows(
-            self.design,
-            self.layout.rows,
-            w,
-            self.layout.mask,
-            ups,
-            downs,
-            coefficients * self.task.weight,
+            self.design, self.layout.rows, w, self.layout.mask, ups, downs, c
         )
         rows = csr_array((data, indices, indptr), shape=(n, self.dimension))
         rows.sum_duplicates()
@@ -267,7 +254,7 @@ class LinearChainProblem(StructuredProblem):
         gradient, *others = over_shards(shard, self.design.offsets, self.n_jobs)
         for other in others:
             gradient += other
-        self.check(values)
+        check_feasible(values)
         nothing = np.zeros((0, self.layout.n_labels), dtype=np.bool_)
         known = np.zeros_like(self.task.ambiguous)
         task = self.task._replace(gold=labels, ambiguous=known, allowed=nothing)
@@ -291,7 +278,3 @@ class LinearChainProblem(StructuredProblem):
                 task.allowed[lo:hi], found[lo:hi], hi - lo,
             )  # fmt: skip
         return losses
-
-    def check(self, values: FloatArray, first: int = 0) -> None:
-        """Every labelling of a sequence forbidden, or a gold labelling that the constraints forbid."""
-        check_feasible(values, first)

@@ -32,6 +32,17 @@ class Task(NamedTuple):
     cost: NDArray[np.float64]  # (N, K), or (0, K) if the loss needs no table
     weight: NDArray[np.float64]  # (S,)
 
+    def run(self, offsets: NDArray[np.int64], first: int, last: int) -> Task:
+        """That of the sequences first..last-1."""
+        steps = slice(int(offsets[first]), int(offsets[last]))
+        return Task(
+            self.gold[steps],
+            self.ambiguous[first:last],
+            self.allowed[steps],
+            self.cost[steps],
+            self.weight[first:last],
+        )
+
 
 @kernel
 def longest_of(offsets, first, last):
@@ -63,30 +74,23 @@ def score_shared(design, w, penalties, work):
 
 
 @kernel
+def example_at(design, task, i, work):
+    """What :func:`path_example` and :func:`dense_example` ask about sequence i at the scores in ``work``."""
+    lo, hi = design.offsets[i], design.offsets[i + 1]
+    a = work.a if work.a.shape[0] == 1 else work.a[: hi - lo]
+    allowed = task.allowed[lo:hi] if task.allowed.shape[0] > 0 else task.allowed
+    cost = task.cost[lo:hi] if task.cost.shape[0] > 0 else task.cost
+    known = task.gold[lo:hi], task.ambiguous[i] != 0, allowed
+    return work.u[: hi - lo], a, work.start, work.end, *known, cost
+
+
+@kernel
 def path_at(formula, loss_kind, epsilon, design, task, i, work):
     """(value, coefficient) of a path objective at the scores in ``work``; the labellings are in ``work.up``
     and ``work.down``.
     """
-    lo, hi = design.offsets[i], design.offsets[i + 1]
-    n = hi - lo
-    a = work.a if work.a.shape[0] == 1 else work.a[:n]
-    allowed = task.allowed[lo:hi] if task.allowed.shape[0] > 0 else task.allowed
-    cost = task.cost[lo:hi] if task.cost.shape[0] > 0 else task.cost
-    ambiguous = task.ambiguous[i] != 0
-    return path_example(
-        formula,
-        loss_kind,
-        epsilon,
-        work.u[:n],
-        a,
-        work.start,
-        work.end,
-        task.gold[lo:hi],
-        ambiguous,
-        allowed,
-        cost,
-        work,
-    )
+    u, a, start, end, gold, ambiguous, allowed, cost = example_at(design, task, i, work)
+    return path_example(formula, loss_kind, epsilon, u, a, start, end, gold, ambiguous, allowed, cost, work)
 
 
 @kernel
@@ -94,28 +98,10 @@ def dense_at(formula, loss_kind, design, task, i, floor, work):
     """The value of a dense objective at the scores in ``work``; its gradient is in ``work.d_unary`` and
     ``work.d_trans``.
     """
-    lo, hi = design.offsets[i], design.offsets[i + 1]
-    n = hi - lo
-    a = work.a if work.a.shape[0] == 1 else work.a[:n]
-    allowed = task.allowed[lo:hi] if task.allowed.shape[0] > 0 else task.allowed
-    cost = task.cost[lo:hi] if task.cost.shape[0] > 0 else task.cost
-    ambiguous = task.ambiguous[i] != 0
+    u, a, start, end, gold, ambiguous, allowed, cost = example_at(design, task, i, work)
     if a.shape[0] > 1:
         floor = exp_transitions(a, work.ea, work.ea_t, work.shift)
-    return dense_example(
-        formula,
-        loss_kind,
-        work.u[:n],
-        a,
-        work.start,
-        work.end,
-        task.gold[lo:hi],
-        ambiguous,
-        allowed,
-        cost,
-        floor,
-        work,
-    )
+    return dense_example(formula, loss_kind, u, a, start, end, gold, ambiguous, allowed, cost, floor, work)
 
 
 @kernel

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from trellis.core.numerics import kernel
-from trellis.structures.chain.problem.chain_problem_kernels import score_sequence, score_shared
+from trellis.structures.chain.problem.chain_problem_kernels import example_at, score_sequence, score_shared
 from trellis.structures.chain.problem.objective_kernels import gold_path
 from trellis.structures.chain.scores.linear_chain_kernels import add_path
 
@@ -24,11 +24,7 @@ def gold_completions(design, rows, w, penalties, mask, task, first, last, work, 
         if n == 0:
             continue
         score_sequence(design, rows, w, penalties, i, work)
-        a = work.a if work.a.shape[0] == 1 else work.a[:n]
-        allowed = task.allowed[lo:hi] if task.allowed.shape[0] > 0 else task.allowed
-        values[i] = gold_path(
-            work.u[:n], a, work.start, work.end, task.gold[lo:hi], task.ambiguous[i] != 0, allowed, work,
-            work.down,
-        )  # fmt: skip
+        u, a, start, end, gold, ambiguous, allowed, _ = example_at(design, task, i, work)
+        values[i] = gold_path(u, a, start, end, gold, ambiguous, allowed, work, work.down)
         add_path(design, rows, g, mask, i, work.down, work.up, task.weight[i])
         completed[lo:hi] = work.down[:n]

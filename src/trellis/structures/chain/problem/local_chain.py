@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray
 from trellis.core.shards import over_shards
-from trellis.structures.chain.problem.chain_loss import check_feasible
+from trellis.structures.chain.problem.chain_task import check_feasible
 from trellis.structures.chain.problem.local_chain_kernels import local_gradient
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Design, Penalties
