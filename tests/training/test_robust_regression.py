@@ -165,3 +165,11 @@ def test_the_problem_runs_in_the_general_solver() -> None:
     problem = TruncatedLeastSquares(X, y, 0.5, 0.0, True)
     solution = minimise_dc(problem, problem.least_squares(y), max_iter=200, tol=1e-10)
     check_certificates(solution)
+
+
+def test_under_a_ridge_every_row_may_be_an_outlier() -> None:
+    """The fit 0 beats every fit through rows: none of the other starts finds it."""
+    X, y, _ = noisy_plane(0, 7, 1, 0)
+    fit = truncated_least_squares(X, y, threshold=1.0, ridge=0.5, intercept=False, random_state=0)
+    assert fit.objective == pytest.approx(best_by_enumeration(X, y, 1.0, 0.5, False)) == 3.5
+    assert fit.outliers.all()

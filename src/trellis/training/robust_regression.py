@@ -108,9 +108,9 @@ def truncated_least_squares(
     """Fit y ~ X w + b by least squares whose residuals are cut off at ``threshold`` (in the units of y).
 
     ``X`` has shape (n, d), ``y`` shape (n,). The objective is that of the module's first lines; its local
-    minima differ, so the DC algorithm starts from least squares on all rows and from the planes through
-    ``n_init - 1`` random sets of rows, and the lowest objective wins. ``tol`` is the least fall of the
-    objective worth another iteration, in units of threshold^2.
+    minima differ, so the DC algorithm starts from least squares on all rows, from w = 0, and from the planes
+    through ``n_init - 2`` random sets of rows, and the lowest objective wins. ``tol`` is the least fall of
+    the objective worth another iteration, in units of threshold^2.
 
         fit = truncated_least_squares(X, y, threshold=2.5 * noise)
         fit.coef, fit.intercept, fit.outliers.sum(), fit.solution.history["primal"]
@@ -124,9 +124,10 @@ def truncated_least_squares(
         raise DataError(f"n_init is {n_init}; at least one start is needed")
     problem = TruncatedLeastSquares(X, y, threshold, ridge, intercept)
     rng = np.random.default_rng(random_state)
+    flat = Plane(np.zeros(X.shape[1]), 0.0)  # under a ridge it may be best to call every row an outlier
     starts = chain(
-        [problem.least_squares(y)],
-        (_through_random_rows(X, y, intercept, rng) for _ in range(n_init - 1)),
+        [problem.least_squares(y), flat][:n_init],
+        (_through_random_rows(X, y, intercept, rng) for _ in range(n_init - 2)),
     )
     tol = tol * threshold**2
     best, _ = best_of(minimise_dc(problem, start, max_iter=max_iter, tol=tol) for start in starts)
