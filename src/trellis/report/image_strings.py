@@ -1,4 +1,4 @@
-"""A picture of strings of images: what was seen, what is true, what models read, how sure one of them was.
+"""Figures of image strings: the images, the true labels, the predictions of models, and marginals of one.
 
 Each string is one panel. From top to bottom: the images; the true labels; one row of labels per model, with
 mistakes in colour; and the marginals of one model as a heat map, label by position, with a dot on the truth.

@@ -1,4 +1,4 @@
-"""Families of subsets ("hypotheses"), by the one question that shattering asks: can it pick out these?
+"""Families of hypotheses (subsets of points), by the one question that shattering needs answered.
 
 A family answers ``realisable(points, labels)``: is there a hypothesis that holds for exactly the points
 labelled true? ``points`` is (n, d), ``labels`` (n,) of booleans. Answers are exact:
@@ -11,9 +11,9 @@ labelled true? ``points`` is (n, d), ``labels`` (n,) of booleans. Answers are ex
                        pattern is periodic in omega, and one period is searched from one change of sign to
                        the next
     Finite             a list of functions, or a matrix of booleans with one row for each hypothesis
-    Predicate          any function ``realisable(points, labels)`` of yours
+    Predicate          a user's function ``realisable(points, labels)``
 
-Where a family can say which hypothesis does it, ``hypothesis(points, labels)`` returns one, for drawing.
+Where a family can construct such a hypothesis, ``hypothesis(points, labels)`` returns one, for drawing.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ VC dimension d has at most sum_{i <= d} C(n, i) of them (Sauer), so the search i
 
 All else is read from this table (S, n), because a labelling of some points is realisable if and only if it is
 the restriction of one in the table. A set of k points is shattered if the table shows all 2^k labellings on
-it. Sets grow by one point at a time, and a point that breaks a set breaks every larger one: shattered sets
-are closed downwards. No set is larger than log2(S), where the search stops early.
+it. Sets grow by one point at a time, and a point that cannot extend a set cannot extend a larger one: subsets
+of shattered sets are shattered. No set is larger than log2(S), where the search stops early.
 
 The dimension found is that *on the given points*, so a lower limit for the family on all points.
 """
@@ -135,7 +135,7 @@ def _largest_shattered(table: BoolArray) -> tuple[int, ...]:
         for i, (j, longer) in enumerate(extended):
             if len(best) == most or len(chosen) + len(extended) - i <= len(best):
                 return
-            # only points that this set bears can be borne by a larger one
+            # only points that extend this set can extend a larger one
             grow([*chosen, j], longer, [k for k, _ in extended[i + 1 :]])
 
     if most:

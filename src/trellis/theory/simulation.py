@@ -7,11 +7,10 @@ from them; draw k >> m others, and measure
 
 The (1 - delta) quantile of the gaps is the epsilon with P(gap <= epsilon) >= 1 - delta for *this* learner on
 *these* data. It comes with an interval of its own (order statistics, :func:`quantile_interval`). The analytic
-bounds hold for every distribution and every learner of a class, and are looser by a factor that is worth
-seeing.
+bounds hold for every distribution and every learner of a class, and are much looser.
 
 Repeat i at m examples has the seed (seed, m, i): the same result for any number of threads or processes, and
-a simulation can be stopped and taken up again (``resume``), or be given more repeats. ``error_true`` is
+a simulation can be stopped and resumed (``resume``), or extended by more repeats. ``error_true`` is
 measured on ``n_test`` examples, so is itself uncertain by up to 1 / (2 sqrt(n_test)); ``true_error`` computes
 it exactly instead, where that can be done.
 """
@@ -273,7 +272,7 @@ class _Repeat:
         if len(y) != self.m:
             raise DataError(f"the sampler was asked for {self.m} examples and gave {len(y)}")
         try:
-            model = self._learned(X, y, rng)
+            model = self._fit(X, y, rng)
         except ValueError as error:
             raise DataError(f"repeat {i} at m = {self.m}: the learner failed ({error})") from error
         train = self._error(model, X, y)
@@ -281,7 +280,7 @@ class _Repeat:
             return train, float(self.true_error(model))
         return train, self._error(model, *self.sampler(self.n_test, rng))
 
-    def _learned(self, X: Any, y: Any, rng: np.random.Generator) -> Any:
+    def _fit(self, X: Any, y: Any, rng: np.random.Generator) -> Any:
         if not hasattr(self.learner, "fit"):
             return self.learner(X, y)
         model = clone(self.learner)

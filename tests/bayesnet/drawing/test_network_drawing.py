@@ -13,7 +13,7 @@ from hypothesis import given
 
 from small_networks import random_network, seeds
 from trellis import BayesianNetwork, FactorGraph
-from trellis.bayesnet.drawing.layered_layout import layered
+from trellis.bayesnet.drawing.layered_layout import layered_layout
 from trellis.core.errors import DataError, MissingExtraError
 
 
@@ -29,7 +29,7 @@ def test_arrows_point_down_and_nodes_keep_apart(seed: int) -> None:
     n = len(net.names)
     arrows = [(p, i) for i in range(n) for p in net.parent_indices[i]]
     widths = rng.uniform(0.5, 2.0, size=n).tolist()
-    layout = layered(widths, arrows)
+    layout = layered_layout(widths, arrows)
     for (tail, head), route in zip(arrows, layout.routes, strict=True):
         assert route[0] == layout.places[tail]
         assert route[-1] == layout.places[head]
@@ -42,7 +42,7 @@ def test_arrows_point_down_and_nodes_keep_apart(seed: int) -> None:
 
 def test_a_tree_is_drawn_without_crossings() -> None:
     arrows = [(0, 4), (0, 1), (4, 5), (1, 2), (4, 6), (1, 3)]
-    x = [place[0] for place in layered([1.0] * 7, arrows).places]
+    x = [place[0] for place in layered_layout([1.0] * 7, arrows).places]
     assert (max(x[5], x[6]) < min(x[2], x[3])) == (x[4] < x[1])
     assert not min(x[2], x[3]) < x[5] < max(x[2], x[3])
 
@@ -79,7 +79,7 @@ def test_factor_graphs_have_as_many_rows_as_steps(tmp_path: Path) -> None:
 
 
 def test_nodes_without_arrows_fill_rows() -> None:
-    places = layered([1.0] * 203, [(200, 201), (201, 202)]).places
+    places = layered_layout([1.0] * 203, [(200, 201), (201, 202)]).places
     wide = max(x for x, _ in places) - min(x for x, _ in places)
     high = max(y for _, y in places) - min(y for _, y in places)
     assert high >= 5
@@ -94,7 +94,7 @@ def test_names_of_any_kind_fit_into_their_ellipses(name: str, tmp_path: Path, wi
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from trellis.bayesnet.drawing import matplotlib_picture as picture
+    from trellis.bayesnet.drawing import matplotlib_drawing as picture
 
     BayesianNetwork({name: [0, 1]}).draw(tmp_path / "net.png")
     text = Figure(dpi=720).text(0, 0, name, fontsize=9, parse_math=False)
@@ -105,10 +105,10 @@ def test_names_of_any_kind_fit_into_their_ellipses(name: str, tmp_path: Path, wi
 
 def test_flat_lines_pass_above_the_neighbours() -> None:
     """A fan of 40: no arrow crosses the ellipse of another node of its row."""
-    from trellis.bayesnet.drawing import matplotlib_picture as picture
+    from trellis.bayesnet.drawing import matplotlib_drawing as picture
 
     size = (1.0, 0.42)
-    layout = layered([1.0] * 41, [(0, i) for i in range(1, 41)])
+    layout = layered_layout([1.0] * 41, [(0, i) for i in range(1, 41)])
     for route in layout.routes:
         (x0, y0), (x1, y1) = picture._rim(route[0], route[1], size), picture._rim(route[1], route[0], size)
         for x, y in layout.places[1:]:
@@ -119,7 +119,7 @@ def test_flat_lines_pass_above_the_neighbours() -> None:
 
 def test_other_endings_and_missing_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     net = BayesianNetwork({"A": [0, 1]})
-    with pytest.raises(DataError, match=r"net\.gif: a picture ends with one of"):
+    with pytest.raises(DataError, match=r"net\.gif: the file must end with one of"):
         net.draw(tmp_path / "net.gif")
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setitem(sys.modules, "matplotlib", None)

@@ -1,8 +1,8 @@
-"""Pictures of networks: by Graphviz if its ``dot`` is there, otherwise by our own layout and matplotlib.
+"""Drawing networks: by Graphviz if its program ``dot`` is installed, otherwise by matplotlib.
 
-The end of the file name says which kind of picture: ``.png``, ``.svg``, ``.pdf``, or ``.dot`` for the text
-that Graphviz reads. Observed variables are grey. In the picture of a separation the variables in question are
-yellow, what is open is green and what is blocked is red.
+The extension of the file decides the format: ``.png``, ``.svg``, ``.pdf``, or ``.dot`` for the input of
+Graphviz. Observed variables are grey. In the drawing of a separation the variables x and y are yellow, open
+paths green and blocked ones red.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from trellis.bayesnet.separation.separation_paths import Separation
 
 KINDS = (".png", ".svg", ".pdf", ".dot")
-INK, QUIET, OPEN, BLOCKED = "#30343b", "#b5bac3", "#1a7f4b", "#c0392b"
-OBSERVED, END = "#d5d9e0", "#fdeeb8"
+INK, MUTED, OPEN, BLOCKED = "#30343b", "#b5bac3", "#1a7f4b", "#c0392b"
+OBSERVED, END, WHITE = "#d5d9e0", "#fdeeb8", "#ffffff"
 
 
 @dataclass(frozen=True)
-class Mark:
-    """A node of a picture."""
+class Node:
+    """An ellipse with a label, or a small square."""
 
     label: str
-    line: str = INK
-    fill: str = "#ffffff"
+    outline: str = INK
+    fill: str = WHITE
     square: bool = False
 
 
 @dataclass(frozen=True)
-class Line:
-    """A line of a picture; with a head it is an arrow."""
+class Edge:
+    """A line between two nodes, with an arrow head or without."""
 
     tail: int
     head: int
@@ -53,23 +53,23 @@ class Line:
 def draw_network(network: DirectedModel, path: PathLike, *, observed: str | Iterable[str] = ()) -> None:
     """Draw the variables and edges of a network; ``observed`` variables are filled."""
     known = set(network.variables.indices(observed))
-    marks = [Mark(name, fill=OBSERVED if i in known else "#ffffff") for i, name in enumerate(network.names)]
-    draw(marks, [Line(tail, head) for tail, head in _edges(network)], path)
+    nodes = [Node(name, fill=OBSERVED if i in known else WHITE) for i, name in enumerate(network.names)]
+    draw(nodes, [Edge(tail, head) for tail, head in _edges(network)], path)
 
 
 def draw_graph(graph: FactorModel, path: PathLike) -> None:
-    """Draw variables as ellipses and factors as small squares, row by row as far as they are apart."""
+    """Draw variables as ellipses and factors as small squares, in rows by their distance."""
     n = len(graph.names)
     factors = graph.factors()
-    marks = [*(Mark(name) for name in graph.names), *(Mark("", fill=INK, square=True) for _ in factors)]
+    nodes = [*(Node(name) for name in graph.names), *(Node("", fill=INK, square=True) for _ in factors)]
     pairs = [(n + i, v) for i, factor in enumerate(factors) for v in factor.variables]
-    steps = _steps_apart(len(marks), pairs)
-    lines = [Line(*((a, b) if steps[a] < steps[b] else (b, a)), arrow=False) for a, b in pairs]
-    draw(marks, lines, path)
+    steps = _distances(len(nodes), pairs)
+    edges = [Edge(*((a, b) if steps[a] < steps[b] else (b, a)), arrow=False) for a, b in pairs]
+    draw(nodes, edges, path)
 
 
-def _steps_apart(n: int, pairs: Sequence[tuple[int, int]]) -> list[int]:
-    """How many lines each node is away from the first node that is joined to it."""
+def _distances(n: int, pairs: Sequence[tuple[int, int]]) -> list[int]:
+    """The distance of each node from the first node that is connected with it."""
     near: list[list[int]] = [[] for _ in range(n)]
     for a, b in pairs:
         near[a].append(b)
@@ -93,57 +93,51 @@ def draw_separation(separation: Separation, path: PathLike) -> None:
     known = set(separation.given)
     ends = {*separation.x, *separation.y}
     colours: dict[frozenset[str], str] = {}
-    nodes = dict.fromkeys(ends, INK)
-    for route in sorted(
-        separation.paths, key=lambda route: route.open
-    ):  # what is open is drawn over the rest
-        for node in route.nodes:
-            nodes[node.name] = OPEN if node.open and nodes.get(node.name) != BLOCKED else BLOCKED
+    outlines = dict.fromkeys(ends, INK)
+    for route in sorted(separation.paths, key=lambda route: route.open):  # open paths over blocked ones
+        for inner in route.nodes:
+            outlines[inner.name] = OPEN if inner.open and outlines.get(inner.name) != BLOCKED else BLOCKED
         for pair in pairwise(route.names):
             colours[frozenset(pair)] = OPEN if route.open else BLOCKED
-    marks = [
-        Mark(
-            name,
-            nodes.get(name, QUIET),
-            END if name in ends else OBSERVED if name in known else "#ffffff",
-        )
+    nodes = [
+        Node(name, outlines.get(name, MUTED), END if name in ends else OBSERVED if name in known else WHITE)
         for name in network.names
     ]
-    lines = []
+    edges = []
     for tail, head in _edges(network):
-        colour = colours.get(frozenset((network.names[tail], network.names[head])), QUIET)
-        lines.append(Line(tail, head, colour, 1.2 if colour == QUIET else 2.0))
-    draw(marks, lines, path)
+        colour = colours.get(frozenset((network.names[tail], network.names[head])), MUTED)
+        edges.append(Edge(tail, head, colour, 1.2 if colour == MUTED else 2.0))
+    draw(nodes, edges, path)
 
 
-def draw(marks: Sequence[Mark], lines: Sequence[Line], path: PathLike) -> None:
+def draw(nodes: Sequence[Node], edges: Sequence[Edge], path: PathLike) -> None:
     """Draw a directed acyclic graph to a file."""
     kind = os.path.splitext(os.fspath(path))[1].lower()
     if kind not in KINDS:
-        raise DataError(f"{os.fspath(path)}: a picture ends with one of {', '.join(KINDS)}; rename it")
+        raise DataError(f"{os.fspath(path)}: the file must end with one of {', '.join(KINDS)}; rename it")
     if kind == ".dot":
-        content = to_dot(marks, lines).encode()
+        content = to_dot(nodes, edges).encode()
     elif (program := shutil.which("dot")) is not None:
-        content = _by_graphviz(program, kind, to_dot(marks, lines))
+        content = _by_graphviz(program, kind, to_dot(nodes, edges))
     else:
-        from trellis.bayesnet.drawing.matplotlib_picture import painted
+        from trellis.bayesnet.drawing.matplotlib_drawing import paint
 
-        content = painted(marks, lines, kind[1:])
+        content = paint(nodes, edges, kind[1:])
     with atomic_writer(path) as file:
         file.write(content)
 
 
-def to_dot(marks: Sequence[Mark], lines: Sequence[Line]) -> str:
+def to_dot(nodes: Sequence[Node], edges: Sequence[Edge]) -> str:
     """The text that Graphviz reads."""
     text = ["digraph {", '  node [style=filled fontname="Helvetica"];']
-    for i, mark in enumerate(marks):
-        shape = "shape=square width=0.15 " if mark.square else ""
+    for i, node in enumerate(nodes):
+        shape = "shape=square width=0.15 " if node.square else ""
         text.append(
-            f'  {i} [{shape}label={_quoted(mark.label)} color="{mark.line}" fillcolor="{mark.fill}"];'
+            f'  {i} [{shape}label={_quoted(node.label)} color="{node.outline}" fillcolor="{node.fill}"];'
         )
-    for line in lines:
-        head = "" if line.arrow else " dir=none"
-        text.append(f'  {line.tail} -> {line.head} [color="{line.colour}" penwidth={line.width}{head}];')
+    for edge in edges:
+        head = "" if edge.arrow else " dir=none"
+        text.append(f'  {edge.tail} -> {edge.head} [color="{edge.colour}" penwidth={edge.width}{head}];')
     return "\n".join([*text, "}", ""])
 
 

@@ -31,7 +31,7 @@ class Layout:
     routes: list[list[Point]]
 
 
-def layered(widths: Sequence[float], edges: Sequence[tuple[int, int]]) -> Layout:
+def layered_layout(widths: Sequence[float], edges: Sequence[tuple[int, int]]) -> Layout:
     """The layout of nodes with these widths and edges, which form no cycle."""
     n = len(widths)
     layer = _layers(n, edges)
@@ -55,8 +55,8 @@ def layered(widths: Sequence[float], edges: Sequence[tuple[int, int]]) -> Layout
     levels: list[list[int]] = [[] for _ in range(max(layer, default=-1) + 1)]
     for v, level in enumerate(layer):
         levels[level].append(v)
-    levels = _ordered(levels, up, down)
-    x = _placed(levels, up, down, wide)
+    levels = _order_layers(levels, up, down)
+    x = _place_nodes(levels, up, down, wide)
     at = [(x[v], -float(layer[v])) for v in range(len(wide))]
     return Layout(at[:n], [[at[v] for v in route] for route in routes])
 
@@ -89,7 +89,7 @@ def _layers(n: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     return layer
 
 
-def _ordered(levels: list[list[int]], up: list[list[int]], down: list[list[int]]) -> list[list[int]]:
+def _order_layers(levels: list[list[int]], up: list[list[int]], down: list[list[int]]) -> list[list[int]]:
     best, fewest = levels, _crossings(levels, down)
     for sweep in range(_SWEEPS):
         downwards = sweep % 2 == 0
@@ -122,7 +122,7 @@ def _crossings(levels: Sequence[Sequence[int]], down: Sequence[Sequence[int]]) -
     return total
 
 
-def _placed(
+def _place_nodes(
     levels: Sequence[Sequence[int]],
     up: Sequence[Sequence[int]],
     down: Sequence[Sequence[int]],

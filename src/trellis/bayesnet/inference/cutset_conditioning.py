@@ -6,7 +6,7 @@ For variables C (the cutset) observed in turn at each of their joint states c,
 
 each term needs the smaller tree in which C is observed. The cutset grows greedily, each time by the variable
 of the largest clique that leaves the smallest tree, until the tree fits. That is a forecast for all states
-alike; a joint state whose own tree turns out too large is parted further, by itself. Time grows with the
+alike; a joint state whose own tree turns out too large is split further, by itself. Time grows with the
 number of joint states.
 """
 
@@ -23,14 +23,14 @@ from trellis.core.errors import UnsupportedError
 from trellis.factors.junction_tree.junction_tree import JunctionTree, Marginals
 
 MAX_ASSIGNMENTS = 100_000
-TRIED = 8  # variables of a clique that are tried: those with the most states
+MOST_TRIED = 8  # variables of a clique that are tried: those with the most states
 
 
 def cutset(tree: JunctionTree, observed: frozenset[int]) -> list[int]:
     """Variables whose observation, with those observed already, makes the tree fit its memory limit."""
     chosen: list[int] = []
     while tree.forecast(observed.union(chosen), thorough=False).bytes > tree.memory_limit:
-        chosen.append(next_of_cutset(tree, observed.union(chosen)))
+        chosen.append(next_cutset_variable(tree, observed.union(chosen)))
         assignments = math.prod(tree.cardinalities[v] for v in chosen)
         if assignments > MAX_ASSIGNMENTS:
             raise UnsupportedError(
@@ -40,20 +40,20 @@ def cutset(tree: JunctionTree, observed: frozenset[int]) -> list[int]:
     return chosen
 
 
-def next_of_cutset(tree: JunctionTree, known: frozenset[int]) -> int:
+def next_cutset_variable(tree: JunctionTree, known: frozenset[int]) -> int:
     """The variable of the largest clique whose observation leaves the smallest tree."""
     clique = sorted(tree.largest_clique(known), key=lambda v: -tree.cardinalities[v])
     if not clique:
         raise UnsupportedError(
             f"no cutset makes the tables fit into {tree.memory_limit:.3g} bytes; raise memory_limit"
         )
-    return min(clique[:TRIED], key=lambda v: tree.forecast(known | {v}, thorough=False).bytes)
+    return min(clique[:MOST_TRIED], key=lambda v: tree.forecast(known | {v}, thorough=False).bytes)
 
 
-def conditioned(
+def condition_on_cutset(
     tree: JunctionTree, evidence: Mapping[int, int], likelihoods: Mapping[int, FloatArray]
 ) -> Marginals:
-    """All marginals by conditioning on a cutset; without need of one, the tree as it is."""
+    """All marginals by conditioning on a cutset; if none is needed, those of the tree itself."""
     chosen = cutset(tree, frozenset(evidence))
     total = -np.inf
     sums: dict[int, FloatArray] = {}
@@ -76,7 +76,7 @@ def _parts(
     try:
         found = tree.marginals(evidence, likelihoods)
     except UnsupportedError:
-        v = next_of_cutset(tree, frozenset(evidence))
+        v = next_cutset_variable(tree, frozenset(evidence))
         for state in range(tree.cardinalities[v]):
             yield from _parts(tree, {**evidence, v: state}, likelihoods)
     else:

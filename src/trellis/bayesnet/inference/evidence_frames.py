@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from trellis.bayesnet.inference.posterior import describe_evidence
 from trellis.bayesnet.inference.question import Targets, check_targets
-from trellis.bayesnet.model.data_frames import Codes, encode_frame, missing_somewhere
+from trellis.bayesnet.model.data_frames import Codes, encode_frame, variables_with_gaps
 from trellis.bayesnet.model.discrete_model import DiscreteModel
 from trellis.bayesnet.model.distinct_rows import distinct_rows
 from trellis.core.arguments import check_choice
@@ -91,7 +91,7 @@ def _most_probable(states: tuple[str, ...], shares: FloatArray) -> NDArray[Any]:
 
 def _targets(model: DiscreteModel, frame: Any, codes: Codes, targets: Targets) -> list[int]:
     if targets is None:
-        return missing_somewhere(model.variables, frame, codes)
+        return variables_with_gaps(model.variables, frame, codes)
     return list(check_targets(model.variables, targets))
 
 

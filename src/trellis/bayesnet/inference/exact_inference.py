@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from trellis.bayesnet.inference.cutset_conditioning import conditioned
+from trellis.bayesnet.inference.cutset_conditioning import condition_on_cutset
 from trellis.bayesnet.inference.posterior import MostProbableAssignment
 from trellis.bayesnet.inference.question import Question
 from trellis.core.arrays import FloatArray
@@ -49,7 +49,7 @@ class ExactInference:
             )
         evidence, likelihoods = self.question.evidence, self.question.likelihoods
         if method == "conditioning":
-            found = conditioned(self.tree(), evidence, likelihoods)
+            found = condition_on_cutset(self.tree(), evidence, likelihoods)
         else:
             found = self.tree().marginals(evidence, likelihoods)
         if found.log_partition == -np.inf:

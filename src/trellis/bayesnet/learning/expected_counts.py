@@ -22,7 +22,7 @@ SMALL = 64  # configurations that are enumerated without asking what a tree woul
 MOST = 2**20  # configurations that are never enumerated
 
 
-class Expectation:
+class ExpectedCounts:
     """Expected counts for fixed rows under changing tables."""
 
     def __init__(self, factors: FlatFactors, codes: Codes, weight: FloatArray, n_jobs: int = 1) -> None:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.bayesnet.learning.expected_counts import Expectation
+from trellis.bayesnet.learning.expected_counts import ExpectedCounts
 from trellis.bayesnet.model.distinct_rows import DistinctRows
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
@@ -47,7 +47,7 @@ class NetworkEM:
         n_jobs: int = 1,
     ) -> None:
         self._factors, self._rows, self._pseudocount, self._fixed = factors, rows, pseudocount, fixed
-        self._expectation = Expectation(factors, rows.codes, rows.weight, n_jobs)
+        self._expected_counts = ExpectedCounts(factors, rows.codes, rows.weight, n_jobs)
         own = factors.cardinalities[factors.scope[factors.scope_start[1:] - 1]]
         self._row_size = np.repeat(own, np.diff(factors.value_start) // own)  # of the rows of all tables
         self._row_start = np.concatenate([[0], np.cumsum(self._row_size)[:-1]]).astype(np.int64)
@@ -56,7 +56,7 @@ class NetworkEM:
         return -_inner(u, self._pseudocount)
 
     def h(self, u: FloatArray) -> tuple[float, Counts]:
-        row_log, counts = self._expectation(u)
+        row_log, counts = self._expected_counts(u)
         impossible = row_log == -np.inf
         if impossible.any():
             raise DataError(
@@ -83,9 +83,9 @@ class NetworkEM:
 
     def complete_counts(self) -> FloatArray:
         """The counts of data in which nothing is missing, which no table changes."""
-        return self._expectation(np.zeros(len(self._pseudocount)))[1]
+        return self._expected_counts(np.zeros(len(self._pseudocount)))[1]
 
-    def unreached(self, v: Counts) -> IntArray:
+    def rows_without_data(self, v: Counts) -> IntArray:
         """For each variable, the rows of its table that have neither data nor pseudo-counts."""
         total = np.add.reduceat(v.counts + self._pseudocount, self._row_start)
         empty = (total == 0.0) & ~self._fixed[self._row_start]

@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trellis.bayesnet.learning.expected_counts import Expectation
+from trellis.bayesnet.learning.expected_counts import ExpectedCounts
 from trellis.bayesnet.learning.network_em import Counts, NetworkEM
 from trellis.bayesnet.model.data_frames import Codes, encode_frame
 from trellis.bayesnet.model.directed_model import DirectedModel
@@ -122,7 +122,7 @@ def log_likelihood(
     rows = distinct_rows(codes, np.ones(len(codes)))
     layout = flatten(network.cardinalities, network.factors())
     with np.errstate(divide="ignore"):
-        row_log, _ = Expectation(layout, rows.codes, rows.weight, n_jobs)(np.log(layout.values))
+        row_log, _ = ExpectedCounts(layout, rows.codes, rows.weight, n_jobs)(np.log(layout.values))
     if per_row:
         each: FloatArray = row_log[rows.inverse]
         return each
@@ -138,7 +138,7 @@ def _with_tables(
     history: dict[str, list[float]] | None,
 ) -> N:
     value, v = problem.h(u)
-    unseen = problem.unreached(v)
+    unseen = problem.rows_without_data(v)
     with np.errstate(divide="ignore"):  # what did not change keeps its last bit
         values = np.where(u == np.log(layout.values), layout.values, np.exp(u))
     bounds = zip(layout.value_start, layout.value_start[1:], network.tables, strict=False)

@@ -35,7 +35,7 @@ def encode_frame(variables: Variables, frame: Any) -> Codes:
     return codes
 
 
-def missing_somewhere(variables: Variables, frame: Any, codes: Codes) -> list[int]:
+def variables_with_gaps(variables: Variables, frame: Any, codes: Codes) -> list[int]:
     """The variables that have no column, or a row without a state."""
     columns = _columns(variables, frame)
     gaps = np.flatnonzero((codes < 0).any(axis=0)).tolist()
@@ -128,7 +128,7 @@ def _encode_column(variables: Variables, variable: int, column: Any) -> NDArray[
         if array.dtype == object:
             inverse, distinct = _distinct(array.tolist())
         elif array.dtype.kind == "U":
-            inverse, distinct = _compared(array, variables.states[variable])
+            inverse, distinct = _match_states(array, variables.states[variable])
         else:
             distinct, inverse = np.unique(array, return_inverse=True)
     lookup = np.full(len(distinct) + 1, MISSING, dtype=np.int64)  # the last entry answers for -1
@@ -151,7 +151,7 @@ def _distinct(values: list[Any]) -> tuple[NDArray[np.int64], list[Any]]:
     return np.array(found, dtype=np.int64), list(numbers)
 
 
-def _compared(array: NDArray[np.str_], states: Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:
+def _match_states(array: NDArray[np.str_], states: Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:
     """Strings against the states one by one, faster than sorting them; the first unknown one comes last."""
     inverse = np.full(len(array), len(states), dtype=np.int64)
     for code, state in enumerate(states):

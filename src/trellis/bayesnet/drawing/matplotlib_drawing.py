@@ -1,4 +1,4 @@
-"""A layered graph painted by matplotlib, as bytes of a picture."""
+"""A layered graph paint by matplotlib, as bytes of a picture."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from trellis.bayesnet.drawing.layered_layout import Point, layered
+from trellis.bayesnet.drawing.layered_layout import Point, layered_layout
 from trellis.core.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from trellis.bayesnet.drawing.draw import Line, Mark
+    from trellis.bayesnet.drawing.draw import Edge, Node
 
 _HEIGHT = 0.42  # of an ellipse; layers are 1 apart
 _SQUARE = 0.16
 _INCHES = 0.85  # per unit
 _FONT_SIZE = 9
-_FLATTEST = math.radians(40)  # how far from straight down a line may leave an ellipse, or enter it
+_FLATTEST = math.radians(40)  # how far from straight down an edge may leave an ellipse, or enter it
 _MARGIN = 0.25
 _MOST_DOTS = 16_000  # across a picture; painting a larger one would fail or take minutes
 
 
-def painted(marks: Sequence[Mark], lines: Sequence[Line], kind: str) -> bytes:
+def paint(nodes: Sequence[Node], edges: Sequence[Edge], kind: str) -> bytes:
     """The picture as ``kind`` ("png", "svg" or "pdf")."""
     try:
         from matplotlib import rc_context
@@ -33,8 +33,8 @@ def painted(marks: Sequence[Mark], lines: Sequence[Line], kind: str) -> bytes:
             "pictures need Graphviz (the program dot) or matplotlib, and neither is installed; "
             "run: pip install 'trellis-learn[plot]'"
         ) from error
-    widths = [_SQUARE if mark.square else max(0.55, 0.22 + 1.07 * _width(mark.label)) for mark in marks]
-    layout = layered(widths, [(line.tail, line.head) for line in lines])
+    widths = [_SQUARE if node.square else max(0.55, 0.22 + 1.07 * _width(node.label)) for node in nodes]
+    layout = layered_layout(widths, [(edge.tail, edge.head) for edge in edges])
     bends = [x for route in layout.routes for x, _ in route]
     centres = [x for x, _ in layout.places]
     left = min([*(x - w / 2 for x, w in zip(centres, widths, strict=True)), *bends, 0.0]) - _MARGIN
@@ -46,11 +46,11 @@ def painted(marks: Sequence[Mark], lines: Sequence[Line], kind: str) -> bytes:
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
     axes.axis("off")
-    for line, route in zip(lines, layout.routes, strict=True):
-        ends = (_size(marks[line.tail], widths[line.tail]), _size(marks[line.head], widths[line.head]))
-        _paint_line(axes, line, route, ends)
-    for mark, place, width in zip(marks, layout.places, widths, strict=True):
-        _paint_mark(axes, mark, place, width)
+    for edge, route in zip(edges, layout.routes, strict=True):
+        ends = (_size(nodes[edge.tail], widths[edge.tail]), _size(nodes[edge.head], widths[edge.head]))
+        _paint_edge(axes, edge, route, ends)
+    for node, place, width in zip(nodes, layout.places, widths, strict=True):
+        _paint_node(axes, node, place, width)
     content = io.BytesIO()
     # a fixed salt and no date: the same network gives the same bytes
     dots = min(160.0, _MOST_DOTS / max(figure.get_size_inches()))
@@ -59,21 +59,21 @@ def painted(marks: Sequence[Mark], lines: Sequence[Line], kind: str) -> bytes:
     return content.getvalue()
 
 
-def _paint_mark(axes: Any, mark: Mark, place: Point, width: float) -> None:
+def _paint_node(axes: Any, node: Node, place: Point, width: float) -> None:
     from matplotlib.patches import Ellipse, Rectangle
 
-    style: dict[str, Any] = {"facecolor": mark.fill, "edgecolor": mark.line, "linewidth": 1.4, "zorder": 2}
-    if mark.square:
+    style: dict[str, Any] = {"facecolor": node.fill, "edgecolor": node.outline, "linewidth": 1.4, "zorder": 2}
+    if node.square:
         corner = (place[0] - _SQUARE / 2, place[1] - _SQUARE / 2)
         axes.add_patch(Rectangle(corner, _SQUARE, _SQUARE, **style))
     else:
         axes.add_patch(Ellipse(place, width, _HEIGHT, **style))
         # a name is text, whatever dollar signs it has
         style = {"fontsize": _FONT_SIZE, "color": "#30343b", "parse_math": False, "zorder": 3}
-        axes.text(*place, mark.label, ha="center", va="center", **style)
+        axes.text(*place, node.label, ha="center", va="center", **style)
 
 
-def _paint_line(axes: Any, line: Line, route: list[Point], ends: tuple[Point, Point]) -> None:
+def _paint_edge(axes: Any, edge: Edge, route: list[Point], ends: tuple[Point, Point]) -> None:
     """A smooth line from the rim of one node to the rim of another (a Catmull-Rom spline)."""
     from matplotlib.patches import FancyArrowPatch
     from matplotlib.path import Path
@@ -95,11 +95,11 @@ def _paint_line(axes: Any, line: Line, route: list[Point], ends: tuple[Point, Po
     axes.add_patch(
         FancyArrowPatch(
             path=Path(vertices, codes),
-            arrowstyle="-|>" if line.arrow else "-",
+            arrowstyle="-|>" if edge.arrow else "-",
             mutation_scale=10,
-            linewidth=line.width,
-            color=line.colour,
-            fill=line.arrow,
+            linewidth=edge.width,
+            color=edge.colour,
+            fill=edge.arrow,
             zorder=1,
         )
     )
@@ -116,8 +116,8 @@ def _width(label: str) -> float:
     return float(points) / 72 / _INCHES
 
 
-def _size(mark: Mark, width: float) -> Point:
-    return (_SQUARE, _SQUARE) if mark.square else (width, _HEIGHT)
+def _size(node: Node, width: float) -> Point:
+    return (_SQUARE, _SQUARE) if node.square else (width, _HEIGHT)
 
 
 def _rim(centre: Point, towards: Point, size: Point) -> Point:
