@@ -1,28 +1,20 @@
-"""Networks: what they are made of, what is refused and with which words, and their other forms."""
+"""Networks: what they are made of, and what is refused with which words."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Any
 
-import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given
 
-from small_networks import joint, random_graph, random_network, seeds
-from trellis import BayesianNetwork, FactorGraph, load
+from small_networks import joint
+from trellis import BayesianNetwork
 from trellis.bayesnet import NetworkBuilder
-from trellis.bayesnet.model.conversions import network_from_graph
 from trellis.core.errors import (
     DataError,
-    InfeasibleError,
-    ModelFileError,
     TrellisError,
     UnsupportedError,
 )
-from trellis.factors.tables import Table
 
 YES_NO = ["yes", "no"]
 
@@ -75,7 +67,7 @@ def test_a_network_does_not_change() -> None:
         net.cardinalities[0] = 3
 
 
-def test_other_tables_for_the_same_arrows() -> None:
+def test_other_tables_for_the_same_edges() -> None:
     net = sprinkler()
     drier = net.with_tables({"Rain": {"yes": 0.1, "no": 0.9}})
     assert drier.table("Rain").tolist() == [0.1, 0.9]
@@ -168,155 +160,6 @@ def test_states_are_known_by_how_they_are_written() -> None:
         variables.encode({"B": 1.5})
     with pytest.raises(DataError, match="expected a dictionary"):
         variables.encode(["A"])  # type: ignore[arg-type]
-
-
-@given(seeds)
-def test_networkx_and_back(seed: int) -> None:
-    net = random_network(np.random.default_rng(seed), 6)
-    graph = net.to_networkx()
-    assert nx.is_directed_acyclic_graph(graph)
-    assert BayesianNetwork.from_networkx(graph) == net
-
-
-def test_networkx_graphs_of_others() -> None:
-    net = BayesianNetwork.from_networkx(nx.DiGraph([("A", "C"), ("B", "C")]))
-    assert net.parents("C") == ["A", "B"]
-    assert net.states == (("no", "yes"),) * 3
-    with pytest.raises(DataError, match=r"expected a networkx\.DiGraph"):
-        BayesianNetwork.from_networkx(nx.Graph([("A", "B")]))
-    with pytest.raises(DataError, match="cycle"):
-        BayesianNetwork.from_networkx(nx.DiGraph([("A", "B"), ("B", "A")]))
-    graph = nx.DiGraph([("A", "B")])
-    graph.nodes["B"]["parents"] = ["C"]
-    with pytest.raises(DataError, match="do not agree"):
-        BayesianNetwork.from_networkx(graph)
-    with pytest.raises(DataError, match=r"expected a networkx\.DiGraph"):
-        BayesianNetwork.from_networkx([("A", "B")])
-    bipartite = FactorGraph([2, 3], [([0, 1], np.ones((2, 3)))]).to_networkx()
-    assert sorted(bipartite[("factor", 0)]) == ["x0", "x1"]
-
-
-@given(seeds)
-def test_factor_graphs_to_networkx_and_back(seed: int) -> None:
-    graph = random_graph(np.random.default_rng(seed), 4, 5)
-    assert FactorGraph.from_networkx(graph.to_networkx()) == graph
-
-
-def test_networkx_graphs_that_are_no_factor_graphs() -> None:
-    graph = FactorGraph([2, 2], [([0, 1], np.ones((2, 2)))]).to_networkx()
-    with pytest.raises(DataError, match="without directions"):
-        FactorGraph.from_networkx(graph.to_directed())
-    graph.remove_edge("x0", ("factor", 0))
-    with pytest.raises(DataError, match="and its neighbours do not agree"):
-        FactorGraph.from_networkx(graph)
-    with pytest.raises(DataError, match="the node 'A' has neither 'states'"):
-        FactorGraph.from_networkx(nx.Graph([("A", "B")]))
-
-
-def test_saving_and_loading(tmp_path: Path) -> None:
-    rng = np.random.default_rng(3)
-    net, graph = random_network(rng, 8), random_graph(rng, 5, 6)
-    net.save(tmp_path / "net.trellis")
-    graph.save(tmp_path / "graph.trellis")
-    assert load(tmp_path / "net.trellis") == net
-    assert load(tmp_path / "graph.trellis") == graph
-
-
-def test_a_saved_network_is_checked(tmp_path: Path) -> None:
-    from trellis.core import storage
-    from trellis.core.codec import encode
-
-    for scope, shape in [
-        ([0, 0], (2, 2)),
-        ([7, 0], (2, 2)),
-        ([-1, 0], (2, 2)),
-        ([0], (1,)),
-        ([], ()),
-        (None, ()),
-    ]:
-        factors = [] if scope is None else [Table(tuple(scope), np.full(shape, 0.5))]
-        arrays: dict[str, Any] = {}
-        parts = {"names": ["A"], "states": [["a", "b"]], "factors": encode(factors, arrays, "factors")}
-        storage.save(tmp_path / "bad", "BayesianNetwork", {**parts, "extra": {}}, arrays)
-        with pytest.raises(ModelFileError, match="damaged or incomplete"):
-            load(tmp_path / "bad")
-
-
-# -- factor graphs ------------------------------------------------------------------------------------------
-
-
-def test_a_factor_graph_takes_names_or_numbers() -> None:
-    pair = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
-    graph = FactorGraph([2, 3], [(["A", "B"], pair), ("A", [1, 0])], names=["A", "B"])
-    same = FactorGraph([2, 3], [([0, 1], pair), ([0], [1, 0])], names=["A", "B"])
-    assert graph == same
-    assert joint(graph).tolist() == [[1, 2, 3], [0, 0, 0]]
-    assert repr(graph) == "FactorGraph(2 variables, 2 factors)"
-
-
-@pytest.mark.parametrize(
-    ("sizes", "factors", "options", "message"),
-    [
-        ([2, 0], [], {}, "variable 1 has cardinality 0"),
-        ([2], [([1], [1, 1])], {}, "factor 0 names variable 1, and the variables are 0 to 0"),
-        ([2], [([0, 0], np.ones((2, 2)))], {}, "the same variable on two axes"),
-        ([2], [([0], [1, 1, 1])], {}, "factor 0 has shape (3,) and needs (2,)"),
-        ([2], [([0], [1, -1])], {}, "negative or not finite"),
-        ([2], [([0], [1, np.nan])], {}, "negative or not finite"),
-        ([2], [([0], [1, np.inf])], {}, "negative or not finite"),
-        ([2], [], {"names": ["A", "B"]}, "1 cardinalities, 2 names"),
-        ([2], [], {"states": [["a"]]}, "as many states as its cardinality"),
-        ([2], [("B", [1, 1])], {}, "there is no variable 'B'"),
-        (["two"], [], {}, "variable 0 has cardinality 'two'"),
-        ([np.nan], [], {}, "variable 0 has cardinality nan"),
-        ([10**12], [], {}, "variable 0 has cardinality 1000000000000; give a whole number from 1 to"),
-        ([2], [[1, 2, 3]], {}, "factor 0 is not a pair of variables and values"),
-        ([2, 2], [([0.7], [1, 2])], {}, "factor 0 names the variable 0.7"),
-        ([2, 2], [([0, 1], [[1], [1, 2]])], {}, "the values of factor 0 are not an array of numbers"),
-        ([1] * 70, [(range(70), [1])], {}, "factor 0 has 70 variables; the limit is"),
-    ],
-)
-def test_a_bad_factor_graph_is_refused(sizes, factors, options, message) -> None:
-    with pytest.raises(DataError, match=re.escape(message)):
-        FactorGraph(sizes, factors, **options)
-
-
-@given(seeds)
-def test_a_network_as_factor_graph_and_back(seed: int) -> None:
-    net = random_network(np.random.default_rng(seed), 6, zeros=seed % 2 == 0)
-    graph = net.to_factor_graph()
-    np.testing.assert_allclose(joint(graph), joint(net), atol=1e-15)
-    assert joint(graph).sum() == pytest.approx(1.0)
-    np.testing.assert_allclose(joint(graph.to_network()), joint(net), atol=1e-12)
-
-
-@given(seeds)
-def test_a_factor_graph_as_network(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    graph = random_graph(rng, int(rng.integers(1, 6)), int(rng.integers(0, 7)))
-    weights = joint(graph)
-    np.testing.assert_allclose(joint(graph.to_network()), weights / weights.sum(), rtol=1e-10, atol=1e-14)
-
-
-def test_conversion_refuses_the_impossible_and_the_large() -> None:
-    opposite = FactorGraph([2, 2], [([0, 1], np.eye(2)), ([0, 1], 1 - np.eye(2))])
-    with pytest.raises(InfeasibleError, match="every assignment has weight zero"):
-        opposite.to_network()
-    dense = FactorGraph([4] * 6, [((i, j), np.ones((4, 4))) for i in range(6) for j in range(i)])
-    with pytest.raises(UnsupportedError, match=r"table of 4,096 numbers on 6 axes, and the limits are 1,000"):
-        network_from_graph(dense, limit=1000)
-
-
-def test_conversion_neither_overflows_nor_underflows() -> None:
-    """By hand: the weights of a state are products that no floating-point number holds."""
-    tiny, huge = (
-        FactorGraph([2], [([0], [1e-200, 3e-200])] * 5),
-        FactorGraph([2], [([0], [1e200, 1e200])] * 5),
-    )
-    np.testing.assert_allclose(tiny.to_network().tables[0], np.array([1, 243]) / 244, rtol=1e-10)
-    np.testing.assert_allclose(huge.to_network().tables[0], [0.5, 0.5], rtol=1e-10)
-    opposed = FactorGraph([2], [([0], [1, 1e-200])] * 2 + [([0], [1e-200, 1])] * 2)
-    np.testing.assert_allclose(opposed.to_network().tables[0], [0.5, 0.5], rtol=1e-10)
 
 
 def test_errors_are_of_one_family() -> None:
