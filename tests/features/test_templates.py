@@ -221,7 +221,7 @@ def test_bad_templates_are_named_with_their_line(tmp_path) -> None:
         ("U:%prefix[0,0]", "must read like"),
         ("U:%suffix0[0,0]", "must read like"),
         ("U:%x[0,-1]", "is not a macro"),
-        ("U:%x[99,0]", "looks 99 rows away"),
+        ("U:%x[99,0]", "is 99 rows away"),
     ]:
         path.write_text(f"# first\n{line}\n")
         with pytest.raises(DataError, match=rf"bad.tpl:2: .*{message}"):

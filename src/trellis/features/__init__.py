@@ -1,6 +1,4 @@
-"""From inputs to features: named features, arrays, and CRF++ templates over columns, all encoded as CSR over
-steps.
-"""
+"""Encoders: named features, arrays, and CRF++ templates over columns, all as CSR over steps."""
 
 from trellis.features.array_encoder import ArrayEncoder
 from trellis.features.encoded import Encoded, FeatureEncoder, Features

@@ -1,7 +1,7 @@
-"""Encoded inputs: the features of every step, as CSR from the start.
+"""Encoded inputs: the features of every step, as CSR.
 
-An encoder learns its vocabulary from the first data it sees and turns any input into :class:`Encoded`.
-Nothing to the right of this package knows where features came from.
+An encoder learns its vocabulary in ``fit`` and turns inputs into :class:`Encoded`; the rooms above do not
+know what kind of inputs the features came from.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ class Features:
     """CSR over steps: step ``t`` has the features ``indices[indptr[t]:indptr[t + 1]]``.
 
     ``indptr``: int64 (N + 1,). ``indices``: uint32 (nnz,), so that kernels index without a wrap-around test.
-    ``values``: float64 (nnz,), or ``[1.0]`` of shape (1,) when all values are one. ``offsets``: int64 (S +
-    1,).
+    ``values``: float64 (nnz,), or ``[1.0]`` if all values are one. ``offsets``: int64 (S + 1,).
     """
 
     indptr: IntArray
@@ -43,14 +42,14 @@ class Features:
         return len(self.indptr) - 1
 
     def take(self, sequences: IntArray) -> Features:
-        """The features of some of the sequences, in the order asked for."""
+        """The features of some of the sequences, in the given order."""
         steps, offsets = take_runs(self.offsets, sequences)
         entries, indptr = take_runs(self.indptr, steps)
         values = self.values if self.values.shape == (1,) else self.values[entries]
         return Features(indptr, self.indices[entries], values, self.n_features, offsets)
 
     def to_csr(self) -> csr_array:
-        """The same as a scipy matrix (steps, features)."""
+        """As a scipy matrix (steps, features)."""
         values = np.broadcast_to(self.values, self.indices.shape)
         return csr_array((values, self.indices, self.indptr), shape=(self.n_steps, self.n_features))
 
@@ -63,12 +62,12 @@ class Encoded:
     edges: Features | None = None
 
     def take(self, sequences: IntArray) -> Encoded:
-        """Some of the sequences, in the order asked for."""
+        """Some of the sequences, in the given order."""
         return Encoded(self.nodes.take(sequences), None if self.edges is None else self.edges.take(sequences))
 
 
 class FeatureEncoder(Protocol):
-    """What turns inputs into features. ``to_state`` and ``from_state`` carry it through a model file."""
+    """Turns inputs into features; ``to_state`` and ``from_state`` are for model files."""
 
     @property
     def n_features(self) -> int: ...
@@ -77,17 +76,17 @@ class FeatureEncoder(Protocol):
     def n_edge_features(self) -> int: ...
 
     def fit(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
-        """Learn the vocabulary and encode in one go."""
+        """Learn the vocabulary and encode."""
 
     def transform(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
-        """Encode; what was not seen in ``fit`` is ignored."""
+        """Encode; features that ``fit`` did not see are ignored."""
 
     def feature_names(self) -> list[str]: ...
 
     def edge_feature_names(self) -> list[str]: ...
 
     def to_state(self) -> dict[str, Any]:
-        """What :func:`trellis.core.codec.encode` can store."""
+        """Values that :func:`trellis.core.codec.encode` can store."""
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self: ...
@@ -96,8 +95,7 @@ class FeatureEncoder(Protocol):
 class CodedSteps(NamedTuple):
     """What every input becomes first: CSR over steps of codes that the encoder gave to its features.
 
-    ``values``: one for each code, or ``[1.0]`` of shape (1,) when all values are one. A code of -1 stands for
-    no feature.
+    ``values``: one for each code, or ``[1.0]`` if all values are one. A code of -1 is no feature.
     """
 
     codes: NDArray[np.int32]
@@ -170,9 +168,7 @@ class CodedEncoder:
 
 
 def ids_by_frequency(counts: NDArray[np.int64], min_count: int) -> NDArray[np.int32]:
-    """New ids by falling count (ties: the lower old id first), so that hot weight rows share cache lines; -1
-    if rare.
-    """
+    """New ids by decreasing count, so that frequent weight rows share cache lines; -1 for rare features."""
     order = np.argsort(-counts, kind="stable")
     order = order[counts[order] >= max(min_count, 1)]
     ids = np.full(len(counts), -1, np.int32)

@@ -1,4 +1,4 @@
-"""Which encoder fits the data."""
+"""The choice of an encoder by the type of the inputs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from trellis.features.templates import Template
 def encoder_for(
     X: Any, min_count: int = 1, transition_features: bool | Iterable[Any] = (), *, flat: bool = False
 ) -> FeatureEncoder:
-    """A new encoder for data like ``X``: columns of strings, arrays, or named features.
+    """A new encoder for inputs like ``X``: columns of strings, arrays, or named features.
 
-    ``flat``: X is one list of steps, to be cut by ``lengths``.
+    ``flat``: whether X is one list of steps, to be split by ``lengths``.
     """
     if isinstance(X, ColumnData):
         if transition_features is not False and transition_features != ():
@@ -38,7 +38,7 @@ def encoder_for(
 
 
 def _is_numeric(X: Any, flat: bool) -> bool:
-    """Whether X holds arrays of numbers; told by the first step that there is."""
+    """Whether X holds arrays of numbers, judged by its first step."""
     if isinstance(X, AttributeData):
         return False
     X = as_arrays(X)

@@ -4,8 +4,8 @@ A feature dictionary is read as in sklearn-crfsuite: a string value makes the fe
 makes ``key``, ``False`` nothing, a number makes ``key`` with that value, a list or set of strings one
 ``key=item`` each, and a nested dictionary prefixes its features with ``key:``.
 
-Strings are turned into ids many at a time, see :mod:`trellis.data.vocabulary`. Of dictionaries, each distinct
-(key, value) pair is spelled out once per call, however often it occurs. Ids fall with frequency.
+Strings are turned into ids in batches (:mod:`trellis.data.vocabulary`). Each distinct (key, value) pair of
+dictionaries is formatted only once per call. The most frequent feature has id 0.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _count(codes: Codes, n: int) -> NDArray[np.int64]:
 
 
 def _code_steps(X: Any, lengths: ArrayLike | None, lookup: Lookup) -> CodedSteps:
-    """Codes of all features end to end, by the one reader that fits the type of the steps."""
+    """Codes of all features end to end, by the reader for the type of the steps."""
     if isinstance(X, AttributeData):
         return CodedSteps(lookup([X.names])[X.codes], X.values, X.indptr, X.offsets)
     steps, offsets = flatten("X", X, lengths)
@@ -112,13 +112,13 @@ def _code_steps(X: Any, lengths: ArrayLike | None, lookup: Lookup) -> CodedSteps
         return CodedSteps(lookup([steps]), np.ones(1), np.arange(len(steps) + 1, dtype=np.int64), offsets)
     if all(issubclass(t, _COLLECTIONS) for t in types):
         if any(issubclass(t, set | frozenset) for t in types):
-            # the order of a set of strings differs from process to process; ids must not
+            # the order of a set of strings varies between processes; ids must not
             steps = [sorted(step, key=str) if isinstance(step, set | frozenset) else step for step in steps]
         indptr = offsets_from_lengths(np.fromiter(map(len, steps), np.int64, len(steps)))
         try:
             codes = lookup(steps)
         except TypeError:
-            raise _no_string(steps, offsets) from None
+            raise _not_a_string(steps, offsets) from None
         return CodedSteps(codes, np.ones(1), indptr, offsets)
     if all(issubclass(t, dict) for t in types):
         return _code_dicts(steps, offsets, lookup)
@@ -137,19 +137,19 @@ def _code_dicts(steps: list[dict[str, Any]], offsets: IntArray, lookup: Lookup) 
     indptr = offsets_from_lengths(lengths)
     table: defaultdict[tuple[Any, Any], int] = defaultdict()
     table.default_factory = table.__len__
-    # 1, 1.0 and True are equal as dictionary keys, and mean the same feature
+    # 1, 1.0 and True are the same dictionary key, and the same feature
     pair_codes = np.fromiter(map(table.__getitem__, pairs), np.int32, int(indptr[-1]))
 
     names: list[str] = []
     values = np.zeros(len(table))
     for code, (key, value) in enumerate(table):
-        name, number = _spelled(key, value)
+        name, number = _feature(key, value)
         if name is None:
             step = int(np.searchsorted(indptr, np.flatnonzero(pair_codes == code)[0], side="right")) - 1
             raise DataError(
                 f"{step_name(offsets, step)}: feature {key!r} has the value {value!r}; keys must be strings, "
-                "and values strings, finite numbers, booleans, lists of strings or such dictionaries "
-                "(leave out what is missing)"
+                "and values strings, finite numbers, booleans, lists of strings or dictionaries of these "
+                "(leave out missing values)"
             )
         values[code] = number
         names.append(name)
@@ -162,7 +162,7 @@ def _code_dicts(steps: list[dict[str, Any]], offsets: IntArray, lookup: Lookup) 
 
 
 def _expand(step: dict[str, Any], prefix: str) -> Iterator[tuple[Any, Any]]:
-    """The (key, value) pairs of a dictionary, with collections and nested dictionaries spelled out."""
+    """The (key, value) pairs of a dictionary, with collections and nested dictionaries expanded."""
     for key, value in step.items():
         name = f"{prefix}{key}" if isinstance(key, str) else key
         if isinstance(value, dict):
@@ -170,14 +170,14 @@ def _expand(step: dict[str, Any], prefix: str) -> Iterator[tuple[Any, Any]]:
         elif isinstance(value, _COLLECTIONS):
             items = sorted(value, key=str) if isinstance(value, set | frozenset) else value
             for item in items:
-                yield (f"{name}={item}", True) if isinstance(item, str) else (name, _Unusable(f"[{item!r}]"))
+                yield (f"{name}={item}", True) if isinstance(item, str) else (name, _Invalid(f"[{item!r}]"))
         else:
-            yield name, value if isinstance(value, (str, *_NUMBERS)) else _Unusable(repr(value))
+            yield name, value if isinstance(value, (str, *_NUMBERS)) else _Invalid(repr(value))
 
 
 @dataclass(frozen=True)
-class _Unusable:
-    """Stands for a value that makes no feature (and may not be hashable) until its place is known."""
+class _Invalid:
+    """Stands for an invalid value (which may not be hashable) until its step is known."""
 
     shown: str
 
@@ -185,8 +185,8 @@ class _Unusable:
         return self.shown
 
 
-def _spelled(key: Any, value: Any) -> tuple[str | None, float]:
-    """Name and value of the feature that a (key, value) pair makes; the name is ``None`` if it makes none."""
+def _feature(key: Any, value: Any) -> tuple[str | None, float]:
+    """Name and value of the feature of a (key, value) pair; the name is ``None`` if the pair is invalid."""
     if isinstance(key, str):
         if isinstance(value, str):
             return f"{key}={value}", 1.0
@@ -195,7 +195,7 @@ def _spelled(key: Any, value: Any) -> tuple[str | None, float]:
     return None, 0.0
 
 
-def _no_string(steps: list[Any], offsets: IntArray) -> DataError:
+def _not_a_string(steps: list[Any], offsets: IntArray) -> DataError:
     for i, step in enumerate(steps):
         for item in step:
             if not isinstance(item, str):

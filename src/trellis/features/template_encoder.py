@@ -1,10 +1,9 @@
-"""Template features without their strings: columns are interned once, and n-grams of codes folded pairwise to
-ids.
+"""Template features as integers: columns are interned once, and n-grams of codes are folded pairwise to ids.
 
-A *gram* is a tuple of string sources and their rows relative to the first; its codes are computed once for
-all places and read by each template at its own row, so ``pos[-2]|pos[-1]`` and ``pos[0]|pos[1]`` cost one
-pass. The exact tables that give n-grams their codes are in :mod:`trellis.features.template_kernels`. Names of
-features are put together only when asked for.
+A *gram* is a tuple of string sources and their rows relative to the first. Its codes are computed once for
+all steps and read by each template at its own row, so ``pos[-2]|pos[-1]`` and ``pos[0]|pos[1]`` cost one
+pass. The tables of n-grams are in :mod:`trellis.features.template_kernels`. Names of features are composed
+only on request.
 """
 
 from __future__ import annotations
@@ -40,9 +39,7 @@ Gram = tuple[Sources, tuple[int, ...]]  # sources, and their rows relative to th
 
 
 class _Layer:
-    """The templates of nodes, or of edges: which gram each reads, at which row, and where its features' codes
-    begin.
-    """
+    """The templates of nodes, or of edges: the gram and the row of each, and its group of features."""
 
     def __init__(self) -> None:
         self.gram_of: list[int] = []
@@ -139,7 +136,7 @@ class TemplateEncoder:
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         encoder = cls(state["template"], state["min_count"])
         encoder._nodes.ids, encoder._edges.ids = state["node_ids"], state["edge_ids"]
-        # the plan is a function of the template, so sources and tables come in the order they were saved in
+        # the template determines the order of the grams, and so that of vocabularies and tables
         for sources, _ in encoder._grams:
             if len(sources) == 1:
                 encoder._vocabularies[sources[0]] = state["vocabularies"][len(encoder._vocabularies)]
@@ -148,7 +145,7 @@ class TemplateEncoder:
         return encoder
 
     def _add_gram(self, sources: Sources, rows: tuple[int, ...]) -> int:
-        """The number of a gram; what it is folded from comes before it."""
+        """The number of a gram; its parts come before it."""
         if (sources, rows) not in self._grams:
             if len(sources) > 1:
                 self._add_gram(sources[:-1], rows[:-1])
@@ -167,7 +164,7 @@ class TemplateEncoder:
         return data
 
     def _gram_codes(self, data: ColumnData, learn: bool) -> Codes:
-        """Codes of every gram at every place of the padded layout, (n_grams, n_places)."""
+        """Codes of every gram at every position of the padded layout, (n_grams, n_positions)."""
         radius = self.template.radius
         places = data.n_steps + 2 * radius * len(data)
         codes = np.empty((len(self._grams), places), np.int32)
@@ -186,7 +183,7 @@ class TemplateEncoder:
         return codes
 
     def _source_codes(self, source: StringSource, data: ColumnData, learn: bool) -> Codes:
-        """Codes of one source in the padded layout; -1 is unknown, without value, or beyond the border."""
+        """Codes of one source in the padded layout; -1 if unknown, without value, or beyond the ends."""
         radius = self.template.radius
         before, after = np.full((2, radius), -1, np.int32)
         if source in (FIRST, LAST, ALWAYS):
@@ -215,7 +212,7 @@ class TemplateEncoder:
         return np.asarray(padded_codes(codes, data.offsets, radius, before, after))
 
     def _group_sizes(self, layer: _Layer) -> list[int]:
-        """How many codes each group of features has: as many as its sources have strings or n-grams."""
+        """The number of codes of each group of features: that of its strings or n-grams."""
         return [
             len(self._vocabularies[sources[0]]) if len(sources) == 1 else len(self._tables[sources].keys)
             for _, sources in layer.groups
@@ -246,7 +243,7 @@ class TemplateEncoder:
         return names
 
     def _strings(self, sources: Sources, codes: NDArray[Any]) -> list[list[str]]:
-        """What the n-grams with these codes are made of: one list of strings for each source."""
+        """The strings of the n-grams with these codes, one list for each source."""
         if len(sources) == 1:
             vocabulary = self._vocabularies[sources[0]].strings()
             return [[vocabulary[code] for code in codes.tolist()]]

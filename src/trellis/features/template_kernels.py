@@ -2,8 +2,8 @@
 
 The code of an n-gram is the id of the pair (code of its first n-1 parts, code of its last part). A pair is
 the 64-bit key ``prefix << 32 | last``; tables hold the keys in the order of their ids, and are looked up by
-open addressing with the whole key compared, so no two n-grams ever share an id. A code of -1 (unknown, or
-beyond the border) makes the n-gram -1.
+open addressing with the whole key compared, so no two n-grams ever share an id. If a code is -1 (unknown, or
+beyond the ends), so is that of the n-gram.
 
 Codes live in a *padded* layout: with radius R, step ``t`` of sequence ``s`` (t counted over all sequences) is
 at ``t + R (2 s + 1)``, so that looking R steps to either side never meets another sequence.
@@ -62,9 +62,7 @@ def find_pairs(prefix: Any, last: Any, distance: Any, keys: Any, slots: Any) -> 
 
 @kernel
 def intern_pairs(prefix: Any, last: Any, distance: Any, known: Any) -> Any:
-    """Ids of the pairs ``(prefix[p], last[p + distance])``, and the table's keys: the known ones and then the
-    new.
-    """
+    """Ids of the pairs ``(prefix[p], last[p + distance])``, and the keys of the table, new ones last."""
     n = len(prefix)
     codes = np.full(n, -1, np.int32)
     used = len(known)
@@ -93,9 +91,7 @@ def intern_pairs(prefix: Any, last: Any, distance: Any, known: Any) -> Any:
 
 @kernel
 def padded_codes(codes: Any, offsets: Any, radius: Any, before: Any, after: Any) -> Any:
-    """Codes in the padded layout; ``before[r - 1]`` and ``after[r - 1]`` are the codes r steps beyond the
-    ends.
-    """
+    """Codes in the padded layout; ``before[r - 1]`` and ``after[r - 1]`` lie r steps beyond the ends."""
     n_sequences = len(offsets) - 1
     out = np.full(len(codes) + 2 * radius * n_sequences, -1, np.int32)
     p = 0
@@ -116,9 +112,7 @@ def padded_codes(codes: Any, offsets: Any, radius: Any, before: Any, after: Any)
 def count_features(
     grams: Any, gram_of: Any, row_of: Any, base_of: Any, offsets: Any, radius: Any, total: Any
 ) -> Any:
-    """How often each feature occurs: feature ``base_of[f] + code`` for the n-gram's code under template
-    ``f``.
-    """
+    """How often each feature occurs; template ``f`` and the code of an n-gram give ``base_of[f] + code``."""
     counts = np.zeros(total, np.int64)
     for f in range(len(gram_of)):
         codes = grams[gram_of[f]]

@@ -6,11 +6,10 @@ each macro replaced by the string in the given row (relative to the step) and co
 anyway. ``U`` without a macro is a bias. Templates that differ only in their rows share their features
 (CRF++'s bag of words): give them different names to keep them apart.
 
-Beyond CRF++: ``%lower[0,0]``, ``%shape[0,0]``, ``%prefix3[0,0]`` and ``%suffix2[0,0]`` are functions of the
-string (a word too short for a prefix or suffix has none, and the feature is left out); ``%first`` and
-``%last`` stand for nothing, but only at the first or last step. ``border="pad"`` reads ``_B-1``, ``_B-2``,
-``_B+1``, ... beyond the ends, as CRF++ does; ``border="omit"`` leaves out what would reach there, as
-CRFsuite's examples do.
+Extensions: ``%lower[0,0]``, ``%shape[0,0]``, ``%prefix3[0,0]`` and ``%suffix2[0,0]`` are functions of the
+string (a word that is too short for a prefix or suffix has no such feature); ``%first`` and ``%last`` are
+empty, and limit a feature to the first or last step. ``border="pad"`` reads ``_B-1``, ``_B-2``, ``_B+1``, ...
+beyond the ends, as CRF++ does; ``border="omit"`` omits features that reach there, as CRFsuite's examples do.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _MAX_ROW = 64
 
 
 class StringSource(NamedTuple):
-    """Where a macro's string comes from: a function of a column (``x`` is the identity), or a condition."""
+    """The source of a macro's string: a function of a column (``x`` is the identity), or a condition."""
 
     function: str
     column: int
@@ -60,9 +59,7 @@ class Macro(NamedTuple):
 
 @dataclass(frozen=True)
 class FeatureTemplate:
-    """One line: ``literals[0] macro[0] literals[1] ... macro[-1] literals[-1]``; ``edge`` if it starts with
-    ``B``.
-    """
+    """One line, ``literals[0] macro[0] literals[1] ... literals[-1]``; ``edge``: whether it starts with B."""
 
     edge: bool
     literals: tuple[str, ...]
@@ -106,7 +103,7 @@ class Template:
             else:
                 features.append(feature)
         if not features and not transitions:
-            raise DataError(f"{name}: the file holds no templates; a line like U00:%x[0,0] is one")
+            raise DataError(f"{name}: the file holds no templates; a template is a line like U00:%x[0,0]")
         return cls(text, border, tuple(features), transitions)
 
     @classmethod
@@ -115,16 +112,14 @@ class Template:
 
     @classmethod
     def builtin(cls, n_columns: int) -> Template:
-        """A good default for words (and parts of speech, say): windows, n-grams, affixes and shapes."""
+        """A good default for words and further columns: windows, n-grams, affixes and shapes."""
         if n_columns < 1:
-            raise DataError("the built-in template needs at least one column of input next to the labels")
+            raise DataError("the built-in template needs at least one column besides the labels")
         return cls.parse(_builtin_text(n_columns))
 
     @classmethod
     def crfsuite_chunking(cls) -> Template:
-        """The features of CRFsuite's chunking example, for files with word and part of speech in columns 0
-        and 1.
-        """
+        """The features of CRFsuite's chunking example: words in column 0, parts of speech in column 1."""
         return cls.parse(_crfsuite_chunking_text(), border="omit")
 
     @property
@@ -134,7 +129,7 @@ class Template:
 
     @property
     def radius(self) -> int:
-        """How many steps to the left or right the templates look."""
+        """The largest distance of a macro from its step."""
         return max((abs(m.row) for f in self.features for m in f.macros), default=0)
 
 
@@ -144,7 +139,7 @@ def as_template(template: Template | str | os.PathLike[str]) -> Template:
 
 
 def word_shape(word: str) -> str:
-    """Runs of capitals, small letters and digits become X, x and d: ``McGill-2`` is ``XxXx-d``."""
+    """Runs of upper-case letters, lower-case letters and digits become X, x and d: McGill-2 is XxXx-d."""
     classes = "".join("X" if c.isupper() else "x" if c.islower() else "d" if c.isdigit() else c for c in word)
     return re.sub(r"(.)\1+", r"\1", classes, flags=re.DOTALL)
 
@@ -165,9 +160,7 @@ def _parse_line(line: str, where: str) -> FeatureTemplate:
                 "%x[0,0], %lower[0,0], %shape[0,0], %prefix3[0,0] or %suffix3[0,0]"
             )
         if abs(int(row)) > _MAX_ROW:
-            raise DataError(
-                f"{where}: {match.group()} looks {row} rows away; at most {_MAX_ROW} are possible"
-            )
+            raise DataError(f"{where}: {match.group()} is {row} rows away; at most {_MAX_ROW} are allowed")
         macros.append(Macro(StringSource(function + length, int(column)), int(row)))
     literals.append(line[end:])
     for literal in literals:
