@@ -111,7 +111,7 @@ def test_a_mistake_is_the_same_error_everywhere(name: str, mistake: str) -> None
 
 @of_numbers
 def test_seeds_and_threads(name: str) -> None:
-    with pytest.raises(DataError, match="random_state is 'seed'; give a seed"):
+    with pytest.raises(DataError, match="random_state is 'seed'; give a whole number"):
         CASES[name].fit(random_state="seed")
     for n_jobs in ("all", 0, 1.5):
         with pytest.raises(DataError, match=f"n_jobs is {n_jobs!r}; give"):

@@ -193,7 +193,7 @@ def test_no_permission() -> None:
         model = Path(folder) / "m.trellis"
         storage.save(model, "test", {}, {})
         model.chmod(0)
-        _refused(model, "no permission")
+        _refused(model, "permission denied")
         model.parent.chmod(0o500)
         try:
             with pytest.raises(ModelFileError, match="cannot write here"):
@@ -208,7 +208,7 @@ def test_permission_denied_is_named(model: Path, monkeypatch: pytest.MonkeyPatch
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "read_bytes", deny)
-        _refused(model, "no permission")
+        _refused(model, "permission denied")
     monkeypatch.setattr(storage.tempfile, "mkstemp", deny)
     with pytest.raises(ModelFileError, match="cannot write here"):
         storage.save(model, "test", {}, {})

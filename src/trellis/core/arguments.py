@@ -1,4 +1,4 @@
-"""What callers give for whole numbers, numbers, arrays and seeds: checked once, refused in one sentence."""
+"""Checks of numbers, choices, arrays, seeds and weights that callers pass; errors are one sentence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RandomState = int | np.random.Generator | None
 
 
 def is_int(value: Any, minimum: int, maximum: float = sys.maxsize) -> bool:
-    """Whether a value is a whole number between two bounds; 3.0 and 1e6 are, "3" is not."""
+    """Whether a value is a whole number between two bounds: 3, 3.0 or 1e6, but not "3"."""
     return isinstance(value, Real) and minimum <= float(value) <= maximum and float(value).is_integer()
 
 
@@ -31,7 +31,7 @@ def check_int(name: str, value: Any, minimum: int) -> int:
 def check_nonnegative(name: str, value: Any) -> float:
     """``value`` as a finite number of at least 0."""
     if not isinstance(value, Real) or not 0.0 <= float(value) < np.inf:
-        raise DataError(f"{name} is {value!r}; give a finite number that is not negative")
+        raise DataError(f"{name} is {value!r}; give a finite number of at least 0")
     return float(value)
 
 
@@ -43,14 +43,14 @@ def check_fraction(name: str, value: Any) -> float:
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
-    """``value`` as one of some names."""
+    """``value`` if it is one of the choices."""
     if value not in choices:
         raise DataError(f"{name} is {value!r}; give {Choice(tuple(choices))}")
     return str(value)
 
 
 def as_floats(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    """``value`` as float64 of any shape; what is no number (or too large for one) is named."""
+    """``value`` as a float64 array of any shape."""
     try:
         return np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -60,18 +60,17 @@ def as_floats(name: str, value: ArrayLike) -> NDArray[np.float64]:
 
 
 def generator(random_state: RandomState) -> np.random.Generator:
-    """The generator itself, or a new one for a seed (None: another one each time)."""
+    """A generator as given, or a new one from a seed (None: a random one)."""
     try:
         return np.random.default_rng(random_state)
     except (TypeError, ValueError):
         raise DataError(
-            f"random_state is {random_state!r}; give a seed (a whole number, 0 or more), a numpy Generator "
-            "or None"
+            f"random_state is {random_state!r}; give a whole number of at least 0, a numpy Generator or None"
         ) from None
 
 
 def check_sample_weight(sample_weight: Any, n: int, noun: str = "sequence") -> NDArray[np.float64]:
-    """One finite, non-negative weight for each of n examples; ones if none are given."""
+    """One finite, non-negative weight for each of n examples; ones by default."""
     if sample_weight is None:
         return np.ones(n)
     try:
@@ -80,9 +79,9 @@ def check_sample_weight(sample_weight: Any, n: int, noun: str = "sequence") -> N
         raise DataError(f"sample_weight must hold numbers, one for each {noun}") from None
     if weights.shape != (n,):
         raise DataError(
-            f"sample_weight has shape {weights.shape}; there are {n} {noun}s, one weight for each"
+            f"sample_weight has shape {weights.shape}; give one weight for each of the {n} {noun}s"
         )
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if bad.size:
-        raise DataError(f"sample_weight[{bad[0]}] is {weights[bad[0]]}; it must be finite and not negative")
+        raise DataError(f"sample_weight[{bad[0]}] is {weights[bad[0]]}; give finite numbers of at least 0")
     return weights

@@ -4,9 +4,8 @@ Plain values stay as they are. The rest becomes ``{"@": kind, ...}``: tuples, se
 JSON lacks, and *records* (:mod:`trellis.core.registration`): objects of a registered class, by name and
 fields. Arrays leave the JSON tree; each is stored under the path that leads to it (``layout_.rows.pointer``).
 
-A file can name only classes that code registered which runs anyway, so reading executes nothing that the
-file contains. Python functions are not stored: what is loaded in their place raises an error that says so as
-soon as it is called.
+A file can name only registered classes, so reading executes nothing that the file contains. Python functions
+are not stored: their replacement raises an error when it is called.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ def encode(value: Any, arrays: Arrays, path: str = "") -> Any:
 
 
 def decode(value: Any, arrays: Mapping[str, AnyArray], path: str = "") -> Any:
-    """What :func:`encode` was given. Whatever does not fit is a ``ModelFileError``."""
+    """The inverse of :func:`encode`; raises ``ModelFileError`` for what it cannot decode."""
     if isinstance(value, list):
         return [decode(item, arrays, f"{path}.{i}") for i, item in enumerate(value)]
     if not isinstance(value, dict):
@@ -104,7 +103,7 @@ def decode(value: Any, arrays: Mapping[str, AnyArray], path: str = "") -> Any:
 
 
 def function_not_stored(*_: Any) -> NoReturn:
-    """Stands for a Python function of the model that was saved."""
+    """Stands for a Python function of a saved model."""
     raise UnsupportedError(
         "a parameter of this model was a Python function, which model files do not store; set it again with "
         "model.set_params(...)"

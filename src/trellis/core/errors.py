@@ -1,17 +1,17 @@
-"""The errors of Trellis: one clear sentence that says what is wrong, where, and what to do.
+"""The errors of Trellis. Each message is one sentence: what is wrong, where, and what to do.
 
-All of them are ``ValueError``s, as scikit-learn users expect. The command line prints the sentence and
-exits with code 2; anything that is not a ``TrellisError`` is a defect of Trellis and shows its traceback.
+All of them are ``ValueError``s, as scikit-learn users expect. The command line prints the message and exits
+with code 2; an exception that is not a ``TrellisError`` is a defect of Trellis and shows its traceback.
 """
 
 from __future__ import annotations
 
 
 class TrellisError(ValueError):
-    """Something the user gave cannot be used.
+    """The base of all errors.
 
-    ``step`` is the index of the step to blame among all steps of the data, where one is: who knows the
-    sequence or the file that it came from can name the place.
+    ``step`` is the index of the offending step among all steps of the data, if there is one: callers who know
+    where the step came from can name the sequence, or the line of a file.
     """
 
     def __init__(self, message: str, step: int | None = None) -> None:
@@ -20,31 +20,28 @@ class TrellisError(ValueError):
 
 
 class DataError(TrellisError):
-    """Input data are malformed: names the file and line, or the sequence index and the shape."""
+    """Input data or the value of a parameter cannot be used; names the place or the parameter."""
 
 
 class InfeasibleError(TrellisError):
-    """A sequence has no allowed labelling under the constraints: names the sequence."""
+    """Constraints or evidence leave no possible output; names the example."""
 
 
 class ModelFileError(TrellisError):
-    """A model file is damaged, foreign, or from a newer version."""
+    """A model file cannot be read or written: missing, damaged, foreign, or from a newer version."""
 
 
 class UnsupportedError(TrellisError):
-    """A question that a structure cannot answer exactly, or options that do not go together.
-
-    The message names the alternative.
-    """
+    """Something that is not available, or options that cannot be combined; names the alternative."""
 
 
 class NumericalError(TrellisError):
-    """A computation lost its digits: names the step, and how to scale the problem."""
+    """A computation lost its precision; names the step, and how to scale the problem."""
 
 
 class CertificateError(NumericalError):
-    """A bound that must not rise has risen beyond rounding: names the iteration and what must be wrong."""
+    """A bound that must not increase has increased by more than rounding; names the iteration."""
 
 
 class MissingExtraError(TrellisError, ImportError):
-    """An optional dependency is not installed: names the extra to install."""
+    """An optional dependency is not installed; names the extra to install."""

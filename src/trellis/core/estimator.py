@@ -1,4 +1,4 @@
-"""What every estimator is: scikit-learn's habits, declared parameters, a file, and a number of threads."""
+"""The base of estimators: scikit-learn's conventions, declared parameters, saving, a number of threads."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Model(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def from_state(cls, meta: dict[str, Any], arrays: Arrays) -> Self:
-        """The model that :meth:`to_state` described, once everything about it is checked."""
+        """The inverse of :meth:`to_state`; checks everything that it reads."""
         stored = meta["parameters"].items()
         model = cls(**{name: decode(value, arrays, f"parameters.{name}") for name, value in stored})
         for name, value in meta["fitted"].items():
@@ -58,16 +58,16 @@ class Model(BaseEstimator):  # type: ignore[misc]
         return model
 
     def _check_fitted(self) -> None:
-        """A model that is not fitted has nothing to save."""
+        """Raise scikit-learn's ``NotFittedError`` unless the model is fitted."""
         check_is_fitted(self)
 
     def _check_loaded(self) -> None:
-        """Raise a ``ModelFileError`` unless the parts of a model that was read fit together. Kernels index
-        without bounds checks, so nothing that they index with is taken on trust."""
+        """Raise a ``ModelFileError`` unless the parts of a loaded model fit together. Kernels index without
+        bounds checks, so nothing that they index with is trusted."""
 
     def _saved_parameters(self) -> dict[str, Any]:
-        """The parameters as a file keeps them: without data (a hold-out set), and without a stream of random
-        numbers, which has no beginning to go back to."""
+        """The parameters to save: without data (a hold-out set) and without a random generator, whose state
+        has moved on."""
         kept: dict[str, Any] = self.get_params(deep=False)
         if isinstance(kept.get("holdout"), tuple):
             kept["holdout"] = self.declared_parameters["holdout"].default

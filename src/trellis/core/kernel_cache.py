@@ -4,7 +4,7 @@ Numba's own cache looks at the time stamp of the file that holds a kernel, and n
 calls. Here the key of a kernel is a digest of its file and of every kernel file that it imports, directly or
 not, so an edit anywhere below recompiles exactly what it touches, and equal sources share what is compiled
 wherever they lie. The folder is ``NUMBA_CACHE_DIR`` if that is set, otherwise the user's cache folder. Where
-nothing can be written, kernels are compiled in memory, once per process, and one warning says so.
+nothing can be written, kernels are compiled in memory, once per process, and a warning says so.
 """
 
 from __future__ import annotations

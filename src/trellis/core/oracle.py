@@ -1,9 +1,8 @@
-"""What a structure answers about one example, and the records of answers.
+"""The protocol of oracles: what a structure computes about all outputs of one example.
 
-A structure (a chain, a segmentation, a graph, ...) knows all outputs of an example at once and answers
-questions about them. Learning asks the four of :class:`Oracle`. A question that a structure cannot answer
-exactly raises ``UnsupportedError`` naming the approximate alternative; nothing falls back silently. An
-example with no allowed output (every one scores ``-inf``) raises ``InfeasibleError`` naming it.
+A structure is a chain, a segmentation, a graph, ... Learning needs the four methods of :class:`Oracle`. What
+a structure cannot compute exactly raises ``UnsupportedError``, naming the approximate alternative; nothing
+falls back silently. An example with no allowed output (all scores are ``-inf``) raises ``InfeasibleError``.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ Labels = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """``value``: the maximum or the log of the sum that was asked for. ``parts``: of the maximiser, or
-    expected. ``loss``: L of a maximiser."""
+    """``value``: a maximum or log-sum. ``parts``: of the maximiser, or expected. ``loss``: of a maximiser."""
 
     value: float
     parts: FloatArray

@@ -138,8 +138,7 @@ def parameter(
     constraint: Constraint | None = None,
     kw_only: bool = True,
 ) -> Any:
-    """Declare a parameter, or use a declaration (:class:`Parameter`) that several classes share; a ``doc``
-    given with it replaces its own."""
+    """Declare a parameter, or reuse a shared declaration (a :class:`Parameter`) with another ``doc``."""
     if isinstance(default, Parameter):
         return replace(default, keyword=kw_only, doc=default.doc if doc is None else doc)
     return Parameter(default, doc or "", constraint, kw_only)

@@ -1,8 +1,8 @@
-"""Models to and from one file: parameters and names as JSON, all that is large as arrays, no code.
+"""Saving and loading models: one file with parameters and names as JSON, large parts as arrays, and no code.
 
-A model class offers ``to_state() -> (meta, arrays)`` and a class method ``from_state(meta, arrays)``, which
-trusts nothing that it reads. The name of the class is the ``kind`` of the file, and
-:data:`trellis.registry.KINDS` says which kinds there are.
+A model class has ``to_state() -> (meta, arrays)`` and a class method ``from_state(meta, arrays)``, which
+checks everything that it reads. The name of the class is the ``kind`` of the file;
+:data:`trellis.registry.KINDS` lists them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trellis.registry import KINDS
 
 
 class SavedModel(Protocol):
-    """What a model needs for a place in ``KINDS``, besides the class method ``from_state``."""
+    """A model that can be saved; its class also has the class method ``from_state``."""
 
     def to_state(self) -> State: ...
 

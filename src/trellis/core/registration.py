@@ -1,7 +1,6 @@
-"""Records: the classes whose objects files may hold, by name.
+"""Records: the classes whose objects files may hold, by name; :mod:`trellis.core.codec` stores them.
 
-Registering loads nothing heavy, so that the command line can list records cheaply; how records are stored is
-for :mod:`trellis.core.codec` to say.
+This module loads neither NumPy nor scikit-learn, so that the command line can list records cheaply.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Work is a sum over shards: runs of sequences of about equal size, one thread each.
 
-The kernels release the GIL, so threads suffice. Shards are cut by the data and the number of threads alone,
-and results come back in the order of the shards: the same call gives the same numbers every time.
+The kernels release the GIL, so threads suffice. Shards depend only on the data and the number of threads, and
+results come back in the order of the shards: the same call gives the same numbers every time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def over_shards(work: Callable[[int, int], Result], offsets: IntArray, n_jobs: i
 
 
 def over_items(work: Callable[[int], Result], n: int, n_jobs: int = 1) -> list[Result]:
-    """``[work(0), ..., work(n - 1)]``, shared out in runs."""
+    """``[work(0), ..., work(n - 1)]``, on ``n_jobs`` threads."""
     runs = over_shards(lambda a, b: [work(i) for i in range(a, b)], np.arange(n + 1), n_jobs)
     return [result for run in runs for result in run]
 
@@ -62,8 +62,7 @@ def _on_pool(work: Callable[[int, int], Result], first: int, last: int) -> Resul
 
 @cache
 def _pool() -> ThreadPoolExecutor:
-    """Kept from call to call: starting threads costs as much as a small shard. It starts only as many as
-    are busy at a time."""
+    """Kept between calls: starting threads costs as much as a small shard. It starts threads on demand."""
     return ThreadPoolExecutor(MANY, thread_name_prefix="trellis")
 
 

@@ -1,12 +1,12 @@
-"""One file format for all that Trellis saves: safetensors with a JSON header, versioned, written atomically.
+"""The file format of saved models: safetensors with a JSON header, versioned, written atomically.
 
-The arrays are ordinary safetensors, so any tool that knows that format can look at them. The metadata hold
-one entry, ``"trellis"``: the format version, the version of the package that wrote the file, the ``kind`` of
+The arrays are ordinary safetensors, so any tool that knows that format can read them. The metadata have one
+entry, ``"trellis"``: the format version, the version of the package that wrote the file, the ``kind`` of
 object, its ``meta`` (plain JSON), and a CRC-32 of all of these and of the arrays. Nothing in a file is ever
 executed, so a model from a stranger is safe to open; it is never a pickle.
 
-Writing goes to a temporary file in the same folder, is forced to disk, and takes the place of the old file in
-one step. Whatever stops the program, the path holds either the whole old file or the whole new one.
+A file is written to a temporary name in the same folder, forced to disk, and replaces the old file in one
+step. Whatever stops the program, the path holds either the whole old file or the whole new one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _KEY = "trellis"
 _DTYPES = frozenset(
     np.dtype(name) for name in ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "<u2", "|u1", "|b1")
 )
-_AGAIN = "copy it again or train it anew"
+_AGAIN = "copy it again, or train it again"
 
 PathLike = str | os.PathLike[str]
 
@@ -63,7 +63,7 @@ def save(path: PathLike, kind: str, meta: Mapping[str, Any], arrays: Mapping[str
 
 
 def _number(value: object) -> Any:
-    """A number of numpy is plain enough: options often come out of an array."""
+    """Scalars of NumPy as Python numbers: options often come out of an array."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
@@ -87,18 +87,16 @@ def read(path: PathLike) -> tuple[str, dict[str, Any], dict[str, NDArray[Any]]]:
             f"{__version__}, which reads formats up to {FORMAT_VERSION}; update trellis to open it"
         )
     if head.pop("checksum", None) != _checksum(head, arrays):
-        raise ModelFileError(
-            f"{shown}: the file is damaged (its checksum does not fit its content); {_AGAIN}"
-        )
+        raise ModelFileError(f"{shown}: the file is damaged (its checksum is wrong); {_AGAIN}")
     return head["kind"], head["meta"], arrays
 
 
 @contextlib.contextmanager
 def atomic_writer(path: PathLike) -> Iterator[IO[bytes]]:
-    """A binary file that takes the place of ``path`` if the block ends well, and vanishes if it does not.
+    """A binary file that replaces ``path`` if the block succeeds, and is removed if it does not.
 
-    A symbolic link is followed, so that the file it points to is replaced and the link stays. An existing
-    file keeps its permissions; a new one gets those that ``open`` would have given it.
+    A symbolic link is followed: the file it points to is replaced and the link stays. An existing file keeps
+    its permissions; a new one gets those that ``open`` would have given it.
     """
     shown = os.fspath(path)
     target = os.path.realpath(path)
@@ -112,7 +110,7 @@ def atomic_writer(path: PathLike) -> Iterator[IO[bytes]]:
         descriptor, temporary = tempfile.mkstemp(prefix=f".{name[:64]}.", suffix=".partial", dir=folder)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise ModelFileError(f"{shown}: cannot write here ({reason}); choose another place") from error
+        raise ModelFileError(f"{shown}: cannot write here ({reason}); choose another path") from error
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
@@ -128,14 +126,14 @@ def atomic_writer(path: PathLike) -> Iterator[IO[bytes]]:
         if isinstance(error, OSError):
             reason = error.strerror or str(error)
             raise ModelFileError(
-                f"{shown}: writing failed ({reason}); what was there before is kept"
+                f"{shown}: writing failed ({reason}); an existing file is unchanged"
             ) from error
         raise
     _sync_folder(folder)
 
 
 def remove_partial(stem: PathLike) -> None:
-    """Delete what processes that were killed left of files called ``stem`` with any suffix."""
+    """Delete temporary files that killed processes left of files called ``stem`` with any suffix."""
     folder, name = os.path.split(os.path.realpath(stem))
     for left in glob.glob(f".{glob.escape(name)}.*.partial", root_dir=folder):
         with contextlib.suppress(FileNotFoundError):
@@ -143,18 +141,13 @@ def remove_partial(stem: PathLike) -> None:
 
 
 def _content(shown: str) -> bytes:
+    if os.path.isdir(shown):
+        raise ModelFileError(f"{shown}: this is a folder; give the path of a model file")
     try:
         return Path(shown).read_bytes()
-    except FileNotFoundError as error:
-        raise ModelFileError(f"{shown}: no such file; train a model first, or check the path") from error
-    except IsADirectoryError as error:
-        raise ModelFileError(f"{shown}: this is a folder; give the path of a model file") from error
-    except PermissionError as error:
-        raise ModelFileError(f"{shown}: no permission to read this file; check its owner and mode") from error
     except OSError as error:
-        raise ModelFileError(
-            f"{shown}: the file cannot be read ({error.strerror}); check the path"
-        ) from error
+        reason = (error.strerror or str(error)).lower()  # "no such file or directory", "permission denied"
+        raise ModelFileError(f"{shown}: {reason}; check the path") from error
 
 
 def _storable(name: str, array: NDArray[Any]) -> NDArray[Any]:
