@@ -3,7 +3,7 @@ solver certifies is reached, or the refusal gives the true reason."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from small_segments import all_paths, random_features, random_graph
 from trellis import Graph
 from trellis.core.errors import UnsupportedError
 from trellis.losses.labelings import Hamming
-from trellis.objectives import Direct, get_objective
+from trellis.objectives import Direct, Objective, get_objective
 from trellis.solvers import (
     LBFGS,
     OWLQN,
@@ -278,6 +278,26 @@ def test_a_compiled_run_is_asked_for_first_and_may_be_absent() -> None:
     assert problem.compiled_run(LBFGS(), np.zeros(problem.dimension), rng) is None
     edges = small_chains.small_problem("log", edges=True)
     assert edges.compiled_run(SAG(), np.zeros(edges.dimension), rng) is None
+
+
+@dataclass(frozen=True)
+class OwnMargin(Objective):
+    """The margin objective by a formula of its own, which no kernel knows."""
+
+    name = "own_margin"
+    special = "own"
+
+    def value_and_gradient(self, oracle: Any, epsilon: float = 1.0) -> tuple[float, np.ndarray]:
+        above, below = oracle.best(1.0), oracle.gold_best()
+        return above.value - below.value, above.parts - below.parts
+
+
+def test_an_objective_of_one_s_own_runs_over_capabilities() -> None:
+    known = small_chains.small_problem("margin", weighted=True, compiled=False)
+    own = small_chains.small_problem(OwnMargin(), weighted=True)
+    assert own.compiled_run(SGD(), np.zeros(own.dimension), np.random.default_rng(0)) is None
+    found, expected = (small_chains.run(SGD(0.1), problem, 5).weights for problem in (own, known))
+    np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
 def test_the_registry_names_every_solver_once() -> None:

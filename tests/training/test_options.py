@@ -15,9 +15,9 @@ from trellis.core.errors import DataError, TrellisError
     ("options", "message"),
     [
         ({"objective": "margin", "l1": 0.5}, "needs a smooth objective.*'margin' has kinks"),
-        ({"objective": "margin", "solver": "owlqn"}, "'owlqn' stops at the kinks of 'margin'"),
-        ({"objective": "slack", "solver": "lbfgs"}, "'lbfgs' stops at the kinks of 'slack'"),
-        ({"objective": "perceptron", "solver": "lbfgs"}, "'lbfgs' stops at the kinks"),
+        ({"objective": "margin", "solver": "owlqn"}, "'owlqn' needs a smooth objective; 'margin' has kinks"),
+        ({"objective": "slack", "solver": "lbfgs"}, "'lbfgs' needs a smooth objective; 'slack' has kinks"),
+        ({"objective": "perceptron", "solver": "lbfgs"}, "kinks.*use solver='perceptron'"),
         ({"loss": losses.Hamming}, "is not known.*an object"),
         ({"loss": ["hamming"]}, "is not known"),
         ({"solver": solvers.SGD}, "give a name or an object"),

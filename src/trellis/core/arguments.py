@@ -35,6 +35,13 @@ def check_nonnegative(name: str, value: Any) -> float:
     return float(value)
 
 
+def check_positive(name: str, value: Any) -> float:
+    """``value`` as a finite number above 0."""
+    if not isinstance(value, Real) or not 0.0 < float(value) < np.inf:
+        raise DataError(f"{name} is {value!r}; give a positive number")
+    return float(value)
+
+
 def check_fraction(name: str, value: Any) -> float:
     """``value`` as a number between 0 and 1, both excluded."""
     if not isinstance(value, Real) or not 0.0 < float(value) < 1.0:

@@ -31,10 +31,10 @@ _SOLVERS = {
 }
 SOLVERS = tuple(_SOLVERS)
 
-_OTHERS = {
-    "ArrayDC": "dc.algorithm",
-    "DCProblem": "dc.algorithm",
-    "DCSolution": "dc.algorithm",
+# class -> module
+_MODULES = {
+    **{class_name: module for class_name, module, _ in _SOLVERS.values()},
+    **dict.fromkeys(("ArrayDC", "DCProblem", "DCSolution"), "dc.algorithm"),
 }
 
 if TYPE_CHECKING:
@@ -76,12 +76,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _OTHERS:
-        return getattr(import_module(f"trellis.solvers.{_OTHERS[name]}"), name)
-    for class_name, module, _ in _SOLVERS.values():
-        if name == class_name:
-            return getattr(import_module(f"trellis.solvers.{module}"), name)
-    raise AttributeError(f"module 'trellis.solvers' has no attribute {name!r}")
+    if name not in _MODULES:
+        raise AttributeError(f"module 'trellis.solvers' has no attribute {name!r}")
+    return getattr(import_module(f"trellis.solvers.{_MODULES[name]}"), name)
 
 
 def get_solver(solver: str | Solver, tol: float | None = None) -> Solver:
@@ -89,8 +86,7 @@ def get_solver(solver: str | Solver, tol: float | None = None) -> Solver:
     if isinstance(solver, str):
         if solver not in _SOLVERS:
             raise DataError(f"solver={solver!r} is not known; choose one of auto, {', '.join(SOLVERS)}")
-        class_name, module, _ = _SOLVERS[solver]
-        solver = getattr(import_module(f"trellis.solvers.{module}"), class_name)()
+        solver = __getattr__(_SOLVERS[solver][0])()
     record: Any = solver
     if tol is not None:
         if "tol" not in {f.name for f in fields(record)}:
@@ -101,4 +97,5 @@ def get_solver(solver: str | Solver, tol: float | None = None) -> Solver:
 
 
 def default_iterations(solver: Solver) -> int:
+    """The iterations of a solver where none are asked for; 100 for one from outside the package."""
     return _SOLVERS[solver.name][2] if solver.name in _SOLVERS else 100

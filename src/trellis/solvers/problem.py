@@ -23,7 +23,7 @@ from scipy.sparse import csr_array
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
-from trellis.objectives.records import Objective
+from trellis.objectives.records import Objective, names
 
 
 class Problem(Protocol):
@@ -125,7 +125,7 @@ def check_problem(
     objective = _objective(problem)
     if problem.l1 > 0 and objective is not None and not objective.smooth:
         raise UnsupportedError(
-            f"l1={problem.l1}: an L1 norm needs a smooth objective ('log', 'softmax_margin', 'risk'), and "
+            f"l1={problem.l1}: an L1 norm needs a smooth objective ({names('smooth')}), and "
             f"{objective.name!r} has kinks; set l1=0"
         )
     if problem.l1 > 0 and not l1:
@@ -134,7 +134,12 @@ def check_problem(
         if piecewise_linear and not (objective.convex and objective.piecewise_linear):
             raise _refusal(problem, solver, "a convex objective made of planes", "is not piecewise linear")
         if smooth and not objective.smooth:
-            raise _refusal(problem, solver, "a smooth objective", "has kinks, at which it would stop")
+            raise _refusal(
+                problem,
+                solver,
+                "a smooth objective",
+                "has kinks, at which it would stop, far from the minimum",
+            )
         if (convex or piecewise_linear) and not objective.convex:
             raise _refusal(problem, solver, "a convex objective", "is not convex")
     if (convex or piecewise_linear) and not problem.convex:
@@ -169,6 +174,8 @@ def _other(problem: Any) -> str:
         return "minibatch"
     if objective is None or objective.smooth:
         return "owlqn" if problem.l1 > 0 else "lbfgs"
+    if objective.piecewise_linear and not objective.uses_loss:
+        return "perceptron"
     if not objective.convex or not problem.l2 > 0:
         return "sgd"
     if not objective.piecewise_linear:

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.losses.labelings import Loss, get_loss
-from trellis.objectives.records import Objective, get_objective, names
+from trellis.objectives.records import Objective, get_objective
 from trellis.solvers import Solver, get_solver
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 _TO_THE_MINIMUM = ("cutting_plane", "frank_wolfe")
-_SMOOTH_ONLY = ("lbfgs", "owlqn")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,16 +49,6 @@ def checked_options(model: SequenceLabeler) -> Options:
     solver = None if automatic else get_solver(model.solver, model.tol)
     objective = get_objective(model.objective)
     check_minimum(objective, solver)
-    if not objective.smooth and solver is not None and solver.name in _SMOOTH_ONLY:
-        raise UnsupportedError(
-            f"solver {solver.name!r} stops at the kinks of {objective.name!r}, far from its minimum; leave "
-            f"the solver to 'auto', or choose a smooth objective ({names('smooth')})"
-        )
-    if not objective.smooth and model.l1 > 0:
-        raise UnsupportedError(
-            f"l1={model.l1}: an L1 norm needs a smooth objective ({names('smooth')}), and "
-            f"{objective.name!r} has kinks; set l1=0"
-        )
     return Options(objective, get_loss(model.loss), solver)
 
 

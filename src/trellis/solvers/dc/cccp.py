@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from trellis.core.arguments import check_nonnegative
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.registration import register
@@ -49,8 +50,7 @@ class CCCP:
     name = "cccp"
 
     def __post_init__(self) -> None:
-        if not self.tol >= 0:
-            raise DataError(f"tol must not be negative, got {self.tol}")
+        check_nonnegative("tol", self.tol)
         if not 0 <= self.rough < 1:
             raise DataError(f"rough is {self.rough}; it must be at least 0 and below 1")
 

@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from trellis.core.arguments import check_choice, check_int, check_positive
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError
 from trellis.core.registration import register
 from trellis.solvers.online.online_run import OnlineRun, OnlineState, new_rule
 from trellis.solvers.online.step_size_kernels import CONSTANT, DESCENT, SQRT
@@ -42,12 +42,9 @@ class MiniBatch:
     name = "minibatch"
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise DataError(f"learning_rate must be positive, got {self.learning_rate}")
-        if self.batch_size < 1:
-            raise DataError(f"batch_size must be at least 1, got {self.batch_size}")
-        if self.schedule not in SCHEDULES:
-            raise DataError(f"schedule {self.schedule!r} is unknown; use 'constant' or 'inverse_sqrt'")
+        check_positive("learning_rate", self.learning_rate)
+        check_int("batch_size", self.batch_size, 1)
+        check_choice("schedule", self.schedule, tuple(SCHEDULES))
 
     def start(
         self, problem: Any, weights: FloatArray, rng: np.random.Generator, state: OnlineState | None = None

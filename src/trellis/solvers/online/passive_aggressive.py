@@ -37,8 +37,8 @@ class PassiveAggressive:
     name = "passive_aggressive"
 
     def __post_init__(self) -> None:
-        if not self.C > 0:
-            raise DataError(f"C must be positive, got {self.C}")
+        if not self.C > 0:  # infinite: every step meets its margin
+            raise DataError(f"C is {self.C}; give a positive number")
 
     def start(
         self, problem: Any, weights: FloatArray, rng: np.random.Generator, state: OnlineState | None = None

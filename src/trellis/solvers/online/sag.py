@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
+from trellis.core.arguments import check_nonnegative
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError
 from trellis.core.registration import register
 from trellis.core.status import Status
 from trellis.solvers.online.step_size_kernels import FLAT, FORGET
@@ -45,8 +45,7 @@ class SAG:
     name = "sag"
 
     def __post_init__(self) -> None:
-        if not self.tol >= 0:
-            raise DataError(f"tol must not be negative, got {self.tol}")
+        check_nonnegative("tol", self.tol)
 
     def start(self, problem: Any, weights: FloatArray, rng: np.random.Generator) -> SAGRun:
         check_problem(problem, self.name, "example_plane", l2=True, convex=True, smooth=True)

@@ -30,6 +30,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from trellis.core.arguments import check_choice, check_positive
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.registration import register
@@ -113,9 +114,8 @@ class SGD(StochasticSolver):
 
     def __post_init__(self) -> None:
         if self.learning_rate is not None:
-            _check_rate(self.learning_rate)
-        if self.schedule not in SCHEDULES:
-            raise DataError(f"schedule={self.schedule!r} is unknown; use one of {', '.join(SCHEDULES)}")
+            check_positive("learning_rate", self.learning_rate)
+        check_choice("schedule", self.schedule, tuple(SCHEDULES))
 
     def rule(self, problem: Any) -> Rule:
         schedule = SQRT if problem.objective.decaying else SCHEDULES[self.schedule]
@@ -143,7 +143,7 @@ class AdaGrad(StochasticSolver):
     name = "adagrad"
 
     def __post_init__(self) -> None:
-        _check_rate(self.learning_rate)
+        check_positive("learning_rate", self.learning_rate)
 
     def rule(self, problem: Any) -> Rule:
         return new_rule(problem, ADAGRAD, CONSTANT, self.learning_rate, 2 * self.average)
@@ -160,12 +160,7 @@ class Adam(StochasticSolver):
     name = "adam"
 
     def __post_init__(self) -> None:
-        _check_rate(self.learning_rate)
+        check_positive("learning_rate", self.learning_rate)
 
     def rule(self, problem: Any) -> Rule:
         return new_rule(problem, ADAM, CONSTANT, self.learning_rate, 2 * self.average)
-
-
-def _check_rate(rate: float) -> None:
-    if not (np.isfinite(rate) and rate > 0):
-        raise DataError(f"learning_rate must be a positive number, got {rate}")

@@ -30,8 +30,8 @@ from typing import Literal
 
 import numpy as np
 
+from trellis.core.arguments import check_choice, check_nonnegative
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError
 from trellis.core.registration import register
 from trellis.core.status import Status
 from trellis.solvers.planes.duality_gap import Certificate
@@ -57,12 +57,8 @@ class CuttingPlane:
     name = "cutting_plane"
 
     def __post_init__(self) -> None:
-        if self.variant not in ("one_slack", "n_slack"):
-            raise DataError(
-                f"cutting-plane variant {self.variant!r} is unknown; use 'one_slack' or 'n_slack'"
-            )
-        if not self.tol >= 0:
-            raise DataError(f"tol must not be negative, got {self.tol}")
+        check_choice("variant", self.variant, ("one_slack", "n_slack"))
+        check_nonnegative("tol", self.tol)
 
     def start(self, problem: PlaneProblem, weights: FloatArray, rng: np.random.Generator) -> Run:
         needed = () if self.variant == "one_slack" else ("example_planes",)

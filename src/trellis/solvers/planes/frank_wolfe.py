@@ -35,8 +35,8 @@ from typing import Any
 
 import numpy as np
 
+from trellis.core.arguments import check_int, check_nonnegative
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError
 from trellis.core.registration import register
 from trellis.core.status import Status
 from trellis.solvers.planes.duality_gap import Certificate
@@ -64,12 +64,9 @@ class FrankWolfe:
     name = "frank_wolfe"
 
     def __post_init__(self) -> None:
-        if not self.tol >= 0:
-            raise DataError(f"tol must not be negative, got {self.tol}")
-        if self.cache < 2:
-            raise DataError(f"cache is {self.cache}; give it room for at least 2 planes")
-        if self.cached_passes < 0:
-            raise DataError(f"cached_passes must not be negative, got {self.cached_passes}")
+        check_nonnegative("tol", self.tol)
+        check_int("cache", self.cache, 2)
+        check_int("cached_passes", self.cached_passes, 0)
 
     def start(self, problem: Any, weights: FloatArray, rng: np.random.Generator) -> FrankWolfeRun:
         check_problem(problem, self.name, "example_plane", l2=True, piecewise_linear=True)

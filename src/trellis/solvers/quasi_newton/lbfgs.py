@@ -27,6 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg.blas import daxpy
 
+from trellis.core.arguments import check_int, check_nonnegative
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.core.registration import register
@@ -39,20 +40,28 @@ MOSTLY_FIXED = 0.7  # share of fixed zero weights above which OWL-QN takes H fro
 STALL = 50  # iterations at the floating-point floor that lower nothing
 
 
-@register
 @dataclass(frozen=True)
-class LBFGS:
-    """Limited-memory BFGS with a strong Wolfe line search, for smooth objectives without L1 norm."""
+class QuasiNewton:
+    """The options of both: pairs kept for the inverse Hessian, and the stopping rules above."""
 
     memory: int = 10
     tol: float = 1e-5
     delta: float = 0.0
     period: int = 10
 
-    name = "lbfgs"
-
     def __post_init__(self) -> None:
-        _check_options(self.memory, self.tol, self.delta, self.period)
+        check_int("memory", self.memory, 1)
+        check_int("period", self.period, 1)
+        check_nonnegative("tol", self.tol)
+        check_nonnegative("delta", self.delta)
+
+
+@register
+@dataclass(frozen=True)
+class LBFGS(QuasiNewton):
+    """Limited-memory BFGS with a strong Wolfe line search, for smooth objectives without L1 norm."""
+
+    name = "lbfgs"
 
     def start(self, problem: Problem, weights: FloatArray, rng: np.random.Generator) -> _LBFGSRun:
         check_problem(problem, self.name, smooth=True)
@@ -61,29 +70,14 @@ class LBFGS:
 
 @register
 @dataclass(frozen=True)
-class OWLQN:
+class OWLQN(QuasiNewton):
     """Orthant-wise L-BFGS: a step stays in one orthant, weights that would leave it become exactly zero."""
 
-    memory: int = 10
-    tol: float = 1e-5
-    delta: float = 0.0
-    period: int = 10
-
     name = "owlqn"
-
-    def __post_init__(self) -> None:
-        _check_options(self.memory, self.tol, self.delta, self.period)
 
     def start(self, problem: Problem, weights: FloatArray, rng: np.random.Generator) -> _OWLQNRun:
         check_problem(problem, self.name, l1=True, smooth=True)
         return _OWLQNRun(problem, weights, self)
-
-
-def _check_options(memory: int, tol: float, delta: float, period: int) -> None:
-    if memory < 1 or period < 1:
-        raise DataError(f"memory and period must be at least 1, got {memory} and {period}")
-    if not (tol >= 0 and delta >= 0):
-        raise DataError(f"tol and delta must not be negative, got {tol} and {delta}")
 
 
 class _QuasiNewtonRun(ABC):
@@ -94,7 +88,7 @@ class _QuasiNewtonRun(ABC):
     interrupted step leaves the last point whole.
     """
 
-    def __init__(self, problem: Problem, weights: FloatArray, options: LBFGS | OWLQN) -> None:
+    def __init__(self, problem: Problem, weights: FloatArray, options: QuasiNewton) -> None:
         self.weights = weights
         self._problem = problem
         self._options = options
@@ -255,7 +249,7 @@ class _OWLQNRun(_QuasiNewtonRun):
     them dropped.
     """
 
-    def __init__(self, problem: Problem, weights: FloatArray, options: LBFGS | OWLQN) -> None:
+    def __init__(self, problem: Problem, weights: FloatArray, options: QuasiNewton) -> None:
         super().__init__(problem, weights, options)
         self._pseudo_gradient = np.empty_like(weights)
         self._orthant = np.empty_like(weights)
