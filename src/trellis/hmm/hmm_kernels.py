@@ -271,7 +271,7 @@ def log_space_batch(u, offsets, log_initial, log_A, smooth, log_p, out, start, p
                 start[k] += out[lo, k]
             continue
         own[:] = -np.inf
-        log_p[i] = filter_forward(u[lo:hi], log_A, log_initial, own, shift, e, weight, q)
+        log_p[i] = filter_forward(u[lo:hi], log_A, log_initial, own, shift, e, weight, q, own[:0], own[:0])
         for t in range(lo, hi):
             for k in range(K):
                 out[t, k] = math.exp(own[t - lo, k])

@@ -25,7 +25,8 @@ def filter_batch(unary, transitions, start, offsets, first, last, filtered, log_
         if hi == lo:
             continue
         f = filtered[lo:hi]
-        log_sums[i] = filter_forward(unary[lo:hi], transitions[lo:hi], start, f, shift, e, weight, q)
+        u, a, none = unary[lo:hi], transitions[lo:hi], f[:0]
+        log_sums[i] = filter_forward(u, a, start, f, shift, e, weight, q, none, none)
         for t in range(hi - lo):
             for k in range(K):
                 f[t, k] = math.exp(f[t, k])

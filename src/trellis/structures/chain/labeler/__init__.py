@@ -1,1 +1,1 @@
-"""The estimator."""
+"""Estimators: ``SequenceLabeler`` and ``MEMM``."""

@@ -1,7 +1,7 @@
-"""What labellers of chains with linear scores share: features, constraints, and the shape of the weights.
+"""The base of labellers with linear scores: features, constraints, and the layout of the weights.
 
-How the weights are learned, and what the scores mean, is for each class to say; prediction is that of every
-labeller of chains (:mod:`.chain_predictor`).
+Subclasses learn the weights and define the scores; prediction is shared by all labellers of chains
+(:mod:`.chain_predictor`).
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class ChainLabeler(ChainPredictor):
     def _saved_parameters(self) -> dict[str, Any]:
         kept = super()._saved_parameters()
         if isinstance(self.encoder_, TemplateEncoder):
-            kept["template"] = self.encoder_.template  # its file may not be there where the model is read
+            kept["template"] = self.encoder_.template  # its file may not exist where the model is loaded
         return kept
 
     def _check_loaded(self) -> None:
@@ -121,13 +121,12 @@ class ChainLabeler(ChainPredictor):
     # -- inspection -------------------------------------------------------------------------
 
     def strongest_weights(self, n: int = 10) -> dict[Any, list[tuple[str, float]]]:
-        """For each label (latent state) the ``n`` features with the largest weights in absolute value."""
+        """For each label (or latent state) the ``n`` features with the largest weights in absolute value."""
         check_is_fitted(self, "weights_")
         return inspection.strongest_weights(self, n)
 
     def transition_table(self) -> FloatArray:
-        """Scores of moving from label (latent state) j, the row, to k, the column; -inf where the constraints
-        forbid it."""
+        """Scores of transitions from label (or latent state) j, the row, to k; -inf where forbidden."""
         check_is_fitted(self, "weights_")
         table: FloatArray = self.layout_.views(self.weights_).transitions + self.penalties_.transitions
         return table

@@ -1,7 +1,4 @@
-"""What every labeller of chains answers once it can turn inputs into part scores.
-
-A labeller gives ``scores``; all the questions after that are the oracle's, whatever computed the scores.
-"""
+"""Prediction of all labellers of chains: a subclass computes part scores, and the oracle does the rest."""
 
 from __future__ import annotations
 
@@ -45,16 +42,14 @@ class ChainPredictor(Model):
         self.classes_[:] = names.labels
 
     def predict(self, X: Any, *, lengths: ArrayLike | None = None, decoding: str = "best") -> list[list[Any]]:
-        """Labels of each sequence: the best labelling, or with ``decoding="minimum_risk"`` the most probable
-        label of each step.
-        """
+        """The best labelling of sequences, or (``decoding="minimum_risk"``) the best label of each step."""
         codes, offsets = self.predict_codes(X, lengths=lengths, decoding=decoding)
         return self.labels_.decode(codes, offsets)
 
     def predict_codes(
         self, X: Any, *, lengths: ArrayLike | None = None, decoding: str = "best"
     ) -> tuple[NDArray[np.int32], IntArray]:
-        """The same as indices into ``classes_``, packed, with the offsets of the sequences."""
+        """``predict`` as indices into ``classes_``, packed, with the offsets of the sequences."""
         check_choice("decoding", decoding, ("best", "minimum_risk"))
         scores = self.scores(X, lengths=lengths)
         chain = Chain(self._threads())
@@ -64,9 +59,7 @@ class ChainPredictor(Model):
         return np.asarray(marginals.argmax(axis=1), dtype=np.int32), scores.offsets
 
     def predict_marginals(self, X: Any, *, lengths: ArrayLike | None = None) -> list[FloatArray]:
-        """P(y_t = k | x) under the log-linear model of the scores: a (length, n_labels) array for each
-        sequence.
-        """
+        """P(y_t = k | x) under the log-linear model: a (length, n_labels) array for each sequence."""
         scores = self.scores(X, lengths=lengths)
         marginals = self.latent_.sum_states(Chain(self._threads()).marginals(scores).unary)
         return np.split(marginals, scores.offsets[1:-1])
@@ -74,14 +67,12 @@ class ChainPredictor(Model):
     def predict_k_best(
         self, X: Any, k: int, *, lengths: ArrayLike | None = None
     ) -> list[list[tuple[list[Any], float]]]:
-        """For each sequence its k best labellings with their scores, best first (fewer where fewer are
-        allowed).
-        """
+        """For each sequence the k best labellings with their scores, best first (fewer if fewer exist)."""
         scores = self.scores(X, lengths=lengths)
         if not self.latent_.plain:
             raise UnsupportedError(
                 "labels have several latent states, and the k best sequences of states are not the k best "
-                "labellings; rank states by trellis.structures.chain.Chain().k_best(model.scores(X), k)"
+                "labellings; for states use trellis.structures.chain.Chain().k_best(model.scores(X), k)"
             )
         ranked = Chain(self._threads()).k_best(scores, k)
         found: list[list[tuple[list[Any], float]]] = [[] for _ in range(scores.n_sequences)]
@@ -92,9 +83,9 @@ class ChainPredictor(Model):
         return found
 
     def predict_log_proba(self, X: Any, y: Any = None, *, lengths: ArrayLike | None = None) -> FloatArray:
-        """log p(y | x) of whole labellings, (n_sequences,): of the given ones, or of the predicted ones.
+        """log p(y | x) of the given labellings, or of the predicted ones, (n_sequences,).
 
-        Where ``y`` holds None or sets: of all labellings that agree with it.
+        Where ``y`` has None or sets, it is that of all labellings that agree with it.
         """
         scores = self.scores(X, lengths=lengths)
         chain = Chain(self._threads())
@@ -111,13 +102,11 @@ class ChainPredictor(Model):
         return chain.score(scores, labels.codes) - chain.log_partition(scores)
 
     def score(self, X: Any, y: Any, *, lengths: ArrayLike | None = None, sample_weight: Any = None) -> float:
-        """The fraction of right labels among the steps whose label is known (sequences weighted by
-        ``sample_weight``).
-        """
+        """The fraction of correct labels among the known ones (``sample_weight`` weighs sequences)."""
         codes, offsets = self.predict_codes(X, lengths=lengths)
         gold = self.labels_.encode(y, lengths, like=offsets)
         weight = check_sample_weight(sample_weight, len(offsets) - 1)
         steps = np.repeat(weight, np.diff(offsets)) * (gold.codes >= 0)
         if steps.sum() == 0:
-            raise DataError("there is no step with a known label (and a weight above 0) to score")
+            raise DataError("there is nothing to score: no step has a known label and a positive weight")
         return float((steps * (gold.codes == codes)).sum() / steps.sum())

@@ -44,9 +44,7 @@ def normalised_chain(
 
 
 def _long_run(step: FloatArray, end: FloatArray) -> FloatArray:
-    """log M^n exp(end) up to a constant, for n without bound: by repeated squaring, in logarithms, so that
-    small entries keep their digits.
-    """
+    """log M^n exp(end) up to a constant as n grows: by repeated squaring, in log space for precision."""
     power = step
     for _ in range(_SQUARINGS):
         power = log_sum_exp(power[:, :, None] + power[None, :, :], axis=1)

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 
 def strongest_weights(model: ChainLabeler, n: int) -> dict[Any, list[tuple[str, float]]]:
-    """For each label (or latent state) the n features with the largest weights in absolute value, strongest
-    first."""
+    """For each label (or latent state) the n features with the largest weights in absolute value."""
     n = check_int("n", n, 1)
     weights = model.layout_.feature_weights(model.weights_)
     names = model.encoder_.feature_names()

@@ -96,9 +96,7 @@ class MEMM(ChainLabeler):
         return self
 
     def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> ChainScores:
-        """Part scores whose sum over a labelling is its log-probability, for the oracles of
-        :class:`trellis.structures.chain.Chain`.
-        """
+        """Part scores that add up to the log-probability of a labelling."""
         check_is_fitted(self, "weights_")
         design = self.layout_.design(self.encoder_.transform(X, lengths), sort=False)
         return local_chain_scores(self.layout_, design, self.penalties_, self.weights_, self._threads())

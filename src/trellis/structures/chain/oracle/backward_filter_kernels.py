@@ -102,16 +102,20 @@ def posterior_at_end(f, end, p):
 
 
 @kernel
-def filter_forward(u, a, start, f, shift, e, weight, q):
-    """Fill ``f`` (n, K); returns the sum of the log-sums, ``-inf`` when the chain dies on the way.
+def filter_forward(u, a, start, f, shift, e, weight, q, cost, r):
+    """Fill ``f`` (n, K); returns the sum of the log-sums, ``-inf`` if no prefix of some length is allowed.
 
-    log Z is that plus the log-sum of :func:`posterior_at_end`. The other arrays are scratch, see
-    :func:`condition`.
+    log Z is that plus the log-sum of :func:`posterior_at_end`. ``r`` (n, K), unless it is empty, gets the
+    expected costs of prefixes (:mod:`.risk_kernels`), up to a constant for each step. The other arrays are
+    scratch, see :func:`condition`.
     """
     n, K = u.shape
     step = 0 if a.shape[0] == 1 else 1
+    dual = r.shape[0] > 0
     for k in range(K):
         f[0, k] = start[k] + u[0, k]
+        if dual:
+            r[0, k] = cost[0, k]
     log_total = normalise_logs(f[0])
     if step == 0:
         exp_columns(a[0], shift, e)
@@ -124,7 +128,25 @@ def filter_forward(u, a, start, f, shift, e, weight, q):
         for k in range(K):
             f[t, k] += u[t, k]
         log_total += normalise_logs(f[t])
+        if dual:
+            _expect_costs(f[t], q, cost[t], r[t - 1], r[t])
     return log_total
+
+
+@kernel
+def _expect_costs(f, q, cost, before, r):
+    """r[k] = cost[k] + sum_j q[j, k] before[j], shifted to 0 at the most probable label."""
+    K = f.shape[0]
+    likely = 0
+    for k in range(K):
+        r[k] = cost[k]
+        likely = k if f[k] > f[likely] else likely
+    for j in range(K):
+        for k in range(K):
+            r[k] += q[j, k] * before[j]
+    level = r[likely]
+    for k in range(K):
+        r[k] -= level
 
 
 @kernel
@@ -132,7 +154,7 @@ def filter_log_partition(u, a, start, end, f):
     """log Z of a chain of at least one step, ``-inf`` when no labelling is allowed. Scratch: ``f`` (n, K)."""
     n, K = u.shape
     p = np.empty(K)
-    log_z = filter_forward(u, a, start, f, np.empty(K), np.empty((K, K)), p, np.empty((K, K)))
+    log_z = filter_forward(u, a, start, f, np.empty(K), np.empty((K, K)), p, np.empty((K, K)), f[:0], f[:0])
     if log_z == -np.inf:
         return log_z
     return log_z + posterior_at_end(f[n - 1], end, p)
@@ -149,7 +171,7 @@ def filter_marginals(u, a, start, end, f, marginals, pairs, pairs_per_step):
     step = 0 if a.shape[0] == 1 else 1
     shift, e, q = np.empty(K), np.empty((K, K)), np.empty((K, K))
     weight, arrive = np.empty(K), np.empty(K)
-    log_z = filter_forward(u, a, start, f, shift, e, weight, q)
+    log_z = filter_forward(u, a, start, f, shift, e, weight, q, f[:0], f[:0])
     if log_z == -np.inf:
         return log_z
     log_z += posterior_at_end(f[n - 1], end, weight)

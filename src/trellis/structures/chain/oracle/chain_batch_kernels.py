@@ -1,10 +1,9 @@
 # mypy: allow-untyped-defs
-"""The oracles of a chain for a run of sequences, ``first..last-1`` of a packed batch: one call of a shard.
+"""The oracles of a chain for the sequences ``first..last-1`` of a packed batch: one call for each shard.
 
 ``unary`` (N, K), ``transitions`` (1, K, K) or (N, K, K), ``start``, ``end`` (K,), ``offsets`` (S + 1,).
-Results go to the rows of the outputs that belong to these sequences, so threads write side by side; what is
-summed over sequences is each shard's own. A sequence with no allowed labelling gets ``-inf``, which the
-caller turns into an error.
+Results go to the rows of the outputs that belong to these sequences, so threads do not interfere; sums over
+sequences are kept per shard. A sequence with no allowed labelling gets ``-inf``; the caller raises an error.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from trellis.structures.chain.oracle.chain_kernels import (
     exp_transitions,
     forward_backward,
     lanes,
+    max_length,
     scaled_forward,
     score_labels,
     viterbi,
@@ -24,14 +24,6 @@ from trellis.structures.chain.oracle.chain_kernels import (
 from trellis.structures.chain.oracle.risk_kernels import expected_loss
 from trellis.structures.chain.oracle.sample_kernels import entropy, sample
 from trellis.structures.chain.oracle.search_kernels import best_different, k_best
-
-
-@kernel
-def _longest(offsets, first, last):
-    longest = 0
-    for i in range(first, last):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    return longest
 
 
 @kernel
@@ -49,7 +41,7 @@ def score_batch(unary, transitions, start, end, offsets, first, last, labels, sc
 
 @kernel
 def best_batch(unary, transitions, start, end, offsets, first, last, labels, scores):
-    v = np.empty((_longest(offsets, first, last), unary.shape[1]))
+    v = np.empty((max_length(offsets, first, last), unary.shape[1]))
     for i in range(first, last):
         lo, hi = offsets[i], offsets[i + 1]
         scores[i] = viterbi(unary[lo:hi], _steps(transitions, lo, hi), start, end, v, labels[lo:hi])
@@ -58,8 +50,8 @@ def best_batch(unary, transitions, start, end, offsets, first, last, labels, sco
 @kernel
 def best_different_batch(unary, transitions, start, end, offsets, first, last, given, labels, scores):
     """Labels are -1 where no other labelling is allowed."""
-    longest = _longest(offsets, first, last)
-    v, same = np.empty((longest, unary.shape[1])), np.empty(longest)
+    n = max_length(offsets, first, last)
+    v, same = np.empty((n, unary.shape[1])), np.empty(n)
     for i in range(first, last):
         lo, hi = offsets[i], offsets[i + 1]
         labels[lo:hi] = -1
@@ -78,15 +70,19 @@ def k_best_batch(unary, transitions, start, end, offsets, first, last, k, labels
 
 
 @kernel
-def log_partition_batch(unary, transitions, start, end, offsets, first, last, log_z):
-    K = unary.shape[1]
-    longest = _longest(offsets, first, last)
-    rows = min(longest, transitions.shape[0])
-    size = lanes(K)
+def _message_scratch(transitions, offsets, first, last):
+    """Arrays for scaled messages of these sequences, and the exponentials of shared transitions."""
+    n, size = max_length(offsets, first, last), lanes(transitions.shape[1])
+    rows = min(n, transitions.shape[0])
     ea, ea_t, shift = np.zeros((rows, size, size)), np.zeros((rows, size, size)), np.empty(rows)
-    alpha, e, scale = np.empty((longest, size)), np.zeros((longest, size)), np.empty(longest)
-    shared = transitions.shape[0] == 1
-    floor = exp_transitions(transitions, ea, ea_t, shift) if shared and longest > 0 else -1.0
+    alpha, e, scale = np.empty((n, size)), np.zeros((n, size)), np.empty(n)
+    floor = exp_transitions(transitions, ea, ea_t, shift) if transitions.shape[0] == 1 and n > 0 else -1.0
+    return floor, ea, ea_t, shift, alpha, e, scale
+
+
+@kernel
+def log_partition_batch(unary, transitions, start, end, offsets, first, last, log_z):
+    floor, ea, ea_t, shift, alpha, e, scale = _message_scratch(transitions, offsets, first, last)
     for i in range(first, last):
         lo, hi = offsets[i], offsets[i + 1]
         log_z[i] = 0.0
@@ -94,27 +90,20 @@ def log_partition_batch(unary, transitions, start, end, offsets, first, last, lo
             continue
         u, a = unary[lo:hi], _steps(transitions, lo, hi)
         m = len(a)
-        if not shared:
+        if transitions.shape[0] > 1:
             floor = exp_transitions(a, ea[:m], ea_t[:m], shift)
         log_z[i] = np.nan
         if floor >= 0.0:
             log_z[i] = scaled_forward(u, start, end, ea_t[:m], shift, floor, alpha, e, scale)
         if np.isnan(log_z[i]):
-            log_z[i] = filter_log_partition(u, a, start, end, np.empty((hi - lo, K)))
+            log_z[i] = filter_log_partition(u, a, start, end, np.empty(u.shape))
 
 
 @kernel
 def marginals_batch(unary, transitions, start, end, offsets, first, last, log_z, marginals, pairs):
     """``marginals`` (N, K) and ``pairs``, (1, K, K) summed or (N, K, K), come as zeros."""
-    K = unary.shape[1]
-    longest = _longest(offsets, first, last)
-    rows = min(longest, transitions.shape[0])
-    size = lanes(K)
-    ea, ea_t, shift = np.zeros((rows, size, size)), np.zeros((rows, size, size)), np.empty(rows)
-    alpha, e, scale = np.empty((longest, size)), np.zeros((longest, size)), np.empty(longest)
-    beta, outer = np.empty(size), np.zeros((size, size))
-    shared = transitions.shape[0] == 1
-    floor = exp_transitions(transitions, ea, ea_t, shift) if shared and longest > 0 else -1.0
+    floor, ea, ea_t, shift, alpha, e, scale = _message_scratch(transitions, offsets, first, last)
+    beta, outer = np.empty(e.shape[1]), np.zeros((e.shape[1], e.shape[1]))
     for i in range(first, last):
         lo, hi = offsets[i], offsets[i + 1]
         log_z[i] = 0.0
@@ -122,34 +111,21 @@ def marginals_batch(unary, transitions, start, end, offsets, first, last, log_z,
             continue
         u, a, block = unary[lo:hi], _steps(transitions, lo, hi), _steps(pairs, lo, hi)
         m = len(a)
-        if not shared:
+        if transitions.shape[0] > 1:
             floor = exp_transitions(a, ea[:m], ea_t[:m], shift)
+        own = marginals[lo:hi]
         log_z[i] = forward_backward(
-            u,
-            a,
-            start,
-            end,
-            floor,
-            ea[:m],
-            ea_t[:m],
-            shift,
-            alpha,
-            e,
-            scale,
-            beta,
-            marginals[lo:hi],
-            outer,
-            block,
-        )
+            u, a, start, end, floor, ea[:m], ea_t[:m], shift, alpha, e, scale, beta, own, outer, block
+        )  # fmt: skip
     if floor >= 0.0 and pairs.shape[0] == 1:
-        for j in range(K):
-            for k in range(K):
+        for j in range(pairs.shape[1]):
+            for k in range(pairs.shape[1]):
                 pairs[0, j, k] += outer[j, k] * ea[0, j, k]
 
 
 @kernel
 def entropy_batch(unary, transitions, start, end, offsets, first, last, values):
-    f = np.empty((_longest(offsets, first, last), unary.shape[1]))
+    f = np.empty((max_length(offsets, first, last), unary.shape[1]))
     for i in range(first, last):
         lo, hi = offsets[i], offsets[i + 1]
         values[i] = entropy(unary[lo:hi], _steps(transitions, lo, hi), start, end, f)
@@ -158,7 +134,7 @@ def entropy_batch(unary, transitions, start, end, offsets, first, last, values):
 @kernel
 def sample_batch(unary, transitions, start, end, offsets, first, last, uniforms, labels):
     """``uniforms`` and ``labels`` are (m, N); returns the first sequence that has no labelling, or -1."""
-    f = np.empty((_longest(offsets, first, last), unary.shape[1]))
+    f = np.empty((max_length(offsets, first, last), unary.shape[1]))
     for i in range(first, last):
         lo, hi = offsets[i], offsets[i + 1]
         a = _steps(transitions, lo, hi)

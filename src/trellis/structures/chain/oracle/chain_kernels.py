@@ -1,17 +1,15 @@
 # mypy: allow-untyped-defs, disable-error-code="call-arg"
-"""The two dynamic programmes of a chain, max-plus (Viterbi) and sum-product (forward-backward), for one
-sequence.
+"""The two dynamic programmes of one chain: max-plus (Viterbi) and sum-product (forward-backward).
 
 ``u``: (n, K) unaries of the sequence. ``a``: (1, K, K) shared transitions, or (n, K, K) where row t leads
 into step t. ``start``, ``end``: (K,). ``-inf`` forbids. All scratch comes from the caller, who reuses it
 from sequence to sequence.
 
-Sum-product runs on *scaled probabilities*: exp of each unary row after its maximum is shifted out, exp of
-the transitions after theirs, and messages normalised at every step. That costs K exponentials a step in
-place of the K^2 of a log-space recursion. It is exact to rounding while no message that should be positive
-underflows. The kernel watches for that: with all factors above ``TINY`` = 1e-100 a product of three of them
-cannot underflow, so a positive factor below it makes the kernel give up (NaN), and the caller takes the
-log-space path, which is slower and always right.
+Sum-product runs on *scaled probabilities*: exp of each unary row after subtracting its maximum, exp of the
+transitions after subtracting theirs, and messages normalised at every step. That costs K exponentials per
+step instead of the K^2 of a log-space recursion. It is exact up to rounding unless a positive message
+underflows. A product of three factors above ``TINY`` = 1e-100 cannot underflow, so at a positive factor below
+it the kernel gives up (NaN), and the caller uses the log-space path, which is slower and always right.
 """
 
 from __future__ import annotations
@@ -26,6 +24,15 @@ from trellis.structures.chain.oracle.backward_filter_kernels import filter_margi
 
 TINY = 1e-100
 RANGE = 230.0  # exp(-RANGE) is just above TINY
+
+
+@kernel
+def max_length(offsets, first, last):
+    """The length of the longest of the sequences first..last-1."""
+    most = 0
+    for i in range(first, last):
+        most = max(most, offsets[i + 1] - offsets[i])
+    return most
 
 
 @kernel
@@ -281,9 +288,8 @@ def scaled_backward(ea, alpha, e, scale, beta, marginals):
 
 @kernel
 def add_outer(alpha, w, outer):
-    """outer += sum_t alpha[t-1] w[t]^T, four steps and two rows at a time (rows are ``lanes(K)``, so even).
-    Times ea, these are the summed pairwise marginals.
-    """
+    """outer += sum_t alpha[t-1] w[t]^T, which times ea are the summed pairwise marginals; four steps and two
+    rows at a time (``lanes(K)`` is even)."""
     n, K = alpha.shape
     t = 1
     while t + 3 < n:

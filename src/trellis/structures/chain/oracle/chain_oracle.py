@@ -1,14 +1,14 @@
-"""The oracle of chains: exact answers in O(n K^2) time, for packed batches, on threads.
+"""Exact inference in chains in O(n K^2) time, for packed batches, on threads.
 
-    s(y) = start[y_1] + sum_t unary[t, y_t] + sum_{t>1} transitions[t, y_{t-1}, y_t] + end[y_n],    p(y) =
-    exp(s(y)) / Z
+    s(y) = start[y_1] + sum_t unary[t, y_t] + sum_{t>1} transitions[t, y_{t-1}, y_t] + end[y_n]
+    p(y) = exp(s(y)) / Z
 
-Hard constraints are scores of ``-inf``; sets of allowed labels (partial labels) are
+Hard constraints are scores of ``-inf``; partial labels (sets of allowed labels) are
 ``scores.restricted(allowed)``. A sequence with no allowed labelling raises :class:`InfeasibleError`. A
-sequence of no steps has one labelling, the empty one, of score 0.
+sequence of no steps has one labelling, the empty one, with score 0.
 
-Ties: among labellings of equal score the one wins that has the smaller label at the last step where they
-differ. Numbers do not depend on ``n_jobs``, except that sums over the batch are added up in another order.
+Ties: of labellings with equal scores, the one with the smaller label at the last step where they differ comes
+first. Results do not depend on ``n_jobs``, except for the order of summation over the batch.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ExpectedLoss:
 
 @dataclass(frozen=True)
 class Chain:
-    """Answers questions about chains; ``n_jobs`` threads (-1: all cores)."""
+    """Exact inference; ``n_jobs`` threads (-1: all cores)."""
 
     n_jobs: int = 1
 
@@ -74,8 +74,8 @@ class Chain:
     def best_different(self, scores: ChainScores, labels: ArrayLike) -> Labellings:
         """The best labelling other than the given one, for each sequence.
 
-        Where there is no other one (one label only, no steps, or the rest forbidden) the score is ``-inf``
-        and the labels are -1: that is an answer, not an error, for the 0-1 loss asks exactly this.
+        If there is none (a single label, no steps, or all others forbidden) the score is ``-inf`` and the
+        labels are -1; this is not an error, because the 0-1 loss needs it.
         """
         given = _check_labels(scores, labels)
         found, values = np.empty(len(scores.unary), dtype=np.int32), np.empty(scores.n_sequences)
@@ -92,8 +92,7 @@ class Chain:
         """The probability of every label and transition at every step.
 
         Transitions have the shape of their scores, so shared ones are summed over the steps (expected
-        counts); ``per_step`` gives (N, K, K) for shared scores too, zero in the row of each sequence's first
-        step.
+        counts); with ``per_step`` they are always (N, K, K), zero in the first step of each sequence.
         """
         n, k = scores.unary.shape
         log_z, unary = np.empty(scores.n_sequences), np.zeros((n, k))
@@ -131,7 +130,7 @@ class Chain:
     def minimum_risk(self, scores: ChainScores) -> Labels:
         """argmax_k P(y_t = k) at every step, (N,): the labels with the smallest expected Hamming loss.
 
-        As a whole they may be a labelling that is unlikely, even forbidden.
+        Together they may be an unlikely labelling, even a forbidden one.
         """
         return np.asarray(self.marginals(scores).unary.argmax(axis=1), dtype=np.int32)
 
@@ -159,7 +158,7 @@ class Chain:
         return ExpectedLoss(values, ChainParts(unary, pairs, start, end))
 
     def _run(self, kernel: Any, scores: ChainScores, *arguments: Any) -> list[Any]:
-        """Call a batch kernel on every shard; the outputs among the arguments are filled in place."""
+        """Call a batch kernel on every shard; outputs are arguments, which it fills in place."""
         arrays = _arrays(scores)
         return over_shards(
             lambda first, last: kernel(*arrays, first, last, *arguments), scores.offsets, self.n_jobs
@@ -172,13 +171,13 @@ def _arrays(scores: ChainScores) -> tuple[Any, ...]:
 
 def _infeasible(sequence: int) -> InfeasibleError:
     return InfeasibleError(
-        f"sequence {sequence} has no allowed labelling: the forbidden labels and transitions (-inf) leave "
-        "none; allow more labels there, or drop the sequence"
+        f"sequence {sequence} has no allowed labelling: all have forbidden labels or transitions (-inf); "
+        "allow more labels there, or drop the sequence"
     )
 
 
 def feasible(values: FloatArray) -> FloatArray:
-    """The values, if none of them says "no labelling"."""
+    """The values; raises if one of them is ``-inf``."""
     dead = np.flatnonzero(values == -np.inf)
     if dead.size:
         raise _infeasible(int(dead[0]))

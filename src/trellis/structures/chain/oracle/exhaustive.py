@@ -41,8 +41,8 @@ class Enumeration:
         n, k = chain.unary.shape
         if k**n > MOST_LABELLINGS:
             raise UnsupportedError(
-                f"sequence {sequence} has {k} ** {n} labellings, more than the {MOST_LABELLINGS} that brute "
-                "force writes out; use trellis.structures.chain.Chain, whose time is linear in the length"
+                f"sequence {sequence} has {k} ** {n} labellings, more than {MOST_LABELLINGS}; for long ones "
+                "use trellis.structures.chain.Chain, whose time is linear in the length"
             )
         place = k ** np.arange(n, dtype=np.int64)  # the last step is the most significant digit: the tie rule
         labellings = (np.arange(k**n, dtype=np.int64)[:, None] // place % k).astype(np.int32)

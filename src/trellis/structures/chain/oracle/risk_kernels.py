@@ -25,11 +25,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from trellis.core.logspace_kernels import normalise_logs
 from trellis.core.numerics import kernel
 from trellis.structures.chain.oracle.backward_filter_kernels import (
     condition,
     exp_columns,
+    filter_forward,
     posterior_at_end,
 )
 
@@ -46,7 +46,7 @@ def expected_loss(u, a, start, end, cost, d_unary, d_trans, d_start, d_end, weig
         return 0.0
     f, r = np.empty((n, K)), np.empty((n, K))
     shift, e, q, scratch = np.empty(K), np.empty((K, K)), np.empty((K, K)), np.empty((2, K))
-    if not _filter_dual(u, a, start, cost, f, r, shift, e, q, scratch[0]):
+    if filter_forward(u, a, start, f, shift, e, scratch[0], q, cost, r) == -np.inf:
         return -np.inf
     p, b = np.empty(K), np.zeros(K)
     if posterior_at_end(f[n - 1], end, p) == -np.inf:
@@ -68,40 +68,6 @@ def expected_loss(u, a, start, end, cost, d_unary, d_trans, d_start, d_end, weig
         d_unary[0, k] += covariance
         d_start[k] += covariance
     return total
-
-
-@kernel
-def _filter_dual(u, a, start, cost, f, r, shift, e, q, weight):
-    """The filter f and the expectations r, each row of r shifted to 0 at the filter's most probable label."""
-    n, K = u.shape
-    step = 0 if a.shape[0] == 1 else 1
-    for k in range(K):
-        f[0, k] = start[k] + u[0, k]
-        r[0, k] = cost[0, k]
-    if normalise_logs(f[0]) == -np.inf:
-        return False
-    if step == 0:
-        exp_columns(a[0], shift, e)
-    for t in range(1, n):
-        if step:
-            exp_columns(a[t], shift, e)
-        condition(f[t - 1], a[t * step], shift, e, weight, f[t], q)
-        for k in range(K):
-            r[t, k] = cost[t, k]
-        for j in range(K):
-            for k in range(K):
-                r[t, k] += q[j, k] * r[t - 1, j]
-        for k in range(K):
-            f[t, k] += u[t, k]
-        if normalise_logs(f[t]) == -np.inf:
-            return False
-        likely = 0
-        for k in range(1, K):
-            likely = k if f[t, k] > f[t, likely] else likely
-        level = r[t, likely]
-        for k in range(K):
-            r[t, k] -= level
-    return True
 
 
 @kernel

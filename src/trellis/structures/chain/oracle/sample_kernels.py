@@ -1,7 +1,7 @@
 # mypy: allow-untyped-defs
 """Exact samples (forward filter, backward sample) and the entropy of one chain.
 
-The notation is that of filter_kernels:
+The notation is that of :mod:`.backward_filter_kernels`:
 
     y_{n-1} ~ p_{n-1},    y_{t-1} ~ q_t[., y_t]
     H = H(p_{n-1}) + sum_t sum_k p_t(k) H(q_t[., k])          (the chain rule, backwards: every term is >= 0)
@@ -84,7 +84,7 @@ def entropy(u, a, start, end, f):
     step = 0 if a.shape[0] == 1 else 1
     shift, e, q = np.empty(K), np.empty((K, K)), np.empty((K, K))
     weight, arrive, p, before = np.empty(K), np.empty(K), np.empty(K), np.empty(K)
-    if filter_forward(u, a, start, f, shift, e, weight, q) == -np.inf:
+    if filter_forward(u, a, start, f, shift, e, weight, q, f[:0], f[:0]) == -np.inf:
         return -np.inf
     if posterior_at_end(f[n - 1], end, p) == -np.inf:
         return -np.inf

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from trellis.core.numerics import kernel
-from trellis.structures.chain.oracle.chain_kernels import score_labels
+from trellis.structures.chain.oracle.chain_kernels import max_length, score_labels
 from trellis.structures.chain.passes.plane_cache_kernels import (
     block_change,
     insert_plane,
@@ -18,7 +18,6 @@ from trellis.structures.chain.passes.plane_cache_kernels import (
     plane_path,
 )
 from trellis.structures.chain.problem.chain_problem_kernels import (
-    longest_of,
     path_at,
     score_sequence,
     score_shared,
@@ -86,7 +85,7 @@ def block_pass(
     """
     S, C = cache.alpha.shape
     K = w.transitions.shape[0]
-    work = new_work(longest_of(design.offsets, 0, S), K, w.edge.shape[0] > 0)
+    work = new_work(max_length(design.offsets, 0, S), K, w.edge.shape[0] > 0)
     room = room_for_difference(design)
     position, value = np.empty(room, dtype=np.int64), np.empty(room)
     m, before = np.zeros(C), np.zeros(C)
@@ -128,7 +127,7 @@ def block_pass(
 def upper_values(formula, loss_kind, design, rows, w, penalties, task, first, last, values, excess):
     """f_i(w) of sequences first..last-1, and how far the oracle's own upper bound lies above it (0:
     exact)."""
-    work = new_work(longest_of(design.offsets, first, last), w.transitions.shape[0], w.edge.shape[0] > 0)
+    work = new_work(max_length(design.offsets, first, last), w.transitions.shape[0], w.edge.shape[0] > 0)
     score_shared(design, w, penalties, work)
     for i in range(first, last):
         score_sequence(design, rows, w, penalties, i, work)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from trellis.core.numerics import kernel
 from trellis.objectives.formula_kernels import BEST, DIRECT
 from trellis.solvers.online.step_size_kernels import DESCENT, rate_at
-from trellis.structures.chain.oracle.chain_kernels import exp_transitions, score_labels
+from trellis.structures.chain.oracle.chain_kernels import exp_transitions, max_length, score_labels
 from trellis.structures.chain.oracle.search_kernels import best_different
 from trellis.structures.chain.passes.update_kernels import (
     SCALE,
@@ -32,7 +32,6 @@ from trellis.structures.chain.passes.update_kernels import (
 )
 from trellis.structures.chain.problem.chain_problem_kernels import (
     dense_at,
-    longest_of,
     path_at,
     score_sequence,
     score_shared,
@@ -122,7 +121,7 @@ def path_pass(
     finite, or -1)."""
     S = design.offsets.shape[0] - 1
     w, clock = state.w, state.clock
-    work = new_work(longest_of(design.offsets, 0, S), w.transitions.shape[0], w.edge.shape[0] > 0)
+    work = new_work(max_length(design.offsets, 0, S), w.transitions.shape[0], w.edge.shape[0] > 0)
     room, spans = room_for_difference(design), room_for_spans(design)
     position, value = np.empty(room, dtype=np.int64), np.empty(room)
     start, stop, share = np.empty(spans, np.int64), np.empty(spans, np.int64), np.empty(spans)
@@ -177,7 +176,7 @@ def dense_pass(formula, loss_kind, design, rows, penalties, mask, task, order, r
     S = design.offsets.shape[0] - 1
     w, clock = state.w, state.clock
     per_step = w.edge.shape[0] > 0
-    work = new_work(longest_of(design.offsets, 0, S), w.transitions.shape[0], per_step)
+    work = new_work(max_length(design.offsets, 0, S), w.transitions.shape[0], per_step)
     spans = room_for_spans(design)
     start, stop, share = np.empty(spans, np.int64), np.empty(spans, np.int64), np.empty(spans)
     stamp = np.full(state.counts.shape[0], -1, dtype=np.int64)
@@ -215,7 +214,7 @@ def dense_pass(formula, loss_kind, design, rows, penalties, mask, task, order, r
 def gold_margins(design, rows, w, penalties, task, first, last, margins):
     """s(y*) - max over y != y* of s(y), for sequences first..last-1 (+inf where there is no other
     labelling)."""
-    work = new_work(longest_of(design.offsets, first, last), w.transitions.shape[0], w.edge.shape[0] > 0)
+    work = new_work(max_length(design.offsets, first, last), w.transitions.shape[0], w.edge.shape[0] > 0)
     score_shared(design, w, penalties, work)
     for i in range(first, last):
         lo, hi = design.offsets[i], design.offsets[i + 1]

@@ -25,10 +25,9 @@ from numpy.typing import NDArray
 
 from trellis.core.numerics import kernel
 from trellis.solvers.online.step_size_kernels import FLAT, FORGET
-from trellis.structures.chain.oracle.chain_kernels import exp_transitions
+from trellis.structures.chain.oracle.chain_kernels import exp_transitions, max_length
 from trellis.structures.chain.problem.chain_problem_kernels import (
     dense_at,
-    longest_of,
     score_sequence,
     score_shared,
 )
@@ -221,7 +220,7 @@ def sag_pass(formula, loss_kind, design, rows, penalties, mask, task, order, dec
     """Visit the sequences of ``order``. Returns the first whose value is not finite, or -1. ``g``: views of
     a zero vector."""
     K, S = memory.v.start.shape[0], design.offsets.shape[0] - 1
-    longest = longest_of(design.offsets, 0, S)
+    longest = max_length(design.offsets, 0, S)
     work, step, trial = new_work(longest, K, False), new_work(longest, K, False), new_work(longest, K, False)
     clock, curvature = memory.clock, memory.curvature
     largest, total = 0.0, 0.0

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.numerics import kernel
-from trellis.structures.chain.oracle.chain_kernels import exp_transitions
+from trellis.structures.chain.oracle.chain_kernels import exp_transitions, max_length
 from trellis.structures.chain.problem.objective_kernels import dense_example, new_work, path_example
 from trellis.structures.chain.scores.linear_chain_kernels import (
     add_path,
@@ -42,14 +42,6 @@ class Task(NamedTuple):
             self.cost[steps],
             self.weight[first:last],
         )
-
-
-@kernel
-def longest_of(offsets, first, last):
-    longest = 0
-    for i in range(first, last):
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    return longest
 
 
 @kernel
@@ -148,7 +140,7 @@ def linear_planes(
 ):  # fmt: skip
     """The maximising labellings of a path objective: ups, downs (N,), coefficients and values (S,)."""
     K = w.transitions.shape[0]
-    work = new_work(longest_of(design.offsets, first, last), K, w.edge.shape[0] > 0)
+    work = new_work(max_length(design.offsets, first, last), K, w.edge.shape[0] > 0)
     score_shared(design, w, penalties, work)
     for i in range(first, last):
         score_sequence(design, rows, w, penalties, i, work)

@@ -10,7 +10,7 @@ import numpy as np
 
 from trellis.core.logspace_kernels import exp_and_sum
 from trellis.core.numerics import kernel
-from trellis.structures.chain.problem.chain_problem_kernels import longest_of
+from trellis.structures.chain.oracle.chain_kernels import max_length
 from trellis.structures.chain.scores.linear_chain_kernels import pull_back_steps
 from trellis.structures.chain.scores.local_score_kernels import score_with_horizon
 
@@ -23,7 +23,7 @@ def local_gradient(design, rows, w, penalties, horizon, gold, weight, first, las
     scores, are for the caller to clear.
     """
     K = w.transitions.shape[0]
-    longest = longest_of(design.offsets, first, last)
+    longest = max_length(design.offsets, first, last)
     u, d, s, a = np.empty((longest, K)), np.empty((longest, K)), np.empty(K), np.empty((K + 1, K))
     a[:K], a[K] = w.transitions + penalties.transitions, w.start + penalties.start
     g_transitions, g_edge, w_edge = g.transitions, g.edge, w.edge

@@ -1,13 +1,13 @@
 # mypy: allow-untyped-defs
-"""Rows of weights that always come together, found and put together.
+"""Bundles: features that always occur together, whose rows of weights are summed once per evaluation.
 
 A feature f *implies* g if g occurs at every step where f does: a trigram of tags implies its tags and
-bigrams. At a step that has f, the scores of f and of all that it implies can be read as one row, their sum,
-made once per evaluation; the gradient goes back the same way. Each step is covered greedily by such
-*bundles*, the largest first. Only features that occur ``least`` times or more take part.
+bigrams. At a step with f, the scores of f and of all that it implies are read as one row, their sum; the
+gradient goes back the same way. Each step is covered greedily by such *bundles*, the largest first. Only
+features that occur ``least`` times or more take part.
 
-The implied features of f are kept as 64 bits over the features of the step where f was first seen (those
-beyond the 64th are left alone), and every later step with f clears the bits that it lacks.
+The implied features of f are 64 bits over the features of the first step with f (those beyond the 64th are
+ignored); every later step with f clears the bits of features that it lacks.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ ONE = np.uint64(1)
 
 @kernel
 def implied_features(indptr, indices, count, least, first, implied):
-    """first[f]: the step where f was first seen (comes as -1); implied[f]: which of the features there f
-    implies.
-    """
+    """first[f]: the first step with f (-1 on entry); implied[f]: which of the features there f implies."""
     where = np.full(count.shape[0], -1, np.int64)  # the last entry of each feature so far
     for t in range(indptr.shape[0] - 1):
         begin, end = indptr[t], indptr[t + 1]
@@ -37,7 +35,7 @@ def implied_features(indptr, indices, count, least, first, implied):
                 first[f] = t
                 for q in range(min(end - begin, 64)):
                     f_q = indices[begin + q]
-                    if count[f_q] >= least and where[f_q] == begin + q:  # of one that is there twice, once
+                    if count[f_q] >= least and where[f_q] == begin + q:  # count duplicates once
                         implied[f] |= ONE << np.uint64(q)
                 continue
             base, left, bit = indptr[first[f]], implied[f], ONE
@@ -64,8 +62,8 @@ def _still_open(base, implied, indices, where, bundle):
 
 
 @kernel
-def _slot_of(slots, heads, sets, head, bits):
-    """Where the bundle (head, bits) is, or may go, in an open hash table."""
+def _find_slot(slots, heads, sets, head, bits):
+    """The slot of the bundle (head, bits) in an open hash table."""
     h = np.uint64(head) * np.uint64(0x9E3779B97F4A7C15) ^ bits * np.uint64(0xC2B2AE3D27D4EB4F)
     h ^= h >> np.uint64(29)
     last = np.uint64(slots.shape[0] - 1)
@@ -77,7 +75,7 @@ def _slot_of(slots, heads, sets, head, bits):
 
 @kernel
 def _grown(slots, heads, sets, uses):
-    """Twice the room."""
+    """The hash table with twice its capacity."""
     n = heads.shape[0]
     new_heads, new_sets, new_uses = (
         np.empty(2 * n, np.uint32),
@@ -87,15 +85,13 @@ def _grown(slots, heads, sets, uses):
     new_heads[:n], new_sets[:n], new_uses[:n] = heads, sets, uses
     new_slots = np.full(2 * slots.shape[0], -1, np.int32)
     for b in range(n):
-        new_slots[_slot_of(new_slots, new_heads, new_sets, heads[b], sets[b])] = b
+        new_slots[_find_slot(new_slots, new_heads, new_sets, heads[b], sets[b])] = b
     return new_slots, new_heads, new_sets, new_uses
 
 
 @kernel
 def cover_steps(indptr, indices, count, least, first, implied, bundle):
-    """bundle[p]: which bundle covers entry p, or -1. Returns head feature, bits and number of uses of each
-    bundle.
-    """
+    """bundle[p]: the bundle that covers entry p, or -1. Returns head, bits and number of uses of bundles."""
     where = np.zeros(count.shape[0], np.int64)
     slots, n = np.full(4096, -1, np.int32), 0
     heads, sets, uses = np.empty(2048, np.uint32), np.empty(2048, np.uint64), np.zeros(2048, np.int64)
@@ -110,16 +106,16 @@ def cover_steps(indptr, indices, count, least, first, implied, bundle):
                 f = indices[p]
                 if bundle[p] < 0 and count[f] >= least:
                     number, open_bits = _still_open(indptr[first[f]], implied[f], indices, where, bundle)
-                    # of two that cover as much, the more frequent one: fewer different bundles
+                    # ties: the more frequent one, which makes for fewer different bundles
                     if number > most or (number == most and number > 1 and count[f] > count[head]):
                         most, head, bits = number, f, open_bits
             if most < 2:
                 break
-            i = _slot_of(slots, heads, sets, head, bits)
+            i = _find_slot(slots, heads, sets, head, bits)
             if slots[i] < 0:
                 if n == heads.shape[0]:
                     slots, heads, sets, uses = _grown(slots, heads, sets, uses)
-                    i = _slot_of(slots, heads, sets, head, bits)
+                    i = _find_slot(slots, heads, sets, head, bits)
                 slots[i], heads[n], sets[n] = n, head, bits
                 n += 1
             b = slots[i]
@@ -135,9 +131,8 @@ def cover_steps(indptr, indices, count, least, first, implied, bundle):
 
 @kernel
 def list_members(indptr, indices, first, heads, sets, order, bounds, members):
-    """The features of the bundles ``order``, end to end; returns their number. ``members`` may be empty:
-    then they are only counted.
-    """
+    """The features of the bundles ``order``, end to end; returns their number. With empty ``members`` it
+    only counts them."""
     kept = 0
     for i in range(order.shape[0]):
         bounds[i] = kept

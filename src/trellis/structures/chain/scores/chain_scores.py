@@ -1,13 +1,12 @@
-"""Part scores: the seam between scorers (to the left) and inference, losses, objectives (to the right).
+"""Part scores of chains: what scorers compute, and inference, losses and objectives take.
 
 A chain of ``n`` steps and ``K`` labels scores a labelling ``y`` as
 
     score(y) = start[y_1] + sum_t unary[t, y_t] + sum_{t>1} transitions[t, y_{t-1}, y_t] + end[y_n]
 
 ``-inf`` forbids a label, a transition, a start or an end. A set of allowed labels per step (a partial
-labelling) is nothing more than ``-inf`` in the other unaries, see :meth:`ChainScores.restricted`. Gradients
-with respect to the scores, part indicators and part marginals have the same shape as the scores they belong
-to, and are :class:`ChainParts`.
+labelling) is ``-inf`` in the other unaries (:meth:`ChainScores.restricted`). Gradients with respect to the
+scores, part indicators and part marginals have the shapes of the scores, and are :class:`ChainParts`.
 """
 
 from __future__ import annotations
@@ -95,9 +94,8 @@ class ChainScores:
 class ChainParts:
     """One number for each part of a batch of chains: indicators, marginals, or a gradient.
 
-    The shapes are those of :class:`ChainScores`; what is shared there (``transitions`` when shared,
-    ``start``, ``end``) is summed over the batch here, so that ``scores . parts`` is the sum of the parts'
-    scores.
+    The shapes are those of :class:`ChainScores`; what is shared there (``start``, ``end``, and shared
+    ``transitions``) is summed over the batch here.
     """
 
     unary: FloatArray
@@ -106,7 +104,7 @@ class ChainParts:
     end: FloatArray
 
     def dot(self, scores: ChainScores) -> float:
-        """Inner product with the scores; a part of weight 0 adds 0 even where its score is ``-inf``."""
+        """Inner product with the scores; a part with weight 0 adds 0 even if its score is ``-inf``."""
         pairs = (
             (self.unary, scores.unary),
             (self.transitions, scores.transitions),

@@ -1,9 +1,9 @@
-"""A design made compact, for data that are scored many times: batch training.
+"""A compact arrangement of features, for data that are scored many times: batch training.
 
-Frequent rows, and sums of rows that always come together (:mod:`bundle_kernels`), move into a table of their
-own, padded to whole SIMD registers and ordered by how often they are visited, so that the most frequent stay
-in the cache. On tagging with the usual windows of words and tags this halves the rows that a step visits.
-The scores are the same to rounding.
+Frequent rows, and sums of rows that always occur together (:mod:`.bundle_kernels`), are copied into a table,
+padded to whole SIMD registers and ordered by frequency, so that the most frequent stay in the cache. For
+tagging with the usual windows of words and tags this halves the rows that a step reads. The scores are the
+same up to rounding.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from trellis.structures.chain.scores.compact_kernels import Compact, compact_ent
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Design
 
-LEAST = 16  # a bundle, or a row of the table, is visited this often at least: it costs a visit to fill
+LEAST = 16  # a bundle, or a row of the table, is read at least this often, since filling it costs a read
 
 
 def compact(layout: LinearLayout, design: Design, least: int = LEAST) -> Compact:
-    """``design`` arranged for :func:`.compact_kernels.score_compact`, with a table of the rows visited
-    ``least`` times or more."""
+    """``design`` arranged for :func:`.compact_kernels.score_compact`; table rows are used ``least`` times."""
     n_rows, n_hot = len(layout.rows.pointer) - 1, layout.n_hot
     indptr, indices = design.indptr, design.indices
     count = np.bincount(indices, minlength=n_rows)
@@ -36,7 +35,7 @@ def compact(layout: LinearLayout, design: Design, least: int = LEAST) -> Compact
     visits = np.bincount(indices[~bundled], minlength=n_rows)
     alone = np.flatnonzero(visits[:n_hot] >= least)
     chosen = np.flatnonzero(often)
-    # rank bundles and single rows together: the most visited first
+    # rank bundles and single rows together, the most frequent first
     rank = np.empty(len(chosen) + len(alone), np.int64)
     order = np.argsort(-np.concatenate([uses[chosen], visits[alone]]), kind="stable")
     rank[order] = np.arange(len(order))

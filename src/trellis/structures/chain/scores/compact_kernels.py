@@ -2,8 +2,8 @@
 """Scores and pull-back of a compact design, in whole SIMD registers.
 
 Three kinds of rows, in this order within a step: rows of the *table*, each the sum of the weight rows of a
-bundle (a frequent feature is a bundle of one); full rows of K weights where they are; and single weights of
-the ragged rows, one (place, label) each, so that no loop ends after an unforeseen number of labels.
+bundle (a frequent feature is a bundle of one); other full rows of K weights; and single weights of the ragged
+rows, one (place, label) each, which keeps loops predictable.
 """
 
 from __future__ import annotations
@@ -111,9 +111,7 @@ def score_compact(compact, table, w, first, last, u):
 
 @kernel
 def pull_back_compact(compact, table, g, first, last, d):
-    """The score gradient ``d`` of steps first..last-1 into those of the table, the full and the ragged
-    rows.
-    """
+    """Add the score gradient ``d`` of steps first..last-1 to those of table, full and ragged rows."""
     hot, flat = g.hot, g.flat
     indptr, middle, rows, values = compact.indptr, compact.middle, compact.rows, compact.values
     tail_indptr, places, labels = compact.tail_indptr, compact.tail_places, compact.tail_labels
@@ -146,22 +144,20 @@ def pull_back_compact(compact, table, g, first, last, d):
 
 @kernel
 def count_entries(indptr, indices, bundle, table_of_bundle, table_of_row, n_hot, pointer):
-    """How many row entries and how many single weights a compact design has: (rows, tail)."""
+    """The number of rows (an upper bound) and of single weights of a compact design."""
     n_rows, n_tail = 0, 0
     for p in range(indptr[indptr.shape[0] - 1]):
         f = indices[p]
         if (bundle[p] < 0 or table_of_bundle[bundle[p]] < 0) and table_of_row[f] < 0 and f >= n_hot:
             n_tail += pointer[f + np.uint32(1)] - pointer[f]
         else:
-            n_rows += 1  # an upper bound: the entries of a bundle become one
+            n_rows += 1
     return n_rows, n_tail
 
 
 @kernel
 def compact_entries(design, label, bundle, table_of_bundle, table_of_row, n_hot, pointer, out):
-    """Write the entries of ``out``; returns the number of row entries. ``table_of_*`` are -1 for what is
-    not in the table.
-    """
+    """Write the entries of ``out``; returns the number of rows. ``table_of_*``: -1 if not in the table."""
     indptr, indices, values = design.indptr, design.indices, design.values
     one = values.shape[0] == 1
     seen = np.full(max(table_of_bundle.shape[0], 1), -1, np.int64)

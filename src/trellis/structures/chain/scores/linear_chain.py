@@ -1,12 +1,11 @@
-"""The linear scorer: where each weight lives in one flat vector, and how features are arranged to meet it.
+"""The linear scorer: the layout of its weights in one flat vector, and of the features that they score.
 
-    w = [ hot rows (H x K) | tail rows (ragged) | edge rows (E x K x K) | transitions (K x K) | start (K) |
-    end (K) ]
+    w = [ hot rows (H x K) | tail rows (ragged) | edge rows (E x K x K) | transitions (K x K) | start | end ]
 
-``pairs="all"`` gives every feature a weight for every label. ``pairs="observed"`` gives a (feature, label)
-pair a weight only if it occurs in the training data, and a transition likewise: the choice of CRFsuite, and
-a much smaller model when features are many and rare. A row with at least a quarter of its labels observed
-is stored full all the same, for speed: its other weights are masked, which means that they stay zero.
+:meth:`LinearLayout.all_pairs` gives every feature a weight for every label. :meth:`LinearLayout.observed` has
+weights only for (feature, label) pairs and transitions that occur in the training data, as CRFsuite does: a
+much smaller model if there are many rare features. A row with at least a quarter of its labels observed is
+still stored in full, for speed: its other weights are masked, and stay zero.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ register(Rows)
 @register
 @dataclass(frozen=True, eq=False)
 class LinearLayout:
-    """The shape of a linear chain model. Built once, from the training features; saved with the model."""
+    """The layout of a linear chain model, made from the training features and saved with the model."""
 
     n_labels: int
     n_hot: int
@@ -94,7 +93,7 @@ class LinearLayout:
         n_features, n_labels = seen.shape
         count = seen.sum(axis=1, dtype=np.int64)
         full = count >= max(1, FULL_FRACTION * n_labels)
-        # Hot rows keep their order (by frequency); tail rows are grouped by width, first seen first.
+        # Hot rows keep their order (by frequency); tail rows are grouped by width.
         order = np.lexsort((np.where(full, 0, -count), ~full))
         n_hot = int(full.sum())
         row_of = np.empty(n_features, dtype=np.uint32)
@@ -134,11 +133,11 @@ class LinearLayout:
 
     @property
     def n_weights(self) -> int:
-        """Weights that may differ from zero."""
+        """The number of weights that may differ from zero."""
         return int(self.mask.sum()) if len(self.mask) else self.dimension
 
     def masked(self, gradient: FloatArray) -> FloatArray:
-        """Clear, in place, the entries of weights that do not exist."""
+        """Set the entries of masked weights to zero, in place."""
         if len(self.mask):
             gradient *= self.mask
         return gradient
@@ -157,9 +156,7 @@ class LinearLayout:
         )
 
     def design(self, encoded: Encoded, *, sort: bool) -> Design:
-        """Arrange encoded features for this layout. ``sort`` pays off when the same data are scored many
-        times.
-        """
+        """Arrange encoded features for this layout; ``sort`` pays off if the data are scored many times."""
         nodes, edges = encoded.nodes, encoded.edges
         n = len(nodes.indptr) - 1
         indptr, middle = np.empty(n + 1, np.int64), np.empty(n, np.int64)
@@ -191,9 +188,7 @@ class LinearLayout:
         return self.feature_weights(flat), flat[self._n_rows_weights :]
 
     def from_dense(self, features: FloatArray, rest: FloatArray) -> FloatArray:
-        """A flat vector from what :meth:`to_dense` gave, perhaps for another layout; what has no place is
-        dropped.
-        """
+        """The inverse of :meth:`to_dense`, perhaps of another layout; weights without a place are dropped."""
         width = self._widths()
         rows = np.empty_like(features)
         rows[self.row_of] = features
@@ -201,7 +196,7 @@ class LinearLayout:
         return flat * self.mask if len(self.mask) else flat
 
     def feature_weights(self, flat: FloatArray) -> FloatArray:
-        """Dense (n_features, K) weights in the encoder's order of features; for inspection and conversion."""
+        """Dense weights (n_features, K) in the encoder's order of features."""
         rows = np.zeros((len(self.row_of), self.n_labels))
         width = self._widths()
         row = np.repeat(np.arange(len(width)), width)
@@ -209,16 +204,16 @@ class LinearLayout:
         return rows[self.row_of]
 
     def to_state(self) -> dict[str, Any]:
-        """The fields; the labels of the hot rows, which are all labels in order, are left out."""
+        """The fields, without the labels of the hot rows, which are all labels in order."""
         tail = self.rows.label[self.n_hot * self.n_labels :]
         return {f.name: getattr(self, f.name) for f in fields(self)} | {"rows": Rows(self.rows.pointer, tail)}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> LinearLayout:
-        """The layout, once rows, labels and pointers are known to stay inside the weights."""
+        """The inverse of :meth:`to_state`; checks that rows, labels and pointers stay inside the weights."""
         k, n_hot, n = state["n_labels"], state["n_hot"], len(state["row_of"])
         if not all(type(size) is int and size >= 0 for size in (k, n_hot, state["n_edge"])) or n_hot > n:
-            raise ModelFileError("its numbers of weights are not whole, or do not fit its features")
+            raise ModelFileError("its numbers of weights do not fit its features")
         pointer, tail = state["rows"]
         if len(pointer) != n + 1 or n_hot * k > int(pointer[-1]):
             raise ModelFileError("its rows of weights do not fit its features")
@@ -228,7 +223,7 @@ class LinearLayout:
         return layout
 
     def _check(self) -> None:
-        """Kernels index without bounds checks, so nothing in a file is taken on trust."""
+        """Kernels index without bounds checks, so nothing in a file is trusted."""
         k, n_hot, n = self.n_labels, self.n_hot, len(self.row_of)
         pointer, label = self.rows
         types = [array.dtype.name for array in (self.row_of, pointer, label, self.mask)]
@@ -253,9 +248,7 @@ class LinearLayout:
 
 
 def _all_ones_or_long(features: Features) -> FloatArray:
-    """Values for the kernels, which read an array of one entry as "every value is 1": never a single other
-    value.
-    """
+    """Values for kernels, to which an array of one entry means that all values are 1."""
     if len(features.values) == 1 and len(features.indices) == 1 and features.values[0] != 1.0:
         return np.append(features.values, 0.0)
     return features.values

@@ -1,6 +1,5 @@
 # mypy: allow-untyped-defs
-"""Linear scores of one sequence from sparse features, and the way back: score gradients into weight
-gradients.
+"""Linear scores of one sequence from sparse features, and the gradients of weights from those of scores.
 
     u[t, k] = sum_f x[t, f] W[f, k]          a[t, j, k] = A[j, k] + sum_f z[t, f] B[f, j, k]
 
@@ -27,8 +26,8 @@ LABEL = np.uint16(0x7FFF)
 class Design(NamedTuple):
     """Arranged features of a packed batch. ``values`` has one entry, 1.0, when every value is one.
 
-    ``indices`` are rows. ``places`` say where a row is without a look at its pointer: the row itself if it
-    is hot, else where it begins in the flat vector.
+    ``indices`` are rows. ``places`` locate a row without its pointer: the row itself if it is hot, otherwise
+    its beginning in the flat vector.
     """
 
     offsets: NDArray[np.int64]
@@ -43,10 +42,9 @@ class Design(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Where the weights of a row are: ``flat[pointer[f]:pointer[f + 1]]``, for the labels ``label[...]``.
+    """The weights of row f are ``flat[pointer[f]:pointer[f + 1]]``, for the labels ``label[...]``.
 
-    The last label of a tail row carries the bit ``LAST``: a kernel that knows where a row begins needs
-    nothing else.
+    The last label of a tail row has the bit ``LAST``, so kernels need only the beginning of a row.
     """
 
     pointer: NDArray[np.uint32]
@@ -121,9 +119,7 @@ def score_steps(design, rows, w, i, u):
 
 @kernel
 def score_edges(design, w, penalties, i, a):
-    """a = transitions + penalties, shared (1, K, K); or with the edge features of each step of sequence i,
-    (n, K, K).
-    """
+    """a = transitions + penalties, shared (1, K, K), or with the edge features of sequence i (n, K, K)."""
     K = w.transitions.shape[0]
     if a.shape[0] == 1:
         for j in range(K):
@@ -161,7 +157,7 @@ def linear_scores(design, rows, w, penalties, first, last, unary, transitions):
 def pull_back(design, rows, g, i, d_unary, d_trans, weight):
     """g += weight * (score gradient of sequence i, pulled back through the features)."""
     if d_unary.shape[0] == 0:
-        return  # no steps: the transitions' scratch holds those of another sequence
+        return  # no steps: the scratch holds the transitions of another sequence
     if weight != 1.0:
         for t in range(d_unary.shape[0]):
             for k in range(d_unary.shape[1]):
@@ -233,7 +229,7 @@ def pull_back_edges(design, g, i, d_trans, weight):
 
 @kernel
 def weight_position(rows, n_hot, K, f, k):
-    """Where the weight of (row f, label k) is in the flat vector; -1 if the row does not score that label."""
+    """The position of the weight of (row f, label k) in the flat vector; -1 if there is none."""
     if f < n_hot:
         return np.int64(f) * K + k
     for q in range(rows.pointer[f], rows.pointer[f + np.uint32(1)]):
@@ -294,11 +290,9 @@ def mark_observed(indptr, indices, gold, allowed, seen):
 def arrange(
     indptr, indices, values, row_of, n_hot, pointer, sort, new_indptr, middle, new_indices, places, new_values
 ):
-    """Feature ids to rows and places, hot rows first; features without weights are dropped. Returns the
-    number kept.
+    """Feature ids to rows and places, hot rows first, without features that have no weights.
 
-    ``sort`` orders the tail of each step: rows of one width follow each other then, which the branch
-    predictor likes.
+    Returns their number. ``sort`` orders the tail of each step by width, which helps branch prediction.
     """
     one = values.shape[0] == 1
     kept = 0
