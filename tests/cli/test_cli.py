@@ -366,6 +366,17 @@ def test_the_direct_objective_by_options(folder: Path, tmp_path: Path) -> None:
     assert "Direct(epsilon=2.5, sign='worse'" in run("inspect", tmp_path / "m")
 
 
+def test_every_objective_by_name(folder: Path, tmp_path: Path) -> None:
+    from trellis.objectives import OBJECTIVES
+
+    shown = " ".join(run("train", "--help").split())
+    for name, record in OBJECTIVES.items():
+        if record.__module__.startswith("trellis."):
+            assert re.search(rf"--objective NAME.*\b{name}\b.*--loss", shown)
+    run("train", folder / "train.txt", "-o", tmp_path / "m", "-q", "--objective", "squared_margin")
+    assert "squared_margin" in run("inspect", tmp_path / "m")
+
+
 def test_files_that_do_not_fit_the_model(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="has 1 columns, but the model was trained on 3"):
         run("tag", folder / "model", stdin="the\ncat\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.oracle import Oracle
 
 
-@objectives.register
 class HalfSquare(objectives.Objective):
     """(1/2) [max_y (s + L / 2) - s(y*)]_+^2."""
 
@@ -22,7 +22,6 @@ class HalfSquare(objectives.Objective):
     link = "square"
 
 
-@objectives.register
 class Huber(objectives.Objective):
     """z^2 / 2 up to z = 1, then z - 1/2, with z = max_y (s + L) - s(y*)."""
 
@@ -35,14 +34,18 @@ class Huber(objectives.Objective):
         return (z**2 / 2 if z < 1 else z - 0.5), min(z, 1.0) * (best.parts - gold.parts)
 
 
-# other test modules list OBJECTIVES while they are collected: these are there for the tests of this file only
-OWN = {name: objectives.OBJECTIVES.pop(name) for name in ("half_square", "huber")}
+@dataclass(frozen=True)
+class ScaledMargin(objectives.Objective):
+    """max_y (s + c L) - s(y*), with c as an option."""
+
+    loss_scale: float = 2.0  # type: ignore[misc]
+    name = "scaled_margin"
 
 
 @pytest.fixture(autouse=True)
-def known_objectives(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, record in OWN.items():
-        monkeypatch.setitem(objectives.OBJECTIVES, name, record)
+def _registered() -> None:
+    for record in (HalfSquare, Huber, ScaledMargin):
+        objectives.register(record)
 
 
 def sentences(n: int = 30) -> tuple[list[list[str]], list[list[str]]]:
@@ -59,8 +62,14 @@ def images(n: int = 12) -> tuple[list[Graph], list[np.ndarray]]:
 
 @pytest.mark.parametrize(
     ("objective", "solver"),
-    [("half_square", "auto"), ("half_square", "adagrad"), (Huber(), "auto")],
-    ids=["square_auto", "square_adagrad", "huber"],
+    [
+        ("half_square", "auto"),
+        ("half_square", "adagrad"),
+        (ScaledMargin(3.0), "frank_wolfe"),
+        (Huber(), "auto"),
+        (Huber(), "sgd"),
+    ],
+    ids=lambda value: getattr(value, "name", value),
 )
 def test_a_chain_trains_saves_and_loads(objective: Any, solver: str, tmp_path: Path) -> None:
     X, y = sentences()
@@ -136,6 +145,16 @@ def test_what_no_reader_knows_is_refused_in_a_sentence() -> None:
     for record in (Forgotten, Hidden):
         with pytest.raises(DataError, match=r"needs both special='own' and its own value_and_gradient"):
             record()
+
+
+def test_an_option_without_a_default_is_refused() -> None:
+    @dataclass(frozen=True)
+    class Bare(objectives.Objective):
+        power: float
+        name = "bare"
+
+    with pytest.raises(DataError, match="the option 'power' of Bare needs a default"):
+        objectives.register(Bare)
 
 
 def test_a_record_that_is_not_registered_cannot_be_saved(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ What the formula does not cover is in :mod:`trellis.objectives.special_cases`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from math import isfinite
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args
 
@@ -207,6 +207,9 @@ Record = TypeVar("Record", bound=type[Objective])
 
 def register(record: Record) -> Record:
     """Let names and model files stand for this class. Use it as a decorator."""
+    unset = [f.name for f in fields(record) if f.default is MISSING and f.default_factory is MISSING]
+    if unset:
+        raise DataError(f"the option {unset[0]!r} of {record.__name__} needs a default, for use by name")
     name = record().name
     known = OBJECTIVES.setdefault(name, record)
     if (known.__module__, known.__qualname__) != (record.__module__, record.__qualname__):

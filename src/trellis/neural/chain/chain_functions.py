@@ -105,7 +105,7 @@ def _objective(
 def _marginals(arrays: Arrays, layout: Layout) -> tuple[FloatArray, AnyArray, AnyArray]:
     log_z = np.empty(layout.n_sequences)
     unary, pairs = _zeros(arrays, layout)
-    marginals_batch(*arrays, layout.begins, layout.lengths, 0, len(log_z), log_z, unary, pairs)
+    marginals_batch(*arrays, layout.begins, layout.offsets, 0, len(log_z), log_z, unary, pairs)
     return log_z, unary, pairs
 
 
@@ -116,7 +116,7 @@ def _hessian_product(
     arrays = kernel_arrays(layout, *scores)
     d_unary, d_pairs = _zeros(arrays, layout)
     v = _direction(v_unary, d_unary), _direction(v_pairs, d_pairs)
-    covariance_batch(*arrays, layout.begins, layout.lengths, 0, layout.n_sequences, *v, d_unary, d_pairs)
+    covariance_batch(*arrays, layout.begins, layout.offsets, 0, layout.n_sequences, *v, d_unary, d_pairs)
     unary, pairs = _as_tensors(d_unary, d_pairs, scores)
     return _with_ends(ctx, unary, pairs.sum(0) if ctx.shared else pairs)
 

@@ -26,31 +26,31 @@ import numpy as np
 
 from trellis.core.logspace_kernels import normalise_logs
 from trellis.core.numerics import kernel
-from trellis.neural.chain.chain_objective_kernels import load_matrices, load_rows, longest_of
+from trellis.neural.chain.chain_objective_kernels import load_matrices, load_rows
 from trellis.structures.chain.oracle.backward_filter_kernels import (
     condition,
     exp_columns,
     posterior_at_end,
 )
-from trellis.structures.chain.oracle.chain_kernels import exp_transitions, forward_backward
+from trellis.structures.chain.oracle.chain_kernels import exp_transitions, forward_backward, max_length
 from trellis.structures.chain.problem.objective_kernels import new_work
 
 
 @kernel
 def marginals_batch(
-    unary, transitions, start, end, begins, lengths, first, last, log_z, marginals, pairs
+    unary, transitions, start, end, begins, offsets, first, last, log_z, marginals, pairs
 ):  # fmt: skip
     """log Z (S,), P(y_t = k) into ``marginals`` (R, K), pairwise marginals into ``pairs``: (S, K, K) summed
     over the steps of each sequence where it has S rows and transitions are shared, else (R, K, K)."""
     K = unary.shape[1]
     shared = transitions.shape[0] == 1
-    work = new_work(longest_of(lengths, first, last), K, not shared)
+    work = new_work(max_length(offsets, first, last), K, not shared)
     floor = -1.0
     if shared:
         load_matrices(transitions, work.a)
         floor = exp_transitions(work.a, work.ea, work.ea_t, work.shift)
     for i in range(first, last):
-        n, row = lengths[i], begins[i]
+        n, row = offsets[i + 1] - offsets[i], begins[i]
         log_z[i] = 0.0
         if n == 0:
             continue
@@ -96,15 +96,15 @@ def subtract_gold(unary, transitions, start, end, begins, offsets, gold, values,
 
 @kernel
 def covariance_batch(
-    unary, transitions, start, end, begins, lengths, first, last, v_unary, v_pairs, d_unary, d_pairs
+    unary, transitions, start, end, begins, offsets, first, last, v_unary, v_pairs, d_unary, d_pairs
 ):  # fmt: skip
     """H v into ``d_unary`` and ``d_pairs``, which come as zeros; shapes as those of the marginals."""
     shared = transitions.shape[0] == 1
-    work = new_work(longest_of(lengths, first, last), unary.shape[1], not shared)
+    work = new_work(max_length(offsets, first, last), unary.shape[1], not shared)
     if shared:
         load_matrices(transitions, work.a)
     for i in range(first, last):
-        n, row = lengths[i], begins[i]
+        n, row = offsets[i + 1] - offsets[i], begins[i]
         if n == 0:
             continue
         load_rows(unary[row : row + n], work.u)

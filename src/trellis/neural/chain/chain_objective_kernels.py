@@ -1,7 +1,7 @@
 # mypy: allow-untyped-defs
 """Every objective on a batch of chains that lies in memory as PyTorch left it: padded or packed.
 
-Sequence i has the rows ``begins[i] .. begins[i] + lengths[i] - 1`` of ``unary`` (R, K), so a padded batch
+Sequence i of n steps has the rows ``begins[i] .. begins[i] + n - 1`` of ``unary`` (R, K), so a padded batch
 [B, T, K] is read in place as (B T, K). Rows are read into double precision one sequence at a time, all sums
 run in double precision, and the gradient is written in the precision of its array.
 
@@ -18,16 +18,8 @@ from __future__ import annotations
 import numpy as np
 
 from trellis.core.numerics import kernel
-from trellis.structures.chain.oracle.chain_kernels import exp_transitions
+from trellis.structures.chain.oracle.chain_kernels import exp_transitions, max_length
 from trellis.structures.chain.problem.objective_kernels import dense_example, new_work, path_example
-
-
-@kernel
-def longest_of(lengths, first, last):
-    longest = 0
-    for i in range(first, last):
-        longest = max(longest, lengths[i])
-    return longest
 
 
 @kernel
@@ -63,14 +55,13 @@ def path_batch(
 ):  # fmt: skip
     """Sequences first..last-1: values (S,); coefficient * (1[up] - 1[down]) added to the zeros of ``d_``."""
     shared = transitions.shape[0] == 1
-    lengths = offsets[1:] - offsets[:-1]
-    longest = longest_of(lengths, first, last)
+    longest = max_length(offsets, first, last)
     work = new_work(longest, unary.shape[1], not shared)
     costs = np.empty((longest if matrix.shape[0] > 0 else 0, unary.shape[1]))
     if shared:
         load_matrices(transitions, work.a)
     for i in range(first, last):
-        n, row, lo = lengths[i], begins[i], offsets[i]
+        n, row, lo = offsets[i + 1] - offsets[i], begins[i], offsets[i]
         load_rows(unary[row : row + n], work.u)
         if not shared:
             load_matrices(transitions[row : row + n], work.a)
@@ -103,8 +94,7 @@ def dense_batch(
 ):  # fmt: skip
     """The same for the objectives with dense gradients, which are written over what is in ``d_``."""
     shared = transitions.shape[0] == 1
-    lengths = offsets[1:] - offsets[:-1]
-    longest = longest_of(lengths, first, last)
+    longest = max_length(offsets, first, last)
     work = new_work(longest, unary.shape[1], not shared)
     costs = np.empty((longest if matrix.shape[0] > 0 else 0, unary.shape[1]))
     floor = -1.0
@@ -112,7 +102,7 @@ def dense_batch(
         load_matrices(transitions, work.a)
         floor = exp_transitions(work.a, work.ea, work.ea_t, work.shift)
     for i in range(first, last):
-        n, row, lo = lengths[i], begins[i], offsets[i]
+        n, row, lo = offsets[i + 1] - offsets[i], begins[i], offsets[i]
         values[i] = 0.0
         if n == 0:
             continue
