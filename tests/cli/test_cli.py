@@ -326,8 +326,14 @@ def test_template_dev_file_pairs_and_class_weights(folder: Path, tmp_path: Path)
         (["--epsilon", "1"], "belong to --objective direct"),
         (["--objective", "direct", "--epsilon", "soon"], "epsilon='soon'"),
         (["--holdout", "0.5", "--dev", "x"], "both say what to hold out"),
-        (["--class-weight", "B-NP"], "does not read like LABEL=2.5"),
-        (["--class-weight", "B-NP=heavy"], "does not read like LABEL=2.5"),
+        (["--class-weight", "B-NP"], "--class-weight B-NP: give a name, = and a value, as in"),
+        (
+            ["--class-weight", "B-NP=heavy"],
+            "--class-weight B-NP=heavy: give a number, as in --class-weight B-NP=2",
+        ),
+        (["--class-weight", "B-NP=1", "--class-weight", "B-NP=2"], "'B-NP' is given twice"),
+        (["--latent-states", "many"], "--latent-states many: give a name, = and a value"),
+        (["--latent-states", "O=x"], "--latent-states O=x: give a number"),
         (["--constraints", "iob"], "constraints is 'iob'"),
         (["--template", "nowhere.tpl"], "nowhere.tpl: cannot be read"),
         (["--no-average"], "--no-average needs a --solver"),
@@ -383,9 +389,9 @@ def test_files_that_do_not_fit_the_model(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="has 2 columns, but 3 are needed"):
         run("evaluate", folder / "model", stdin="the DT\n")
     (tmp_path / "pairs").write_text("O O\nO\n")
-    with pytest.raises(DataError, match="pairs:2: 1 labels; a line names two"):
+    with pytest.raises(DataError, match="pairs:2: 1 columns, but line 1 has 2"):
         run("train", folder / "train.txt", "-o", tmp_path / "m", "--constraints", tmp_path / "pairs")
-    with pytest.raises(UnsupportedError, match="give one of them"):
+    with pytest.raises(UnsupportedError, match="give only one of them"):
         run("tag", folder / "model", "-m", "-k", 2, stdin="the DT\n")
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trellis.cli.options import AsJson, argument, option
+
 if TYPE_CHECKING:
     from trellis.theory.bounds import Bound
     from trellis.theory.confidence_intervals import Interval
@@ -38,35 +40,24 @@ _KINDS = {
 
 Kind = Annotated[
     BoundKind,
-    typer.Argument(
-        metavar="KIND",
-        help="consistent, agnostic (finite classes), vc, deviation (VC dimension), heldout (Hoeffding), "
+    argument(
+        "KIND",
+        "consistent, agnostic (finite classes), vc, deviation (VC dimension), heldout (Hoeffding), "
         "exact (errors counted on held-out examples).",
-        show_default=False,
     ),
 ]
 Hypotheses = Annotated[
-    str | None,
-    typer.Option("--hypotheses", "-H", metavar="N", help="Number of hypotheses: 1000, 1e6, 2^20 or 2^2^10."),
+    str | None, option("-H --hypotheses N", "Number of hypotheses: 1000, 1e6, 2^20 or 2^2^10.")
 ]
-VcDimension = Annotated[int | None, typer.Option("--vc", metavar="D", help="VC dimension of the class.")]
-Examples = Annotated[
-    int | None,
-    typer.Option("-m", "--examples", metavar="M", help="Number of examples; solved for if omitted."),
-]
+VcDimension = Annotated[int | None, option("--vc D", "VC dimension of the class.")]
+Examples = Annotated[int | None, option("-m --examples M", "Number of examples; solved for if omitted.")]
 Delta = Annotated[
-    float | None,
-    typer.Option("--delta", metavar="P", help="Probability that the bound fails; solved for if omitted."),
+    float | None, option("--delta P", "Probability that the bound fails; solved for if omitted.")
 ]
 Epsilon = Annotated[
-    float | None,
-    typer.Option("--epsilon", "-e", metavar="E", help="Distance from the true error; solved for if omitted."),
+    float | None, option("-e --epsilon E", "Distance from the true error; solved for if omitted.")
 ]
-Errors = Annotated[
-    int | None,
-    typer.Option("--errors", metavar="K", help="Wrong predictions among the examples (for exact)."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")]
+Errors = Annotated[int | None, option("--errors K", "Wrong predictions among the examples (for exact).")]
 
 
 def bound(

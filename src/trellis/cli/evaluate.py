@@ -6,33 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trellis.cli.options import AsJson, Jobs, argument, option
+
 if TYPE_CHECKING:
     from trellis.theory.paired_tests import Comparison
 
-Model = Annotated[
-    str, typer.Argument(metavar="MODEL", help="Model file that trellis train wrote.", show_default=False)
-]
-File = Annotated[
-    str, typer.Argument(metavar="FILE", help="Labelled file, plain or gzip; - reads standard input.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")]
-Jobs = Annotated[
-    int | None, typer.Option("--jobs", "-j", metavar="N", min=1, help="Threads; all cores if not given.")
-]
-
-
+Model = Annotated[str, argument("MODEL", "Model file that trellis train wrote.")]
+File = Annotated[str, argument("FILE", "Labelled file, plain or gzip; - reads standard input.")]
 Against = Annotated[
-    str | None,
-    typer.Option(
-        "--against", metavar="MODEL", help="Another model: differences on the same data, with paired tests."
-    ),
+    str | None, option("--against MODEL", "Another model: differences on the same data, with paired tests.")
 ]
 Bernstein = Annotated[
-    bool,
-    typer.Option(
-        "--bernstein",
-        help="Add the interval of empirical Bernstein, which holds for any number of sequences.",
-    ),
+    bool, option("--bernstein", "Add the empirical Bernstein interval, valid for any number of sequences.")
 ]
 
 
@@ -46,8 +31,8 @@ def evaluate(
 ) -> None:
     """Compare a MODEL's labels with those of a labelled FILE.
 
-    Span F1 (as conlleval counts) and the share of right tokens with a 95% bootstrap interval over sequences,
-    the share of right sequences with the exact one, and the scores of each type.
+    Span F1 (as conlleval counts) and token accuracy with 95% bootstrap intervals over sequences, sequence
+    accuracy with an exact interval, and the scores of each type.
     """
     from trellis.cli.models import open_model
     from trellis.data.streams import read_utf8, source_name
@@ -97,7 +82,7 @@ def _compared(
     data = layout.parse(text, name)
     if layout.labels(data) != gold:
         raise DataError(
-            f"{path}: this model takes its labels from another column of {name}; models are compared on "
-            "the same labels"
+            f"{path}: this model takes its labels from another column of {name}; only models with the same "
+            "labels can be compared"
         )
     return compare_labels(gold, predicted, labeler.predict(layout.inputs(data)))

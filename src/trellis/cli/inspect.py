@@ -7,21 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trellis.cli.options import AsJson, argument, option
+
 if TYPE_CHECKING:
     from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="Model file.", show_default=False)]
-Number = Annotated[
-    int, typer.Option("-n", "--number", metavar="N", min=0, help="How many features to show for each label.")
-]
-Labels = Annotated[
-    list[str] | None,
-    typer.Option("--label", "-l", metavar="LABEL", help="Only this label (may be repeated)."),
-]
-Transitions = Annotated[
-    bool, typer.Option("--transitions/--no-transitions", help="Show the transition table.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
+Model = Annotated[str, argument("MODEL", "Model file.")]
+Number = Annotated[int, option("-n --number N", "How many features to show for each label.", min=0)]
+Labels = Annotated[list[str] | None, option("-l --label LABEL", "Only this label (may be repeated).")]
+Transitions = Annotated[bool, option("--transitions/--no-transitions", "Show the transition table.")]
 
 
 def inspect(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any, TypeVar
 
 import typer
 
+from trellis.core.errors import DataError
 from trellis.core.parameters import Choice, Flag, Parameter, Range
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -27,9 +28,25 @@ def option(spec: str, help: str, **settings: Any) -> Any:
     return typer.Option(*words, help=help, **settings)
 
 
+def read_pairs(option: str, given: Iterable[str] | None, example: str) -> dict[str, str]:
+    """``["A=yes", "B=no"]`` as a dictionary; a name may itself contain = if its value does not."""
+    found: dict[str, str] = {}
+    for text in given or ():
+        name, _, value = text.rpartition("=")
+        if not name or not value:
+            raise DataError(f"{option} {text}: give a name, = and a value, as in {option} {example}")
+        if name in found:
+            raise DataError(f"{option} {text}: {name!r} is given twice")
+        found[name] = value
+    return found
+
+
+AsJson = Annotated[bool, option("--json", "Print the results as JSON.")]
+Jobs = Annotated[int | None, option("-j --jobs N", "Number of threads (default: all cores).", min=1)]
+
+
 def declared_option(declared: Parameter, spec: str, doc: str | None = None) -> Any:
-    """The option of a declared parameter: its bounds, and its meaning unless ``doc`` says it for the command
-    line."""
+    """The option of a declared parameter, with its bounds; ``doc`` replaces its help."""
     bounds: dict[str, Any] = {}
     if isinstance(declared.constraint, Range):
         bounds = {"min": declared.constraint.minimum, "max": declared.constraint.maximum}

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from trellis.cli.console import binary_output
+from trellis.cli.options import Jobs, argument, option
 from trellis.core.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -16,33 +15,13 @@ if TYPE_CHECKING:
 
 SEQUENCES_PER_BLOCK = 1000
 
-Model = Annotated[
-    str, typer.Argument(metavar="MODEL", help="Model file that trellis train wrote.", show_default=False)
-]
-File = Annotated[
-    str, typer.Argument(metavar="FILE", help="File to label, plain or gzip; - reads standard input.")
-]
-Output = Annotated[
-    str, typer.Option("-o", "--output", metavar="FILE", help="Where to write; - is standard output.")
-]
-LabelsOnly = Annotated[
-    bool, typer.Option("--labels-only", help="Write only the labels, not the input lines.")
-]
-Marginals = Annotated[
-    bool, typer.Option("--marginals", "-m", help="Write the probability of each label after it.")
-]
+Model = Annotated[str, argument("MODEL", "Model file that trellis train wrote.")]
+File = Annotated[str, argument("FILE", "File to label, plain or gzip; - reads standard input.")]
+Output = Annotated[str, option("-o --output FILE", "Where to write; - is standard output.")]
+LabelsOnly = Annotated[bool, option("--labels-only", "Write only the labels, not the input lines.")]
+Marginals = Annotated[bool, option("-m --marginals", "Write the probability of each label after it.")]
 KBest = Annotated[
-    int,
-    typer.Option(
-        "--k-best",
-        "-k",
-        metavar="K",
-        min=1,
-        help="Write the K best labellings of each sequence with their scores.",
-    ),
-]
-Jobs = Annotated[
-    int | None, typer.Option("--jobs", "-j", metavar="N", min=1, help="Threads; all cores if not given.")
+    int, option("-k --k-best K", "Write the K best labellings of each sequence with their scores.", min=1)
 ]
 
 
@@ -63,7 +42,7 @@ def tag(
 
     if marginals and k_best > 1:
         raise UnsupportedError(
-            "--marginals belong to single labels and --k-best to whole labellings; give one of them"
+            "--marginals is about single labels and --k-best about whole labellings; give only one of them"
         )
     labeler, layout = open_model(model, jobs)
     first = 1
@@ -83,6 +62,8 @@ def _tagged(
 ) -> bytes:
     import numpy as np
 
+    from trellis.data.columns import label_lines
+
     codes: Any = labeler.predict_codes(inputs)[0]
     names: Sequence[Any] = labeler.classes_.tolist()
     if marginals:
@@ -91,15 +72,7 @@ def _tagged(
         pairs = zip(codes.tolist(), probability.tolist(), strict=True)
         names = [f"{names[code]}{between}{p:.6f}" for code, p in pairs]
         codes = np.arange(len(codes))
-    return _labels(codes, names, block.offsets) if labels_only else block.tagged(codes, names)
-
-
-def _labels(codes: Any, names: Sequence[Any], offsets: Any) -> bytes:
-    """One label per line and a blank line after each sequence."""
-    import numpy as np
-
-    lines = np.array([f"{name}\n" for name in names], dtype=object)[codes]
-    return "".join("".join(part) + "\n" for part in np.split(lines, offsets[1:-1])).encode()
+    return label_lines(codes, names, block.offsets) if labels_only else block.tagged(codes, names)
 
 
 def _k_best(

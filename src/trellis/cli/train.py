@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from trellis.cli import train_options as opt
 from trellis.cli.console import note
+from trellis.cli.options import read_pairs
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.training import declarations as declared
 
@@ -112,7 +114,7 @@ def _objective(name: str, epsilon: str | None, sign: str | None) -> Any:
 
 
 def _solver(name: str, average: bool) -> Any:
-    """The solver by name; without averaging as a record that says so."""
+    """The solver by name, or as an object that does not average."""
     if average:
         return name
     from dataclasses import fields, replace
@@ -130,18 +132,14 @@ def _constraints(constraints: str | None) -> str | list[tuple[str, str]] | None:
     """The name of a grammar, or the pairs in a file."""
     if constraints is None or constraints in {"bio", "bioes"} or not os.path.exists(constraints):
         return constraints
-    from trellis.data.streams import read_utf8
+    from trellis.data.columns import read_columns
 
-    pairs = []
-    for number, line in enumerate(read_utf8(constraints).decode().splitlines(), start=1):
-        fields = line.split()
-        if len(fields) == 2:
-            pairs.append((fields[0], fields[1]))
-        elif fields:
-            raise DataError(
-                f"{constraints}:{number}: {len(fields)} labels; a line names two, previous and next"
-            )
-    return pairs
+    data = read_columns(constraints)
+    if data.n_columns != 2:
+        raise DataError(
+            f"{constraints}: {data.n_columns} labels in a line; give two, the previous one and the next"
+        )
+    return list(zip(data.column(0), data.column(1), strict=True))
 
 
 def _template(path: str | None, border: str, layout: InputFormat) -> Any:
@@ -152,7 +150,7 @@ def _template(path: str | None, border: str, layout: InputFormat) -> Any:
     if layout.format is FileFormat.crfsuite:
         if path is not None:
             raise UnsupportedError(
-                "CRFsuite files hold features, to which no template applies; drop --template"
+                "CRFsuite files hold features, so a template does not apply; leave out --template"
             )
         return None
     if path is None:
@@ -162,38 +160,21 @@ def _template(path: str | None, border: str, layout: InputFormat) -> Any:
 
 def _latent_states(entries: list[str] | None) -> int | dict[str, int]:
     """One number for all labels, or LABEL=N for some."""
-    if not entries:
-        return 1
-    try:
-        if len(entries) == 1 and "=" not in entries[0]:
-            return int(entries[0])
-        pairs = [entry.rpartition("=") for entry in entries]
-        if all(label for label, _, _ in pairs):
-            return {label: int(number) for label, _, number in pairs}
-    except ValueError:
-        pass
-    raise DataError(
-        f"--latent-states {' '.join(entries)!r} reads neither like 3 nor, for each label, like LABEL=3"
-    )
+    if entries and len(entries) == 1 and entries[0].isdecimal():
+        return int(entries[0])
+    return _label_numbers("--latent-states", entries, int) or 1
 
 
 def _class_weight(entries: list[str] | None) -> str | dict[str, float] | None:
-    if not entries:
-        return None
-    if entries == ["balanced"]:
-        return "balanced"
-    weights = {}
-    for entry in entries:
-        label, _, weight = entry.rpartition("=")
-        try:
-            weights[label] = float(weight)
-        except ValueError:
-            label = ""
-        if not label:
-            raise DataError(
-                f"--class-weight {entry!r} does not read like LABEL=2.5, nor is it balanced alone"
-            )
-    return weights
+    return "balanced" if entries == ["balanced"] else _label_numbers("--class-weight", entries, float) or None
+
+
+def _label_numbers(option: str, entries: list[str] | None, kind: Callable[[str], Any]) -> dict[str, Any]:
+    numbers = read_pairs(option, entries, "B-NP=2")
+    try:
+        return {label: kind(text) for label, text in numbers.items()}
+    except ValueError:
+        raise DataError(f"{option} {' '.join(entries or ())}: give a number, as in {option} B-NP=2") from None
 
 
 def _held_out(fraction: float | None, dev: str | None, layout: InputFormat, training: InputData) -> Any:
@@ -201,7 +182,7 @@ def _held_out(fraction: float | None, dev: str | None, layout: InputFormat, trai
     if dev is None:
         return "auto" if fraction is None else fraction
     if fraction is not None:
-        raise UnsupportedError("--holdout and --dev both say what to hold out; give one of them")
+        raise UnsupportedError("--holdout and --dev both say what to hold out; give only one of them")
     from trellis.cli.inputs import line_of
 
     data = layout.read(dev)
@@ -210,7 +191,7 @@ def _held_out(fraction: float | None, dev: str | None, layout: InputFormat, trai
     for step, label in enumerate(chain.from_iterable(labels)):
         if label not in known:
             raise DataError(
-                f"{line_of(data, step)}: label {label!r} does not occur in the training file; a model "
-                "cannot learn it, so leave its sequence out"
+                f"{line_of(data, step)}: label {label!r} does not occur in the training file, so the model "
+                "cannot learn it; leave out its sequence"
             )
     return layout.inputs(data), labels

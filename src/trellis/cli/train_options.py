@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from trellis.cli.formats import FileFormat
+from trellis.cli.options import Jobs as Jobs
 from trellis.cli.options import argument, declared_option, option
 from trellis.objectives import OBJECTIVES
 from trellis.training import declarations as declared
@@ -71,7 +72,6 @@ ClassWeight = Annotated[
     list[str] | None, option("--class-weight LABEL=X", "Weight of a label (may be repeated), or balanced.")
 ]
 Seed = Annotated[int, option("--seed N", "Seed of all that is random.")]
-Jobs = Annotated[int | None, option("-j --jobs N", "Threads; all cores if not given.", min=1)]
 
 # Stopping
 MaxIter = Annotated[int | None, declared_option(declared.MAX_ITER, "--max-iter N")]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError
 from trellis.data.column_kernels import TAB, field_spans
-from trellis.data.columns import Codes, SourceLines, intern_fields, split_lines
+from trellis.data.columns import Codes, SourceLines, intern_fields, label_lines, split_lines
 from trellis.data.streams import Source, iter_sequence_blocks, read_utf8, source_name
 
 _FIELD = re.compile(r"((?:[^\\:]|\\.)*)(?::(.*))?", re.DOTALL)
@@ -57,8 +57,7 @@ class AttributeData:
 
     def tagged(self, codes: NDArray[np.integer], labels: Iterable[object]) -> bytes:
         """One predicted label per line and a blank line after each sequence, as ``crfsuite tag`` writes."""
-        names = np.array([f"{label}\n" for label in labels], dtype=object)[codes]
-        return "".join("".join(part) + "\n" for part in np.split(names, self.offsets[1:-1])).encode()
+        return label_lines(codes, labels, self.offsets)
 
 
 def read_attributes(source: Source, encoding: str = "utf-8") -> AttributeData:
@@ -80,9 +79,7 @@ def iter_attribute_blocks(
 
 
 def parse_attributes(text: bytes, name: str, first_line: int = 1) -> AttributeData:
-    """Attribute data from UTF-8 text. Only distinct fields are parsed in Python, so a file of strings reads
-    fast.
-    """
+    """Attribute data from UTF-8 text. Only distinct fields are parsed in Python, which keeps reading fast."""
     counts, raw, offsets, lines = split_lines(text, name, TAB, False, first_line)
     starts, ends = field_spans(raw, counts, TAB)
     per_step = counts[lines.line_of_step].astype(np.int64)

@@ -264,8 +264,8 @@ def parse_columns(
         step = int(ragged[0])
         first = "earlier lines have" if n_columns else f"line {first_line + int(lines.line_of_step[0])} has"
         raise DataError(
-            f"{lines.where(step)}: {int(of_steps[step])} columns, but {first} {expected}; every line of a "
-            "column file has as many"
+            f"{lines.where(step)}: {int(of_steps[step])} columns, but {first} {expected}; all lines of a "
+            "column file need the same number"
         )
     starts, ends = field_spans(raw, counts, mode)
     if expected > 1 and text[ends[0]] == ord(" "):
@@ -291,6 +291,12 @@ def split_lines(
     breaks = np.flatnonzero(np.diff(blanks_before)) + 1
     offsets = np.concatenate([[0], breaks, [len(line_of_step)]]).astype(np.int64)
     return counts, raw, offsets, SourceLines(text, line_of_step.astype(np.int64), name, first_line)
+
+
+def label_lines(codes: NDArray[np.integer], labels: Iterable[object], offsets: IntArray) -> bytes:
+    """One label per line and a blank line after each sequence."""
+    lines = np.array([f"{label}\n" for label in labels], dtype=object)[codes]
+    return "".join("".join(part) + "\n" for part in np.split(lines, offsets[1:-1])).encode()
 
 
 def intern_fields(raw: NDArray[np.uint8], starts: IntArray, ends: IntArray) -> tuple[Codes, list[str]]:

@@ -8,7 +8,7 @@ import typer
 
 from trellis.cli.align.choices import AlignmentFormat, Folding, Side
 from trellis.cli.console import note
-from trellis.cli.options import argument, option
+from trellis.cli.options import AsJson, argument, option
 from trellis.core.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ ReferenceTier = Annotated[
     str | None, option("--reference-tier NAME", "Tier of the phones in REF's TextGrids or ELAN files.")
 ]
 Tier = Annotated[str | None, option("--tier NAME", "Tier of the phones in HYP's TextGrids or ELAN files.")]
-AsJson = Annotated[bool, option("--json", "Print everything as JSON.")]
 AsCsv = Annotated[bool, option("--csv", "Print the figures as CSV.")]
 
 

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from trellis.cli.net.options import Network
+from trellis.cli.options import option
 
-Output = Annotated[
-    str,
-    typer.Option("--output", "-o", metavar="FILE", help="A .png, .svg or .pdf file, or .dot for Graphviz."),
-]
+Output = Annotated[str, option("-o --output FILE", "A .png, .svg or .pdf file, or .dot for Graphviz.")]
 Observed = Annotated[
-    list[str] | None,
-    typer.Option("--observed", metavar="X", help="Variable to mark as observed (may be repeated)."),
+    list[str] | None, option("--observed X", "Variable to mark as observed (may be repeated).")
 ]
 
 

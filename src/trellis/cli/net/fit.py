@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from trellis.cli.net.options import Jobs, Missing, Network, Rows, Seed
+from trellis.cli.options import option
 
-Output = Annotated[
-    str, typer.Option("--output", "-o", metavar="FILE", help=".bif or .uai, also .gz, or a Trellis file.")
-]
-Pseudocount = Annotated[
-    float, typer.Option("--pseudocount", metavar="A", min=0.0, help="Added to every count.")
-]
+Output = Annotated[str, option("-o --output FILE", ".bif or .uai, also .gz, or a Trellis file.")]
+Pseudocount = Annotated[float, option("--pseudocount A", "Added to every count.", min=0.0)]
 RandomStart = Annotated[
-    bool, typer.Option("--random-start", help="Start EM from random tables instead of those of NETWORK.")
+    bool, option("--random-start", "Start EM from random tables instead of those of NETWORK.")
 ]
-Starts = Annotated[
-    int, typer.Option("--starts", metavar="N", min=1, help="Number of random starts; the best is kept.")
-]
-MaxIter = Annotated[int, typer.Option("--max-iter", metavar="N", min=0, help="Maximum iterations of EM.")]
+Starts = Annotated[int, option("--starts N", "Number of random starts; the best is kept.", min=1)]
+MaxIter = Annotated[int, option("--max-iter N", "Maximum iterations of EM.", min=0)]
 
 
 def fit(

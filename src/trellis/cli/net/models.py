@@ -1,8 +1,6 @@
-"""Opening networks, and reading NAME=VALUE options."""
+"""Opening networks."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from trellis.bayesnet import BayesianNetwork, FactorGraph, read_model
 from trellis.bayesnet.formats.network_files import extension
@@ -28,16 +26,3 @@ def open_network(path: str) -> BayesianNetwork:
     if isinstance(model, FactorGraph):
         raise DataError(f"{path}: a factor graph has no edges; give a Bayesian network")
     return model
-
-
-def pairs(option: str, given: Sequence[str] | None) -> dict[str, str]:
-    """``["A=yes", "B=no"]`` as a dictionary; a name may hold = itself if its state does not."""
-    found: dict[str, str] = {}
-    for text in given or ():
-        name, equals, value = text.rpartition("=")
-        if not equals or not name:
-            raise DataError(f"{option} {text}: write a variable, = and its value, as in {option} Rain=yes")
-        if name in found:
-            raise DataError(f"{option} {text}: {name!r} is given twice")
-        found[name] = value
-    return found

@@ -4,29 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from trellis.cli.options import argument, option
 
-Network = Annotated[
-    str,
-    typer.Argument(
-        metavar="NETWORK", help="A .bif, .uai or .fg file, also .gz, or a Trellis file.", show_default=False
-    ),
-]
+Network = Annotated[str, argument("NETWORK", "A .bif, .uai or .fg file, also .gz, or a Trellis file.")]
 Evidence = Annotated[
-    list[str] | None,
-    typer.Option("--evidence", "-e", metavar="X=STATE", help="Observed variable (may be repeated)."),
+    list[str] | None, option("-e --evidence X=STATE", "Observed variable (may be repeated).")
 ]
 Rows = Annotated[
     str,
-    typer.Argument(
-        metavar="ROWS",
-        help="Comma- or tab-separated, the names of variables in the first line; - for standard input.",
-        show_default=False,
+    argument(
+        "ROWS", "Comma- or tab-separated, the names of variables in the first line; - for standard input."
     ),
 ]
 Missing = Annotated[
-    list[str] | None,
-    typer.Option("--missing", metavar="TEXT", help="Text that marks a missing state, besides an empty cell."),
+    list[str] | None, option("--missing TEXT", "Text that marks a missing state, besides an empty cell.")
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of random numbers.")]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", help="Number of threads.")]
+Seed = Annotated[int, option("--seed N", "Seed of random numbers.", min=0)]
+Jobs = Annotated[int, option("-j --jobs N", "Number of threads.")]

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from trellis.cli.net.options import Jobs, Missing, Network, Rows
+from trellis.cli.options import option
 
 Targets = Annotated[
     list[str] | None,
-    typer.Option(
-        "--target",
-        "-t",
-        metavar="X",
-        help="Variable to predict (may be repeated); by default, all that are missing in some row.",
+    option(
+        "-t --target X",
+        "Variable to predict (may be repeated); by default, all that are missing in some row.",
     ),
 ]
 Probabilities = Annotated[
-    bool,
-    typer.Option(
-        "--probabilities", "-p", help="Print the probability of each state instead of the best one."
-    ),
+    bool, option("-p --probabilities", "Print the probability of each state instead of the best one.")
 ]
-Output = Annotated[
-    str, typer.Option("--output", "-o", metavar="FILE", help="Output file; - is standard output.")
-]
+Output = Annotated[str, option("-o --output FILE", "Output file; - is standard output.")]
 
 
 def predict(

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from trellis.cli.net.options import Evidence, Network, Seed
+from trellis.cli.options import AsJson, argument, option, read_pairs
 
 
 class Method(StrEnum):
@@ -34,33 +35,19 @@ SAMPLERS = {
 
 Targets = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="[TARGET]...",
-        help="A variable, or several for their joint distribution; by default, each variable by itself.",
-        show_default=False,
+    argument(
+        "[TARGET]...",
+        "A variable, or several for their joint distribution; by default, each variable by itself.",
     ),
 ]
 Soft = Annotated[
-    list[str] | None,
-    typer.Option("--soft", metavar="X=W,W,...", help="Soft evidence: one weight for each state of X."),
+    list[str] | None, option("--soft X=W,W,...", "Soft evidence: one weight for each state of X.")
 ]
-EvidenceFile = Annotated[
-    str | None, typer.Option("--evidence-file", metavar="FILE", help="Read evidence from an .evid file.")
-]
-MethodOption = Annotated[
-    Method, typer.Option("--method", help="Inference method (the last four are approximate).")
-]
-Mpe = Annotated[
-    bool, typer.Option("--mpe", help="Print the most probable assignment of all variables instead.")
-]
-MemoryLimit = Annotated[
-    float, typer.Option("--memory", metavar="GIB", help="Memory limit of exact inference.")
-]
-Samples = Annotated[
-    int | None,
-    typer.Option("--samples", metavar="N", min=1, help="Number of samples (of sweeps, for gibbs)."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")]
+EvidenceFile = Annotated[str | None, option("--evidence-file FILE", "Read evidence from an .evid file.")]
+MethodOption = Annotated[Method, option("--method", "Inference method (the last four are approximate).")]
+Mpe = Annotated[bool, option("--mpe", "Print the most probable assignment of all variables instead.")]
+MemoryLimit = Annotated[float, option("--memory GIB", "Memory limit of exact inference.")]
+Samples = Annotated[int | None, option("--samples N", "Number of samples (of sweeps, for gibbs).", min=1)]
 
 
 def query(
@@ -85,13 +72,13 @@ def query(
     from trellis.bayesnet.formats.uai import read_evidence
     from trellis.bayesnet.inference.query import ApproximationWarning
     from trellis.cli.console import note
-    from trellis.cli.net.models import open_model, pairs
+    from trellis.cli.net.models import open_model
     from trellis.core.errors import UnsupportedError
 
     model = open_model(network)
     seen: dict[str, Any] = read_evidence(evidence_file, model) if evidence_file is not None else {}
-    seen.update(pairs("--evidence", evidence))
-    likelihoods = {name: text.split(",") for name, text in pairs("--soft", soft).items()}
+    seen.update(read_pairs("--evidence", evidence, "Rain=yes"))
+    likelihoods = {name: text.split(",") for name, text in read_pairs("--soft", soft, "Rain=0.2,0.8").items()}
     options: dict[str, Any] = {"likelihoods": likelihoods} if likelihoods else {}
     if mpe and (targets or method is not Method.auto):
         raise UnsupportedError("--mpe is exact and about all variables; leave out targets and --method")

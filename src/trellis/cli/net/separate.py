@@ -7,19 +7,13 @@ from typing import Annotated
 import typer
 
 from trellis.cli.net.options import Network
+from trellis.cli.options import argument, option
 
-X = Annotated[str, typer.Argument(metavar="X", help="A variable.", show_default=False)]
-Y = Annotated[str, typer.Argument(metavar="Y", help="Another variable.", show_default=False)]
-Given = Annotated[
-    list[str] | None,
-    typer.Option("--given", "-g", metavar="Z", help="Observed variable (may be repeated)."),
-]
-Paths = Annotated[
-    int, typer.Option("--paths", metavar="N", min=1, help="Maximum number of paths to explain.")
-]
-Draw = Annotated[
-    str | None, typer.Option("--draw", metavar="FILE", help="Draw the paths (.png, .svg, .pdf).")
-]
+X = Annotated[str, argument("X", "A variable.")]
+Y = Annotated[str, argument("Y", "Another variable.")]
+Given = Annotated[list[str] | None, option("-g --given Z", "Observed variable (may be repeated).")]
+Paths = Annotated[int, option("--paths N", "Maximum number of paths to explain.", min=1)]
+Draw = Annotated[str | None, option("--draw FILE", "Draw the paths (.png, .svg, .pdf).")]
 
 
 def separate(network: Network, x: X, y: Y, given: Given = None, paths: Paths = 20, draw: Draw = None) -> None:

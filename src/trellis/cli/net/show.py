@@ -7,11 +7,9 @@ from typing import Annotated
 import typer
 
 from trellis.cli.net.options import Network
+from trellis.cli.options import argument
 
-Variables = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[VARIABLE]...", help="Variables whose tables to show.", show_default=False),
-]
+Variables = Annotated[list[str] | None, argument("[VARIABLE]...", "Variables whose tables to show.")]
 _MOST_LISTED = 60
 
 
