@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Self
 
 from trellis.bayesnet.drawing import draw, table_text
-from trellis.bayesnet.formats import network_files, networkx_graphs, uai
+from trellis.bayesnet.formats import network_files, networkx_graphs
 from trellis.bayesnet.inference import elimination_steps, evidence_frames
 from trellis.bayesnet.inference import query as queries
 from trellis.bayesnet.inference.sampling import forward_sampling
@@ -16,11 +17,12 @@ from trellis.bayesnet.model.directed_model import DirectedModel
 from trellis.bayesnet.model.discrete_model import DiscreteModel
 from trellis.bayesnet.model.factor_model import FactorModel
 from trellis.bayesnet.separation import d_separation, separation_paths
+from trellis.core.errors import DataError
 from trellis.core.storage import PathLike
 
 
-class _Inference(DiscreteModel):
-    """What can be asked of networks and factor graphs alike."""
+class _Methods(DiscreteModel):
+    """The methods of networks and factor graphs alike."""
 
     query = queries.query
     mpe = queries.mpe
@@ -29,9 +31,10 @@ class _Inference(DiscreteModel):
     explain_elimination = elimination_steps.explain_elimination
     predict = evidence_frames.predict
     predict_proba = evidence_frames.predict_proba
+    write = network_files.write_file
 
 
-class BayesianNetwork(_Inference, DirectedModel):
+class BayesianNetwork(_Methods, DirectedModel):
     """A Bayesian network over discrete variables: p(x) = prod_i P(x_i | parents of i).
 
     Parameters
@@ -63,13 +66,15 @@ class BayesianNetwork(_Inference, DirectedModel):
     log_likelihood = parameter_learning.log_likelihood
     format_table = table_text.format_table
     draw = draw.draw_network
-    write = network_files.write_network
     to_networkx = networkx_graphs.network_to_networkx
 
     @classmethod
     def read(cls, path: PathLike, *, tolerance: float = FILE_TOLERANCE, encoding: str = "utf-8") -> Self:
         """Read a ``.bif`` or ``.uai`` file, which may be gzipped; its rows are normalised."""
-        return cls.wrap(network_files.read_network(path, tolerance=tolerance, encoding=encoding))
+        found = network_files.read_file(path, tolerance=tolerance, encoding=encoding)
+        if not found.directed:
+            raise DataError(f"{os.fspath(path)}: this is a factor graph; read it by trellis.FactorGraph.read")
+        return cls.wrap(found)
 
     @classmethod
     def from_networkx(cls, graph: Any) -> Self:
@@ -81,7 +86,7 @@ class BayesianNetwork(_Inference, DirectedModel):
         return FactorGraph.from_factors(self.variables, self.factors())
 
 
-class FactorGraph(_Inference, FactorModel):
+class FactorGraph(_Methods, FactorModel):
     """Arbitrary non-negative factors over discrete variables: p(x) = (1 / Z) prod_f values_f[x].
 
     Markov networks are factor graphs; so is a Bayesian network, with Z = 1.
@@ -96,13 +101,12 @@ class FactorGraph(_Inference, FactorModel):
     """
 
     draw = draw.draw_graph
-    write = network_files.write_graph
     to_networkx = networkx_graphs.graph_to_networkx
 
     @classmethod
     def read(cls, path: PathLike, *, encoding: str = "utf-8") -> Self:
         """Read a ``.uai``, ``.fg`` (libDAI) or ``.bif`` file, which may be gzipped."""
-        return cls.wrap(network_files.read_graph(path, encoding=encoding))
+        return cls.wrap(network_files.read_file(path, as_graph=True, encoding=encoding))
 
     @classmethod
     def from_networkx(cls, graph: Any) -> Self:
@@ -116,11 +120,5 @@ class FactorGraph(_Inference, FactorModel):
 
 def read_model(path: PathLike) -> BayesianNetwork | FactorGraph:
     """What a ``.bif``, ``.uai`` or ``.fg`` file holds, which may be gzipped."""
-    found: DiscreteModel
-    if network_files.extension(path) == ".uai":
-        found = uai.read_uai(path)
-    elif network_files.extension(path) == ".fg":
-        found = network_files.read_graph(path)
-    else:
-        found = network_files.read_network(path)
+    found = network_files.read_file(path)
     return BayesianNetwork.wrap(found) if found.directed else FactorGraph.wrap(found)

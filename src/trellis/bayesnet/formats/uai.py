@@ -51,29 +51,15 @@ class _Content:
 
 
 def read_uai(
-    source: Source, *, tolerance: float = FILE_TOLERANCE, encoding: str = "utf-8"
+    source: Source, *, as_graph: bool = False, tolerance: float = FILE_TOLERANCE, encoding: str = "utf-8"
 ) -> DirectedModel | FactorModel:
-    """What a UAI file holds: a Bayesian network (BAYES) or a factor graph (MARKOV)."""
+    """What a UAI file holds: a Bayesian network (BAYES; rows are normalised) or a factor graph (MARKOV).
+
+    ``as_graph``: a factor graph in any case; the tables of a Bayesian network are factors like any other.
+    """
     content = _read(source, encoding)
-    return _network(content, tolerance) if content.kind == "BAYES" else _graph(content)
-
-
-def read_uai_graph(source: Source, *, encoding: str = "utf-8") -> FactorModel:
-    """The factor graph in a UAI file; the tables of a Bayesian network are factors like any other."""
-    return _graph(_read(source, encoding))
-
-
-def read_uai_network(
-    source: Source, *, tolerance: float = FILE_TOLERANCE, encoding: str = "utf-8"
-) -> DirectedModel:
-    """The Bayesian network in a UAI file of the kind BAYES; its rows are normalised."""
-    content = _read(source, encoding)
-    if content.kind != "BAYES":
-        raise content.reader.error(0, "this is a Markov network; read it by trellis.FactorGraph.read")
-    return _network(content, tolerance)
-
-
-def _graph(content: _Content) -> FactorModel:
+    if content.kind == "BAYES" and not as_graph:
+        return _network(content, tolerance)
     return FactorModel(content.sizes, content.factors)
 
 
@@ -81,24 +67,19 @@ def _network(content: _Content, tolerance: float) -> DirectedModel:
     reader = content.reader
     tables: dict[int, Factor] = {}
     start_of: dict[int, int] = {}
-    for number, ((scope, values), start) in enumerate(zip(content.factors, content.starts, strict=True)):
+    for number, ((scope, table), start) in enumerate(zip(content.factors, content.starts, strict=True)):
         if not scope or scope[-1] in tables:
             problem = f"is a second table of x{scope[-1]}" if scope else "has no variables"
             raise reader.error(start, f"factor {number} {problem}; a network has one table for each variable")
-        tables[scope[-1]], start_of[scope[-1]] = (scope[:-1], values), start
-    everyone = range(len(content.sizes))
-    for i in everyone:
+        tables[scope[-1]], start_of[scope[-1]] = (scope[:-1], table), start
+    for i in range(len(content.sizes)):
         if i not in tables:
             raise reader.error(
                 0, f"no factor has x{i} as its last variable, so that x{i} has no table; add one"
             )
+    parents, values = zip(*(tables[i] for i in range(len(tables))), strict=True) if tables else ((), ())
     try:
-        return DirectedModel.assemble(
-            Variables.numbered(content.sizes),
-            [tables[i][0] for i in everyone],
-            [tables[i][1] for i in everyone],
-            tolerance=tolerance,
-        )
+        return DirectedModel.assemble(Variables.numbered(content.sizes), parents, values, tolerance=tolerance)
     except NetworkError as error:
         raise reader.error(start_of[error.variable], str(error)) from None
 

@@ -101,29 +101,19 @@ class ApproximatePosterior(Posterior):
         return f"{header}, approximate ({self.method})\n{cells}\n{self.report}"
 
 
-@dataclass(frozen=True)
-class MostProbableAssignment(Mapping[str, str]):
-    """The assignment of all variables that is most probable given the evidence: a mapping from name to state.
+class MostProbableAssignment(dict[str, str]):
+    """The assignment of all variables that is most probable given the evidence: a dictionary of states.
 
     ``log_probability`` is log p(assignment, evidence) in a Bayesian network; in a factor graph the log of the
     product of all factors. ``log_posterior`` is log p(assignment | evidence).
     """
 
-    states: dict[str, str]
-    log_probability: float
-    log_posterior: float
-
-    def __getitem__(self, name: str) -> str:
-        return self.states[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.states)
-
-    def __len__(self) -> int:
-        return len(self.states)
+    def __init__(self, states: Mapping[str, str], log_probability: float, log_posterior: float) -> None:
+        super().__init__(states)
+        self.log_probability, self.log_posterior = log_probability, log_posterior
 
     def __str__(self) -> str:
-        pairs = ", ".join(f"{name}={state}" for name, state in self.states.items())
+        pairs = ", ".join(f"{name}={state}" for name, state in self.items())
         return f"{pairs}  (log-probability {self.log_probability:.6g})"
 
 
