@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from trellis.bayesnet.model.conditional_tables import TOLERANCE, Family
 from trellis.bayesnet.model.variables import Variables, numbered_states
 from trellis.bayesnet.models import BayesianNetwork
-from trellis.core.arguments import check_int
+from trellis.core.arguments import check_choice, check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 
@@ -61,8 +61,7 @@ class NetworkBuilder:
 
     def build(self, *, missing: str = "error") -> BayesianNetwork:
         """The network. ``missing="uniform"`` makes the tables uniform that were not given."""
-        if missing not in ("error", "uniform"):
-            raise DataError(f"missing must be 'error' or 'uniform', got {missing!r}")
+        check_choice("missing", missing, ("error", "uniform"))
         tables = dict(self._tables)
         if missing == "uniform":
             uniform = BayesianNetwork(self._states, self._parents)

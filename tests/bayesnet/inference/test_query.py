@@ -222,6 +222,9 @@ def test_what_is_wrong_is_named(clinic: BayesianNetwork) -> None:
         clinic.query("tub", method="gibbs", n_samples=10)
     with pytest.raises(DataError, match="has no option 'burn_in'; its options are order, memory_limit"):
         clinic.mpe(burn_in=3)
+    for limit in ("much", -1.0):
+        with pytest.raises(DataError, match=f"memory_limit is {limit!r}; give a positive number of bytes"):
+            clinic.query("tub", memory_limit=limit)
     with pytest.raises(UnsupportedError, match="elimination"):
         clinic.query(["tub", "lung"], method="junction_tree")
     with pytest.raises(DataError, match="no targets"):

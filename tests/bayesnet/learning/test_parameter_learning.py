@@ -11,13 +11,8 @@ from hypothesis import strategies as st
 
 from small_networks import joint, random_network, seeds
 from trellis import BayesianNetwork
-from trellis.bayesnet.learning.counting_kernels import count_rows
-from trellis.bayesnet.learning.tree_counts import TreeCounts
-from trellis.bayesnet.model.data_frames import decode_frame, encode_frame
-from trellis.bayesnet.model.distinct_rows import distinct_rows
+from trellis.bayesnet.model.data_frames import decode_frame
 from trellis.core.errors import DataError
-from trellis.factors.flat_factors import flatten
-from trellis.factors.junction_tree import row_tree
 
 RAIN = BayesianNetwork(
     {"Rain": ["yes", "no"], "Wet": ["yes", "no"]},
@@ -78,9 +73,6 @@ def check_certificates(history: dict[str, list[float]]) -> None:
     assert np.all(dual >= primal[1:] - slack)
 
 
-# -- complete rows ------------------------------------------------------------------------------------------
-
-
 def test_counts_by_hand() -> None:
     frame = {"Rain": ["yes", "yes", "yes", "no"], "Wet": ["yes", "yes", "no", "no"]}
     learned = RAIN.fit(frame)
@@ -129,9 +121,6 @@ def test_many_rows_recover_the_tables() -> None:
     learned = network.fit(network.sample(200_000, random_state=0))
     for found, true in zip(learned.tables, network.tables, strict=True):
         assert np.abs(found - true).max() < 0.03
-
-
-# -- missing states -----------------------------------------------------------------------------------------
 
 
 @settings(max_examples=15)
@@ -306,156 +295,6 @@ def test_running_out_of_iterations_is_not_convergence() -> None:
     frame = incomplete(random_network(np.random.default_rng(1), 5), 30, 0, 0.5)
     learned = random_network(np.random.default_rng(1), 5).fit(frame, max_iter=1, tol=0.0)
     assert not learned.fit_.status.converged
-
-
-def test_equal_rows_are_met_once() -> None:
-    codes = np.array([[0, 1], [1, 0], [0, 1], [-1, 0], [0, 1]], dtype=np.int32)
-    rows = distinct_rows(codes, np.array([1.0, 2.0, 0.5, 1.0, 0.0]))
-    assert len(rows.codes) == 3
-    np.testing.assert_array_equal(rows.codes[rows.inverse], codes[:4])
-    assert dict(zip(map(tuple, rows.codes.tolist()), rows.weight, strict=True)) == {
-        (0, 1): 1.5, (1, 0): 2.0, (-1, 0): 1.0,
-    }  # fmt: skip
-    assert sorted(rows.origin.tolist()) == [0, 1, 3]
-
-
-# -- frames -------------------------------------------------------------------------------------------------
-
-NUMBERS = BayesianNetwork({"A": [0, 1], "B": ["x", "y"]}, {"B": ["A"]})
-
-
-def frames() -> dict[str, Any]:
-    masked = np.ma.array([1, 1, 0], mask=[False, True, False])
-    found = {
-        "columns": {"A": [1, None, 0], "B": ["y", "x", None]},
-        "arrays": {"A": np.array([1.0, np.nan, 0.0]), "B": np.array(["y", "x", None], dtype=object)},
-        "masked": {"A": masked, "B": ["y", "x", float("nan")]},
-        "array": np.array([[1, "y"], [None, "x"], [0, None]], dtype=object),
-        "list": [[1, "y"], [None, "x"], [0, None]],
-    }
-    try:
-        import pandas as pd
-    except ImportError:
-        pass
-    else:
-        found["pandas"] = pd.DataFrame({"A": [1, None, 0], "B": ["y", "x", None]})
-        found["pandas, nullable"] = pd.DataFrame(
-            {"B": pd.Categorical(["y", "x", None]), "A": pd.array([1, None, 0], dtype="Int64")}
-        )
-    try:
-        import polars as pl
-    except ImportError:
-        pass
-    else:
-        found["polars"] = pl.DataFrame({"A": [1, None, 0], "B": ["y", "x", None]})
-    return found
-
-
-@pytest.mark.parametrize("kind", list(frames()))
-def test_frames_of_all_kinds(kind: str) -> None:
-    codes = encode_frame(NUMBERS.variables, frames()[kind])
-    assert codes.tolist() == [[1, 1], [-1, 0], [0, -1]]
-
-
-def test_columns_may_be_left_out() -> None:
-    assert encode_frame(NUMBERS.variables, {"B": np.array(["x", "y"])}).tolist() == [[-1, 0], [-1, 1]]
-    assert encode_frame(NUMBERS.variables, {"B": np.array([], dtype="<U1")}).shape == (0, 2)
-
-
-@pytest.mark.parametrize("output", ["columns", "codes", "pandas", "polars"])
-def test_samples_come_as_frames_and_go_back(output: str) -> None:
-    network = random_network(np.random.default_rng(4), 4)
-    codes = network.sample(50, random_state=1, output="codes")
-    frame = network.sample(50, random_state=1, output=output)
-    if output != "codes":
-        np.testing.assert_array_equal(encode_frame(network.variables, frame), codes)
-    assert codes.shape == (50, 4)
-
-
-@pytest.mark.parametrize(
-    ("frame", "words"),
-    [
-        ({"A": [1], "C": [1]}, "column 'C' is no variable"),
-        ({"A": [1, 0], "B": ["x"]}, "different lengths"),
-        ({}, "no columns"),
-        ({"A": [1, 2]}, r"row 1 of the frame: the variable 'A' has no state '2'"),
-        ({"B": np.array(["x", "z"])}, r"row 1 of the frame: the variable 'B' has no state 'z'"),
-        ({"B": [["x"], ["y"]]}, "must have one dimension"),
-        ({"B": [{"x"}, {"y"}]}, "name of a state"),
-        (np.zeros((3, 3)), r"shape \(rows, 2\)"),
-        ([1, 2, 3], r"shape \(rows, 2\)"),
-    ],
-)
-def test_frames_that_cannot_be_read(frame: Any, words: str) -> None:
-    with pytest.raises(DataError, match=words):
-        encode_frame(NUMBERS.variables, frame)
-
-
-def test_outputs_are_checked() -> None:
-    with pytest.raises(DataError, match="output must be"):
-        RAIN.sample(3, output="csv")
-    with pytest.raises(DataError, match="n is -1"):
-        RAIN.sample(-1)
-
-
-# -- expected counts ----------------------------------------------------------------------------------------
-
-
-@settings(max_examples=25)
-@given(seed=seeds, share=st.sampled_from([0.3, 0.7, 1.0]))
-def test_the_junction_tree_counts_what_enumeration_counts(seed: int, share: float) -> None:
-    rng = np.random.default_rng(seed)
-    network = random_network(rng, 7, zeros=bool(seed % 2))
-    factors = flatten(network.cardinalities, network.factors())
-    codes = network.sample(9, random_state=seed, output="codes")
-    codes[rng.random(codes.shape) < share] = -1
-    weight = rng.random(9)
-    with np.errstate(divide="ignore"):
-        log_values = np.log(factors.values)
-    counts, row_log = np.zeros(len(log_values)), np.zeros(9)
-    count_rows(factors, log_values, codes, weight, 0, 9, 3**7, counts, row_log)
-    for n_jobs in (1, 2):
-        found_log, found = TreeCounts(factors, codes)(log_values, weight, n_jobs)
-        np.testing.assert_allclose(found_log, row_log, atol=1e-12)
-        np.testing.assert_allclose(found, counts, atol=1e-12)
-
-
-@settings(max_examples=25)
-@given(seed=seeds, share=st.sampled_from([0.3, 0.7, 1.0]), power=st.sampled_from([1.0, 60.0, 600.0]))
-def test_counts_in_log_space_are_those_of_enumeration(seed: int, share: float, power: float) -> None:
-    """Powers of the tables reach far below what double precision holds; some rows are impossible."""
-    rng = np.random.default_rng(seed)
-    network = random_network(rng, 7, zeros=bool(seed % 2))
-    factors = flatten(network.cardinalities, network.factors())
-    codes = rng.integers(0, factors.cardinalities, size=(9, 7)).astype(np.int32)
-    codes[rng.random(codes.shape) < share] = -1
-    weight = rng.random(9)
-    with np.errstate(divide="ignore"):
-        log_values = power * np.log(factors.values)
-    counts, row_log = np.zeros(len(log_values)), np.zeros(9)
-    count_rows(factors, log_values, codes, weight, 0, 9, 3**7, counts.copy(), row_log)
-    weight[np.isneginf(row_log)] = 0.0  # learning refuses them
-    count_rows(factors, log_values, codes, weight, 0, 9, 3**7, counts, row_log)
-    for span in (-1.0, row_tree.LARGEST_LEAF_SPAN):  # all rows in log space, and those that need it
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(row_tree, "LARGEST_LEAF_SPAN", span)
-            found_log, found = TreeCounts(factors, codes)(log_values, weight)
-        np.testing.assert_allclose(found_log, row_log, rtol=1e-11, atol=1e-11)
-        np.testing.assert_allclose(found, counts, atol=1e-9)
-
-
-def test_learning_from_evidence_that_contradicts_itself_beyond_double_precision() -> None:
-    """A hidden cause of 2 x 200 readings, half for each of its states: p = 10^-799.9 of each state."""
-    n = 400
-    states = {"cause": ["a", "b"], **{f"x{i}": ["a", "b"] for i in range(n)}}
-    reading = np.array([[1 - 1e-4, 1e-4], [1e-4, 1 - 1e-4]])
-    tables: dict[str, Any] = {"cause": [0.25, 0.75], **{f"x{i}": reading for i in range(n)}}
-    network = BayesianNetwork(states, {f"x{i}": ["cause"] for i in range(n)}, tables)
-    factors = flatten(network.cardinalities, network.factors())
-    codes = np.array([[-1, *(int(i >= n // 2) for i in range(n))]], dtype=np.int32)
-    row_log, counts = TreeCounts(factors, codes)(np.log(factors.values), np.ones(1))
-    assert row_log[0] == pytest.approx(200 * (np.log(1e-4) + np.log1p(-1e-4)), rel=1e-12)
-    np.testing.assert_allclose(counts[:2], [0.25, 0.75], rtol=1e-9)
 
 
 def test_a_long_hidden_chain_is_that_of_a_hidden_markov_model() -> None:

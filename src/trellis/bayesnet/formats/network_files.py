@@ -11,7 +11,7 @@ from trellis.bayesnet.model.conditional_tables import FILE_TOLERANCE
 from trellis.bayesnet.model.directed_model import DirectedModel
 from trellis.bayesnet.model.discrete_model import DiscreteModel
 from trellis.bayesnet.model.factor_model import FactorModel
-from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.errors import DataError
 from trellis.core.storage import PathLike
 
 
@@ -45,7 +45,7 @@ def write_file(model: DiscreteModel, path: PathLike) -> None:
         write_bif(model, path)
     else:
         what = "networks are written to .bif and" if model.directed else "factor graphs are written to"
-        raise UnsupportedError(f"{os.fspath(path)}: {what} .uai files; save() writes a Trellis file")
+        raise DataError(f"{os.fspath(path)}: {what} .uai files; save() writes a Trellis file")
 
 
 def extension(path: PathLike) -> str:

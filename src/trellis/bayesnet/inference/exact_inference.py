@@ -6,6 +6,8 @@ The junction tree of a model is planned once for each order and memory limit, an
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +28,9 @@ class ExactInference:
     def __init__(
         self, question: Question, *, order: str | Sequence[str] = "best", memory_limit: float = MEMORY_LIMIT
     ) -> None:
+        given: Any = memory_limit
+        if not isinstance(given, Real) or not float(given) > 0:
+            raise DataError(f"memory_limit is {memory_limit!r}; give a positive number of bytes")
         self.question, self.memory_limit = question, memory_limit
         self.order: str | tuple[int, ...] = (
             order if isinstance(order, str) else question.variables.indices(order)

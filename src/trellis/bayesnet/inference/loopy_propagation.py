@@ -14,7 +14,7 @@ import numpy as np
 
 from trellis.bayesnet.inference.estimates import Estimate
 from trellis.bayesnet.inference.question import Question
-from trellis.core.arguments import check_int
+from trellis.core.arguments import check_int, check_nonnegative
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.factors.belief_propagation import BeliefPropagation
@@ -30,9 +30,9 @@ def loopy(question: Question, *, damping: float = 0.0, max_iter: int = 1000, tol
     iteration), ``log_evidence`` (log Z of a factor graph) by Bethe, ``tree`` (whether the answer is exact).
     If the messages oscillate, try ``damping=0.5``.
     """
-    max_iter = check_int("max_iter", max_iter, 1)
-    if not 0.0 <= damping < 1.0 or not tol >= 0.0:
-        raise DataError(f"damping={damping}, tol={tol}: damping must be in [0, 1), and tol not negative")
+    max_iter, tol = check_int("max_iter", max_iter, 1), check_nonnegative("tol", tol)
+    if not check_nonnegative("damping", damping) < 1.0:
+        raise DataError(f"damping is {damping}; give a number of at least 0 and below 1")
     model = question.model
     tables, free = question.reduced_factors()
     unobserved = set(free)

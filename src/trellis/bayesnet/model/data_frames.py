@@ -13,12 +13,13 @@ row, wherever the kind of column makes that possible.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.bayesnet.model.variables import Variables, suggestion
+from trellis.core.arguments import check_choice
 from trellis.core.errors import DataError, MissingExtraError
 
 Codes = NDArray[np.int32]
@@ -44,15 +45,12 @@ def variables_with_gaps(variables: Variables, frame: Any, codes: Codes) -> list[
 
 def decode_frame(variables: Variables, codes: NDArray[Any], output: Output = "columns") -> Any:
     """Codes (rows, variables) as a dictionary of columns of names, a frame, or as they are."""
+    check_choice("output", output, get_args(Output))
     if output == "codes":
         return codes
-    columns = dict(zip(variables.names, zip(codes.T, variables.states, strict=True), strict=True))
-    if output != "pandas":
-        named = {name: np.array(states)[column] for name, (column, states) in columns.items()}
-        if output == "columns":
-            return named
-    if output not in ("pandas", "polars"):
-        raise DataError(f"output must be 'columns', 'codes', 'pandas' or 'polars', got {output!r}")
+    columns = zip(variables.names, codes.T, variables.states, strict=True)
+    if output == "columns":
+        return {name: np.array(states)[column] for name, column, states in columns}
     try:
         library = __import__(output)
     except ImportError:
@@ -60,10 +58,10 @@ def decode_frame(variables: Variables, codes: NDArray[Any], output: Output = "co
             f"output={output!r} needs {output}; install it, or leave output out"
         ) from None
     if output == "polars":
-        return library.DataFrame(named)
-    # categories: numbers below, names above, and the states that no row has are known too
+        return library.DataFrame({name: np.array(states)[column] for name, column, states in columns})
+    # categories: numbers inside, names outside, and the states that no row has are known too
     kind = library.Categorical.from_codes
-    return library.DataFrame({name: kind(column, states) for name, (column, states) in columns.items()})
+    return library.DataFrame({name: kind(column, states) for name, column, states in columns})
 
 
 def _n_rows(variables: Variables, frame: Any, columns: Mapping[int, Any]) -> int:
