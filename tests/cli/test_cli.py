@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from trellis import __version__
 from trellis.cli.app import app
 from trellis.cli.formats import FileFormat
-from trellis.cli.inputs import detect_format, settle_format
+from trellis.cli.inputs import choose_format, detect_format
 from trellis.core.errors import DataError, ModelFileError, TrellisError, UnsupportedError
 
 TRELLIS = [sys.executable, "-c", "from trellis.cli import main; main()"]
@@ -68,9 +68,9 @@ def test_an_empty_file_has_no_format() -> None:
 
 def test_label_and_feature_columns() -> None:
     text = COLUMNS.encode()
-    layout = settle_format(text, "file", None)
+    layout = choose_format(text, "file", None)
     assert (layout.label, layout.features) == (2, (0, 1))
-    layout = settle_format(text, "file", None, label_column="0", feature_columns="-1")
+    layout = choose_format(text, "file", None, label_column="0", feature_columns="-1")
     assert (layout.label, layout.features) == (0, (2,))
     data = layout.parse(text, "file")
     assert layout.labels(data) == [["The", "cat", "sat"], ["Dogs", "bark", "."]]
@@ -80,11 +80,11 @@ def test_label_and_feature_columns() -> None:
 
 
 def test_conllu_columns_by_name() -> None:
-    layout = settle_format(CONLLU.encode(), "file", None)
+    layout = choose_format(CONLLU.encode(), "file", None)
     data = layout.parse(CONLLU.encode(), "file")
     assert layout.labels(data) == [["NOUN", "PART", "VERB"]]
     assert layout.inputs(data).column(0) == ["Cats", "'", "nap"]
-    layout = settle_format(CONLLU.encode(), "file", None, label_column="lemma", feature_columns="form, upos")
+    layout = choose_format(CONLLU.encode(), "file", None, label_column="lemma", feature_columns="form, upos")
     assert layout.inputs(data).column(1) == ["NOUN", "PART", "VERB"]
     assert layout.labels(data) == [["cat", "'s", "nap"]]
 
@@ -93,7 +93,7 @@ def test_conllu_columns_by_name() -> None:
     ("text", "options", "message"),
     [
         ("a\nb\n", {}, "only one column"),
-        (COLUMNS, {"label_column": "5"}, "column 5 was asked for"),
+        (COLUMNS, {"label_column": "5"}, "there is no column 5"),
         (COLUMNS, {"label_column": "pos"}, "'pos' is not a whole number"),
         (COLUMNS, {"feature_columns": "0,2"}, "column 2 is both label and feature"),
         (CRFSUITE, {"label_column": "0"}, "no columns to choose"),
@@ -102,7 +102,7 @@ def test_conllu_columns_by_name() -> None:
 )
 def test_columns_that_do_not_fit(text: str, options: dict[str, str], message: str) -> None:
     with pytest.raises(TrellisError, match=message):
-        settle_format(text.encode(), "file", None, **options)
+        choose_format(text.encode(), "file", None, **options)
 
 
 SENTENCES = [
@@ -337,8 +337,8 @@ def test_template_dev_file_pairs_and_class_weights(folder: Path, tmp_path: Path)
         (["--constraints", "iob"], "constraints is 'iob'"),
         (["--template", "nowhere.tpl"], "nowhere.tpl: cannot be read"),
         (["--no-average"], "--no-average needs a --solver"),
-        (["--encoding", "klingon"], "'klingon' is not an encoding"),
-        (["--label-column", "9"], "column 9 was asked for"),
+        (["--encoding", "klingon"], "does not know the encoding 'klingon'"),
+        (["--label-column", "9"], "there is no column 9"),
     ],
 )
 def test_options_that_cannot_be_used(folder: Path, tmp_path: Path, options: list[str], message: str) -> None:

@@ -93,7 +93,7 @@ def test_errors_name_the_place() -> None:
         labels.encode([["a"], [set()]])
     with pytest.raises(DataError, match="step 0 of sequence 0 cannot be hashed"):
         LabelSet.of([[["a"]]])
-    with pytest.raises(DataError, match="no labels are known"):
+    with pytest.raises(DataError, match="there are no labels"):
         LabelSet.of([[None, None]])
     with pytest.raises(DataError, match="y has no sequences"):
         LabelSet.of([])

@@ -101,7 +101,9 @@ def test_frames_of_strings_are_columns_of_a_template() -> None:
 
 def test_a_set_with_none_is_not_taken_for_the_rest_of_it() -> None:
     for known in ({"Y", None}, frozenset({"Y", None})):
-        with pytest.raises(DataError, match=r"step 1 of sequence 0 has the set of labels.*None is no label"):
+        with pytest.raises(
+            DataError, match=r"step 1 of sequence 0 has the set of labels.*None is not a label"
+        ):
             labeler().fit([["a", "b"]], [["X", known]])
 
 

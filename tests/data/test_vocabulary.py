@@ -49,7 +49,7 @@ def test_reordered_and_packed() -> None:
 def test_a_damaged_pool_is_named() -> None:
     with pytest.raises(ModelFileError, match="damaged"):
         Vocabulary.from_packed(np.zeros(3, np.uint8), np.array([0, 5]))
-    with pytest.raises(ModelFileError, match="not all different"):
+    with pytest.raises(ModelFileError, match="has duplicates"):
         Vocabulary.from_packed(np.zeros(2, np.uint8), np.array([0, 1, 2]))
 
 

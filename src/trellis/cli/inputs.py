@@ -1,8 +1,8 @@
-"""The files that commands read: which format, which column is the label, which columns are features.
+"""Input files of commands: their format, the column of labels, the columns of features.
 
-``trellis train`` settles this once, from its options and the file; the answer (:class:`InputFormat`) is kept
-in the model, so that ``tag`` and ``evaluate`` read their files in the same way. A file to be tagged may have
-the label column or not.
+``trellis train`` determines these once, from its options and the file, and keeps them in the model
+(:class:`InputFormat`), so that ``tag`` and ``evaluate`` read their files in the same way. A file to be tagged
+may have the column of labels or not.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class InputFormat:
             values = {**meta, "format": FileFormat(meta["format"]), "features": tuple(meta["features"])}
             return cls(**values)
         except (KeyError, TypeError, ValueError) as error:
-            raise ModelFileError(f"{path}: the model does not say how its input files are read") from error
+            raise ModelFileError(f"{path}: the description of its input files is damaged") from error
 
     def parse(self, text: bytes, name: str) -> InputData:
         """All of a file's text."""
@@ -76,7 +76,7 @@ class InputFormat:
             yield self._words(block)
 
     def inputs(self, data: InputData) -> InputData:
-        """What the model sees: the feature columns, whether or not the file has labels."""
+        """The columns of features, whether or not the file has labels."""
         if isinstance(data, AttributeData):
             return data
         if data.n_columns == self.n_columns:
@@ -107,7 +107,7 @@ class InputFormat:
         return conllu_words(data) if self.format is FileFormat.conllu else data
 
 
-def settle_format(
+def choose_format(
     text: bytes,
     name: str,
     format: FileFormat | None,
@@ -117,17 +117,17 @@ def settle_format(
     tabs: bool = False,
     encoding: str = "utf-8",
 ) -> InputFormat:
-    """The format of a training file, from the options and, where they are silent, from its first lines."""
+    """The format of a training file, from the options or, without them, from its first lines."""
     format = format or detect_format(text, name)
     if format is FileFormat.crfsuite:
         if label_column is not None or feature_columns is not None:
             raise UnsupportedError(
-                "CRFsuite files have the label in front and no columns to choose; drop the column options"
+                "CRFsuite files have the label first and no columns to choose; leave out the column options"
             )
         if b"\t" not in text:
             raise DataError(
-                f"{name}: no line has a tab, which is what separates attributes in CRFsuite's files; drop "
-                "--format crfsuite for a file of columns"
+                f"{name}: no line has a tab, which separates the attributes in CRFsuite's files; leave out "
+                "--format crfsuite for a column file"
             )
         return InputFormat(format, encoding=encoding)
     conllu = format is FileFormat.conllu
@@ -140,9 +140,7 @@ def settle_format(
     else:
         features = tuple(j for j in range(n_columns) if j != label)
     if not features:
-        raise DataError(
-            f"{name}: the file has only one column; at least one more is needed to predict labels from"
-        )
+        raise DataError(f"{name}: the file has only one column; it needs another one to predict labels from")
     if label in features:
         raise UnsupportedError(
             f"column {label} is both label and feature; choose --feature-columns without it"
@@ -151,12 +149,12 @@ def settle_format(
 
 
 def detect_format(text: bytes, name: str) -> FileFormat:
-    """The format that the first lines show; column files are what is left when nothing speaks for another.
+    """The format of a file, judged by its first lines; a column file unless they look like another format.
 
-    CoNLL-U: ten tab-separated columns and a whole number in front. CRFsuite: tab-separated, and every field
-    after the first is like ``name=value`` or ``name:number``; half of them suffice where the number of fields
-    differs from line to line, which a column file's never does. (Differing numbers alone do not: then every
-    tab-separated file with a broken line would be one of CRFsuite's, and its words would be the labels.)
+    CoNLL-U: ten tab-separated columns, and a number in the first. CRFsuite: tab-separated, and every field
+    after the first is like ``name=value`` or ``name:number``; half of them suffice if the number of fields
+    varies, which it never does in a column file. (Varying numbers alone do not suffice: a column file with a
+    broken line would be taken for one of CRFsuite's, and its words for labels.)
     """
     lines = [line for line in text[:100_000].split(b"\n")[:200] if line.strip()]
     steps = [line.rstrip(b"\r").split(b"\t") for line in lines if not line.startswith(b"#")]
@@ -191,7 +189,7 @@ def _column(column: str, n_columns: int, conllu: bool) -> int:
             f"column {column!r} is not a whole number (from 0, or -1 for the last){names}"
         ) from None
     if not -n_columns <= index < n_columns:
-        raise DataError(f"column {index} was asked for, but the file has {n_columns} columns (from 0)")
+        raise DataError(f"there is no column {index}; the file has {n_columns} columns, numbered from 0")
     return index % n_columns
 
 

@@ -51,7 +51,7 @@ def train(
     quiet: opt.Quiet = False,
 ) -> None:
     """Learn a model from a labelled FILE and write it to one file."""
-    from trellis.cli.inputs import line_of, settle_format
+    from trellis.cli.inputs import choose_format, line_of
     from trellis.cli.models import save_model
     from trellis.data.streams import read_utf8, source_name
     from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
@@ -59,7 +59,7 @@ def train(
     began = time.perf_counter()
     text, name = read_utf8(file, encoding), source_name(file)
     columns = {"label_column": label_column, "feature_columns": feature_columns}
-    layout = settle_format(text, name, format, tabs=tabs, encoding=encoding, **columns)
+    layout = choose_format(text, name, format, tabs=tabs, encoding=encoding, **columns)
     data = layout.parse(text, name)
     labeler = SequenceLabeler(
         _objective(objective, epsilon, sign),

@@ -8,6 +8,7 @@ from trellis.cli.formats import FileFormat
 from trellis.cli.options import Jobs as Jobs
 from trellis.cli.options import argument, declared_option, option
 from trellis.objectives import OBJECTIVES
+from trellis.solvers import SOLVERS
 from trellis.training import declarations as declared
 
 File = Annotated[str, argument("FILE", "Labelled file, plain or gzip; - reads standard input.")]
@@ -43,14 +44,7 @@ AllWeights = Annotated[
 # Learning
 Objective = Annotated[str, option("--objective NAME", f"{', '.join(OBJECTIVES)}.")]
 Loss = Annotated[str, option("--loss NAME", "Task loss: hamming, weighted_hamming, zero_one or span_f1.")]
-SolverName = Annotated[
-    str,
-    option(
-        "--solver NAME",
-        "auto, perceptron, subgradient, sgd, adagrad, adam, sag, lbfgs, owlqn, cutting_plane, cccp, "
-        "frank_wolfe, minibatch or passive_aggressive.",
-    ),
-]
+SolverName = Annotated[str, option("--solver NAME", f"auto, {', '.join(SOLVERS)}.")]
 L2 = Annotated[float, declared_option(declared.L2, "--l2 X")]
 L1 = Annotated[float, declared_option(declared.L1, "--l1 X")]
 Epsilon = Annotated[str | None, option("--epsilon X", "Direct objective: a number, decay or holdout.")]

@@ -1,6 +1,4 @@
-"""Data at the border of the library: packed sequences, labels and their constraints, readers and writers of
-files.
-"""
+"""Packed sequences, labels and their constraints, readers and writers of files."""
 
 from trellis.data.attributes import (
     AttributeData,

@@ -1,4 +1,4 @@
-"""Tokenising of text, straight from its bytes: no Python object per token.
+"""Tokenise text straight from its bytes, without a Python object per token.
 
 A *field* is a span ``[start, end)`` of the text.
 """
@@ -24,9 +24,7 @@ def _is_space(byte: Any) -> Any:
 
 @kernel
 def count_fields(text: Any, mode: Any, comments: Any) -> Any:
-    """Number of fields of every line: 0 where blank, ``COMMENT`` where it starts with ``#`` and ``comments``
-    is set.
-    """
+    """Number of fields of every line: 0 if blank, ``COMMENT`` if it starts with ``#`` (with ``comments``)."""
     n = len(text)
     lines = 0
     for i in range(n):
@@ -61,7 +59,7 @@ def count_fields(text: Any, mode: Any, comments: Any) -> Any:
 
 @kernel
 def field_spans(text: Any, counts: Any, mode: Any) -> Any:
-    """Starts and ends of the fields of the lines that have any, line by line."""
+    """Starts and ends of all fields, line by line."""
     total = 0
     for line in range(len(counts)):
         if counts[line] > 0:

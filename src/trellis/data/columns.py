@@ -1,8 +1,8 @@
 """Column files (CoNLL, CRF++, CoNLL-U): one step per line, blank lines between sequences.
 
-``ColumnData`` keeps every column as integer codes and a list of its distinct strings: the text is tokenised
-and interned from its bytes by kernels, so neither reading a file nor making template features creates a
-Python object per token. The original lines stay at hand, so that tagging can echo them with one column more.
+``ColumnData`` keeps every column as integer codes and a list of its distinct strings. Kernels tokenise and
+intern the text from its bytes, so neither reading a file nor extracting template features creates a Python
+object per token. The original lines are kept, so that tagging can repeat them with an additional column.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ Codes = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class SourceLines:
-    """The text that steps came from: ``line_of_step`` counts from 0 within ``text``, ``first_line`` from 1 in
-    the file.
-    """
+    """The text of the steps; ``line_of_step`` counts from 0 in it, ``first_line`` from 1 in the file."""
 
     text: bytes
     line_of_step: IntArray
@@ -107,7 +105,7 @@ class ColumnData:
         return len(self.offsets) - 1
 
     def select(self, columns: Iterable[int]) -> ColumnData:
-        """Only these columns, in this order; negative numbers count from the last."""
+        """Only these columns, in this order; negative numbers count from the last one."""
         chosen = [self._index(j) for j in columns]
         return replace(
             self, codes=self.codes[chosen], vocabularies=tuple(self.vocabularies[j] for j in chosen)
@@ -132,11 +130,11 @@ class ColumnData:
     def tagged(self, codes: NDArray[np.integer], labels: Sequence[object]) -> bytes:
         """The original lines with the label of each step as a new last column (UTF-8).
 
-        It is set off by a blank if the file's first two columns are, else by a tab.
+        It is separated by a blank if the file's first two columns are, otherwise by a tab.
         """
         if self.lines is None:
             raise UnsupportedError(
-                "these rows came from no file, so there are no lines to echo; use write_columns"
+                "these rows were not read from a file, so there are no lines to repeat; use write_columns"
             )
         return self.lines.tagged(codes, labels)
 
@@ -144,7 +142,7 @@ class ColumnData:
         if not -self.n_columns <= column < self.n_columns:
             where = "the data" if self.lines is None else self.lines.name
             raise DataError(
-                f"column {column} was asked for, but {where} has {self.n_columns} columns (from 0)"
+                f"there is no column {column}; {where} has {self.n_columns} columns, numbered from 0"
             )
         return column % self.n_columns
 
@@ -169,9 +167,7 @@ def iter_column_blocks(
     comments: bool = False,
     encoding: str = "utf-8",
 ) -> Iterator[ColumnData]:
-    """Read a column file block by block, in memory bounded by the block; every block must have the same
-    columns.
-    """
+    """Read a column file block by block, in memory bounded by the block."""
     name = source_name(source)
     n_columns = 0
     for text, first_line in iter_sequence_blocks(source, sequences_per_block, encoding, comments):
@@ -187,9 +183,7 @@ def iter_column_blocks(
 def read_conllu(
     source: Source, columns: Iterable[str] = ("form", "upos"), encoding: str = "utf-8"
 ) -> ColumnData:
-    """Read the named columns of a CoNLL-U file; multiword ranges (``1-2``) and empty nodes (``1.1``) are left
-    out.
-    """
+    """Read some columns of a CoNLL-U file, without multiword ranges (``1-2``) and empty nodes (``1.1``)."""
     wanted = list(columns)
     for column in wanted:
         if column not in CONLLU_COLUMNS:
@@ -201,7 +195,7 @@ def read_conllu(
 def conllu_words(data: ColumnData) -> ColumnData:
     """All ten columns of a CoNLL-U file or block, without multiword ranges and empty nodes."""
     if data.lines is None:
-        raise UnsupportedError("these rows came from no file, so they are not CoNLL-U; use read_conllu")
+        raise UnsupportedError("these rows were not read from a CoNLL-U file; use read_conllu")
     if data.n_columns != len(CONLLU_COLUMNS):
         raise DataError(f"{data.lines.name}: CoNLL-U has 10 tab-separated columns, not {data.n_columns}")
     is_word = np.array([identifier.isdecimal() for identifier in data.vocabularies[0]])[data.codes[0]]
@@ -233,7 +227,7 @@ def write_columns(
     breaking = set("\t\n\r" if separator == "\t" else " \t\n\r\v\f")
     for index, sequence in enumerate(sequences):
         for step, row in enumerate(sequence):
-            # a field that breaks a line or a column would be read back as something else
+            # a field with a separator in it would be read back as something else
             for value in row:
                 if not value.strip(" \v\f") or not breaking.isdisjoint(value):
                     raise DataError(
@@ -281,7 +275,7 @@ def parse_columns(
 def split_lines(
     text: bytes, name: str, mode: int, comments: bool, first_line: int
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8], IntArray, SourceLines]:
-    """Field counts of the lines, the text as an array, the offsets of the sequences, where steps are."""
+    """Field counts of lines, the text as an array, the offsets of the sequences, the lines of the steps."""
     raw = np.frombuffer(text, np.uint8)
     counts = count_fields(raw, mode, comments)
     line_of_step = np.flatnonzero(counts > 0)

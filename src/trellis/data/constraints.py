@@ -1,8 +1,7 @@
 """Which labels may follow which: the IOB2 ("bio") and "bioes" grammars of spans, or any set of allowed pairs.
 
 A label ``B-NP`` has the tag ``B`` and the type ``NP``. In *bio*, ``I-x`` follows only ``B-x`` or ``I-x``. In
-*bioes*, a span is ``S-x`` or ``B-x I-x ... E-x``: what is begun must be ended, also at the end of the
-sequence.
+*bioes*, a span is ``S-x`` or ``B-x I-x ... E-x``: every span must be closed, even at the end of the sequence.
 """
 
 from __future__ import annotations
@@ -39,9 +38,7 @@ def split_tag(label: str) -> tuple[str, str]:
 
 
 def legal_transitions(constraints: Constraints, labels: LabelSet) -> LegalTransitions:
-    """The grammar over these labels: ``"bio"``, ``"bioes"``, or an iterable of allowed (previous, next)
-    pairs.
-    """
+    """``"bio"``, ``"bioes"``, or allowed pairs (previous, next), as arrays over the codes of these labels."""
     if isinstance(constraints, str) and constraints in _SCHEMES:
         return _span_grammar(constraints, labels.labels)
     if isinstance(constraints, str) or not isinstance(constraints, Iterable):
@@ -78,7 +75,7 @@ def _span_grammar(scheme: str, labels: Sequence[Any]) -> LegalTransitions:
 
 
 def check_legal(encoded: EncodedLabels, legal: LegalTransitions, labels: LabelSet) -> None:
-    """Raise an error that names the first place where a known labelling breaks the constraints."""
+    """Refuse labels that violate the constraints, naming the first place."""
     codes, offsets = encoded.codes, encoded.offsets
     first = offsets[:-1][np.diff(offsets) > 0]
     last = offsets[1:][np.diff(offsets) > 0] - 1
@@ -102,5 +99,5 @@ def check_legal(encoded: EncodedLabels, legal: LegalTransitions, labels: LabelSe
         f"{label!r} may not end a sequence",
     )[order]
     raise DataError(
-        f"{step_name(offsets, step)}: {what} under the constraints; correct the label or loosen them", step
+        f"{step_name(offsets, step)}: {what} under the constraints; correct the label or relax them", step
     )

@@ -1,10 +1,9 @@
-"""Labels: any hashable values at the border of the library, codes ``0..K-1`` below it.
+"""Labels: any hashable values in the public interface, codes ``0..K-1`` below it.
 
-A step whose label is ``None`` is unknown, and a step labelled with a ``set`` is known to be one of its
-members. Both have code ``-1``; ``allowed`` (N, K) then says which labels each step may take. It is ``None``
-when every step is known.
+The label ``None`` is unknown, and a ``set`` of labels means one of its members. Both have code ``-1``;
+``allowed`` (N, K) then says which labels each step may have. It is ``None`` when every label is known.
 
-Labels are sorted where they can be compared, else kept in the order in which they were first seen.
+Labels are sorted if they can be compared, otherwise kept in the order of first appearance.
 """
 
 from __future__ import annotations
@@ -48,23 +47,21 @@ def flatten_labels(y: Any, lengths: ArrayLike | None = None) -> FlatLabels:
 
 @dataclass(frozen=True, eq=False)
 class EncodedLabels:
-    """``codes``: int32 (N,), -1 where not known exactly. ``allowed``: bool (N, K), or ``None`` if all are
-    known.
-    """
+    """``codes``: int32 (N,), -1 if not known exactly. ``allowed``: bool (N, K), ``None`` if all are known."""
 
     codes: NDArray[np.int32]
     allowed: NDArray[np.bool_] | None
     offsets: IntArray
 
     def take(self, sequences: IntArray) -> EncodedLabels:
-        """Some of the sequences, in the order asked for."""
+        """Some of the sequences, in the given order."""
         steps, offsets = take_runs(self.offsets, sequences)
         allowed = None if self.allowed is None else self.allowed[steps]
         return EncodedLabels(self.codes[steps], allowed, offsets)
 
     @property
     def ambiguous(self) -> NDArray[np.bool_]:
-        """(S,) whether some label of the sequence is not known."""
+        """(S,) whether the sequence has an unknown label."""
         unknown = np.concatenate([[0], np.cumsum(self.codes < 0)])
         return np.asarray(unknown[self.offsets[1:]] > unknown[self.offsets[:-1]])
 
@@ -77,7 +74,7 @@ class LabelSet:
         self.labels: tuple[Any, ...] = tuple(_plain(label) for label in labels)
         self._index: dict[Hashable, int] = {label: code for code, label in enumerate(self.labels)}
         if not self.labels:
-            raise DataError("no labels are known; at least one step must have a label")
+            raise DataError("there are no labels; at least one step must have a known label")
         if len(self._index) != len(self.labels):
             raise DataError("the labels are not all different")
 
@@ -96,9 +93,7 @@ class LabelSet:
         seen.pop(None, None)
         labels = [_plain(label) for label in seen]
         if any(isinstance(label, float) and math.isnan(label) for label in labels):
-            raise DataError(
-                "a label is NaN, which equals no label, not even itself; use None for unknown ones"
-            )
+            raise DataError("a label is NaN, which does not equal itself; use None for an unknown label")
         with suppress(TypeError):  # not comparable: the order of first appearance is the documented one
             labels.sort()
         return cls(labels)
@@ -116,8 +111,7 @@ class LabelSet:
     ) -> EncodedLabels:
         """Codes of a list of label sequences (or of flat labels with ``lengths``).
 
-        ``like`` are the offsets of the inputs: sequences of another length are an error that names the first
-        one.
+        ``like`` are the offsets of the inputs, which ``y`` must match.
         """
         flat, offsets = flatten_labels(y, lengths)
         if like is not None:
@@ -145,7 +139,7 @@ class LabelSet:
         return {"labels": list(self.labels)}
 
     def _encode_sets(self, flat: list[Any], offsets: IntArray) -> EncodedLabels:
-        """The slow way, for labels that are sets; it also finds the label that is to blame in an error."""
+        """The slow path: for sets of labels, and to find the label that an error is about."""
         codes = np.full(len(flat), -1, np.int32)
         choices: list[tuple[int, list[int]]] = []
         for i, label in enumerate(flat):
@@ -179,12 +173,12 @@ class LabelSet:
 
 
 def _members(label: Any, offsets: IntArray, step: int) -> list[Any]:
-    """The labels that a step may have: one, or those of a set. ``None`` stands for itself."""
+    """The labels that a step may have: one, or those of a set."""
     members = sorted(label, key=repr) if isinstance(label, set | frozenset) else [label]
     if len(members) > 1 and None in members:
         raise DataError(
-            f"{step_name(offsets, step)} has the set of labels {label!r}; None is no label: use None in "
-            "place of the set where nothing is known"
+            f"{step_name(offsets, step)} has the set of labels {label!r}; None is not a label: use None "
+            "instead of the set where nothing is known"
         )
     if not members:
         raise DataError(

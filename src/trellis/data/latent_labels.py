@@ -3,10 +3,10 @@
     states  0 .. H-1        label_of[h]: the label that owns state h; the states of a label stand together
 
 A labelling of steps by labels is then a *partial* labelling by states: the states of the gold label are
-allowed, the others are not, which is what ``allowed`` of :class:`~trellis.data.labels.EncodedLabels` says.
-Whatever speaks of labels is repeated over their states: costs L(y*, (y, h)) = L(y*, y), legal transitions,
-unknown labels. A label with one state keeps its name as the name of the state; the states of another are
-named (label, 0), (label, 1), ... With one state for every label nothing changes at all.
+allowed, the others are not (``allowed`` of :class:`~trellis.data.labels.EncodedLabels`). What is given for
+labels applies to each of their states: costs L(y*, (y, h)) = L(y*, y), legal transitions, unknown labels. The
+state of a label with a single one has the name of the label; other states are named (label, 0), (label, 1),
+... With one state for every label nothing changes.
 """
 
 from __future__ import annotations

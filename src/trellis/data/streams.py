@@ -1,8 +1,7 @@
-"""Where bytes come from: a path, standard input (``-``), or an open stream; gzip is recognised by its magic
-bytes, not its name.
+"""Reading bytes from a path, standard input (``-``) or an open stream; gzip is recognised by its magic bytes.
 
-Everything to the right of this file sees UTF-8 bytes with ``\\n`` line ends, so that one tokeniser serves
-every encoding. Blocks of whole sequences are cut at blank lines, in memory bounded by the block.
+Readers see UTF-8 bytes with ``\\n`` line ends, so that one tokeniser serves every encoding. Blocks of whole
+sequences are cut at blank lines, in memory bounded by the block.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ def iter_sequence_blocks(
 ) -> Iterator[tuple[bytes, int]]:
     """Blocks of whole sequences as UTF-8 bytes, each with the number of its first line (from 1).
 
-    Blank lines (and comments, if these are told from data) go with the sequence they precede; what follows
-    the last sequence is left out.
+    Blank lines (and, with ``comments``, comments) belong to the sequence that they precede; what follows the
+    last sequence is dropped.
     """
     if sequences_per_block < 1:
         raise DataError(f"sequences_per_block is {sequences_per_block}; it must be at least 1")
@@ -71,7 +70,7 @@ def iter_sequence_blocks(
 
 
 def to_utf8(raw: bytes, encoding: str, name: str, first_line: int) -> bytes:
-    """Check (or change) the encoding; a byte that does not belong to it is named with its line."""
+    """Check (or change) the encoding; an error names the line of the first invalid byte."""
     if first_line == 1:
         raw = raw.removeprefix(_BOM)
     try:
@@ -79,11 +78,11 @@ def to_utf8(raw: bytes, encoding: str, name: str, first_line: int) -> bytes:
     except UnicodeDecodeError as error:
         line = first_line + raw.count(b"\n", 0, error.start)
         raise DataError(
-            f"{name}:{line}: byte 0x{raw[error.start]:02x} is not {encoding}; "
-            "name the encoding of the file, for instance encoding='latin-1'"
+            f"{name}:{line}: byte 0x{raw[error.start]:02x} is not valid {encoding}; "
+            "give the encoding of the file, for instance encoding='latin-1'"
         ) from None
     except LookupError:
-        raise DataError(f"{encoding!r} is not an encoding that Python knows, for instance 'utf-8'") from None
+        raise DataError(f"Python does not know the encoding {encoding!r}; give one such as 'utf-8'") from None
     if encoding.lower().replace("_", "-") not in {"utf-8", "utf8", "ascii"}:
         raw = text.encode()
     return raw.replace(b"\r\n", b"\n") if b"\r" in raw else raw

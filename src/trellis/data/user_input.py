@@ -1,7 +1,7 @@
-"""What users hold data in, turned into what the library reads: iterators into lists, frames into arrays.
+"""Containers that users keep data in: iterators become lists, frames and series become arrays.
 
-A frame or series of pandas or polars is known by its ``to_numpy``, so that neither package is imported. It is
-read by values, never by iteration: to iterate over a frame is to visit the names of its columns.
+A frame or series of pandas or polars is recognised by its ``to_numpy``, so that neither package is imported.
+It must not be iterated over: that would visit the names of its columns.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import numpy as np
 
 
 def as_lists(values: Any) -> Any:
-    """A generator (or other iterator) as a list, so that it can be read more than once; all else as it is."""
+    """Iterators as lists, which can be read more than once; anything else unchanged."""
     return list(values) if isinstance(values, Iterator) else values
 
 
 def as_arrays(values: Any) -> Any:
-    """The values of a frame or series as an array; all else as it is."""
+    """Frames and series as arrays; anything else unchanged."""
     if isinstance(values, np.ndarray) or not hasattr(values, "to_numpy"):
         return values
     return values.to_numpy()

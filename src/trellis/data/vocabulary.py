@@ -1,9 +1,8 @@
-"""A two-way table of strings and codes 0, 1, ..., held as UTF-8 bytes and looked up many at a time by a
-kernel.
+"""A two-way table of strings and codes 0, 1, ..., kept as UTF-8 bytes and looked up in batches by a kernel.
 
 A Python dictionary costs three cache misses for each of millions of lookups, and an object for each entry.
 Here a batch of strings is joined into one text and looked up from its bytes: exact, two to three times
-faster, a quarter of the memory, and its arrays go into a model file as they are.
+faster, in a quarter of the memory, and its arrays go into a model file as they are.
 """
 
 from __future__ import annotations
@@ -40,16 +39,16 @@ class Vocabulary:
     def from_packed(cls, pool: Bytes, bounds: IntArray) -> Self:
         """The vocabulary whose string ``c`` is the UTF-8 text ``pool[bounds[c]:bounds[c + 1]]``."""
         if bounds[0] != 0 or bounds[-1] != len(pool) or np.any(np.diff(bounds) < 0):
-            raise ModelFileError("the model file has a damaged list of strings")
+            raise ModelFileError("its list of strings is damaged")
         vocabulary = cls()
         text = np.frombuffer(pool.tobytes(), np.uint8)
         vocabulary.add_spans(text, bounds[:-1].copy(), bounds[1:].copy())
         if len(vocabulary) != len(bounds) - 1:
-            raise ModelFileError("the model file has a list of strings that are not all different")
+            raise ModelFileError("its list of strings has duplicates")
         return vocabulary
 
     def packed(self) -> tuple[Bytes, IntArray]:
-        """What :meth:`from_packed` takes."""
+        """The arguments of :meth:`from_packed`."""
         bounds = self._bounds[: self._used + 1].copy()
         return self._pool[: bounds[-1]].copy(), bounds
 
@@ -74,14 +73,12 @@ class Vocabulary:
         return self.from_packed(*gather(self._pool, self._bounds, chosen))
 
     def add(self, groups: Sequence[Collection[str]]) -> Codes:
-        """Codes of all strings of all groups, end to end; new ones are added.
-
-        A ``TypeError`` says that something is no string.
-        """
+        """Codes of all strings of all groups, end to end; new ones are added. ``TypeError`` if one is not a
+        string."""
         return self._in_parts(groups, add=True)
 
     def find(self, groups: Sequence[Collection[str]]) -> Codes:
-        """Codes of all strings of all groups, end to end; -1 where the vocabulary does not hold them."""
+        """Codes of all strings of all groups, end to end; -1 for unknown ones."""
         return self._in_parts(groups, add=False)
 
     def add_spans(self, text: Bytes, starts: IntArray, ends: IntArray) -> Codes:

@@ -1,10 +1,8 @@
-"""The hash table behind :class:`trellis.data.vocabulary.Vocabulary`: byte strings to codes 0, 1, ...,
-exactly.
+"""The hash table of :class:`trellis.data.vocabulary.Vocabulary`: byte strings to codes 0, 1, ..., exactly.
 
 The strings lie end to end in ``pool``; string ``c`` is ``pool[bounds[c]:bounds[c + 1]]``. A slot of the table
-holds -1 (empty) or ``hash << 32 | code`` with a 31-bit hash, so that most slots that do not match are passed
-over without a look at the pool. Where the hash agrees the bytes are compared: two different strings never
-share a code.
+holds -1 (empty) or ``hash << 32 | code`` with a 31-bit hash, so that most mismatches are found without
+reading the pool. Where the hashes agree the bytes are compared: two different strings never share a code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Solvers: each minimises a problem's sum of objectives plus the regulariser; one loop runs them all.
+"""Solvers: each minimises a problem's sum of objectives plus the regulariser; one driver runs them all.
 
 Solvers are imported on first use: their kernels take time to load.
 """
@@ -6,49 +6,60 @@ Solvers are imported on first use: their kernels take time to load.
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.core.status import Status
-from trellis.solvers.run import Solution, Solver
+from trellis.core.lazy import lazy_exports
+from trellis.core.status import Status as Status
 
-# name on the command line and in ``solver=`` -> class, module, iterations if none are asked for
+# name on the command line and in ``solver=`` -> class, default number of iterations
 _SOLVERS = {
-    "perceptron": ("Perceptron", "online.perceptron", 20),
-    "subgradient": ("Subgradient", "online.stochastic", 100),
-    "sgd": ("SGD", "online.stochastic", 50),
-    "adagrad": ("AdaGrad", "online.stochastic", 50),
-    "adam": ("Adam", "online.stochastic", 50),
-    "sag": ("SAG", "online.sag", 100),
-    "lbfgs": ("LBFGS", "quasi_newton.lbfgs", 1000),
-    "owlqn": ("OWLQN", "quasi_newton.lbfgs", 1000),
-    "cutting_plane": ("CuttingPlane", "planes.cutting_plane", 1000),
-    "cccp": ("CCCP", "dc.cccp", 100),
-    "frank_wolfe": ("FrankWolfe", "planes.frank_wolfe", 500),
-    "minibatch": ("MiniBatch", "online.minibatch", 30),
-    "passive_aggressive": ("PassiveAggressive", "online.passive_aggressive", 100),
+    "perceptron": ("Perceptron", 20),
+    "subgradient": ("Subgradient", 100),
+    "sgd": ("SGD", 50),
+    "adagrad": ("AdaGrad", 50),
+    "adam": ("Adam", 50),
+    "sag": ("SAG", 100),
+    "lbfgs": ("LBFGS", 1000),
+    "owlqn": ("OWLQN", 1000),
+    "cutting_plane": ("CuttingPlane", 1000),
+    "cccp": ("CCCP", 100),
+    "frank_wolfe": ("FrankWolfe", 500),
+    "minibatch": ("MiniBatch", 30),
+    "passive_aggressive": ("PassiveAggressive", 100),
 }
 SOLVERS = tuple(_SOLVERS)
 
+<<<<<<< HEAD
 # class -> module
 _MODULES = {
     **{class_name: module for class_name, module, _ in _SOLVERS.values()},
     **dict.fromkeys(("ArrayDC", "DCProblem", "DCSolution"), "dc.algorithm"),
 }
 
+=======
+>>>>>>> 8fc3c1a (Words of data and commands; solvers are listed once and known to the command line)
 if TYPE_CHECKING:
-    from trellis.solvers.dc.algorithm import ArrayDC, DCProblem, DCSolution
-    from trellis.solvers.dc.cccp import CCCP
-    from trellis.solvers.online.minibatch import MiniBatch
-    from trellis.solvers.online.passive_aggressive import PassiveAggressive
-    from trellis.solvers.online.perceptron import Perceptron
-    from trellis.solvers.online.sag import SAG
-    from trellis.solvers.online.stochastic import SGD, AdaGrad, Adam, Subgradient
-    from trellis.solvers.planes.cutting_plane import CuttingPlane
-    from trellis.solvers.planes.frank_wolfe import FrankWolfe
-    from trellis.solvers.quasi_newton.lbfgs import LBFGS, OWLQN
+    from trellis.solvers.dc.algorithm import ArrayDC as ArrayDC
+    from trellis.solvers.dc.algorithm import DCProblem as DCProblem
+    from trellis.solvers.dc.algorithm import DCSolution as DCSolution
+    from trellis.solvers.dc.cccp import CCCP as CCCP
+    from trellis.solvers.online.minibatch import MiniBatch as MiniBatch
+    from trellis.solvers.online.passive_aggressive import PassiveAggressive as PassiveAggressive
+    from trellis.solvers.online.perceptron import Perceptron as Perceptron
+    from trellis.solvers.online.sag import SAG as SAG
+    from trellis.solvers.online.stochastic import SGD as SGD
+    from trellis.solvers.online.stochastic import AdaGrad as AdaGrad
+    from trellis.solvers.online.stochastic import Adam as Adam
+    from trellis.solvers.online.stochastic import Subgradient as Subgradient
+    from trellis.solvers.planes.cutting_plane import CuttingPlane as CuttingPlane
+    from trellis.solvers.planes.frank_wolfe import FrankWolfe as FrankWolfe
+    from trellis.solvers.quasi_newton.lbfgs import LBFGS as LBFGS
+    from trellis.solvers.quasi_newton.lbfgs import OWLQN as OWLQN
+    from trellis.solvers.run import Solution as Solution
+    from trellis.solvers.run import Solver as Solver
 
+<<<<<<< HEAD
 __all__ = [
     "CCCP",
     "LBFGS",
@@ -79,6 +90,24 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'trellis.solvers' has no attribute {name!r}")
     return getattr(import_module(f"trellis.solvers.{_MODULES[name]}"), name)
+=======
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "dc.algorithm": "ArrayDC DCProblem DCSolution",
+        "dc.cccp": "CCCP",
+        "online.minibatch": "MiniBatch",
+        "online.passive_aggressive": "PassiveAggressive",
+        "online.perceptron": "Perceptron",
+        "online.sag": "SAG",
+        "online.stochastic": "SGD AdaGrad Adam Subgradient",
+        "planes.cutting_plane": "CuttingPlane",
+        "planes.frank_wolfe": "FrankWolfe",
+        "quasi_newton.lbfgs": "LBFGS OWLQN",
+        "run": "Solution Solver",
+    },
+)
+>>>>>>> 8fc3c1a (Words of data and commands; solvers are listed once and known to the command line)
 
 
 def get_solver(solver: str | Solver, tol: float | None = None) -> Solver:
@@ -97,5 +126,9 @@ def get_solver(solver: str | Solver, tol: float | None = None) -> Solver:
 
 
 def default_iterations(solver: Solver) -> int:
+<<<<<<< HEAD
     """The iterations of a solver where none are asked for; 100 for one from outside the package."""
     return _SOLVERS[solver.name][2] if solver.name in _SOLVERS else 100
+=======
+    return _SOLVERS[solver.name][1] if solver.name in _SOLVERS else 100
+>>>>>>> 8fc3c1a (Words of data and commands; solvers are listed once and known to the command line)

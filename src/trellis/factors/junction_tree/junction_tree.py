@@ -69,7 +69,7 @@ class JunctionTree:
     ----------
     cardinalities : the number of states of each variable.
     factors : tables over the variables; a variable without any factor is uniform.
-    order : a heuristic (:mod:`trellis.factors.elimination_order`), or the variables in order of elimination.
+    order : an elimination heuristic (see ``trellis.factors.elimination_order``), or the variables in order.
     memory_limit : bytes; a tree that would need more is refused before it runs.
     """
 

@@ -206,7 +206,7 @@ ERRORS: list[tuple[Callable[[], Any], type[TrellisError], str]] = [
     (fitting([["w"], ["w", "w"]], [["a"], ["b"]]), DataError, "sequence 1 has 2 steps in X, but 1 in y"),
     (fitting([], []), DataError, "y has no sequences"),
     (fitting([[], []], [[], []]), DataError, "no steps"),
-    (fitting([["w"]], [[None]]), DataError, "at least one step must have a label"),
+    (fitting([["w"]], [[None]]), DataError, "at least one step must have a known label"),
     (fitting([["w"]], [[set()]]), DataError, "step 0 of sequence 0 has an empty set"),
     (fitting([["w"]], ["a"], lengths=[2]), DataError, "lengths add up to 2"),
     (fitting(ROWS, [["a", "b"], ["c"]], sample_weight=[1.0]), DataError, r"sample_weight has shape \(1,\)"),
