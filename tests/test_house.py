@@ -172,6 +172,8 @@ def test_what_the_words_refer_to_is_there(path: Path) -> None:
         except (AttributeError, KeyError):
             pytest.fail(f"{name} is mentioned, but does not exist")
     if path.suffix != ".py":
+        for name in re.findall(r"`((?:\w+/)+\w+\.py)`", text):
+            assert any((root / name).exists() for root in (ROOT, ROOT / "src", PACKAGE)), name
         return
     module = _module(_dotted(path))
     package = module if path.name == "__init__.py" else _module(module.__package__ or "")
