@@ -30,15 +30,6 @@ _SOLVERS = {
 }
 SOLVERS = tuple(_SOLVERS)
 
-<<<<<<< HEAD
-# class -> module
-_MODULES = {
-    **{class_name: module for class_name, module, _ in _SOLVERS.values()},
-    **dict.fromkeys(("ArrayDC", "DCProblem", "DCSolution"), "dc.algorithm"),
-}
-
-=======
->>>>>>> 8fc3c1a (Words of data and commands; solvers are listed once and known to the command line)
 if TYPE_CHECKING:
     from trellis.solvers.dc.algorithm import ArrayDC as ArrayDC
     from trellis.solvers.dc.algorithm import DCProblem as DCProblem
@@ -59,38 +50,6 @@ if TYPE_CHECKING:
     from trellis.solvers.run import Solution as Solution
     from trellis.solvers.run import Solver as Solver
 
-<<<<<<< HEAD
-__all__ = [
-    "CCCP",
-    "LBFGS",
-    "OWLQN",
-    "SAG",
-    "SGD",
-    "SOLVERS",
-    "AdaGrad",
-    "Adam",
-    "ArrayDC",
-    "CuttingPlane",
-    "DCProblem",
-    "DCSolution",
-    "FrankWolfe",
-    "MiniBatch",
-    "PassiveAggressive",
-    "Perceptron",
-    "Solution",
-    "Solver",
-    "Status",
-    "Subgradient",
-    "default_iterations",
-    "get_solver",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'trellis.solvers' has no attribute {name!r}")
-    return getattr(import_module(f"trellis.solvers.{_MODULES[name]}"), name)
-=======
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
@@ -107,7 +66,6 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "run": "Solution Solver",
     },
 )
->>>>>>> 8fc3c1a (Words of data and commands; solvers are listed once and known to the command line)
 
 
 def get_solver(solver: str | Solver, tol: float | None = None) -> Solver:
@@ -126,9 +84,5 @@ def get_solver(solver: str | Solver, tol: float | None = None) -> Solver:
 
 
 def default_iterations(solver: Solver) -> int:
-<<<<<<< HEAD
     """The iterations of a solver where none are asked for; 100 for one from outside the package."""
-    return _SOLVERS[solver.name][2] if solver.name in _SOLVERS else 100
-=======
     return _SOLVERS[solver.name][1] if solver.name in _SOLVERS else 100
->>>>>>> 8fc3c1a (Words of data and commands; solvers are listed once and known to the command line)
