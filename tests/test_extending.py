@@ -29,21 +29,21 @@ Y = [["A", "B", "B"], ["B", "A"], ["C", "A", "B"], ["C"], ["B", "C"]] * 4
 
 @register
 @dataclass(frozen=True)
-class HalfMargin(Objective):
+class WeakMargin(Objective):
     """max_y (s(y) + L(y) / 2) - s(y*)."""
 
-    name = "half_margin"
+    name = "weak_margin"
     loss_scale = 0.5
 
 
 def test_an_objective(tmp_path: Path) -> None:
-    model = SequenceLabeler(HalfMargin(), verbose=False, random_state=0).fit(X, Y)
+    model = SequenceLabeler(WeakMargin(), verbose=False, random_state=0).fit(X, Y)
     assert model.predict(X) == Y
     model.save(tmp_path / "model")
     assert load(tmp_path / "model").predict(X) == Y
     grids = [Graph.grid(np.sign(np.eye(3) + 0.1 * i)[..., None]) for i in range(3)]
     labels = [np.eye(3, dtype=int)] * 3
-    found = GraphLabeler(HalfMargin(), verbose=False).fit(grids, labels)
+    found = GraphLabeler(WeakMargin(), verbose=False).fit(grids, labels)
     assert found.score(grids, labels) > 0.6
 
 

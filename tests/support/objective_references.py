@@ -10,7 +10,7 @@ from trellis.objectives import OBJECTIVES, Direct, Objective, get_objective
 EPSILON = 0.7
 
 
-class HalfMargin(Objective):
+class LowMargin(Objective):
     name = "half_margin"
     loss_scale = 0.5
 
@@ -34,7 +34,7 @@ class SquaredRamp(Objective):
     link = "square"
 
 
-OWN: list[Objective] = [HalfMargin(), SoftRamp(), SquaredLog(), SquaredRamp()]
+OWN: list[Objective] = [LowMargin(), SoftRamp(), SquaredLog(), SquaredRamp()]
 EVERY: list[Objective] = [
     *(get_objective(name) for name in OBJECTIVES if name != "direct"),
     Direct(epsilon=EPSILON),

@@ -13,16 +13,27 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import tone_speech
 from trellis import Graph, GraphLabeler, SequenceLabeler, load
 from trellis.core.errors import UnsupportedError
 from trellis.losses import WeightedHamming
+from trellis.neural import NeuralSequenceLabeler
+from trellis.neural.labeler.schedules import OPTIMIZERS
 from trellis.objectives import OBJECTIVES
 from trellis.solvers import SOLVERS
+from trellis.speech.acoustics.boundary_classifier import BoundaryOptions
+from trellis.speech.acoustics.feed_forward import NetworkOptions
+from trellis.speech.acoustics.frame_classifiers import NetworkClassifier
+from trellis.speech.align.aligner import Aligner
+from trellis.speech.align.corpus_preparation import PreparedCorpus
+from trellis.speech.audio.recordings import Recording
+from trellis.structures.segments.problem.alignment_losses import ALIGNMENT_LOSSES
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "training-matrix.md"
 X = [["a", "b", "c"], ["b", "a"], ["c", "a", "b", "b"], ["c"], ["b", "c", "a"]] * 2
@@ -53,6 +64,10 @@ class Cell:
     reason: str
 
 
+SMALL_NETWORKS: dict[str, Any] = {
+    "classifier": NetworkClassifier(network=NetworkOptions(hidden=(8,), epochs=3)),
+    "boundaries": BoundaryOptions(network=NetworkOptions(hidden=(8,), epochs=3)),
+}
 CHAIN_LOSSES: dict[str, Any] = {
     "hamming": "hamming",
     "weighted": WeightedHamming(COSTS),
@@ -65,47 +80,100 @@ GRAPH_LOSSES: dict[str, Any] = {
     "zero_one": "zero_one",
     "candidates": mistakes,
 }
-LABELERS: dict[str, tuple[Callable[..., Any], dict[str, Any], tuple[Any, Any]]] = {
-    "chain": (SequenceLabeler, CHAIN_LOSSES, (X, Y)),
-    "graph": (GraphLabeler, GRAPH_LOSSES, _graphs()),
+
+
+@dataclass(frozen=True)
+class Structure:
+    """One table: how a model is trained and what it predicts, and the losses and solvers that are tried."""
+
+    title: str
+    train: Callable[[str, Any, str], Any]
+    predict: Callable[[Any], list[Any]]
+    losses: dict[str, Any]
+    solvers: tuple[str, ...] = SOLVERS
+
+
+def _labeler(labeler: Callable[..., Any], title: str, losses: dict[str, Any], x: Any, y: Any) -> Structure:
+    options = {"max_iter": 4, "random_state": 0, "verbose": False, "holdout": None}
+
+    def train(objective: str, loss: Any, solver: str) -> Any:
+        return labeler(objective, loss, solver=solver, **options).fit(x, y)
+
+    return Structure(title, train, lambda model: list(model.predict(x)), losses)
+
+
+@cache
+def _speech() -> tuple[PreparedCorpus, Recording, list[str]]:
+    """Short recordings of tones and noises. The classifiers are trained once, for all cells."""
+    with tempfile.TemporaryDirectory() as folder:
+        prepared = Aligner(**SMALL_NETWORKS).prepare(tone_speech.corpus(Path(folder), 9, seed=0))
+    phones = ["sil", "a", "s", "i", "sil"]
+    return prepared, tone_speech.recording(phones, 5)[0], phones
+
+
+def _train_aligner(objective: str, loss: str, solver: str) -> Aligner:
+    options = {"epsilon": 1.0} if objective == "direct" else {}
+    return Aligner(objective, loss, solver=solver, max_iter=4, **options, **SMALL_NETWORKS).fit(_speech()[0])
+
+
+def _train_network(objective: str, loss: Any, optimizer: str) -> NeuralSequenceLabeler:
+    return NeuralSequenceLabeler(
+        "embedding", objective, loss, optimizer=optimizer, embedding_dim=4, dropout=0.0, min_count=1,
+        learning_rate=1e-2, max_epochs=4, random_state=0, verbose=False,
+    ).fit(X, Y)  # fmt: skip
+
+
+STRUCTURES = {
+    "chain": _labeler(SequenceLabeler, "Chains (`SequenceLabeler`)", CHAIN_LOSSES, X, Y),
+    "graph": _labeler(GraphLabeler, "Graphs (`GraphLabeler`)", GRAPH_LOSSES, *_graphs()),
+    "segments": Structure(
+        "Segmentations (`Aligner`)",
+        _train_aligner,
+        lambda model: list(model.align(_speech()[1], _speech()[2], confidence=False).starts),
+        {loss: loss for loss in ALIGNMENT_LOSSES},
+    ),
+    "network": Structure(
+        "Chains scored by a network (`NeuralSequenceLabeler`)",
+        _train_network,
+        lambda model: list(model.predict(X)),
+        CHAIN_LOSSES,
+        tuple(OPTIMIZERS),
+    ),
 }
 
 
 def rows(structure: str) -> Iterator[tuple[str, str]]:
     """(objective, loss): one loss is enough where the objective does not look at it."""
+    losses = STRUCTURES[structure].losses
     for name, record in OBJECTIVES.items():
-        if not record.__module__.startswith("trellis."):
-            continue  # registered by another test
-        for loss in LABELERS[structure][1]:
-            if record().uses_loss or loss == "hamming":
+        for loss in losses:
+            if record().uses_loss or loss == next(iter(losses)):
                 yield name, loss
 
 
 def try_cell(structure: str, objective: str, loss: str, solver: str) -> Cell:
-    labeler, losses, (inputs, labels) = LABELERS[structure]
-    given = losses[loss]
-    model = labeler(objective, given, solver=solver, max_iter=4, random_state=0, verbose=False, holdout=None)
+    tried = STRUCTURES[structure]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model.fit(inputs, labels)
+            model = tried.train(objective, tried.losses[loss], solver)
     except UnsupportedError as refusal:
         return Cell(structure, objective, loss, solver, str(refusal))
-    _check_trained(model, inputs)
+    _check_trained(model, tried.predict)
     return Cell(structure, objective, loss, solver, "")
 
 
-def _check_trained(model: Any, inputs: Any) -> None:
+def _check_trained(model: Any, predict: Callable[[Any], list[Any]]) -> None:
     history = model.history_
-    measured = history.get("objective") or history.get("pass_objective") or history["primal"]
+    measured = next(history[name] for name in ("objective", "pass_objective", "primal") if history.get(name))
     improved = min(measured) <= measured[0] * (1.0 + 1e-9) + 1e-9
-    if not (improved and np.isfinite(measured).all() and np.isfinite(model.weights_).all()):
+    if not (improved and np.isfinite(measured).all()):
         raise AssertionError(f"{model}: the objective went {measured}")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
         model.save(path)
         again = load(path)
-    for one, other in zip(model.predict(inputs), again.predict(inputs), strict=True):
+    for one, other in zip(predict(model), predict(again), strict=True):
         if not np.array_equal(one, other):
             raise AssertionError(f"{model}: predicts otherwise after a save and a load")
 
@@ -113,9 +181,10 @@ def _check_trained(model: Any, inputs: Any) -> None:
 def table(structure: str, cells: list[Cell]) -> list[str]:
     """Markdown: objectives and losses in rows, solvers in columns."""
     reasons: dict[str, str] = {}
+    solvers = STRUCTURES[structure].solvers
     lines = [
-        "| objective | loss | " + " | ".join(SOLVERS) + " |",
-        "| --- | --- | " + " | ".join("---" for _ in SOLVERS) + " |",
+        "| objective | loss | " + " | ".join(solvers) + " |",
+        "| --- | --- | " + " | ".join("---" for _ in solvers) + " |",
     ]
     for objective, loss in rows(structure):
         marks = []
@@ -145,19 +214,19 @@ def page(cells: list[Cell]) -> str:
         "Every cell was tried by `python tests/support/training_matrix.py`, which wrote this page; the tests",
         'try them again. "yes": it trains, saves, loads and predicts the same. A number: it is refused, for',
         "the reason below the table. `weighted` is a table of costs, `candidates` a loss that is no sum over",
-        'steps (span F1, or a Python function). `SequenceLabeler("auto")` chooses a solver that fits.',
+        'steps (span F1, or a Python function). `solver="auto"` chooses a solver that fits.',
     ]
-    for structure, title in (("chain", "Chains (`SequenceLabeler`)"), ("graph", "Graphs (`GraphLabeler`)")):
-        lines += ["", f"## {title}", "", *table(structure, cells)]
+    for name, structure in STRUCTURES.items():
+        lines += ["", f"## {structure.title}", "", *table(name, cells)]
     return "\n".join(lines) + "\n"
 
 
 def all_cells() -> list[Cell]:
     return [
         try_cell(structure, objective, loss, solver)
-        for structure in LABELERS
+        for structure, tried in STRUCTURES.items()
         for objective, loss in rows(structure)
-        for solver in SOLVERS
+        for solver in tried.solvers
     ]
 
 

@@ -95,6 +95,5 @@ def draw_seed(random_state: Any) -> int:
         return int(check_random_state(random_state).randint(2**31 - 1))
     except ValueError as error:
         raise DataError(
-            f"random_state is {random_state!r}; give a seed (a whole number, 0 or more), a numpy Generator "
-            "or None"
+            f"random_state is {random_state!r}; give a whole number of at least 0, a numpy Generator or None"
         ) from error

@@ -177,7 +177,6 @@ def test_what_it_cannot_do_is_said() -> None:
         (small_problem("margin").with_(l1=1.0), "L1 norm"),
         (small_problem("margin", ambiguous=True), "unknown; use solver='subgradient'"),
         (small_problem("log"), "made of planes; 'log' is not piecewise linear; use solver='lbfgs'"),
-        (small_problem("perceptron"), "minimum at w = 0, which is where 'frank_wolfe' would end"),
         (small_problem("ramp"), "'ramp' is not piecewise linear; use solver='sgd'"),
     ]:
         with pytest.raises(UnsupportedError, match=words):

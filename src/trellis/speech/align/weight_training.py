@@ -7,7 +7,6 @@ Objectives are those of :mod:`trellis.objectives.records`. Which solver goes wit
                          argmax w . Phi - eps L
     margin               passive-aggressive steps; or "frank_wolfe", "cutting_plane" (with a duality gap)
     squared_margin       cutting planes
-    squared_margin       "cutting_plane"
     log, softmax_margin  L-BFGS
 
 For solvers that go through utterances one by one, the hold-out loss is measured after every pass; the

@@ -281,7 +281,7 @@ def test_errors_of_predictions(fitted: SequenceLabeler) -> None:
         (lambda: fitted.predict_k_best(good, k=0), "k"),
         (lambda: fitted.score(good, [[0, 7]]), "label 7 of step 1 of sequence 0 was not seen in training"),
         (lambda: fitted.score(good, [[0]]), "sequence 0 has 2 steps in X, but 1 in y"),
-        (lambda: fitted.score(good, [[None, None]]), "no step with a known label"),
+        (lambda: fitted.score(good, [[None, None]]), "nothing to score: no step has a known label"),
         (lambda: fitted.score(good, [[0, 1]], sample_weight=[1, 2]), "sample_weight has shape"),
         (lambda: fitted.predict_log_proba(good, [[0, "x"]]), "label 'x' of step 1 of sequence 0"),
     ):

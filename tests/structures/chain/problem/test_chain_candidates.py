@@ -268,11 +268,11 @@ def test_mini_batches_find_the_optimum_of_a_convex_problem() -> None:
 
 def test_mini_batch_options_are_checked() -> None:
     encoded, y = data()
-    with pytest.raises(DataError, match="learning_rate must be positive"):
+    with pytest.raises(DataError, match="learning_rate is 0.0; give a positive number"):
         MiniBatch(learning_rate=0.0)
-    with pytest.raises(DataError, match="batch_size must be at least 1"):
+    with pytest.raises(DataError, match="batch_size is 0; give a whole number of at least 1"):
         MiniBatch(batch_size=0)
-    with pytest.raises(DataError, match="schedule 'linear' is unknown"):
+    with pytest.raises(DataError, match="schedule is 'linear'; give 'constant' or 'inverse_sqrt'"):
         MiniBatch(schedule="linear")  # type: ignore[arg-type]
     with pytest.raises(UnsupportedError, match="L1 norm"):
         MiniBatch().start(linear(Margin(), encoded, y, l1=0.1), np.zeros(3), np.random.default_rng(0))
