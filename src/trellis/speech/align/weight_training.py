@@ -36,6 +36,7 @@ from trellis.solvers import MiniBatch, PassiveAggressive, Solver, get_solver
 from trellis.structures.segments.problem.alignment_losses import AlignmentLoss
 from trellis.structures.segments.problem.segment_problem import SegmentExample, SegmentProblem
 from trellis.training.fit import Training, WarmStart, train
+from trellis.training.options import check_minimum
 
 if TYPE_CHECKING:
     from trellis.speech.align.aligner import Aligner
@@ -103,7 +104,7 @@ def choose_solver(objective: Objective, solver: str) -> str:
             "is not piecewise linear; use solver='auto'"
         )
     if solver not in ONLINE:
-        get_solver(solver)
+        check_minimum(objective, get_solver(solver))
     return solver
 
 

@@ -268,7 +268,7 @@ def test_mini_batches_find_the_optimum_of_a_convex_problem() -> None:
 
 def test_mini_batch_options_are_checked() -> None:
     encoded, y = data()
-    with pytest.raises(DataError, match="learning_rate is 0.0; give a positive number"):
+    with pytest.raises(DataError, match=r"learning_rate is 0\.0; give a positive number"):
         MiniBatch(learning_rate=0.0)
     with pytest.raises(DataError, match="batch_size is 0; give a whole number of at least 1"):
         MiniBatch(batch_size=0)
