@@ -7,8 +7,10 @@ one back make all messages exact. Nothing else is ever claimed to be exact.
 
 **With cycles** one iteration updates the messages of all variables in turn, forwards and then backwards.
 ``damping`` d moves the logarithm of a message to (1 - d) new + d old, and what is impossible stays so. It has
-converged when no message changes by more than ``tol``. The fixed points of sum-product are the stationary
-points of the Bethe free energy, which also estimates the log-partition function,
+converged when a sweep changes no logarithm of a message by more than ``tol`` (or by more than rounding
+explains): a change of a share would not do, for a share of 1e-13 that doubles may be all that another factor
+waits for. The fixed points of sum-product are the stationary points of the Bethe free energy, which also
+estimates the log-partition function,
 
     log Z ~ sum_f sum_x b_f(x) (f(x) - log b_f(x)) + sum_v (1 - number of factors of v) H(b_v),
 
@@ -22,10 +24,13 @@ import numpy as np
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.logspace_kernels import SUM
 from trellis.core.status import Status
-from trellis.factors.belief_propagation_kernels import factor_beliefs, sweep, variable_beliefs
+from trellis.factors.belief_propagation_kernels import factor_beliefs, settle, variable_beliefs
 from trellis.factors.flat_factors import FlatFactors, offsets
 from trellis.factors.forest_order import forest_order
 from trellis.factors.possible_states import ContradictionError
+
+AT_ONCE = 25  # iterations between which Ctrl-C is heard
+ROUNDING = 1e-14  # of the largest logarithm: what adding up a few of them loses
 
 
 class BeliefPropagation:
@@ -52,42 +57,48 @@ class BeliefPropagation:
         self._to_variable = np.repeat(-np.log(sizes), sizes) if mode == SUM else np.zeros(self._start[-1])
         self._digits = np.empty(np.diff(factors.scope_start).max(initial=1), dtype=np.int64)
         pairs = np.diff(factors.value_start)[np.diff(factors.scope_start) == 2]
-        self._scratch = np.empty((3, factors.cardinalities.max(initial=1)))
+        self._scratch = np.empty((2, factors.cardinalities.max(initial=1)))
         self._block = np.empty(pairs.max(initial=0))
         self._swept = False
         self.cells = offsets(factors.cardinalities)  # where the beliefs of each variable start
-        self.residuals: list[float] = []  # the largest change of a message in each iteration
+        finite = np.abs(factors.values[factors.values > -np.inf])
+        self._rounding = ROUNDING * float(finite.max(initial=0.0))
+        self.residuals: list[float] = []  # the largest change of a log-message in each iteration
 
     def run(self, max_iter: int, tol: float, damping: float = 0.0) -> Status:
         """Pass messages until they are exact or settled; raises ``ContradictionError`` where nothing is
         possible."""
+        backwards, tol = self._order[::-1].copy(), max(tol, self._rounding)
         if self.is_forest:
-            self._sweep(self._order[::-1].copy(), 0.0)
-            self._sweep(self._order, 0.0)
+            self._settle(-1.0, 0.0, backwards, self._order, 1)
             self.residuals.append(0.0)
             return Status(True, "one pass to the roots and back is exact, for there are no cycles", 1)
-        backwards = self._order[::-1].copy()
         while len(self.residuals) < max_iter:
-            self._sweep(self._order, damping)
-            change = self._sweep(backwards, damping)
-            self.residuals.append(change)
+            room = min(AT_ONCE, max_iter - len(self.residuals))
+            self.residuals += self._settle(tol, damping, self._order, backwards, room)
+            change = self.residuals[-1]
             if change <= tol:
-                reason = f"messages change by at most {change:.2g} (tolerance {tol:.2g})"
+                reason = f"log-messages change by at most {change:.2g} (tolerance {tol:.2g})"
                 return Status(True, reason, len(self.residuals))
         reason = (
-            f"messages still change by {self.residuals[-1]:.2g} (tolerance {tol:.2g}), so do not trust the "
-            f"answer; raise damping (now {damping:g}) or max_iter, or use an exact method"
+            f"log-messages still change by {self.residuals[-1]:.2g} (tolerance {tol:.2g}), so do not trust "
+            f"the answer; raise damping (now {damping:g}) or max_iter, or use an exact method"
         )
         return Status(False, reason, len(self.residuals))
 
-    def _sweep(self, order: IntArray, damping: float) -> float:
+    def _settle(
+        self, tol: float, damping: float, order: IntArray, backwards: IntArray, n_iter: int
+    ) -> list[float]:
+        """Up to so many iterations; their changes."""
+        residuals = np.empty(n_iter)
         messages = self._start, self._to_variable, self._to_factor
         scratch = self._digits, self._scratch, self._block
-        change = sweep(self.mode, damping, not self._swept, self.factors, order, *messages, *scratch)
+        options = self.mode, damping, tol, not self._swept
+        n = settle(*options, self.factors, order, backwards, *messages, *scratch, residuals)
         self._swept = True
-        if change < 0:
-            raise ContradictionError(-int(change) - 1)
-        return float(change)
+        if residuals[n - 1] < 0:
+            raise ContradictionError(-int(residuals[n - 1]) - 1)
+        return [float(change) for change in residuals[:n]]
 
     def variable_beliefs(self) -> FloatArray:
         """log b_v of all variables, side by side (``cells``)."""
@@ -96,6 +107,14 @@ class BeliefPropagation:
             self.mode, self.factors, self._order, self._start, self._to_variable, self.cells, beliefs
         )
         return beliefs
+
+    def most_probable(self) -> IntArray:
+        """The state of the largest belief of each variable."""
+        beliefs, starts = self.variable_beliefs(), self.cells[:-1]
+        owner = np.repeat(np.arange(len(starts)), self.factors.cardinalities)
+        tops = np.flatnonzero(beliefs == np.maximum.reduceat(beliefs, starts)[owner])
+        first = np.unique(owner[tops], return_index=True)[1]
+        return np.asarray(tops[first] - starts)
 
     def factor_beliefs(self) -> FloatArray:
         """log b_f in the layout of the values of the factors."""

@@ -23,18 +23,37 @@ from trellis.core.numerics_kernels import exp_shifted, highest
 
 
 @kernel
+def settle(
+    mode, damping, tol, first_sweep, factors, order, backwards, start, to_variable, to_factor, digits,
+    scratch, block, residuals,
+):  # fmt: skip
+    """Iterations until a sweep changes no message by more than ``tol``, as many as there is room for in
+    ``residuals``, the changes; returns their number. The change is -1 minus a variable without a state."""
+    messages = start, to_variable, to_factor
+    for i in range(residuals.shape[0]):
+        first = first_sweep and i == 0
+        change = sweep(mode, damping, first, factors, order, *messages, digits, scratch, block)
+        if change > tol:
+            change = sweep(mode, damping, False, factors, backwards, *messages, digits, scratch, block)
+        residuals[i] = change
+        if change <= tol:
+            return i + 1
+    return residuals.shape[0]
+
+
+@kernel
 def sweep(mode, damping, first_sweep, factors, order, start, to_variable, to_factor, digits, scratch, block):
     """Update the messages to and from each variable in turn; returns the largest change of a message to a
-    variable (of exp of it) before damping, or -1 minus a variable that is left without a state.
+    variable before damping (inf where a state becomes impossible), or -1 minus a variable without a state.
 
-    Scratch: ``digits`` (variables of the widest factor), ``scratch`` (3, largest number of states), ``block``
+    Scratch: ``digits`` (variables of the widest factor), ``scratch`` (2, largest number of states), ``block``
     (entries of the largest factor of two variables).
     """
     largest = 0.0
     for t in range(order.shape[0]):
         v = order[t]
         K = factors.cardinalities[v]
-        fresh, shares, before = scratch[0, :K], scratch[1, :K], scratch[2, :K]
+        fresh = scratch[0, :K]
         for j in range(factors.incidence_start[v], factors.incidence_start[v + 1]):
             e = factors.incidence[j]
             f = factors.factor_of[e]
@@ -48,13 +67,15 @@ def sweep(mode, damping, first_sweep, factors, order, start, to_variable, to_fac
             if not _normalise(mode, fresh):
                 return -1.0 - v
             message = to_variable[start[e] : start[e] + K]
-            exp_shifted(fresh, 0.0, shares)
-            exp_shifted(message, 0.0, before)
             for k in range(K):
-                largest = max(largest, abs(shares[k] - before[k]))
-                if width > 1 and damping > 0.0 and fresh[k] > -np.inf and message[k] > -np.inf:
-                    fresh[k] = (1.0 - damping) * fresh[k] + damping * message[k]
-                message[k] = fresh[k]
+                new, old = fresh[k], message[k]
+                if new > -np.inf and old > -np.inf:
+                    largest = max(largest, abs(new - old))
+                    if width > 1:
+                        new = (1.0 - damping) * new + damping * old
+                elif new != old:
+                    largest = np.inf
+                message[k] = new
         if not _send_to_factors(factors, v, start, to_variable, to_factor, fresh):
             return -1.0 - v
     return largest

@@ -76,25 +76,29 @@ def merge_nested(tables: Sequence[Table]) -> tuple[list[Table], float]:
     Logarithms, because a thousand factors of one variable are beyond any floating-point number.
     """
     kept: list[Table] = []
-    holds: dict[int, set[int]] = {}  # the kept factors of each variable
+    holds: dict[int, set[int]] = {}  # the kept factors of each variable, of several variables ...
+    alone: dict[int, set[int]] = {}  # ... and of it alone
+    nothing: set[int] = set()
     log_scale = 0.0
-    for variables, values in sorted(tables, key=lambda table: -len(table.variables)):
-        with np.errstate(divide="ignore"):
-            logs = np.log(values)
+    with np.errstate(divide="ignore"):
+        all_logs = [Table(table.variables, np.log(table.values)) for table in tables]
+    for variables, logs in sorted(all_logs, key=lambda table: -len(table.variables)):
         if not variables:
             log_scale += float(logs)
             continue
-        within = set.intersection(*(holds.get(v, set()) for v in variables))
         if len(variables) == 1:
-            within = {f for f in within if len(kept[f].variables) == 1}
+            within = alone.get(variables[0], set())
+        else:
+            within = set.intersection(*(holds.get(v, nothing) for v in variables))
         if within:
             f = min(within)
             kept[f] = Table(
                 kept[f].variables, kept[f].values + aligned(Table(variables, logs), kept[f].variables)
             )
         else:
+            where = alone if len(variables) == 1 else holds
             for v in variables:
-                holds.setdefault(v, set()).add(len(kept))
+                where.setdefault(v, set()).add(len(kept))
             kept.append(Table(variables, logs))
     tops = [max(float(table.values.max()), LOWEST) for table in kept]
     shifted = [Table(table.variables, table.values - top) for table, top in zip(kept, tops, strict=True)]

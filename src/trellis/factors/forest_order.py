@@ -16,6 +16,9 @@ def forest_order(n_nodes: int, first: IntArray, second: IntArray) -> IntArray | 
     """
     if n_nodes == 0:
         return np.zeros(0, dtype=np.int64)
+    touched = int(np.count_nonzero(np.bincount(np.concatenate([first, second]), minlength=n_nodes)))
+    if len(first) >= max(touched, 1):
+        return None  # more edges than a tree of these nodes has
     edges = coo_array((np.ones(len(first)), (first, second)), shape=(n_nodes, n_nodes))
     n_components, component = connected_components(edges, directed=False)
     if len(first) != n_nodes - int(n_components):

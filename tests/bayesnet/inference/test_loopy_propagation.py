@@ -247,7 +247,7 @@ def test_messages_that_do_not_settle_are_reported() -> None:
         found = loopy(graph, "x0", max_iter=50)
     status = found.diagnostics["status"]
     assert not status.converged
-    assert str(status).startswith("stopped after 50 iterations: messages still change by")
+    assert str(status).startswith("stopped after 50 iterations: log-messages still change by")
     assert len(found.diagnostics["residuals"]) == 50
     assert np.isnan(found.standard_errors).all()
 

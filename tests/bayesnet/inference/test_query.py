@@ -187,7 +187,7 @@ def test_refusal_before_running() -> None:
     for question in (
         lambda: graph.query("x0", memory_limit=100.0),
         lambda: graph.query(["x0", "x7"], memory_limit=100.0),
-        lambda: graph.mpe(memory_limit=100.0),
+        lambda: graph.mpe(memory_limit=100.0, method="junction_tree"),
         lambda: log_partition(graph, memory_limit=100.0),
     ):
         with pytest.raises(UnsupportedError, match=r"GiB|MiB|KiB|bytes.*limit is 100 bytes"):

@@ -7,13 +7,14 @@ f_1(...) = sum_{x} (product of the tables with x), which takes the place of thes
 how large the factors become, and nothing else. Dividing P(t, e) by its sum over t, which is P(e), gives
 P(t | e).
 
-This runs on NumPy tables, one variable at a time, to be read; ``query`` does the same in fused steps.
+This runs on NumPy tables, one variable at a time, to be read; ``query`` does the same in fused steps. Tables
+are added up as logarithms, so that nothing is lost however many of them there are.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,10 +24,14 @@ from trellis.bayesnet.inference.question import Evidence, Question
 from trellis.bayesnet.model.discrete_model import DiscreteModel
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.logspace import log_sum_exp, softmax
 from trellis.factors.elimination_order import elimination_order
-from trellis.factors.tables import Table, marginalise, ordered, product, reduce
+from trellis.factors.junction_tree.junction_tree import log_table
+from trellis.factors.junction_tree.log_passes import contract
+from trellis.factors.tables import Table, reduce
 
 CELL_LIMIT = 2**22  # of an intermediate factor
+LARGEST_LOG = 700.0  # exponentials beyond it are no numbers
 MOST_CELLS = 16  # of a factor that are printed
 
 
@@ -37,7 +42,8 @@ class Factor:
     name: str
     variables: tuple[str, ...]
     states: tuple[tuple[str, ...], ...]
-    values: FloatArray
+    values: FloatArray  # 0 where they are below the range of numbers
+    log_values: FloatArray
 
     def lines(self) -> list[str]:
         """One line for each entry, if they are few."""
@@ -46,7 +52,7 @@ class Factor:
         cells = np.ndindex(*self.values.shape)
         rows = [(", ".join(axis[i] for axis, i in zip(self.states, c, strict=True)), c) for c in cells]
         width = max(len(name) for name, _ in rows)
-        return [f"{name:<{width}}  {self.values[c]:.6g}" for name, c in rows]
+        return [f"{name:<{width}}  {written(float(self.log_values[c]))}" for name, c in rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,13 +77,23 @@ class Elimination:
     start: tuple[Factor, ...]
     steps: tuple[EliminationStep, ...]
     remaining: tuple[Factor, ...]
-    joint: FloatArray
+    log_joint: FloatArray
     posterior: Posterior
 
     @property
+    def joint(self) -> FloatArray:
+        """P(targets, evidence) in a Bayesian network; 0 where it is below the range of numbers."""
+        return np.exp(self.log_joint)
+
+    @property
+    def log_evidence(self) -> float:
+        """The log of the sum of the joint: log P(evidence) in a Bayesian network."""
+        return float(log_sum_exp(self.log_joint, None))
+
+    @property
     def evidence_probability(self) -> float:
-        """The sum of the joint: P(evidence) in a Bayesian network."""
-        return float(self.joint.sum())
+        """The sum of the joint; 0 where it is below the range of numbers."""
+        return math.exp(self.log_evidence) if self.log_evidence < LARGEST_LOG else math.inf
 
     def __str__(self) -> str:
         joint = f"P({', '.join(self.targets)}{f', {self.given}' if self.given else ''})"
@@ -89,7 +105,7 @@ class Elimination:
             lines += ["", f"{number}. {step}", *(f"     {line}" for line in step.factor.lines())]
         lines += ["", f"{joint} = {' '.join(f.name for f in self.remaining)}"]
         if self.given:
-            lines.append(f"divided by its sum, P({self.given}) = {self.evidence_probability:.6g}:")
+            lines.append(f"divided by its sum, P({self.given}) = {written(self.log_evidence)}:")
         return "\n".join([*lines, "", str(self.posterior)])
 
 
@@ -109,9 +125,10 @@ def explain_elimination(
     free = tuple(v for v in question.scopes[0] if v not in observed)
     if not free:
         raise DataError("there are no unobserved targets; name at least one")
+    check_size(model, free, "the joint table of the targets has")
     used, tables = model.relevant([*free, *observed])
     start = [
-        (_factor_name(model, number, table, observed), reduce(table, observed))
+        (_factor_name(model, number, table, observed), log_table(reduce(table, observed)))
         for number, table in enumerate(tables)
     ]
     hidden = {v for _, table in start for v in table.variables}.difference(free)
@@ -119,21 +136,16 @@ def explain_elimination(
     steps = []
     for number, v in enumerate(_order(model, [table for _, table in start], hidden, free, order), start=1):
         touched = [(name, table) for name, table in remaining if v in table.variables]
-        size = math.prod(model.shape({u for _, table in touched for u in table.variables}))
-        if size > CELL_LIMIT:
-            raise UnsupportedError(
-                f"summing out {names[v]!r} multiplies tables to {size:,} entries, too many to show; use "
-                "query, another order or fewer variables"
-            )
-        made = marginalise(product(*(table for _, table in touched)), [v])
-        made = ordered(made, sorted(made.variables))
+        union = {u for _, table in touched for u in table.variables}
+        check_size(model, union, f"summing out {names[v]!r} multiplies tables to")
+        made = contract([table for _, table in touched], sorted(union - {v}))
         name = f"f{number}({', '.join(names[u] for u in made.variables)})"
         remaining = [(n, table) for n, table in remaining if v not in table.variables] + [(name, made)]
         factors = tuple(_factor(model, *pair) for pair in touched)
         steps.append(EliminationStep(names[v], factors, _factor(model, name, made)))
-    uniform = Table(free, np.ones(model.shape(free)))
-    joint = ordered(product(uniform, *(table for _, table in remaining)), free).values
-    if not joint.sum() > 0:
+    uniform = Table(free, np.zeros(model.shape(free)))
+    log_joint = contract([uniform, *(table for _, table in remaining)], free).values
+    if log_joint.max() == -np.inf:
         raise question.impossible()
     labels = tuple(names[v] for v in free)
     states = tuple(model.states[v] for v in free)
@@ -144,9 +156,28 @@ def explain_elimination(
         tuple(_factor(model, *pair) for pair in start),
         tuple(steps),
         tuple(_factor(model, *pair) for pair in remaining),
-        joint,
-        Posterior(labels, states, joint / joint.sum(), "elimination", question.given),
+        log_joint,
+        Posterior(labels, states, softmax(log_joint, None), "elimination", question.given),
     )
+
+
+def check_size(model: DiscreteModel, variables: Iterable[int], what: str) -> None:
+    """Raise where a table over these variables is too large to show."""
+    size = math.prod(model.shape(variables))
+    if size > CELL_LIMIT:
+        raise UnsupportedError(
+            f"{what} {size:,} entries, too many to show; use query, another order or fewer variables"
+        )
+
+
+def written(log: float) -> str:
+    """A number of any size by its logarithm."""
+    if log == -np.inf or abs(log) < LARGEST_LOG:
+        return f"{math.exp(log):.6g}"
+    digits, exponent = math.modf(log / math.log(10.0))
+    if digits < 0.0:
+        digits, exponent = digits + 1.0, exponent - 1.0
+    return f"{10.0**digits:.6g}e{int(exponent):+d}"
 
 
 def _order(
@@ -184,4 +215,6 @@ def _factor_name(model: DiscreteModel, number: int, table: Table, observed: Mapp
 
 def _factor(model: DiscreteModel, name: str, table: Table) -> Factor:
     names = tuple(model.names[v] for v in table.variables)
-    return Factor(name, names, tuple(model.states[v] for v in table.variables), table.values)
+    states = tuple(model.states[v] for v in table.variables)
+    with np.errstate(over="ignore"):
+        return Factor(name, names, states, np.exp(table.values), table.values)

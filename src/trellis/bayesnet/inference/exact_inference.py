@@ -14,11 +14,13 @@ import numpy as np
 from trellis.bayesnet.inference.cutset_conditioning import condition_on_cutset
 from trellis.bayesnet.inference.posterior import MostProbableAssignment
 from trellis.bayesnet.inference.question import Question
-from trellis.core.arrays import FloatArray
+from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.factors.junction_tree.junction_tree import JunctionTree
-from trellis.factors.junction_tree.plan_choice import MEMORY_LIMIT
-from trellis.factors.variable_elimination import eliminate
+from trellis.factors.junction_tree.plan import Forecast
+from trellis.factors.junction_tree.plan_choice import MEMORY_LIMIT, check_joint
+from trellis.factors.tables import Table
+from trellis.factors.variable_elimination import eliminate, forecast_elimination
 
 
 class ExactInference:
@@ -68,8 +70,7 @@ class ExactInference:
         if found.log_value == -np.inf:
             raise question.impossible()
         total = tree.log_partition(question.evidence, question.likelihoods)
-        states = question.variables.decode(dict(enumerate(found.states.tolist())))
-        return MostProbableAssignment(states, found.log_value, found.log_value - total)
+        return MostProbableAssignment(question.decode(found.states), found.log_value, found.log_value - total)
 
     def log_partition(self) -> float:
         """log of the sum of the product of all tables at the evidence."""
@@ -92,17 +93,28 @@ class ExactInference:
             )
         return model.junction_trees[key]
 
-    def _eliminate(self, targets: Sequence[int]) -> FloatArray:
-        question, model = self.question, self.question.model
-        tables, _ = question.reduced_factors(targets)
-        free = [v for v in targets if v not in question.evidence]
+    def forecast_joint(self) -> Forecast:
+        """What elimination needs for the joint distribution of the targets."""
+        return forecast_elimination(*self._elimination(self.question.scopes[0]))
+
+    def _elimination(
+        self, targets: Sequence[int]
+    ) -> tuple[IntArray, list[Table], list[int], str | list[int]]:
+        """The cardinalities, the tables, the targets to keep, and the order of the others."""
+        tables, _ = self.question.reduced_factors(targets)
+        free = [v for v in targets if v not in self.question.evidence]
         order = self._order_for({v for table in tables for v in table.variables}.difference(free))
-        log_scale, joint = eliminate(
-            model.cardinalities, tables, free, order=order, memory_limit=self.memory_limit
-        )
+        return self.question.model.cardinalities, tables, free, order
+
+    def _eliminate(self, targets: Sequence[int]) -> FloatArray:
+        question, (sizes, tables, free, order) = self.question, self._elimination(targets)
+        check_joint(question.model.shape(targets), self.memory_limit)  # observed targets have an axis, too
+        log_scale, joint = eliminate(sizes, tables, free, order=order, memory_limit=self.memory_limit)
         if log_scale == -np.inf:
             raise question.impossible()
-        return question.spread(targets, joint.values / joint.values.sum())
+        values = joint.values
+        values /= values.sum()
+        return values if len(free) == len(targets) else question.spread(targets, values)
 
     def _order_for(self, summed: Collection[int]) -> str | list[int]:
         """The heuristic, or the variables to be summed out in the order given, which must hold them all."""

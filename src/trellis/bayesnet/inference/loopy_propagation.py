@@ -17,6 +17,8 @@ from trellis.bayesnet.inference.question import Question
 from trellis.core.arguments import check_int, check_nonnegative
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.status import Status
+from trellis.factors.allowed_assignment import NOT_ESTABLISHED, allowed_assignment
 from trellis.factors.belief_propagation import BeliefPropagation
 from trellis.factors.flat_factors import flatten, merge_nested
 from trellis.factors.possible_states import ContradictionError
@@ -26,9 +28,9 @@ from trellis.factors.tables import Table, marginalise, ordered
 def loopy(question: Question, *, damping: float = 0.0, max_iter: int = 1000, tol: float = 1e-9) -> Estimate:
     """Belief propagation, for Bayesian networks and factor graphs; joint targets must share a factor.
 
-    Diagnostics: ``status``, ``converged``, ``n_iter``, ``residuals`` (the largest change of a message in each
-    iteration), ``log_evidence`` (log Z of a factor graph) by Bethe, ``tree`` (whether the answer is exact).
-    If the messages oscillate, try ``damping=0.5``.
+    Diagnostics: ``status``, ``converged``, ``n_iter``, ``residuals`` (the largest change of a log-message in
+    each iteration), ``log_evidence`` (log Z of a factor graph) by Bethe, ``tree`` (whether the answer is
+    exact). If the messages oscillate, try ``damping=0.5``.
     """
     max_iter, tol = check_int("max_iter", max_iter, 1), check_nonnegative("tol", tol)
     if not check_nonnegative("damping", damping) < 1.0:
@@ -44,6 +46,8 @@ def loopy(question: Question, *, damping: float = 0.0, max_iter: int = 1000, tol
             raise ContradictionError
         status = graph.run(max_iter, tol, damping)
         of_factors = graph.factor_beliefs()
+        if not graph.is_forest and allowed_assignment(graph.factors, graph.most_probable()) is None:
+            status = Status(False, f"{status.reason}; {NOT_ESTABLISHED}", status.n_iter)
     except ContradictionError as error:
         raise question.impossible(error) from error
     exact = graph.is_forest

@@ -105,16 +105,32 @@ class MostProbableAssignment(dict[str, str]):
     """The assignment of all variables that is most probable given the evidence: a dictionary of states.
 
     ``log_probability`` is log p(assignment, evidence) in a Bayesian network; in a factor graph the log of the
-    product of all factors. ``log_posterior`` is log p(assignment | evidence).
+    product of all factors. ``log_posterior`` is log p(assignment | evidence), NaN where P(evidence) would
+    need more memory than allowed. ``method`` found it; ``exact`` says whether it is proved to be the most
+    probable one, and ``bound`` is an upper bound of ``log_probability`` over all assignments. ``report`` is
+    one sentence.
     """
 
-    def __init__(self, states: Mapping[str, str], log_probability: float, log_posterior: float) -> None:
+    def __init__(
+        self,
+        states: Mapping[str, str],
+        log_probability: float,
+        log_posterior: float,
+        *,
+        method: str = "junction_tree",
+        bound: float | None = None,
+        exact: bool = True,
+        report: str = "a direct method",
+    ) -> None:
         super().__init__(states)
         self.log_probability, self.log_posterior = log_probability, log_posterior
+        self.method, self.exact, self.report = method, exact, report
+        self.bound = log_probability if bound is None else bound
 
     def __str__(self) -> str:
         pairs = ", ".join(f"{name}={state}" for name, state in self.items())
-        return f"{pairs}  (log-probability {self.log_probability:.6g})"
+        proof = "" if self.exact else f", not proved to be the largest: {self.report}"
+        return f"{pairs}  (log-probability {self.log_probability:.6g}{proof})"
 
 
 def describe_evidence(variables: Variables, evidence: Mapping[int, int], soft: Sequence[int] = ()) -> str:

@@ -28,6 +28,7 @@ from typing import Any, TypedDict, Unpack
 from trellis.bayesnet.inference.estimates import Estimate
 from trellis.bayesnet.inference.exact_inference import ExactInference
 from trellis.bayesnet.inference.loopy_propagation import loopy
+from trellis.bayesnet.inference.most_probable import most_probable
 from trellis.bayesnet.inference.posterior import MostProbableAssignment
 from trellis.bayesnet.inference.question import Evidence, Likelihoods, Question, Targets
 from trellis.bayesnet.inference.sampling.forward_sampling import likelihood_weighting, rejection
@@ -99,10 +100,20 @@ def mpe(
     evidence: Evidence = None,
     *,
     likelihoods: Likelihoods = None,
+    method: str = "auto",
     **options: Unpack[ExactOptions],
 ) -> MostProbableAssignment:
-    """The most probable assignment of all variables given the evidence; arguments as for :func:`query`."""
-    return _exact(model, evidence, likelihoods, options).best_assignment()
+    """The most probable assignment of all variables given the evidence; arguments as for :func:`query`.
+
+    ``method``: "junction_tree" is exact; "message_passing" works for models of any size, and often proves
+    its answer by an upper bound; "auto" is the tree where that is cheap, and otherwise messages first, then
+    the tree if they prove nothing and it fits into memory. The answer says which it was, and whether it is
+    exact.
+    """
+    found = most_probable(_exact(model, evidence, likelihoods, options), method)
+    if not found.exact:
+        warnings.warn(f"mpe: {found.report}", ApproximationWarning, stacklevel=2)
+    return found
 
 
 def log_probability(
@@ -127,9 +138,21 @@ def log_partition(
     return _exact(model, evidence, likelihoods, options).log_partition()
 
 
-def forecast(model: DiscreteModel, evidence: Evidence = None, **options: Unpack[ExactOptions]) -> Forecast:
-    """What the junction tree needs for all marginals given the evidence, without running it."""
-    exact = _exact(model, evidence, None, options)
+def forecast(
+    model: DiscreteModel,
+    evidence: Evidence = None,
+    *,
+    targets: Targets = None,
+    **options: Unpack[ExactOptions],
+) -> Forecast:
+    """What the junction tree needs for all marginals given the evidence, without running it.
+
+    ``targets``: what elimination needs for their joint distribution instead, the joint table included.
+    """
+    _check_options("exact", ExactInference, options)
+    exact = ExactInference(Question(model, targets, evidence), **options)
+    if targets is not None:
+        return exact.forecast_joint()
     return exact.tree().forecast(exact.question.evidence)
 
 

@@ -152,6 +152,10 @@ class Question:
 
     # -- answers ----------------------------------------------------------------------------------------
 
+    def decode(self, states: IntArray) -> dict[str, str]:
+        """An assignment of all variables by name."""
+        return self.variables.decode(dict(enumerate(states.tolist())))
+
     def exact_answer(self, method: str, tables: Sequence[FloatArray]) -> Posterior | dict[str, Posterior]:
         """Tables, one for each scope, with their names."""
         pairs, given = zip(self.scopes, tables, strict=True), self.given

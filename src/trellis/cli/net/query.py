@@ -81,7 +81,9 @@ def query(
     likelihoods = {name: text.split(",") for name, text in read_pairs("--soft", soft, "Rain=0.2,0.8").items()}
     options: dict[str, Any] = {"likelihoods": likelihoods} if likelihoods else {}
     if mpe and (targets or method is not Method.auto):
-        raise UnsupportedError("--mpe is exact and about all variables; leave out targets and --method")
+        raise UnsupportedError(
+            "--mpe is about all variables and chooses its method; leave out targets and --method"
+        )
     if samples is not None and method not in SAMPLERS:
         raise UnsupportedError(f"--samples does not apply to --method {method}; leave it out")
     if method in EXACT:
@@ -90,15 +92,17 @@ def query(
         options["random_state"] = seed
         if samples is not None:
             options[SAMPLERS[method]] = samples
-    if mpe:
-        _print_assignment(model.mpe(seen, **options), as_json)
-        return
     wanted = None if not targets else targets[0] if len(targets) == 1 else targets
     with warnings.catch_warnings(record=True) as doubts:
         warnings.simplefilter("always", ApproximationWarning)
-        found = model.query(wanted, seen, method=str(method), **options)
+        found = (
+            model.mpe(seen, **options) if mpe else model.query(wanted, seen, method=str(method), **options)
+        )
     for doubt in doubts:
         note(f"trellis: warning: {doubt.message}")
+    if mpe:
+        _print_assignment(found, as_json)
+        return
     _print(found if isinstance(found, dict) else {", ".join(targets or ()): found}, as_json)
 
 
@@ -124,11 +128,19 @@ def _as_json(answer: Any) -> dict[str, Any]:
 
 
 def _print_assignment(best: Any, as_json: bool) -> None:
+    known = best.log_posterior == best.log_posterior  # NaN is not JSON
     if not as_json:
         width = max(map(len, best), default=0)
         for name, state in best.items():
             typer.echo(f"{name:<{width}}  {state}")
-        typer.echo(f"log-probability {best.log_probability:.6g}, given the evidence {best.log_posterior:.6g}")
+        given = f", given the evidence {best.log_posterior:.6g}" if known else ""
+        typer.echo(f"log-probability {best.log_probability:.6g}{given}")
         return
-    figures = {"log_probability": best.log_probability, "log_posterior": best.log_posterior}
+    figures = {
+        "log_probability": best.log_probability,
+        "log_posterior": best.log_posterior if known else None,
+        "bound": best.bound,
+        "exact": best.exact,
+        "method": best.method,
+    }
     typer.echo(json.dumps({"states": dict(best), **figures}, indent=2))

@@ -6,6 +6,7 @@ is taken. If none fits, the error says what the smallest plan would need.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,6 +18,7 @@ from trellis.factors.junction_tree.plan import Forecast, Plan
 MEMORY_LIMIT = 8 * 2.0**30
 IMPRACTICAL = 1e14  # multiplications: half a day
 REPLAN_ABOVE = 30_000.0  # multiplications per variable above which evidence gets a plan of its own
+MOST_AXES = 64  # of an array of NumPy
 WITHIN_REACH = 4.0  # times the memory limit: no long search brings a larger plan below it
 
 FOR_NETWORKS = (
@@ -93,6 +95,17 @@ def check_memory(forecast: Forecast, limit: float, alternatives: str = FOR_NETWO
     """Raise if a plan needs more memory than allowed."""
     if forecast.bytes > limit:
         raise refusal(forecast, limit, alternatives)
+
+
+def check_joint(sizes: Sequence[int], limit: float) -> None:
+    """Raise if the joint table of targets with these numbers of states is larger than allowed."""
+    cells = math.prod(sizes)
+    if len(sizes) > MOST_AXES or 8.0 * cells > limit:
+        raise UnsupportedError(
+            f"the joint distribution of {len(sizes)} targets has {cells:.3g} cells, which take "
+            f"{_amount(8.0 * cells)} of memory, and the limit is {_amount(limit)} and {MOST_AXES} targets; "
+            "ask for fewer targets at once"
+        )
 
 
 def refusal(forecast: Forecast, limit: float = 0.0, alternatives: str = FOR_NETWORKS) -> UnsupportedError:

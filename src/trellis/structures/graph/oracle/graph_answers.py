@@ -16,6 +16,7 @@ from trellis.core.status import Status
 from trellis.structures.graph.scores.graph_scores import GraphParts, GraphScores, Labels
 
 DIRECT = Status(True, "a direct method", 1)
+NONE_ALLOWED = "the graph has no allowed labelling: forbidden labels and pairs contradict each other"
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class RelaxedSolution:
     Attributes
     ----------
     labels : (N,) after rounding.
-    value : the score of ``labels``.
+    value : the score of ``labels``; -inf if no allowed labelling was found (``status`` says so).
     bound : an upper bound on the score of every labelling; ``inf`` if the method has none.
     integral : the relaxed solution is a labelling (to 1e-6), so nothing was lost in rounding.
     exact : ``labels`` are proved to be a best labelling, up to ``tol``.
@@ -62,7 +63,8 @@ class GraphMarginals:
 
     ``exact`` is False for "tree_reweighted" and "loopy". ``bound`` says that ``log_partition`` is an upper
     bound, and that ``parts`` is its gradient: true of all methods but "loopy". ``status`` says whether an
-    iterative method has converged, and how far it was from it when it stopped.
+    iterative method has converged, and how far it was from it when it stopped; or that it was not established
+    whether any labelling is allowed at all.
     """
 
     log_partition: float

@@ -26,7 +26,7 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import InfeasibleError, UnsupportedError
 from trellis.core.status import Status
-from trellis.structures.graph.oracle.graph_answers import RelaxedSolution
+from trellis.structures.graph.oracle.graph_answers import NONE_ALLOWED, RelaxedSolution
 from trellis.structures.graph.oracle.message_passing import is_closed
 from trellis.structures.graph.oracle.ordered_graph import OrderedGraph, wide_factors
 from trellis.structures.graph.scores.graph_scores import GraphScores
@@ -83,7 +83,7 @@ def max_flow(scores: GraphScores, tol: float) -> RelaxedSolution:
     labels = graph.labels(np.where(side, 0, 1).astype(np.int32))
     value = scores.score(labels)
     if value == -np.inf:
-        raise InfeasibleError("the graph has no allowed labelling: forbidden labels and pairs contradict")
+        raise InfeasibleError(NONE_ALLOWED)
     bound = max(network.constant - flow, value)
     exact = is_closed(bound, value, tol)
     status = Status(exact, f"the gap between cut and flow is {bound - value:.2g}", n_rounds)

@@ -21,14 +21,18 @@ from trellis.factors.junction_tree import plan_choice
 from trellis.factors.junction_tree.compiled_plan import CompiledPlan, Leaves
 from trellis.factors.junction_tree.plan import NOTHING, Plan
 from trellis.factors.tables import Table
-from trellis.structures.graph.oracle.graph_answers import DIRECT, GraphMarginals, RelaxedSolution
+from trellis.structures.graph.oracle.graph_answers import (
+    DIRECT,
+    NONE_ALLOWED,
+    GraphMarginals,
+    RelaxedSolution,
+)
 from trellis.structures.graph.scores.graph_scores import GraphParts, GraphScores, Labels
 
 KEPT_PLANS = 256
 ALTERNATIVES = (
     "use method='message_passing' for the best labelling, 'tree_reweighted' or 'loopy' for marginals"
 )
-NONE_ALLOWED = "the graph has no allowed labelling: forbidden labels and pairs contradict each other"
 
 
 class GraphPlan:

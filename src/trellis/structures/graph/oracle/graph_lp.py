@@ -24,7 +24,7 @@ from trellis.core.errors import InfeasibleError, NumericalError, UnsupportedErro
 from trellis.core.status import Status
 from trellis.structures.graph.oracle.graph_answers import DIRECT, RelaxedSolution
 from trellis.structures.graph.oracle.graph_tables import GraphTables
-from trellis.structures.graph.oracle.message_passing import improve_labels, is_closed
+from trellis.structures.graph.oracle.message_passing import improve_labels, is_closed, settle_labels
 from trellis.structures.graph.oracle.rounding import argmax
 from trellis.structures.graph.scores.graph_scores import GraphParts, GraphScores
 
@@ -74,7 +74,7 @@ def _rounded(
     labels = argmax(mu)
     if not integral:
         labels = improve_labels(scores, labels)
-    value = scores.score(labels)
+    labels, value, status = settle_labels(scores, labels, status)
     exact = is_closed(bound, value, tol)
     relaxed = None if integral else mu
     return RelaxedSolution(labels, value, max(bound, value), integral, exact, "lp", status, scores, relaxed)

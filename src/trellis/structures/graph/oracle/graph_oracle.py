@@ -10,7 +10,10 @@ The best labelling:
 * ``"icm"``, ``"loopy"``: baselines without a bound.
 * ``"auto"``: "tree" for forests; otherwise a few iterations of "message_passing", which often prove their
   answer; if they do not, "junction_tree" if that is cheap, "max_flow" if it applies, or else all iterations.
-  The part of this that depends on the shape alone is a :class:`Route`, found once for each training graph.
+  If these prove nothing either, "loopy" has a try, and then a "junction_tree" that takes some seconds; the
+  best of them is the answer, with the bound of message passing, and names its method. Training leaves this
+  out.
+  The part of it that depends on the shape alone is a :class:`Route`, found once for each training graph.
 
 Sums over all labellings (marginals, log-partition):
 
@@ -47,7 +50,7 @@ from trellis.structures.graph.oracle.graph_junction import (
 )
 from trellis.structures.graph.oracle.graph_lp import linear_programme
 from trellis.structures.graph.oracle.loopy_graph import loopy_best, loopy_marginals
-from trellis.structures.graph.oracle.message_passing import icm, message_passing, tree
+from trellis.structures.graph.oracle.message_passing import icm, improved, message_passing, tree
 from trellis.structures.graph.oracle.ordered_graph import find_topology, wide_factors
 from trellis.structures.graph.oracle.tree_reweighted import sample_tree, tree_marginals, tree_reweighted
 from trellis.structures.graph.scores.graph_scores import GraphScores
@@ -57,6 +60,7 @@ SUM_METHODS = ("auto", "tree", "junction_tree", "tree_reweighted", "loopy")
 CHEAP = 1e7  # multiplications of a junction tree that "auto" spends on a best labelling
 PLANNED = 2_000  # nodes up to which "auto" plans a junction tree at all
 QUICK = 10  # iterations of message passing before "auto" takes an exact method
+AFFORDABLE = 3e9  # multiplications of a junction tree that "auto" spends where nothing else proved its answer
 
 
 class Route(NamedTuple):
@@ -148,7 +152,22 @@ class GraphInference:
                 f"method={method!r} computes sums over labellings; for the best labelling use method='auto', "
                 "'message_passing' or 'lp'"
             )
-        return solvers[method]()
+        found = solvers[method]()
+        if self.method == "auto" and route is None and not found.exact:
+            return self._best_of_all(scores, found)
+        return found
+
+    def _best_of_all(self, scores: GraphScores, found: RelaxedSolution) -> RelaxedSolution:
+        """What "auto" does where message passing left a gap: other methods, and the best labelling of all."""
+        other = loopy_best(scores, self.max_iter, self.tol)
+        if other.value > found.value:
+            found = improved(replace(other, bound=found.bound), self.tol)
+        if found.exact or scores.n_nodes > PLANNED:
+            return found
+        forecast = find_plan(scores, self.memory_limit).forecast
+        if forecast.multiplications > AFFORDABLE or forecast.bytes > self.memory_limit:
+            return found
+        return junction_best(scores, self.memory_limit)
 
     def marginals(
         self,

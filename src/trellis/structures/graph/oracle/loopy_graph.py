@@ -2,7 +2,8 @@
 
 The engine is :mod:`trellis.factors.belief_propagation`, on the nodes, simple edges and wide factors of the
 graph. Max-product decodes each node by its belief, then improves single nodes; sum-product gives beliefs and
-Bethe's estimate of log Z. Both are exact on forests.
+Bethe's estimate of log Z. Both are exact on forests; elsewhere :mod:`.allowed_labelling` says whether there
+is anything to estimate.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from trellis.core.logspace_kernels import MAX, SUM
 from trellis.core.status import Status
 from trellis.factors.belief_propagation import BeliefPropagation
 from trellis.factors.possible_states import ContradictionError
-from trellis.structures.graph.oracle.graph_answers import GraphMarginals, RelaxedSolution
+from trellis.structures.graph.oracle.allowed_labelling import allowed_labelling, with_feasibility
+from trellis.structures.graph.oracle.graph_answers import NONE_ALLOWED, GraphMarginals, RelaxedSolution
 from trellis.structures.graph.oracle.graph_tables import GraphTables
-from trellis.structures.graph.oracle.message_passing import improve_labels
+from trellis.structures.graph.oracle.message_passing import improve_labels, settle_labels
+from trellis.structures.graph.oracle.rounding import argmax
 from trellis.structures.graph.scores.graph_scores import GraphScores
 
 DAMPING = 0.5
@@ -26,8 +29,8 @@ def loopy_best(scores: GraphScores, max_iter: int, tol: float) -> RelaxedSolutio
     """The labels of the largest beliefs of max-product, improved by single nodes."""
     tables, messages, status = _propagated(scores, MAX, max_iter, tol)
     beliefs = messages.variable_beliefs().reshape(tables.unary.shape)
-    labels = improve_labels(scores, tables.graph.labels(np.argmax(beliefs, axis=1).astype(np.int32)))
-    value = scores.score(labels)
+    found = improve_labels(scores, tables.graph.labels(np.argmax(beliefs, axis=1).astype(np.int32)))
+    labels, value, status = settle_labels(scores, found, status)
     return RelaxedSolution(labels, value, np.inf, False, False, "loopy", status, scores)
 
 
@@ -37,6 +40,8 @@ def loopy_marginals(scores: GraphScores, max_iter: int, tol: float) -> GraphMarg
     beliefs = messages.factor_beliefs()
     log_partition, exact = messages.log_partition(beliefs), messages.is_forest
     parts = tables.parts(np.exp(beliefs))
+    if not exact:
+        status = with_feasibility(allowed_labelling(scores, argmax(parts)), status)
     return GraphMarginals(log_partition, parts, exact, exact, "loopy", status)
 
 
@@ -48,6 +53,4 @@ def _propagated(
     try:
         return tables, messages, messages.run(max_iter, tol, DAMPING)
     except ContradictionError as error:
-        raise InfeasibleError(
-            "the graph has no allowed labelling: forbidden labels and pairs leave a node without a label"
-        ) from error
+        raise InfeasibleError(NONE_ALLOWED) from error

@@ -11,13 +11,16 @@ On a forest one pass backwards and one forwards are exact (``tree``): Viterbi's 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import InfeasibleError
 from trellis.core.status import Status
+from trellis.structures.graph.oracle.allowed_labelling import NOT_ESTABLISHED, allowed_labelling
 from trellis.structures.graph.oracle.forest_move_kernels import forest_move
-from trellis.structures.graph.oracle.graph_answers import DIRECT, RelaxedSolution
+from trellis.structures.graph.oracle.graph_answers import DIRECT, NONE_ALLOWED, RelaxedSolution
 from trellis.structures.graph.oracle.message_passing_kernels import descend, score_labels, sweep
 from trellis.structures.graph.oracle.ordered_graph import OrderedGraph
 from trellis.structures.graph.scores.graph_scores import GraphScores, Labels
@@ -57,9 +60,7 @@ class Passes:
         messages = from_in, to_out, self.labels, self.total
         bound = sweep(forward, g.topology.is_forest, g.unary, g.pairwise, *edges, *messages)
         if bound == -np.inf:
-            raise InfeasibleError(
-                "the graph has no allowed labelling: forbidden labels and pairs leave a node without a label"
-            )
+            raise InfeasibleError(NONE_ALLOWED)
         return float(bound)
 
 
@@ -81,26 +82,26 @@ def message_passing(
                 bounds.append(after)
             labels = passes.labels.copy()
             improve_places(graph, labels)
-            found = score_places(graph, labels)
-            if found > value:
-                best, value = labels, found
+            score = score_places(graph, labels)
+            if score > value:
+                best, value = labels, score
         still = still + 1 if before - bound <= tol * max(1.0, abs(bound)) / 50 else 0
         if is_closed(bound, value, tol) or still >= STANDSTILL:
             break
+    if value == -np.inf:
+        found = allowed_labelling(scores, graph.labels(best))
+        best = best if found is None else graph.places(found)
     if not is_closed(bound, value, tol):
         move_forests(graph, best)
     labels = graph.labels(best)
     value = scores.score(labels)
-    if value == -np.inf:
-        raise InfeasibleError(
-            f"message passing found no allowed labelling in {n_iter} iterations (the bound is {bound:.6g}); "
-            "use method='junction_tree', which finds one wherever there is one"
-        )
     closed = is_closed(bound, value, tol)
     reason = "the gap is closed" if closed else "the bound stands still"
     if not closed and still < STANDSTILL:
         reason = f"the gap is {bound - value:.2g}, and the bound still falls; raise max_iter"
     status = Status(closed or still >= STANDSTILL, reason, n_iter)
+    if value == -np.inf:
+        status = Status(False, NOT_ESTABLISHED, n_iter)
     return RelaxedSolution(
         labels, value, max(bound, value), closed, closed, "message_passing", status, scores
     )
@@ -128,9 +129,32 @@ def icm(scores: GraphScores, start: Labels | None = None) -> RelaxedSolution:
     labels = np.argmax(graph.unary, axis=1).astype(np.int32) if start is None else graph.places(start)
     n_sweeps = improve_places(graph, labels)
     status = Status(n_sweeps < ICM_SWEEPS, f"{n_sweeps} of at most {ICM_SWEEPS} sweeps", n_sweeps)
-    found = graph.labels(labels)
-    value = scores.score(found)
+    found, value, status = settle_labels(scores, graph.labels(labels), status)
     return RelaxedSolution(found, value, np.inf, False, False, "icm", status, scores)
+
+
+def settle_labels(scores: GraphScores, labels: Labels, status: Status) -> tuple[Labels, float, Status]:
+    """The labels, their score and the status; in place of forbidden labels an allowed labelling near them,
+    improved by single nodes. If none is found, the status says so; where there is none, this raises."""
+    value = scores.score(labels)
+    if value > -np.inf:
+        return labels, value, status
+    found = allowed_labelling(scores, labels)
+    if found is None:
+        return labels, value, Status(False, f"{status.reason}; {NOT_ESTABLISHED}", status.n_iter)
+    found = improve_labels(scores, found)
+    return found, scores.score(found), status
+
+
+def improved(found: RelaxedSolution, tol: float) -> RelaxedSolution:
+    """A solution with better labels for whole forests, exact if that closes the gap to its bound."""
+    graph = OrderedGraph.of(found.scores)
+    places = graph.places(found.labels)
+    move_forests(graph, places)
+    labels = graph.labels(places)
+    value = found.scores.score(labels)
+    bound, closed = max(found.bound, value), is_closed(found.bound, value, tol)
+    return replace(found, labels=labels, value=value, bound=bound, exact=closed, integral=closed)
 
 
 def improve_labels(scores: GraphScores, labels: Labels) -> Labels:

@@ -14,7 +14,8 @@ from scipy.optimize import minimize
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import InfeasibleError
 from trellis.core.status import Status
-from trellis.structures.graph.oracle.graph_answers import DIRECT, GraphMarginals
+from trellis.structures.graph.oracle.allowed_labelling import allowed_labelling, with_feasibility
+from trellis.structures.graph.oracle.graph_answers import DIRECT, NONE_ALLOWED, GraphMarginals
 from trellis.structures.graph.oracle.ordered_graph import OrderedGraph
 from trellis.structures.graph.oracle.tree_reweighted_kernels import downward, draw, upward
 from trellis.structures.graph.scores.graph_scores import GraphScores, Labels
@@ -37,9 +38,7 @@ class TreeBound:
         lists = t.below_start, t.below, t.above_start, t.above
         bound = float(upward(g.unary, g.pairwise, t.low, *lists, shift, self.total, self.up))
         if bound == -np.inf:
-            raise InfeasibleError(
-                "the graph has no allowed labelling: forbidden labels and pairs leave a node without a label"
-            )
+            raise InfeasibleError(NONE_ALLOWED)
         return bound
 
     def beliefs(self, shift: FloatArray) -> None:
@@ -78,6 +77,7 @@ def tree_reweighted(scores: GraphScores, max_iter: int, tol: float) -> GraphMarg
     bound = TreeBound(scores)
     if bound.graph.topology.is_forest:
         return tree_marginals(scores)
+    labelling = allowed_labelling(scores)  # without one the bound has no minimum, and may fall for ever
     found = minimize(
         bound,
         np.zeros(bound.up.size),
@@ -88,7 +88,7 @@ def tree_reweighted(scores: GraphScores, max_iter: int, tol: float) -> GraphMarg
     value, gradient = bound(found.x)
     apart = float(np.abs(gradient).max())
     reason = f"beliefs of edges and of nodes differ by {apart:.2g} (tolerance {tol:.2g})"
-    status = Status(apart <= tol, reason, int(found.nit))
+    status = with_feasibility(labelling, Status(apart <= tol, reason, int(found.nit)))
     parts = bound.graph.parts(bound.nodes, bound.edges)
     return GraphMarginals(value, parts, False, True, "tree_reweighted", status)
 
