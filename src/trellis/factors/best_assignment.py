@@ -5,7 +5,7 @@
 Passes (:mod:`.sequential_bound_kernels`) go forwards and backwards until the gap is closed, the bound stands
 still or ``max_iter`` is reached. Each pass decodes an assignment, which is improved by single variables. If
 the gap stays open, max-product propagation and, where all that was found is impossible, a search for an
-assignment that is not, have a try as well. The best of them is kept, and is the optimum where the gap is closed.
+assignment that is not, have a try as well. The best is kept, and is the optimum where the gap is closed.
 """
 
 from __future__ import annotations
