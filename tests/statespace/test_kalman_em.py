@@ -323,3 +323,42 @@ def test_what_cannot_be_learned_is_said(options: dict, error: type[Exception], m
 def test_nothing_observed_is_an_error() -> None:
     with pytest.raises(DataError, match="no observed value to learn from"):
         LinearGaussian(2).fit(np.full((5, 1), np.nan))
+
+
+def short_series(seed: int) -> tuple[int, list[np.ndarray]]:
+    """A few sequences of one to three steps: noise, walks, constants, in all units, some of it missing."""
+    rng = np.random.default_rng(seed)
+    n, m = int(rng.integers(1, 4)), int(rng.integers(1, 4))
+    X = []
+    for _ in range(int(rng.choice([1, 1, 2, 5]))):
+        x = rng.normal(size=(int(rng.integers(1, 4)), m))
+        x = [x, x.cumsum(axis=0), np.ones_like(x)][seed % 3]
+        x = x * 10.0 ** int(rng.integers(-3, 4)) + rng.choice([0.0, 10.0, 1e4])
+        x[rng.random(x.shape) < 0.2 * rng.integers(0, 2)] = np.nan
+        X.append(x)
+    return n, X
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_few_steps_are_learned_or_refused_in_words_of_data(seed: int) -> None:
+    n, X = short_series(seed)
+    observed = sum(int((~np.isnan(x)).any(axis=1).sum()) for x in X)
+    model = LinearGaussian(n, random_state=seed, max_iter=15)
+    if observed < 2 or max(map(len, X)) < 2:
+        with pytest.raises(DataError, match=r"no observed value|one observed step|no sequence of X has two"):
+            model.fit(X)
+        return
+    model.fit(X)
+    assert "certificate" not in str(model.status_)
+    primal, dual = np.array(model.history_["primal"]), np.array(model.history_["dual"])
+    slack = 1e-7 * (1.0 + np.abs(primal).max())
+    assert (primal[:-1] >= dual - slack).all()
+    assert (dual >= primal[1:] - slack).all()
+    assert -model.log_likelihood(X).sum() == pytest.approx(primal[-1], rel=1e-9)
+
+
+def test_one_step_is_enough_for_what_it_says_something_about() -> None:
+    one = LinearGaussian(1, learn=("observation_offset",), random_state=0).fit(np.array([[3.0]]))
+    assert one.observation_offset_ == pytest.approx([3.0], abs=1e-3)
+    with pytest.raises(DataError, match="so transition_noise cannot be learned; give longer"):
+        LinearGaussian(1, learn=("transition_noise", "initial_mean")).fit([np.ones((1, 1))] * 5)

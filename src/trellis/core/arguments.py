@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from decimal import Decimal
 from numbers import Real
 from typing import Any
 
@@ -16,9 +17,14 @@ from trellis.core.parameters import Choice
 RandomState = int | np.random.Generator | None
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value is a real number; True and False are none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
 def is_int(value: Any, minimum: int, maximum: float = sys.maxsize) -> bool:
-    """Whether a value is a whole number between two bounds: 3, 3.0 or 1e6, but not "3"."""
-    return isinstance(value, Real) and minimum <= float(value) <= maximum and float(value).is_integer()
+    """Whether a value is a whole number between two bounds: 3, 3.0 or 1e6, but neither "3" nor True."""
+    return is_number(value) and minimum <= float(value) <= maximum and float(value).is_integer()
 
 
 def check_int(name: str, value: Any, minimum: int) -> int:
@@ -30,21 +36,21 @@ def check_int(name: str, value: Any, minimum: int) -> int:
 
 def check_nonnegative(name: str, value: Any) -> float:
     """``value`` as a finite number of at least 0."""
-    if not isinstance(value, Real) or not 0.0 <= float(value) < np.inf:
+    if not is_number(value) or not 0.0 <= float(value) < np.inf:
         raise DataError(f"{name} is {value!r}; give a finite number of at least 0")
     return float(value)
 
 
 def check_positive(name: str, value: Any) -> float:
     """``value`` as a finite number above 0."""
-    if not isinstance(value, Real) or not 0.0 < float(value) < np.inf:
+    if not is_number(value) or not 0.0 < float(value) < np.inf:
         raise DataError(f"{name} is {value!r}; give a positive number")
     return float(value)
 
 
 def check_fraction(name: str, value: Any) -> float:
     """``value`` as a number between 0 and 1, both excluded."""
-    if not isinstance(value, Real) or not 0.0 < float(value) < 1.0:
+    if not is_number(value) or not 0.0 < float(value) < 1.0:
         raise DataError(f"{name} is {value!r}; give a number between 0 and 1, both excluded")
     return float(value)
 
@@ -56,10 +62,44 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     return str(value)
 
 
+def check_names(name: str, value: Any, names: Sequence[str]) -> frozenset[str]:
+    """Some of ``names``: one, several in a tuple, list or set, or "all" of them."""
+    if isinstance(value, str):
+        value = names if value == "all" else (value,)
+    if not isinstance(value, tuple | list | set | frozenset):
+        raise DataError(f'{name} is {value!r}; give "all" or a tuple of names of parameters')
+    unknown = [one for one in value if one not in names]
+    if unknown:
+        raise DataError(f"{name} names {unknown[0]!r}; give names out of {', '.join(names)}")
+    return frozenset(value)
+
+
+def to_floats(value: Any) -> NDArray[np.float64]:
+    """``value`` as a float64 array; a ``TypeError`` or ``ValueError`` says why it is not one of numbers.
+
+    None and pandas' NA are NaN. Dates, complex numbers, text and sparse matrices are no numbers, although
+    NumPy would convert some of them.
+    """
+    array = np.asarray(value)
+    if array.dtype.kind in "biuf":
+        return np.asarray(array, np.float64)
+    if array.dtype.kind != "O":
+        raise TypeError(f"its type is {array.dtype}")
+    return np.array([_to_float(item) for item in array.ravel()], np.float64).reshape(array.shape)
+
+
+def _to_float(item: Any) -> float:
+    if item is None or type(item).__name__ == "NAType":
+        return np.nan
+    if not isinstance(item, Real | Decimal):
+        raise TypeError(f"it holds a {type(item).__name__}")
+    return float(item)
+
+
 def as_floats(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """``value`` as a float64 array of any shape."""
     try:
-        return np.asarray(value, dtype=np.float64)
+        return to_floats(value)
     except (TypeError, ValueError, OverflowError) as error:
         shown = repr(value)
         shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
@@ -81,8 +121,8 @@ def check_sample_weight(sample_weight: Any, n: int, noun: str = "sequence") -> N
     if sample_weight is None:
         return np.ones(n)
     try:
-        weights = np.array(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError):
+        weights = to_floats(sample_weight)
+    except (TypeError, ValueError, OverflowError):
         raise DataError(f"sample_weight must hold numbers, one for each {noun}") from None
     if weights.shape != (n,):
         raise DataError(

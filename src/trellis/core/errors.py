@@ -39,8 +39,9 @@ class NumericalError(TrellisError):
     """A computation lost its precision; names the step, and how to scale the problem."""
 
 
-class CertificateError(NumericalError):
-    """A bound that must not increase has increased by more than rounding; names the iteration."""
+class StepError(NumericalError):
+    """An iteration broke down and is dropped: the driver ends the run with the point before it, and a status
+    that gives this message."""
 
 
 class MissingExtraError(TrellisError, ImportError):

@@ -74,6 +74,6 @@ def n_threads(n_jobs: int) -> int:
     """The number of threads that ``n_jobs`` asks for."""
     if n_jobs == -1:
         return os.cpu_count() or 1
-    if not isinstance(n_jobs, int | np.integer) or n_jobs < 1:
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs < 1:
         raise DataError(f"n_jobs is {n_jobs!r}; give a number of threads, or -1 for all cores")
     return int(n_jobs)

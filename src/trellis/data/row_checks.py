@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.arguments import to_floats
+from trellis.core.arrays import BoolArray, FloatArray, IntArray
 from trellis.core.errors import DataError, TrellisError
 
 LARGEST = 1e150  # squares of larger numbers overflow
@@ -28,15 +29,12 @@ def check_rows(
     NaN and masked entries are missing, which ``missing=False`` refuses. (Writeable, because to Numba a
     read-only array is another type, and another compilation.)
     """
-    if isinstance(values, np.ma.MaskedArray):
-        values = np.ma.filled(values.astype(np.float64), np.nan)
-    given = np.asarray(values)
     try:
-        if given.dtype.kind not in "biufO":
-            raise TypeError(f"its type is {given.dtype}")
-        rows = np.asarray(given, np.float64)
-    except (TypeError, ValueError) as error:
+        rows = to_floats(np.ma.getdata(values))
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{name} must hold numbers, NaN where one is missing ({error})") from error
+    if isinstance(values, np.ma.MaskedArray):
+        rows = np.where(np.ma.getmaskarray(values), np.nan, rows)
     if rows.ndim == 1:
         rows = rows[:, None]
     if rows.ndim != 2 or rows.shape[1] == 0:
@@ -58,6 +56,28 @@ def check_rows(
     return np.require(rows, requirements=["C", "W"])
 
 
+def check_counts(values: ArrayLike, n_columns: int | None = None) -> FloatArray:
+    """Whole numbers of at least 0 as :func:`check_rows` returns them, NaN where one is missing."""
+    counts = check_rows(values, n_columns)
+    wrong = (counts < 0) | (counts != np.floor(counts)) & ~np.isnan(counts)
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        raise row_error(
+            row,
+            f"column {column} is {counts[row, column]}; counts are whole numbers of at least 0, and NaN "
+            "where one is missing",
+        )
+    return counts
+
+
+def check_observed(missing: BoolArray) -> None:
+    """Refuse to learn from no steps, or from steps that are all ``missing`` (N,)."""
+    if not len(missing):
+        raise DataError("X has no steps to learn from; give at least one")
+    if missing.all():
+        raise DataError("X has no observed value to learn from; give at least one")
+
+
 def column_moments(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean and variance (D,) of what is observed of each column; 0 where nothing is."""
     observed = ~np.isnan(rows)
@@ -69,7 +89,11 @@ def column_moments(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
 def check_symbols(values: ArrayLike, n_symbols: int | None = None) -> IntArray:
     """Symbols 0 to ``n_symbols`` - 1 (None: any) as int64 (N,); -1, NaN and masked entries become -1."""
     mask = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
-    array = np.asarray(values)
+    try:
+        array = np.ma.getdata(values)
+        array = to_floats(array) if array.dtype == object else array
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(f"symbols must be whole numbers in one column ({error})") from error
     if array.ndim == 2 and array.shape[1] == 1:
         array, mask = array[:, 0], None if mask is None else mask[:, 0]
     if array.ndim != 1 or array.dtype.kind not in "iufb":

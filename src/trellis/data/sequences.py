@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError, TrellisError
-from trellis.data.user_input import as_arrays
+from trellis.data.user_input import as_dense
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Sequences:
         reads them; its errors about a row name the sequence and the step.
         """
         if not isinstance(X, np.ndarray | list | tuple):
-            X = as_arrays(X)
+            X = as_dense(X, name)
             X = np.asarray(X) if hasattr(X, "__array__") and not isinstance(X, np.ndarray) else X
         if isinstance(X, np.ndarray) and not (X.dtype == object and X.ndim == 1 and X.size and np.ndim(X[0])):
             if X.ndim == 0:
@@ -77,8 +77,9 @@ class Sequences:
         as_array: Any = np.ma.asarray if masked else np.asarray
         arrays: list[Any] = []
         for index, sequence in enumerate(sequences):
+            sequence = as_dense(sequence, f"sequence {index} of {name}")
             try:
-                arrays.append(as_array(as_arrays(sequence), dtype=dtype))
+                arrays.append(as_array(sequence, dtype=dtype))
             except ValueError as error:
                 raise DataError(
                     f"sequence {index} of {name} is ragged; every step must have the same shape"
@@ -93,7 +94,10 @@ class Sequences:
                     f"(length{''.join(f', {n}' for n in shape)})"
                 )
         arrays = [a if a.shape[1:] == shape else a.reshape((0, *shape)) for a in arrays]
-        values = (np.ma if masked else np).concatenate(arrays)
+        try:
+            values = (np.ma if masked else np).concatenate(arrays)
+        except TypeError as error:
+            raise DataError(f"the sequences of {name} hold values of different kinds ({error})") from error
         return cls(values, offsets_from_lengths([len(a) for a in arrays]))
 
     @classmethod

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from trellis.core.errors import DataError
+
 
 def as_lists(values: Any) -> Any:
     """Iterators as lists, which can be read more than once; anything else unchanged."""
@@ -22,3 +24,10 @@ def as_arrays(values: Any) -> Any:
     if isinstance(values, np.ndarray) or not hasattr(values, "to_numpy"):
         return values
     return values.to_numpy()
+
+
+def as_dense(values: Any, name: str) -> Any:
+    """Frames and series as arrays; sparse matrices are refused, anything else unchanged."""
+    if hasattr(values, "toarray"):
+        raise DataError(f"{name} is a sparse matrix, which this model does not read; give {name}.toarray()")
+    return as_arrays(values)

@@ -35,7 +35,9 @@ class BaumWelch:
     n_jobs: int = 1
 
     def g(self, u: HMMParameters) -> float:
-        value = -self.constraints.log_prior(u.initial, u.transitions) - u.emission.log_prior()
+        value = -self.constraints.log_prior(u.initial, u.transitions)
+        if "emission" in self.constraints.learn:
+            value -= u.emission.log_prior()
         if value == np.inf:  # only at a start: no M-step gives such a probability
             raise DataError(
                 "the start has a probability of 0 where the prior has a pseudo-count, which no estimate can "
@@ -66,4 +68,5 @@ def m_step(v: Expectations, constraints: TransitionConstraints) -> HMMParameters
     """Maximum likelihood, or the mode of the posterior, from expected statistics."""
     before = v.parameters
     initial, transitions = constraints.maximise(v.start, v.pairs, before.initial, before.transitions)
-    return HMMParameters(initial, transitions, before.emission.maximise(v.emission))
+    emission = before.emission.maximise(v.emission) if "emission" in constraints.learn else before.emission
+    return HMMParameters(initial, transitions, emission)

@@ -48,7 +48,8 @@ def expectations(
         start += counts.start
         pairs += parameters.chain.transition_counts(counts)
         add_statistics(statistics, own)
-    pairs[pairs < NEGLIGIBLE * pairs.sum(axis=1, keepdims=True)] = 0.0
+    for counts_of in (start[None], pairs):
+        counts_of[counts_of < NEGLIGIBLE * counts_of.sum(axis=1, keepdims=True)] = 0.0
     return log_p, Expectations(start, pairs, statistics, parameters)
 
 

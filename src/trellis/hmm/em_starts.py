@@ -10,6 +10,7 @@ show what each state emits. One seed determines all starts.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from trellis.core.errors import DataError
 from trellis.hmm.emissions import Emission
 from trellis.hmm.hmm_parameters import HMMParameters
 from trellis.hmm.observations import Observations
-from trellis.hmm.transition_constraints import TransitionConstraints
+from trellis.hmm.transition_constraints import PARTS, TransitionConstraints
 
 MAX_CLUSTERED = 20_000  # observations that k-means uses
 UNKNOWN_WEIGHT = 0.1  # of all rows with unknown states, relative to those with known ones
@@ -67,7 +68,8 @@ def _starting_point(
     else:
         start, pairs = start + 1.0, pairs + 1.0
     uniform = np.full(k, 1.0 / k), np.full((k, k), 1.0 / k)
-    guess = constraints.maximise(start * constraints.allowed_initial, pairs * constraints.allowed, *uniform)
+    everything = replace(constraints, learn=frozenset(PARTS))
+    guess = everything.maximise(start * constraints.allowed_initial, pairs * constraints.allowed, *uniform)
     return HMMParameters(
         guess[0] if initial is None else initial, guess[1] if transitions is None else transitions, emission
     )

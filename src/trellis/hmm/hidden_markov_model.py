@@ -16,11 +16,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
-from trellis.core.arrays import FloatArray
+from trellis.core.arguments import as_floats
+from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.codec import check_array
-from trellis.core.errors import DataError, ModelFileError
+from trellis.core.errors import DataError, ModelFileError, UnsupportedError
 from trellis.core.parameters import choice, fitted, integer, number, parameter
 from trellis.core.status import Status
+from trellis.data.row_checks import check_observed
+from trellis.data.user_input import as_lists
 from trellis.hmm.baum_welch import BaumWelch, m_step
 from trellis.hmm.e_step import count_known_states
 from trellis.hmm.em_starts import starting_points
@@ -30,7 +33,7 @@ from trellis.hmm.hmm_inference import HMMInference
 from trellis.hmm.hmm_parameters import HMMParameters
 from trellis.hmm.observations import Observations
 from trellis.hmm.online_em import OnlineState, online_step
-from trellis.hmm.transition_constraints import TransitionConstraints, check_probabilities
+from trellis.hmm.transition_constraints import PARTS, TransitionConstraints, check_probabilities
 from trellis.objectives.records import Objective
 from trellis.solvers.run import Solver
 from trellis.training import declarations as declared
@@ -68,6 +71,11 @@ class HMM(HMMInference):
     )
     transition_pseudocount: ArrayLike = parameter(
         default=0.0, doc="A number or an array, added to the counts of transitions."
+    )
+    learn: Any = parameter(
+        default="all",
+        doc='"all", or the names out of "initial", "transitions" and "emission" that ``fit`` may change. The '
+        "rest stays as given, or as the start sets it from the data, and has no prior.",
     )
     max_iter: int = parameter(default=200, doc="EM iterations at most.", constraint=integer(1))
     tol: float = parameter(
@@ -172,8 +180,14 @@ class HMM(HMMInference):
         """
         from trellis.hmm.discriminative import train_discriminatively
 
-        source = copy.copy(self).fit(X, states, lengths=lengths)
+        X, states = as_lists(X), as_lists(states)  # they are read twice
         observations, constraints = self._training_data(X, states, lengths)
+        if constraints.learn != frozenset(PARTS):
+            raise UnsupportedError(
+                "discriminative training moves all parameters, so it cannot keep some out of learn; use fit, "
+                'or learn="all"'
+            )
+        source = copy.copy(self).fit(X, states, lengths=lengths)
         chain = train_discriminatively(
             source.parameters(),
             constraints,
@@ -197,8 +211,6 @@ class HMM(HMMInference):
     ) -> tuple[Observations, TransitionConstraints]:
         self._check_parameters()
         observations = Observations.pack(X, lengths, check=self.emission.check)
-        if observations.n_steps == 0:
-            raise DataError("X has no steps to learn from; give at least one")
         constraints = TransitionConstraints.from_options(
             self.n_states,
             self.initial,
@@ -206,8 +218,12 @@ class HMM(HMMInference):
             self.tied_transitions,
             self.initial_pseudocount,
             self.transition_pseudocount,
+            self.learn,
         )
-        return observations.with_states(states, self.n_states), constraints
+        observations = observations.with_states(states, self.n_states)
+        if observations.known is None or self.emission.n_states is None:
+            check_observed(self.emission.missing(observations.values))
+        return observations, constraints
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -301,11 +317,13 @@ class HMM(HMMInference):
 
     @property
     def n_parameters(self) -> int:
-        """Free parameters: of the chain within its constraints, and of the emission."""
+        """Free parameters among those that are learned: of the chain within its constraints, and of the
+        emission."""
         constraints = TransitionConstraints.from_options(
-            self.n_states, self.initial, self.transitions, self.tied_transitions
+            self.n_states, self.initial, self.transitions, self.tied_transitions, learn=self.learn
         )
-        return constraints.n_parameters + self.parameters().emission.n_parameters
+        emission = self.parameters().emission.n_parameters if "emission" in constraints.learn else 0
+        return constraints.n_parameters + emission
 
     def aic(self, X: Any, *, lengths: ArrayLike | None = None) -> float:
         """2 n_parameters - 2 log p(X); smaller is better."""
@@ -318,12 +336,26 @@ class HMM(HMMInference):
         return float(self.n_parameters * np.log(max(observations.n_steps, 1)) - 2.0 * value)
 
     def permute(self, order: ArrayLike) -> HMM:
-        """The same fitted model with its states renumbered: state k of the result is state ``order[k]``."""
-        permuted = self.parameters().permute(check_order(order, self.n_states))
+        """The same model with its states renumbered: state k of the result is state ``order[k]``.
+
+        So are the parameters with a value for each state, and the means of online EM: a fit of the result is
+        the fit of this model, renumbered.
+        """
+        order = check_order(order, self.n_states)
+        before = self.parameters()
+        after = before.permute(order)
         result = copy.copy(self)
-        result.initial_, result.transitions_ = permuted.initial, permuted.transitions
-        result.emission_ = permuted.emission
-        result.online_ = None
+        for name in ("initial", "transitions", "initial_pseudocount", "transition_pseudocount"):
+            setattr(result, name, _permute_axes(name, getattr(self, name), order))
+        if self.tied_transitions is not None:
+            tied = list(self.tied_transitions)
+            result.tied_transitions = [tied[k] for k in order]
+        if self.emission.given_states is not None:
+            result.emission = self.emission.permute(order)
+        result.initial_, result.transitions_ = after.initial, after.transitions
+        result.emission_ = after.emission
+        online = getattr(self, "online_", None)
+        result.online_ = None if online is None else online.permute(order, before.emission)
         return result
 
     # -- storage ----------------------------------------------------------------------------------------
@@ -343,3 +375,13 @@ class HMM(HMMInference):
         if self.online_ is not None:
             check_array("start", self.online_.start, (k,))
             check_array("pairs", self.online_.pairs, (k, k))
+
+
+def _permute_axes(name: str, value: Any, order: IntArray) -> Any:
+    """Every axis of an array in another order; a number, or None, has none."""
+    if value is None or np.ndim(value) == 0:
+        return value
+    array = as_floats(name, value)
+    if set(array.shape) != {len(order)}:
+        raise DataError(f"{name} has shape {array.shape}, which does not fit {len(order)} states")
+    return array[np.ix_(*[order] * array.ndim)]

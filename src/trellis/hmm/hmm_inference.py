@@ -3,6 +3,7 @@
 filter      p(y_t | x_1..x_t)                smooth        p(y_t | x_1..x_T)
 decode      argmax_y p(y | x)                predict_next  p(y_{T+h} | x_1..x_T)
 log_likelihood  log sum_y p(x, y)            log_joint     log p(x, y)
+sample      x, y ~ p(x, y)                   sample_paths  y ~ p(y | x)
 """
 
 from __future__ import annotations
@@ -28,7 +29,12 @@ from trellis.hmm.hmm_kernels import walk_batch
 from trellis.hmm.hmm_parameters import HMMParameters
 from trellis.hmm.observations import Observations
 from trellis.hmm.streaming_filter import StreamingFilter
-from trellis.structures.chain.oracle.chain_batch_kernels import best_batch, k_best_batch, score_batch
+from trellis.structures.chain.oracle.chain_batch_kernels import (
+    best_batch,
+    k_best_batch,
+    sample_batch,
+    score_batch,
+)
 from trellis.training import declarations as declared
 from trellis.training.options import draw_seed
 
@@ -94,15 +100,35 @@ class HMMInference(Model):
             now = now @ parameters.transitions
         return observations.unpack_each(ahead)
 
-    def decode(self, X: Any, method: str = "viterbi", *, lengths: ArrayLike | None = None) -> Any:
+    def decode(
+        self,
+        X: Any,
+        method: str = "viterbi",
+        *,
+        lengths: ArrayLike | None = None,
+        return_log_joint: bool = False,
+    ) -> Any:
         """States of each sequence: the most probable sequence ("viterbi"), or the most probable state of each
         step ("max_marginal"), which has the fewest expected errors and may be impossible as a whole.
+
+        With ``return_log_joint`` a pair: the states, and log p(x, y) of each sequence with them,
+        (n_sequences,); -inf where they are impossible as a whole.
         """
         check_choice("method", method, ("viterbi", "max_marginal"))
         parameters, observations = self._read(X, lengths)
         if method == "max_marginal":
             smoothed = self._posteriors(parameters, observations, smooth=True)
-            return observations.unpack(smoothed.argmax(axis=1).astype(np.int32))
+            states = smoothed.argmax(axis=1).astype(np.int32)
+            scores = self._log_joint(parameters, observations, states) if return_log_joint else None
+        else:
+            states, scores = self._viterbi(parameters, observations)
+        found = observations.unpack(states)
+        return (found, scores) if return_log_joint else found
+
+    def _viterbi(
+        self, parameters: HMMParameters, observations: Observations
+    ) -> tuple[NDArray[np.int32], FloatArray]:
+        """The best states (N,), and log p(x, y) of each sequence."""
         states = np.empty(observations.n_steps, dtype=np.int32)
         scores = np.empty(len(observations))
 
@@ -113,7 +139,7 @@ class HMMInference(Model):
 
         over_shards(work, observations.offsets, self._threads())
         check_possible(scores, parameters, observations)
-        return observations.unpack(states)
+        return states, scores
 
     def predict(self, X: Any, *, lengths: ArrayLike | None = None) -> Any:
         """The same as :meth:`decode`."""
@@ -174,29 +200,75 @@ class HMMInference(Model):
                 f"the state of {step_name(observations.offsets, int(unknown[0]))} is not known; log_joint "
                 "needs all states, log_likelihood sums over them"
             )
-        codes = np.asarray(known, dtype=np.int32)
+        return self._log_joint(parameters, observations, np.asarray(known, dtype=np.int32))
+
+    def _log_joint(
+        self, parameters: HMMParameters, observations: Observations, codes: NDArray[np.int32]
+    ) -> FloatArray:
         scores = np.empty(len(observations))
         for a, b, logs, chain, offsets in _log_blocks(parameters, observations, 0, len(observations)):
             own = codes[observations.offsets[a] : observations.offsets[b]]
             score_batch(logs, *chain, offsets, 0, b - a, own, scores[a:b])
         return scores
 
-    def sample(self, lengths: Any, *, random_state: Any = None) -> tuple[Any, Any]:
-        """Observations and states: of one sequence for a number, of several for a list of lengths."""
+    def sample_paths(
+        self, X: Any, n_samples: int = 1, *, lengths: ArrayLike | None = None, random_state: Any = None
+    ) -> Any:
+        """Independent draws of the states from p(y_1..y_T | x_1..x_T): (n_samples, length) for each sequence.
+
+        The seed is ``random_state``, or that of the model; the number of threads does not change the draws.
+        """
+        parameters, observations = self._read(X, lengths)
+        n_samples, rng = check_int("n_samples", n_samples, 1), self._generator(random_state)
+        uniforms = rng.random((n_samples, observations.n_steps))
+        states = np.empty(uniforms.shape, dtype=np.int32)
+
+        def work(first: int, last: int) -> int:
+            for a, b, logs, chain, offsets in _log_blocks(parameters, observations, first, last):
+                rows = slice(observations.offsets[a], observations.offsets[b])
+                own = np.empty((n_samples, len(logs)), dtype=np.int32)
+                draws = np.ascontiguousarray(uniforms[:, rows])
+                dead = sample_batch(logs, *chain, offsets, 0, b - a, draws, own)
+                if dead >= 0:
+                    return a + int(dead)
+                states[:, rows] = own
+            return -1
+
+        dead = [i for i in over_shards(work, observations.offsets, self._threads()) if i >= 0]
+        if dead:
+            log_p = np.zeros(len(observations))
+            log_p[dead] = -np.inf
+            check_possible(log_p, parameters, observations)
+        return observations.unpack_each(np.split(states, observations.offsets[1:-1], axis=1))
+
+    def sample(
+        self, lengths: Any, *, first_state: Any = None, after: Any = None, random_state: Any = None
+    ) -> tuple[Any, Any]:
+        """Observations and states: of one sequence for a number, of several for a list of lengths.
+
+        ``first_state`` is the state of the first step (hmmlearn's ``currstate``). ``after`` is the state of
+        the step before the first, so that the sequence goes on from there. Either is one state for all
+        sequences, or one for each.
+        """
         parameters = self.parameters()
-        single = isinstance(lengths, Integral)
+        single = isinstance(lengths, Integral) and not isinstance(lengths, bool)
         offsets = offsets_from_lengths([lengths] if single else lengths)
-        seed = self.random_state if random_state is None else random_state
-        rng = seed if isinstance(seed, np.random.Generator) else np.random.default_rng(draw_seed(seed))
+        rng = self._generator(random_state)
         states = np.empty(offsets[-1], dtype=np.int32)
         uniforms = rng.random(int(offsets[-1]))
-        walk_batch(uniforms, offsets, parameters.initial, parameters.transitions, states)
+        begin = _first_rows(parameters, len(offsets) - 1, first_state, after)
+        walk_batch(uniforms, offsets, begin, parameters.transitions, states)
         values = parameters.emission.sample(states, rng)
         if single:
             return values, states
         if len(offsets) == 1:  # np.split would make one piece of nothing
             return [], []
         return np.split(values, offsets[1:-1]), np.split(states, offsets[1:-1])
+
+    def _generator(self, random_state: Any) -> np.random.Generator:
+        """That of the call, or else that of the model."""
+        seed = self.random_state if random_state is None else random_state
+        return seed if isinstance(seed, np.random.Generator) else np.random.default_rng(draw_seed(seed))
 
     def stationary(self) -> FloatArray:
         """The distribution p = p A over states; an error where there is more than one."""
@@ -205,6 +277,24 @@ class HMMInference(Model):
     def streaming_filter(self) -> StreamingFilter:
         """A filter that takes one observation at a time."""
         return StreamingFilter(self.parameters())
+
+
+def _first_rows(parameters: HMMParameters, n: int, first_state: Any, after: Any) -> FloatArray:
+    """The distribution of the first state: (1, K), or (n, K) with one for each sequence."""
+    if first_state is not None and after is not None:
+        raise DataError("first_state and after both say how a sequence begins; give one of them")
+    if first_state is None and after is None:
+        return parameters.initial[None]
+    name, given = ("after", after) if first_state is None else ("first_state", first_state)
+    states = np.atleast_1d(np.asarray(given))
+    k = parameters.n_states
+    whole = np.issubdtype(states.dtype, np.integer) and ((states >= 0) & (states < k)).all()
+    if not whole or states.ndim != 1 or (np.ndim(given) and len(states) != n):
+        raise DataError(
+            f"{name} is {given!r}; give a state from 0 to {k - 1}, or one for each of {n} sequences"
+        )
+    rows = parameters.transitions if first_state is None else np.eye(k)
+    return np.ascontiguousarray(rows[states])
 
 
 def _log_blocks(

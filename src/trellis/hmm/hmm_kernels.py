@@ -280,11 +280,11 @@ def log_space_batch(u, offsets, log_initial, log_A, smooth, log_p, out, start, p
 @kernel
 def walk_batch(uniforms, offsets, initial, A, states):
     """States of a Markov chain, by inverting the distribution function; the last possible state answers for
-    the rounding of the sum, so an impossible one is never drawn."""
+    the rounding of the sum, so an impossible one is never drawn. ``initial`` (1 or S, K)."""
     K = A.shape[0]
     for i in range(offsets.shape[0] - 1):
         for t in range(offsets[i], offsets[i + 1]):
-            p = initial if t == offsets[i] else A[states[t - 1]]
+            p = initial[i % initial.shape[0]] if t == offsets[i] else A[states[t - 1]]
             reached, last = 0.0, 0
             for k in range(K):
                 if p[k] > 0.0:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import xlogy
 
 from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.weighted_counts import weighted_sum
 from trellis.hmm.emissions import Emission, Statistics
 from trellis.hmm.hmm_chain import HMMChain
 
@@ -48,5 +48,8 @@ class Expectations:
 
     def expected_log_likelihood(self, parameters: HMMParameters) -> float:
         """E[log p(x, y)] at other parameters, under the posterior that these statistics are of."""
-        chain = xlogy(self.start, parameters.initial).sum() + xlogy(self.pairs, parameters.transitions).sum()
-        return float(chain) + parameters.emission.expected_log_likelihood(self.emission)
+        chain = parameters.chain
+        counted = weighted_sum(self.start, chain.log_initial) + weighted_sum(
+            self.pairs, chain.log_transitions
+        )
+        return counted + parameters.emission.expected_log_likelihood(self.emission)

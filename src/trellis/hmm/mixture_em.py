@@ -25,6 +25,7 @@ from trellis.core.arguments import as_floats, check_nonnegative, check_sample_we
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, InfeasibleError
 from trellis.core.logspace import log_sum_exp
+from trellis.core.weighted_counts import NO_WEIGHT, weighted_sum
 from trellis.hmm.emissions.emission import Emission, Statistics
 from trellis.solvers.dc.algorithm import DCSolution
 from trellis.training.driver import minimise_dc
@@ -68,7 +69,7 @@ class MixtureEM:
 
     def g(self, u: Mixture) -> float:
         a = self._pseudocount
-        return -u.components.log_prior() - (a * float(u.log_weights.sum()) if a else 0.0)
+        return -u.components.log_prior() - (a * float(u.log_weights.sum()) if a > NO_WEIGHT else 0.0)
 
     def h(self, u: Mixture) -> tuple[float, MixtureStatistics]:
         joint = u.log_joint(self._values)
@@ -91,9 +92,7 @@ class MixtureEM:
         return self.inner(u, v) - self.g(u), u
 
     def inner(self, u: Mixture, v: MixtureStatistics) -> float:
-        used = v.counts > 0  # 0 log 0 = 0
-        rows = float(v.counts[used] @ u.log_weights[used])
-        return rows + u.components.expected_log_likelihood(v.components)
+        return weighted_sum(v.counts, u.log_weights) + u.components.expected_log_likelihood(v.components)
 
     def magnitude(self, u: Mixture, v: MixtureStatistics) -> float:
         """The sizes of the terms of :meth:`inner` that may cancel."""

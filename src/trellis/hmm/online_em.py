@@ -13,13 +13,15 @@ every state occurs in them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from trellis.core.arrays import FloatArray
+import numpy as np
+
+from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.registration import register
 from trellis.hmm.baum_welch import m_step
 from trellis.hmm.e_step import expectations
-from trellis.hmm.emissions import Statistics
+from trellis.hmm.emissions import Emission, Statistics
 from trellis.hmm.hmm_parameters import Expectations, HMMParameters
 from trellis.hmm.observations import Observations
 from trellis.hmm.transition_constraints import TransitionConstraints
@@ -36,6 +38,15 @@ class OnlineState:
     emission: Statistics
     n_batches: int
     n_steps: int
+
+    def permute(self, order: IntArray, emission: Emission) -> OnlineState:
+        """State k of the result is state ``order[k]``; ``emission`` is the one of the model so far."""
+        return replace(
+            self,
+            start=self.start[order],
+            pairs=self.pairs[np.ix_(order, order)],
+            emission=emission.permute_statistics(self.emission, order),
+        )
 
 
 def online_step(

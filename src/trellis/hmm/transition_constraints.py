@@ -1,4 +1,4 @@
-"""What a user fixes about a chain: starting values, zeros that stay zero, states that share a row, priors.
+"""What a user fixes: starting values, zeros that stay zero, states that share a row, priors, what is learned.
 
 With expected counts c of first states and C of transitions the M-step maximises
 
@@ -6,7 +6,8 @@ With expected counts c of first states and C of transitions the M-step maximises
 
 over the probabilities that are allowed: fixed zeros stay out, and rows of states in one tied group are one
 row, whose counts (and pseudo-counts) are the sums over the group. Pseudo-counts of 0 give maximum likelihood;
-others the mode under Dirichlet(1 + pseudo-count) priors. A row without any count keeps its values.
+others the mode under Dirichlet(1 + pseudo-count) priors. A row without any count keeps its values, and so
+does what is not learned, which has no prior.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
-from trellis.core.arguments import as_floats
+from trellis.core.arguments import as_floats, check_names
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
-from trellis.hmm.emissions.emission_checks import check_distributions, normalise_rows
+from trellis.core.weighted_counts import NO_WEIGHT, normalise_rows
+from trellis.hmm.emissions.emission_checks import check_distributions
 
-NEGLIGIBLE = 1e-100  # of a row's expected count: less is none, and the transition becomes impossible
+PARTS = ("initial", "transitions", "emission")
+NEGLIGIBLE = 1e-100  # of the expected count of a row, or of all starts: less is none, and becomes impossible
 
 
 def left_right(n_states: int, jump: int = 1, stay: float = 0.5) -> tuple[FloatArray, FloatArray]:
@@ -48,7 +51,8 @@ def left_right(n_states: int, jump: int = 1, stay: float = 0.5) -> tuple[FloatAr
 @dataclass(frozen=True, eq=False)
 class TransitionConstraints:
     """Starting values ``initial`` (K,) and ``transitions`` (K, K), None where there are none; which entries
-    are ``allowed_initial`` and ``allowed``; tied ``groups`` (K,); pseudo-counts."""
+    are ``allowed_initial`` and ``allowed``; tied ``groups`` (K,); pseudo-counts; which of ``PARTS`` to
+    ``learn``."""
 
     initial: FloatArray | None
     transitions: FloatArray | None
@@ -57,6 +61,7 @@ class TransitionConstraints:
     groups: IntArray
     initial_pseudocount: FloatArray
     transition_pseudocount: FloatArray
+    learn: frozenset[str] = frozenset(PARTS)
 
     @classmethod
     def from_options(
@@ -67,6 +72,7 @@ class TransitionConstraints:
         tied: Any = None,
         initial_pseudocount: ArrayLike = 0.0,
         transition_pseudocount: ArrayLike = 0.0,
+        learn: Any = "all",
     ) -> TransitionConstraints:
         """Check the options of :class:`~trellis.HMM`."""
         k = n_states
@@ -84,7 +90,9 @@ class TransitionConstraints:
                 )
         prior = _pseudocounts("initial_pseudocount", initial_pseudocount, allowed_initial)
         priors = _pseudocounts("transition_pseudocount", transition_pseudocount, allowed)
-        return cls(first, table, allowed_initial, allowed, groups, prior, priors)
+        learned = check_names("learn", learn, PARTS)
+        prior, priors = prior * ("initial" in learned), priors * ("transitions" in learned)
+        return cls(first, table, allowed_initial, allowed, groups, prior, priors, learned)
 
     @property
     def tied(self) -> bool:
@@ -97,10 +105,11 @@ class TransitionConstraints:
         counts = pairs + self.transition_pseudocount
         if self.tied:
             counts = (self.groups[:, None] == self.groups).astype(np.float64) @ counts
-        return (
-            normalise_rows((start + self.initial_pseudocount)[None], initial[None])[0],
-            normalise_rows(counts, transitions),
-        )
+        if "initial" in self.learn:
+            initial = normalise_rows((start + self.initial_pseudocount)[None], initial[None])[0]
+        if "transitions" in self.learn:
+            transitions = normalise_rows(counts, transitions)
+        return initial, transitions
 
     def log_prior(self, initial: FloatArray, transitions: FloatArray) -> float:
         """Log density of the Dirichlet priors, without their constants."""
@@ -109,10 +118,11 @@ class TransitionConstraints:
 
     @property
     def n_parameters(self) -> int:
-        """Free probabilities: in each different row one less than it has allowed entries."""
+        """Free probabilities among what is learned: in each different row one less than it has allowed
+        entries."""
         _, rows = np.unique(self.groups, return_index=True)
-        free = (self.allowed[rows].sum(axis=1) - 1).clip(0).sum()
-        return int(free + self.allowed_initial.sum() - 1)
+        free = (self.allowed[rows].sum(axis=1) - 1).clip(0).sum() * ("transitions" in self.learn)
+        return int(free + (self.allowed_initial.sum() - 1) * ("initial" in self.learn))
 
 
 def check_probabilities(name: str, given: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
@@ -146,4 +156,4 @@ def _pseudocounts(name: str, given: ArrayLike, allowed: NDArray[np.bool_]) -> Fl
         raise DataError(
             f"{name} must be a number that is not negative, or an array of them of shape {allowed.shape}"
         )
-    return np.where(allowed, array, 0.0)
+    return np.where(allowed & (array > NO_WEIGHT), array, 0.0)

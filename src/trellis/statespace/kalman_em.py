@@ -31,6 +31,9 @@ from trellis.statespace.kalman_moments_kernels import Moments
 from trellis.statespace.state_space import SHAPES, StateSpace
 from trellis.statespace.time_series import TimeSeries
 
+_RESOLVED = (
+    1e-13  # of the largest eigenvalue of a covariance: less is rounding, which a filter takes for none
+)
 _COLLINEAR = 1e-12  # directions of the regressors with less of their (scaled) second moment are left alone
 
 
@@ -85,6 +88,10 @@ class EM:
         """The expectation of log p(x, z) under ``u``, from the moments."""
         return sum(expectation(u, v.reference, term, moments) for term, moments in self._learned(v))
 
+    def magnitude(self, u: StateSpace, v: Statistics) -> float:
+        """The sizes of the terms of :meth:`inner` that may cancel."""
+        return sum(size_of_terms(u, v.reference, term, moments) for term, moments in self._learned(v))
+
     def _learned(self, v: Statistics) -> list[tuple[Term, Moments]]:
         pairs = zip(TERMS, v.moments[1:], strict=True)
         return [
@@ -101,6 +108,15 @@ def expectation(u: StateSpace, reference: StateSpace, term: Term, moments: Momen
     log_det = np.linalg.slogdet(2.0 * np.pi * V)[1]
     distance = np.trace(np.linalg.solve(V, _residual(moments, change)))
     return float(-0.5 * (moments.terms[0] * log_det + distance))
+
+
+def size_of_terms(u: StateSpace, reference: StateSpace, term: Term, moments: Moments) -> float:
+    """1/2 sum |V^-1| (|E[r r']| + ...): the distance of :func:`expectation`, with the sizes of all that it
+    adds up. It is far larger than the distance where V is nearly singular."""
+    change = np.abs(_stacked(u, term) - _stacked(reference, term))
+    crossed = change @ np.abs(moments.rw).T
+    sizes = np.abs(moments.rr) + crossed + crossed.T + change @ np.abs(moments.ww) @ change.T
+    return float(0.5 * np.sum(np.abs(np.linalg.inv(getattr(u, term.noise))) * sizes))
 
 
 def maximise(
@@ -153,16 +169,22 @@ def check_learnable(model: StateSpace, learn: frozenset[str], min_variance: floa
             )
 
 
-def parse_learn(learn: object) -> frozenset[str]:
-    """The names behind ``learn``; for "all" those of all parameters."""
-    if isinstance(learn, str):
-        learn = tuple(SHAPES) if learn == "all" else (learn,)
-    if not isinstance(learn, tuple | list | set | frozenset):
-        raise DataError(f'learn is {learn!r}; give "all" or a tuple of names of parameters')
-    unknown = [name for name in learn if name not in SHAPES]
-    if unknown:
-        raise DataError(f"learn names {unknown[0]!r}; give names out of {', '.join(SHAPES)}")
-    return frozenset(learn)
+def check_enough(data: TimeSeries, learn: frozenset[str]) -> None:
+    """There are steps to learn the transitions from, and more than one to learn the noise of observations
+    from: the offset alone would explain a single one."""
+    steps = int((~np.isnan(data.values)).any(axis=1).sum())
+    if steps < 2 and "observation_noise" in learn:
+        raise DataError(
+            "X has one observed step, from which no observation_noise can be learned; give more steps, or "
+            "leave it out of learn"
+        )
+    _, transition, _ = TERMS
+    moved = sorted(learn & {*transition.coefficients, transition.noise})
+    if moved and data.lengths.max() < 2:
+        raise DataError(
+            f"no sequence of X has two steps, so {moved[0]} cannot be learned; give longer sequences, or "
+            f"leave {', '.join(moved)} out of learn"
+        )
 
 
 def learnable_parameters(model: StateSpace) -> frozenset[str]:
@@ -212,8 +234,11 @@ def _solve(ww: FloatArray, rw: FloatArray) -> FloatArray:
 
 
 def _floor_eigenvalues(V: FloatArray, min_variance: float) -> FloatArray:
+    """V with its eigenvalues raised to ``min_variance``, and to what double precision resolves next to the
+    largest."""
     values, vectors = np.linalg.eigh(V)
-    if values[0] >= min_variance:
+    least = max(min_variance, _RESOLVED * float(values[-1]))
+    if values[0] >= least:
         return V
-    raised: FloatArray = (vectors * np.maximum(values, min_variance)) @ vectors.T
+    raised: FloatArray = (vectors * np.maximum(values, least)) @ vectors.T
     return 0.5 * (raised + raised.T)

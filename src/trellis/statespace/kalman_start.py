@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError
-from trellis.data.row_checks import column_moments
+from trellis.data.row_checks import check_observed, column_moments
 from trellis.statespace.state_space import StateSpace
 from trellis.statespace.time_series import TimeSeries
 
@@ -30,8 +29,7 @@ def starting_point(
     values = data.values
     m = values.shape[1]
     missing = np.isnan(values)
-    if missing.all():
-        raise DataError("X has no observed value to learn from; give at least one")
+    check_observed(missing.all(axis=1))
     means, variances = column_moments(values)
     guess: dict[str, Any] = {}
     if given["observation_offset"] is None and learn_offset:

@@ -13,17 +13,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import NotFittedError
 
-from trellis.core.arguments import check_int, generator
+from trellis.core.arguments import check_int, check_names, generator
 from trellis.core.arrays import FloatArray
 from trellis.core.estimator import Model
 from trellis.core.parameters import fitted, integer, number, parameter
 from trellis.core.status import Status
 from trellis.statespace.kalman_em import (
     EM,
+    check_enough,
     check_learnable,
     floor_covariances,
     learnable_parameters,
-    parse_learn,
 )
 from trellis.statespace.kalman_filter import Kalman, States
 from trellis.statespace.kalman_sample_kernels import simulate
@@ -93,7 +93,7 @@ class LinearGaussian(Model):
     )
     min_variance: float = parameter(
         default=1e-9,
-        doc="Learned covariances have no eigenvalue below this.",
+        doc="Learned covariances have no eigenvalue below this, nor below 1e-13 of their largest.",
         constraint=number(0.0, above=True),
     )
     max_iter: int = parameter(default=200, doc="EM iterations at most.", constraint=integer(0))
@@ -125,7 +125,7 @@ class LinearGaussian(Model):
         self._check_parameters()
         given = self._given()
         series = read_series(X, lengths, controls, self._size("m", given), self._size("p", given))
-        named = parse_learn(self.learn)
+        named = check_names("learn", self.learn, tuple(SHAPES))
         start = starting_point(
             given,
             series,
@@ -137,6 +137,7 @@ class LinearGaussian(Model):
         guessed = frozenset(name for name in COVARIANCES if given[name] is None) & learn
         start = floor_covariances(start, guessed, self.min_variance)
         check_learnable(start, learn, self.min_variance)
+        check_enough(series, learn)
         problem = EM(series, learn, self.min_variance, self._threads())
         solution, _ = run_em(problem, [start], max_iter=self.max_iter, tol=self.tol)
         self._keep(solution.point, solution.status, solution.history)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from trellis.core.arguments import to_floats
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
 from trellis.core.registration import register
@@ -130,8 +131,8 @@ def check_parameter(name: str, value: Any, shape: tuple[int, ...]) -> FloatArray
     if name not in _CONSTANT:
         wanted += f", or with one entry a step in front, {('T', *shape)}".replace("'", "")
     try:
-        array = np.array(value, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
+        array = np.array(to_floats(value), order="C")
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{name} ({letter}) must be an array of numbers of shape {wanted}") from error
     varies = array.ndim == len(shape) + 1 and name not in _CONSTANT and len(array) > 0
     if array.shape[int(varies) :] != shape:

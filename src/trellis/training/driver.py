@@ -13,6 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from trellis.core.arrays import FloatArray
+from trellis.core.errors import StepError
 from trellis.core.status import Status
 from trellis.solvers.dc.algorithm import DCProblem, DCRun, DCSolution
 from trellis.solvers.run import Solution, Solver, Steps, Trace
@@ -127,7 +128,8 @@ def drive(
     checkpoint: Checkpoint | None = None,
     limit: str = "max_iter",
 ) -> Trace:
-    """Step until the run's status says why to stop, ``max_iter`` is reached, or Ctrl-C is pressed.
+    """Step until the run's status says why to stop, ``max_iter`` is reached, a step breaks down
+    (``StepError``), or Ctrl-C is pressed. A run with a ``doubt`` has not converged.
 
     ``point()``: what the run has reached, for ``on_iteration``. ``limit``: the name of ``max_iter`` in
     messages."""
@@ -152,9 +154,13 @@ def drive(
     except KeyboardInterrupt:
         interrupted = True
         status = Status(False, "interrupted from the keyboard; the last complete iteration is kept")
+    except StepError as error:
+        status = Status(False, f"{error}; the last complete iteration is kept")
     if status is None:
         status = Status(False, _ran_out(history, max_iter, limit))
-    status = Status(status.converged, status.reason, iteration)
+    doubt = getattr(run, "doubt", "")
+    reason = f"{status.reason}; {doubt}" if doubt else status.reason
+    status = Status(status.converged and not doubt, reason, iteration)
     return Trace(status=status, history=history, n_iter=iteration, interrupted=interrupted)
 
 

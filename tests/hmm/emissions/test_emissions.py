@@ -40,7 +40,7 @@ def perturbed(emission: Emission, rng: np.random.Generator, size: float) -> Emis
     changed = {}
     for field in dataclasses.fields(emission):
         value = getattr(emission, field.name)
-        if not isinstance(value, np.ndarray):
+        if not isinstance(value, np.ndarray) or field.name == "prior_mean":
             continue
         if field.name == "means":
             value = value + size * rng.normal(size=value.shape)
@@ -56,7 +56,7 @@ def perturbed(emission: Emission, rng: np.random.Generator, size: float) -> Emis
 
 
 def _is_matrix(emission: Emission) -> bool:
-    return getattr(emission, "covariance", "") in ("full", "tied")
+    return getattr(emission, "covariance", "") in ("full", "tied", "state")
 
 
 @each
@@ -150,7 +150,7 @@ def test_a_state_without_weight_keeps_its_parameters(name: str) -> None:
     posterior = posterior_of(len(values))
     posterior[:, 1] = 0.0
     fitted = emission.maximise(emission.statistics(values, posterior))
-    if "map" in name or "tied" in name:
+    if "map" in name or "mean" in name or "tied" in name:
         assert np.isfinite(fitted.log_likelihood(values)).all()
     else:
         np.testing.assert_allclose(
@@ -186,6 +186,12 @@ def test_permuted_states_have_permuted_likelihoods(name: str) -> None:
         moved.maximise(moved.statistics(values, posterior[:, order])),
         emission.maximise(emission.statistics(values, posterior)).permute(order),
     )
+    statistics = emission.permute_statistics(emission.statistics(values, posterior), np.array(order))
+    for key, value in moved.statistics(values, posterior[:, order]).items():
+        np.testing.assert_allclose(statistics[key], value, rtol=1e-9, atol=1e-9)
+    plain = _without_parameters(emission)
+    if plain.given_states is not None:  # a prior for each state
+        assert_same(plain.permute(order), _without_parameters(moved))
     with pytest.raises(DataError, match="each of the states"):
         emission.permute([0, 0, 1])
 
@@ -240,6 +246,7 @@ def _without_parameters(emission: Emission) -> Emission:
         return Product([(columns, _without_parameters(part)) for columns, part in emission.parts])
     fields = dataclasses.fields(emission)
     arrays = [f.name for f in fields if isinstance(getattr(emission, f.name), np.ndarray)]
+    arrays = [name for name in arrays if name != "prior_mean"]
     return dataclasses.replace(emission, **dict.fromkeys(arrays))
 
 
@@ -249,6 +256,8 @@ def test_numbers_of_parameters() -> None:
     assert numbers["poisson"] == 3 * 2
     assert [numbers[kind] for kind in ("diag", "spherical", "full", "tied")] == [18, 12, 27, 15]
     assert numbers["mixture full"] == 3 + 6 * 3 + 6 * 6
+    assert numbers["mixture state"] == 3 + 6 * 3 + 3 * 6
+    assert numbers["multinomial"] == 3 * 3
     assert numbers["product"] == 3 * 3 + 3 * 2 + 3 * 3 + 3
 
 

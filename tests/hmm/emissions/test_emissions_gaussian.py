@@ -300,7 +300,7 @@ def test_an_empty_column_and_an_empty_state_are_survived() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Gaussian("round"), "covariance must be one of"),
+        (lambda: Gaussian("round"), "covariance is 'round'; give 'diag', "),
         (lambda: Gaussian(min_variance=-1.0), "min_variance"),
         (lambda: Gaussian("diag", np.zeros((2, 3)), np.ones((2, 2))), r"need shape \(2, 3\)"),
         (lambda: Gaussian("diag", np.zeros((2, 1)), [[1.0], [0.0]]), "one of state 1 is 0"),
@@ -311,7 +311,7 @@ def test_an_empty_column_and_an_empty_state_are_survived() -> None:
         (lambda: Gaussian("diag", [[0.0]], [[1.0]]).check(np.zeros((2, 2))), "2 columns"),
         (lambda: Gaussian().check(np.zeros((2, 2, 2))), "must have shape"),
         (lambda: GaussianMixture(0), "n_components"),
-        (lambda: GaussianMixture(2, "round"), "covariance must be one of"),
+        (lambda: GaussianMixture(2, "round"), "covariance is 'round'; give 'diag', "),
         (lambda: GaussianMixture(2, weights=[[0.5, 0.5]]), "together"),
         (lambda: mixture("diag", np.random.default_rng(0)).check([np.inf]), "columns"),
         (lambda: GaussianMixture(2, "diag", [[1.0]], np.zeros((1, 1, 1)), np.ones((1, 1, 1))), "begin with"),

@@ -25,6 +25,7 @@ from trellis.bayesnet.learning.expected_counts import ExpectedCounts
 from trellis.bayesnet.model.distinct_rows import DistinctRows
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
+from trellis.core.weighted_counts import NO_WEIGHT, weighted_sum
 from trellis.factors.flat_factors import FlatFactors
 
 
@@ -53,7 +54,7 @@ class NetworkEM:
         self._row_start = np.concatenate([[0], np.cumsum(self._row_size)[:-1]]).astype(np.int64)
 
     def g(self, u: FloatArray) -> float:
-        return -_inner(u, self._pseudocount)
+        return -weighted_sum(self._pseudocount, u)
 
     def h(self, u: FloatArray) -> tuple[float, Counts]:
         row_log, counts = self._expected_counts(u)
@@ -70,12 +71,12 @@ class NetworkEM:
         return self.inner(u, v) - self.g(u), u
 
     def inner(self, u: FloatArray, v: Counts) -> float:
-        return _inner(u, v.counts)
+        return weighted_sum(v.counts, u)
 
     def normalise(self, counts: FloatArray, before: FloatArray) -> FloatArray:
-        """log of counts / their sum in each row; ``before`` where the sum is 0 and in fixed cells."""
+        """log of counts / their sum in each row; ``before`` where there is none and in fixed cells."""
         total = np.repeat(np.add.reduceat(counts, self._row_start), self._row_size)
-        stays = self._fixed | (total == 0.0)
+        stays = self._fixed | (total <= NO_WEIGHT)
         with np.errstate(divide="ignore"):
             logs = np.log(counts / np.where(stays, 1.0, total))
         u: FloatArray = np.where(stays, before, logs)
@@ -88,11 +89,6 @@ class NetworkEM:
     def rows_without_data(self, v: Counts) -> IntArray:
         """For each variable, the rows of its table that have neither data nor pseudo-counts."""
         total = np.add.reduceat(v.counts + self._pseudocount, self._row_start)
-        empty = (total == 0.0) & ~self._fixed[self._row_start]
+        empty = (total <= NO_WEIGHT) & ~self._fixed[self._row_start]
         owner = np.searchsorted(self._factors.value_start, self._row_start, side="right") - 1
         return np.bincount(owner[empty], minlength=len(self._factors.cardinalities))
-
-
-def _inner(u: FloatArray, v: FloatArray) -> float:
-    used = v > 0  # 0 log 0 = 0
-    return float(u[used] @ v[used])

@@ -1,7 +1,7 @@
 """Emissions: what the states of a hidden Markov model emit, each with its own M-step.
 
-``Categorical``, ``Poisson``, ``Gaussian``, ``GaussianMixture``, ``Product`` of several, and ``Emission``, the
-interface for your own (:func:`register` makes models that use it loadable).
+``Categorical``, ``Multinomial``, ``Poisson``, ``Gaussian``, ``GaussianMixture``, ``Product`` of several, and
+``Emission``, the interface for your own (:func:`register` makes models that use it loadable).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from trellis.hmm.emissions.categorical import Categorical
 from trellis.hmm.emissions.emission import Emission, Statistics
 from trellis.hmm.emissions.gaussian import Gaussian
 from trellis.hmm.emissions.gaussian_mixture import GaussianMixture
+from trellis.hmm.emissions.multinomial import Multinomial
 from trellis.hmm.emissions.poisson import Poisson
 from trellis.hmm.emissions.product import Product
 
@@ -19,6 +20,7 @@ __all__ = [
     "Emission",
     "Gaussian",
     "GaussianMixture",
+    "Multinomial",
     "Poisson",
     "Product",
     "Statistics",

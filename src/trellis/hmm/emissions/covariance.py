@@ -21,7 +21,7 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, NumericalError
-from trellis.hmm.emissions.emission_checks import NO_WEIGHT
+from trellis.core.weighted_counts import NO_WEIGHT
 
 KINDS = ("diag", "spherical", "full", "tied")
 UNRESOLVED = 4.0 * float(np.finfo(float).eps)  # per column: smaller eigenvalues of correlations are rounding

@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from trellis.core.arrays import FloatArray
+from trellis.core.arrays import BoolArray, FloatArray, IntArray
 from trellis.core.errors import UnsupportedError
 from trellis.data.row_checks import check_rows, column_moments
 from trellis.hmm.emissions.emission_checks import check_order
@@ -82,6 +82,13 @@ class Emission(ABC):
         Float64 rows where NaN (or a masked entry) is missing and infinities are refused.
         """
         return check_rows(values)
+
+    def missing(self, values: NDArray[Any]) -> BoolArray:
+        """Which rows are missing altogether, (N,)."""
+        if values.dtype.kind != "f":
+            return np.zeros(len(values), np.bool_)
+        empty: BoolArray = np.isnan(values).all(axis=tuple(range(1, values.ndim)))
+        return empty
 
     def scaled_likelihood(self, values: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
         """exp(log_likelihood - shift), shape (N, K), and the shift: the maximum of each row, shape (N,).
@@ -147,8 +154,8 @@ class Emission(ABC):
     def _no_natural_parameters(self) -> UnsupportedError:
         return UnsupportedError(
             f"{type(self).__name__} has no natural parameters, which discriminative training needs; use "
-            "Categorical, Poisson, Gaussian or a Product of them, or implement natural_features, "
-            "natural_weights and from_natural"
+            "Categorical, Multinomial, Poisson, Gaussian or a Product of them, or implement "
+            "natural_features, natural_weights and from_natural"
         )
 
     def points(self, values: NDArray[Any]) -> FloatArray:
@@ -165,14 +172,23 @@ class Emission(ABC):
             f"{type(self).__name__} does not count its free parameters; implement n_parameters"
         )
 
+    @property
+    def given_states(self) -> int | None:
+        """The number of states that the parameters are of, as far as there are any."""
+        return self.n_states
+
     def permute(self, order: ArrayLike) -> Emission:
         """The states renumbered: state k of the result is state ``order[k]`` of this one.
 
         In a dataclass these are the rows of all array fields but those named in ``shared``.
         """
-        order = check_order(order, self.n_states)
+        order = check_order(order, self.given_states)
         moved = {name: a[order] for name, a in _array_fields(self).items() if name not in self.shared}
         return type(self)(**{**_fields(self), **moved})
+
+    def permute_statistics(self, statistics: Mapping[str, FloatArray], order: IntArray) -> Statistics:
+        """Statistics of this record as those of the renumbered one: the rows of arrays with one per state."""
+        return {key: a[order] if a.shape[:1] == order.shape else a for key, a in statistics.items()}
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(_shown(self))})"

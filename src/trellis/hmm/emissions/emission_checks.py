@@ -6,14 +6,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
 
 from trellis.core.arguments import as_floats
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, UnsupportedError
-
-# A state with less posterior weight than this has seen nothing: it keeps the parameters it has. (Quotients of
-# smaller numbers lose their digits to gradual underflow.)
-NO_WEIGHT = 1e-290
 
 
 def check_order(order: ArrayLike, n_states: int | None) -> IntArray:
@@ -51,14 +48,6 @@ def check_distributions(name: str, table: FloatArray) -> None:
         )
 
 
-def normalise_rows(counts: FloatArray, fallback: FloatArray) -> FloatArray:
-    """Rows divided by their sums; a row without any count is that of ``fallback``."""
-    weight = counts.sum(axis=1, keepdims=True)
-    empty = weight <= NO_WEIGHT
-    table: FloatArray = np.where(empty, fallback, counts / np.where(empty, 1.0, weight))
-    return table
-
-
 def sample_rows(table: FloatArray, rows: NDArray[np.integer[Any]], rng: np.random.Generator) -> IntArray:
     """A column drawn from the distribution ``table[row]`` for each of ``rows`` (N,), by its inverse."""
     cumulative = np.cumsum(table, axis=1)
@@ -68,6 +57,17 @@ def sample_rows(table: FloatArray, rows: NDArray[np.integer[Any]], rng: np.rando
         at = rows == row
         columns[at] = np.searchsorted(cumulative[row], u[at], side="right")
     return columns
+
+
+def log_factorials(counts: FloatArray) -> FloatArray:
+    """sum_d log x_d! of each row, by a table where the counts are small enough for one."""
+    top = counts.max(initial=0.0)
+    if top > 2 * counts.size + 1000:
+        result: FloatArray = gammaln(counts + 1.0).sum(axis=1)
+        return result
+    table: FloatArray = gammaln(np.arange(1.0, top + 2.0))
+    logs: FloatArray = table.take(counts.astype(np.intp))
+    return logs.sum(axis=1) if counts.shape[1] > 1 else logs[:, 0]
 
 
 def freeze_array(record: Any, name: str, ndim: int) -> FloatArray:

@@ -11,6 +11,11 @@ Moments are taken about the current means c, so that nothing cancels: with y = x
     means = c + first / weight,     scatter = second - first first^T / weight,
 
 where ``origin`` makes the statistics self-contained. See ``covariance`` for the M-step of the covariance.
+
+A prior on the means has, for each state, the log density  - b / 2 (m - m0)^T C^-1 (m - m0)  with b =
+``prior_mean_weight`` and m0 = ``prior_mean``. Its mode together with C follows from the moments with b
+pseudo-observations at m0 added to ``first`` and ``second``: m = (w mean + b m0) / (w + b), and the scatter
+gains b (m - m0)(m - m0)^T; the weight that divides the scatter stays w.
 """
 
 from __future__ import annotations
@@ -24,10 +29,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from trellis.core.arguments import check_nonnegative
+from trellis.core.arguments import as_floats, check_choice, check_nonnegative
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.core.registration import register
+from trellis.core.weighted_counts import NO_WEIGHT
 from trellis.data.row_checks import check_rows, column_moments
 from trellis.hmm.emissions.covariance import (
     KINDS,
@@ -43,7 +49,7 @@ from trellis.hmm.emissions.covariance import (
     variances_from_scatter,
 )
 from trellis.hmm.emissions.emission import Emission, Statistics
-from trellis.hmm.emissions.emission_checks import NO_WEIGHT, check_posterior, freeze_array, required
+from trellis.hmm.emissions.emission_checks import check_posterior, freeze_array, required
 from trellis.hmm.emissions.gaussian_kernels import (
     diagonal_likelihood,
     diagonal_moments,
@@ -62,7 +68,13 @@ class Gaussian(Emission):
     "full" (n_states, n_columns, n_columns) or "tied" (n_columns, n_columns).
 
     No variance in any direction falls below ``min_variance``, which should be far below that of the noise.
-    ``prior_weight`` pseudo-observations with variance ``prior_variance`` are added to each covariance.
+    ``prior_weight`` pseudo-observations with variance ``prior_variance`` are added to each covariance, and
+    ``prior_mean_weight`` pseudo-observations at ``prior_mean`` (a number, (n_columns,), or (n_states,
+    n_columns)) to each mean. The objective of learning, and its certificate, is the log-likelihood plus
+
+        - sum over states of  a / 2 (log det C + v trace C^-1) + b / 2 (mean - m0)^T C^-1 (mean - m0),
+
+    with a, v, b and m0 in the order of these four options; a tied C counts once in the first term.
     """
 
     covariance: str = "diag"
@@ -71,11 +83,12 @@ class Gaussian(Emission):
     min_variance: float = 1e-6
     prior_weight: float = 0.0
     prior_variance: float = 1.0
+    prior_mean: Any = None
+    prior_mean_weight: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.covariance not in KINDS:
-            raise DataError(f"covariance must be one of {', '.join(KINDS)}, got {self.covariance!r}")
-        for name in ("min_variance", "prior_weight", "prior_variance"):
+        check_choice("covariance", self.covariance, KINDS)
+        for name in ("min_variance", "prior_weight", "prior_variance", "prior_mean_weight"):
             check_nonnegative(name, getattr(self, name))
         if self.means is not None:
             if np.ndim(self.means) == 1:
@@ -84,8 +97,35 @@ class Gaussian(Emission):
             object.__setattr__(self, "n_states", len(means))
         if self.covariances is not None:
             self._check_covariances(self.covariances)
-        if self.covariance == "tied":
-            object.__setattr__(self, "shared", ("covariances",))
+        self._check_prior_mean()
+        one_for_all = [
+            *["covariances"] * (self.covariance == "tied"),
+            *["prior_mean"] * (np.ndim(self.prior_mean) == 1),
+        ]
+        object.__setattr__(self, "shared", tuple(one_for_all))
+
+    def _check_prior_mean(self) -> None:
+        if self.prior_mean is None:
+            if self.prior_mean_weight > 0.0:
+                raise DataError("prior_mean_weight is given without prior_mean; give the mean of the prior")
+            return
+        given = as_floats("prior_mean", self.prior_mean)
+        if given.ndim:
+            given = freeze_array(self, "prior_mean", given.ndim)
+        else:
+            object.__setattr__(self, "prior_mean", float(given))
+        expected = given.shape if self.means is None else self.means.shape[2 - given.ndim :]
+        if given.ndim > 2 or given.shape != expected or not np.isfinite(given).all():
+            raise DataError(
+                f"prior_mean has shape {given.shape}; give a finite number, or an array of shape "
+                "(n_columns,) or (n_states, n_columns)"
+            )
+
+    @property
+    def given_states(self) -> int | None:
+        if self.n_states is None and np.ndim(self.prior_mean) == 2:
+            return len(np.asarray(self.prior_mean))
+        return self.n_states
 
     def _check_covariances(self, given: ArrayLike) -> None:
         ndim = {"diag": 2, "spherical": 1, "full": 3, "tied": 2}[self.covariance]
@@ -174,6 +214,9 @@ class Gaussian(Emission):
     def maximise(self, statistics: Mapping[str, FloatArray]) -> Gaussian:
         weight, first, second = statistics["weight"], statistics["first"], statistics["second"]
         columns = weight if weight.ndim == 2 else weight[:, None]
+        if self.prior_mean_weight > 0.0:
+            columns = columns + self.prior_mean_weight
+            first, second = self._with_prior_mean(first, second, self._origin(statistics))
         empty = columns <= NO_WEIGHT
         shift = first / np.where(empty, 1.0, columns)
         means = np.where(empty, self._means, self._origin(statistics) + shift)
@@ -184,8 +227,18 @@ class Gaussian(Emission):
         else:
             scatter = second - first[:, :, None] * shift[:, None, :]
             scatter = 0.5 * (scatter + scatter.transpose(0, 2, 1))  # rounding may differ across the diagonal
-            covariances = matrices_from_scatter(self.covariance, scatter, weight, self._prior, old)
+            covariances = self._matrices_step(scatter, weight, old)
         return replace(self, means=means, covariances=covariances)
+
+    def _matrices_step(self, scatter: FloatArray, weight: FloatArray, old: FloatArray) -> FloatArray:
+        return matrices_from_scatter(self.covariance, scatter, weight, self._prior, old)
+
+    def _with_prior_mean(
+        self, first: FloatArray, second: FloatArray, origin: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """The moments about ``origin`` with the pseudo-observations of the prior on the means."""
+        b, away = self.prior_mean_weight, self._prior_means - origin
+        return first + b * away, second + b * (away**2 if self._diagonal else _squared(away))
 
     def expected_log_likelihood(self, statistics: Mapping[str, FloatArray]) -> float:
         moved = self.recentre(statistics)
@@ -217,6 +270,15 @@ class Gaussian(Emission):
         }  # fmt: skip
 
     def log_prior(self) -> float:
+        value = self._log_prior_covariances()
+        if self.prior_mean_weight > 0.0:
+            zero = np.zeros_like(self._means)
+            second = zero if self._diagonal else _squared(zero)
+            _, square = self._with_prior_mean(zero, second, self._means)
+            value -= 0.5 * self._squares(square, np.positive)
+        return value
+
+    def _log_prior_covariances(self) -> float:
         return log_prior(self.covariance, required(self, self.covariances), self._means.shape[1], self._prior)
 
     def initialise(self, values: NDArray[Any], posterior: FloatArray, rng: np.random.Generator) -> Gaussian:
@@ -294,6 +356,11 @@ class Gaussian(Emission):
     def _prior(self) -> CovariancePrior:
         return CovariancePrior(self.prior_weight, self.prior_variance, self.min_variance)
 
+    @property
+    def _prior_means(self) -> FloatArray:
+        """(K, D)"""
+        return np.broadcast_to(np.asarray(self.prior_mean, np.float64), self._means.shape)
+
     def _rows(self, values: NDArray[Any]) -> FloatArray:
         """Anything that :meth:`check` did not return goes through it now."""
         ready = values.dtype == np.float64 and values.ndim == 2 and values.flags.c_contiguous
@@ -349,5 +416,10 @@ def _shift_second(weight: FloatArray, first: FloatArray, second: FloatArray, mov
     if weight.ndim == 2:
         return second + move * (2.0 * first + weight * move)
     cross = first[:, :, None] * move[:, None, :]
-    square = move[:, :, None] * move[:, None, :]
-    return second + cross + cross.transpose(0, 2, 1) + weight[:, None, None] * square
+    return second + cross + cross.transpose(0, 2, 1) + weight[:, None, None] * _squared(move)
+
+
+def _squared(rows: FloatArray) -> FloatArray:
+    """row row^T of each row."""
+    squares: FloatArray = rows[:, :, None] * rows[:, None, :]
+    return squares

@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
-from scipy.special import gammaln
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, NumericalError
 from trellis.core.registration import register
-from trellis.data.row_checks import check_rows, row_error
+from trellis.core.weighted_counts import NO_WEIGHT
+from trellis.data.row_checks import check_counts
 from trellis.hmm.emissions.emission import Emission, Statistics
-from trellis.hmm.emissions.emission_checks import NO_WEIGHT, check_posterior, freeze_array, required
+from trellis.hmm.emissions.emission_checks import check_posterior, freeze_array, log_factorials, required
 from trellis.hmm.emissions.natural import complete_rows, feature_rows
 
 
@@ -64,22 +64,13 @@ class Poisson(Emission):
 
     def check(self, values: ArrayLike) -> FloatArray:
         """Whole numbers of at least 0 as float64 (N, D), NaN where one is missing."""
-        counts = check_rows(values, None if self.rates is None else self.rates.shape[1])
-        wrong = (counts < 0) | (counts != np.floor(counts)) & ~np.isnan(counts)
-        if wrong.any():
-            row, column = np.argwhere(wrong)[0]
-            raise row_error(
-                row,
-                f"column {column} is {counts[row, column]}; counts are whole numbers of at least 0, and NaN "
-                "where one is missing",
-            )
-        return counts
+        return check_counts(values, None if self.rates is None else self.rates.shape[1])
 
     def log_likelihood(self, values: NDArray[Any]) -> FloatArray:
         rates = required(self, self.rates)
         counts, there = _filled(values)
         expected = rates.sum(axis=1) if there is None else there @ rates.T
-        result: FloatArray = counts @ self._log_rates.T - expected - _log_factorials(counts)[:, None]
+        result: FloatArray = counts @ self._log_rates.T - expected - log_factorials(counts)[:, None]
         return result
 
     def statistics(self, values: NDArray[Any], posterior: FloatArray) -> Statistics:
@@ -90,7 +81,7 @@ class Poisson(Emission):
         return {
             "weight": per_state + np.zeros((1, counts.shape[1])) if there is None else posterior.T @ there,
             "sum": posterior.T @ counts,
-            "log_factorials": np.asarray(posterior.sum(axis=1) @ _log_factorials(counts)),
+            "log_factorials": np.asarray(posterior.sum(axis=1) @ log_factorials(counts)),
         }
 
     def maximise(self, statistics: Mapping[str, FloatArray]) -> Poisson:
@@ -168,14 +159,3 @@ def _constants(rates: FloatArray, reference: FloatArray) -> FloatArray:
     """sum_d r_d log(rates[k, d] / r_d) - rates[k, d] + r_d, (K,): the weight of the feature 1."""
     constants: FloatArray = (reference * np.log(rates / reference) - rates + reference).sum(axis=1)
     return constants
-
-
-def _log_factorials(counts: FloatArray) -> FloatArray:
-    """sum_d log x_d! of each row, by a table where the counts are small enough for one."""
-    top = counts.max(initial=0.0)
-    if top > 2 * counts.size + 1000:
-        result: FloatArray = gammaln(counts + 1.0).sum(axis=1)
-        return result
-    table: FloatArray = gammaln(np.arange(1.0, top + 2.0))
-    logs: FloatArray = table.take(counts.astype(np.intp))
-    return logs.sum(axis=1) if counts.shape[1] > 1 else logs[:, 0]

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, hstack
 
-from trellis.core.arrays import FloatArray
+from trellis.core.arguments import is_int
+from trellis.core.arrays import BoolArray, FloatArray, IntArray
 from trellis.core.errors import DataError
 from trellis.core.registration import register
 from trellis.data.row_checks import check_rows
@@ -66,6 +67,11 @@ class Product(Emission):
                 raise DataError(f"{error} (columns {columns} of X)", error.step) from error
             rows[:, columns] = checked.reshape(len(rows), len(columns))
         return rows
+
+    def missing(self, values: NDArray[Any]) -> BoolArray:
+        parts = [part.missing(_take(part, values, columns)) for columns, part in self._parts]
+        every: BoolArray = np.logical_and.reduce(parts)
+        return every
 
     def log_likelihood(self, values: NDArray[Any]) -> FloatArray:
         total: FloatArray = np.zeros(())
@@ -153,14 +159,29 @@ class Product(Emission):
     def n_parameters(self) -> int:
         return sum(part.n_parameters for _, part in self._parts)
 
+    @property
+    def given_states(self) -> int | None:
+        numbers = (part.given_states for _, part in self._parts)
+        return next((n for n in numbers if n is not None), None)
+
     def permute(self, order: ArrayLike) -> Product:
-        order = check_order(order, self.n_states)
-        return self._map(lambda _i, _columns, part: part.permute(order))
+        """Parts without parameters stay as they are."""
+        order = check_order(order, self.given_states)
+        return self._map(
+            lambda _i, _columns, part: part if part.given_states is None else part.permute(order)
+        )
+
+    def permute_statistics(self, statistics: Mapping[str, FloatArray], order: IntArray) -> Statistics:
+        result = dict(statistics)
+        for i, (_, part) in enumerate(self._parts):
+            moved = part.permute_statistics(_select_part(i, statistics), order)
+            result |= {f"{i}.{name}": value for name, value in moved.items()}
+        return result
 
 
 def _columns(key: int | Iterable[int]) -> tuple[int, ...]:
-    columns = (key,) if isinstance(key, int | np.integer) else tuple(key)
-    if not columns or not all(isinstance(c, int | np.integer) and c >= 0 for c in columns):
+    columns = tuple(key) if isinstance(key, Iterable) else (key,)
+    if not columns or not all(is_int(c, 0) for c in columns):
         raise DataError(f"the columns of a part are whole numbers from 0 on, got {key!r}")
     return tuple(int(c) for c in columns)
 

@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.core.arrays import FloatArray
+from trellis.core.arrays import BoolArray, FloatArray
 from trellis.hmm.emissions.emission_checks import freeze_array, required
 
 
@@ -73,6 +73,15 @@ class ConditionalEmission(ABC):
     @abstractmethod
     def missing(self, n: int) -> NDArray[Any]:
         """``n`` observations of which nothing is known."""
+
+    def unobserved(self, values: NDArray[Any]) -> BoolArray:
+        """Which of the checked observations are missing altogether, (N,)."""
+        whole: BoolArray
+        if values.dtype.kind != "f":
+            whole = values < 0
+            return whole
+        whole = np.isnan(values).all(axis=1)
+        return whole
 
     @abstractmethod
     def log_likelihood(self, values: NDArray[Any], features: FloatArray) -> FloatArray:

@@ -30,6 +30,7 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.core.registration import register
 from trellis.core.shards import over_items
+from trellis.core.weighted_counts import NO_WEIGHT
 from trellis.data.row_checks import check_rows
 from trellis.hmm.emissions import Gaussian, Statistics
 from trellis.hmm.emissions.covariance import (
@@ -39,7 +40,7 @@ from trellis.hmm.emissions.covariance import (
     matrices_from_scatter,
     variances_from_scatter,
 )
-from trellis.hmm.emissions.emission_checks import NO_WEIGHT, freeze_array, required
+from trellis.hmm.emissions.emission_checks import freeze_array, required
 from trellis.hmm.input_output.conditional_emission import (
     ConditionalEmission,
     Forecast,

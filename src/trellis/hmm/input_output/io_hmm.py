@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from trellis.core.arguments import check_choice
+from trellis.core.arguments import as_floats, check_choice
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, InfeasibleError, ModelFileError
 from trellis.core.estimator import Model
 from trellis.core.parameters import choice, fitted, integer, number, parameter
 from trellis.core.shards import over_shards
 from trellis.core.status import Status
-from trellis.data.row_checks import check_rows
+from trellis.data.row_checks import check_observed, check_rows
 from trellis.data.sequences import Sequences, append_steps, check_same_lengths
 from trellis.hmm.input_output.conditional_emission import ConditionalEmission, Forecast
 from trellis.hmm.input_output.gaussian_regression import GaussianRegression
@@ -101,7 +101,7 @@ class IOHMM(Model):
         """A model that is known: ``initial`` (K, n_inputs + 1) and ``transitions`` (K, K, n_inputs + 1), the
         intercept last, and an emission with weights.
         """
-        first, moves = np.array(initial, np.float64), np.array(transitions, np.float64)
+        first, moves = as_floats("initial", initial).copy(), as_floats("transitions", transitions).copy()
         model = cls(len(first) if first.ndim else 0, emission.without_parameters(), **options)
         model.parameters_ = IOParameters(first, moves, emission)
         model.parameters_.check()
@@ -118,8 +118,7 @@ class IOHMM(Model):
         observed = Sequences.pack(X, lengths, check=emission.check)
         check_same_lengths(observed.offsets, given.offsets, "inputs")
         values = observed.values
-        if not len(values):
-            raise DataError("X has no steps to learn from; give at least one")
+        check_observed(emission.unobserved(values))
         centre = given.values.mean(axis=0)
         features = with_intercept(given.values - centre)
         if warm:

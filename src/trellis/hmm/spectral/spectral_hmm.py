@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from trellis.core.arguments import check_int, check_sample_weight, generator
+from trellis.core.arguments import as_floats, check_int, check_sample_weight, generator
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.codec import check_array
 from trellis.core.errors import DataError, NumericalError
 from trellis.core.estimator import Model
 from trellis.core.parameters import choice, fitted, integer, number, parameter
-from trellis.data.row_checks import check_symbols
+from trellis.data.row_checks import check_observed, check_symbols
 from trellis.data.sequences import Sequences, step_name
 from trellis.hmm.emissions import Categorical
 from trellis.hmm.hidden_markov_model import HMM
@@ -123,6 +123,7 @@ class SpectralHMM(Model):
         """
         self._check_parameters()
         data, n_symbols = _pack_symbols(X, lengths, self.n_symbols)
+        check_observed(data.values < 0)
         weight = check_sample_weight(sample_weight, len(data))
         triples = moments.extract_triples(data.values, data.offsets, weight, self.triples == "first")
         pairs = moments.pair_frequencies(triples, n_symbols)
@@ -141,12 +142,12 @@ class SpectralHMM(Model):
         ``initial`` is the distribution of the first symbol of a sequence; ``None`` takes that of x_1.
         """
         self._check_parameters()
-        table = np.asarray(triples, dtype=np.float64)
+        table = as_floats("triples", triples)
         if table.ndim != 3 or len(set(table.shape)) != 1 or not (table >= 0).all() or not table.any():
             raise DataError(f"triples of shape {table.shape} must be (M, M, M), not negative, and not all 0")
         table = table / table.sum()
         first = table.sum(axis=(0, 1))
-        beginning = first if initial is None else np.asarray(initial, dtype=np.float64)
+        beginning = first if initial is None else as_floats("initial", initial)
         if beginning.shape != first.shape or not (beginning >= 0).all() or not beginning.any():
             raise DataError(
                 f"initial of shape {beginning.shape} must be a distribution of {len(first)} symbols"

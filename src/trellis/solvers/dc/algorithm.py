@@ -12,10 +12,14 @@ plane. With h*(v_t) = <u_t, v_t> - h(u_t), which holds because v_t is a subgradi
 
 interleave: primal_0 >= dual_0 >= primal_1 >= dual_1 >= ... The first inequality of each pair is Fenchel's,
 g(u) + g*(v) >= <u, v>; the second is the plane lying below h. So neither sequence ever rises, and a rise
-beyond rounding proves that a subgradient or a conjugate is wrong: it is an error that names the iteration
-and the half-step. EM is the special case in which g is a log-partition function and h the sum of
-log-partition functions with the observations held fixed: v_t are the expected statistics (E-step), u_{t+1}
-is maximum likelihood from them (M-step), and dual_t is the negative evidence lower bound.
+beyond rounding proves that a subgradient or a conjugate is wrong. EM is the special case in which g is a
+log-partition function and h the sum of log-partition functions with the observations held fixed: v_t are the
+expected statistics (E-step), u_{t+1} is maximum likelihood from them (M-step), and dual_t is the negative
+evidence lower bound.
+
+A certificate that rises, or cannot be computed, never costs the point reached. The run goes on as long as the
+primal itself falls, its status names the first iteration in doubt and does not say "converged"; a step that
+does not lower the primal either is dropped, and the run ends with the point before it.
 
 No scaling: whatever units g and h have, ``tol`` has.
 """
@@ -29,7 +33,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import CertificateError, DataError, NumericalError
+from trellis.core.errors import DataError, NumericalError, StepError
 from trellis.core.status import Status
 from trellis.solvers.run import Trace
 
@@ -101,14 +105,15 @@ class DCSolution(Trace, Generic[U]):
 class DCRun(Generic[U, V]):
     """The DC algorithm from ``start``, until a step lowers the primal by at most ``tol``.
 
-    It keeps the point reached and the plane of h there. A step is kept whole or not at all."""
+    It keeps the point reached and the plane of h there. A step is kept whole or not at all; ``doubt`` says
+    which certificate was the first to fail, if any was."""
 
     def __init__(self, problem: DCProblem[U, V], start: U, tol: float) -> None:
         if not tol >= 0:
             raise DataError(
                 f"tol is {tol}; give the least fall of the objective worth another iteration, or 0"
             )
-        self.point, self.fall = start, np.inf
+        self.point, self.fall, self.doubt = start, np.inf, ""
         self._problem, self._tol, self._iteration = problem, tol, 0
         self._magnitude: Callable[[U, V], float] | None = getattr(problem, "magnitude", None)
         self._measure: Callable[[float], Mapping[str, float]] = getattr(problem, "measure", lambda h: {})
@@ -116,55 +121,68 @@ class DCRun(Generic[U, V]):
 
     def begin(self) -> Mapping[str, float]:
         self._primal, self._h, self._v = self._evaluate(self.point)
+        if not np.isfinite(self._primal):
+            raise NumericalError(
+                f"g(u) - h(u) is {self._primal} at the start; start where both functions are finite, and "
+                "scale the problem"
+            )
         return {"primal": self._primal, **self._measure(self._h)}
 
     def step(self) -> Mapping[str, float]:
-        problem, t = self._problem, self._iteration
-        inner = float(problem.inner(self.point, self._v))
-        conjugate, point = problem.g_conjugate(self._v)
-        dual = inner - self._h - float(conjugate)
-        self._finite(dual, "h*(v) - g*(v)", t)
-        self._scale = max(self._scale, abs(inner), abs(conjugate))
+        try:
+            dual, point = self._solve()
+            primal, h, v = self._evaluate(point)
+        except NumericalError as error:
+            if self._iteration == 0:
+                raise
+            raise StepError(str(error)) from error
+        doubt = self._doubt(dual, primal)
+        if doubt and not (np.isfinite(primal) and primal < self._primal):
+            raise StepError(doubt)
+        self.doubt = self.doubt or doubt
+        self.fall = self._primal - primal
+        self.point, self._primal, self._h, self._v = point, primal, h, v
+        self._iteration += 1
+        return {"primal": primal, "dual": dual, **self._measure(h)}
+
+    def _solve(self) -> tuple[float, U]:
+        """The dual of the plane at the point reached, and the next point."""
+        inner = float(self._problem.inner(self.point, self._v))
+        conjugate, point = self._problem.g_conjugate(self._v)
+        self._scale = max(self._scale, *(abs(x) for x in (inner, conjugate) if np.isfinite(x)), 0.0)
         if self._magnitude is not None:
             sizes = (float(self._magnitude(u, self._v)) for u in (self.point, point))
             self._terms = max(self._terms, *sizes)
-        self._no_rise(
-            self._primal, dual, f"h*(v) - g*(v) at iteration {t} is {{rise:.3g}} above g(u) - h(u)",
-            "g_conjugate does not give the conjugate of g and its maximiser",
-        )  # fmt: skip
-        primal, h, v = self._evaluate(point, t + 1)
-        self._no_rise(
-            dual, primal, f"g(u) - h(u) rose at iteration {t + 1}: {{rise:.3g}} above h*(v) - g*(v)",
-            "h does not return a subgradient of itself, or g* is too large",
-        )  # fmt: skip
-        self.fall = self._primal - primal
-        self.point, self._iteration, self._primal, self._h, self._v = point, t + 1, primal, h, v
-        return {"primal": primal, "dual": dual, **self._measure(h)}
+        return inner - self._h - float(conjugate), point
 
     def status(self) -> Status | None:
         if self.fall > self._tol:
             return None
         return Status(True, f"the objective fell by {max(self.fall, 0.0):.2g} (tolerance {self._tol:.2g})")
 
-    def _evaluate(self, u: U, t: int = 0) -> tuple[float, float, V]:
+    def _evaluate(self, u: U) -> tuple[float, float, V]:
         g = float(self._problem.g(u))
         h, v = self._problem.h(u)
-        primal = g - float(h)
-        self._finite(primal, "g(u) - h(u)", t)
-        self._scale = max(self._scale, abs(g), abs(h))
-        return primal, float(h), v
+        self._scale = max(self._scale, *(abs(x) for x in (g, float(h)) if np.isfinite(x)), 0.0)
+        return g - float(h), float(h), v
 
-    def _finite(self, value: float, name: str, t: int) -> None:
-        if not np.isfinite(value):
-            where = "the start" if t == 0 else f"iteration {t}"
-            raise NumericalError(
-                f"{name} is {value} at {where}; start where both functions are finite, and scale the problem"
-            )
-
-    def _no_rise(self, before: float, after: float, what: str, why: str) -> None:
-        rise, forgiven = after - before, ROUNDING * self._scale + CANCELLED * self._terms
-        if rise > forgiven:
-            raise CertificateError(
-                f"{what.format(rise=rise)}, and rounding explains {forgiven:.2g}: {why}, "
-                "or one of the two functions is not convex"
-            )
+    def _doubt(self, dual: float, primal: float) -> str:
+        """What is wrong with the certificates of the step to ``primal``; empty if nothing is."""
+        t = self._iteration + 1
+        for name, value in (("h*(v) - g*(v)", dual), ("g(u) - h(u)", primal)):
+            if not np.isfinite(value):
+                return f"the certificate of iteration {t} cannot be computed, because {name} is {value}"
+        forgiven = ROUNDING * self._scale + CANCELLED * self._terms
+        rises = (
+            (dual - self._primal, "h*(v) - g*(v) is {:.3g} above g(u) - h(u)",
+             "g_conjugate does not give the conjugate of g and its maximiser"),
+            (primal - dual, "g(u) - h(u) is {:.3g} above h*(v) - g*(v)",
+             "h does not return a subgradient of itself, or g* is too large"),
+        )  # fmt: skip
+        for rise, what, why in rises:
+            if rise > forgiven:
+                return (
+                    f"the certificate of iteration {t} failed: {what.format(rise)}, and rounding explains "
+                    f"{forgiven:.2g}, so {why}, or one of the two functions is not convex"
+                )
+        return ""

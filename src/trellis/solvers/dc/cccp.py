@@ -81,6 +81,11 @@ class CCCPRun:
     def weights(self) -> FloatArray:
         return self._dc.point
 
+    @property
+    def doubt(self) -> str:
+        """Which certificate was the first to fail, if any was."""
+        return self._dc.doubt
+
     def step(self) -> Mapping[str, float]:
         if np.isnan(self._first):
             self._first = self._dc.begin()["primal"]
