@@ -106,7 +106,7 @@ def sample(figures: Figures, net: BayesianNetwork, peer: Any, pyagrum: Any) -> N
     methods = [
         ("rejection", pyagrum.MonteCarloSampling, {"n_samples": 10 * N_SAMPLES}),
         ("likelihood_weighting", pyagrum.WeightedSampling, {"n_samples": N_SAMPLES}),
-        ("gibbs", pyagrum.GibbsSampling, {"n_sweeps": N_SAMPLES // 8, "zeros": "accept"}),
+        ("gibbs", pyagrum.GibbsSampling, {"n_sweeps": N_SAMPLES // 8}),
     ]
     for name, kind, options in methods:
         found = net.query(None, evidence, method=name, random_state=0, **options)

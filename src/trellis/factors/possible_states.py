@@ -65,6 +65,12 @@ class PossibleStates:
                 raise ContradictionError(v)
         return self._propagate(allowed, {t for v in changed for t in self._holders.get(v, ())})
 
+    def narrowed(self, allowed: Allowed, variable: int, state: int) -> Allowed:
+        """What is left of ``allowed`` when one more variable is in a state, which is among its own."""
+        allowed = list(allowed)
+        allowed[variable] = np.arange(len(allowed[variable])) == state
+        return self._propagate(allowed, self._holders.get(variable, ()))
+
     def _propagate(self, allowed: Allowed, tables: Collection[int]) -> Allowed:
         waiting = deque(sorted(tables))
         queued = set(waiting)

@@ -171,7 +171,7 @@ def test_a_default_cannot_fill_the_memory(tmp_path: Path) -> None:
     wide = "".join(f"variable v{i} {{ type discrete [ 2 ] {{ a, b }}; }}\n" for i in range(60))
     wide += "".join(f"probability ( v{i} ) {{ table 0.5 0.5; }}\n" for i in range(59))
     above = ", ".join(f"v{i}" for i in range(59))
-    with pytest.raises(DataError, match="the limit is"):
+    with pytest.raises(DataError, match="the limit for a file of this size is"):
         read(f"{wide}probability ( v59 | {above} ) {{ default 0.5, 0.5; }}", tmp_path)
     with pytest.raises(DataError, match="has no row given v0=a"):
         read(f"{wide}probability ( v59 | {above} ) {{ }}", tmp_path)

@@ -38,7 +38,6 @@ _COMMENTS = re.compile(
 )
 _PUNCTUATION = frozenset('{}()[];|"')
 _PLAIN = re.compile(r'(?!//|/\*)[^\s,{}()\[\];|"]+')
-_DEFAULT_LIMIT = 2**27  # numbers in a table that a default row fills: 1 GiB
 
 
 def read_bif(source: Source, *, tolerance: float = FILE_TOLERANCE, encoding: str = "utf-8") -> DirectedModel:
@@ -96,6 +95,8 @@ class _Block:
 
 class _Reader(Tokens):
     """The blocks of a file; methods take the index of a word and return the index of the word after."""
+
+    _filled = 0  # numbers that default rows stand for
 
     def network(self, tolerance: float) -> DirectedModel:
         declared, blocks = self._blocks()
@@ -237,8 +238,7 @@ class _Reader(Tokens):
                 raise self.error(
                     i, f"expected '(', 'table', 'default' or '}}' for {family.name!r}, found {self.found(i)}"
                 )
-        self._complete(block, default)
-        block.table = np.array([rows[number] for number in range(n_rows)]).reshape(block.shape)
+        block.table = self._complete(block, default).reshape(block.shape)
 
     def _row_number(self, family: Family, codes: Sequence[Mapping[str, int]], i: int) -> tuple[int, int]:
         """The first number of a row, and which row it is: the states of the parents as digits."""
@@ -256,21 +256,25 @@ class _Reader(Tokens):
             number = number * len(known) + code
         return self._expect(")", i + 1 + len(codes)), number
 
-    def _complete(self, block: _Block, default: list[float] | None) -> None:
-        """Every row is there, or is the default."""
-        n_rows, name = block.n_rows, block.family.name
-        if len(block.rows) == n_rows:
-            return
+    def _complete(self, block: _Block, default: list[float] | None) -> FloatArray:
+        """All rows; those that are not there are the default."""
+        n_rows, name, rows = block.n_rows, block.family.name, block.rows
+        if len(rows) == n_rows:
+            return np.array([rows[number] for number in range(n_rows)])
         if default is None:
-            missing = next(number for number in range(n_rows) if number not in block.rows)
+            missing = next(number for number in range(n_rows) if number not in rows)
             raise self.error(block.start, f"the table of {name!r} has no row{block.given(missing)}; add it")
-        if n_rows * len(default) > _DEFAULT_LIMIT:
+        self._filled += (n_rows - len(rows)) * len(default)
+        if self._filled > self.most_filled:
             raise self.error(
                 block.start,
-                f"the table of {name!r} would have {n_rows * len(default):,} numbers; the limit is "
-                f"{_DEFAULT_LIMIT:,}",
+                f"with the table of {name!r}, default rows fill {self._filled:,} numbers; the limit for a "
+                f"file of this size is {self.most_filled:,}",
             )
-        block.rows.update((number, default) for number in range(n_rows) if number not in block.rows)
+        table = np.tile(np.array(default), (n_rows, 1))
+        if rows:
+            table[list(rows)] = list(rows.values())
+        return table
 
     def _numbers(self, i: int, count: int) -> list[float]:
         """``count`` numbers that end with a semicolon."""

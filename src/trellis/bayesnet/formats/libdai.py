@@ -24,9 +24,6 @@ from trellis.bayesnet.model.factor_model import FactorModel
 from trellis.data.streams import Source
 
 _COMMENT = re.compile(r"#[^\n]*")
-# Factors are stored whole and each state has a name, so that a short file could ask for any size.
-_MOST_VALUES = 2**27  # of all factors
-_MOST_UNUSED = 1_000_000  # states of all variables, beyond the number of words in the file
 
 
 def read_fg(source: Source, *, encoding: str = "utf-8") -> FactorModel:
@@ -34,7 +31,7 @@ def read_fg(source: Source, *, encoding: str = "utf-8") -> FactorModel:
     reader = NumberReader(source, encoding, _COMMENT)
     sizes: dict[int, int] = {}
     factors = []
-    room, states_left = _MOST_VALUES, _MOST_UNUSED + len(reader.words)
+    room, states_left = reader.most_filled, reader.most_named
     for _ in range(reader.count("the number of factors")):
         start = reader.at
         width = reader.count("the number of variables of a factor")
@@ -47,7 +44,9 @@ def read_fg(source: Source, *, encoding: str = "utf-8") -> FactorModel:
             )
         if total > room:
             raise reader.error(
-                start, f"this factor has {total:,} values; the limit for all factors is {_MOST_VALUES:,}"
+                start,
+                f"this factor has {total:,} values, and a file of this size may have {reader.most_filled:,} "
+                "in all; is it whole?",
             )
         room -= total
         states_left -= sum(size for label, size in zip(labels, shape, strict=True) if label not in sizes)

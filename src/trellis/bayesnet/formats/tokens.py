@@ -19,6 +19,10 @@ from trellis.core.storage import PathLike, atomic_writer
 from trellis.data.streams import Source, read_utf8, source_name
 
 WORDS = re.compile(r"\S+")
+# Some formats leave numbers out (defaults, zeros) and give no names to states: a short file could ask for any
+# size. What is not spelled out may take this much, and more in proportion to the file.
+FILLED, FILLED_PER_WORD = 2**22, 64  # numbers of all tables
+NAMED = 2**16  # states of all variables
 
 
 class Tokens:
@@ -29,6 +33,16 @@ class Tokens:
         self._text, self._pattern = text, pattern
         self.words: list[str] = text.split() if pattern is WORDS else pattern.findall(text)
         self.words.append("")
+
+    @property
+    def most_filled(self) -> int:
+        """How many numbers tables may have that the file does not spell out."""
+        return FILLED + FILLED_PER_WORD * len(self.words)
+
+    @property
+    def most_named(self) -> int:
+        """How many states variables may have that the file does not name."""
+        return NAMED + len(self.words)
 
     def line(self, number: int) -> int:
         """The line, from 1, of word ``number``; of the end of the text if there are fewer words."""

@@ -36,8 +36,6 @@ from trellis.data.streams import Source
 
 Factor = tuple[tuple[int, ...], NDArray[np.float64]]
 
-_MOST_UNUSED = 1_000_000  # states beyond those that the file spells out values for: each has a name
-
 
 @dataclass(frozen=True)
 class _Content:
@@ -119,7 +117,7 @@ def _read(source: Source, encoding: str) -> _Content:
 
 def _sizes(reader: NumberReader) -> list[int]:
     sizes: list[int] = []
-    room = _MOST_UNUSED + len(reader.words)
+    room = reader.most_named
     for i in range(reader.count("the number of variables")):
         sizes.append(reader.count(f"the number of states of variable {i}", below=room))
         if sizes[i] == 0:

@@ -17,15 +17,19 @@ the 2 c half-chains, of length n, mean variance W within and variance B / n of t
 A sampler that never met a cell (or met nothing else) would report an error of zero; for such cells the error
 is that of a proportion under Jeffreys' prior instead,
 
-    se = sqrt(q (1 - q) / (m + 2)),    q = (m p + 1/2) / (m + 1),    m = effective sample size,
+    se = sqrt(q (1 - q) / (m + 2)),    q = (m p + 1/2) / (m + 1),    m = as many samples as the run is sure to
+                                                                     be worth,
 
-which is about 0.7 / m at p = 0. Two standard errors to both sides are too little for a cell that was met a
-few times only. The interval is Wilson's instead, of a proportion p of as many independent samples as have the
-same standard error:
+which is about 0.7 / m at p = 0.
 
-    (p + z^2 / 2m  +-  z sqrt(p (1 - p) / m + z^2 / 4m^2)) / (1 + z^2 / m),      m = p (1 - p) / se^2
+Intervals do not rest on these errors, but on the weights inside and outside of a cell and on how large a
+weight can be (:mod:`trellis.bayesnet.inference.cell_intervals`). Sweeps of chains are samples that count by
+what they add to a cell, at most 1. With v the variance of that, s^2 that of their mean (the largest from
+means over batches of several lengths, and larger where these means are few, by the square of the quantiles of
+Student's t over those of the normal distribution), and n sweeps,
 
-with m = the effective sample size where p is 0 or 1.
+    tau = s^2 n / v      sweeps are worth one independent sample (at least one)
+    r = v / (p (1 - p))  is the weight of such a sample, 1 if x is counted, less if p(x | others) is averaged
 """
 
 from __future__ import annotations
@@ -36,10 +40,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import ndtri, stdtrit
 
-from trellis.core.arrays import BoolArray, FloatArray
+from trellis.bayesnet.inference.cell_intervals import Tally, of_others
+from trellis.core.arrays import BoolArray, FloatArray, IntArray
 
 FEW = 100  # effective samples below which an estimate deserves a warning
+LEAST_MEANS = 7  # of batches that make a variance
 ROUNDING = 1e-14  # the spread that sums of a constant have
 
 
@@ -52,6 +59,7 @@ class Estimate:
     report: str
     diagnostics: Mapping[str, Any]
     warning: bool = False
+    tally: Tally | None = None
 
 
 class WeightedSums(NamedTuple):
@@ -69,12 +77,20 @@ class WeightedSums(NamedTuple):
     def effective(self) -> float:
         return self.weight**2 / self.weight_squared
 
-    def estimate(self) -> tuple[FloatArray, FloatArray]:
-        """The probability of each cell and its standard error."""
+    def estimate(self, sure: float) -> tuple[FloatArray, FloatArray]:
+        """The probability of each cell and its standard error; ``sure``: how many samples these are worth at
+        least."""
         p = self.cell_weight / self.weight
         variance = self.cell_weight_squared * (1.0 - 2.0 * p) + p**2 * self.weight_squared
         errors = np.sqrt(np.maximum(variance, 0.0)) / self.weight
-        return p, errors_of_unseen(p, errors, self.effective)
+        return p, errors_of_unseen(p, errors, sure)
+
+    def tally(self, bounds: FloatArray, starts: IntArray) -> Tally:
+        """What intervals rest upon: ``bounds`` of the weight in each cell, and where scopes start."""
+        inside = (self.cell_weight, self.cell_weight_squared, bounds)
+        sums = (np.add, np.add, np.maximum)
+        outside = (of_others(part, starts, total) for part, total in zip(inside, sums, strict=True))
+        return Tally(*inside, *outside)
 
     def log_evidence(self) -> dict[str, float]:
         """log of the mean weight, and its standard error by the delta method: the spread of w over its mean.
@@ -87,11 +103,28 @@ class WeightedSums(NamedTuple):
         return {"log_evidence": math.log(mean) + self.top, "log_evidence_standard_error": error}
 
 
+class BatchEstimate(NamedTuple):
+    """Probabilities, standard errors, the smallest effective sample size, and what intervals rest upon."""
+
+    values: FloatArray
+    errors: FloatArray
+    effective: float
+    tally: Tally
+
+
 def estimate_from_batches(
-    sums: FloatArray, n_sweeps: int, known: BoolArray
-) -> tuple[FloatArray, FloatArray, float]:
-    """Probabilities, standard errors and the smallest effective sample size, from sums over the batches
-    (chains, batches, cells) of chains of ``n_sweeps``. ``known``: cells that are certain."""
+    sums: FloatArray,
+    squares: FloatArray,
+    n_sweeps: int,
+    known: BoolArray,
+    possible: BoolArray,
+    starts: IntArray,
+) -> BatchEstimate:
+    """From sums over the batches (chains, batches, cells) of chains of ``n_sweeps``, and squares over halves.
+
+    ``known``: cells that are certain; ``possible``: those that do not contradict the evidence; ``starts``:
+    where scopes start.
+    """
     n_chains, n_batches, _ = sums.shape
     batch_means = sums / (n_sweeps / n_batches)
     p = batch_means.mean(axis=(0, 1))
@@ -101,7 +134,40 @@ def estimate_from_batches(
     uncertain = ~known & (errors > ROUNDING)
     sizes = (p * (1.0 - p))[uncertain] / errors[uncertain] ** 2
     effective = float(sizes.min()) if sizes.size else float(n_chains * n_sweeps)
-    return p, errors_of_unseen(p, errors, effective), effective
+    tally = _tally_of_chains(batch_means, squares, n_sweeps, uncertain, possible, starts)
+    return BatchEstimate(p, errors_of_unseen(p, errors, effective), effective, tally)
+
+
+def _tally_of_chains(
+    batch_means: FloatArray,
+    squares: FloatArray,
+    n_sweeps: int,
+    uncertain: BoolArray,
+    possible: BoolArray,
+    starts: IntArray,
+) -> Tally:
+    """Sweeps as samples of weight 1 at most, of which only every tau-th counts; tau and r as above."""
+    n_chains, n_batches, n_cells = batch_means.shape
+    n, p = n_chains * n_sweeps, batch_means.mean(axis=(0, 1))
+    variance, length = np.zeros(n_cells), n_batches
+    while n_chains * length > LEAST_MEANS:
+        means = batch_means.reshape(n_chains, length, n_batches // length, n_cells).mean(axis=2)
+        m = n_chains * length
+        surer = (stdtrit(m - 1, 0.975) / ndtri(0.975)) ** 2  # for a variance that is itself an estimate
+        variance = np.maximum(variance, surer * means.var(axis=(0, 1), ddof=1) / m)
+        if length % 2:
+            break
+        length //= 2
+    apart = np.maximum(squares.sum(axis=(0, 1)) / n - p**2, 0.0)  # the variance of one sweep
+    moving = uncertain & (apart > ROUNDING)
+    tau = np.ones(n_cells)
+    tau[moving] = np.maximum(1.0, variance[moving] * n / apart[moving])
+    tau[~moving] = tau.max(initial=1.0)
+    spread = p * (1.0 - p)
+    r = np.clip(apart / np.where(spread > 0.0, spread, 1.0), 1.0 / n, 1.0)
+    hits, misses = p * n / tau, of_others(p, starts, np.add) * n / tau
+    bounds = possible.astype(np.float64)
+    return Tally(hits, r * hits, bounds, misses, r * misses, of_others(bounds, starts, np.maximum))
 
 
 def split_r_hat(sums: FloatArray, squares: FloatArray, n_sweeps: int) -> FloatArray:
@@ -124,15 +190,3 @@ def errors_of_unseen(values: FloatArray, errors: FloatArray, effective: float) -
     q = (effective * values + 0.5) / (effective + 1.0)
     bound = np.sqrt(q * (1.0 - q) / (effective + 2.0))
     return np.where((values <= 0.0) | (values >= 1.0), bound, errors)
-
-
-def wilson_interval(p: float, error: float, effective: float, z: float) -> tuple[float, float]:
-    """The interval of a probability with this standard error; everything if the error is not known (NaN)."""
-    if math.isnan(error):
-        return 0.0, 1.0
-    if error == 0.0:
-        return p, p
-    spread = p * (1.0 - p)
-    m = spread / error**2 if spread > 0.0 else effective
-    centre, half = p + z**2 / (2 * m), z * math.sqrt(spread / m + (z / (2 * m)) ** 2)
-    return max(0.0, (centre - half) / (1 + z**2 / m)), min(1.0, (centre + half) / (1 + z**2 / m))

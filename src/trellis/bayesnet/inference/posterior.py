@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from trellis.bayesnet.inference.estimates import wilson_interval
+from trellis.bayesnet.inference.cell_intervals import Tally
 from trellis.bayesnet.model.variables import Variables
 from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError
 
 MOST_CELLS = 64  # of a distribution that are printed
 MOST_OBSERVED = 12  # variables that are named
@@ -78,6 +79,7 @@ class ApproximatePosterior(Posterior):
     standard_errors: FloatArray = field(kw_only=True)
     report: str = field(kw_only=True)
     diagnostics: Mapping[str, Any] = field(kw_only=True)
+    tally: Tally | None = field(kw_only=True, default=None)  # of a sampler: what intervals rest upon
 
     approximate = True
 
@@ -85,9 +87,16 @@ class ApproximatePosterior(Posterior):
         return float(self.standard_errors[self._place(states)])
 
     def interval(self, states: Any, z: float = 1.96) -> tuple[float, float]:
-        """Wilson's interval of a probability, with 95% confidence at ``z`` = 1.96: see ``estimates``."""
-        effective = self.diagnostics.get("effective_sample_size", np.nan)
-        return wilson_interval(self[states], self.standard_error(states), effective, z)
+        """An interval that holds the probability in at least 95% of all runs, at ``z`` = 1.96: see
+        ``cell_intervals``. Without samples it is the value itself if that is exact, and 0 to 1 if not."""
+        if not z > 0.0:
+            raise DataError(f"z is {z!r}; give a positive number, such as 1.96 for 95% confidence")
+        place = self._place(states)
+        if self.tally is None:
+            value = float(self.values[place])
+            return (value, value) if self.standard_errors[place] == 0.0 else (0.0, 1.0)
+        low, high = Tally(*(np.asarray(part[place]) for part in self.tally)).interval(z)
+        return float(low), float(high)
 
     def _numbers(self) -> Iterator[str]:
         """With four decimals, or as many as the smallest error needs to show two digits, within reason."""

@@ -79,6 +79,14 @@ class Question:
         free = [v for v in variables if v not in self.evidence]
         return [reduce(table, self.evidence) for table in factors], free
 
+    def observation_tables(self) -> list[Table]:
+        """P(observed state of v | parents) for each observed variable of a network, over its unobserved
+        parents, and each likelihood divided by the largest one: the product is the weight of a particle."""
+        factors = self.model.factors()
+        tables = [factors[v] for v in self.evidence]
+        tables += [Table((v,), weights / weights.max()) for v, weights in self.likelihoods.items()]
+        return [reduce(table, self.evidence) for table in tables]
+
     def families(self) -> Families:
         """The tables of a network, with soft evidence as observed children."""
         if not isinstance(self.model, DirectedModel):
@@ -136,16 +144,24 @@ class Question:
     def n_cells(self) -> int:
         return int(self.cells.value_start[-1])
 
+    def possible_cells(self) -> BoolArray:
+        """Cells that do not contradict the evidence."""
+        parts = [np.zeros(0)]
+        for scope in self.scopes:
+            free = self.model.shape(v for v in scope if v not in self.evidence)
+            parts.append(self.spread(scope, np.ones(free)).ravel())
+        return np.concatenate(parts) > 0.0
+
     def known_cells(self) -> BoolArray:
         """Cells of scopes in which nothing is uncertain: all observed, or with one state."""
         sizes = self.model.cardinalities
         known = [all(v in self.evidence or sizes[v] == 1 for v in scope) for scope in self.scopes]
         return np.repeat(np.array(known, dtype=np.bool_), np.diff(self.cells.value_start))
 
-    def spread(self, scope: Sequence[int], values: FloatArray) -> FloatArray:
-        """A table over a scope from its part over the unobserved variables: zero at other states than those
-        observed."""
-        whole = np.zeros(self.model.shape(scope))
+    def spread(self, scope: Sequence[int], values: FloatArray, elsewhere: float = 0.0) -> FloatArray:
+        """A table over a scope from its part over the unobserved variables: ``elsewhere`` at other states
+        than those observed."""
+        whole = np.full(self.model.shape(scope), elsewhere)
         place = tuple(self.evidence.get(v, slice(None)) for v in scope)
         whole[place] = values.reshape(whole[place].shape)
         return whole
@@ -174,6 +190,7 @@ class Question:
                     method,
                     given,
                     standard_errors=errors[start:end].reshape(shape),
+                    tally=None if found.tally is None else found.tally.part(start, end, shape),
                     report=found.report,
                     diagnostics=found.diagnostics,
                 )

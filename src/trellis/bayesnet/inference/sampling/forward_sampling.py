@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.bayesnet.inference.cell_intervals import LARGEST
 from trellis.bayesnet.inference.estimates import FEW, Estimate, WeightedSums
 from trellis.bayesnet.inference.question import Evidence, Families, Question
 from trellis.bayesnet.inference.sampling.forward_sampling_kernels import (
@@ -23,6 +24,7 @@ from trellis.bayesnet.inference.sampling.forward_sampling_kernels import (
     draw_rows,
     estimate,
 )
+from trellis.bayesnet.inference.sampling.weight_bounds import log_weight_bounds
 from trellis.bayesnet.model.data_frames import Output, decode_frame
 from trellis.bayesnet.model.directed_model import DirectedModel
 from trellis.core.arguments import RandomState, check_int, generator
@@ -30,6 +32,7 @@ from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import InfeasibleError, UnsupportedError
 from trellis.core.shards import over_shards
 
+SURE = 10  # particles of the largest possible weight; where all are worth less, intervals say little
 PARTS = 64  # sums are kept by part, and parts do not depend on threads: neither does their total
 ROUND = 2**25  # states of particles that are drawn at a time where some are rejected
 ENOUGH = 10**6  # particles after which it is known how many will be needed
@@ -53,7 +56,10 @@ def rejection(
     rejected = 1.0 - sums.kept / sums.n_samples
     report = f"{sums.kept:,} of {n_samples:,} samples agreed with the evidence; {rejected:.2%} were rejected"
     advice = "few are left: take more samples, method='likelihood_weighting' or an exact method"
-    return _estimate(sums, report, advice, {"n_accepted": sums.kept, "rejected": rejected})
+    with np.errstate(divide="ignore"):
+        log_bounds = np.log(question.possible_cells())
+    figures = {"n_accepted": sums.kept, "rejected": rejected}
+    return _estimate(question, sums, log_bounds, report, advice, figures)
 
 
 def likelihood_weighting(
@@ -71,19 +77,37 @@ def likelihood_weighting(
         )
     report = f"{n_samples:,} weighted samples are worth {sums.effective:,.0f} (effective sample size)"
     advice = "the evidence is unlikely under the sampled causes: take more samples or an exact method"
-    return _estimate(sums, report, advice, {})
+    return _estimate(question, sums, log_weight_bounds(question), report, advice, {})
 
 
-def _estimate(sums: WeightedSums, report: str, advice: str, diagnostics: dict[str, float]) -> Estimate:
+def _estimate(
+    question: Question,
+    sums: WeightedSums,
+    log_bounds: FloatArray,
+    report: str,
+    advice: str,
+    figures: dict[str, float],
+) -> Estimate:
+    bounds = np.exp(np.minimum(log_bounds - sums.top, np.log(LARGEST)))
+    sure = sums.weight / bounds.max(initial=1.0)
     few = sums.effective < FEW
-    values, errors = sums.estimate()
+    if few:
+        report += f"; {advice}"
+    elif sure < SURE:
+        report += (
+            f", but one that was not drawn could outweigh all of them {1 / sure:.2g} times, so that "
+            f"intervals are wide: {advice}"
+        )
+    values, errors = sums.estimate(sure)
     diagnostics = {
         "n_samples": sums.n_samples,
-        **diagnostics,
+        **figures,
         "effective_sample_size": sums.effective,
+        "sure_sample_size": sure,
         **sums.log_evidence(),
     }
-    return Estimate(values, errors, f"{report}; {advice}" if few else report, diagnostics, warning=few)
+    tally = sums.tally(bounds, question.cells.value_start)
+    return Estimate(values, errors, report, diagnostics, warning=few or sure < SURE, tally=tally)
 
 
 def sample(
