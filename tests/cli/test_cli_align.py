@@ -182,7 +182,7 @@ def test_pages_show_a_reference(recordings: Path) -> None:
         (["--words", "b"], "--words needs a --dictionary"),
         (["--reference", "ref"], "--reference needs --page"),
         (["--transcripts", "nowhere"], "no transcript of this name"),
-        (["-o", "model"], "this is a file; give a folder"),
+        (["-o", "model"], "is a file; give a folder"),
         (["-o", "recordings", "--to", "json,lab"], "lab files here would be read as transcripts"),
     ],
 )
@@ -309,7 +309,7 @@ def test_training_options_are_those_of_the_aligner(monkeypatch: pytest.MonkeyPat
     assert given == {name: defaults[name] for name in given}
     with pytest.raises(UnsupportedError, match="--split does not apply to a corpus of textgrids"):
         invoke("train", folder, "-o", tmp_path / "n", "--split", "train")
-    with pytest.raises(DataError, match="does not exist; give the path of a file"):
+    with pytest.raises(ModelFileError, match="does not exist; make it first"):
         invoke("train", folder, "-o", tmp_path / "no" / "m")
 
 

@@ -209,7 +209,7 @@ def test_permission_denied_is_named(model: Path, monkeypatch: pytest.MonkeyPatch
     with monkeypatch.context() as patch:
         patch.setattr(Path, "read_bytes", deny)
         _refused(model, "permission denied")
-    monkeypatch.setattr(storage.tempfile, "mkstemp", deny)
+    monkeypatch.setattr(os, "open", deny)
     with pytest.raises(ModelFileError, match="cannot write here"):
         storage.save(model, "test", {}, {})
 
@@ -239,7 +239,7 @@ def test_an_error_while_writing_keeps_the_old_file(model: Path, monkeypatch: pyt
     def full(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(storage.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(ModelFileError, match="No space left"):
         storage.save(model, "newer", {}, {})
     monkeypatch.undo()
@@ -277,5 +277,6 @@ def test_killed_while_saving(model: Path, call: str) -> None:
     assert storage.read(model)[0] == "test"
     left = [p.name for p in model.parent.iterdir() if p != model]
     assert all(name.endswith(".partial") for name in left)
-    storage.save(model, "newer", {}, {})  # what the dead process left does not stand in the way
+    storage.save(model, "newer", {}, {})  # what the dead process left is removed
     assert storage.read(model)[0] == "newer"
+    assert [p.name for p in model.parent.iterdir()] == [model.name]

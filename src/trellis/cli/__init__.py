@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import sys
 
-from trellis.core.errors import TrellisError
-
 
 def main() -> None:
     """The entry point of the ``trellis`` program."""
-    from trellis.cli.app import app
+    from trellis.cli.process import run
 
-    try:
+    def program() -> None:
+        from trellis.cli.app import app
+
         app(prog_name="trellis")
-    except TrellisError as error:
-        print(f"trellis: error: {error}", file=sys.stderr)
-        sys.exit(2)
+
+    sys.exit(run(program))

@@ -9,6 +9,7 @@ import typer
 from trellis import __version__
 from trellis.cli.align import align
 from trellis.cli.bound import bound
+from trellis.cli.console import echo
 from trellis.cli.evaluate import evaluate
 from trellis.cli.inspect import inspect
 from trellis.cli.net import net
@@ -26,7 +27,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"trellis {__version__}")
+        echo(f"trellis {__version__}")
         raise typer.Exit
 
 

@@ -8,8 +8,7 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from trellis.cli.console import echo
 from trellis.cli.options import AsJson, argument, option
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def bound(
             capacity = {"log_hypotheses": _log_count(hypotheses)}
         answer = compute(**capacity, m=m, delta=delta, epsilon=epsilon)
     if not as_json:
-        typer.echo(str(answer))
+        echo(str(answer))
         return
     import json
     from dataclasses import asdict
@@ -97,7 +96,7 @@ def bound(
     numbers = {key: None if value == math.inf else value for key, value in asdict(answer).items()}
     if kind is not BoundKind.exact:
         numbers["vacuous"] = bool(answer.vacuous)  # type: ignore[union-attr]
-    typer.echo(json.dumps(numbers, indent=2, allow_nan=False))
+    echo(json.dumps(numbers, indent=2, allow_nan=False))
 
 
 def _check_options(kind: BoundKind, options: dict[str, Any], m: int | None) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from trellis.cli.console import echo, echo_table
 from trellis.cli.options import AsJson, Jobs, argument, option
+from trellis.cli.tag import Encoding
 
 if TYPE_CHECKING:
     from trellis.theory.paired_tests import Comparison
@@ -26,6 +26,7 @@ def evaluate(
     file: File = "-",
     against: Against = None,
     bernstein: Bernstein = False,
+    encoding: Encoding = None,
     as_json: AsJson = False,
     jobs: Jobs = None,
 ) -> None:
@@ -38,7 +39,7 @@ def evaluate(
     from trellis.data.streams import read_utf8, source_name
     from trellis.report.evaluation import evaluate_labels
 
-    labeler, layout = open_model(model, jobs)
+    labeler, layout = open_model(model, jobs, encoding)
     text, name = read_utf8(file, layout.encoding), source_name(file)
     data = layout.parse(text, name)
     gold = layout.labels(data)
@@ -53,21 +54,18 @@ def evaluate(
         figures = evaluation.to_json()
         if compared is not None:
             figures["against"] = {"model": against, **comparison_json(compared)}
-        typer.echo(json.dumps(figures, indent=2))
+        echo(json.dumps(figures, indent=2))
         return
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    typer.echo(evaluation.headline())
+    echo(evaluation.headline())
     if (line := evaluation.bernstein_line()) is not None:
-        typer.echo(line)
-    console.print(evaluation.table())
+        echo(line)
+    echo_table(evaluation.table())
     if compared is not None and against is not None:
         from trellis.report.comparison import comparison_table
 
         # as wide as it needs to be, also in a file
-        wide = Console(width=max(120, len(model) + len(against) + 100), highlight=False)
-        wide.print(comparison_table(compared, model, against))
+        width = max(120, len(model) + len(against) + 100)
+        echo_table(comparison_table(compared, model, against), width)
 
 
 def _compared(

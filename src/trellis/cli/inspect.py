@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from trellis.cli.console import echo, echo_table
 from trellis.cli.options import AsJson, argument, option
 
 if TYPE_CHECKING:
@@ -49,10 +48,10 @@ def inspect(
         rows = labeler.transition_table().tolist() if transitions else None
         table = rows and [[None if math.isinf(score) else score for score in row] for row in rows]
         report = {**_facts(labeler), "labels": names, "strongest_weights": weights, "transitions": table}
-        typer.echo(json.dumps(report, indent=2, default=str))
+        echo(json.dumps(report, indent=2, default=str))
         return
     for key, value in _facts(labeler).items():
-        typer.echo(f"{key:<10} {value}")
+        echo(f"{key:<10} {value}")
     if number:
         _print_weights(strongest)
     if transitions:
@@ -84,15 +83,14 @@ def _facts(labeler: SequenceLabeler) -> dict[str, Any]:
 
 def _print_weights(strongest: dict[str, list[tuple[str, float]]]) -> None:
     for name, top in strongest.items():
-        typer.echo(f"\n{name}")
+        echo(f"\n{name}")
         for feature, weight in top:
-            typer.echo(f"  {weight:+9.4f}  {feature}")
+            echo(f"  {weight:+9.4f}  {feature}")
 
 
 def _print_transitions(labeler: SequenceLabeler, names: list[str], shown: list[str]) -> None:
     """Rows lead to columns; a dot is a forbidden transition."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -108,6 +106,6 @@ def _print_transitions(labeler: SequenceLabeler, names: list[str], shown: list[s
         row = scores[names.index(name)]
         cells = ["." if math.isinf(row[k]) else f"{row[k]:.2f}" for k in columns]
         table.add_row(Text(name), *cells)
-    typer.echo()
+    echo()
     # A table is for reading whole, also in a file: as wide as it needs to be.
-    Console(width=max(80, 12 * (len(shown) + 2)), highlight=False).print(table)
+    echo_table(table, max(80, 12 * (len(shown) + 2)))

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from trellis.cli.inputs import InputFormat
 from trellis.core.errors import ModelFileError
+from trellis.core.output_files import Target
 from trellis.core.persistence import load, save
 from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 
 _KEY = "input"
 
 
-def save_model(labeler: SequenceLabeler, layout: InputFormat, path: str) -> None:
+def save_model(labeler: SequenceLabeler, layout: InputFormat, path: Target) -> None:
     save(labeler, path, extra={_KEY: layout.to_meta()})
 
 
-def open_model(path: str, jobs: int | None) -> tuple[SequenceLabeler, InputFormat]:
-    """The model and the format of its input files, which a model saved from Python does not have."""
+def open_model(
+    path: str, jobs: int | None, encoding: str | None = None
+) -> tuple[SequenceLabeler, InputFormat]:
+    """The model and the format of its input files, which a model saved from Python does not have.
+
+    ``encoding`` is that of a file which is not written in the same one as the training file.
+    """
     labeler = open_labeler(path)
     labeler.set_params(n_jobs=-1 if jobs is None else jobs)
     if _KEY not in labeler.extra_:
@@ -23,7 +31,8 @@ def open_model(path: str, jobs: int | None) -> tuple[SequenceLabeler, InputForma
             f"{path}: this model was saved from Python, without the format of its input files; "
             "use it from Python, or train one with trellis train"
         )
-    return labeler, InputFormat.from_meta(labeler.extra_[_KEY], path)
+    layout = InputFormat.from_meta(labeler.extra_[_KEY], path)
+    return labeler, layout if encoding is None else replace(layout, encoding=encoding)
 
 
 def open_labeler(path: str) -> SequenceLabeler:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from trellis.cli.console import binary_output
+from trellis.cli.console import binary_output, check_output
 from trellis.cli.options import Jobs, argument, option
 from trellis.core.errors import UnsupportedError
 
@@ -17,6 +17,9 @@ SEQUENCES_PER_BLOCK = 1000
 
 Model = Annotated[str, argument("MODEL", "Model file that trellis train wrote.")]
 File = Annotated[str, argument("FILE", "File to label, plain or gzip; - reads standard input.")]
+Encoding = Annotated[
+    str | None, option("--encoding NAME", "Character encoding of FILE, if not that of the training file.")
+]
 Output = Annotated[str, option("-o --output FILE", "Where to write; - is standard output.")]
 LabelsOnly = Annotated[bool, option("--labels-only", "Write only the labels, not the input lines.")]
 Marginals = Annotated[bool, option("-m --marginals", "Write the probability of each label after it.")]
@@ -32,11 +35,13 @@ def tag(
     labels_only: LabelsOnly = False,
     marginals: Marginals = False,
     k_best: KBest = 1,
+    encoding: Encoding = None,
     jobs: Jobs = None,
 ) -> None:
     """Label FILE: each line with a new last column.
 
-    The file may have a label column or not. CRFsuite files are answered with labels only.
+    The file may have a label column or not. CRFsuite files are answered with labels only. What is
+    written is UTF-8.
     """
     from trellis.cli.models import open_model
 
@@ -44,7 +49,8 @@ def tag(
         raise UnsupportedError(
             "--marginals is about single labels and --k-best about whole labellings; give only one of them"
         )
-    labeler, layout = open_model(model, jobs)
+    check_output(output)
+    labeler, layout = open_model(model, jobs, encoding)
     first = 1
     with binary_output(output) as stream:
         for block in layout.blocks(file, SEQUENCES_PER_BLOCK):

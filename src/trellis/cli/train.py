@@ -9,8 +9,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from trellis.cli import train_options as opt
-from trellis.cli.console import note
+from trellis.cli.console import check_output, note
 from trellis.cli.options import read_pairs
+from trellis.cli.training_output import save_trained
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.training import declarations as declared
 
@@ -57,6 +58,7 @@ def train(
     from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 
     began = time.perf_counter()
+    check_output(output, "a model")
     text, name = read_utf8(file, encoding), source_name(file)
     columns = {"label_column": label_column, "feature_columns": feature_columns}
     layout = choose_format(text, name, format, tabs=tabs, encoding=encoding, **columns)
@@ -71,7 +73,7 @@ def train(
         tol=tol,
         n_jobs=-1 if jobs is None else jobs,
         random_state=seed,
-        constraints=_constraints(constraints),
+        constraints=_constraints(constraints, encoding),
         latent_states=_latent_states(latent_states),
         template=_template(template, border, layout),
         min_count=min_count,
@@ -87,7 +89,10 @@ def train(
         if error.step is None:
             raise
         raise DataError(f"{line_of(data, error.step)}: {error}") from error
-    save_model(labeler, layout, output)
+    except KeyboardInterrupt:
+        if not hasattr(labeler, "weights_"):
+            raise
+    save_trained(lambda target: save_model(labeler, layout, target), output)
     if not quiet:
         note(
             f"{labeler.status_}\n"
@@ -128,13 +133,13 @@ def _solver(name: str, average: bool) -> Any:
     return replace(solver, average=None if isinstance(solver.average, str) else False)
 
 
-def _constraints(constraints: str | None) -> str | list[tuple[str, str]] | None:
+def _constraints(constraints: str | None, encoding: str) -> str | list[tuple[str, str]] | None:
     """The name of a grammar, or the pairs in a file."""
     if constraints is None or constraints in {"bio", "bioes"} or not os.path.exists(constraints):
         return constraints
     from trellis.data.columns import read_columns
 
-    data = read_columns(constraints)
+    data = read_columns(constraints, encoding=encoding)
     if data.n_columns != 2:
         raise DataError(
             f"{constraints}: {data.n_columns} labels in a line; give two, the previous one and the next"
@@ -155,13 +160,13 @@ def _template(path: str | None, border: str, layout: InputFormat) -> Any:
         return None
     if path is None:
         return Template.builtin(len(layout.features))
-    return Template.read(path, border)
+    return Template.read(path, border, layout.encoding)
 
 
 def _latent_states(entries: list[str] | None) -> int | dict[str, int]:
     """One number for all labels, or LABEL=N for some."""
     if entries and len(entries) == 1 and entries[0].isdecimal():
-        return int(entries[0])
+        return int(_label_numbers("--latent-states", [f"all={entries[0]}"], int)["all"])
     return _label_numbers("--latent-states", entries, int) or 1
 
 

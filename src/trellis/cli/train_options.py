@@ -12,7 +12,7 @@ from trellis.solvers import SOLVERS
 from trellis.training import declarations as declared
 
 File = Annotated[str, argument("FILE", "Labelled file, plain or gzip; - reads standard input.")]
-Output = Annotated[str, option("-o --output MODEL", "Where to write the model.")]
+Output = Annotated[str, option("-o --output MODEL", "Where to write the model; - is standard output.")]
 Quiet = Annotated[bool, option("-q --quiet", "Print nothing but errors.")]
 
 # The input

@@ -19,19 +19,13 @@ import numpy as np
 
 from trellis.core.arrays import AnyArray
 from trellis.core.errors import ModelFileError, UnsupportedError
+from trellis.core.file_checks import check_fields
 from trellis.core.registration import find_record, is_registered, record_name
 
 Arrays = dict[str, AnyArray]
 State = tuple[dict[str, Any], Arrays]
 
 _SEQUENCES: dict[str, Callable[[list[Any]], Any]] = {"tuple": tuple, "set": set, "frozenset": frozenset}
-
-
-def check_array(name: str, array: Any, shape: tuple[int, ...], dtype: Any = np.float64) -> None:
-    """Raise a ``ModelFileError`` unless an array from a file has this shape and type and is finite."""
-    fits = isinstance(array, np.ndarray) and (array.dtype, array.shape) == (dtype, shape)
-    if not fits or not np.isfinite(array).all():
-        raise ModelFileError(f"{name} should be a finite {np.dtype(dtype)} array of shape {shape}")
 
 
 def encode(value: Any, arrays: Arrays, path: str = "") -> Any:
@@ -97,7 +91,11 @@ def decode(value: Any, arrays: Mapping[str, AnyArray], path: str = "") -> Any:
     record: Any = find_record(kind)
     state = {k: decode(v, arrays, f"{path}.{k}" if path else k) for k, v in value.items() if k != "@"}
     try:
-        return record.from_state(state) if hasattr(record, "from_state") else record(**state)
+        if hasattr(record, "from_state"):
+            return record.from_state(state)
+        if record.__module__.startswith("trellis."):  # others check their fields themselves, if they care
+            check_fields(record, state)
+        return record(**state)
     except (KeyError, TypeError, AttributeError) as error:
         raise ModelFileError(f"its {kind} is damaged ({type(error).__name__}: {error})") from error
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
@@ -12,6 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from trellis.core import persistence
 from trellis.core.codec import Arrays, State, decode, encode
 from trellis.core.errors import DataError
+from trellis.core.file_checks import check_fields
+from trellis.core.output_files import Target
 from trellis.core.parameters import FittedField, Parameter, check_parameters, declare, fitted, parameter
 from trellis.core.shards import n_threads
 
@@ -27,8 +28,9 @@ class Model(BaseEstimator):  # type: ignore[misc]
         super().__init_subclass__(**options)
         declare(cls)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to one file; :func:`trellis.load` reads it. No code is stored in it."""
+    def save(self, path: Target) -> None:
+        """Write the model to one file, or to an open binary stream; :func:`trellis.load` reads the file. No
+        code is stored in it."""
         persistence.save(self, path)
 
     def to_state(self) -> State:
@@ -51,9 +53,15 @@ class Model(BaseEstimator):  # type: ignore[misc]
         """The inverse of :meth:`to_state`; checks everything that it reads."""
         stored = meta["parameters"].items()
         model = cls(**{name: decode(value, arrays, f"parameters.{name}") for name, value in stored})
-        for name, value in meta["fitted"].items():
-            if name in cls.fitted_fields:
-                setattr(model, name, decode(value, arrays, name))
+        check_parameters(model)
+        learned = {
+            name: decode(value, arrays, name)
+            for name, value in meta["fitted"].items()
+            if name in cls.fitted_fields
+        }
+        check_fields(cls, learned)
+        for name, value in learned.items():
+            setattr(model, name, value)
         model._check_loaded()
         return model
 

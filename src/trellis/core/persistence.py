@@ -7,6 +7,7 @@ checks everything that it reads. The name of the class is the ``kind`` of the fi
 
 from __future__ import annotations
 
+import json
 import os
 from importlib import import_module
 from typing import Any, Protocol
@@ -14,7 +15,12 @@ from typing import Any, Protocol
 from trellis.core import storage
 from trellis.core.codec import State
 from trellis.core.errors import ModelFileError, TrellisError, UnsupportedError
+from trellis.core.file_checks import reading_file_of
+from trellis.core.output_files import Target
 from trellis.registry import KINDS
+
+# what values that are not as saved lead to, where no check has found them
+_DAMAGE = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError)
 
 
 class SavedModel(Protocol):
@@ -23,7 +29,7 @@ class SavedModel(Protocol):
     def to_state(self) -> State: ...
 
 
-def save(model: SavedModel, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> None:
+def save(model: SavedModel, path: Target, extra: dict[str, Any] | None = None) -> None:
     """Write a fitted model; ``extra`` (JSON values) is kept beside it, in ``extra_`` of the loaded model."""
     meta, arrays = model.to_state()
     kept = getattr(model, "extra_", {}) if extra is None else extra
@@ -38,15 +44,21 @@ def save(model: SavedModel, path: str | os.PathLike[str], extra: dict[str, Any] 
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a model that ``save`` wrote. Reading executes nothing that the file contains."""
     kind, meta, arrays = storage.read(path)
-    if not isinstance(kind, str) or kind not in KINDS:
+    if kind not in KINDS:
         raise ModelFileError(
             f"{os.fspath(path)}: holds a model of kind {kind!r}, which cannot be loaded here; update trellis"
         )
     model_class = getattr(import_module(KINDS[kind]), kind)
     try:
-        model = model_class.from_state(meta, arrays)
+        with reading_file_of(sum(array.nbytes for array in arrays.values()) + len(json.dumps(meta))):
+            model = model_class.from_state(meta, arrays)
         model.extra_ = meta["extra"]
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError, RecursionError) as error:
+    except MemoryError as error:
+        raise ModelFileError(
+            f"{os.fspath(path)}: the model needs more memory than there is; the file is damaged, or use a "
+            "larger machine"
+        ) from error
+    except _DAMAGE as error:
         reason = str(error) if isinstance(error, TrellisError) else f"{type(error).__name__}: {error}"
         raise ModelFileError(
             f"{os.fspath(path)}: the model file is damaged or incomplete ({reason}); train it anew"

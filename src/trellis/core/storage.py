@@ -5,22 +5,18 @@ entry, ``"trellis"``: the format version, the version of the package that wrote 
 object, its ``meta`` (plain JSON), and a CRC-32 of all of these and of the arrays. Nothing in a file is ever
 executed, so a model from a stranger is safe to open; it is never a pickle.
 
-A file is written to a temporary name in the same folder, forced to disk, and replaces the old file in one
-step. Whatever stops the program, the path holds either the whole old file or the whole new one.
+Whatever stops the program, the path holds either the whole old file or the whole new one
+(:mod:`trellis.core.output_files`).
 """
 
 from __future__ import annotations
 
-import contextlib
-import glob
 import json
 import os
-import stat
-import tempfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import safetensors
@@ -29,6 +25,8 @@ from numpy.typing import NDArray
 
 from trellis import __version__
 from trellis.core.errors import DataError, ModelFileError
+from trellis.core.output_files import PathLike as PathLike
+from trellis.core.output_files import Target, atomic_writer
 
 FORMAT_VERSION = 1
 _KEY = "trellis"
@@ -37,11 +35,10 @@ _DTYPES = frozenset(
 )
 _AGAIN = "copy it again, or train it again"
 
-PathLike = str | os.PathLike[str]
 
-
-def save(path: PathLike, kind: str, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write ``arrays`` and the JSON-able ``meta`` to ``path`` as an object of the given ``kind``."""
+def save(path: Target, kind: str, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write ``arrays`` and the JSON-able ``meta`` to a path (or an open binary stream) as an object of this
+    ``kind``."""
     packed = {name: _storable(name, array) for name, array in arrays.items()}
     head = {
         "format": _KEY,
@@ -79,65 +76,27 @@ def read(path: PathLike) -> tuple[str, dict[str, Any], dict[str, NDArray[Any]]]:
         head = json.loads(json.loads(content[8 : 8 + length])["__metadata__"][_KEY])
         version = head["format_version"]
         newer = version > FORMAT_VERSION
-    except (safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
+        foreign = {array.dtype for array in arrays.values()} - _DTYPES
+    except (
+        safetensors.SafetensorError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         raise ModelFileError(f"{shown}: this is not a Trellis model, or it is damaged; {_AGAIN}") from error
     if newer:
         raise ModelFileError(
             f"{shown}: written in format {version} by trellis {head.get('package_version')}; this is trellis "
             f"{__version__}, which reads formats up to {FORMAT_VERSION}; update trellis to open it"
         )
-    if head.pop("checksum", None) != _checksum(head, arrays):
+    if foreign or head.pop("checksum", None) != _checksum(head, arrays):
         raise ModelFileError(f"{shown}: the file is damaged (its checksum is wrong); {_AGAIN}")
-    return head["kind"], head["meta"], arrays
-
-
-@contextlib.contextmanager
-def atomic_writer(path: PathLike) -> Iterator[IO[bytes]]:
-    """A binary file that replaces ``path`` if the block succeeds, and is removed if it does not.
-
-    A symbolic link is followed: the file it points to is replaced and the link stays. An existing file keeps
-    its permissions; a new one gets those that ``open`` would have given it.
-    """
-    shown = os.fspath(path)
-    target = os.path.realpath(path)
-    folder, name = os.path.split(target)
-    if os.path.isdir(target):
-        raise ModelFileError(f"{shown}: this is a folder; give the path of a file to write")
-    if not os.path.isdir(folder):
-        raise ModelFileError(f"{shown}: the folder {folder} does not exist; make it first")
-    try:
-        mode = _mode_for(target)
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{name[:64]}.", suffix=".partial", dir=folder)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ModelFileError(f"{shown}: cannot write here ({reason}); choose another path") from error
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, mode)
-        os.replace(temporary, target)
-    except (
-        BaseException
-    ) as error:  # Ctrl-C as well must not leave the temporary file behind; always raised again
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        if isinstance(error, OSError):
-            reason = error.strerror or str(error)
-            raise ModelFileError(
-                f"{shown}: writing failed ({reason}); an existing file is unchanged"
-            ) from error
-        raise
-    _sync_folder(folder)
-
-
-def remove_partial(stem: PathLike) -> None:
-    """Delete temporary files that killed processes left of files called ``stem`` with any suffix."""
-    folder, name = os.path.split(os.path.realpath(stem))
-    for left in glob.glob(f".{glob.escape(name)}.*.partial", root_dir=folder):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(os.path.join(folder, left))
+    kind, meta = head.get("kind"), head.get("meta")
+    if not isinstance(kind, str) or not isinstance(meta, dict):
+        raise ModelFileError(f"{shown}: the file does not say what it holds; {_AGAIN}")
+    return kind, meta, arrays
 
 
 def _content(shown: str) -> bytes:
@@ -166,23 +125,3 @@ def _checksum(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> in
     for name in names:
         checksum = zlib.crc32(arrays[name].tobytes(), checksum)
     return checksum
-
-
-def _mode_for(target: str) -> int:
-    """The permission bits of the existing file, or those the umask gives to a new one."""
-    try:
-        return stat.S_IMODE(os.stat(target).st_mode)
-    except FileNotFoundError:
-        umask = os.umask(0)
-        os.umask(umask)
-        return 0o666 & ~umask
-
-
-def _sync_folder(folder: str) -> None:
-    """Force the renaming to disk as well, where the system can open folders."""
-    if hasattr(os, "O_DIRECTORY"):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError
+from trellis.core.output_files import atomic_text
 from trellis.data.column_kernels import TAB, field_spans
 from trellis.data.columns import Codes, SourceLines, intern_fields, label_lines, split_lines
 from trellis.data.streams import Source, iter_sequence_blocks, read_utf8, source_name
@@ -134,7 +135,7 @@ def write_attributes(
 ) -> None:
     """Write sequences of ``{attribute: value}`` with their labels as an attribute file (UTF-8)."""
     if isinstance(target, str | os.PathLike):
-        with open(target, "w", encoding="utf-8", newline="\n") as stream:
+        with atomic_text(target) as stream:
             write_attributes(stream, sequences, labels)
         return
     for steps, names in zip(sequences, labels, strict=True):

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.output_files import atomic_text
 from trellis.data.column_kernels import TAB, WHITESPACE, count_fields, field_spans
 from trellis.data.flatten import flatten
 from trellis.data.sequences import step_name
@@ -219,7 +220,7 @@ def write_columns(
 ) -> None:
     """Write sequences of rows of strings as a column file (UTF-8)."""
     if isinstance(target, str | os.PathLike):
-        with open(target, "w", encoding="utf-8", newline="\n") as stream:
+        with atomic_text(target) as stream:
             write_columns(stream, sequences, separator)
         return
     if separator not in {"\t", " "}:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.errors import DataError
+from trellis.core.file_checks import check_size
 from trellis.core.registration import register
 from trellis.data.constraints import LegalTransitions
 from trellis.data.labels import EncodedLabels, LabelSet
@@ -40,6 +41,7 @@ class LatentLabels:
         counts = self.counts
         if counts.dtype != np.int64 or counts.shape != (len(self.labels),) or not (counts > 0).all():
             raise DataError("the numbers of latent states do not fit the labels")
+        check_size("the number of latent states", sum(counts.tolist()))
 
     @classmethod
     def of(cls, labels: LabelSet, states: LatentStates) -> LatentLabels:

@@ -25,7 +25,9 @@ from trellis.core.registration import register
 from trellis.data.streams import Source as TextSource
 from trellis.data.streams import read_utf8, source_name
 
-_MACRO = re.compile(r"%(?:(x|lower|shape|prefix|suffix)(\d*)\[\s*([+-]?\d+)\s*,\s*(\d+)\s*\]|(first|last)\b)")
+_MACRO = re.compile(
+    r"%(?:(x|lower|shape|prefix|suffix)([0-9]{0,9})\[\s*([+-]?[0-9]{1,9})\s*,\s*([0-9]{1,9})\s*\]|(first|last)\b)"
+)
 _MAX_ROW = 64
 
 
@@ -107,8 +109,8 @@ class Template:
         return cls(text, border, tuple(features), transitions)
 
     @classmethod
-    def read(cls, source: TextSource, border: str = "pad") -> Template:
-        return cls.parse(read_utf8(source).decode(), border, source_name(source))
+    def read(cls, source: TextSource, border: str = "pad", encoding: str = "utf-8") -> Template:
+        return cls.parse(read_utf8(source, encoding).decode(), border, source_name(source))
 
     @classmethod
     def builtin(cls, n_columns: int) -> Template:

@@ -18,8 +18,8 @@ from sklearn.exceptions import NotFittedError
 
 from trellis.core.arguments import as_floats
 from trellis.core.arrays import FloatArray, IntArray
-from trellis.core.codec import check_array
 from trellis.core.errors import DataError, ModelFileError, UnsupportedError
+from trellis.core.file_checks import check_array
 from trellis.core.parameters import choice, fitted, integer, number, parameter
 from trellis.core.status import Status
 from trellis.data.row_checks import check_observed

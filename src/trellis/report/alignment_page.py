@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from trellis.core.errors import DataError
-from trellis.core.storage import PathLike, atomic_writer
+from trellis.core.output_files import PathLike, atomic_writer
 from trellis.speech.audio.recordings import Recording, audio_info, load_recording
 from trellis.speech.evaluate.boundary_evaluation import (
     AlignmentEvaluation,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from trellis.core.errors import DataError, MissingExtraError
-from trellis.core.storage import PathLike
+from trellis.core.output_files import PathLike, atomic_writer
 
 INK, DIM, FAINT, GRID, WRONG = "#1f2933", "#616e7c", "#9aa5b1", "#e4e7eb", "#c81e4a"
 
@@ -42,13 +44,14 @@ def new_figure(width: float, height: float) -> Any:
 def figure_file(path: PathLike, width: float, height: float) -> Iterator[Any]:
     """A figure in the house style, written to ``path`` (.png, .svg, .pdf) when the block ends."""
     figure = new_figure(width, height)
+    kind = os.path.splitext(os.fspath(path))[1][1:].lower() or "png"
+    if kind not in figure.canvas.get_supported_filetypes():
+        raise DataError(f"{os.fspath(path)}: figures are not drawn as .{kind}; name it .png, .svg or .pdf")
     from matplotlib import rc_context
 
     with rc_context(STYLE):
         yield figure
-        try:
-            figure.savefig(path)
-        except OSError as error:
-            raise DataError(
-                f"{path}: the figure cannot be written ({error.strerror}); choose another place"
-            ) from error
+        content = io.BytesIO()
+        figure.savefig(content, format=kind)
+    with atomic_writer(path) as file:
+        file.write(content.getvalue())

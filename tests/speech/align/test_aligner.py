@@ -145,7 +145,7 @@ def test_parts_of_a_file_that_do_not_fit_are_told(
         tmp_path / "m",
         "Aligner",
         {**meta, "extra": {}},
-        {**arrays, f"model_.{array}": np.ones(2, np.float32)},
+        {**arrays, f"model_.{array}": np.ones(2, arrays[f"model_.{array}"].dtype)},
     )
     with pytest.raises(ModelFileError, match=sentence):
         load(tmp_path / "m")

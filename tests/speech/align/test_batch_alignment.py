@@ -9,7 +9,7 @@ import pytest
 
 from small_speech import open_even, write_json, write_wav
 from trellis.core.errors import DataError
-from trellis.core.storage import atomic_writer
+from trellis.core.output_files import atomic_writer
 from trellis.speech.align.batch_alignment import Job, Outcome, Work, align_jobs, plan_jobs
 from trellis.speech.corpus.transcripts import Transcript, find_transcript, parse_transcript
 from trellis.speech.formats.alignment import Alignment

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from trellis.bayesnet.model.directed_model import DirectedModel
 from trellis.bayesnet.model.factor_model import FactorModel
 from trellis.core.errors import DataError
-from trellis.core.storage import PathLike, atomic_writer
+from trellis.core.output_files import PathLike, atomic_writer
 
 if TYPE_CHECKING:
     from trellis.bayesnet.separation.separation_paths import Separation

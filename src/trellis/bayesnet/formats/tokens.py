@@ -15,7 +15,7 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
-from trellis.core.storage import PathLike, atomic_writer
+from trellis.core.output_files import PathLike, atomic_writer
 from trellis.data.streams import Source, read_utf8, source_name
 
 WORDS = re.compile(r"\S+")

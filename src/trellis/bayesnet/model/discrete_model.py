@@ -18,7 +18,7 @@ import numpy as np
 from trellis.bayesnet.model.variables import Variables
 from trellis.core.arrays import IntArray
 from trellis.core.codec import Arrays, State, decode, encode
-from trellis.core.storage import PathLike
+from trellis.core.output_files import Target
 from trellis.factors.tables import Table
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ class DiscreteModel(ABC):
         """The junction trees planned so far, by their options."""
         return {}
 
-    def save(self, path: PathLike) -> None:
-        """Write a Trellis file, which :func:`trellis.load` reads."""
+    def save(self, path: Target) -> None:
+        """Write a Trellis file (to a path or to an open binary stream), which :func:`trellis.load` reads."""
         from trellis.core.persistence import save
 
         save(self, path)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from trellis.cli.align.choices import AlignmentFormat, Folding, Side
-from trellis.cli.console import note
+from trellis.cli.console import echo, echo_table, note
 from trellis.cli.options import AsJson, argument, option
 from trellis.core.errors import UnsupportedError
 
@@ -73,7 +72,7 @@ def evaluate(
     elif as_csv:
         from trellis.speech.evaluate.evaluation_tables import to_csv
 
-        typer.echo(to_csv({"all": found, **parts}, comparison), nl=False)
+        echo(to_csv({"all": found, **parts}, comparison), end="")
     else:
         _print_tables(found, parts, comparison, side)
 
@@ -95,7 +94,7 @@ def _print_json(
         content["by_class"] = {name: part.to_json() for name, part in parts.items()}
     if comparison is not None:
         content["difference"] = comparison.to_json()
-    typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+    echo(json.dumps(content, indent=2, ensure_ascii=False))
 
 
 def _print_tables(
@@ -104,21 +103,17 @@ def _print_tables(
     comparison: AlignmentComparison | None,
     side: str,
 ) -> None:
-    from rich.console import Console
-
     from trellis.speech.evaluate.evaluation_tables import class_table, comparison_table
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 120  # no column is truncated in a file
-    typer.echo(f"{found.n_boundaries} boundaries in {len(found.utterances)} recordings")
-    console.print(found.table())
+    width = None if sys.stdout.isatty() else 120  # no column is truncated in a file
+    echo(f"{found.n_boundaries} boundaries in {len(found.utterances)} recordings")
+    echo_table(found.table(), width)
     if parts:
-        console.print(class_table(parts, f"{side} class" if side != "pair" else "classes"))
+        echo_table(class_table(parts, f"{side} class" if side != "pair" else "classes"), width)
     if comparison is not None:
         shared = f"{comparison.a.n_boundaries} boundaries in {len(comparison.a.utterances)} recordings"
-        typer.echo(f"compared on {shared}; * if the interval excludes 0")
-        console.print(comparison_table(comparison, "HYP", "HYP2"))
+        echo(f"compared on {shared}; * if the interval excludes 0")
+        echo_table(comparison_table(comparison, "HYP", "HYP2"), width)
     renamed = sum(u.renamed for u in found.utterances)
     if renamed:
         note(f"{renamed} phones have other labels in the reference; they are compared anyway")

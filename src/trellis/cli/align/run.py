@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trellis.cli.align.choices import AlignmentFormat, Silence
-from trellis.cli.console import note
+from trellis.cli.console import STDOUT, note
 from trellis.cli.options import argument, option
+from trellis.cli.process import stop_code
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.progress import terminal_bar
 
@@ -76,6 +76,7 @@ def run(
     """
     from trellis.cli.align import models
     from trellis.cli.align.results import Results
+    from trellis.core.output_files import check_folder
     from trellis.speech.align.batch_alignment import Work, plan_jobs
     from trellis.speech.corpus.transcripts import parse_transcript
 
@@ -84,8 +85,9 @@ def run(
         raise UnsupportedError("--words needs a --dictionary")
     if reference is not None and not page:
         raise UnsupportedError("--reference needs --page")
-    if os.path.exists(output) and not os.path.isdir(output):
-        raise DataError(f"{output}: this is a file; give a folder for the results")
+    if output == STDOUT:
+        raise UnsupportedError("there is a file for each recording; give -o a folder, not -")
+    check_folder(output)
     formats = _formats(to)
     open_model = partial(models.open_aligner, model, dictionary, strip_stress)
     pronunciations = open_model()[1]  # also checks whether the model can be loaded
@@ -155,7 +157,7 @@ def _align_all(
                     update(number, "aligning")
     except KeyboardInterrupt:
         note("interrupted; the files written so far are complete, and --resume continues from here")
-        raise typer.Exit(130) from None
+        raise typer.Exit(stop_code() or 130) from None
     if not quiet:
         _summarise(len(jobs) - len(problems) + len(plan.problems), len(plan.jobs) - len(jobs), seconds, began)
     for outcome in sorted(flagged, key=lambda o: o.audio):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 from trellis.cli.align.choices import CorpusLayout
-from trellis.cli.console import note
+from trellis.cli.console import check_output, note
 from trellis.cli.options import argument, offer_parameters, option
-from trellis.core.errors import DataError, UnsupportedError
+from trellis.cli.training_output import save_trained
+from trellis.core.errors import UnsupportedError
 from trellis.core.progress import terminal_bar
 from trellis.speech.align import aligner_parameters as declared
 from trellis.training.declarations import N_JOBS
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from trellis.speech.corpus.corpus import Corpus
 
 CorpusPath = Annotated[str, argument("CORPUS", "Folder of recordings and their labels, or a CTM file.")]
-Output = Annotated[str, option("-o --output MODEL", "Where to write the model.")]
+Output = Annotated[str, option("-o --output MODEL", "Where to write the model; - is standard output.")]
 Layout = Annotated[CorpusLayout | None, option("--layout", "Layout of the corpus; detected if not given.")]
 AudioFolder = Annotated[
     str | None, option("--audio DIR", "Folder of the recordings, if they are not beside the labels.")
@@ -65,7 +65,7 @@ def train(
     from trellis.speech.align.aligner import Aligner
 
     began = time.perf_counter()
-    _check_place(output)
+    check_output(output, "a model")
     aligner = Aligner(**parameters)
     tiers = {"phones": phone_tier, "words": word_tier}
     found = _read(corpus, layout, {**tiers, "audio": audio, "split": split, "channel": channel}, skip_bad)
@@ -73,21 +73,13 @@ def train(
         note(f"skipped {name}: {reason}")
     with terminal_bar("training", 100, False if quiet else None) as update:
         aligner.fit(found, None if update is None else lambda stage, share: update(100 * share, stage))
-    aligner.save(output)
+    save_trained(aligner.save, output)
     if not quiet:
         minutes = sum(float(u.reference.duration or 0.0) for u in found if u.reference) / 60
         note(
             f"{aligner.status_}\n{len(found)} recordings, {minutes:.1f} minutes of sound, "
             f"{time.perf_counter() - began:.1f} s; the model is in {output}"
         )
-
-
-def _check_place(output: str) -> None:
-    """Refuse an output that cannot be written before the training, which is long."""
-    folder = os.path.dirname(os.path.abspath(output))
-    if os.path.isdir(output) or not os.path.isdir(folder):
-        what = "this is a folder" if os.path.isdir(output) else f"the folder {folder} does not exist"
-        raise DataError(f"{output}: {what}; give the path of a file to write")
 
 
 def _read(corpus: str, layout: str | None, options: dict[str, Any], skip_bad: bool) -> Corpus:

@@ -16,9 +16,13 @@ Observed = Annotated[
 def draw(network: Network, output: Output, observed: Observed = None) -> None:
     """Draw a NETWORK or a factor graph (with Graphviz if its program dot is installed)."""
     from trellis.bayesnet import BayesianNetwork
+    from trellis.cli.console import STDOUT, check_output
     from trellis.cli.net.models import open_model
     from trellis.core.errors import UnsupportedError
 
+    if output == STDOUT:
+        raise UnsupportedError("the end of a file's name tells how to draw it; give -o a file, not -")
+    check_output(output)
     model = open_model(network)
     if isinstance(model, BayesianNetwork):
         model.draw(output, observed=observed or ())

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from trellis.cli.net.options import Jobs, Missing, Network, Rows, Seed
+from trellis.cli.net.options import Encoding, Jobs, Missing, Network, Rows, Seed
 from trellis.cli.options import option
 
-Output = Annotated[str, option("-o --output FILE", ".bif or .uai, also .gz, or a Trellis file.")]
+Output = Annotated[
+    str, option("-o --output FILE", ".bif or .uai, also .gz, or a Trellis file; - is standard output.")
+]
 Pseudocount = Annotated[float, option("--pseudocount A", "Added to every count.", min=0.0)]
 RandomStart = Annotated[
     bool, option("--random-start", "Start EM from random tables instead of those of NETWORK.")
@@ -25,18 +27,21 @@ def fit(
     starts: Starts = 1,
     max_iter: MaxIter = 1000,
     missing: Missing = None,
+    encoding: Encoding = "utf-8",
     seed: Seed = 0,
     jobs: Jobs = 1,
 ) -> None:
     """Learn the tables of a NETWORK from ROWS: by counting, or by EM where states are missing."""
     from trellis.bayesnet.formats.network_files import extension
-    from trellis.cli.console import note
+    from trellis.cli.console import check_output, note
     from trellis.cli.net.models import open_network
     from trellis.cli.net.tables import read_rows
+    from trellis.cli.training_output import save_trained
 
+    check_output(output, "a Trellis file")
     net = open_network(network)
     learned = net.fit(
-        read_rows(rows, net.variables, missing or ()),
+        read_rows(rows, net.variables, missing or (), encoding),
         pseudocount=pseudocount,
         start="random" if random_start else "network",
         n_init=starts,
@@ -44,10 +49,9 @@ def fit(
         random_state=seed,
         n_jobs=jobs,
     )
-    if extension(output) in (".bif", ".uai"):
-        learned.write(output)
-    else:
-        learned.save(output)
+    named = extension(output) in (".bif", ".uai")
+    write: Any = learned.write if named else learned.save
+    save_trained(write, output, output[output.lower().rindex(extension(output)) :] if named else "")
     report = learned.fit_
     note(f"{report.status}; log-likelihood {report.log_likelihood:,.6g}")
     if report.unseen:

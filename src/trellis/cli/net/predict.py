@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from trellis.cli.net.options import Jobs, Missing, Network, Rows
+from trellis.cli.net.options import Encoding, Jobs, Missing, Network, Rows
 from trellis.cli.options import option
 
 Targets = Annotated[
@@ -26,16 +26,18 @@ def predict(
     target: Targets = None,
     probabilities: Probabilities = False,
     missing: Missing = None,
+    encoding: Encoding = "utf-8",
     output: Output = "-",
     jobs: Jobs = 1,
 ) -> None:
     """Predict the most probable state of each unobserved variable for each of the ROWS."""
-    from trellis.cli.console import binary_output
+    from trellis.cli.console import binary_output, check_output
     from trellis.cli.net.models import open_model
     from trellis.cli.net.tables import read_rows, write_rows
 
+    check_output(output)
     model = open_model(network)
-    frame = read_rows(rows, model.variables, missing or ())
+    frame = read_rows(rows, model.variables, missing or (), encoding)
     if probabilities:
         shares = model.predict_proba(frame, target, n_jobs=jobs)
         columns = {

@@ -6,8 +6,7 @@ import json
 from enum import StrEnum
 from typing import Annotated, Any
 
-import typer
-
+from trellis.cli.console import echo, note
 from trellis.cli.net.options import Evidence, Network, Seed
 from trellis.cli.options import AsJson, argument, option, read_pairs
 
@@ -71,7 +70,6 @@ def query(
 
     from trellis.bayesnet.formats.uai import read_evidence
     from trellis.bayesnet.inference.query import ApproximationWarning
-    from trellis.cli.console import note
     from trellis.cli.net.models import open_model
     from trellis.core.errors import UnsupportedError
 
@@ -108,9 +106,9 @@ def query(
 
 def _print(found: dict[str, Any], as_json: bool) -> None:
     if not as_json:
-        typer.echo("\n\n".join(str(answer) for answer in found.values()))
+        echo("\n\n".join(str(answer) for answer in found.values()))
         return
-    typer.echo(json.dumps({name: _as_json(answer) for name, answer in found.items()}, indent=2))
+    echo(json.dumps({name: _as_json(answer) for name, answer in found.items()}, indent=2))
 
 
 def _as_json(answer: Any) -> dict[str, Any]:
@@ -132,9 +130,9 @@ def _print_assignment(best: Any, as_json: bool) -> None:
     if not as_json:
         width = max(map(len, best), default=0)
         for name, state in best.items():
-            typer.echo(f"{name:<{width}}  {state}")
+            echo(f"{name:<{width}}  {state}")
         given = f", given the evidence {best.log_posterior:.6g}" if known else ""
-        typer.echo(f"log-probability {best.log_probability:.6g}{given}")
+        echo(f"log-probability {best.log_probability:.6g}{given}")
         return
     figures = {
         "log_probability": best.log_probability,
@@ -143,4 +141,4 @@ def _print_assignment(best: Any, as_json: bool) -> None:
         "exact": best.exact,
         "method": best.method,
     }
-    typer.echo(json.dumps({"states": dict(best), **figures}, indent=2))
+    echo(json.dumps({"states": dict(best), **figures}, indent=2))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
+from trellis.cli.console import check_output, echo
 from trellis.cli.net.options import Network
 from trellis.cli.options import argument, option
 
@@ -23,7 +22,9 @@ def separate(network: Network, x: X, y: Y, given: Given = None, paths: Paths = 2
     """
     from trellis.cli.net.models import open_network
 
+    if draw is not None:
+        check_output(draw)
     found = open_network(network).explain_separation(x, y, given or (), max_paths=paths)
     if draw is not None:
         found.draw(draw)
-    typer.echo(str(found))
+    echo(str(found))

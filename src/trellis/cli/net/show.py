@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
+from trellis.cli.console import echo
 from trellis.cli.net.options import Network
 from trellis.cli.options import argument
 
@@ -20,12 +19,12 @@ def show(network: Network, variables: Variables = None) -> None:
 
     if variables:
         net = open_network(network)
-        typer.echo("\n\n".join(net.format_table(name) for name in variables))
+        echo("\n\n".join(net.format_table(name) for name in variables))
         return
     model = open_model(network)
     needed = model.forecast()
-    typer.echo(f"{model!r}")
-    typer.echo(
+    echo(f"{model!r}")
+    echo(
         f"exact inference: {needed.bytes / 2**20:,.3g} MiB, {needed.multiplications:,.3g} multiplications, "
         f"width {needed.width}"
     )
@@ -33,6 +32,6 @@ def show(network: Network, variables: Variables = None) -> None:
     for name, states in zip(model.names[:_MOST_LISTED], model.states, strict=False):
         above = model.parents(name) if isinstance(model, BayesianNetwork) else []
         given = f"  given {', '.join(above)}" if above else ""
-        typer.echo(f"  {name:<{width}}  {' '.join(states)}{given}")
+        echo(f"  {name:<{width}}  {' '.join(states)}{given}")
     if len(model.names) > _MOST_LISTED:
-        typer.echo(f"  ... {len(model.names) - _MOST_LISTED:,} more")
+        echo(f"  ... {len(model.names) - _MOST_LISTED:,} more")

@@ -14,12 +14,14 @@ from trellis.data.streams import read_utf8, source_name
 Columns = dict[str, list[str | None]]
 
 
-def read_rows(path: str, variables: Variables, missing: Iterable[str] = ()) -> Columns:
+def read_rows(
+    path: str, variables: Variables, missing: Iterable[str] = (), encoding: str = "utf-8"
+) -> Columns:
     """The columns of a file that are variables; every state is checked, so that errors name the line.
 
     ``missing``: what else than an empty cell stands for "not observed".
     """
-    shown, text = source_name(path), read_utf8(path).decode()
+    shown, text = source_name(path), read_utf8(path, encoding).decode()
     first = text.partition("\n")[0]
     reader = csv.reader(io.StringIO(text), delimiter="\t" if "\t" in first else ",")
     try:

@@ -22,9 +22,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from trellis.core.arguments import as_floats, check_int, check_sample_weight, generator
 from trellis.core.arrays import FloatArray, IntArray
-from trellis.core.codec import check_array
 from trellis.core.errors import DataError, NumericalError
 from trellis.core.estimator import Model
+from trellis.core.file_checks import check_array
 from trellis.core.parameters import choice, fitted, integer, number, parameter
 from trellis.data.row_checks import check_observed, check_symbols
 from trellis.data.sequences import Sequences, step_name

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 from threadpoolctl import threadpool_limits
 
 from trellis.core.errors import DataError, TrellisError
-from trellis.core.storage import PathLike, remove_partial
+from trellis.core.output_files import PathLike, remove_partial
 from trellis.speech.audio.recordings import AUDIO_SUFFIXES
 from trellis.speech.corpus.corpus_files import find_files
 from trellis.speech.corpus.transcripts import Transcript, find_transcript

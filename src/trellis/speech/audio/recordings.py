@@ -31,6 +31,9 @@ _MAX_SAMPLE = 1e9  # louder than full scale is accepted, up to where the energy 
 _TRUNCATED = re.compile(r"^\s*(?:data|SSND|Data Size) *: (\d+) \(should be (\d+)\)", re.MULTILINE)
 _UNKNOWN_LENGTH = 0x7FFF0000
 _MAX_MISSING = 0.01  # seconds
+_RATES = (1000, 768_000)  # Hz
+_SAMPLES_PER_BYTE = 500  # more than any format of libsndfile needs, even for silence
+_FEW_SAMPLES = 1_000_000
 _FILTER_REACH = 10  # resample_poly's filter reaches this many samples of the lower rate to either side
 
 
@@ -150,12 +153,29 @@ def _open(path: PathLike) -> Any:
     if file.frames <= 0 or file.samplerate <= 0:
         file.close()
         raise DataError(f"{shown}: the recording holds no samples; copy it again or leave it out")
+    problem = _absurd(int(file.frames) * int(file.channels), int(file.samplerate), os.path.getsize(path))
+    if problem:
+        file.close()
+        raise DataError(f"{shown}: {problem}; copy it again, or convert it to WAV")
     length = file.frames / file.samplerate
     promised = length * _promised_ratio(file.extra_info)
     if promised > length + _MAX_MISSING:
         file.close()
         raise DataError(f"{shown}: the recording ends after {length:.3f} of {promised:.3f} s; copy it again")
     return file
+
+
+def _absurd(samples: int, rate: int, size: int) -> str | None:
+    """What a header says that no recording of speech in a file of ``size`` bytes has, if anything.
+
+    Memory is asked for by what the header says, and the filter that resamples is as long as the rates are
+    large: neither may be far beyond what the file can hold.
+    """
+    if not _RATES[0] <= rate <= _RATES[1]:
+        return f"a sampling rate of {rate} Hz is not between {_RATES[0]} and {_RATES[1]}"
+    if samples > max(_FEW_SAMPLES, _SAMPLES_PER_BYTE * size):
+        return f"the header promises {samples} samples, more than {size} bytes can hold"
+    return None
 
 
 def _promised_ratio(log: str) -> float:
@@ -187,6 +207,8 @@ def _read(file: Any, begin: int, stop: int, shown: str) -> FloatArray:
         values: FloatArray = file.read(stop - begin, dtype="float64", always_2d=True)
     except module.LibsndfileError as error:
         raise DataError(f"{shown}: the recording is damaged ({error}); copy it again") from error
+    except MemoryError as error:
+        raise DataError(f"{shown}: {stop - begin} samples need more memory than there is; cut it") from error
     if len(values) < stop - begin:
         raise DataError(
             f"{shown}: the recording ends after {(begin + len(values)) / file.samplerate:.3f} of "

@@ -124,7 +124,7 @@ def _fields(line: str) -> tuple[str, list[float], list[str]]:
         if all(_number(f) is not None for f in middle):
             return word, [float(f) for f in middle], rest
         return word, [], " ".join(fields).split()
-    words = line.split(" #", 1)[0].split()
+    words = line.split(" #", 1)[0].split() or [""]
     if len(words) > 2 and _PROBABILITY.fullmatch(words[1]):  # no phone is written 0.8
         return words[0], [float(words[1])], words[2:]
     return words[0], [], words[1:]

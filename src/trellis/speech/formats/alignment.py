@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,10 @@ class Alignment:
         phones = check_tier(self.phones, "phone", self.source)
         words = check_tier(self.words, "word", self.source)
         last = max((tier[-1].end for tier in (phones, words) if tier), default=0.0)
-        duration = last if self.duration is None else float(self.duration)
         place = f"{self.source}: " if self.source else ""
+        if not isinstance(self.duration, Real | None):
+            raise DataError(f"{place}the duration is {self.duration!r}; give a number of seconds")
+        duration = last if self.duration is None else float(self.duration)
         if not math.isfinite(duration) or duration < last - 1e-3:
             raise DataError(
                 f"{place}the last interval ends at {last:.6g} s, after the end at {duration:.6g} s; "

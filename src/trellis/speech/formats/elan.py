@@ -34,8 +34,11 @@ def read_elan(
     The file does not contain the length of its recording: give ``duration``.
     """
     shown = os.fspath(path)
+    text = read_text(path)
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:  # entities can make a small file large
+        raise DataError(f"{shown}: ELAN files define no entities; save it again in ELAN")
     try:
-        root = ElementTree.fromstring(re.sub(r"^\s*<\?xml[^>]*\?>", "", read_text(path)))
+        root = ElementTree.fromstring(re.sub(r"^\s*<\?xml[^>]*\?>", "", text))
     except ElementTree.ParseError as error:
         raise DataError(f"{shown}:{error.position[0]}: this is not XML ({error}); save it again") from error
     if root.tag != "ANNOTATION_DOCUMENT":

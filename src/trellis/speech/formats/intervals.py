@@ -14,6 +14,7 @@ from trellis.core.errors import DataError
 
 Tier = tuple["Interval", ...]
 SLACK = 1e-6  # seconds: what printing and adding times may lose; far below any sampling period
+_LONGEST = 1e9  # seconds: thirty years
 ROUNDED = 0.02  # seconds: overlaps caused by printing two decimals
 
 
@@ -40,6 +41,8 @@ def check_tier(intervals: Iterable[Interval], tier: str, where: str = "") -> Tie
         named = f"{place}{tier} {number} ({interval.label!r}, {start:.6g} to {end:.6g} s)"
         if not (math.isfinite(start) and math.isfinite(end)):
             raise DataError(f"{named} has a time that is not a number; correct it")
+        if max(abs(start), abs(end)) > _LONGEST:
+            raise DataError(f"{named} lasts longer than any recording; correct it")
         if not start < end:
             raise DataError(f"{named} does not end after it starts; correct its times or delete it")
         if start < before - SLACK:

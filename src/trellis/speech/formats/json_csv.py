@@ -11,7 +11,7 @@ import io
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trellis.core.errors import DataError
@@ -52,6 +52,8 @@ def read_json(path: PathLike, duration: float | None = None) -> Alignment:
         content = json.loads(read_text(path))
     except json.JSONDecodeError as error:
         raise DataError(f"{shown}:{error.lineno}: this is not JSON ({error.msg}); write it again") from error
+    except (ValueError, RecursionError) as error:  # a number or a nesting beyond what Python reads
+        raise DataError(f"{shown}: this is not an alignment ({error}); write it again") from error
     if not isinstance(content, dict) or content.get("format") != _NAME:
         raise DataError(f'{shown}: this is not an alignment (its "format" is not "{_NAME}")')
     if content.get("version") != _VERSION:
@@ -62,14 +64,14 @@ def read_json(path: PathLike, duration: float | None = None) -> Alignment:
         phones = [_interval(row) for row in content["phones"]]
         words = [_interval(row) for row in content.get("words", [])]
         confidence, margins = _column(content["phones"], "confidence"), _column(content["phones"], "margin")
-        length = content.get("duration") if duration is None else duration
+        length = _number(content.get("duration")) if duration is None else duration
         flags = tuple(str(flag) for flag in content.get("flags", []))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        source, score = str(content.get("source") or shown), _number(content.get("score"))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise DataError(
-            f"{shown}: phones and words must be lists of start, end and label ({error!r}); write it again"
+            f"{shown}: phones and words must be lists of start, end and label, and times must be numbers "
+            f"({error!r}); write it again"
         ) from error
-    source = content.get("source") or shown
-    score = content.get("score")
     return Alignment(tuple(phones), tuple(words), length, confidence, flags, source, score, margins)
 
 
@@ -77,6 +79,14 @@ def _column(rows: list[dict[str, Any]], name: str) -> tuple[float, ...] | None:
     """The numbers under ``name``, None if no row has one."""
     found = tuple(math.nan if row[name] is None else float(row[name]) for row in rows if name in row)
     return found or None
+
+
+def _number(value: Any) -> float | None:
+    if value is None:
+        return None
+    if not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is not a number")
+    return float(value)
 
 
 def _interval(row: dict[str, Any]) -> Interval:
@@ -102,13 +112,12 @@ def read_csv(path: PathLike, duration: float | None = None) -> Alignment:
     """Rows in any order of columns; a column ``confidence`` may be missing."""
     shown = os.fspath(path)
     reader = csv.DictReader(io.StringIO(read_text(path), newline=""))
-    missing = [name for name in _COLUMNS[:4] if name not in (reader.fieldnames or [])]
+    missing = [name for name in _COLUMNS[:4] if name not in _csv_header(reader, shown)]
     if missing:
         raise DataError(f"{shown}:1: no column {', '.join(missing)}; the first line must be the header")
     tiers: dict[str, list[Interval]] = {"phones": [], "words": []}
     confidence: list[float] = []
-    for row in reader:
-        where = f"{shown}:{reader.line_num}"
+    for where, row in _csv_rows(reader, shown):
         if row["tier"] not in tiers or None in row.values():
             raise DataError(f"{where}: a row needs {', '.join(_COLUMNS[:4])}, with the tier phones or words")
         start, end = parse_number(row["start"], where, "start"), parse_number(row["end"], where, "end")
@@ -118,3 +127,19 @@ def read_csv(path: PathLike, duration: float | None = None) -> Alignment:
             confidence.append(parse_number(word, where, "confidence") if word else math.nan)
     sure = None if all(map(math.isnan, confidence)) else tuple(confidence)
     return Alignment(tuple(tiers["phones"]), tuple(tiers["words"]), duration, sure, source=shown)
+
+
+def _csv_header(reader: csv.DictReader[str], shown: str) -> Sequence[str]:
+    try:
+        return reader.fieldnames or []
+    except csv.Error as error:
+        raise DataError(f"{shown}:1: {error}; write it again") from error
+
+
+def _csv_rows(reader: csv.DictReader[str], shown: str) -> Iterator[tuple[str, dict[str, str]]]:
+    """The place and the cells of each row."""
+    try:
+        for row in reader:
+            yield f"{shown}:{reader.line_num}", row
+    except csv.Error as error:
+        raise DataError(f"{shown}:{reader.line_num}: {error}; write it again") from error

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trellis.core.errors import DataError
-from trellis.core.storage import PathLike, atomic_writer
+from trellis.core.output_files import PathLike, atomic_writer
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),

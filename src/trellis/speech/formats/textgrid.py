@@ -7,6 +7,7 @@ doubled), free-standing numbers and flags such as ``<exists>`` matter, and every
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -67,10 +68,16 @@ class _Tokens:
         return self._next("string", what).replace('""', '"')
 
     def number(self, what: str) -> float:
-        return float(self._next("number", what))
+        value = float(self._next("number", what))
+        if not math.isfinite(value):
+            raise self.error(f"{what} is not a finite number")
+        return value
 
     def count(self, what: str) -> int:
-        return int(self.number(what))
+        value = self.number(what)
+        if value < 0 or not value.is_integer():
+            raise self.error(f"{what} is {value:g}, which is no count")
+        return int(value)
 
     def flag(self) -> str:
         return self._next("flag", "<exists>")

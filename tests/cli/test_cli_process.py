@@ -1,0 +1,250 @@
+"""How the program ends: signals, pipes, full disks, bad places to write to; and what reaches a terminal."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from trellis import SequenceLabeler, load
+from trellis.cli.app import app
+from trellis.cli.console import printable
+from trellis.core.errors import ModelFileError, TrellisError, UnsupportedError
+
+TRELLIS = [sys.executable, "-c", "from trellis.cli import main; main()"]
+ESCAPE = "\x1b[31mred\x1b[0m"
+posix_only = pytest.mark.skipif(os.name == "nt", reason="pipes, signals and terminals are others there")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A column file, and a model of it; one of its labels is a command to the terminal."""
+    folder = tmp_path_factory.mktemp("process")
+    (folder / "data.txt").write_text(f"the D\ncat N\n\na D\ndög {ESCAPE}\n\n", encoding="utf-8")
+    done = CliRunner().invoke(app, ["train", str(folder / "data.txt"), "-o", str(folder / "model"), "-q"])
+    assert done.exit_code == 0
+    return folder
+
+
+def _ends(*arguments: object, **streams: object) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([*TRELLIS, *map(str, arguments)], check=False, **streams)  # type: ignore[call-overload]
+
+
+# -- places -------------------------------------------------------------------------------------------------
+
+COMMANDS = {
+    "train": ["train", "no data", "-o"],
+    "tag": ["tag", "no model", "no data", "-o"],
+    "align train": ["align", "train", "no corpus", "-o"],
+    "net fit": ["net", "fit", "no network", "no rows", "-o"],
+    "net predict": ["net", "predict", "no network", "no rows", "-o"],
+    "net draw": ["net", "draw", "no network", "-o"],
+    "net separate": ["net", "separate", "no network", "A", "B", "--draw"],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_places_are_checked_before_anything_is_read(command: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path, tmp_path / "missing" / "x.png", tmp_path / "file" / "x.png"):
+        done = CliRunner().invoke(app, [*COMMANDS[command], str(place)])
+        assert isinstance(done.exception, ModelFileError)
+        assert str(place) in str(done.exception)
+        done = CliRunner().invoke(app, [*COMMANDS[command], str(tmp_path / "x.png")])
+        assert isinstance(done.exception, TrellisError)
+        assert "no " in str(done.exception)
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["file"]
+
+
+def test_the_folder_of_results_is_checked_first(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        done = CliRunner().invoke(app, ["align", "run", "no model", "no sound", "-o", str(place)])
+        assert isinstance(done.exception, ModelFileError)
+        assert "is a file; give a folder" in str(done.exception)
+    for command in (["align", "run", "m", "a", "-o", "-"], ["net", "draw", "n", "-o", "-"]):
+        assert isinstance(CliRunner().invoke(app, command).exception, UnsupportedError)
+    done = CliRunner().invoke(app, ["align", "run", "no model", "x.wav", "-o", str(tmp_path / "a" / "b")])
+    assert "no model" in str(done.exception)
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+@posix_only
+def test_pipes_get_what_is_written(folder: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    command = ["tag", str(folder / "model"), str(folder / "data.txt")]
+    done = CliRunner().invoke(app, [*command, "-o", str(pipe)])
+    reader.join(20)
+    assert done.exit_code == 0
+    assert found == [CliRunner().invoke(app, command).stdout_bytes]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_model_on_standard_output(folder: Path, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["train", str(folder / "data.txt"), "-o", "-", "-q"])
+    (tmp_path / "m").write_bytes(done.stdout_bytes)
+    assert isinstance(load(tmp_path / "m"), SequenceLabeler)
+
+
+# -- signals ------------------------------------------------------------------------------------------------
+
+TRAINING = """
+import sys
+from trellis.training import driver
+
+real = driver._append
+
+def told(history, measured):
+    real(history, measured)
+    print("iteration", flush=True)
+
+driver._append = told
+from trellis.cli import main
+main()
+"""
+
+
+@posix_only
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stopped_training_keeps_the_old_model(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    (tmp_path / "m").write_bytes(b"old")
+    contradictory = tmp_path.with_suffix(".txt")
+    contradictory.write_text("x A\n\nx B\n\n")
+    options = ["--objective", "perceptron", "--max-iter", "100000000", "-j", "1"]
+    arguments = ["train", str(contradictory), "-o", str(tmp_path / "m"), *options]
+    child = subprocess.Popen(
+        [sys.executable, "-c", TRAINING, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "iteration\n"
+    drain = threading.Thread(target=child.stdout.read, daemon=True)
+    drain.start()
+    child.send_signal(number)
+    assert child.stderr is not None
+    said = child.stderr.read()
+    assert child.wait() == code
+    drain.join()
+    child.stdout.close()
+    child.stderr.close()
+    assert f"what was learned is in {tmp_path / 'm.interrupted'}" in said
+    assert said.count("\n") == 1
+    assert (tmp_path / "m").read_bytes() == b"old"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m", "m.interrupted"]
+    assert isinstance(load(tmp_path / "m.interrupted"), SequenceLabeler)
+
+
+# -- streams ------------------------------------------------------------------------------------------------
+
+
+@posix_only
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+@pytest.mark.parametrize("command", [["tag"], ["inspect"], ["--help"]], ids=" ".join)
+def test_a_full_disk_is_one_sentence(folder: Path, command: list[str]) -> None:
+    files = {"tag": [folder / "model", folder / "data.txt"], "inspect": [folder / "model"]}.get(
+        command[0], []
+    )
+    with open("/dev/full", "wb") as full:
+        done = _ends(*command, *files, stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 2
+    assert done.stderr.decode() == (
+        "trellis: error: standard output cannot be written (No space left on device)\n"
+    )
+
+
+@posix_only
+def test_closed_streams(folder: Path) -> None:
+    inspect = [*TRELLIS, "inspect", str(folder / "model")]
+    closed = [sys.executable, "-c", "import os, sys; os.close(1); os.execv(sys.argv[1], sys.argv[1:])"]
+    done = subprocess.run([*closed, *inspect], capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr == b"trellis: error: standard output cannot be written (it is closed)\n"
+    reading = subprocess.Popen(inspect, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert reading.stdout is not None
+    assert reading.stderr is not None
+    reading.stdout.close()
+    assert reading.stderr.read() == b""
+    reading.stderr.close()
+    assert reading.wait() == 141
+
+
+class _Terminal(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("command", ["tag", "inspect", "evaluate"])
+def test_what_a_terminal_would_obey_is_shown(
+    folder: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = [command, str(folder / "model")] + [str(folder / "data.txt")] * (command != "inspect")
+    assert ESCAPE.encode() in CliRunner().invoke(app, arguments).stdout_bytes
+    shown = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", _Terminal(shown, encoding="utf-8"))
+    app(arguments, standalone_mode=False)
+    sys.stdout.flush()
+    assert ESCAPE.encode() not in shown.getvalue()
+    assert b"\\x1b[31mred" in shown.getvalue()
+
+
+@posix_only
+def test_a_real_terminal(folder: Path) -> None:
+    import pty
+
+    terminal, its_end = pty.openpty()
+    child = subprocess.Popen(
+        [*TRELLIS, "inspect", str(folder / "model")], stdout=its_end, stderr=subprocess.DEVNULL
+    )
+    os.close(its_end)
+    shown = b""
+    with suppress(OSError):  # when the other end is closed
+        while part := os.read(terminal, 10_000):
+            shown += part
+    os.close(terminal)
+    assert child.wait() == 0
+    assert ESCAPE.encode() not in shown
+    assert b"\\x1b[31mred" in shown
+
+
+def test_printable() -> None:
+    assert printable("a\tb\nc é 😀 שלום") == "a\tb\nc é 😀 שלום"
+    assert printable("\x1b]0;x\x07\x9b\r\u202e\x7f") == "\\x1b]0;x\\x07\\x9b\\r\\u202e\\x7f"
+
+
+def test_output_that_the_stream_cannot_encode(folder: Path) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "cp1251"}
+    done = _ends(
+        "inspect", folder / "model", "-n", 99, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"d\\xf6g" in done.stdout
+
+
+# -- encodings ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["tag", "evaluate"])
+def test_files_in_another_encoding_than_the_training_file(folder: Path, tmp_path: Path, command: str) -> None:
+    text = (folder / "data.txt").read_text(encoding="utf-8")
+    (tmp_path / "latin.txt").write_bytes(text.encode("latin-1"))
+    expected = CliRunner().invoke(app, [command, str(folder / "model"), str(folder / "data.txt")])
+    arguments = [command, str(folder / "model"), str(tmp_path / "latin.txt")]
+    assert "not valid utf-8" in str(CliRunner().invoke(app, arguments).exception)
+    done = CliRunner().invoke(app, [*arguments, "--encoding", "latin-1"])
+    assert done.exit_code == 0
+    assert done.stdout_bytes == expected.stdout_bytes
