@@ -66,8 +66,13 @@ def test_pairs() -> None:
     assert pair.tolist() == [[False, True], [False, True]]
     assert start.all()
     assert end.all()
-    with pytest.raises(DataError, match="label 'c' is not known"):
-        legal_transitions([("a", "c")], labels)
+    with pytest.warns(UserWarning, match="constraints names the label 'c', which does not occur"):
+        assert legal_transitions([("a", "b"), ("a", "c")], labels).pair.tolist() == [
+            [False, True],
+            [False, False],
+        ]
+    with pytest.raises(DataError, match="cannot be a label"):
+        legal_transitions([("a", [])], labels)
     with pytest.raises(DataError, match="is not a pair"):
         legal_transitions([("a", "b", "a")], labels)
     with pytest.raises(DataError, match="is not a pair"):

@@ -97,8 +97,18 @@ def test_errors_name_the_place() -> None:
         LabelSet.of([[None, None]])
     with pytest.raises(DataError, match="y has no sequences"):
         LabelSet.of([])
-    with pytest.raises(DataError, match="label 'q' is not known"):
-        labels.code("q")
+
+
+def test_more_labels_than_training_had() -> None:
+    labels = LabelSet(["a", "b"])
+    assert labels.extended([["a"], [None, {"a", "b"}]]) is labels
+    more = labels.extended([["z", "b"], [{"y", "a"}, None]])
+    assert more.labels == ("a", "b", "y", "z")
+    encoded = more.encode([["z", "b"], [{"y", "a"}, None]])
+    assert encoded.codes.tolist() == [3, 1, -1, -1]
+    assert labels.extended([[None]]) is labels
+    with pytest.raises(DataError, match="a label is NaN"):
+        labels.extended([[float("nan")]])
 
 
 def test_labels_that_cannot_be_saved() -> None:

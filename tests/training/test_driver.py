@@ -51,7 +51,13 @@ def run(
     if losses is not None:
         stopping = EarlyStopping(lambda w: losses[round(float(w[0])) - 1], **options)  # type: ignore[arg-type]
     return minimise(
-        script, None, np.zeros(2), max_iter=max_iter, rng=np.random.default_rng(0), early_stopping=stopping
+        script,
+        None,
+        np.zeros(2),
+        max_iter=max_iter,
+        rng=np.random.default_rng(0),
+        early_stopping=stopping,
+        keep_interrupted=True,
     )
 
 
@@ -160,11 +166,15 @@ def test_ctrl_c_in_a_callback() -> None:
         if iteration == 2:
             raise KeyboardInterrupt
 
-    solution = minimise(
-        Script(), None, np.zeros(1), max_iter=5, rng=np.random.default_rng(0), on_iteration=interrupt
-    )
+    def search(**options: Any) -> Any:
+        rng = np.random.default_rng(0)
+        return minimise(Script(), None, np.zeros(1), max_iter=5, rng=rng, on_iteration=interrupt, **options)
+
+    solution = search(keep_interrupted=True)
     assert not solution.status.converged
     assert solution.n_iter == len(solution.history["objective"]) == 2
+    with pytest.raises(KeyboardInterrupt):
+        search()
 
 
 def test_other_errors_are_not_swallowed() -> None:

@@ -37,6 +37,14 @@ def test_no_start_follows_an_interrupted_one() -> None:
     assert len(objectives) == 3
 
 
+def test_a_better_start_before_an_interrupted_one_is_marked_as_well() -> None:
+    """Or else nobody would know that Ctrl-C was pressed."""
+    best, _ = best_of(iter([reached(1.0, 0), reached(2.0, 1, interrupted=True)]))
+    assert best.point == 0
+    assert best.interrupted
+    assert "interrupted from the keyboard; the best of 2 starts" in best.status.reason
+
+
 def test_at_least_one_start() -> None:
     with pytest.raises(DataError, match="no start"):
         best_of([])

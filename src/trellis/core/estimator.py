@@ -94,6 +94,13 @@ class Model(BaseEstimator):  # type: ignore[misc]
     def _check_parameters(self) -> None:
         check_parameters(self)
 
+    def _finished(self, interrupted: bool) -> Self:
+        """What ``fit`` returns once everything that was learned is kept. Where Ctrl-C ended the training, it
+        ends the programme (a grid search, a script) as well: the model holds the last complete iteration."""
+        if interrupted:
+            raise KeyboardInterrupt(f"this {type(self).__name__} keeps what it had learned; see its status_")
+        return self
+
     def _threads(self) -> int:
         n_jobs = getattr(self, "n_jobs", None)
         return n_threads(1 if n_jobs is None else n_jobs)

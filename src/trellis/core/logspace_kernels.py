@@ -56,12 +56,18 @@ def log_dot_exp(x, y):
 
 @kernel
 def normalise_logs(x):
-    """Subtract log sum exp x in place and return it; where all are ``-inf``, x stays as it is."""
-    log_total = log_sum_exp(x)
-    if log_total > -np.inf:
-        for k in range(x.shape[0]):
-            x[k] -= log_total
-    return log_total
+    """Subtract log sum exp x in place and return it; where all are ``-inf``, x stays as it is.
+
+    The maximum goes first: next to it the rest of the log-sum may be lost, and with it the sum of 1."""
+    top = highest(x)
+    if top == -np.inf:
+        return top
+    for k in range(x.shape[0]):
+        x[k] -= top
+    rest = log_sum_exp(x)
+    for k in range(x.shape[0]):
+        x[k] -= rest
+    return top + rest
 
 
 @kernel

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from trellis.core.registration import register
 
+INTERRUPTED = "interrupted from the keyboard"
+
 
 @register
 @dataclass(frozen=True)

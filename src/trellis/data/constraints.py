@@ -50,7 +50,9 @@ def legal_transitions(constraints: Constraints, labels: LabelSet) -> LegalTransi
     for entry in constraints:
         if not isinstance(entry, tuple | list) or len(entry) != 2:
             raise DataError(f"constraint {entry!r} is not a pair (previous label, next label)")
-        pair[labels.code(entry[0]), labels.code(entry[1])] = True
+        before, after = (labels.find(label, "constraints") for label in entry)
+        if before is not None and after is not None:
+            pair[before, after] = True
     return LegalTransitions(np.ones(k, np.bool_), pair, np.ones(k, np.bool_))
 
 

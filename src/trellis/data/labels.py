@@ -9,6 +9,7 @@ Labels are sorted if they can be compared, otherwise kept in the order of first 
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Hashable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError
 from trellis.core.registration import register
+from trellis.data.answers import Answers
 from trellis.data.flatten import flatten
 from trellis.data.sequences import check_same_lengths, step_name, take_runs
 from trellis.data.user_input import as_arrays
@@ -81,30 +83,33 @@ class LabelSet:
     @classmethod
     def of(cls, y: Any, lengths: ArrayLike | None = None) -> LabelSet:
         """The labels that occur in ``y``, members of sets included."""
-        flat, offsets = flatten_labels(y, lengths)
-        try:
-            seen = dict.fromkeys(flat)
-            sets = any(isinstance(label, frozenset) for label in seen)
-        except TypeError:  # sets, or anything else that cannot be hashed
-            sets = True
-        if sets:
-            members = (_members(label, offsets, i) for i, label in enumerate(flat))
-            seen = dict.fromkeys(chain.from_iterable(members))
-        seen.pop(None, None)
-        labels = [_plain(label) for label in seen]
-        if any(isinstance(label, float) and math.isnan(label) for label in labels):
-            raise DataError("a label is NaN, which does not equal itself; use None for an unknown label")
-        with suppress(TypeError):  # not comparable: the order of first appearance is the documented one
-            labels.sort()
-        return cls(labels)
+        return cls(_occurring(*flatten_labels(y, lengths)))
+
+    def extended(self, y: Any, lengths: ArrayLike | None = None) -> LabelSet:
+        """These labels, and after them those in ``y`` that are none of them. No prediction has one of the
+        new codes, so where ``y`` is what predictions are compared with, labels never seen count as wrong."""
+        new = [label for label in _occurring(*flatten_labels(y, lengths)) if label not in self._index]
+        return LabelSet((*self.labels, *new)) if new else self
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def code(self, label: Hashable) -> int:
-        if label not in self._index:
-            raise DataError(f"label {label!r} is not known; the labels are {self._listing()}")
-        return self._index[label]
+    def find(self, label: Any, parameter: str) -> int | None:
+        """The code of a label that a parameter names; None, with a warning, where no data have it: a part of
+        the data, such as a fold of a cross-validation, may lack a rare label."""
+        try:
+            return self._index[label]
+        except KeyError:
+            warnings.warn(
+                f"{parameter} names the label {label!r}, which does not occur in the data, and passes it "
+                f"over; the labels are {self._listing()}",
+                stacklevel=3,
+            )
+            return None
+        except TypeError:
+            raise DataError(
+                f"{parameter} names {label!r}, which cannot be a label; labels are strings, numbers or tuples"
+            ) from None
 
     def encode(
         self, y: Any, lengths: ArrayLike | None = None, *, like: IntArray | None = None
@@ -130,7 +135,7 @@ class LabelSet:
         names = np.empty(len(self.labels), dtype=object)
         names[:] = self.labels
         flat = names[codes].tolist()
-        return [flat[a:b] for a, b in pairwise(offsets.tolist())]
+        return Answers(flat[a:b] for a, b in pairwise(offsets.tolist()))
 
     def to_state(self) -> dict[str, Any]:
         """What the constructor takes."""
@@ -170,6 +175,25 @@ class LabelSet:
     def _listing(self) -> str:
         shown = ", ".join(repr(label) for label in self.labels[:10])
         return shown + (f", ... ({len(self.labels)} in all)" if len(self.labels) > 10 else "")
+
+
+def _occurring(flat: list[Any], offsets: IntArray) -> list[Any]:
+    """The different labels in the documented order, members of sets included."""
+    try:
+        seen = dict.fromkeys(flat)
+        sets = any(isinstance(label, frozenset) for label in seen)
+    except TypeError:  # sets, or anything else that cannot be hashed
+        sets = True
+    if sets:
+        members = (_members(label, offsets, i) for i, label in enumerate(flat))
+        seen = dict.fromkeys(chain.from_iterable(members))
+    seen.pop(None, None)
+    labels = [_plain(label) for label in seen]
+    if any(isinstance(label, float) and math.isnan(label) for label in labels):
+        raise DataError("a label is NaN, which does not equal itself; use None for an unknown label")
+    with suppress(TypeError):  # not comparable: the order of first appearance is the documented one
+        labels.sort()
+    return labels
 
 
 def _members(label: Any, offsets: IntArray, step: int) -> list[Any]:

@@ -49,7 +49,12 @@ class LatentLabels:
         counts = np.ones(len(labels), dtype=np.int64)
         if isinstance(states, Mapping):
             for label, number in states.items():
-                counts[labels.code(label)] = _checked(number, f"latent_states of {label!r}")
+                number, code = (
+                    _checked(number, f"latent_states of {label!r}"),
+                    labels.find(label, "latent_states"),
+                )
+                if code is not None:
+                    counts[code] = number
         else:
             counts[:] = _checked(states, "latent_states")
         return cls(labels, counts)

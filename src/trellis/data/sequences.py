@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError, TrellisError
+from trellis.data.answers import Answers
 from trellis.data.user_input import as_dense
 
 
@@ -139,11 +140,11 @@ class Sequences:
 
     def unpack(self, rows: NDArray[Any]) -> Any:
         """Values per step in the form in which the sequences came: a list of arrays, or one array."""
-        return np.split(rows, self.offsets[1:-1]) if self.as_list else rows
+        return Answers(np.split(rows, self.offsets[1:-1])) if self.as_list else rows
 
     def unpack_each(self, items: Any) -> Any:
         """One item per sequence in the form in which the sequences came; a single sequence has its own."""
-        return items[0] if self.single else list(items) if self.as_list else items
+        return items[0] if self.single else Answers(items) if self.as_list else items
 
     def locate(self, row: int) -> tuple[int, int]:
         """The sequence and the step of a packed row."""

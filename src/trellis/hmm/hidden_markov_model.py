@@ -246,7 +246,7 @@ class HMM(HMMInference):
             verbose=self.verbose,
         )
         self._keep(solution.point, solution.status, solution.history, [-primal for primal in reached])
-        return self
+        return self._finished(solution.interrupted)
 
     def _count(self, observations: Observations, constraints: TransitionConstraints) -> Self:
         began = time.perf_counter()

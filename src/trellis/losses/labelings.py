@@ -47,6 +47,15 @@ class Loss:
         """The table of costs (N, K) of a loss that is a sum over steps."""
         raise UnsupportedError(f"loss {self.name!r} is not a sum over steps")
 
+    def risks(self, marginals: FloatArray, offsets: IntArray, labels: LabelSet) -> FloatArray:
+        """sum_j P(y*_t = j) cost_t[j, k] (N, K): what label k is expected to cost at step t, up to a constant
+        of the step, of a loss that is a sum over steps; ``marginals`` (N, K) are P."""
+        risks = np.zeros_like(marginals)
+        for j in range(len(labels)):
+            gold = EncodedLabels(np.full(len(marginals), j, dtype=np.int32), None, offsets)
+            risks += marginals[:, j : j + 1] * self.costs(gold, labels)
+        return risks
+
     def per_sequence(self, gold: EncodedLabels, predicted: Codes, labels: LabelSet) -> FloatArray:
         """L(y*, y) of each sequence (S,)."""
         return sum_by_sequence(self.costs(gold, labels)[np.arange(len(predicted)), predicted], gold.offsets)
@@ -64,6 +73,9 @@ class Hamming(Loss):
 
     def costs(self, gold: EncodedLabels, labels: LabelSet) -> FloatArray:
         return _cost_table(gold, 1.0 - np.eye(len(labels)))
+
+    def risks(self, marginals: FloatArray, offsets: IntArray, labels: LabelSet) -> FloatArray:
+        return -marginals  # 1 - P, up to a constant: small differences survive
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +100,22 @@ class WeightedHamming(Loss):
         if self.position_weight is not None:
             costs *= self._positions(gold.offsets)[:, None]
         return costs
+
+    def risks(self, marginals: FloatArray, offsets: IntArray, labels: LabelSet) -> FloatArray:
+        if isinstance(self.class_weight, str):
+            raise UnsupportedError(
+                f"class_weight={self.class_weight!r} of the loss depends on the gold labels, which are not "
+                "known in prediction; give a dictionary {label: weight}"
+            )
+        if self.position_weight is not None and not callable(self.position_weight):
+            raise UnsupportedError(
+                "position_weight holds arrays for the training sequences; for expected losses of others give "
+                "a function of the length"
+            )
+        nothing = EncodedLabels(np.zeros(0, np.int32), None, np.zeros(1, np.int64))
+        weights = class_weights(self.class_weight, nothing, labels)
+        risks: FloatArray = (marginals * weights) @ cost_matrix(self.matrix, labels)
+        return risks if self.position_weight is None else risks * self._positions(offsets)[:, None]
 
     def _positions(self, offsets: IntArray) -> FloatArray:
         lengths = np.diff(offsets)
@@ -201,8 +229,14 @@ def cost_matrix(matrix: ArrayLike | Mapping[tuple[Any, Any], float] | None, labe
     k = len(labels)
     costs = 1.0 - np.eye(k)
     if isinstance(matrix, Mapping):
-        for (gold, predicted), cost in matrix.items():
-            costs[labels.code(gold), labels.code(predicted)] = cost
+        for pair, cost in matrix.items():
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise DataError(
+                    f"the cost matrix names {pair!r}; give costs by (gold label, predicted label)"
+                )
+            gold, predicted = (labels.find(label, "the cost matrix") for label in pair)
+            if gold is not None and predicted is not None:
+                costs[gold, predicted] = cost
     elif matrix is not None:
         costs = np.array(matrix, dtype=np.float64)
         if costs.shape != (k, k):
@@ -231,7 +265,9 @@ def class_weights(
     for label, value in weight.items():
         if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
             raise DataError(f"the class weight of {label!r} is {value!r}; give a finite number of at least 0")
-        weights[labels.code(label)] = value
+        code = labels.find(label, "class_weight")
+        if code is not None:
+            weights[code] = value
     return weights
 
 

@@ -141,7 +141,7 @@ class LinearGaussian(Model):
         problem = EM(series, learn, self.min_variance, self._threads())
         solution, _ = run_em(problem, [start], max_iter=self.max_iter, tol=self.tol)
         self._keep(solution.point, solution.status, solution.history)
-        return self
+        return self._finished(solution.interrupted)
 
     def _given(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in SHAPES}

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import StepError
-from trellis.core.status import Status
+from trellis.core.status import INTERRUPTED, Status
 from trellis.solvers.dc.algorithm import DCProblem, DCRun, DCSolution
 from trellis.solvers.run import Solution, Solver, Steps, Trace
 
@@ -61,17 +61,23 @@ def minimise(
     rng: np.random.Generator,
     early_stopping: EarlyStopping[FloatArray] | None = None,
     on_iteration: Callable[[int, Mapping[str, float], FloatArray], None] | None = None,
+    keep_interrupted: bool = False,
 ) -> Solution:
     """Run ``solver`` on ``problem`` from ``weights`` for at most ``max_iter`` iterations.
 
-    ``on_iteration(iteration, measured, weights)`` is called after each one: progress bars hang there. Ctrl-C
-    stops the loop and returns the weights reached, with a status that says so.
+    ``on_iteration(iteration, measured, weights)`` is called after each one: progress bars hang there.
+    ``keep_interrupted``: see :func:`drive`.
     """
     start = np.array(weights, dtype=np.float64)
     run = solver.start(problem, start.copy(), rng)
     warm = start if start.any() else None
     found, trace = minimise_run(
-        run, max_iter=max_iter, early_stopping=early_stopping, on_iteration=on_iteration, warm_start=warm
+        run,
+        max_iter=max_iter,
+        early_stopping=early_stopping,
+        on_iteration=on_iteration,
+        warm_start=warm,
+        keep_interrupted=keep_interrupted,
     )
     return Solution(weights=found, **vars(trace))
 
@@ -85,13 +91,23 @@ def minimise_run(
     warm_start: W | None = None,
     checkpoint: Checkpoint | None = None,
     limit: str = "max_iter",
+    keep_interrupted: bool = False,
 ) -> tuple[W, Trace]:
     """The weights that a run ends with, those of the smallest hold-out loss under ``early_stopping``.
 
     A ``warm_start`` competes with what is learned from it. ``limit`` is what the caller calls ``max_iter``.
+    ``keep_interrupted``: see :func:`drive`.
     """
     driven = run if early_stopping is None else _EarlyStoppingRun(run, early_stopping, warm_start)
-    trace = drive(driven, max_iter, on_iteration, lambda: run.weights, checkpoint=checkpoint, limit=limit)
+    trace = drive(
+        driven,
+        max_iter,
+        on_iteration,
+        lambda: run.weights,
+        checkpoint=checkpoint,
+        limit=limit,
+        keep_interrupted=keep_interrupted,
+    )
     return driven.weights, trace
 
 
@@ -102,16 +118,17 @@ def minimise_dc(
     max_iter: int,
     tol: float,
     on_iteration: Callable[[int, Mapping[str, float], U], None] | None = None,
+    keep_interrupted: bool = False,
 ) -> DCSolution[U]:
     """Run the DC algorithm from ``start`` until an iteration lowers the primal by at most ``tol``.
 
     The answer is a critical point (the subdifferentials of g and h meet there), which need not be the global
     minimum: start from several points (:func:`trellis.training.restarts.best_of`).
-    ``on_iteration(iteration, measured, point)`` sees the ``primal`` and ``dual`` of each iteration. Ctrl-C
-    returns the point reached.
+    ``on_iteration(iteration, measured, point)`` sees the ``primal`` and ``dual`` of each iteration.
+    ``keep_interrupted``: see :func:`drive`.
     """
     run = DCRun(problem, start, tol)
-    trace = drive(run, max_iter, on_iteration, lambda: run.point)
+    trace = drive(run, max_iter, on_iteration, lambda: run.point, keep_interrupted=keep_interrupted)
     trace.history = {"primal": [], "dual": [], "seconds": [], **trace.history}
     return DCSolution(point=run.point, **vars(trace))
 
@@ -127,12 +144,15 @@ def drive(
     *,
     checkpoint: Checkpoint | None = None,
     limit: str = "max_iter",
+    keep_interrupted: bool = False,
 ) -> Trace:
-    """Step until the run's status says why to stop, ``max_iter`` is reached, a step breaks down
-    (``StepError``), or Ctrl-C is pressed. A run with a ``doubt`` has not converged.
+    """Step until the run's status says why to stop, ``max_iter`` is reached, or a step breaks down
+    (``StepError``). A run with a ``doubt`` has not converged.
 
     ``point()``: what the run has reached, for ``on_iteration``. ``limit``: the name of ``max_iter`` in
-    messages."""
+    messages. Ctrl-C ends the whole programme, as everywhere in Python: ``KeyboardInterrupt`` goes through.
+    ``keep_interrupted`` is for callers that have a place for what was reached by then: they get it, marked
+    ``interrupted``, put it there, and must raise ``KeyboardInterrupt`` themselves (``Model._finished``)."""
     history = {} if checkpoint is None else checkpoint.restore(run)
     seconds = history.get("seconds", [])
     iteration, interrupted = len(seconds), False
@@ -152,8 +172,10 @@ def drive(
             if on_iteration is not None:
                 on_iteration(iteration, measured, point())
     except KeyboardInterrupt:
+        if not keep_interrupted:
+            raise
         interrupted = True
-        status = Status(False, "interrupted from the keyboard; the last complete iteration is kept")
+        status = Status(False, f"{INTERRUPTED}; the last complete iteration is kept")
     except StepError as error:
         status = Status(False, f"{error}; the last complete iteration is kept")
     if status is None:

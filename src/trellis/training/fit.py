@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
 from trellis.core.progress import OnIteration, progress_bar
+from trellis.core.status import INTERRUPTED, Status
 from trellis.objectives.records import Objective, Perceptron
 from trellis.objectives.special_cases import Direct
 from trellis.solvers import Solution, Solver, default_iterations
@@ -68,13 +69,15 @@ def train(
     show: bool | OnIteration | None = None,
     warm_start: WarmStart | None = None,
     early: bool = True,
+    keep_interrupted: bool = False,
 ) -> Training:
     """Run the solver; for ``Direct(epsilon="holdout")`` once for each candidate epsilon, keeping the one with
     the smallest hold-out loss (the smaller epsilon among equals).
 
     ``held_out``: the hold-out loss at given weights. It stops training early if ``early``, and always chooses
     among epsilons. ``max_iter``: None is the solver's own limit. ``show``: a progress bar
-    (:func:`~trellis.core.progress.progress_bar`).
+    (:func:`~trellis.core.progress.progress_bar`). ``keep_interrupted``: see
+    :func:`trellis.training.driver.drive`; Ctrl-C in a warm start, or in the search for epsilon, ends it all.
     """
     stopping = None if held_out is None or not early else EarlyStopping(held_out, patience)
     if warm_start is not None and not callable(solver):
@@ -82,18 +85,32 @@ def train(
         solver.start(problem, start.copy(), np.random.default_rng(seed))
     if warm_start is not None and warm_start.solver is not None:
         warm = warm_start.problem or problem.with_(objective=warm_start.objective, l1=0.0)
-        start = _run(
-            warm, warm_start.solver, warm_start.max_iter, start, None, seed, " (warm start)", show
-        ).weights
+        first = _run(
+            warm,
+            warm_start.solver,
+            warm_start.max_iter,
+            start,
+            None,
+            seed,
+            " (warm start)",
+            show,
+            keep_interrupted,
+        )
+        if first.interrupted:
+            return Training(first)
+        start = first.weights
 
     def run(one: Any, note: str = "") -> Solution:
         weights = start
         if warm_start is not None and warm_start.solver is None:
             warm = one.with_(objective=warm_start.objective)
-            weights = _run(
-                warm, solver, max_iter, start, stopping, seed, f"{note} (warm start)", show
-            ).weights
-        return _run(one, solver, max_iter, weights, stopping, seed, note, show)
+            first = _run(
+                warm, solver, max_iter, start, stopping, seed, f"{note} (warm start)", show, keep_interrupted
+            )
+            if first.interrupted:
+                return first
+            weights = first.weights
+        return _run(one, solver, max_iter, weights, stopping, seed, note, show, keep_interrupted)
 
     objective = problem.objective
     if not isinstance(objective, Direct) or objective.epsilon == "decay":
@@ -103,13 +120,18 @@ def train(
         return Training(run(problem.with_(epsilon=epsilon)), epsilon)
     if held_out is None:
         raise UnsupportedError("epsilon='holdout' needs a hold-out set; give holdout=0.1 or holdout=(X, y)")
-    solutions = {
-        epsilon: run(problem.with_(epsilon=epsilon), f", epsilon {epsilon:g}")
-        for epsilon in objective.candidates
-    }
+    solutions: dict[float, Solution] = {}
+    for epsilon in objective.candidates:
+        solutions[epsilon] = last = run(problem.with_(epsilon=epsilon), f", epsilon {epsilon:g}")
+        if last.interrupted:
+            break
     losses = {epsilon: held_out(found.weights) for epsilon, found in solutions.items()}
     best = min(losses, key=lambda epsilon: (losses[epsilon], epsilon))
-    return Training(solutions[best], best, losses)
+    chosen = solutions[best]
+    if last.interrupted and chosen is not last:
+        status = Status(False, f"{INTERRUPTED}; the best epsilon so far is kept", chosen.n_iter)
+        chosen = replace(chosen, status=status, interrupted=True)
+    return Training(chosen, best, losses)
 
 
 def _run(
@@ -121,6 +143,7 @@ def _run(
     seed: int,
     note: str,
     show: bool | OnIteration | None,
+    keep_interrupted: bool,
 ) -> Solution:
     if callable(solver):
         solver = solver(problem.epsilon, weights)
@@ -135,4 +158,5 @@ def _run(
             rng=np.random.default_rng(seed),
             early_stopping=stopping,
             on_iteration=on_iteration,
+            keep_interrupted=keep_interrupted,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -10,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from trellis.core.errors import DataError
 from trellis.core.progress import progress_bar
+from trellis.core.status import INTERRUPTED, Status
 from trellis.solvers.dc.algorithm import DCProblem, DCSolution
 from trellis.training.driver import minimise_dc
 
@@ -28,12 +30,17 @@ def run_em(
     tol: float,
     verbose: bool | None = False,
 ) -> tuple[DCSolution[U], list[float]]:
-    """EM from each of ``n_starts`` starts; the best solution, and the primal that each of them reached."""
+    """EM from each of ``n_starts`` starts; the best solution, and the primal that each of them reached.
+
+    After Ctrl-C it is the best one so far, marked ``interrupted``: see :func:`trellis.training.driver.drive`.
+    """
 
     def solve(i: int, start: U) -> DCSolution[U]:
         title = "EM" if n_starts == 1 else f"EM, start {i + 1} of {n_starts}"
         with progress_bar(title, max_iter, verbose) as report:
-            return minimise_dc(problem, start, max_iter=max_iter, tol=tol, on_iteration=report)
+            return minimise_dc(
+                problem, start, max_iter=max_iter, tol=tol, on_iteration=report, keep_interrupted=True
+            )
 
     return best_of(solve(i, start) for i, start in enumerate(starts))
 
@@ -42,7 +49,7 @@ def best_of(solutions: Iterable[DCSolution[U]]) -> tuple[DCSolution[U], list[flo
     """The solution with the smallest objective (the first of equals), and the objective of each.
 
     ``solutions`` is consumed one by one, so a generator solves from one start at a time; after a solution
-    that Ctrl-C interrupted, no further one is asked for.
+    that Ctrl-C interrupted, no further one is asked for, and the best one so far is marked ``interrupted``.
     """
     found: list[DCSolution[U]] = []
     for solution in solutions:
@@ -52,4 +59,8 @@ def best_of(solutions: Iterable[DCSolution[U]]) -> tuple[DCSolution[U], list[flo
     if not found:
         raise DataError("there is no start; give at least one")
     reached = [solution.objective for solution in found]
-    return found[int(np.argmin(reached))], reached
+    best = found[int(np.argmin(reached))]
+    if found[-1].interrupted and not best.interrupted:
+        status = Status(False, f"{INTERRUPTED}; the best of {len(found)} starts is kept", best.n_iter)
+        best = replace(best, status=status, interrupted=True)
+    return best, reached

@@ -259,7 +259,9 @@ def test_an_interrupted_epoch_is_undone(monkeypatch: pytest.MonkeyPatch) -> None
 
     whole = labeler("embedding", max_epochs=1).fit(X, Y)
     monkeypatch.setattr(NetworkRun, "update", interrupt)
-    model = labeler("embedding", max_epochs=5).fit(X, Y)
+    model = labeler("embedding", max_epochs=5)
+    with pytest.raises(KeyboardInterrupt, match="keeps what it had learned"):
+        model.fit(X, Y)
     assert calls[-1] == model.n_iter_ == 1
     assert "interrupted" in model.status_.reason
     for name, array in whole.weights_.items():

@@ -226,7 +226,9 @@ def test_ctrl_c_keeps_the_point_reached(at: int) -> None:
             raise KeyboardInterrupt
         return problem.h(u)
 
-    solution = minimise_dc(ArrayDC(problem.g, h, problem.step), np.ones(4), max_iter=500, tol=0.0)
+    solution = minimise_dc(
+        ArrayDC(problem.g, h, problem.step), np.ones(4), max_iter=500, tol=0.0, keep_interrupted=True
+    )
     assert solution.interrupted
     assert not solution.status.converged
     assert "interrupted" in str(solution.status)

@@ -72,7 +72,11 @@ def train(
     for name, reason in found.skipped:
         note(f"skipped {name}: {reason}")
     with terminal_bar("training", 100, False if quiet else None) as update:
-        aligner.fit(found, None if update is None else lambda stage, share: update(100 * share, stage))
+        try:
+            aligner.fit(found, None if update is None else lambda stage, share: update(100 * share, stage))
+        except KeyboardInterrupt:
+            if not hasattr(aligner, "model_"):
+                raise
     save_trained(aligner.save, output)
     if not quiet:
         minutes = sum(float(u.reference.duration or 0.0) for u in found if u.reference) / 60

@@ -137,7 +137,7 @@ class IOHMM(Model):
         self.objectives_ = [-primal for primal in reached]
         self.parameters_ = best.point.shift_inputs(-centre)
         self.status_, self.history_, self.n_iter_ = best.status, best.history, best.n_iter
-        return self
+        return self._finished(best.interrupted)
 
     def _new_emission(self) -> ConditionalEmission:
         if isinstance(self.emission, str):
@@ -192,7 +192,9 @@ class IOHMM(Model):
         check_choice("method", method, ("viterbi", "max_marginal"))
         scores, given = self._scores(X, inputs, lengths)
         chain = Chain(self._threads())
-        return given.unpack(chain.best(scores).labels if method == "viterbi" else chain.minimum_risk(scores))
+        if method == "viterbi":
+            return given.unpack(chain.best(scores).labels)
+        return given.unpack(chain.marginals(scores).unary.argmax(axis=1).astype(np.int32))
 
     def predict(self, X: Any, inputs: Any, *, lengths: ArrayLike | None = None) -> Any:
         """The same as :meth:`decode`."""

@@ -159,13 +159,14 @@ class NeuralSequenceLabeler(ChainPredictor):
                     on_iteration=on_epoch,
                     checkpoint=checkpoint,
                     limit="max_epochs",
+                    keep_interrupted=True,
                 )
         network.load_weights(weights)
         self.inputs_, self.legal_ = encoder, problem.legal
         self._keep_labels(LatentLabels.of(problem.labels, 1))
         self.network_, self.weights_ = network, network.weights
         self.status_, self.history_, self.n_iter_ = trace.status, trace.history, trace.n_iter
-        return self
+        return self._finished(trace.interrupted)
 
     def prepare(self, X: Any, y: Any, seed: int) -> tuple[InputEncoder, NetworkProblem, NetworkSolver]:
         """What ``fit`` does before it trains, for training loops of your own."""

@@ -109,7 +109,7 @@ class Aligner(Model):
         report("confidence", 0.0)
         self.model_ = calibrate(AlignmentModel(acoustics, solution.weights, prepared.topology), prepared)
         report("done", 1.0)
-        return self
+        return self._finished(solution.interrupted)
 
     def prepare(self, corpus: Iterable[Utterance], progress: Progress | None = None) -> PreparedCorpus:
         """Train the classifiers only. ``fit`` takes the result in place of a corpus, so that several

@@ -55,7 +55,8 @@ def train_weights(
     loss: AlignmentLoss,
     on_pass: OnIteration,
 ) -> Training:
-    """Weights from the examples ``train_on``, with the hold-out loss on ``holdout``."""
+    """Weights from the examples ``train_on``, with the hold-out loss on ``holdout``; after Ctrl-C those
+    reached by then, marked ``interrupted``."""
     objective, n_jobs = aligner.objective_record(), aligner._threads()
     problem = SegmentProblem(train_on, objective, loss, l2=aligner.l2, n_jobs=n_jobs)
     name = choose_solver(objective, aligner.solver)
@@ -82,6 +83,7 @@ def train_weights(
         show=on_pass,
         warm_start=warm_start,
         early=online,
+        keep_interrupted=True,
     )
 
 

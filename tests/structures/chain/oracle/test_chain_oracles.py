@@ -23,11 +23,14 @@ NOTHING = -np.inf
 def random_scores(
     rng: np.random.Generator, lengths: list[int], k: int, *, shared: bool, kind: str, forbidden: float = 0.0
 ) -> ChainScores:
-    """Scores of a batch: ``ties`` (small whole numbers), ``smooth`` (normal) or ``huge`` (up to +-1e4)."""
+    """Scores of a batch: ``ties`` (small whole numbers), ``smooth`` (normal), ``huge`` (up to +-1e4), or
+    ``largest``, ``smallest`` and ``subnormal``: multiples of 2^996 (7e299), 2^-1022 and 2^-1074, whose sums
+    are exact in any order, so that enumeration is."""
+    units = {"ties": 1.0, "largest": 2.0**996, "smallest": 2.0**-1022, "subnormal": 2.0**-1074}
 
     def draw(*shape: int) -> np.ndarray:
-        if kind == "ties":
-            values = rng.integers(-1, 2, size=shape).astype(float)
+        if kind in units:
+            values = units[kind] * rng.integers(-1, 2, size=shape).astype(float)
         else:
             values = rng.normal(size=shape) if kind == "smooth" else rng.uniform(-1e4, 1e4, size=shape)
         return np.where(rng.random(shape) < forbidden, NOTHING, values)
@@ -45,12 +48,24 @@ def batches(draw: st.DrawFn, feasible: bool = True) -> ChainScores:
         draw(st.lists(st.integers(0, 5), min_size=1, max_size=3)),
         draw(st.integers(1, 3)),
         shared=draw(st.booleans()),
-        kind=draw(st.sampled_from(["ties", "smooth", "huge"])),
+        kind=draw(st.sampled_from(["ties", "smooth", "huge", "largest", "smallest", "subnormal"])),
         forbidden=draw(st.sampled_from([0.0, 0.15, 0.4])),
     )
     if feasible:
         assume(all((every.scores > NOTHING).any() for every in enumerations(scores)))
     return scores
+
+
+def probable_batches() -> st.SearchStrategy[ChainScores]:
+    """Batches whose p is well defined: next to scores of 1e300 the logarithm of a number of labellings is
+    lost, so there one of them must be the best alone (for others, see the test of valid distributions)."""
+
+    def well_defined(scores: ChainScores) -> bool:
+        size = np.abs(scores.unary[scores.unary > NOTHING]).max(initial=0.0)
+        best = [np.sum(every.scores == every.scores.max()) for every in enumerations(scores)]
+        return bool(size < 1e290) or best == [1] * len(best)
+
+    return batches().filter(well_defined)
 
 
 def enumerations(scores: ChainScores) -> list[Enumeration]:
@@ -121,7 +136,7 @@ def test_best_different(scores: ChainScores, seed: int, from_best: bool) -> None
         np.testing.assert_array_equal(labels, expected if value > NOTHING else -1)
 
 
-@given(batches())
+@given(probable_batches())
 def test_log_partition_and_marginals(scores: ChainScores) -> None:
     ours = CHAIN.marginals(scores)
     close(ours.log_partition, [every.log_partition() for every in enumerations(scores)])
@@ -141,7 +156,7 @@ def test_log_partition_and_marginals(scores: ChainScores) -> None:
     close(CHAIN.entropy(scores), [every.entropy() for every in enumerations(scores)])
 
 
-@given(batches(), st.integers(0, 2**32 - 1))
+@given(probable_batches(), st.integers(0, 2**32 - 1))
 def test_expected_loss(scores: ChainScores, seed: int) -> None:
     cost = np.random.default_rng(seed).normal(size=scores.unary.shape)
     ours = CHAIN.expected_loss(scores, cost)
@@ -157,11 +172,60 @@ def test_expected_loss(scores: ChainScores, seed: int) -> None:
     close(ours.gradient.transitions, np.sum(transitions, axis=0) if shared else np.concatenate(transitions))
 
 
+@given(probable_batches(), st.none() | st.integers(0, 2**32 - 1))
+def test_minimum_risk_is_the_best_of_the_allowed_labellings(scores: ChainScores, seed: int | None) -> None:
+    """By the expected Hamming loss, and by any table of risks (small whole numbers: with ties)."""
+    risk = None
+    if seed is not None:
+        risk = np.random.default_rng(seed).integers(-2, 3, size=scores.unary.shape).astype(float)
+    found = CHAIN.minimum_risk(scores, risk)
+    assert found.dtype == np.int32
+    tables = [None] * scores.n_sequences if risk is None else np.split(risk, scores.offsets[1:-1])
+    for every, labels, table in zip(enumerations(scores), split(scores, found), tables, strict=True):
+        p, allowed = every.probabilities(), every.scores > NOTHING
+        if table is None:  # E[number of steps where y' differs], written out
+            risks = (every.labellings[:, None] != every.labellings[None]).sum(axis=2) @ p
+        else:
+            risks = table[np.arange(len(table)), every.labellings].sum(axis=1)
+        mine = np.all(every.labellings == labels, axis=1)
+        assert allowed[mine].all()
+        close(risks[mine][0], risks[allowed].min())
+        if table is not None:  # sums of whole numbers are exact, so the tie rule decides
+            first = np.flatnonzero(allowed & (risks == risks[allowed].min()))[0]
+            np.testing.assert_array_equal(labels, every.labellings[first])
+
+
 @given(batches())
-def test_minimum_risk_takes_the_most_probable_label_of_each_step(scores: ChainScores) -> None:
+def test_minimum_risk_without_constraints_takes_the_most_probable_label_of_each_step(
+    scores: ChainScores,
+) -> None:
+    assume(all((part > NOTHING).all() for part in (scores.transitions, scores.start, scores.end)))
     unary = CHAIN.marginals(scores).unary
-    labels = CHAIN.minimum_risk(scores)
-    np.testing.assert_array_equal(unary[np.arange(len(labels)), labels], unary.max(axis=1, initial=0.0))
+    np.testing.assert_array_equal(CHAIN.minimum_risk(scores), unary.argmax(axis=1))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.booleans(), st.sampled_from([0.0, 0.3]))
+def test_scores_near_the_largest_number_give_valid_distributions(
+    seed: int, k: int, shared: bool, forbidden: float
+) -> None:
+    """Over the best labellings, and over no others."""
+    rng = np.random.default_rng(seed)
+    scores = random_scores(rng, [3], k, shared=shared, kind="largest", forbidden=forbidden)
+    (every,) = enumerations(scores)
+    assume((every.scores > NOTHING).any())
+    best = every.labellings[every.scores == every.scores.max()]
+    marginals = CHAIN.marginals(scores)
+    close(marginals.log_partition, [every.scores.max()])
+    close(marginals.unary.sum(axis=1), np.ones(3))
+    ever = (best[:, :, None] == np.arange(k)).any(axis=0)
+    np.testing.assert_array_equal(marginals.unary > 0, ever)
+    for labels in CHAIN.sample(scores, 5, rng):
+        assert (best == labels).all(axis=1).any()
+    assert -1e-12 <= CHAIN.entropy(scores)[0] <= np.log(len(best)) + 1e-12
+    cost = rng.normal(size=(3, k))
+    risk = CHAIN.expected_loss(scores, cost)
+    close(risk.values, [np.sum(marginals.unary * cost)])
+    close(risk.gradient.unary.sum(axis=1), np.zeros(3))
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -291,6 +355,25 @@ def test_threads_give_the_same_numbers(shared: bool) -> None:
     )
 
 
+def test_a_million_steps_of_the_largest_scores() -> None:
+    """Steps that do not depend on each other but for one forbidden pair, which the best labels avoid."""
+    n = 1_000_000
+    rng = np.random.default_rng(0)
+    unary = 2.0**996 * rng.integers(-9, 10, size=(n, 3)).astype(float)
+    scores = ChainScores.of(unary, np.zeros((3, 3)))
+    top = unary.max(axis=1, keepdims=True)
+    p = (unary == top) / (unary == top).sum(axis=1, keepdims=True)
+    found = CHAIN.best(scores)
+    np.testing.assert_array_equal(found.labels, unary.argmax(axis=1))
+    np.testing.assert_allclose(found.scores, [top.sum()], rtol=1e-12)
+    np.testing.assert_allclose(CHAIN.log_partition(scores), [top.sum()], rtol=1e-12)
+    np.testing.assert_allclose(CHAIN.marginals(scores).unary, p, atol=1e-12)
+    np.testing.assert_array_equal(CHAIN.minimum_risk(scores), unary.argmax(axis=1))
+    legal = ChainScores.of(unary, [[0.0, NOTHING, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    for labels in (CHAIN.best(legal).labels, CHAIN.minimum_risk(legal)):
+        assert not ((labels[:-1] == 0) & (labels[1:] == 1)).any()
+
+
 @pytest.mark.parametrize("size", [30.0, 1e4])
 def test_a_million_steps_that_do_not_depend_on_each_other(size: float) -> None:
     """With equal transitions the steps are independent, so every oracle has a closed form."""
@@ -306,6 +389,7 @@ def test_a_million_steps_that_do_not_depend_on_each_other(size: float) -> None:
     np.testing.assert_array_equal(found.labels, unary.argmax(axis=1))
     np.testing.assert_allclose(found.scores, [unary.max(axis=1).sum() + arcs], rtol=1e-11)
     np.testing.assert_allclose(CHAIN.marginals(scores).unary, p, atol=1e-9)
+    np.testing.assert_array_equal(CHAIN.minimum_risk(scores), unary.argmax(axis=1))
     entropy = np.sum(steps - np.sum(p * unary, axis=1))
     np.testing.assert_allclose(CHAIN.entropy(scores), [entropy], rtol=1e-8)
     cost = rng.normal(size=(n, 2))

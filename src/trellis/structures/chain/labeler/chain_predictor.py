@@ -13,8 +13,11 @@ from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.estimator import Model
 from trellis.core.parameters import fitted
 from trellis.core.status import Status
-from trellis.data.labels import EncodedLabels, LabelSet
+from trellis.data.answers import Answers
+from trellis.data.labels import EncodedLabels, LabelSet, flatten_labels
 from trellis.data.latent_labels import LatentLabels
+from trellis.losses.labelings import get_loss
+from trellis.structures.chain.labeler.minimum_risk import minimum_risk
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.scores.chain_scores import ChainScores
 
@@ -42,7 +45,9 @@ class ChainPredictor(Model):
         self.classes_[:] = names.labels
 
     def predict(self, X: Any, *, lengths: ArrayLike | None = None, decoding: str = "best") -> list[list[Any]]:
-        """The best labelling of sequences, or (``decoding="minimum_risk"``) the best label of each step."""
+        """The best labelling of sequences, or (``decoding="minimum_risk"``) the one with the smallest
+        expected loss among those that the constraints allow, by the ``loss`` of the model (of a model without
+        one: the fewest expected errors); see :mod:`.minimum_risk`."""
         codes, offsets = self.predict_codes(X, lengths=lengths, decoding=decoding)
         return self.labels_.decode(codes, offsets)
 
@@ -55,14 +60,14 @@ class ChainPredictor(Model):
         chain = Chain(self._threads())
         if decoding == "best":
             return self.latent_.collapse(chain.best(scores).labels), scores.offsets
-        marginals = self.latent_.sum_states(chain.marginals(scores).unary)
-        return np.asarray(marginals.argmax(axis=1), dtype=np.int32), scores.offsets
+        loss = get_loss(getattr(self, "loss", "hamming"))
+        return minimum_risk(chain, scores, self.latent_, loss), scores.offsets
 
     def predict_marginals(self, X: Any, *, lengths: ArrayLike | None = None) -> list[FloatArray]:
         """P(y_t = k | x) under the log-linear model: a (length, n_labels) array for each sequence."""
         scores = self.scores(X, lengths=lengths)
         marginals = self.latent_.sum_states(Chain(self._threads()).marginals(scores).unary)
-        return np.split(marginals, scores.offsets[1:-1])
+        return Answers(np.split(marginals, scores.offsets[1:-1]))
 
     def predict_k_best(
         self, X: Any, k: int, *, lengths: ArrayLike | None = None
@@ -75,7 +80,7 @@ class ChainPredictor(Model):
                 "labellings; for states use trellis.structures.chain.Chain().k_best(model.scores(X), k)"
             )
         ranked = Chain(self._threads()).k_best(scores, k)
-        found: list[list[tuple[list[Any], float]]] = [[] for _ in range(scores.n_sequences)]
+        found: list[list[tuple[list[Any], float]]] = Answers([] for _ in range(scores.n_sequences))
         for rank in range(len(ranked.labels)):
             decoded = self.labels_.decode(np.maximum(ranked.labels[rank], 0), scores.offsets)
             for i in np.flatnonzero(ranked.counts > rank):
@@ -102,9 +107,11 @@ class ChainPredictor(Model):
         return chain.score(scores, labels.codes) - chain.log_partition(scores)
 
     def score(self, X: Any, y: Any, *, lengths: ArrayLike | None = None, sample_weight: Any = None) -> float:
-        """The fraction of correct labels among the known ones (``sample_weight`` weighs sequences)."""
+        """The fraction of correct labels among the known ones (``sample_weight`` weighs sequences). A label
+        that training did not see counts as known, so that every prediction there is wrong."""
         codes, offsets = self.predict_codes(X, lengths=lengths)
-        gold = self.labels_.encode(y, lengths, like=offsets)
+        y = flatten_labels(y, lengths)
+        gold = self.labels_.extended(y).encode(y, like=offsets)
         weight = check_sample_weight(sample_weight, len(offsets) - 1)
         steps = np.repeat(weight, np.diff(offsets)) * (gold.codes >= 0)
         if steps.sum() == 0:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from trellis.core.arguments import check_sample_weight
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.data.labels import EncodedLabels, LabelSet
+from trellis.data.labels import EncodedLabels, LabelSet, flatten_labels
 from trellis.data.latent_labels import LatentLabels
 from trellis.features.encoded import Encoded, FeatureEncoder
 from trellis.losses.labelings import Hamming, Loss, WeightedHamming, class_weights, sum_by_sequence
@@ -108,16 +108,18 @@ def hold_out_sequences(
     encoder: FeatureEncoder,
     names: LabelSet,
     seed: int,
-) -> tuple[WeightedExamples, WeightedExamples | None]:
-    """What to learn from, and the hold-out set, if there is one."""
+) -> tuple[WeightedExamples, WeightedExamples | None, LabelSet]:
+    """What to learn from, the hold-out set, if there is one, and the labels of its codes: those of training,
+    and those that only the hold-out set has, where every prediction is wrong."""
     parts = hold_out(holdout, len(data.examples), "sequence", seed, automatic=objective.scale_free)
     if parts.given is not None:
-        inputs = encoder.transform(parts.given[0])
-        held = Examples(inputs, names.encode(parts.given[1], like=inputs.nodes.offsets))
-        return data, WeightedExamples(held, np.ones(len(held)), None)
+        inputs, y = encoder.transform(parts.given[0]), flatten_labels(parts.given[1])
+        names = names.extended(y)
+        held = Examples(inputs, names.encode(y, like=inputs.nodes.offsets))
+        return data, WeightedExamples(held, np.ones(len(held)), None), names
     if parts.held is None:
-        return data, None
-    return data.take(parts.kept), data.take(parts.held)
+        return data, None, names
+    return data.take(parts.kept), data.take(parts.held), names
 
 
 def linear_problem(
@@ -147,10 +149,12 @@ def holdout_loss(
     layout: LinearLayout,
     penalties: Penalties,
     latent: LatentLabels,
+    names: LabelSet,
     loss: Loss,
     n_jobs: int,
 ) -> Callable[[FloatArray], float]:
-    """The mean loss of a sequence, weighted by c_i, as a function of the weights."""
+    """The mean loss of a sequence, weighted by c_i, as a function of the weights; ``names``: the labels of
+    the codes of ``held``, the first of which are those of ``latent``."""
     labels = held.examples.labels
     if labels.allowed is not None and labels.allowed.all():
         raise DataError("no held-out step has a known label, so no loss can be measured on them; label some")
@@ -158,7 +162,7 @@ def holdout_loss(
     chain = Chain(n_jobs)
     cost = held.cost
     if cost is None and loss.kind == "costs":
-        cost = loss.costs(labels, latent.labels)
+        cost = loss.costs(labels, names)
     if not held.weight.sum() > 0:
         raise DataError("every held-out sequence has the weight 0; give them weights, or another holdout")
 
@@ -166,7 +170,7 @@ def holdout_loss(
         states = chain.best(linear_chain_scores(layout, design, penalties, weights, n_jobs)).labels
         found = latent.collapse(states)
         if cost is None:
-            losses = loss.per_sequence(labels, found, latent.labels)
+            losses = loss.per_sequence(labels, found, names)
         else:
             losses = sum_by_sequence(cost[np.arange(len(found)), found], labels.offsets)
         return float(np.average(losses, weights=held.weight))

@@ -90,10 +90,11 @@ class MEMM(ChainLabeler):
                 max_iter=max_iter,
                 rng=np.random.default_rng(0),  # neither solver draws from it
                 on_iteration=on_iteration,
+                keep_interrupted=True,
             )
         self._keep(encoder, latent, layout, penalties, solution.weights)
         self.status_, self.history_, self.n_iter_ = solution.status, solution.history, solution.n_iter
-        return self
+        return self._finished(solution.interrupted)
 
     def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> ChainScores:
         """Part scores that add up to the log-probability of a labelling."""

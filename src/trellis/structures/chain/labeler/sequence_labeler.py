@@ -109,7 +109,7 @@ class SequenceLabeler(ChainLabeler):
             Examples(inputs, labels), names, objective, loss, sample_weight, self.class_weight
         )
         seed = draw_seed(self.random_state)
-        data, held = hold_out_sequences(self.holdout, data, objective, encoder, names, seed)
+        data, held, held_names = hold_out_sequences(self.holdout, data, objective, encoder, names, seed)
 
         data = data.over_states(latent)
         layout = self._layout(data.examples, encoder, len(latent.label_of))
@@ -119,7 +119,7 @@ class SequenceLabeler(ChainLabeler):
         )
         evaluate = None
         if held is not None:
-            evaluate = holdout_loss(held, layout, penalties, latent, loss, self._threads())
+            evaluate = holdout_loss(held, layout, penalties, latent, held_names, loss, self._threads())
         start = self._start(layout, latent, encoder)
         warm_start = None if start.any() else convex_start(objective)
         if self._has_new_states(latent):
@@ -137,6 +137,7 @@ class SequenceLabeler(ChainLabeler):
             patience=self.patience,
             show=self.verbose,
             warm_start=warm_start,
+            keep_interrupted=True,
         )
         self._keep(encoder, latent, layout, penalties, trained.solution.weights)
         self.one_symbol_ = one_symbol
@@ -145,7 +146,7 @@ class SequenceLabeler(ChainLabeler):
         self.n_iter_ = trained.solution.n_iter
         self.solver_ = solver.name
         self.epsilon_, self.epsilon_losses_ = trained.epsilon, trained.epsilon_losses
-        return self
+        return self._finished(trained.solution.interrupted)
 
     def partial_fit(
         self,

@@ -127,12 +127,28 @@ class Chain:
                 raise _infeasible(dead)
         return labels
 
-    def minimum_risk(self, scores: ChainScores) -> Labels:
-        """argmax_k P(y_t = k) at every step, (N,): the labels with the smallest expected Hamming loss.
+    def minimum_risk(self, scores: ChainScores, risk: ArrayLike | None = None) -> Labels:
+        """argmin of sum_t risk[t, y_t] over the allowed labellings, (N,); ties as everywhere.
 
-        Together they may be an unlikely labelling, even a forbidden one.
+        ``risk`` (N, K): the expected cost of each label at each step. By default it is 1 - P(y_t = k), so
+        that the answer has the smallest expected Hamming loss of all allowed labellings. Where the cheapest
+        labels of the steps are allowed together, they are the answer; elsewhere Viterbi finds the best ones
+        that are.
         """
-        return np.asarray(self.marginals(scores).unary.argmax(axis=1), dtype=np.int32)
+        risks = -self.marginals(scores).unary if risk is None else _check_cost(scores, risk)
+        cheapest = np.asarray(risks.argmin(axis=1), dtype=np.int32)
+        if (self.score(scores, cheapest) > -np.inf).all():
+            return cheapest
+        # Regrets rather than risks: sums of them are small where the answer is good, so nothing is rounded.
+        regret = risks.min(axis=1, keepdims=True) - risks
+        allowed = ChainScores(
+            _where_allowed(scores.unary, regret),
+            _where_allowed(scores.transitions),
+            _where_allowed(scores.start),
+            _where_allowed(scores.end),
+            scores.offsets,
+        )
+        return self.best(allowed).labels
 
     def expected_loss(self, scores: ChainScores, cost: ArrayLike) -> ExpectedLoss:
         """E_p[sum_t cost[t, y_t]] and its gradient, the covariance of the loss with the part indicators."""
@@ -167,6 +183,11 @@ class Chain:
 
 def _arrays(scores: ChainScores) -> tuple[Any, ...]:
     return scores.unary, scores.transitions, scores.start, scores.end, scores.offsets
+
+
+def _where_allowed(scores: FloatArray, values: FloatArray | float = 0.0) -> FloatArray:
+    """``values`` (zeros) in place of finite scores; what is forbidden stays so."""
+    return np.where(scores > -np.inf, values, -np.inf)
 
 
 def _infeasible(sequence: int) -> InfeasibleError:

@@ -24,6 +24,7 @@ from trellis.core.estimator import Model
 from trellis.core.parameters import Flag, fitted, parameter
 from trellis.core.shards import over_items
 from trellis.core.status import Status
+from trellis.data.answers import Answers
 from trellis.data.labels import LabelSet
 from trellis.losses.labelings import Loss
 from trellis.objectives.records import Objective
@@ -132,7 +133,7 @@ class GraphLabeler(Model):
         flat = training.flat_labels(graphs, labels)
         names = LabelSet.of(flat)
         seed = draw_seed(self.random_state)
-        examples = training.graph_examples(graphs, names.encode(flat), names, options.loss)
+        examples = training.graph_examples(graphs, flat, names, options.loss)
         weight = check_sample_weight(sample_weight, len(graphs))
         kept, held = training.hold_out_graphs(self.holdout, examples, options, names, seed)
         layout = training.layout_of(graphs, len(names), self.directed, self.bias)
@@ -152,6 +153,7 @@ class GraphLabeler(Model):
             patience=self.patience,
             show=self.verbose,
             warm_start=training.graph_warm_start(problem, start),
+            keep_interrupted=True,
         )
         self._keep(names, layout, trained.solution.weights)
         self.excess_, note = _approximation(problem, options, self.weights_)
@@ -160,7 +162,7 @@ class GraphLabeler(Model):
         self.history_, self.n_iter_ = trained.solution.history, trained.solution.n_iter
         self.solver_ = solver.name
         self.epsilon_, self.epsilon_losses_ = trained.epsilon, trained.epsilon_losses
-        return self
+        return self._finished(trained.solution.interrupted)
 
     def scores(self, graph: Graph, name: str = "the graph") -> GraphScores:
         """The part scores of one graph: what ``GraphInference`` takes."""
@@ -172,12 +174,12 @@ class GraphLabeler(Model):
         """The best labelling that inference finds for each graph: (nodes,), or the shape of the image."""
         graphs = training.checked_graphs(graphs)
         found = self._solve(graphs, None)
-        return [self._decode(one.labels, graph) for one, graph in zip(found, graphs, strict=True)]
+        return Answers(self._decode(one.labels, graph) for one, graph in zip(found, graphs, strict=True))
 
     def predict_relaxed(self, graphs: Any, inference: Any = None) -> list[RelaxedPrediction]:
         """Labellings with their bounds; ``inference`` replaces that of the model, such as "lp"."""
         graphs = training.checked_graphs(graphs)
-        predictions = []
+        predictions = Answers[RelaxedPrediction]()
         for one, graph in zip(self._solve(graphs, inference), graphs, strict=True):
             share = float("nan")
             if one.integral or one.relaxed is not None:
@@ -192,7 +194,7 @@ class GraphLabeler(Model):
         Exact, or refused, unless ``inference`` (that of the model, or given here) is "tree_reweighted" or
         "loopy": approximate marginals come only when they are asked for by name.
         """
-        return [one.parts.unary for one in self.marginals(graphs, inference)]
+        return Answers(one.parts.unary for one in self.marginals(graphs, inference))
 
     def marginals(self, graphs: Any, inference: Any = None) -> list[GraphMarginals]:
         """The same with the marginals of edges, the log-partition function, and whether they are exact."""
@@ -202,10 +204,11 @@ class GraphLabeler(Model):
 
     def score(self, graphs: Any, labels: Any, *, sample_weight: Any = None) -> float:
         """The fraction of right labels among the nodes whose label is known (graphs weighted by
-        ``sample_weight``)."""
+        ``sample_weight``). A label that training did not see counts as known: every answer there is wrong."""
         graphs = training.checked_graphs(graphs)
         found = self._solve(graphs, None)
-        gold = self.labels_.encode(training.flat_labels(graphs, labels))
+        flat = training.flat_labels(graphs, labels)
+        gold = self.labels_.extended(flat).encode(flat)
         weight = check_sample_weight(sample_weight, len(graphs))
         nodes = np.repeat(weight, np.diff(gold.offsets)) * (gold.codes >= 0)
         if nodes.sum() == 0:

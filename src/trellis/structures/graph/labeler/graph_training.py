@@ -10,7 +10,7 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.data.labels import EncodedLabels, FlatLabels, LabelSet
+from trellis.data.labels import FlatLabels, LabelSet
 from trellis.data.sequences import offsets_from_lengths
 from trellis.losses.labelings import Custom, Loss, get_loss
 from trellis.objectives.records import Log, Objective, Perceptron, get_objective
@@ -136,25 +136,23 @@ def flat_labels(graphs: Sequence[Graph], labels: Any) -> FlatLabels:
 
 
 def graph_examples(
-    graphs: Sequence[Graph], encoded: EncodedLabels, names: LabelSet, loss: Loss, first: int = 0
+    graphs: Sequence[Graph], flat: FlatLabels, names: LabelSet, loss: Loss
 ) -> list[GraphExample]:
-    """Graphs with their labels and the costs of the loss; ``first`` is the number of the first, for
-    messages."""
-    cost = loss.costs(encoded, names) if loss.kind == "costs" else None
+    """Graphs with their labels and the costs of the loss. A label that is not among ``names`` (held-out
+    graphs may have some) is no label that a node can have, and where the loss is a sum over nodes, each label
+    is wrong there."""
+    k = len(names)
+    every = names.extended(flat) if loss.kind == "costs" else names
+    encoded = every.encode(flat)
+    codes = np.where(encoded.codes < k, encoded.codes, -1).astype(np.int32)
+    allowed = None if encoded.allowed is None else encoded.allowed[:, :k]
+    cost = np.ascontiguousarray(loss.costs(encoded, every)[:, :k]) if loss.kind == "costs" else None
     examples = []
     for i, graph in enumerate(graphs):
-        a, b = encoded.offsets[i], encoded.offsets[i + 1]
-        allowed = None if encoded.allowed is None else encoded.allowed[a:b]
-        examples.append(
-            GraphExample(
-                graph,
-                encoded.codes[a:b],
-                len(names),
-                allowed,
-                None if cost is None else cost[a:b],
-                f"graph {first + i}",
-            )
-        )
+        own = slice(encoded.offsets[i], encoded.offsets[i + 1])
+        sets = None if allowed is None else allowed[own]
+        costs = None if cost is None else cost[own]
+        examples.append(GraphExample(graph, codes[own], k, sets, costs, f"graph {i}"))
     return examples
 
 
@@ -231,8 +229,7 @@ def hold_out_graphs(
     held = None if parts.held is None else [examples[i] for i in parts.held]
     if parts.given is not None:
         graphs = checked_graphs(parts.given[0])
-        known = names.encode(flat_labels(graphs, parts.given[1]))
-        held = graph_examples(graphs, known, names, options.loss)
+        held = graph_examples(graphs, flat_labels(graphs, parts.given[1]), names, options.loss)
     return parts.kept.tolist(), held
 
 
