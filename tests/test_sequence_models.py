@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -73,6 +75,18 @@ def test_score_is_the_mean_log_likelihood_of_a_step(name: str) -> None:
 Mistake = Callable[[Case], Any]
 
 
+def spoiled(change: Callable[[np.ndarray], Any]) -> Mistake:
+    """A fit to the data with every sequence changed, and with the first one changed alone."""
+
+    def fit(case: Case) -> None:
+        with pytest.raises(DataError) as error:
+            case.fit([change(case.X[0]), *case.X[1:]])
+        assert "\n" not in str(error.value)
+        case.fit([change(x) for x in case.X])
+
+    return fit
+
+
 def ask(X: Any) -> Mistake:
     return lambda case: case.fit().log_likelihood(X, *case.others)
 
@@ -97,6 +111,44 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "no sequences": (ask([]), "X has no sequences; give a list with at least one"),
     "single values": (ask([1.0, 2.0]), "X is a list of single values"),
     "no sequence": (ask(3), "X is 3; give a list of sequences"),
+    "a dictionary": (ask({"a": 1.0}), "X is {'a': 1.0}; give a list of sequences"),
+    "lengths that are not whole": (
+        lambda case: case.fit().score(
+            *(np.concatenate(part) for part in (case.X, *case.others)), lengths=[12.5, 12.5]
+        ),
+        r"lengths is \[12.5, 12.5\]; give a list of whole numbers",
+    ),
+    "true states": (lambda case: case.fit(n_states=True), "n_states is True; give a whole number"),
+    "dates": (spoiled(lambda x: x.astype("datetime64[s]")), "numbers"),
+    "durations": (spoiled(lambda x: x.astype("timedelta64[s]")), "numbers"),
+    "a column of dates": (
+        spoiled(
+            lambda x: pd.DataFrame(
+                {"t": pd.date_range("2020", periods=len(x)), "x": x.reshape(len(x), -1)[:, 0]}
+            )
+        ),
+        "numbers",
+    ),
+    "dates as objects": (spoiled(lambda x: np.full(x.shape, np.datetime64("2020"), dtype=object)), "numbers"),
+    "complex numbers": (spoiled(lambda x: x + 1j), "numbers"),
+    "complex numbers as objects": (spoiled(lambda x: (x + 1j).astype(object)), "numbers"),
+    "masked complex numbers": (spoiled(lambda x: np.ma.array(x + 1j, mask=False)), "numbers"),
+    "masked dates": (spoiled(lambda x: np.ma.array(x.astype("datetime64[s]"), mask=False)), "numbers"),
+    "text": (spoiled(lambda x: x.astype(str)), "numbers"),
+    "text as objects": (spoiled(lambda x: x.astype(str).astype(object)), "numbers"),
+    "a sparse list": (spoiled(lambda x: csr_array(np.atleast_2d(x))), "sequence 0 of X is a sparse matrix"),
+    "ragged steps": (
+        spoiled(lambda x: [[1.0, 2.0], [1.0], *[[1.0, 2.0]] * (len(x) - 2)]),
+        "sequence 0 of X is ragged",
+    ),
+    "ragged steps as objects": (
+        spoiled(lambda x: np.array([[1.0, 2.0], [1.0], *[[1.0, 2.0]] * (len(x) - 2)], dtype=object)),
+        "numbers",
+    ),
+    "nothing observed": (
+        lambda case: case.fit([np.full(x.shape, np.nan) for x in case.X]),
+        "X has no observed value to learn from; give at least one",
+    ),
     "no numbers": (ask([np.array(["a"] * n) for n in LENGTHS]), "numbers"),
 }
 
@@ -116,6 +168,28 @@ def test_seeds_and_threads(name: str) -> None:
     for n_jobs in ("all", 0, 1.5):
         with pytest.raises(DataError, match=f"n_jobs is {n_jobs!r}; give"):
             CASES[name].fit(n_jobs=n_jobs)
+
+
+@each
+def test_a_sparse_matrix_is_refused(name: str) -> None:
+    case = CASES[name]
+    flat = csr_array(np.concatenate([x.reshape(len(x), -1) for x in case.X]))
+    for call in (clone(case.model).fit, case.fit().log_likelihood):
+        with pytest.raises(DataError, match="X is a sparse matrix, which is not read here"):
+            call(flat, *case.others)
+
+
+@each
+def test_what_is_missing_in_other_words(name: str) -> None:
+    """None and pandas' NA among objects are NaN."""
+    case = CASES[name]
+    missing = [x.astype(np.float64) for x in case.X]
+    missing[1][2] = np.nan
+    expected = case.fit(missing)
+    for nothing in (None, pd.NA):
+        X = [x.astype(object) for x in missing]
+        X[1][2] = nothing
+        assert case.fit(X).score(X, *case.others) == expected.score(missing, *case.others)
 
 
 @each

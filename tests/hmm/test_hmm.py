@@ -353,7 +353,7 @@ PLAIN = Categorical(2)
         (lambda: HMM(2, PLAIN, tol=-1).fit(X0), "tol is -1"),
         (lambda: HMM(2, PLAIN, start="best").fit(X0), "start is 'best'"),
         (lambda: HMM(2, PLAIN, step_power=0.5).fit(X0), "step_power is 0.5"),
-        (lambda: left_right(3, jump=0), "jump=0"),
+        (lambda: left_right(3, jump=0), "jump is 0; give a whole number"),
     ],
 )
 def test_what_is_wrong_is_said(call: Any, words: str) -> None:

@@ -7,7 +7,7 @@ below it there is no Python loop over time steps or sequences. Sequence ``i`` is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -158,7 +158,7 @@ class Sequences:
 
 
 def _as_list(X: Any, name: str) -> Any:
-    if not isinstance(X, Iterable):
+    if not isinstance(X, Iterable) or isinstance(X, Mapping):
         raise DataError(f"{name} is {X!r}; give a list of sequences, or one sequence as an array")
     sequences = X if isinstance(X, Sequence | np.ndarray) else list(X)
     if len(sequences) and (np.isscalar(sequences[0]) or sequences[0] is None):
@@ -188,11 +188,11 @@ def step_name(offsets: IntArray, row: int) -> str:
     return f"step {step} of sequence {sequence}"
 
 
-def offsets_from_lengths(lengths: ArrayLike) -> IntArray:
+def offsets_from_lengths(given: ArrayLike) -> IntArray:
     """Offsets ``[0, l0, l0 + l1, ...]`` of sequences of the given lengths."""
-    lengths = np.asarray(lengths)
+    lengths = np.asarray(given)
     if lengths.ndim != 1 or (lengths.size and not np.issubdtype(lengths.dtype, np.integer)):
-        raise DataError(f"lengths must be a list of whole numbers, got an array of shape {lengths.shape}")
+        raise DataError(f"lengths is {given!r}; give a list of whole numbers, one for each sequence")
     if lengths.size and lengths.min() < 0:
         raise DataError(f"lengths must not be negative; lengths[{int(lengths.argmin())}] is {lengths.min()}")
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

@@ -29,5 +29,5 @@ def as_arrays(values: Any) -> Any:
 def as_dense(values: Any, name: str) -> Any:
     """Frames and series as arrays; sparse matrices are refused, anything else unchanged."""
     if hasattr(values, "toarray"):
-        raise DataError(f"{name} is a sparse matrix, which this model does not read; give {name}.toarray()")
+        raise DataError(f"{name} is a sparse matrix, which is not read here; give what its toarray() returns")
     return as_arrays(values)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
-from trellis.core.arguments import as_floats, check_names
+from trellis.core.arguments import as_floats, check_int, check_names, is_number
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
 from trellis.core.weighted_counts import NO_WEIGHT, normalise_rows
@@ -35,11 +35,9 @@ def left_right(n_states: int, jump: int = 1, stay: float = 0.5) -> tuple[FloatAr
     Each state stays with probability ``stay`` or moves on by 1 to ``jump`` states, with equal probability;
     the last one stays. Zeros are fixed in learning, so the topology remains.
     """
-    if n_states < 1 or jump < 1 or not 0.0 <= stay < 1.0:
-        raise DataError(
-            f"n_states={n_states}, jump={jump}, stay={stay}: give at least one state and a jump of at least "
-            "1, and a probability to stay below 1"
-        )
+    n_states, jump = check_int("n_states", n_states, 1), check_int("jump", jump, 1)
+    if not is_number(stay) or not 0.0 <= stay < 1.0:
+        raise DataError(f"stay is {stay!r}; give a probability below 1")
     transitions = np.zeros((n_states, n_states))
     for j in range(n_states):
         ahead = min(jump, n_states - 1 - j)

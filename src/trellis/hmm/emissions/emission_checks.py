@@ -70,9 +70,13 @@ def log_factorials(counts: FloatArray) -> FloatArray:
     return logs.sum(axis=1) if counts.shape[1] > 1 else logs[:, 0]
 
 
-def freeze_array(record: Any, name: str, ndim: int) -> FloatArray:
-    """Replace the field ``name`` of a frozen record by a read-only float64 copy, which must be finite."""
+def freeze_array(record: Any, name: str, ndim: int, *, column: bool = False) -> FloatArray:
+    """Replace the field ``name`` of a frozen record by a read-only float64 copy, which must be finite.
+
+    ``column``: one axis less stands for a single column.
+    """
     array = as_floats(name, getattr(record, name)).copy()
+    array = array[..., None] if column and array.ndim == ndim - 1 else array
     if array.ndim != ndim or array.size == 0:
         raise DataError(f"{name} must have {ndim} axes and not be empty, got shape {array.shape}")
     if not np.isfinite(array).all():

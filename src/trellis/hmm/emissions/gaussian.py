@@ -91,12 +91,10 @@ class Gaussian(Emission):
         for name in ("min_variance", "prior_weight", "prior_variance", "prior_mean_weight"):
             check_nonnegative(name, getattr(self, name))
         if self.means is not None:
-            if np.ndim(self.means) == 1:
-                object.__setattr__(self, "means", np.asarray(self.means)[:, None])
-            means = freeze_array(self, "means", ndim=2)
+            means = freeze_array(self, "means", ndim=2, column=True)
             object.__setattr__(self, "n_states", len(means))
         if self.covariances is not None:
-            self._check_covariances(self.covariances)
+            self._check_covariances()
         self._check_prior_mean()
         one_for_all = [
             *["covariances"] * (self.covariance == "tied"),
@@ -127,11 +125,9 @@ class Gaussian(Emission):
             return len(np.asarray(self.prior_mean))
         return self.n_states
 
-    def _check_covariances(self, given: ArrayLike) -> None:
+    def _check_covariances(self) -> None:
         ndim = {"diag": 2, "spherical": 1, "full": 3, "tied": 2}[self.covariance]
-        if self.covariance == "diag" and np.ndim(given) == 1:
-            object.__setattr__(self, "covariances", np.asarray(given)[:, None])
-        covariances = freeze_array(self, "covariances", ndim)
+        covariances = freeze_array(self, "covariances", ndim, column=self.covariance == "diag")
         if self.means is not None:
             shape = covariance_shape(self.covariance, *self.means.shape)
         elif self.covariance == "full":

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trellis.core.arguments import check_choice, check_int, check_nonnegative
+from trellis.core.arguments import as_floats, check_choice, check_int, check_nonnegative
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
 from trellis.core.registration import register
@@ -100,13 +100,15 @@ class GaussianMixture(Emission):
         parts = (self.weights, self.means, self.covariances)
         if any(part is None for part in parts) and any(part is not None for part in parts):
             raise DataError("a mixture needs its weights, means and covariances together, or none of them")
-        if np.ndim(self.prior_mean) not in (0, 1, 3):
-            raise DataError(
-                f"prior_mean has shape {np.shape(self.prior_mean)}; give a number, or an array of shape "
-                "(n_columns,) or (n_states, n_components, n_columns)"
-            )
-        if self.prior_mean is not None and np.ndim(self.prior_mean):
-            freeze_array(self, "prior_mean", np.ndim(self.prior_mean))
+        if self.prior_mean is not None:
+            given = as_floats("prior_mean", self.prior_mean)
+            if given.ndim not in (0, 1, 3):
+                raise DataError(
+                    f"prior_mean has shape {given.shape}; give a number, or an array of shape (n_columns,) "
+                    "or (n_states, n_components, n_columns)"
+                )
+            if given.ndim:
+                freeze_array(self, "prior_mean", given.ndim)
         _ = self._plain  # checks the options
         one_for_all = [
             *["covariances"] * (self.covariance == "tied"),

@@ -54,9 +54,7 @@ class Poisson(Emission):
             raise DataError(f"min_rate must be positive, got {self.min_rate}")
         if self.rates is None:
             return
-        if np.ndim(self.rates) == 1:
-            object.__setattr__(self, "rates", np.asarray(self.rates)[:, None])
-        rates = freeze_array(self, "rates", ndim=2)
+        rates = freeze_array(self, "rates", ndim=2, column=True)
         if rates.min() <= 0:
             k, d = np.argwhere(rates <= 0)[0]
             raise DataError(f"rates must be positive; that of state {k}, column {d} is {rates[k, d]}")

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from trellis.core.arguments import as_floats, check_choice
+from trellis.core.arguments import as_floats, check_choice, check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, InfeasibleError, ModelFileError
 from trellis.core.estimator import Model
@@ -184,17 +184,43 @@ class IOHMM(Model):
         return given.unpack(self._filtered(scores))
 
     def decode(
-        self, X: Any, inputs: Any, method: str = "viterbi", *, lengths: ArrayLike | None = None
+        self,
+        X: Any,
+        inputs: Any,
+        method: str = "viterbi",
+        *,
+        lengths: ArrayLike | None = None,
+        return_log_joint: bool = False,
     ) -> Any:
         """The most probable path of states, or with ``method="max_marginal"`` the most probable state of
-        each step.
+        each step; with ``return_log_joint`` a pair of that and log p(x, z | u) of each sequence with it.
         """
         check_choice("method", method, ("viterbi", "max_marginal"))
         scores, given = self._scores(X, inputs, lengths)
         chain = Chain(self._threads())
         if method == "viterbi":
-            return given.unpack(chain.best(scores).labels)
-        return given.unpack(chain.marginals(scores).unary.argmax(axis=1).astype(np.int32))
+            states = chain.best(scores).labels
+        else:
+            states = chain.marginals(scores).unary.argmax(axis=1).astype(np.int32)
+        found = given.unpack(states)
+        return (found, chain.score(scores, states)) if return_log_joint else found
+
+    def sample_paths(
+        self,
+        X: Any,
+        inputs: Any,
+        n_samples: int = 1,
+        *,
+        lengths: ArrayLike | None = None,
+        random_state: int | None = None,
+    ) -> Any:
+        """Independent draws of the states from p(z | x, u): (n_samples, length) for each sequence. The seed
+        is ``random_state``, or the model's."""
+        scores, given = self._scores(X, inputs, lengths)
+        n_samples = check_int("n_samples", n_samples, 1)
+        rng = np.random.default_rng(draw_seed(self.random_state if random_state is None else random_state))
+        states = Chain(self._threads()).sample(scores, n_samples, rng)
+        return given.unpack_each(np.split(states, given.offsets[1:-1], axis=1))
 
     def predict(self, X: Any, inputs: Any, *, lengths: ArrayLike | None = None) -> Any:
         """The same as :meth:`decode`."""
