@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 
 from small_networks import joint, random_network, seeds
 from trellis import BayesianNetwork
+from trellis.bayesnet.learning.network_em import NetworkEM
 from trellis.bayesnet.model.data_frames import decode_frame
+from trellis.bayesnet.model.distinct_rows import distinct_rows
 from trellis.core.errors import DataError
+from trellis.factors.flat_factors import flatten
 
 RAIN = BayesianNetwork(
     {"Rain": ["yes", "no"], "Wet": ["yes", "no"]},
@@ -327,3 +330,92 @@ def test_a_long_hidden_chain_is_that_of_a_hidden_markov_model() -> None:
     first = start * emit[:, x[0, 0]] * backward[0]
     one = network.fit({name: column[:1] for name, column in frame.items()}, max_iter=1, tol=0.0)
     np.testing.assert_allclose(one.table("h0"), first / first.sum(), atol=1e-12)
+
+
+# -- hard data ----------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=50)
+@given(seed=seeds)
+def test_traces_of_counts_have_finite_certificates(seed: int) -> None:
+    """Counts down to the smallest number there is, whose share of a row of thousands is no number."""
+    rng = np.random.default_rng(seed)
+    network = random_network(rng, 4)
+    layout = flatten(network.cardinalities, network.factors())
+    codes = np.full((1, 4), -1, dtype=np.int32)
+    rows = distinct_rows(codes, np.ones(1))
+    problem = NetworkEM(layout, rows, np.zeros(len(layout.values)), np.zeros(len(layout.values), dtype=bool))
+    counts = 10.0 ** rng.uniform(-324.0, 4.0, size=len(layout.values)) * (
+        rng.random(len(layout.values)) < 0.8
+    )
+    problem._expected_counts = lambda u: (np.zeros(1), counts)
+    _, v = problem.h(np.log(layout.values))
+    conjugate, u = problem.g_conjugate(v)
+    assert np.isfinite(conjugate)
+    assert np.isfinite(problem.inner(u, v))
+    np.testing.assert_allclose(v.counts, counts, atol=1e-290)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_posteriors_that_vanish_cost_nothing(seed: int) -> None:
+    """Expected counts about the smallest number there is: their shares are none, and certificates finite."""
+    rng = np.random.default_rng(seed)
+    tiny = 10.0 ** -rng.uniform(159.0, 163.0, size=2)
+    network = BayesianNetwork(
+        {"H": [0, 1], "x": [0, 1], "y": [0, 1]},
+        {"x": ["H"], "y": ["H"]},
+        {
+            "H": [0.5, 0.5],
+            "x": [[0.4, 0.6], [1 - tiny[0], tiny[0]]],
+            "y": [[0.4, 0.6], [1 - tiny[1], tiny[1]]],
+        },
+    )
+    frame = {"x": [1, 0, 0, 0], "y": [1, 0, 0, 0]}
+    learned = network.fit(frame, tol=0.0, max_iter=20)
+    assert np.isfinite(learned.fit_.log_likelihood)
+    assert learned.log_likelihood(frame) == pytest.approx(learned.fit_.log_likelihood)
+    assert learned.fit_.log_likelihood >= network.log_likelihood(frame)
+    for table in learned.tables:
+        np.testing.assert_allclose(table.sum(axis=-1), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"sample_weight": [1e-320, 1.0]},
+            "sample_weight: .* is out of range; give 0 or numbers between 1e-140",
+        ),
+        ({"sample_weight": [1e308, 1e308]}, r"1e\+308 is out of range"),
+        ({"pseudocount": 5e-324}, "pseudo-counts of 'A': .* out of range"),
+        ({"pseudocount": 1e308}, "pseudo-counts of 'A': .* out of range"),
+        ({"pseudocount": True}, "pseudo-counts of 'A' must be finite numbers"),
+        ({"tol": "x"}, "tol is 'x'"),
+        ({"n_init": True}, "n_init is True"),
+    ],
+)
+@pytest.mark.parametrize("hidden", [None, "yes"])
+def test_weights_and_counts_beyond_numbers(options: dict, message: str, hidden: str | None) -> None:
+    net = BayesianNetwork(
+        {"A": [0, 1], "B": ["yes", "no"]}, {"B": ["A"]}, {"A": [0.5, 0.5], "B": [[0.9, 0.1], [0.2, 0.8]]}
+    )
+    with pytest.raises(DataError, match=message):
+        net.fit({"A": [0, 1], "B": [hidden, "no"]}, **options)
+
+
+@pytest.mark.parametrize("scale", [1e-120, 1.0, 1e120])
+def test_weights_of_any_scale_give_the_same_tables(scale: float) -> None:
+    net = BayesianNetwork(
+        {"A": [0, 1], "B": ["yes", "no"]}, {"B": ["A"]}, {"A": [0.5, 0.5], "B": [[0.9, 0.1], [0.2, 0.8]]}
+    )
+    frame = {"A": [0, 1, None], "B": ["yes", "no", "no"]}
+    plain = net.fit(frame, sample_weight=[1.0, 2.0, 3.0])
+    scaled = net.fit(frame, sample_weight=np.array([1.0, 2.0, 3.0]) * scale)
+    for one, other in zip(plain.tables, scaled.tables, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_nothing_observed_is_nothing_to_learn_from() -> None:
+    net = BayesianNetwork({"A": [0, 1], "B": ["yes", "no"]}, {"B": ["A"]})
+    with pytest.raises(DataError, match="every entry of the frame is missing"):
+        net.fit({"A": [None, None], "B": [np.nan, None]})

@@ -105,3 +105,30 @@ def test_outputs_are_checked() -> None:
         RAIN.sample(3, output="csv")
     with pytest.raises(DataError, match="n is -1"):
         RAIN.sample(-1)
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (np.array([1 + 0j, np.nan]), "the column 'A' holds complex numbers; give the names of states"),
+        (np.array([np.nan + 0j]), "complex"),
+        (np.array(["2020-01-01"], dtype="M8[D]"), "no state '2020-01-01'"),
+        (np.array([1, 2], dtype="m8[s]"), "no state '1 seconds'"),
+        (np.array([b"yes"]), "no state \"b'yes'\""),
+        ([1 + 0j], r"no state '\(1\+0j\)'"),
+        (np.array([np.inf]), "no state 'inf'"),
+    ],
+)
+def test_columns_that_hold_no_states(column: object, message: str) -> None:
+    net = BayesianNetwork({"A": [0, 1], "B": ["yes", "no"]}, {"B": ["A"]})
+    for use in (lambda: net.predict_proba({"A": column}, "B"), lambda: net.fit({"A": column})):
+        with pytest.raises(DataError, match=message):
+            use()
+
+
+def test_times_that_are_missing_are_missing() -> None:
+    net = BayesianNetwork(
+        {"A": [0, 1], "B": ["yes", "no"]}, {"B": ["A"]}, {"A": [0.5, 0.5], "B": [[1, 0], [0, 1]]}
+    )
+    for column in (np.array(["NaT"], dtype="M8[D]"), np.array(["NaT"], dtype="m8[s]")):
+        assert net.predict_proba({"A": column}, "B").tolist() == [[0.5, 0.5]]

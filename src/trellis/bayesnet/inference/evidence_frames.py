@@ -1,9 +1,8 @@
 """Predictions for data frames: P(target | row) and the most probable states, for thousands of rows at once.
 
 A frame is a pandas or polars frame, a dictionary of columns, or an array with a column for each variable
-(``data_frames``); missing entries are unobserved. Equal rows are solved once. The others go
-through one plan with the rows as innermost axis (:mod:`trellis.factors.junction_tree.row_tree`), on
-``n_jobs`` threads that do not change any digit.
+(``data_frames``); missing entries are unobserved. Equal rows are solved once, the others by
+whatever takes the least (:mod:`.evidence_batches`), on ``n_jobs`` threads that do not change any digit.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.bayesnet.inference.evidence_batches import EvidenceBatch
 from trellis.bayesnet.inference.posterior import describe_evidence
 from trellis.bayesnet.inference.question import Targets, check_targets
 from trellis.bayesnet.model.data_frames import Codes, encode_frame, variables_with_gaps
@@ -21,9 +21,7 @@ from trellis.bayesnet.model.distinct_rows import distinct_rows
 from trellis.core.arguments import check_choice
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import InfeasibleError
-from trellis.factors.junction_tree.junction_tree import log_table
-from trellis.factors.junction_tree.plan_choice import MEMORY_LIMIT, check_memory
-from trellis.factors.junction_tree.row_tree import RowTree
+from trellis.factors.junction_tree.plan_choice import MEMORY_LIMIT
 
 Impossible = Literal["error", "nan"]
 
@@ -100,29 +98,11 @@ def _solve(
 ) -> dict[int, FloatArray]:
     """The marginals (rows, states) of each variable wanted."""
     check_choice("impossible", impossible, ("error", "nan"))
-    seen = codes >= 0
-    columns = np.flatnonzero(seen.any(axis=0)).tolist()
-    _, factors = model.relevant([*wanted, *columns])
     rows = distinct_rows(codes, np.ones(len(codes)))
-    observed = rows.codes >= 0
-    always = [v for v in columns if observed[:, v].all()]
-    sometimes = [v for v in columns if not observed[:, v].all()]
-    sizes = model.cardinalities.tolist()
-    hidden = [v for v in wanted if v not in always]
-    scopes = [table.variables for table in factors]
-    tree = RowTree(sizes, scopes, always, sometimes, hidden, len(rows.codes))
-    check_memory(tree.forecast, memory_limit)
-    logs = [log_table(table).values for table in factors]
-    log_z, of = tree.marginals(logs, rows.codes, n_jobs)
-    for v in wanted:
-        if v in always:
-            of[v] = np.eye(sizes[v])[rows.codes[:, v]]
-        elif v not in of:  # in no factor
-            of[v] = np.full((len(rows.codes), sizes[v]), 1.0 / sizes[v])
-    lost = np.isneginf(log_z)
+    lost, of = EvidenceBatch(model, rows.codes, wanted, memory_limit).marginals(n_jobs)
     if lost.any() and impossible == "error":
         bad = int(np.flatnonzero(lost[rows.inverse])[0])
-        evidence = {v: int(codes[bad, v]) for v in columns if seen[bad, v]}
+        evidence = {v: int(code) for v, code in enumerate(codes[bad]) if code >= 0}
         raise InfeasibleError(
             f"row {bad} of the frame has probability zero: {describe_evidence(model.variables, evidence)}; "
             "correct it, or pass impossible='nan'"

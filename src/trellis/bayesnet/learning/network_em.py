@@ -28,6 +28,8 @@ from trellis.core.errors import DataError
 from trellis.core.weighted_counts import NO_WEIGHT, weighted_sum
 from trellis.factors.flat_factors import FlatFactors
 
+TRACE = 1e-300  # of the counts of a row: less is nothing
+
 
 class Counts(NamedTuple):
     """A dual point: expected counts of all cells, and the tables (logarithms) that gave them."""
@@ -64,7 +66,13 @@ class NetworkEM:
                 f"row {self._rows.origin[impossible.argmax()]} of the data is impossible under the tables; "
                 "give the network tables without zeros there, or use start='random' and keep no such table"
             )
-        return float(self._rows.weight @ row_log), Counts(counts, u)
+        return float(self._rows.weight @ row_log), Counts(self._without_traces(counts), u)
+
+    def _without_traces(self, counts: FloatArray) -> FloatArray:
+        """Zero for counts whose share of their row is no number: its logarithm would be infinite, and with it
+        a certificate, for the sake of something that changes no digit of anything."""
+        total = np.repeat(np.add.reduceat(counts + self._pseudocount, self._row_start), self._row_size)
+        return np.where(counts > TRACE * total, counts, 0.0)
 
     def g_conjugate(self, v: Counts) -> tuple[float, FloatArray]:
         u = self.normalise(v.counts + self._pseudocount, v.taken_at)

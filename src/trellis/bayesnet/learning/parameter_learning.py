@@ -24,7 +24,14 @@ from trellis.bayesnet.learning.network_em import Counts, NetworkEM
 from trellis.bayesnet.model.data_frames import Codes, encode_frame
 from trellis.bayesnet.model.directed_model import DirectedModel
 from trellis.bayesnet.model.distinct_rows import distinct_rows
-from trellis.core.arguments import RandomState, check_choice, check_int, check_sample_weight, generator
+from trellis.core.arguments import (
+    RandomState,
+    check_choice,
+    check_int,
+    check_nonnegative,
+    check_sample_weight,
+    generator,
+)
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.core.status import Status
@@ -33,6 +40,7 @@ from trellis.training.driver import minimise_dc
 from trellis.training.restarts import best_of
 
 N = TypeVar("N", bound=DirectedModel)
+LEAST_COUNT = 1e-140  # of weights and pseudo-counts that are not 0
 
 
 @dataclass(frozen=True)
@@ -83,6 +91,7 @@ def fit(
     random_state, n_jobs : the seed of random starts, and the number of threads.
     """
     check_choice("start", start, ("network", "random"))
+    tol = check_nonnegative("tol", tol)
     n_init, max_iter = check_int("n_init", n_init, 1), check_int("max_iter", max_iter, 0)
     if start == "network" and n_init > 1:
         raise DataError(f"n_init is {n_init}; use start='random' for more than one start")
@@ -90,7 +99,10 @@ def fit(
     weight = check_sample_weight(sample_weight, len(codes), "row")
     if not weight.any():
         raise DataError("the frame has no rows of positive weight; there is nothing to learn from")
+    _check_range("sample_weight", weight)
     rows = distinct_rows(codes, weight)
+    if not (rows.codes >= 0).any():
+        raise DataError("every entry of the frame is missing; there is nothing to learn from")
     layout = flatten(network.cardinalities, network.factors())
     fixed = np.zeros(len(layout.values), dtype=np.bool_)
     for variable in network.variables.indices(keep):
@@ -177,10 +189,21 @@ def _pseudocounts(
                 f"the pseudo-counts of {name!r} must be numbers in the shape of its table, {shape}, got the "
                 f"shape {np.shape(values)}"
             ) from None
-        if not (cells >= 0).all() or np.isinf(cells).any():
+        if np.asarray(values).dtype == np.bool_ or not (cells >= 0).all() or np.isinf(cells).any():
             raise DataError(f"the pseudo-counts of {name!r} must be finite numbers that are not negative")
+        _check_range(f"the pseudo-counts of {name!r}", cells)
         prior[layout.value_start[i] : layout.value_start[i + 1]] = cells.ravel()
     return prior
+
+
+def _check_range(name: str, values: FloatArray) -> None:
+    """Sums of counts are numbers, and so are their shares."""
+    bad = (values > 0) & ((values < LEAST_COUNT) | (values > 1 / LEAST_COUNT))
+    if bad.any():
+        raise DataError(
+            f"{name}: {values[bad][0]:g} is out of range; give 0 or numbers between {LEAST_COUNT:g} and "
+            f"{1 / LEAST_COUNT:g}"
+        )
 
 
 def _check_start(

@@ -123,6 +123,10 @@ def _encode_column(variables: Variables, variable: int, column: Any) -> NDArray[
             array[hidden] = None
         if array.ndim != 1:
             raise DataError(f"the column {variables.names[variable]!r} must have one dimension")
+        if array.dtype.kind == "c":
+            raise DataError(
+                f"the column {variables.names[variable]!r} holds complex numbers; give the names of states"
+            )
         if array.dtype == object:
             inverse, distinct = _distinct(array.tolist())
         elif array.dtype.kind == "U":

@@ -113,6 +113,8 @@ def state_name(state: Any) -> str:
         return str(state)
     if isinstance(state, bool | np.bool_):
         return str(bool(state))
+    if isinstance(state, np.timedelta64):  # which NumPy counts among whole numbers
+        return str(state)
     if isinstance(state, Integral):
         return str(int(state))
     if isinstance(state, Real) and float(state).is_integer():
