@@ -121,9 +121,10 @@ def test_history_has_one_entry_per_iteration() -> None:
 def test_early_stopping_keeps_the_best_weights() -> None:
     solution = run(Script(), losses=[5, 3, 2, 4, 4, 4, 4, 4, 1, 0], patience=3)
     assert solution.n_iter == 6
-    assert solution.status.converged
-    assert solution.status.reason == (
-        "the hold-out loss did not fall below 2 for 3 iterations; its best weights are kept"
+    assert not solution.status.converged  # no tolerance was met
+    assert str(solution.status) == (
+        "stopped after 6 iterations: early on the hold-out set, whose loss did not fall below 2 for 3 "
+        "iterations; its best weights are kept"
     )
     np.testing.assert_array_equal(solution.weights, [3.0, 3.0])
     assert solution.history["holdout_loss"] == [5, 3, 2, 4, 4, 4]
@@ -274,5 +275,5 @@ def test_a_resumed_run_equals_an_uninterrupted_one() -> None:
 def test_patience_may_begin_later() -> None:
     _, trace = resumed(Memory(), 8, [1, 2, 3, 4, 5, 6, 7, 8], patience=2, patience_from=3)
     assert str(trace.status).startswith(
-        "converged after 5 iterations: the hold-out loss did not fall below 1"
+        "stopped after 5 iterations: early on the hold-out set, whose loss did not fall below 1"
     )

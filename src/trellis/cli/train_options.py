@@ -70,6 +70,8 @@ Seed = Annotated[int, option("--seed N", "Seed of all that is random.")]
 # Stopping
 MaxIter = Annotated[int | None, declared_option(declared.MAX_ITER, "--max-iter N")]
 Tol = Annotated[float | None, declared_option(declared.TOL, "--tol X")]
+Delta = Annotated[float | None, declared_option(declared.DELTA, "--delta X")]
+Period = Annotated[int | None, declared_option(declared.PERIOD, "--period N")]
 Holdout = Annotated[
     float | None, option("--holdout X", "Fraction of the file to hold out for early stopping.")
 ]

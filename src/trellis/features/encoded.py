@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -56,14 +56,21 @@ class Features:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """``nodes`` score labels; ``edges`` (if any) score transitions *into* their step."""
+    """``nodes`` score labels; ``edges`` (if any) score transitions *into* their step.
+
+    ``zeros``: the features that were given the value 0, in training data that have any. They score nothing,
+    but the label of their step was seen with them, so that the pair has a weight (as in CRFsuite).
+    """
 
     nodes: Features
     edges: Features | None = None
+    zeros: Features | None = None
 
     def take(self, sequences: IntArray) -> Encoded:
         """Some of the sequences, in the given order."""
-        return Encoded(self.nodes.take(sequences), None if self.edges is None else self.edges.take(sequences))
+        parts = (self.nodes, self.edges, self.zeros)
+        nodes, edges, zeros = (None if part is None else part.take(sequences) for part in parts)
+        return Encoded(cast(Features, nodes), edges, zeros)
 
 
 class FeatureEncoder(Protocol):
@@ -95,7 +102,8 @@ class FeatureEncoder(Protocol):
 class CodedSteps(NamedTuple):
     """What every input becomes first: CSR over steps of codes that the encoder gave to its features.
 
-    ``values``: one for each code, or ``[1.0]`` if all values are one. A code of -1 is no feature.
+    ``values``: one for each code, or ``[1.0]`` if all values are one. A code of -1 is no feature, and neither
+    is a value of 0.
     """
 
     codes: NDArray[np.int32]
@@ -103,13 +111,33 @@ class CodedSteps(NamedTuple):
     indptr: IntArray
     offsets: IntArray
 
+    @property
+    def zero(self) -> NDArray[np.bool_] | None:
+        """Which values are 0; None where none is."""
+        if self.values.shape == (1,) and self.values[0] != 0.0:
+            return None
+        zero: NDArray[np.bool_] = np.broadcast_to(self.values == 0.0, self.codes.shape)
+        return zero if zero.any() else None
+
     def to_features(self, id_of_code: NDArray[np.int32], n_features: int) -> Features:
-        """Features with ids ``id_of_code[codes]``; a code or an id of -1 is dropped."""
+        """Features with ids ``id_of_code[codes]``; a code or an id of -1 and a value of 0 are dropped."""
+        return self._features(id_of_code, n_features, self.zero)
+
+    def to_zeros(self, id_of_code: NDArray[np.int32], n_features: int) -> Features | None:
+        """What :meth:`to_features` drops because its value is 0, if anything."""
+        zero = self.zero
+        if zero is None:
+            return None
+        return self._replace(values=np.ones(1))._features(id_of_code, n_features, ~zero)
+
+    def _features(
+        self, id_of_code: NDArray[np.int32], n_features: int, dropped: NDArray[np.bool_] | None
+    ) -> Features:
         codes, values, indptr, offsets = self
         table = np.append(id_of_code, np.int32(-1))  # so that code -1 finds id -1
         ids = table[codes]
-        if len(ids) and ids.min() < 0:
-            kept = ids >= 0
+        if dropped is not None or (len(ids) and ids.min() < 0):
+            kept = ids >= 0 if dropped is None else (ids >= 0) & ~dropped
             indptr = np.concatenate([[0], np.cumsum(kept)])[indptr]
             ids = ids[kept]
             if values.shape == codes.shape:

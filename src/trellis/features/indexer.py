@@ -1,8 +1,9 @@
 """Named features: dictionaries, lists of strings, or one string per step, indexed by a vocabulary.
 
-A feature dictionary is read as in sklearn-crfsuite: a string value makes the feature ``key=value``, ``True``
-makes ``key``, ``False`` nothing, a number makes ``key`` with that value, a list or set of strings one
-``key=item`` each, and a nested dictionary prefixes its features with ``key:``.
+A feature dictionary is read as in sklearn-crfsuite: a string value makes the feature ``key=value``, a number
+makes ``key`` with that value (``True`` is 1, ``False`` is 0), a list or set of strings one ``key=item`` each,
+and a nested dictionary prefixes its features with ``key:``. A feature of value 0 adds nothing to a score, but
+the label of its step has been seen with it (:class:`~trellis.features.encoded.Encoded`).
 
 Strings are turned into ids in batches (:mod:`trellis.data.vocabulary`). Each distinct (key, value) pair of
 dictionaries is formatted only once per call. The most frequent feature has id 0.
@@ -13,7 +14,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Self
 
@@ -55,11 +56,11 @@ class FeatureIndexer(CodedEncoder):
     def fit(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
         seen = Vocabulary()
         steps = _code_steps(X, lengths, seen.add)
-        ids = ids_by_frequency(_count(steps.codes, len(seen)), self.min_count)
+        ids = ids_by_frequency(_count(steps, len(seen)), self.min_count)
         by_id = np.empty(int(ids.max(initial=-1)) + 1, dtype=np.int64)
         by_id[ids[ids >= 0]] = np.flatnonzero(ids >= 0)
         self._set_vocabulary(seen.reordered(by_id))
-        return self._encode(steps, ids)
+        return replace(self._encode(steps, ids), zeros=steps.to_zeros(ids, self.n_features))
 
     def transform(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
         steps = _code_steps(X, lengths, self._vocabulary.find)
@@ -92,12 +93,13 @@ class FeatureIndexer(CodedEncoder):
         self._set_edges(chosen)
 
 
-def _count(codes: Codes, n: int) -> NDArray[np.int64]:
-    """How often each code 0..n-1 occurs; -1 (a feature of value 0) is not counted."""
-    counts = np.zeros(n + 1, np.int64)
+def _count(steps: CodedSteps, n: int) -> NDArray[np.int64]:
+    """How often each code 0..n-1 occurs with a value other than 0."""
+    codes = steps.codes if steps.zero is None else steps.codes[~steps.zero]
+    counts = np.zeros(n, np.int64)
     for first in range(0, len(codes), 1 << 18):  # bincount makes an int64 copy, so not of all at once
-        counts += np.bincount(codes[first : first + (1 << 18)] + np.int32(1), minlength=n + 1)
-    return counts[1:]
+        counts += np.bincount(codes[first : first + (1 << 18)], minlength=n)
+    return counts
 
 
 def _code_steps(X: Any, lengths: ArrayLike | None, lookup: Lookup) -> CodedSteps:
@@ -153,12 +155,8 @@ def _code_dicts(steps: list[dict[str, Any]], offsets: IntArray, lookup: Lookup) 
             )
         values[code] = number
         names.append(name)
-    used = values != 0.0
-    codes_of_pairs = np.full(len(names), -1, np.int32)
-    wanted = [name for name, use in zip(names, used.tolist(), strict=True) if use]
-    codes_of_pairs[used] = lookup([wanted])
-    flat_values = np.ones(1) if (values[used] == 1.0).all() else values[pair_codes]
-    return CodedSteps(codes_of_pairs[pair_codes], flat_values, indptr, offsets)
+    flat_values = np.ones(1) if (values == 1.0).all() else values[pair_codes]
+    return CodedSteps(lookup([names])[pair_codes], flat_values, indptr, offsets)
 
 
 def _expand(step: dict[str, Any], prefix: str) -> Iterator[tuple[Any, Any]]:

@@ -141,9 +141,14 @@ class Objective:
 
     @property
     def starts_from(self) -> Objective | None:
-        """The objective to start from at w = 0, where all outputs tie and f has no direction to offer: a
-        difference of two maxima is flat there, and its convex bound is not."""
-        return Margin() if self.baseline == "best" and not self.smooth else None
+        """The convex objective whose weights training starts from in place of w = 0; None where f is convex,
+        or has a formula of its own.
+
+        At w = 0 all outputs tie: a difference of two maxima is flat there, and an expected loss falls fastest
+        towards the most frequent label, where its gradient ends. Convex bounds know neither."""
+        if self.convex or self.special == "own":
+            return None
+        return Log() if self.total == "sum" else Margin()
 
     @property
     def formula(self) -> Formula:

@@ -8,7 +8,7 @@ readings are in ``structures/chain/problem/objective_kernels.py``, those on tens
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Literal
 
@@ -83,12 +83,6 @@ class Direct(Objective):
     @property
     def decaying(self) -> bool:
         return self.epsilon == "decay"
-
-    @property
-    def starts_from(self) -> Objective | None:
-        """Moving away from worse outputs has no better one to move to: it starts where moving toward better
-        ones ends."""
-        return replace(self, sign="better") if self.sign == "worse" else None
 
     @property
     def formula(self) -> Formula:

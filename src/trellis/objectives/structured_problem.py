@@ -118,6 +118,10 @@ class StructuredProblem(ABC):
 
         return complete_examples(self, weights)
 
+    def surrogate(self, objective: Objective, l2: float) -> StructuredProblem:
+        """The same examples under a convex objective, from whose minimum this one starts."""
+        return self.with_(objective=objective, l2=l2)
+
     def with_(self, **changes: Any) -> Self:
         """The same problem with other options."""
         return replace(self, **changes)  # type: ignore[type-var]

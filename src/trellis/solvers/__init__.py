@@ -68,17 +68,28 @@ __getattr__, __dir__, __all__ = lazy_exports(
 )
 
 
-def get_solver(solver: str | Solver, tol: float | None = None) -> Solver:
-    """A solver by name, or as given; ``tol`` replaces its tolerance."""
+_WITHOUT = {  # what to do where a solver does not have an option
+    "tol": "has no tolerance; set max_iter in place of tol",
+    "delta": "does not look at how the objective falls; leave out delta, which 'lbfgs' and 'owlqn' have",
+    "period": "does not look at how the objective falls; leave out period, which 'lbfgs' and 'owlqn' have",
+}
+
+
+def get_solver(solver: str | Solver, tol: float | None = None, **options: float | None) -> Solver:
+    """A solver by name, or as given; ``tol``, ``delta`` and ``period`` replace its own where they are not
+    None."""
     if isinstance(solver, str):
         if solver not in _SOLVERS:
             raise DataError(f"solver={solver!r} is not known; choose one of auto, {', '.join(SOLVERS)}")
         solver = __getattr__(_SOLVERS[solver][0])()
     record: Any = solver
-    if tol is not None:
-        if "tol" not in {f.name for f in fields(record)}:
-            raise UnsupportedError(f"solver {record.name!r} has no tolerance; set max_iter in place of tol")
-        record = replace(record, tol=tol)
+    given = {name: value for name, value in {"tol": tol, **options}.items() if value is not None}
+    if given:
+        known = {f.name for f in fields(record)}
+        for name in given:
+            if name not in known:
+                raise UnsupportedError(f"solver {record.name!r} {_WITHOUT[name]}")
+        record = replace(record, **given)
     result: Solver = record
     return result
 

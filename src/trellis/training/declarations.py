@@ -20,6 +20,17 @@ MAX_ITER = Parameter(
 TOL = Parameter(
     None, "Precision at which the solver stops; None is the solver's own tolerance.", number(0.0, none=True)
 )
+DELTA = Parameter(
+    None,
+    "L-BFGS and OWL-QN stop when ``period`` iterations lowered the objective by less than this share of it, "
+    "as CRFsuite does at 1e-5; None is the solver's own value, 0 switches the rule off.",
+    number(0.0, none=True),
+)
+PERIOD = Parameter(
+    None,
+    "The number of iterations that ``delta`` looks back; None is the solver's own.",
+    integer(1, none=True),
+)
 N_JOBS = Parameter(
     None,
     "Threads; None is 1, -1 all cores. Results agree to rounding for any number.",

@@ -216,9 +216,9 @@ class _EarlyStoppingRun(Generic[W]):
         waited = self._iteration - max(self._best_iteration, self._options.patience_from)
         if status is None and waited >= self._options.patience:
             return Status(
-                True,
-                f"the hold-out loss did not fall below {self._best_loss:.6g} for {waited} iterations; its "
-                "best weights are kept",
+                False,
+                f"early on the hold-out set, whose loss did not fall below {self._best_loss:.6g} for "
+                f"{waited} iterations; its best weights are kept",
             )
         return status
 

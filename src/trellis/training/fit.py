@@ -1,7 +1,12 @@
-"""From a problem and a solver to trained weights: warm starts, the search for epsilon, early stopping."""
+"""From a problem and a solver to trained weights: warm starts, the search for epsilon, early stopping.
+
+Objectives that are not convex start from the weights of one that is (``Objective.starts_from``): from w = 0
+they end at whatever is near, such as the most frequent label for every step.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,10 +19,14 @@ from trellis.core.progress import OnIteration, progress_bar
 from trellis.core.status import INTERRUPTED, Status
 from trellis.objectives.records import Objective, Perceptron
 from trellis.objectives.special_cases import Direct
-from trellis.solvers import Solution, Solver, default_iterations
+from trellis.solvers import Solution, Solver, default_iterations, get_solver
 from trellis.training.driver import EarlyStopping, minimise
 
 SolverFactory = Callable[[float, FloatArray], Solver]  # from epsilon and the weights to start from
+
+
+class TrainingWarning(UserWarning):
+    """Training ended, but with nothing to show for it; says what to do."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +34,7 @@ class WarmStart:
     """What to minimise first where w = 0 gives an objective nothing to hold on to.
 
     ``solver``: None is that of the fit, with its iterations, hold-out set and epsilon. ``problem``: None is
-    that of the fit, with this objective.
+    that of the fit, with this objective. ``max_iter``: None is the solver's own limit.
     """
 
     objective: Objective
@@ -44,9 +53,23 @@ class Training:
     epsilon_losses: dict[float, float] | None = None
 
 
-def convex_start(objective: Objective) -> WarmStart | None:
-    """From the objective that gives this one a direction where w = 0 has none."""
-    return None if objective.starts_from is None else WarmStart(objective.starts_from)
+def convex_start(problem: Any, l2: float, max_iter: int | None = None) -> WarmStart | None:
+    """The minimum of the convex objective that this one starts from; None where it starts from w = 0.
+
+    ``l2`` is that of the estimator, also where the problem has none because its objective is scale-free.
+    L-BFGS or OWL-QN find the minimum of a smooth objective, Frank-Wolfe that of the margin. Where the latter
+    needs more than there is (l2 > 0, known labels), the solver of the fit does its best.
+    """
+    surrogate = problem.objective.starts_from
+    if surrogate is None:
+        return None
+    first = problem.surrogate(surrogate, l2)
+    if first.objective.smooth:
+        return WarmStart(first.objective, get_solver("owlqn" if first.l1 > 0 else "lbfgs"), max_iter, first)
+    if first.convex and first.l2 > 0:
+        first = first.with_(l1=0.0)
+        return WarmStart(first.objective, get_solver("frank_wolfe"), max_iter, first)
+    return WarmStart(surrogate)
 
 
 def latent_start(objective: Objective, solver: Solver, max_iter: int | None = None) -> WarmStart | None:
@@ -83,6 +106,7 @@ def train(
     if warm_start is not None and not callable(solver):
         # a solver that does not suit the objective says so before the warm start, not about it
         solver.start(problem, start.copy(), np.random.default_rng(seed))
+    began = "" if warm_start is None else f" from {warm_start.objective.name}"
     if warm_start is not None and warm_start.solver is not None:
         warm = warm_start.problem or problem.with_(objective=warm_start.objective, l1=0.0)
         first = _run(
@@ -100,7 +124,8 @@ def train(
             return Training(first)
         start = first.weights
 
-    def run(one: Any, note: str = "") -> Solution:
+    def run(one: Any, note: str = "") -> tuple[Solution, FloatArray]:
+        """The solution, and the weights that it started from."""
         weights = start
         if warm_start is not None and warm_start.solver is None:
             warm = one.with_(objective=warm_start.objective)
@@ -108,30 +133,51 @@ def train(
                 warm, solver, max_iter, start, stopping, seed, f"{note} (warm start)", show, keep_interrupted
             )
             if first.interrupted:
-                return first
+                return first, start
             weights = first.weights
-        return _run(one, solver, max_iter, weights, stopping, seed, note, show, keep_interrupted)
+        found = _run(one, solver, max_iter, weights, stopping, seed, f"{began}{note}", show, keep_interrupted)
+        return found, weights
 
-    objective = problem.objective
+    objective, loss = problem.objective, None if stopping is None else held_out
     if not isinstance(objective, Direct) or objective.epsilon == "decay":
-        return Training(run(problem))
+        return Training(_said_if_idle(*run(problem), loss))
     if objective.epsilon != "holdout":
         epsilon = float(objective.epsilon)
-        return Training(run(problem.with_(epsilon=epsilon)), epsilon)
+        return Training(_said_if_idle(*run(problem.with_(epsilon=epsilon)), loss), epsilon)
     if held_out is None:
         raise UnsupportedError("epsilon='holdout' needs a hold-out set; give holdout=0.1 or holdout=(X, y)")
-    solutions: dict[float, Solution] = {}
+    runs = {}
     for epsilon in objective.candidates:
-        solutions[epsilon] = last = run(problem.with_(epsilon=epsilon), f", epsilon {epsilon:g}")
+        runs[epsilon] = run(problem.with_(epsilon=epsilon), f", epsilon {epsilon:g}")
+        last = runs[epsilon][0]
         if last.interrupted:
             break
-    losses = {epsilon: held_out(found.weights) for epsilon, found in solutions.items()}
+    losses = {epsilon: held_out(found.weights) for epsilon, (found, _) in runs.items()}
     best = min(losses, key=lambda epsilon: (losses[epsilon], epsilon))
-    chosen = solutions[best]
-    if last.interrupted and chosen is not last:
+    chosen = _said_if_idle(*runs[best], loss)
+    if last.interrupted and best != epsilon:
         status = Status(False, f"{INTERRUPTED}; the best epsilon so far is kept", chosen.n_iter)
         chosen = replace(chosen, status=status, interrupted=True)
     return Training(chosen, best, losses)
+
+
+def _said_if_idle(
+    found: Solution, start: FloatArray, held_out: Callable[[FloatArray], float] | None
+) -> Solution:
+    """A solution that is its own start says so, with a warning, unless there was nothing to gain.
+
+    ``held_out``: the loss by which it was stopped, if it was."""
+    if found.status.converged or found.interrupted or not found.n_iter:
+        return found
+    reached = found.history.get("pass_objective", [np.inf])[-1] if held_out is None else held_out(start)
+    if reached == 0.0 or not np.array_equal(found.weights, start):
+        return found
+    what = "no step moved the weights from where they started"
+    if held_out is not None:
+        what = f"no step brought the loss of the hold-out set below the {reached:.6g} of the starting weights"
+    remedy = "give the solver another learning_rate, or start elsewhere"
+    warnings.warn(f"{what}; {remedy}", TrainingWarning, stacklevel=4)
+    return replace(found, status=replace(found.status, reason=f"{found.status.reason}; {what}"))
 
 
 def _run(

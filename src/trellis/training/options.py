@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,11 +23,13 @@ _TO_THE_MINIMUM = ("cutting_plane", "frank_wolfe")
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """What to minimise and how; ``solver`` is ``None`` where it is left to :func:`automatic_solver`."""
+    """What to minimise and how; ``solver`` is ``None`` where it is left to :func:`automatic_solver`, which
+    gives it the options ``stopping``: ``tol``, ``delta`` and ``period``, None for the solver's own."""
 
     objective: Objective
     loss: Loss
     solver: Solver | None
+    stopping: Mapping[str, float | None] = field(default_factory=dict)
 
 
 def check_minimum(objective: Objective, solver: Solver | None) -> None:
@@ -46,17 +49,17 @@ def checked_options(model: SequenceLabeler) -> Options:
     record = not isinstance(model.solver, type) and hasattr(model.solver, "start")
     if not isinstance(model.solver, str) and not record:
         raise UnsupportedError(f"solver={model.solver!r}: give a name or an object of trellis.solvers")
-    solver = None if automatic else get_solver(model.solver, model.tol)
+    stopping = {"tol": model.tol, "delta": model.delta, "period": model.period}
+    solver = None if automatic else get_solver(model.solver, **stopping)
     objective = get_objective(model.objective)
     check_minimum(objective, solver)
-    return Options(objective, get_loss(model.loss), solver)
+    return Options(objective, get_loss(model.loss), solver, stopping)
 
 
 def automatic_solver(
     options: Options,
     l2: float,
     l1: float,
-    tol: float | None,
     *,
     convex: bool,
     latent: bool = False,
@@ -83,7 +86,7 @@ def automatic_solver(
         name = "subgradient"
     else:
         name = "sgd" if objective.lipschitz else "adagrad"
-    return get_solver(name, tol)
+    return get_solver(name, **options.stopping)
 
 
 def draw_seed(random_state: Any) -> int:

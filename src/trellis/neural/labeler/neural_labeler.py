@@ -35,11 +35,13 @@ from trellis.neural.labeler.networks import BODIES, ChainNetwork, EncoderOptions
 from trellis.neural.labeler.schedules import NEED_TOTAL, OPTIMIZERS, RATES, SOFTMAX, make_stages
 from trellis.objectives.records import OBJECTIVES, Objective
 from trellis.structures.chain.labeler.chain_predictor import ChainPredictor
+from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.training import declarations as declared
 from trellis.training.checkpoints import CheckpointFile
 from trellis.training.driver import EarlyStopping, minimise_run
 from trellis.training.holdout import hold_out
+from trellis.training.one_label import sample_with_several_labels, warn_of_one_label
 from trellis.training.options import draw_seed
 
 Record = TypeVar("Record")
@@ -166,6 +168,14 @@ class NeuralSequenceLabeler(ChainPredictor):
         self._keep_labels(LatentLabels.of(problem.labels, 1))
         self.network_, self.weights_ = network, network.weights
         self.status_, self.history_, self.n_iter_ = trace.status, trace.history, trace.n_iter
+        if problem.corpus.gold is not None:
+            chosen = sample_with_several_labels(problem.corpus.gold)
+            if len(chosen):
+                sample = problem.corpus.take(chosen)
+                with _torch_threads(self._threads()):
+                    scores = packed_scores(network, Corpus(sample.inputs), problem.legal)
+                found = Chain(self._threads()).best(scores).labels
+                warn_of_one_label(problem.corpus.gold.take(chosen), found, problem.labels)
         return self._finished(trace.interrupted)
 
     def prepare(self, X: Any, y: Any, seed: int) -> tuple[InputEncoder, NetworkProblem, NetworkSolver]:

@@ -8,6 +8,8 @@ in the regulariser: a large rate shrinks to 0 and never beyond. It is left out f
 loss does not change when w is scaled. ``schedule``: eta_t = ``learning_rate`` at every batch ("constant"), or
 ``learning_rate`` / sqrt(t) at the t-th ("inverse_sqrt"); Direct(epsilon="decay") uses eps_t = 1/sqrt(t) with
 it. Unlike that of ``SGD``, the rate multiplies the gradient of the direct objective with its 1 / eps.
+``learning_rate=None`` is 1, and for the direct objective from weights other than 0 what
+:func:`~trellis.solvers.online.online_run.relative_rate` says.
 
 With ``average`` the answer is sum_t t w_t / sum_t t, which forgets the first iterates.
 """
@@ -22,7 +24,7 @@ import numpy as np
 from trellis.core.arguments import check_choice, check_int, check_positive
 from trellis.core.arrays import FloatArray
 from trellis.core.registration import register
-from trellis.solvers.online.online_run import OnlineRun, OnlineState, new_rule
+from trellis.solvers.online.online_run import OnlineRun, OnlineState, new_rule, relative_rate
 from trellis.solvers.online.step_size_kernels import CONSTANT, DESCENT, SQRT
 from trellis.solvers.problem import check_problem
 
@@ -34,7 +36,7 @@ SCHEDULES = {"constant": CONSTANT, "inverse_sqrt": SQRT}
 class MiniBatch:
     """Needs ``problem.run_value_and_gradient(weights, first, last)`` and nothing else; no L1 norm."""
 
-    learning_rate: float = 1.0
+    learning_rate: float | None = None
     batch_size: int = 32
     average: bool = True
     schedule: Literal["constant", "inverse_sqrt"] = "inverse_sqrt"
@@ -42,7 +44,8 @@ class MiniBatch:
     name = "minibatch"
 
     def __post_init__(self) -> None:
-        check_positive("learning_rate", self.learning_rate)
+        if self.learning_rate is not None:
+            check_positive("learning_rate", self.learning_rate)
         check_int("batch_size", self.batch_size, 1)
         check_choice("schedule", self.schedule, tuple(SCHEDULES))
 
@@ -50,8 +53,11 @@ class MiniBatch:
         self, problem: Any, weights: FloatArray, rng: np.random.Generator, state: OnlineState | None = None
     ) -> OnlineRun:
         check_problem(problem, self.name, "run_value_and_gradient")
-        schedule, averaging = SCHEDULES[self.schedule], 2 * self.average
-        rule = new_rule(problem, DESCENT, schedule, self.learning_rate, averaging)
+        schedule, averaging, rate = SCHEDULES[self.schedule], 2 * self.average, self.learning_rate
+        if rate is None and problem.objective.scale_free:
+            at = weights if state is None else state.weights
+            rate = relative_rate(problem, at, schedule, self.batch_size, per_output=False)
+        rule = new_rule(problem, DESCENT, schedule, 1.0 if rate is None else rate, averaging)
         return _MiniBatchRun(problem, weights, rng, rule, state, self.batch_size)
 
 

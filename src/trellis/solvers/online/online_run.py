@@ -15,7 +15,9 @@ with eta_t from the schedule: rate ("constant"), rate / sqrt(t) ("sqrt"), rate /
 sum_t t. A pass visits all examples in a new random order.
 
 For the direct objective the rate counts per output, w <- w + eta_t (Phi(y_direct) - Phi(y_hat)), and l2 is
-not used; under ``Direct(epsilon="decay")``, eps_t = 1 / sqrt(t).
+not used; under ``Direct(epsilon="decay")``, eps_t = 1 / sqrt(t). Scaling w changes none of its predictions,
+so the only measure of a step is the start w_0: where no rate is given, it is that at which the first typical
+update moves the weights by ||w_0|| / ``STEPS`` (:func:`relative_rate`).
 
 Each pass measures ``pass_objective``: the sum of c_i f_i, each at the weights of its visit, plus (l2 / 2)
 ||w||^2 at its end; and, where an example is a visit and f_i a hinge, how many had a gradient other than 0:
@@ -33,8 +35,20 @@ import numpy as np
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, InfeasibleError
 from trellis.core.status import Status
-from trellis.solvers.online.step_size_kernels import ADAGRAD, ADAM, BETA1, BETA2, DESCENT, TINY, rate_at
+from trellis.solvers.online.step_size_kernels import (
+    ADAGRAD,
+    ADAM,
+    BETA1,
+    BETA2,
+    DESCENT,
+    SQRT,
+    TINY,
+    rate_at,
+)
 from trellis.solvers.problem import BatchProblem
+
+STEPS = 25.0  # typical updates that move the weights as far as the start is from 0
+SAMPLE = 50  # batches that tell how long an update is
 
 
 class Rule(NamedTuple):
@@ -55,6 +69,36 @@ def new_rule(problem: BatchProblem, kind: int, schedule: int, rate: float, avera
     l2 = 0.0 if problem.objective.scale_free else problem.l2
     decay = l2 / max(problem.n_examples, 1) if kind == DESCENT else 0.0
     return Rule(kind, schedule, float(rate), float(decay), float(l2), averaging)
+
+
+def relative_rate(
+    problem: BatchProblem, weights: FloatArray, schedule: int, batch_size: int = 1, *, per_output: bool = True
+) -> float | None:
+    """The rate at which updates move the weights by ||w|| / ``STEPS``, in the root mean square of those that
+    move them at all, among ``SAMPLE`` batches spread over the data; None where w = 0 or none moves.
+
+    That is for a ``schedule`` of rate / sqrt(t). A rate that stays is as much smaller as gives a pass the
+    same sum of rates. ``per_output``: whether the rate counts per output, so that epsilon is taken out of the
+    gradient.
+    """
+    n, size = problem.n_examples, float(np.linalg.norm(weights))
+    if not size > 0.0:
+        return None
+    if problem.objective.decaying:
+        problem = problem.with_(epsilon=1.0)
+    starts = np.arange(0, n, batch_size)
+    squares = []
+    for i in np.unique(np.linspace(0, len(starts) - 1, min(SAMPLE, len(starts))).astype(np.int64)):
+        first = int(starts[i])
+        last = min(first + batch_size, n)
+        _, gradient = problem.run_value_and_gradient(weights, first, last)
+        squares.append(float(gradient @ gradient) / (last - first) ** 2)
+    moving = [square for square in squares if square > 0.0]
+    if not moving:
+        return None
+    scale = problem.epsilon if per_output else 1.0
+    rate = size / (STEPS * scale * float(np.sqrt(np.mean(moving))))
+    return rate if schedule == SQRT else rate * min(1.0, 2.0 / np.sqrt(len(starts)))
 
 
 @dataclass

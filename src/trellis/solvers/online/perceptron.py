@@ -44,7 +44,7 @@ class Perceptron:
         self, problem: Any, weights: FloatArray, rng: np.random.Generator, state: OnlineState | None = None
     ) -> PerceptronRun:
         rule = self.rule(problem)
-        compiled: PerceptronRun | None = compiled_run(problem, self, weights, rng, state=state)
+        compiled: PerceptronRun | None = compiled_run(problem, self, weights, rng, rule=rule, state=state)
         return compiled or PerceptronRun(problem, weights, rng, rule, state)
 
     def rule(self, problem: Any) -> Rule:

@@ -34,7 +34,13 @@ from trellis.core.arguments import check_choice, check_positive
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.registration import register
-from trellis.solvers.online.online_run import OnlineRun, OnlineState, Rule, new_rule
+from trellis.solvers.online.online_run import (
+    OnlineRun,
+    OnlineState,
+    Rule,
+    new_rule,
+    relative_rate,
+)
 from trellis.solvers.online.step_size_kernels import (
     ADAGRAD,
     ADAM,
@@ -47,6 +53,7 @@ from trellis.solvers.online.step_size_kernels import (
 from trellis.solvers.problem import check_problem, compiled_run
 
 SCHEDULES = {"constant": CONSTANT, "sqrt": SQRT, "inverse": INVERSE}
+RATE = 0.1  # of SGD
 
 
 class StochasticSolver(ABC):
@@ -58,13 +65,13 @@ class StochasticSolver(ABC):
         self, problem: Any, weights: FloatArray, rng: np.random.Generator, state: OnlineState | None = None
     ) -> OnlineRun:
         check_problem(problem, self.name, "run_value_and_gradient")
-        rule = self.rule(problem)
-        compiled: OnlineRun | None = compiled_run(problem, self, weights, rng, state=state)
+        rule = self.rule(problem, weights if state is None else state.weights)
+        compiled: OnlineRun | None = compiled_run(problem, self, weights, rng, rule=rule, state=state)
         return compiled or OnlineRun(problem, weights, rng, rule, state)
 
     @abstractmethod
-    def rule(self, problem: Any) -> Rule:
-        """The update on this problem."""
+    def rule(self, problem: Any, weights: FloatArray) -> Rule:
+        """The update on this problem, from these weights."""
 
 
 @register
@@ -80,7 +87,7 @@ class Subgradient(StochasticSolver):
         if self.average not in ("weighted", "plain", None):
             raise DataError(f"average={self.average!r} is unknown; use 'weighted', 'plain' or None")
 
-    def rule(self, problem: Any) -> Rule:
+    def rule(self, problem: Any, weights: FloatArray) -> Rule:
         check_problem(problem, self.name, l2=True)
         if problem.objective.scale_free:
             raise UnsupportedError(
@@ -101,9 +108,10 @@ class Subgradient(StochasticSolver):
 class SGD(StochasticSolver):
     """Stochastic gradient descent with L2 shrinkage.
 
-    ``learning_rate=None`` is 0.1, and 0.1 / m for the direct objective where the problem tells m, the mean
-    squared length of a step's features: there one update must move a score by less than epsilon, or y_direct
-    and y_hat soon agree everywhere.
+    ``learning_rate=None`` is 0.1. For the direct objective it is relative to the start
+    (:func:`~trellis.solvers.online.online_run.relative_rate`), and from w = 0 it is 0.1 / m where the problem
+    tells m, the mean squared length of a step's features: there one update must move a score by less than
+    epsilon, or y_direct and y_hat soon agree everywhere.
     """
 
     learning_rate: float | None = None
@@ -117,12 +125,12 @@ class SGD(StochasticSolver):
             check_positive("learning_rate", self.learning_rate)
         check_choice("schedule", self.schedule, tuple(SCHEDULES))
 
-    def rule(self, problem: Any) -> Rule:
+    def rule(self, problem: Any, weights: FloatArray) -> Rule:
         schedule = SQRT if problem.objective.decaying else SCHEDULES[self.schedule]
-        rate = 0.1 if self.learning_rate is None else self.learning_rate
-        if problem.objective.scale_free and self.learning_rate is None:
-            squares, steps = getattr(problem, "squared_features", (0.0, 0))
-            rate = rate * steps / squares if squares > 0 else rate
+        rate = self.learning_rate
+        if rate is None and problem.objective.scale_free:
+            rate = relative_rate(problem, weights, schedule) or self._rate_from_zero(problem)
+        rate = RATE if rate is None else rate
         rule = new_rule(problem, DESCENT, schedule, rate, 2 * self.average)
         if schedule != INVERSE and rule.rate * rule.decay >= 1.0:
             raise UnsupportedError(
@@ -130,6 +138,10 @@ class SGD(StochasticSolver):
                 "weights would change sign as they shrink; lower learning_rate, or use schedule='inverse'"
             )
         return rule
+
+    def _rate_from_zero(self, problem: Any) -> float:
+        squares, steps = getattr(problem, "squared_features", (0.0, 0))
+        return RATE * steps / squares if squares > 0 else RATE
 
 
 @register
@@ -145,7 +157,7 @@ class AdaGrad(StochasticSolver):
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
 
-    def rule(self, problem: Any) -> Rule:
+    def rule(self, problem: Any, weights: FloatArray) -> Rule:
         return new_rule(problem, ADAGRAD, CONSTANT, self.learning_rate, 2 * self.average)
 
 
@@ -162,5 +174,5 @@ class Adam(StochasticSolver):
     def __post_init__(self) -> None:
         check_positive("learning_rate", self.learning_rate)
 
-    def rule(self, problem: Any) -> Rule:
+    def rule(self, problem: Any, weights: FloatArray) -> Rule:
         return new_rule(problem, ADAM, CONSTANT, self.learning_rate, 2 * self.average)

@@ -84,14 +84,23 @@ class InverseHessian:
         gradient_products: FloatArray = products[1]
         return gradient_products
 
-    def times(self, vector: FloatArray, out: FloatArray, products: FloatArray | None = None) -> None:
-        """Write ``H vector`` into ``out``; ``products``: of the pairs with ``vector``, where known."""
+    def times(
+        self,
+        vector: FloatArray,
+        out: FloatArray,
+        products: FloatArray | None = None,
+        *,
+        newest: int | None = None,
+    ) -> None:
+        """Write ``H vector`` into ``out``; ``products``: of the pairs with ``vector``, where known.
+        ``newest``: H is made from that many pairs only, the last ones."""
+        slots = self._slots if newest is None else self._slots[-newest:]
         if products is None:
             products = self._sum(
                 (2 * self._n_slots,),
                 lambda first, last, sums: products_with(self._pairs, vector, first, last, sums),
             )
-        on_pairs, scale = _two_loop(products, self._step_change, self._change_change, self._slots)
+        on_pairs, scale = _two_loop(products, self._step_change, self._change_change, slots)
         over_shards(
             lambda i, j: combine(self._pairs, on_pairs, vector, scale, self._pieces[i], self._pieces[j], out),
             self._pieces,

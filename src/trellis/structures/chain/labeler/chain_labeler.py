@@ -37,6 +37,8 @@ class ChainLabeler(ChainPredictor):
     l1: float = parameter(default=declared.L1)
     max_iter: int | None = parameter(default=declared.MAX_ITER)
     tol: float | None = parameter(default=declared.TOL)
+    delta: float | None = parameter(default=declared.DELTA)
+    period: int | None = parameter(default=declared.PERIOD)
     n_jobs: int | None = parameter(default=declared.N_JOBS)
     constraints: Any = parameter(default=declared.CONSTRAINTS)
     template: Any = parameter(default=declared.TEMPLATE)

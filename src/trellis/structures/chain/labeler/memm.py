@@ -26,14 +26,17 @@ from trellis.data.labels import LabelSet, flatten_labels
 from trellis.data.latent_labels import LatentLabels
 from trellis.data.sequences import step_name
 from trellis.data.user_input import as_lists
+from trellis.features.encoded import Encoded
 from trellis.solvers import default_iterations, get_solver
 from trellis.structures.chain.labeler.chain_labeler import ChainLabeler
 from trellis.structures.chain.labeler.chain_training import Examples
+from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.problem.local_chain import LocalChainProblem
 from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.structures.chain.scores.local_chain_scores import local_chain_scores
 from trellis.training import declarations as declared
 from trellis.training.driver import minimise
+from trellis.training.one_label import sample_with_several_labels, warn_of_one_label
 
 
 class MEMM(ChainLabeler):
@@ -80,7 +83,8 @@ class MEMM(ChainLabeler):
             l1=self.l1,
             n_jobs=self._threads(),
         )
-        solver = get_solver("owlqn" if self.l1 > 0 else "lbfgs", self.tol)
+        name = "owlqn" if self.l1 > 0 else "lbfgs"
+        solver = get_solver(name, self.tol, delta=self.delta, period=self.period)
         max_iter = default_iterations(solver) if self.max_iter is None else self.max_iter
         with progress_bar(f"MEMM by {solver.name}", max_iter, self.verbose) as on_iteration:
             solution = minimise(
@@ -94,10 +98,17 @@ class MEMM(ChainLabeler):
             )
         self._keep(encoder, latent, layout, penalties, solution.weights)
         self.status_, self.history_, self.n_iter_ = solution.status, solution.history, solution.n_iter
+        sample = Examples(inputs, labels).take(sample_with_several_labels(labels))
+        if len(sample):
+            found = Chain(self._threads()).best(self._input_scores(sample.inputs)).labels
+            warn_of_one_label(sample.labels, found, names)
         return self._finished(solution.interrupted)
 
     def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> ChainScores:
         """Part scores that add up to the log-probability of a labelling."""
         check_is_fitted(self, "weights_")
-        design = self.layout_.design(self.encoder_.transform(X, lengths), sort=False)
+        return self._input_scores(self.encoder_.transform(X, lengths))
+
+    def _input_scores(self, inputs: Encoded) -> ChainScores:
+        design = self.layout_.design(inputs, sort=False)
         return local_chain_scores(self.layout_, design, self.penalties_, self.weights_, self._threads())

@@ -148,7 +148,7 @@ def _online_solver(model: SequenceLabeler, options: Options) -> Any:
     """The solver asked for, or one that suits; it must be able to take up the state of an earlier run."""
     solver = options.solver
     if solver is None:
-        solver = automatic_solver(options, model.l2, model.l1, model.tol, convex=False, online=True)
+        solver = automatic_solver(options, model.l2, model.l1, convex=False, online=True)
     if "state" not in inspect.signature(solver.start).parameters:
         raise UnsupportedError(
             f"solver {solver.name!r} needs all data at once; for partial_fit use 'perceptron', "
@@ -168,7 +168,7 @@ def _refuse_what_needs_all_data(model: SequenceLabeler, objective: Objective) ->
             "partial_fit does not stop early, so it takes no holdout; set holdout=None and watch score(X, y)"
         )
     first = objective.starts_from
-    if first is not None and not first.special and not hasattr(model, "weights_"):
+    if first is not None and not objective.special and not hasattr(model, "weights_"):
         raise UnsupportedError(
             f"the {objective.name} objective is flat around w = 0; start with partial_fit or fit of "
             f"objective={first.name!r}, then set_params(objective={objective.name!r})"

@@ -22,7 +22,7 @@ from trellis.core.parameters import fitted, parameter
 from trellis.data.labels import FlatLabels, LabelSet, flatten_labels
 from trellis.data.latent_labels import LatentLabels, LatentStates
 from trellis.data.user_input import as_lists
-from trellis.features.encoded import FeatureEncoder
+from trellis.features.encoded import Encoded, FeatureEncoder
 from trellis.losses.labelings import Loss
 from trellis.objectives.records import Objective
 from trellis.solvers import Solver, get_solver
@@ -46,6 +46,7 @@ from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 from trellis.structures.chain.scores.linear_chain_scores import linear_chain_scores
 from trellis.training import declarations as declared
 from trellis.training.fit import convex_start, latent_start, train
+from trellis.training.one_label import sample_with_several_labels, warn_of_one_label
 from trellis.training.options import automatic_solver, checked_options, draw_seed
 
 
@@ -111,17 +112,18 @@ class SequenceLabeler(ChainLabeler):
         seed = draw_seed(self.random_state)
         data, held, held_names = hold_out_sequences(self.holdout, data, objective, encoder, names, seed)
 
+        sample = data.examples.take(sample_with_several_labels(data.examples.labels))
         data = data.over_states(latent)
         layout = self._layout(data.examples, encoder, len(latent.label_of))
         problem = self._problem(data, layout, penalties, latent, objective, loss, self.l2)
         solver = options.solver or automatic_solver(
-            options, self.l2, self.l1, self.tol, convex=problem.convex, latent=not latent.plain
+            options, self.l2, self.l1, convex=problem.convex, latent=not latent.plain
         )
         evaluate = None
         if held is not None:
             evaluate = holdout_loss(held, layout, penalties, latent, held_names, loss, self._threads())
         start = self._start(layout, latent, encoder)
-        warm_start = None if start.any() else convex_start(objective)
+        warm_start = None if start.any() else convex_start(problem, self.l2, self.max_iter)
         if self._has_new_states(latent):
             start = split_states(start, layout, latent, seed)
             warm_start = latent_start(objective, get_solver("perceptron"))
@@ -146,6 +148,9 @@ class SequenceLabeler(ChainLabeler):
         self.n_iter_ = trained.solution.n_iter
         self.solver_ = solver.name
         self.epsilon_, self.epsilon_losses_ = trained.epsilon, trained.epsilon_losses
+        if len(sample):
+            found = Chain(self._threads()).best(self._input_scores(sample.inputs)).labels
+            warn_of_one_label(sample.labels, latent.collapse(found), names)
         return self._finished(trained.solution.interrupted)
 
     def partial_fit(
@@ -230,7 +235,10 @@ class SequenceLabeler(ChainLabeler):
     def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> ChainScores:
         """The part scores of new sequences: what :class:`trellis.structures.chain.Chain` takes."""
         check_is_fitted(self, "weights_")
-        design = self.layout_.design(self.encoder_.transform(X, lengths), sort=False)
+        return self._input_scores(self.encoder_.transform(X, lengths))
+
+    def _input_scores(self, inputs: Encoded) -> ChainScores:
+        design = self.layout_.design(inputs, sort=False)
         return linear_chain_scores(self.layout_, design, self.penalties_, self.weights_, self._threads())
 
     def to_hmm(self, length: int | None = None) -> inspection.HMMProbabilities:

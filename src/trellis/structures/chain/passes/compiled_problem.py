@@ -13,7 +13,7 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.shards import over_shards
-from trellis.solvers.online.online_run import OnlineState
+from trellis.solvers.online.online_run import OnlineState, Rule
 from trellis.solvers.online.perceptron import Perceptron
 from trellis.solvers.online.sag import SAG
 from trellis.solvers.online.stochastic import StochasticSolver
@@ -26,20 +26,26 @@ class CompiledChainProblem(LinearChainProblem):
     """A linear chain problem with a whole pass of an online solver, of SAG or of Frank-Wolfe per call."""
 
     def compiled_run(
-        self, solver: Any, weights: FloatArray, rng: np.random.Generator, state: OnlineState | None = None
+        self,
+        solver: Any,
+        weights: FloatArray,
+        rng: np.random.Generator,
+        rule: Rule | None = None,
+        state: OnlineState | None = None,
     ) -> Run | None:
-        """The run of ``solver``, which has checked that it suits the problem."""
+        """The run of ``solver``, which has checked that it suits the problem, and says by which ``rule`` an
+        online one updates."""
         if not self.compiled:
             return None
         # Imported here: the kernels take time to load, and a batch solver needs none of them.
-        if isinstance(solver, Perceptron | StochasticSolver):
+        if isinstance(solver, Perceptron | StochasticSolver) and rule is not None:
             from trellis.structures.chain.passes.compiled_online import (
                 CompiledOnlineRun,
                 CompiledPerceptronRun,
             )
 
             kind = CompiledPerceptronRun if isinstance(solver, Perceptron) else CompiledOnlineRun
-            return kind(self, weights, rng, solver.rule(self), state)
+            return kind(self, weights, rng, rule, state)
         if isinstance(solver, SAG) and not self.layout.n_edge:
             from trellis.structures.chain.passes.compiled_sag import CompiledSAGRun
 

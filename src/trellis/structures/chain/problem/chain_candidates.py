@@ -19,6 +19,7 @@ from trellis.core.oracle import Labels, Oracle
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.losses.labelings import CandidateLoss, Loss, sum_by_sequence
 from trellis.objectives.candidates import CandidateList
+from trellis.objectives.records import Log, Objective
 from trellis.objectives.special_cases import fixed_epsilon
 from trellis.objectives.wrapped_problem import WrappedProblem
 from trellis.structures.chain.oracle.chain_oracle import Chain
@@ -98,6 +99,10 @@ class CandidateProblem(WrappedProblem):
 
     def scores(self, weights: FloatArray) -> ChainScores:
         return self.problem.scores(weights)
+
+    def surrogate(self, objective: Objective, l2: float) -> LinearChainProblem:
+        """The log objective, whatever ``objective`` is: it asks for no loss, and so for no candidates."""
+        return self.problem.with_(objective=Log(), l2=l2)
 
     def with_(self, **changes: Any) -> CandidateProblem:
         """The same problem with other options of the linear one (``l2``, ``epsilon``, ...)."""

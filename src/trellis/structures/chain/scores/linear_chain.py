@@ -66,7 +66,9 @@ class LinearLayout:
         seen = np.zeros((nodes.n_features, n_labels), dtype=np.uint8)
         if allowed is None:
             allowed = np.zeros((1, n_labels), dtype=np.bool_)
-        mark_observed(nodes.indptr, nodes.indices, gold, allowed, seen)
+        for part in (nodes, encoded.zeros):
+            if part is not None:
+                mark_observed(part.indptr, part.indices, gold, allowed, seen)
         pairs = _observed_transitions(gold, allowed, nodes.offsets, n_labels)
         return cls._build(seen, pairs, _n_edge(encoded), boundaries)
 

@@ -38,6 +38,7 @@ from trellis.structures.graph.scores.graph_scores import GraphScores
 from trellis.structures.graph.scores.linear_graph import GraphLayout
 from trellis.training import declarations as declared
 from trellis.training.fit import train
+from trellis.training.one_label import sample_with_several_labels, warn_of_one_label
 from trellis.training.options import draw_seed
 
 INTEGRAL = 1e-6
@@ -133,6 +134,7 @@ class GraphLabeler(Model):
         flat = training.flat_labels(graphs, labels)
         names = LabelSet.of(flat)
         seed = draw_seed(self.random_state)
+        encoded = names.encode(flat)
         examples = training.graph_examples(graphs, flat, names, options.loss)
         weight = check_sample_weight(sample_weight, len(graphs))
         kept, held = training.hold_out_graphs(self.holdout, examples, options, names, seed)
@@ -152,7 +154,7 @@ class GraphLabeler(Model):
             held_out=training.holdout_graph_loss(held, problem),
             patience=self.patience,
             show=self.verbose,
-            warm_start=training.graph_warm_start(problem, start),
+            warm_start=training.graph_warm_start(options, problem, start, self.l2),
             keep_interrupted=True,
         )
         self._keep(names, layout, trained.solution.weights)
@@ -162,6 +164,10 @@ class GraphLabeler(Model):
         self.history_, self.n_iter_ = trained.solution.history, trained.solution.n_iter
         self.solver_ = solver.name
         self.epsilon_, self.epsilon_losses_ = trained.epsilon, trained.epsilon_losses
+        sample = sample_with_several_labels(encoded)
+        if len(sample):
+            found = [one.labels for one in self._solve([graphs[i] for i in sample], None)]
+            warn_of_one_label(encoded.take(sample), np.concatenate(found), names)
         return self._finished(trained.solution.interrupted)
 
     def scores(self, graph: Graph, name: str = "the graph") -> GraphScores:

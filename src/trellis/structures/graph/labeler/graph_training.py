@@ -12,8 +12,8 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.labels import FlatLabels, LabelSet
 from trellis.data.sequences import offsets_from_lengths
-from trellis.losses.labelings import Custom, Loss, get_loss
-from trellis.objectives.records import Log, Objective, Perceptron, get_objective
+from trellis.losses.labelings import Custom, Hamming, Loss, get_loss
+from trellis.objectives.records import Log, Margin, Objective, Perceptron, get_objective
 from trellis.solvers import Solver, get_solver
 from trellis.solvers.online.minibatch import MiniBatch
 from trellis.structures.graph.oracle.graph_oracle import BEST_METHODS, SUM_METHODS, GraphInference
@@ -22,7 +22,7 @@ from trellis.structures.graph.problem.graph_problem import GraphExample, GraphPr
 from trellis.structures.graph.problem.pseudo_likelihood import PseudoLikelihoodProblem
 from trellis.structures.graph.scores.graph_features import Graph
 from trellis.structures.graph.scores.linear_graph import GraphLayout
-from trellis.training.fit import WarmStart, convex_start, latent_start
+from trellis.training.fit import WarmStart, latent_start
 from trellis.training.holdout import hold_out
 from trellis.training.options import check_minimum
 
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from trellis.structures.graph.labeler.graph_labeler import GraphLabeler
 
 FEW = 200  # weights up to which planes of the whole sum need fewer passes (7 weights: 22 against 500)
-PERCEPTRON_PASSES = 5  # of the warm start
+PERCEPTRON_PASSES = 5  # of the warm start with hidden labels
+CONVEX_PASSES = 50  # of the warm start from a convex objective, at most
 # one graph at a time: an oracle call costs far more than an update
 ONE_BY_ONE = MiniBatch(batch_size=1)
 WARM_UP = MiniBatch(batch_size=1, schedule="constant")  # forgets its first passes, unlike the perceptron
@@ -249,25 +250,21 @@ def holdout_graph_loss(
     return lambda weights: float(question.task_losses(weights).mean())
 
 
-def graph_warm_start(problem: GraphProblem, start: FloatArray) -> WarmStart | None:
-    """With hidden labels, and for the direct objective, a short (latent) perceptron.
+def graph_warm_start(
+    options: GraphOptions, problem: GraphProblem, start: FloatArray, l2: float
+) -> WarmStart | None:
+    """What to minimise before the problem, unless training starts at given weights.
 
-    At w = 0 all completions of hidden labels are equal, and what is completed at random stays so. The direct
-    objective needs weights that are large next to its epsilon, or else every step goes all the way to the
-    gold labels.
+    With hidden labels, a short latent perceptron: at w = 0 all their completions are equal, and what is
+    completed at random stays so. For an objective that is not convex, the margin, for as many passes as
+    bring it near its minimum.
     """
-    objective = problem.objective
-    if start.any() or not (problem.latent or objective.scale_free):
-        return None if start.any() else convex_start(objective)
-    warm_start = latent_start(objective, WARM_UP, PERCEPTRON_PASSES)
-    if warm_start is None or not isinstance(problem, GraphCandidateProblem):
-        return warm_start
-    simple = GraphProblem(  # the perceptron looks at no loss, so it needs no candidates
-        problem.examples,
-        warm_start.objective,
-        problem.loss,
-        weight=problem.weight,
-        layout=problem.layout,
-        inference=problem.inference,
-    )
-    return replace(warm_start, problem=simple)
+    if start.any():
+        return None
+    if problem.latent:
+        return latent_start(problem.objective, WARM_UP, PERCEPTRON_PASSES)
+    if problem.objective.starts_from is None:
+        return None
+    margin: Any = problem.surrogate(Margin(), l2)
+    solver = automatic_graph_solver(replace(options, objective=Margin(), loss=Hamming()), margin, None)
+    return WarmStart(margin.objective, solver, CONVEX_PASSES, margin)

@@ -21,8 +21,9 @@ import numpy as np
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.labels import EncodedLabels, LabelSet
-from trellis.losses.labelings import CandidateLoss
+from trellis.losses.labelings import CandidateLoss, Hamming
 from trellis.objectives.candidates import CandidateList
+from trellis.objectives.records import Objective
 from trellis.structures.graph.oracle.graph_oracle import GraphInference
 from trellis.structures.graph.problem.graph_problem import GraphProblem
 from trellis.structures.graph.scores.graph_scores import GraphScores, Labels
@@ -54,6 +55,21 @@ class GraphCandidateProblem(GraphProblem):
                     f"the loss {loss.name!r} of {example.name} is not 0 for its own gold labels; it must be"
                 )
         return self
+
+    def surrogate(self, objective: Objective, l2: float) -> GraphProblem:
+        """The convex objective with the Hamming loss, which needs no candidates."""
+        every = np.arange(self.layout.n_labels)
+        examples = [replace(one, cost=(one.gold[:, None] != every).astype(float)) for one in self.examples]
+        return GraphProblem(
+            examples,
+            objective,
+            Hamming(),
+            l2=l2,
+            weight=self.weight,
+            n_jobs=self.n_jobs,
+            layout=self.layout,
+            inference=self.inference,
+        )
 
     def _check_objective(self) -> None:
         """Every objective reads candidates."""
