@@ -15,7 +15,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Compiled kernels are kept here, by the content of their sources: tests, demo and benchmarks share them.
 export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache
 
-.PHONY: help test test-random demo bench lint format clean
+.PHONY: help test test-random fuzz soak demo bench lint format clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -31,6 +31,13 @@ test-random: $(VENV)/.test  ## run the property tests on fresh random examples (
 	echo "drawing with seed $$seed: make test-random SEED=$$seed draws the same again"; \
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m hypothesis --hypothesis-profile random --hypothesis-seed $$seed
 
+# SECONDS=... for longer or shorter, SEED=... for other changes, TARGETS='HMM sound' for some of them.
+fuzz: $(VENV)/.test  ## feed changed files to every reader and every kind of model, with limits of time and memory
+	@$(BIN)/python tests/fuzz/fuzz.py $(TARGETS) --seconds $${SECONDS:-300} --seed $${SEED:-0}
+
+soak: $(VENV)/.test  ## kill processes while they save and train, 100 times each: no file may be lost
+	@$(BIN)/python tests/fuzz/soak.py --seed $${SEED:-0}
+
 # The two parts compile different kernels: side by side they take the time of one.
 demo: $(VENV)/.demo  ## read strings of handwritten digits with every objective, align synthetic speech; a picture and a page in demo_output/
 	@mkdir -p demo_output; \
@@ -39,7 +46,7 @@ demo: $(VENV)/.demo  ## read strings of handwritten digits with every objective,
 	wait $$speech; aligned=$$?; cat demo_output/alignment.txt; exit $$((digits + aligned))
 
 bench: $(VENV)/.bench  ## measure against other libraries
-	@set -e; for script in benchmarks/[!_]*.py; do echo "== $$script"; $(BIN)/python $$script; done
+	@$(BIN)/python benchmarks/_all.py
 
 lint: $(VENV)/.test  ## ruff, mypy and the direction of imports
 	@$(BIN)/ruff check --quiet .
@@ -52,7 +59,7 @@ format: $(VENV)/.test  ## write the sources in the house style
 	@$(BIN)/ruff format --quiet .
 
 clean:  ## remove the environment and everything that was made
-	rm -rf $(VENV) .numba_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist demo_output
+	rm -rf $(VENV) .numba_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist demo_output fuzz_finds
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.python:

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from trellis.core import persistence
-from trellis.core.codec import Arrays, State, decode, encode
+from trellis.core.codec import Arrays, State, decode, encode, function_not_stored
 from trellis.core.errors import DataError
 from trellis.core.file_checks import check_fields
 from trellis.core.output_files import Target
@@ -23,6 +23,7 @@ class Model(BaseEstimator):  # type: ignore[misc]
 
     declared_parameters: ClassVar[dict[str, Parameter]] = {}
     fitted_fields: ClassVar[dict[str, FittedField]] = {}
+    learned_whole: ClassVar[bool] = True  # whether a model that has one saved attribute has them all
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -52,13 +53,18 @@ class Model(BaseEstimator):  # type: ignore[misc]
     def from_state(cls, meta: dict[str, Any], arrays: Arrays) -> Self:
         """The inverse of :meth:`to_state`; checks everything that it reads."""
         stored = meta["parameters"].items()
-        model = cls(**{name: decode(value, arrays, f"parameters.{name}") for name, value in stored})
-        check_parameters(model)
+        given = {name: decode(value, arrays, f"parameters.{name}") for name, value in stored}
+        check_fields(cls, {name: value for name, value in given.items() if value is not function_not_stored})
+        model = cls(**given)
+        model._check_parameters()
         learned = {
             name: decode(value, arrays, name)
             for name, value in meta["fitted"].items()
             if name in cls.fitted_fields
         }
+        if learned and cls.learned_whole:  # else the parameters are the model
+            missing = {name for name, field in cls.fitted_fields.items() if field.saved} - learned.keys()
+            learned |= dict.fromkeys(missing)  # what may be None may be missing
         check_fields(cls, learned)
         for name, value in learned.items():
             setattr(model, name, value)

@@ -52,10 +52,16 @@ def check_array(name: str, array: Any, shape: tuple[int, ...], dtype: Any = np.f
         raise ModelFileError(f"{name} should be a finite {np.dtype(dtype)} array of shape {shape}")
 
 
+def check_type(name: str, array: Any, axes: int, dtype: Any) -> None:
+    """Raise a ``ModelFileError`` unless a value from a file is an array of so many axes and this type."""
+    if not isinstance(array, np.ndarray) or (array.ndim, array.dtype) != (axes, dtype):
+        raise ModelFileError(f"{name} should be a {np.dtype(dtype)} array with {axes} axes")
+
+
 def check_indices(name: str, array: Any, n: int) -> None:
-    """Raise a ``ModelFileError`` unless an array of whole numbers indexes ``n`` things."""
-    if array.size and not (int(array.min()) >= 0 and int(array.max()) < n):
-        raise ModelFileError(f"{name} should hold numbers from 0 to {n - 1}")
+    """Raise a ``ModelFileError`` unless an array of whole numbers indexes ``n`` things; -1 is none."""
+    if array.size and not (int(array.min()) >= -1 and int(array.max()) < n):
+        raise ModelFileError(f"{name} should hold numbers below {n}")
 
 
 def check_fields(owner: type, values: Mapping[str, Any]) -> None:
@@ -74,6 +80,8 @@ def annotated_types(owner: type) -> dict[str, Any]:
     for base in reversed(owner.__mro__):
         known = vars(sys.modules[base.__module__])
         for name, annotation in inspect.get_annotations(base).items():
+            if isinstance(annotation, typing.ForwardRef):  # as named tuples keep them
+                annotation = annotation.__forward_arg__
             if isinstance(annotation, str):
                 try:
                     annotation = eval(annotation, dict(known), dict(vars(base)))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from trellis.core.arrays import IntArray
 from trellis.core.errors import ModelFileError
+from trellis.core.file_checks import check_type
 from trellis.core.registration import register
 from trellis.data.vocabulary_kernels import gather, look_up
 
@@ -58,7 +59,12 @@ class Vocabulary:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        return cls.from_packed(state["pool"], state["bounds"])
+        pool, bounds = state["pool"], state["bounds"]
+        check_type("its list of strings", pool, 1, np.uint8)
+        check_type("the bounds of its strings", bounds, 1, np.int64)
+        if not bounds.size or not _whole_characters(pool, bounds):
+            raise ModelFileError("its list of strings is damaged")
+        return cls.from_packed(pool, bounds)
 
     def __len__(self) -> int:
         return self._used
@@ -99,6 +105,16 @@ class Vocabulary:
         if add:
             self._pool, self._bounds, self._slots, self._used = table
         return np.asarray(codes)
+
+
+def _whole_characters(pool: Bytes, bounds: IntArray) -> bool:
+    """Whether bytes from a file are UTF-8, and no string begins inside a character."""
+    try:
+        pool.tobytes().decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return False
+    inside = bounds[(bounds >= 0) & (bounds < len(pool))]
+    return not ((pool[inside] & 0xC0) == 0x80).any()
 
 
 def _spans(groups: Sequence[Collection[str]]) -> tuple[Bytes, IntArray, IntArray]:

@@ -15,6 +15,7 @@ from scipy.sparse import csr_array, issparse, vstack
 
 from trellis.core.arrays import AnyArray, BoolArray, IntArray
 from trellis.core.errors import DataError
+from trellis.core.file_checks import check_type
 from trellis.core.registration import register
 from trellis.data.row_checks import row_error
 from trellis.data.sequences import Sequences, offsets_from_lengths, step_name
@@ -58,6 +59,7 @@ class ArrayEncoder(CodedEncoder):
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         encoder = cls(state["min_count"], state["transition_features"])
+        check_type("the columns it knows", state["kept"], 1, np.uint8)
         encoder._set_columns(state["kept"].astype(np.bool_))
         return encoder
 

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trellis.core.arrays import IntArray
-from trellis.core.errors import DataError
+from trellis.core.errors import DataError, ModelFileError
 from trellis.core.registration import register
 from trellis.data.attributes import AttributeData
 from trellis.data.flatten import flatten
@@ -79,6 +79,8 @@ class FeatureIndexer(CodedEncoder):
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
         encoder = cls(state["min_count"], state["transition_features"])
+        if not isinstance(state["vocabulary"], Vocabulary):
+            raise ModelFileError("its features are damaged")
         encoder._set_vocabulary(state["vocabulary"])
         return encoder
 

@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from trellis.core.arguments import check_int
 from trellis.core.arrays import IntArray
-from trellis.core.errors import DataError
+from trellis.core.errors import DataError, ModelFileError
+from trellis.core.file_checks import check_indices, check_type
 from trellis.core.registration import register
 from trellis.data.columns import ColumnData
 from trellis.data.vocabulary import Vocabulary
@@ -134,6 +135,8 @@ class TemplateEncoder:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
+        if not isinstance(state["template"], Template):  # a path would be read
+            raise ModelFileError("its template is damaged")
         encoder = cls(state["template"], state["min_count"])
         encoder._nodes.ids, encoder._edges.ids = state["node_ids"], state["edge_ids"]
         # the template determines the order of the grams, and so that of vocabularies and tables
@@ -141,8 +144,29 @@ class TemplateEncoder:
             if len(sources) == 1:
                 encoder._vocabularies[sources[0]] = state["vocabularies"][len(encoder._vocabularies)]
             elif sources not in encoder._tables:
-                encoder._tables[sources] = _Table.of(state["pairs"][len(encoder._tables)])
+                pairs = state["pairs"][len(encoder._tables)]
+                check_type("a table of its features", pairs, 1, np.uint64)
+                encoder._tables[sources] = _Table.of(pairs)
+        encoder._check()
         return encoder
+
+    def _check(self) -> None:
+        """What comes from a file: kernels index without bounds checks."""
+        if not all(isinstance(one, Vocabulary) for one in self._vocabularies.values()):
+            raise ModelFileError("its strings are damaged")
+        for sources, table in self._tables.items():
+            prefix, last = _halves(table.keys)
+            check_indices("a table of its features", prefix, self._size(sources[:-1]))
+            check_indices("a table of its features", last, self._size(sources[-1:]))
+        for layer in (self._nodes, self._edges):
+            check_type("its features", layer.ids, 1, np.int32)
+            check_indices("its features", layer.ids, len(layer.ids))
+            if len(layer.ids) != (sum(self._group_sizes(layer)) if layer.gram_of else 0):
+                raise ModelFileError("its features do not fit its strings")
+
+    def _size(self, sources: Sources) -> int:
+        """How many n-grams of these sources there are."""
+        return len(self._vocabularies[sources[0]]) if len(sources) == 1 else len(self._tables[sources].keys)
 
     def _add_gram(self, sources: Sources, rows: tuple[int, ...]) -> int:
         """The number of a gram; its parts come before it."""
@@ -213,10 +237,7 @@ class TemplateEncoder:
 
     def _group_sizes(self, layer: _Layer) -> list[int]:
         """The number of codes of each group of features: that of its strings or n-grams."""
-        return [
-            len(self._vocabularies[sources[0]]) if len(sources) == 1 else len(self._tables[sources].keys)
-            for _, sources in layer.groups
-        ]
+        return [self._size(sources) for _, sources in layer.groups]
 
     def _encoded(self, grams: Codes, offsets: IntArray) -> Encoded:
         layers = []
@@ -247,7 +268,10 @@ class TemplateEncoder:
         if len(sources) == 1:
             vocabulary = self._vocabularies[sources[0]].strings()
             return [[vocabulary[code] for code in codes.tolist()]]
-        keys = self._tables[sources].keys[codes]
-        prefix = (keys >> np.uint64(32)).astype(np.int64)
-        last = (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        prefix, last = _halves(self._tables[sources].keys[codes])
         return self._strings(sources[:-1], prefix) + self._strings(sources[-1:], last)
+
+
+def _halves(keys: NDArray[np.uint64]) -> tuple[IntArray, IntArray]:
+    """The codes of the prefix and of the last part of n-grams."""
+    return (keys >> np.uint64(32)).astype(np.int64), (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)

@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 from trellis.core.arguments import as_floats
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, ModelFileError, UnsupportedError
-from trellis.core.file_checks import check_array
+from trellis.core.file_checks import check_array, check_size
 from trellis.core.parameters import choice, fitted, integer, number, parameter
 from trellis.core.status import Status
 from trellis.data.row_checks import check_observed
@@ -211,7 +211,15 @@ class HMM(HMMInference):
     ) -> tuple[Observations, TransitionConstraints]:
         self._check_parameters()
         observations = Observations.pack(X, lengths, check=self.emission.check)
-        constraints = TransitionConstraints.from_options(
+        constraints = self._constraints()
+        observations = observations.with_states(states, self.n_states)
+        if observations.known is None or self.emission.n_states is None:
+            check_observed(self.emission.missing(observations.values))
+        return observations, constraints
+
+    def _constraints(self) -> TransitionConstraints:
+        """What the parameters say about transitions, checked."""
+        return TransitionConstraints.from_options(
             self.n_states,
             self.initial,
             self.transitions,
@@ -220,10 +228,6 @@ class HMM(HMMInference):
             self.transition_pseudocount,
             self.learn,
         )
-        observations = observations.with_states(states, self.n_states)
-        if observations.known is None or self.emission.n_states is None:
-            check_observed(self.emission.missing(observations.values))
-        return observations, constraints
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -364,6 +368,8 @@ class HMM(HMMInference):
         self.parameters()  # given ones are as good as fitted ones
 
     def _check_loaded(self) -> None:
+        check_size("n_states", self.n_states)
+        self._constraints()
         k = self.parameters().n_states
         if not hasattr(self, "initial_"):
             return

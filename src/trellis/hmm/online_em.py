@@ -39,6 +39,11 @@ class OnlineState:
     n_batches: int
     n_steps: int
 
+    def __post_init__(self) -> None:
+        # files hold an array without axes as a number
+        emission = {name: np.asarray(value) for name, value in self.emission.items()}
+        object.__setattr__(self, "emission", emission)
+
     def permute(self, order: IntArray, emission: Emission) -> OnlineState:
         """State k of the result is state ``order[k]``; ``emission`` is the one of the model so far."""
         return replace(

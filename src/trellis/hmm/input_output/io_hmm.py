@@ -80,6 +80,7 @@ class IOHMM(Model):
     )
     verbose: bool | None = parameter(default=declared.VERBOSE)
 
+    learned_whole = False  # parameters may also be given
     parameters_: IOParameters = fitted("All parameters.")
     status_: Status = fitted("Why EM stopped, in a sentence.")
     history_: dict[str, list[float]] = fitted(

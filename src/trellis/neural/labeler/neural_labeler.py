@@ -247,6 +247,8 @@ class NeuralSequenceLabeler(ChainPredictor):
         return {**kept, "encoder": encoder, "checkpoint": None}
 
     def _check_loaded(self) -> None:
+        if not self.latent_.plain:
+            raise ModelFileError("networks have no latent states")
         self._keep_labels(self.latent_)
         k = len(self.labels_)
         shapes = [("bool", shape) for shape in ((k,), (k, k), (k,))]
@@ -256,10 +258,22 @@ class NeuralSequenceLabeler(ChainPredictor):
             if not np.isfinite(array).all():
                 raise ModelFileError(f"some of its weights {name} are not finite")
         if self.encoder is not None:
+            self._check_shapes()
             try:
                 self._network()
             except DataError as error:
                 raise ModelFileError("its weights do not fit its network") from error
+
+    def _check_shapes(self) -> None:
+        """Compare the weights with a network that has shapes but no memory."""
+        if self.layers <= len(self.weights_):
+            with torch.device("meta"):
+                wanted = self._new_network(self.inputs_, self.labels_).state_dict()
+            if {name: tuple(t.shape) for name, t in wanted.items()} == {
+                name: array.shape for name, array in self.weights_.items()
+            }:
+                return
+        raise ModelFileError("its weights do not fit its network")
 
     def _network(self) -> ChainNetwork:
         """The network; of a model that was read, a new one with the weights of the file."""

@@ -64,6 +64,9 @@ class RelaxedPrediction:
     method: str
 
 
+_LARGEST_WEIGHT = 1e150
+
+
 class GraphLabeler(Model):
     """Label the nodes of graphs with a pairwise model, trained for any objective and loss."""
 
@@ -231,8 +234,8 @@ class GraphLabeler(Model):
                 f"its weights are {weights.dtype} of shape {weights.shape}; they should be float64 of shape "
                 f"({layout.dimension},)"
             )
-        if not np.isfinite(weights).all():
-            raise ModelFileError("some of its weights are not finite")
+        if not (np.abs(weights) < _LARGEST_WEIGHT).all():  # nor NaN
+            raise ModelFileError("some of its weights are not finite, or so large that scores would overflow")
         self._keep(self.labels_, layout, weights)
 
     # -- what these share -------------------------------------------------------------------------------
