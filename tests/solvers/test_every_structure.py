@@ -35,7 +35,8 @@ from trellis.solvers import (
 from trellis.solvers.problem import check_problem
 from trellis.solvers.run import Solver
 from trellis.structures.graph.oracle.graph_oracle import GraphInference
-from trellis.structures.graph.problem.graph_problem import GraphExample, GraphProblem
+from trellis.structures.graph.problem.graph_example import GraphExample
+from trellis.structures.graph.problem.graph_problem import GraphProblem
 from trellis.structures.graph.scores.linear_graph import GraphLayout
 from trellis.structures.segments.problem.alignment_losses import TauInsensitive
 from trellis.structures.segments.problem.segment_problem import SegmentExample, SegmentProblem

@@ -7,6 +7,7 @@ falls back silently. An example with no allowed output (all scores are ``-inf``)
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -46,6 +47,29 @@ class Oracle(Protocol):
 
     def gold_sum(self) -> Answer:
         """log sum over the gold outputs of exp s, and their expected parts."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """Those of n examples: ``values`` (n,), ``losses`` (n,), and their parts in two forms: ``combined(c)`` is
+    sum_i c_i parts_i, and ``rows()`` all of them (n, dimension)."""
+
+    values: FloatArray
+    losses: FloatArray
+    combined: Callable[[FloatArray], FloatArray]
+    rows: Callable[[], FloatArray]
+
+
+class BatchOracle(Protocol):
+    """Many examples that are answered together; the questions are those of :class:`Oracle`."""
+
+    def best(self, scale: float) -> Answers: ...
+
+    def sum(self, scale: float) -> Answers: ...
+
+    def gold_best(self) -> Answers: ...
+
+    def gold_sum(self) -> Answers: ...
 
 
 @dataclass(frozen=True, eq=False)

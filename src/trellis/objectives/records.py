@@ -27,7 +27,7 @@ from trellis.objectives.links import Link, link
 
 if TYPE_CHECKING:  # the command line lists objectives without loading NumPy
     from trellis.core.arrays import FloatArray
-    from trellis.core.oracle import Oracle
+    from trellis.core.oracle import Answers, BatchOracle, Oracle
     from trellis.objectives.candidates import CandidateList
     from trellis.objectives.formula_kernels import Formula
 
@@ -182,6 +182,20 @@ class Objective:
             below = oracle.gold_sum() if sums else oracle.gold_best()
         value, slope = self.apply_link(above.value - below.value)
         return float(value), slope * (above.parts - below.parts)
+
+    def over_batch(
+        self, oracle: BatchOracle, epsilon: float
+    ) -> tuple[FloatArray, FloatArray | float, Answers, Answers]:
+        """f (n,) of examples that are answered together, and their gradients c_i (above_i - below_i): the
+        coefficients c (one for all, or (n,)), above and below."""
+        sums = self.total == "sum"
+        above = oracle.sum(self.loss_scale) if sums else oracle.best(self.loss_scale)
+        if self.baseline == "best":
+            below = oracle.best(0.0)
+        else:
+            below = oracle.gold_sum() if sums else oracle.gold_best()
+        values, slopes = self.apply_link(above.values - below.values)
+        return values, slopes, above, below
 
     def over_candidates(self, candidates: CandidateList, epsilon: float) -> tuple[FloatArray, FloatArray]:
         """f (S,) with candidates in place of all outputs, and the coefficient of each candidate (R, S): the

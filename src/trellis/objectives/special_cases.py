@@ -17,7 +17,7 @@ from trellis.objectives.records import Objective, names, register
 
 if TYPE_CHECKING:
     from trellis.core.arrays import FloatArray
-    from trellis.core.oracle import Oracle
+    from trellis.core.oracle import Answers, BatchOracle, Oracle
     from trellis.objectives.candidates import CandidateList
     from trellis.objectives.formula_kernels import Formula
 
@@ -91,6 +91,12 @@ class Direct(Objective):
     def value_and_gradient(self, oracle: Oracle, epsilon: float = 1.0) -> tuple[float, FloatArray]:
         best, adjusted = oracle.best(0.0), oracle.best(self.direction * epsilon)
         return best.loss, (adjusted.parts - best.parts) * (self.direction / epsilon)
+
+    def over_batch(
+        self, oracle: BatchOracle, epsilon: float
+    ) -> tuple[FloatArray, FloatArray | float, Answers, Answers]:
+        best, adjusted = oracle.best(0.0), oracle.best(self.direction * epsilon)
+        return best.losses, self.direction / epsilon, adjusted, best
 
     def over_candidates(self, candidates: CandidateList, epsilon: float) -> tuple[FloatArray, FloatArray]:
         _, best = candidates.best(candidates.scores)

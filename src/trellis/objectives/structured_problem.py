@@ -14,15 +14,15 @@ The update w <- w + eta (Phi(y_direct) - Phi(y_hat)) of one example at a time is
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from trellis.core.arrays import FloatArray
-from trellis.core.oracle import Oracle
+from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.oracle import BatchOracle, Oracle
 from trellis.core.shards import over_items
 from trellis.objectives.records import Objective
 
@@ -30,6 +30,14 @@ if TYPE_CHECKING:
     from trellis.objectives.latent import Completion
 
 Result = TypeVar("Result")
+
+
+class Batch(Protocol):
+    """Examples that are answered together."""
+
+    @property
+    def indices(self) -> IntArray:
+        """Their numbers."""
 
 
 class StructuredProblem(ABC):
@@ -90,12 +98,32 @@ class StructuredProblem(ABC):
 
         Added up in the order of the examples, whatever the number of threads."""
         value, gradient = 0.0, np.zeros(self.dimension)
-        for one_value, one_gradient in self.over_examples(
-            lambda i: self.example_plane(i, weights), first, last
-        ):
+        batches, others = self.batches(first, last)
+
+        def plane(j: int) -> tuple[float, FloatArray]:
+            if j < len(batches):
+                return self._batch_plane(batches[j], weights)
+            return self.example_plane(others[j - len(batches)], weights)
+
+        for one_value, one_gradient in over_items(plane, len(batches) + len(others), self.n_jobs):
             value += one_value
             gradient += one_gradient
         return value, gradient
+
+    def batches(self, first: int, last: int) -> tuple[Sequence[Batch], Sequence[int]]:
+        """Examples of a run that are answered together, and the numbers of those asked one by one."""
+        return (), range(first, last)
+
+    def batch_oracle(self, batch: Any, weights: FloatArray) -> BatchOracle:
+        """The examples of one of the batches at ``weights``."""
+        raise NotImplementedError
+
+    def _batch_plane(self, batch: Batch, weights: FloatArray) -> tuple[float, FloatArray]:
+        """sum c_i f_i over a batch, and its gradient."""
+        oracle = self.batch_oracle(batch, weights)
+        values, slopes, above, below = self.objective.over_batch(oracle, self.epsilon)
+        c = self.sample_weight[batch.indices]
+        return float(c @ values), above.combined(c * slopes) - below.combined(c * slopes)
 
     def example_plane(self, index: int, weights: FloatArray) -> tuple[float, FloatArray]:
         """c_i f_i(w) and a (sub)gradient of it: where f_i is convex, a plane below it that touches it."""
@@ -105,12 +133,29 @@ class StructuredProblem(ABC):
 
     def example_planes(self, weights: FloatArray) -> tuple[FloatArray, csr_array]:
         """Those of all examples: values (n,), and one sparse row each."""
-        planes = self.over_examples(lambda i: self.example_plane(i, weights))
-        return np.array([value for value, _ in planes]), csr_array(np.stack([g for _, g in planes]))
+        values, gradients = np.empty(self.n_examples), np.empty((self.n_examples, self.dimension))
+        batches, others = self.batches(0, self.n_examples)
+        for batch in batches:
+            oracle = self.batch_oracle(batch, weights)
+            f, slopes, above, below = self.objective.over_batch(oracle, self.epsilon)
+            c = self.sample_weight[batch.indices]
+            values[batch.indices] = c * f
+            gradients[batch.indices] = (c * slopes)[:, None] * (above.rows() - below.rows())
+        planes = over_items(lambda j: self.example_plane(others[j], weights), len(others), self.n_jobs)
+        for i, (value, gradient) in zip(others, planes, strict=True):
+            values[i], gradients[i] = value, gradient
+        return values, csr_array(gradients)
 
     def task_losses(self, weights: FloatArray) -> FloatArray:
         """L of the best output of each example: its mean is the hold-out loss of early stopping."""
-        return np.array(self.over_examples(lambda i: self.oracle(i, weights).best(0.0).loss))
+        losses = np.empty(self.n_examples)
+        batches, others = self.batches(0, self.n_examples)
+        for batch in batches:
+            losses[batch.indices] = self.batch_oracle(batch, weights).best(0.0).losses
+        losses[list(others)] = over_items(
+            lambda j: self.oracle(others[j], weights).best(0.0).loss, len(others), self.n_jobs
+        )
+        return losses
 
     def completed(self, weights: FloatArray) -> Completion:
         """The best gold output of each example, see :mod:`trellis.objectives.latent`."""

@@ -12,7 +12,8 @@ from certificates import certified
 from trellis.losses.labelings import Hamming
 from trellis.objectives import Log, Margin, Objective
 from trellis.structures.graph.oracle.graph_oracle import GraphInference
-from trellis.structures.graph.problem.graph_problem import GraphExample, GraphProblem
+from trellis.structures.graph.problem.graph_example import GraphExample
+from trellis.structures.graph.problem.graph_problem import GraphProblem
 from trellis.structures.graph.scores.graph_features import Graph
 from trellis.structures.graph.scores.linear_graph import GraphLayout
 

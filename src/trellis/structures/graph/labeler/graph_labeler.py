@@ -32,6 +32,7 @@ from trellis.solvers import Solver
 from trellis.structures.graph.labeler import graph_training as training
 from trellis.structures.graph.oracle.graph_answers import GraphMarginals, RelaxedSolution
 from trellis.structures.graph.oracle.graph_oracle import GraphInference
+from trellis.structures.graph.oracle.unions.small_graphs import SmallGraphs, small_graphs
 from trellis.structures.graph.problem.graph_problem import GraphProblem
 from trellis.structures.graph.scores.graph_features import Graph
 from trellis.structures.graph.scores.graph_scores import GraphScores
@@ -209,7 +210,7 @@ class GraphLabeler(Model):
         """The same with the marginals of edges, the log-partition function, and whether they are exact."""
         method = training.for_sums(training.inference_of(self.inference if inference is None else inference))
         graphs = training.checked_graphs(graphs)
-        return self._over(graphs, lambda i: method.marginals(self.scores(graphs[i], f"graph {i}")))
+        return self._answers(graphs, method.method, SmallGraphs.marginals, method.marginals)
 
     def score(self, graphs: Any, labels: Any, *, sample_weight: Any = None) -> float:
         """The fraction of right labels among the nodes whose label is known (graphs weighted by
@@ -257,11 +258,28 @@ class GraphLabeler(Model):
 
     def _solve(self, graphs: list[Graph], inference: Any) -> list[RelaxedSolution]:
         method = training.for_best(training.inference_of(self.inference if inference is None else inference))
-        return self._over(graphs, lambda i: method.best(self.scores(graphs[i], f"graph {i}")))
+        return self._answers(graphs, method.method, SmallGraphs.solutions, method.best)
 
-    def _over(self, graphs: list[Graph], work: Any) -> list[Any]:
+    def _answers(self, graphs: list[Graph], method: str, of_many: Any, of_one: Any) -> list[Any]:
+        """The answer about each graph: small ones together, others one by one."""
         check_is_fitted(self, "weights_")
-        return over_items(work, len(graphs), self._threads())
+        for i, graph in enumerate(graphs):
+            self.layout_.check(graph, f"graph {i}")
+        unions, others = small_graphs(method, graphs, self.layout_.n_labels)
+
+        def work(j: int) -> list[Any]:
+            if j < len(unions):
+                return list(of_many(unions[j], self.layout_.scores(unions[j].union.graph, self.weights_)))
+            return [of_one(self.layout_.scores(graphs[others[j - len(unions)]], self.weights_))]
+
+        found = over_items(work, len(unions) + len(others), self._threads())
+        answers: list[Any] = [None] * len(graphs)
+        for numbers, part in zip(
+            [*(u.indices.tolist() for u in unions), *([i] for i in others)], found, strict=True
+        ):
+            for i, answer in zip(numbers, part, strict=True):
+                answers[i] = answer
+        return answers
 
     def _decode(self, codes: NDArray[np.int32], graph: Graph) -> NDArray[Any]:
         labels: NDArray[Any] = self.classes_[codes]

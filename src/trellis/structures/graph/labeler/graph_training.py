@@ -18,7 +18,8 @@ from trellis.solvers import Solver, get_solver
 from trellis.solvers.online.minibatch import MiniBatch
 from trellis.structures.graph.oracle.graph_oracle import BEST_METHODS, SUM_METHODS, GraphInference
 from trellis.structures.graph.problem.graph_candidates import GraphCandidateProblem
-from trellis.structures.graph.problem.graph_problem import GraphExample, GraphProblem
+from trellis.structures.graph.problem.graph_example import GraphExample
+from trellis.structures.graph.problem.graph_problem import GraphProblem
 from trellis.structures.graph.problem.pseudo_likelihood import PseudoLikelihoodProblem
 from trellis.structures.graph.scores.graph_features import Graph
 from trellis.structures.graph.scores.linear_graph import GraphLayout

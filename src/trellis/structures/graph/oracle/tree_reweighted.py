@@ -11,14 +11,15 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import minimize
 
-from trellis.core.arrays import FloatArray
+from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import InfeasibleError
+from trellis.core.logspace import log_sum_exp
 from trellis.core.status import Status
 from trellis.structures.graph.oracle.allowed_labelling import allowed_labelling, with_feasibility
 from trellis.structures.graph.oracle.graph_answers import DIRECT, NONE_ALLOWED, GraphMarginals
 from trellis.structures.graph.oracle.ordered_graph import OrderedGraph
 from trellis.structures.graph.oracle.tree_reweighted_kernels import downward, draw, upward
-from trellis.structures.graph.scores.graph_scores import GraphScores, Labels
+from trellis.structures.graph.scores.graph_scores import GraphParts, GraphScores, Labels
 
 
 class TreeBound:
@@ -64,12 +65,25 @@ class TreeBound:
 
 def tree_marginals(scores: GraphScores) -> GraphMarginals:
     """Exact, for forests."""
+    log_partition, parts = forest_marginals(scores)
+    return GraphMarginals(float(log_partition[0]), parts, True, True, "tree", DIRECT)
+
+
+def forest_marginals(
+    scores: GraphScores, owner: IntArray | None = None, n_groups: int = 1
+) -> tuple[FloatArray, GraphParts]:
+    """The log-partition function of each group of trees, by the group of each node (default: one group), and
+    all marginals."""
     bound = TreeBound(scores)
     shift = np.zeros_like(bound.up)
-    value = bound.value(shift)
+    bound.value(shift)
     bound.beliefs(shift)
-    parts = bound.graph.parts(bound.nodes, bound.edges)
-    return GraphMarginals(value, parts, True, True, "tree", DIRECT)
+    topology = bound.graph.topology
+    roots = np.flatnonzero(np.diff(topology.below_start) == 0)
+    of_roots = log_sum_exp(bound.total[roots], 1)
+    group = np.zeros(len(roots), np.int64) if owner is None else owner[topology.order[roots]]
+    log_partition: FloatArray = np.bincount(group, of_roots, n_groups).astype(np.float64)
+    return log_partition, bound.graph.parts(bound.nodes, bound.edges)
 
 
 def tree_reweighted(scores: GraphScores, max_iter: int, tol: float) -> GraphMarginals:

@@ -25,7 +25,7 @@ from trellis.losses.labelings import CandidateLoss, Hamming
 from trellis.objectives.candidates import CandidateList
 from trellis.objectives.records import Objective
 from trellis.structures.graph.oracle.graph_oracle import GraphInference
-from trellis.structures.graph.problem.graph_problem import GraphProblem
+from trellis.structures.graph.problem.graph_problem import Batches, GraphProblem
 from trellis.structures.graph.scores.graph_scores import GraphScores, Labels
 
 
@@ -77,6 +77,9 @@ class GraphCandidateProblem(GraphProblem):
     @property
     def convex(self) -> bool:
         return False
+
+    def batches(self, first: int, last: int) -> Batches:
+        return (), range(first, last)
 
     def example_plane(self, index: int, weights: FloatArray) -> tuple[float, FloatArray]:
         """c_i f_i over the candidates of graph i, and its gradient with the candidates held fixed."""

@@ -25,98 +25,47 @@ What the answers of an inference method mean for learning:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError
-from trellis.core.oracle import Answer, Oracle
+from trellis.core.oracle import Answer, BatchOracle, Oracle
+from trellis.core.shards import over_items
 from trellis.losses.labelings import Loss
 from trellis.objectives.example_problem import ExampleProblem
 from trellis.structures.graph.oracle.graph_answers import RelaxedSolution
-from trellis.structures.graph.oracle.graph_oracle import GraphInference, Route
+from trellis.structures.graph.oracle.graph_oracle import GraphInference
 from trellis.structures.graph.oracle.rounding import expected_loss
-from trellis.structures.graph.scores.graph_features import Graph
-from trellis.structures.graph.scores.graph_scores import GraphScores, Labels
+from trellis.structures.graph.oracle.unions.small_graphs import small_graphs
+from trellis.structures.graph.problem.graph_batch import GraphBatch, GraphBatchOracle
+from trellis.structures.graph.problem.graph_example import GraphExample
 from trellis.structures.graph.scores.linear_graph import GraphLayout
 
-
-@dataclass(frozen=True, eq=False)
-class GraphExample:
-    """``gold``: (N,) labels, -1 where not known. ``allowed``: (N, K) which labels the nodes may have then;
-    default: a node that is not known may have any. ``cost``: (N, K) of the loss; default: none is wrong.
-    ``name`` is for messages."""
-
-    graph: Graph
-    gold: Labels
-    n_labels: int
-    allowed: NDArray[np.bool_] | None = None
-    cost: FloatArray | None = None
-    name: str = "a graph"
-    _features: dict[GraphLayout, FloatArray] = field(default_factory=dict, repr=False)
-    _routes: dict[tuple[GraphInference, bool], Route] = field(default_factory=dict, repr=False)
-
-    def __post_init__(self) -> None:
-        n = self.graph.n_nodes
-        if self.gold.shape != (n,):
-            raise DataError(f"{self.name} has {n} nodes, but labels of shape {self.gold.shape}")
-        if n and not (self.gold.min() >= -1 and self.gold.max() < self.n_labels):
-            raise DataError(f"{self.name} has labels outside 0 to {self.n_labels - 1} (-1: not known)")
-        for what, table in (("allowed labels", self.allowed), ("costs", self.cost)):
-            if table is not None and table.shape != (n, self.n_labels):
-                raise DataError(
-                    f"the {what} of {self.name} have shape {table.shape}; they must have {(n, self.n_labels)}"
-                )
-
-    @cached_property
-    def latent(self) -> bool:
-        return bool((self.gold < 0).any())
-
-    @cached_property
-    def gold_mask(self) -> NDArray[np.bool_]:
-        """(N, K) the labels that agree with what is known."""
-        mask: NDArray[np.bool_] = self.gold[:, None] == np.arange(self.n_labels)
-        unknown = self.gold < 0
-        mask[unknown] = True if self.allowed is None else self.allowed[unknown]
-        return mask
-
-    @cached_property
-    def costs(self) -> FloatArray:
-        return np.zeros((self.graph.n_nodes, self.n_labels)) if self.cost is None else self.cost
-
-    def gold_features(self, layout: GraphLayout) -> FloatArray:
-        """Phi(x, y*) of labels that are all known; kept, because every evaluation asks for it."""
-        if layout not in self._features:
-            self._features[layout] = layout.of_labels(self.graph, self.gold)
-        return self._features[layout]
-
-    def route(self, inference: GraphInference, scores: GraphScores, *, gold: bool = False) -> Route | None:
-        """How "auto" solves the graph, found once; ``gold``: with labels restricted to what is known."""
-        if inference.method != "auto":
-            return None
-        if (inference, gold) not in self._routes:
-            self._routes[inference, gold] = inference.route(scores)
-        return self._routes[inference, gold]
-
-    def loss_of(self, labels: Labels) -> float:
-        return float(self.costs[np.arange(len(labels)), labels].sum())
+Batches = tuple[Sequence[GraphBatch], Sequence[int]]
 
 
 @dataclass(frozen=True, eq=False)
 class GraphProblem(ExampleProblem[GraphExample, Loss]):
     layout: GraphLayout = field(kw_only=True)
     inference: GraphInference = field(default_factory=GraphInference, kw_only=True)
+    kept_batches: dict[tuple[int, int], Batches] = field(default_factory=dict, kw_only=True, repr=False)
 
     structure = "graphs"
     noun = "graph"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for example in self.examples:
-            self.layout.check(example.graph, example.name)
+        if not self.kept_batches:  # otherwise these examples were checked before
+            for example in self.examples:
+                self.layout.check(example.graph, example.name)
+
+    def with_(self, **changes: Any) -> Self:
+        if not changes.keys().isdisjoint({"examples", "layout", "inference"}):
+            changes = {"kept_batches": {}, **changes}
+        return super().with_(**changes)
 
     @property
     def dimension(self) -> int:
@@ -134,6 +83,23 @@ class GraphProblem(ExampleProblem[GraphExample, Loss]):
     def oracle(self, index: int, weights: FloatArray) -> Oracle:
         return GraphOracle(self, index, weights)
 
+    def batches(self, first: int, last: int) -> Batches:
+        """Small graphs are answered together (:mod:`trellis.structures.graph.oracle.unions.small_graphs`)."""
+        if last - first < 2 or self.objective.special == "own":
+            return (), range(first, last)
+        if (first, last) not in self.kept_batches:
+            self.kept_batches[first, last] = self._find_batches(first, last)
+        return self.kept_batches[first, last]
+
+    def _find_batches(self, first: int, last: int) -> Batches:
+        graphs = [example.graph for example in self.examples[first:last]]
+        unions, others = small_graphs(self.inference.method, graphs, self.layout.n_labels, first)
+        batches = [GraphBatch(union, [self.examples[i] for i in union.indices.tolist()]) for union in unions]
+        return batches, others
+
+    def batch_oracle(self, batch: GraphBatch, weights: FloatArray) -> BatchOracle:
+        return GraphBatchOracle(batch, self.layout, weights)
+
     def excess(self, weights: FloatArray) -> float:
         """How far the true objective can be from what the answers say: sum_i c_i (bound_i - value_i), through
         the link, of the loss-augmented questions that were not answered exactly, and of those about the best
@@ -141,7 +107,9 @@ class GraphProblem(ExampleProblem[GraphExample, Loss]):
 
         With relaxed answers it is at most that much smaller, with labellings at most that much larger, with
         hidden labels either; 0 proves that all answers are exact, to the tolerance of inference."""
-        return float(np.dot(self.over_examples(lambda i: self._excess(i, weights)), self.sample_weight))
+        _, others = self.batches(0, self.n_examples)  # batches are answered exactly
+        excess = over_items(lambda j: self._excess(others[j], weights), len(others), self.n_jobs)
+        return float(np.dot(excess, self.sample_weight[list(others)]))
 
     def _excess(self, index: int, weights: FloatArray) -> float:
         oracle, scale = GraphOracle(self, index, weights), self.objective.loss_scale

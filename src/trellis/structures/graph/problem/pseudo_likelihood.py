@@ -19,10 +19,16 @@ import numpy as np
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
 from trellis.core.logspace import softmax_and_log_sum
-from trellis.core.oracle import Answer
-from trellis.structures.graph.problem.graph_problem import GraphExample, GraphProblem
+from trellis.core.oracle import Answer, Answers, BatchOracle
+from trellis.structures.graph.oracle.unions.small_graphs import SmallGraphs, runs_of
+from trellis.structures.graph.problem.graph_batch import GraphBatch, answers_of_parts
+from trellis.structures.graph.problem.graph_example import GraphExample
+from trellis.structures.graph.problem.graph_problem import Batches, GraphProblem
 from trellis.structures.graph.scores.graph_scores import GraphParts, GraphScores
+from trellis.structures.graph.scores.graph_union import GraphUnion
 from trellis.structures.graph.scores.linear_graph import GraphLayout
+
+NO_BEST = UnsupportedError("the pseudo-likelihood has no best labelling of its own")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +56,19 @@ class PseudoLikelihoodProblem(GraphProblem):
     def oracle(self, index: int, weights: FloatArray) -> PseudoOracle:
         return PseudoOracle(self.examples[index], self.layout, weights)
 
+    def _find_batches(self, first: int, last: int) -> Batches:
+        """Of any graphs: nothing here depends on their cycles."""
+        graphs = [example.graph for example in self.examples[first:last]]
+        batches = []
+        for part in runs_of([graph.n_nodes for graph in graphs]):
+            union = GraphUnion.of([graphs[i] for i in part.tolist()])
+            examples = [self.examples[first + i] for i in part.tolist()]
+            batches.append(GraphBatch(SmallGraphs(first + part, union, forests=False), examples))
+        return batches, ()
+
+    def batch_oracle(self, batch: GraphBatch, weights: FloatArray) -> BatchOracle:
+        return PseudoBatchOracle(batch, self.layout, weights)
+
 
 class PseudoOracle:
     """The nodes of one graph, each given the gold labels of the others."""
@@ -69,7 +88,7 @@ class PseudoOracle:
         return Answer(float((self._local * indicators).sum()), self._features(indicators))
 
     def best(self, scale: float) -> Answer:
-        raise UnsupportedError("the pseudo-likelihood has no best labelling of its own")
+        raise NO_BEST
 
     def gold_best(self) -> Answer:
         return self.gold_sum()
@@ -77,6 +96,33 @@ class PseudoOracle:
     def _features(self, shares: FloatArray) -> FloatArray:
         parts = local_parts(self._scores, self._example.gold, shares)
         return self._layout.of_parts(self._example.graph, parts)
+
+
+class PseudoBatchOracle:
+    """The nodes of many graphs, each given the gold labels of the others."""
+
+    def __init__(self, batch: GraphBatch, layout: GraphLayout, weights: FloatArray) -> None:
+        self._batch, self._layout, self._union = batch, layout, batch.graphs.union
+        self._scores = layout.scores(self._union.graph, weights)
+        self._local = local_scores(self._scores, batch.gold)
+
+    def sum(self, scale: float) -> Answers:
+        shares, log_sums = softmax_and_log_sum(self._local + scale * self._batch.costs)
+        return self._answers(log_sums.ravel(), shares)
+
+    def gold_sum(self) -> Answers:
+        indicators = self._batch.gold_mask.astype(np.float64)
+        return self._answers((self._local * indicators).sum(axis=1), indicators)
+
+    def best(self, scale: float) -> Answers:
+        raise NO_BEST
+
+    def gold_best(self) -> Answers:
+        return self.gold_sum()
+
+    def _answers(self, of_nodes: FloatArray, shares: FloatArray) -> Answers:
+        parts = local_parts(self._scores, self._batch.gold, shares)
+        return answers_of_parts(self._layout, self._union, self._union.totals(of_nodes), parts)
 
 
 def local_scores(scores: GraphScores, gold: np.ndarray) -> FloatArray:

@@ -28,6 +28,7 @@ from trellis.core.errors import DataError
 from trellis.core.registration import register
 from trellis.structures.graph.scores.graph_features import Graph
 from trellis.structures.graph.scores.graph_scores import GraphParts, GraphScores, Labels
+from trellis.structures.graph.scores.graph_union import GraphUnion
 
 
 @register
@@ -97,15 +98,52 @@ class GraphLayout:
         pairs = parts.pairwise.reshape(len(graph.edges), self.n_labels**2)
         return self._features(graph, parts.unary.sum(axis=0), graph.nodes.T @ parts.unary, pairs)
 
-    def of_labels(self, graph: Graph, labels: Labels | IntArray) -> FloatArray:
-        """Phi(x, y) of a labelling."""
+    def of_labels(
+        self,
+        graph: Graph,
+        labels: Labels | IntArray,
+        node_weight: FloatArray | None = None,
+        edge_weight: FloatArray | None = None,
+    ) -> FloatArray:
+        """Phi(x, y) of a labelling; with weights, each node and edge counts so many times."""
         k = self.n_labels
         y = labels.astype(np.int64)
         a, b = graph.edges.T
-        nodes = _indicators(y, k)
-        pairs = _indicators(k * y[a] + y[b], k * k)
-        counts = np.bincount(y, minlength=k).astype(np.float64)
+        nodes = _indicators(y, k, node_weight)
+        pairs = _indicators(k * y[a] + y[b], k * k, edge_weight)
+        counts = np.bincount(y, node_weight, k).astype(np.float64)
         return self._features(graph, counts, np.asarray(nodes.T @ graph.nodes).T, pairs)
+
+    def rows_of_labels(self, union: GraphUnion, labels: Labels | IntArray) -> FloatArray:
+        """Phi of the labels of each graph of a union, (graphs, dimension)."""
+        k, y = self.n_labels, labels.astype(np.int64)
+        a, b = union.graph.edges.T
+        nodes = _indicators(union.node_owner * k + y, len(union) * k)
+        pairs = _indicators(union.edge_owner * k * k + k * y[a] + y[b], len(union) * k * k)
+        return self._rows(union, nodes, pairs)
+
+    def rows_of_parts(self, union: GraphUnion, parts: GraphParts) -> FloatArray:
+        """Sums of features of the parts of each graph of a union, (graphs, dimension)."""
+        k = self.n_labels
+        nodes = _blocks(parts.unary, union.node_owner, len(union))
+        pairs = _blocks(parts.pairwise.reshape(-1, k * k), union.edge_owner, len(union))
+        return self._rows(union, nodes, pairs)
+
+    def _rows(self, union: GraphUnion, nodes: csr_array, pairs: csr_array) -> FloatArray:
+        n, k = len(union), self.n_labels
+        result = np.zeros((n, self.dimension))
+        if self.bias:
+            result[:, :k] = np.asarray(nodes.sum(axis=0)).reshape(n, k)
+        of_nodes = np.asarray(nodes.T @ union.graph.nodes).reshape(n, k, self.n_features)
+        result[:, k * self.bias : self._edges_from] = of_nodes.transpose(0, 2, 1).reshape(n, -1)
+        if len(union.graph.edges):
+            sums: Any = pairs.T @ union.graph.edge_design(self.n_types)
+            sums = (sums.toarray() if issparse(sums) else sums).reshape(n, k * k, -1)
+            full = sums.transpose(0, 2, 1).reshape(n, -1)
+            if not all(self.directed):
+                full = np.asarray(full @ _indicators(self._place_of, self._n_edge_weights))
+            result[:, self._edges_from :] = full
+        return result
 
     def _features(
         self, graph: Graph, counts: FloatArray, nodes: FloatArray, pairs: FloatArray | csr_array
@@ -147,7 +185,15 @@ class GraphLayout:
         return np.concatenate(pieces)
 
 
-def _indicators(codes: IntArray, n_codes: int) -> csr_array:
-    """One row for each code, with a 1 in its column."""
+def _indicators(codes: IntArray, n_codes: int, weight: FloatArray | None = None) -> csr_array:
+    """One row for each code, with a 1 (or its weight) in its column."""
     n = len(codes)
-    return csr_array((np.ones(n), codes, np.arange(n + 1)), shape=(n, n_codes))
+    entries = np.ones(n) if weight is None else weight
+    return csr_array((entries, codes, np.arange(n + 1)), shape=(n, n_codes))
+
+
+def _blocks(shares: FloatArray, owner: IntArray, n_groups: int) -> csr_array:
+    """Row i has its shares in the block of columns of its group: (rows, groups * columns)."""
+    n, k = shares.shape
+    columns = owner[:, None] * k + np.arange(k)
+    return csr_array((shares.ravel(), columns.ravel(), np.arange(n + 1) * k), shape=(n, n_groups * k))
