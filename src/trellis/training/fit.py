@@ -22,6 +22,8 @@ from trellis.objectives.special_cases import Direct
 from trellis.solvers import Solution, Solver, default_iterations, get_solver
 from trellis.training.driver import EarlyStopping, minimise
 
+NEAR = 0.01  # of the objective, from its minimum: as near as a start needs to be
+
 SolverFactory = Callable[[float, FloatArray], Solver]  # from epsilon and the weights to start from
 
 
@@ -53,22 +55,24 @@ class Training:
     epsilon_losses: dict[float, float] | None = None
 
 
-def convex_start(problem: Any, l2: float, max_iter: int | None = None) -> WarmStart | None:
+def convex_start(problem: Any, l2: float) -> WarmStart | None:
     """The minimum of the convex objective that this one starts from; None where it starts from w = 0.
 
     ``l2`` is that of the estimator, also where the problem has none because its objective is scale-free.
-    L-BFGS or OWL-QN find the minimum of a smooth objective, Frank-Wolfe that of the margin. Where the latter
-    needs more than there is (l2 > 0, known labels), the solver of the fit does its best.
+    L-BFGS or OWL-QN go near the minimum of a smooth objective, Frank-Wolfe near that of the margin
+    (``NEAR``), however few iterations the fit itself may have. Where the latter needs more than there is
+    (l2 > 0, known labels), the solver of the fit does its best.
     """
     surrogate = problem.objective.starts_from
     if surrogate is None:
         return None
     first = problem.surrogate(surrogate, l2)
     if first.objective.smooth:
-        return WarmStart(first.objective, get_solver("owlqn" if first.l1 > 0 else "lbfgs"), max_iter, first)
+        solver = get_solver("owlqn" if first.l1 > 0 else "lbfgs", delta=NEAR / 10)  # in ten iterations
+        return WarmStart(first.objective, solver, problem=first)
     if first.convex and first.l2 > 0:
         first = first.with_(l1=0.0)
-        return WarmStart(first.objective, get_solver("frank_wolfe"), max_iter, first)
+        return WarmStart(first.objective, get_solver("frank_wolfe", NEAR), problem=first)
     return WarmStart(surrogate)
 
 

@@ -123,7 +123,7 @@ class SequenceLabeler(ChainLabeler):
         if held is not None:
             evaluate = holdout_loss(held, layout, penalties, latent, held_names, loss, self._threads())
         start = self._start(layout, latent, encoder)
-        warm_start = None if start.any() else convex_start(problem, self.l2, self.max_iter)
+        warm_start = None if start.any() else convex_start(problem, self.l2)
         if self._has_new_states(latent):
             start = split_states(start, layout, latent, seed)
             warm_start = latent_start(objective, get_solver("perceptron"))
