@@ -177,6 +177,33 @@ def test_train_ends_with_status_size_and_place(folder: Path) -> None:
     assert size.endswith(f"the model is in {folder / 'other'}")
 
 
+def test_train_stops_as_crfsuite_does(folder: Path) -> None:
+    arguments = [
+        "train",
+        folder / "train.txt",
+        "-o",
+        folder / "other",
+        "--l1",
+        0.1,
+        "--delta",
+        0.3,
+        "--period",
+        2,
+    ]
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert "2 iterations lowered the objective by less than 0.3 of it" in result.stderr
+    with pytest.raises(UnsupportedError, match="does not look at how the objective falls"):
+        run(*arguments, "--objective", "margin", "--l1", 0)
+
+
+def test_train_says_that_a_model_knows_one_label(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("same a\n\nsame a\n\nsame b\n")
+    arguments = ["train", str(tmp_path / "train.txt"), "-o", str(tmp_path / "model")]
+    lines = CliRunner().invoke(app, arguments).stderr.splitlines()
+    assert lines[0].startswith("trellis: warning: the model gives each of 3 steps of the training data")
+    assert CliRunner().invoke(app, [*arguments, "--quiet"]).stderr == ""
+
+
 def test_tag_echoes_the_lines(folder: Path) -> None:
     text = _column_file(repeat=1)
     expected = "".join(f"{line} {line.split()[-1]}\n" if line else "\n" for line in text.splitlines())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -87,8 +88,11 @@ def train(
         patience=patience,
         verbose=False if quiet else None,
     )
+    doubts: list[warnings.WarningMessage] = []
     try:
-        labeler.fit(layout.inputs(data), layout.labels(data))
+        with warnings.catch_warnings(record=True) as doubts:
+            warnings.simplefilter("always", UserWarning)
+            labeler.fit(layout.inputs(data), layout.labels(data))
     except DataError as error:
         if error.step is None:
             raise
@@ -98,6 +102,8 @@ def train(
             raise
     save_trained(lambda target: save_model(labeler, layout, target), output)
     if not quiet:
+        for doubt in doubts:
+            note(f"trellis: warning: {doubt.message}")
         note(
             f"{labeler.status_}\n"
             f"{data.n_steps} tokens in {len(data)} sequences, {len(labeler.classes_)} labels, "

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from trellis.training.driver import EarlyStopping as EarlyStopping
     from trellis.training.driver import minimise as minimise
     from trellis.training.driver import minimise_dc as minimise_dc
+    from trellis.training.fit import TrainingWarning as TrainingWarning
     from trellis.training.restarts import best_of as best_of
 
 __getattr__, __dir__, __all__ = lazy_exports(
-    __name__, {"driver": "EarlyStopping minimise minimise_dc", "restarts": "best_of"}
+    __name__,
+    {"driver": "EarlyStopping minimise minimise_dc", "fit": "TrainingWarning", "restarts": "best_of"},
 )
