@@ -86,7 +86,7 @@ def test_nearly_singular_data(seed: int) -> None:
     model = HMM(3, emission, random_state=seed, max_iter=200, tol=1e-12).fit(x, lengths=[40] * 3)
     primal = np.array(model.history_["primal"])
     assert np.isfinite(model.log_likelihood(x)).all()
-    assert primal[-1] <= primal.min() + 1e-9 * abs(primal[-1])
+    assert (np.diff(primal) <= 0.0).all()  # what rounding raises is not kept
     assert primal[-1] < primal[0]
 
 

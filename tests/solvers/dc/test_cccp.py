@@ -20,6 +20,7 @@ from trellis.core.oracle import Answer
 from trellis.objectives import Direct, Log, Margin, Perceptron, SoftmaxMargin
 from trellis.objectives.example_problem import ExampleProblem
 from trellis.solvers import CCCP, CuttingPlane
+from trellis.solvers.dc.cccp import _LatentMargin
 from trellis.structures.segments.problem.alignment_losses import TauInsensitive
 from trellis.structures.segments.problem.segment_problem import SegmentExample, SegmentProblem
 from trellis.structures.segments.scores.known_boundaries import KnownStarts
@@ -110,6 +111,22 @@ def test_the_end_is_critical() -> None:
     )
     value = objective_at(problem, solution.weights)
     assert inner.history["objective"][-1] >= value - 1e-4 * abs(value)
+
+
+@pytest.mark.parametrize("wrong", [np.inf, np.nan, -1e9])
+def test_a_certificate_that_fails_does_not_cost_the_weights(
+    wrong: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = TableProblem(tables(3), Margin(), None, l2=0.2)
+    start = np.random.default_rng(3).normal(size=4)
+    right = minimise(CCCP(tol=1e-6), problem, start, max_iter=60, rng=np.random.default_rng(0))
+    conjugate = _LatentMargin.g_conjugate
+    monkeypatch.setattr(_LatentMargin, "g_conjugate", lambda self, v: (wrong, conjugate(self, v)[1]))
+    found = minimise(CCCP(tol=1e-6), problem, start, max_iter=60, rng=np.random.default_rng(0))
+    assert right.status.converged
+    assert not found.status.converged
+    assert "the certificate of iteration 1 " in str(found.status)
+    assert objective_at(problem, found.weights) == pytest.approx(right.history["primal"][-1], rel=1e-4)
 
 
 def test_without_hidden_parts_one_step_is_the_svm() -> None:

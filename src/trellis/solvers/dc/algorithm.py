@@ -140,10 +140,11 @@ class DCRun(Generic[U, V]):
         if doubt and not (np.isfinite(primal) and primal < self._primal):
             raise StepError(doubt)
         self.doubt = self.doubt or doubt
-        self.fall = self._primal - primal
-        self.point, self._primal, self._h, self._v = point, primal, h, v
+        self.fall = max(self._primal - primal, 0.0)
+        if primal < self._primal:  # a rise that rounding explains is no progress: the better point is kept
+            self.point, self._primal, self._h, self._v = point, primal, h, v
         self._iteration += 1
-        return {"primal": primal, "dual": dual, **self._measure(h)}
+        return {"primal": self._primal, "dual": dual, **self._measure(self._h)}
 
     def _solve(self) -> tuple[float, U]:
         """The dual of the plane at the point reached, and the next point."""
@@ -158,7 +159,7 @@ class DCRun(Generic[U, V]):
     def status(self) -> Status | None:
         if self.fall > self._tol:
             return None
-        return Status(True, f"the objective fell by {max(self.fall, 0.0):.2g} (tolerance {self._tol:.2g})")
+        return Status(True, f"the objective fell by {self.fall:.2g} (tolerance {self._tol:.2g})")
 
     def _evaluate(self, u: U) -> tuple[float, float, V]:
         g = float(self._problem.g(u))

@@ -106,7 +106,7 @@ class CCCPRun:
         if fall <= least and self._parts.gap <= least:
             return Status(
                 True,
-                f"a step lowered the objective by {max(fall, 0.0):.2g}, with an inner duality gap of "
+                f"a step lowered the objective by {fall:.2g}, with an inner duality gap of "
                 f"{self._parts.gap:.2g} (tolerance {least:.2g})",
             )
         if fall <= 0.0:
