@@ -362,3 +362,17 @@ def test_csv_has_the_difference(judged: Path) -> None:
 
 def test_a_negative_seed_is_told_at_once() -> None:
     assert invoke("train", "corpus", "-o", "model", "--seed", -1).exit_code == 2
+
+
+def test_texts_in_another_encoding(recordings: Path, tmp_path: Path) -> None:
+    (recordings / "one.txt").write_bytes("«hello» you\n".encode("latin-1"))
+    (recordings / "one.phones").unlink()
+    arguments = ["run", "model", recordings / "one.wav", "-o", "out", "-d", "words.dict", "--to", "lab"]
+    with pytest.raises(DataError, match="is not utf-8"):
+        invoke(*arguments)
+    run(*arguments, "--encoding", "latin-1")
+    (tmp_path / "ref.lab").write_bytes("0 2000000 ü\n2000000 4000000 a\n".encode("latin-1"))
+    compared = ["evaluate", "ref.lab", "ref.lab", "--csv", "--by-class", "--classes", "none"]
+    with pytest.raises(DataError):
+        invoke(*compared)
+    assert "all" in run(*compared, "--encoding", "latin-1")

@@ -42,7 +42,7 @@ def read_pairs(option: str, given: Iterable[str] | None, example: str) -> dict[s
 
 
 Encoding = Annotated[
-    str | None, option("--encoding NAME", "Character encoding of the files, if it is not the usual one.")
+    str | None, option("--encoding NAME", "Character encoding of the texts, if it is not UTF-8.")
 ]
 AsJson = Annotated[bool, option("--json", "Print the results as JSON.")]
 Jobs = Annotated[int | None, option("-j --jobs N", "Number of threads (default: all cores).", min=1)]

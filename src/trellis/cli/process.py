@@ -14,8 +14,10 @@ import io
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from types import FrameType
+from typing import TextIO
 
 from trellis.cli.console import note
 from trellis.core.errors import TrellisError
@@ -37,13 +39,26 @@ def run(program: Callable[[], None]) -> int:
     """The exit code of a program."""
     _received.clear()
     _usable_streams()
-    with _signals():
+    with _signals(), warnings.catch_warnings():
+        warnings.showwarning = _show_warning
         code = _code(program)
     try:
         sys.stdout.flush()
     except OSError as error:
         code = _write_failed(error)
     return code
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """One line, as errors are."""
+    note(f"trellis: warning: {message}")
 
 
 def _code(program: Callable[[], None]) -> int:

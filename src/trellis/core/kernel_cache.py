@@ -39,14 +39,19 @@ def folder_is_writable() -> bool:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        warnings.warn(
-            f"compiled kernels cannot be kept in {folder} ({error.strerror}): they are compiled "
-            "anew in every process; set NUMBA_CACHE_DIR to a folder that can be written",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+        _warn_once(error.strerror)
         return False
     return True
+
+
+@cache
+def _warn_once(reason: str | None) -> None:
+    warnings.warn(
+        f"compiled kernels cannot be kept in {kernel_folder()} ({reason}): they are compiled anew in every "
+        "process; set NUMBA_CACHE_DIR to a folder that can be written",
+        RuntimeWarning,
+        stacklevel=3,
+    )
 
 
 def _imported_files(text: str) -> list[Path]:
@@ -130,3 +135,10 @@ class KernelCache(caching.FunctionCache):
         self._cache_file = _Index(
             self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp()
         )
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a compiled function; a disk that is full by now costs the file, not the answer."""
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            _warn_once(error.strerror)

@@ -190,3 +190,33 @@ def test_a_recording_of_unknown_length_is_read_to_its_end(tmp_path: Path) -> Non
     content[4:8] = content[at : at + 4] = b"\xff" * 4
     path.write_bytes(content)
     assert len(load_recording(path).samples) == 1000
+
+
+@pytest.mark.parametrize("rate", [1, 999, 800_000, 2_100_000_000])
+def test_rates_that_no_recording_has_are_refused_before_anything_is_resampled(
+    rate: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.wav"
+    soundfile.write(path, tone(16000), 16000, subtype="PCM_16")
+    content = bytearray(path.read_bytes())
+    content[24:28] = rate.to_bytes(4, "little")
+    path.write_bytes(content)
+    for read in (audio_info, load_recording):
+        with pytest.raises(DataError, match=f"a sampling rate of {rate} Hz is not between"):
+            read(path)
+
+
+def test_a_header_that_promises_more_than_the_file_can_hold(tmp_path: Path) -> None:
+    path = tmp_path / "x.flac"
+    soundfile.write(path, tone(16000), 16000)
+    content = bytearray(path.read_bytes())
+    content[22:26] = (2**31).to_bytes(4, "big")  # the number of samples
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="the header promises 2147483648 samples, more than"):
+        load_recording(path)
+
+
+def test_silence_may_take_little_space(tmp_path: Path) -> None:
+    path = tmp_path / "x.flac"
+    soundfile.write(path, np.zeros(2_000_000), 16000)
+    assert audio_info(path).frames == 2_000_000

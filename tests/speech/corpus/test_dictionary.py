@@ -21,6 +21,12 @@ DON'T D OW1 N T
 MFA = "a\t0.99\t0.1\t1.2\t0.9\tɐ\na\t0.01\t0.1\t1.2\t0.9\teː\nhaus\th aʊ s\nκαλός\t1.0\tk a l o s\n"
 
 
+def test_a_line_that_is_only_a_note(tmp_path: Path) -> None:
+    path = tmp_path / "d.dict"
+    path.write_text("a ah\n # a note\n\t# another\n#third\n")
+    assert len(Dictionary.read(path)) == 1
+
+
 def test_cmu(tmp_path: Path) -> None:
     path = tmp_path / "cmudict"
     path.write_text(CMU)

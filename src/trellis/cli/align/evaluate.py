@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from trellis.cli.align.choices import AlignmentFormat, Folding, Side
 from trellis.cli.console import echo, echo_table, note
-from trellis.cli.options import AsJson, argument, option
+from trellis.cli.options import AsJson, Encoding, argument, option
 from trellis.core.errors import UnsupportedError
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def evaluate(
     format: Format = None,
     reference_tier: ReferenceTier = None,
     tier: Tier = None,
+    encoding: Encoding = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
 ) -> None:
@@ -61,12 +62,14 @@ def evaluate(
 
     if as_json and as_csv:
         raise UnsupportedError("--json and --csv exclude each other; give one of them")
-    references = find_alignments(reference, reference_format, reference_tier)
-    found = evaluate_files(references, find_alignments(hypothesis, format, tier))
+    references = find_alignments(reference, reference_format, reference_tier, encoding)
+    found = evaluate_files(references, find_alignments(hypothesis, format, tier, encoding))
     parts = _parts(found, classes, side) if by_class else {}
     comparison = None
     if against is not None:
-        comparison = compare(found, evaluate_files(references, find_alignments(against, format, tier)))
+        comparison = compare(
+            found, evaluate_files(references, find_alignments(against, format, tier, encoding))
+        )
     if as_json:
         _print_json(found, parts, comparison)
     elif as_csv:

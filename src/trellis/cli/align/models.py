@@ -10,7 +10,7 @@ from trellis.speech.corpus.dictionary import Dictionary
 
 
 def open_aligner(
-    model: str, dictionary: str | None, strip_stress: bool = False
+    model: str, dictionary: str | None, strip_stress: bool = False, encoding: str | None = None
 ) -> tuple[Aligner, Dictionary | None]:
     """The aligner in a file, and the dictionary in another."""
     soundfile()  # a missing extra is reported before any work is done
@@ -19,4 +19,4 @@ def open_aligner(
         raise ModelFileError(
             f"{model}: this is a {type(aligner).__name__}, not an aligner; train one with trellis align train"
         )
-    return aligner, None if dictionary is None else Dictionary.read(dictionary, strip_stress)
+    return aligner, None if dictionary is None else Dictionary.read(dictionary, strip_stress, encoding)

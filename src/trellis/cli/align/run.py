@@ -10,7 +10,7 @@ import typer
 
 from trellis.cli.align.choices import AlignmentFormat, Silence
 from trellis.cli.console import STDOUT, note
-from trellis.cli.options import argument, option
+from trellis.cli.options import Encoding, argument, option
 from trellis.cli.process import stop_code
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.progress import terminal_bar
@@ -65,6 +65,7 @@ def run(
     page: Page = False,
     reference: ReferenceOption = None,
     channel: Channel = None,
+    encoding: Encoding = None,
     jobs: Jobs = 1,
     resume: Resume = False,
     quiet: Quiet = False,
@@ -80,7 +81,7 @@ def run(
     from trellis.speech.align.batch_alignment import Work, plan_jobs
     from trellis.speech.corpus.transcripts import parse_transcript
 
-    transcript = parse_transcript(phones, words)
+    transcript = parse_transcript(phones, words, encoding)
     if words is not None and dictionary is None:
         raise UnsupportedError("--words needs a --dictionary")
     if reference is not None and not page:
@@ -89,10 +90,10 @@ def run(
         raise UnsupportedError("there is a file for each recording; give -o a folder, not -")
     check_folder(output)
     formats = _formats(to)
-    open_model = partial(models.open_aligner, model, dictionary, strip_stress)
+    open_model = partial(models.open_aligner, model, dictionary, strip_stress, encoding)
     pronunciations = open_model()[1]  # also checks whether the model can be loaded
-    plan = plan_jobs(audio, output, transcript, transcripts, pronunciations)
-    results = Results(formats, page, _references(reference), channel)
+    plan = plan_jobs(audio, output, transcript, transcripts, pronunciations, encoding)
+    results = Results(formats, page, _references(reference, encoding), channel)
     for job in plan.jobs:
         results.check(job)
     _report_unknown(plan, dictionary)
@@ -112,12 +113,12 @@ def _formats(names: str) -> tuple[str, ...]:
     return chosen
 
 
-def _references(path: str | None) -> Any:
+def _references(path: str | None, encoding: str | None) -> Any:
     if path is None:
         return None
     from trellis.speech.evaluate.alignment_files import find_alignments
 
-    return find_alignments(path)
+    return find_alignments(path, encoding=encoding)
 
 
 def _report_unknown(plan: Plan, dictionary: str | None) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from trellis.cli.align.choices import CorpusLayout
 from trellis.cli.console import check_output, note
-from trellis.cli.options import argument, offer_parameters, option
+from trellis.cli.options import Encoding, argument, offer_parameters, option
 from trellis.cli.training_output import save_trained
 from trellis.core.errors import UnsupportedError
 from trellis.core.progress import terminal_bar
@@ -58,6 +58,7 @@ def train(
     split: Split = None,
     channel: Channel = None,
     skip_bad: SkipBad = False,
+    encoding: Encoding = None,
     quiet: Quiet = False,
     **parameters: Any,
 ) -> None:
@@ -68,7 +69,9 @@ def train(
     check_output(output, "a model")
     aligner = Aligner(**parameters)
     tiers = {"phones": phone_tier, "words": word_tier}
-    found = _read(corpus, layout, {**tiers, "audio": audio, "split": split, "channel": channel}, skip_bad)
+    found = _read(
+        corpus, layout, {**tiers, "audio": audio, "split": split, "channel": channel}, skip_bad, encoding
+    )
     for name, reason in found.skipped:
         note(f"skipped {name}: {reason}")
     with terminal_bar("training", 100, False if quiet else None) as update:
@@ -86,7 +89,9 @@ def train(
         )
 
 
-def _read(corpus: str, layout: str | None, options: dict[str, Any], skip_bad: bool) -> Corpus:
+def _read(
+    corpus: str, layout: str | None, options: dict[str, Any], skip_bad: bool, encoding: str | None
+) -> Corpus:
     from trellis.speech.corpus.corpus import Corpus
     from trellis.speech.corpus.corpus_files import guess_layout
 
@@ -103,4 +108,4 @@ def _read(corpus: str, layout: str | None, options: dict[str, Any], skip_bad: bo
     if foreign:
         named = {"phones": "--phone-tier", "words": "--word-tier"}.get(foreign[0], f"--{foreign[0]}")
         raise UnsupportedError(f"{named} does not apply to a corpus of {layout}; leave it out")
-    return Corpus.read(corpus, layout, skip_bad=skip_bad, **given)
+    return Corpus.read(corpus, layout, skip_bad=skip_bad, encoding=encoding, **given)

@@ -105,11 +105,13 @@ def plan_jobs(
     transcript: Transcript | None = None,
     transcripts: PathLike | None = None,
     dictionary: Dictionary | None = None,
+    encoding: str | None = None,
 ) -> Plan:
     """The jobs for files and folders of recordings.
 
     Results go to ``output``, in the same places as in the given folders. ``transcript`` applies to every
-    recording; otherwise each has its own beside it, or in the same place under ``transcripts``.
+    recording; otherwise each has its own beside it, or in the same place under ``transcripts``, written in
+    ``encoding``.
     """
     jobs, problems = [], []
     unknown: Counter[str] = Counter()
@@ -123,7 +125,7 @@ def plan_jobs(
         taken[target] = audio
         base = audio.with_suffix("") if transcripts is None else Path(transcripts, place)
         try:
-            said = transcript or find_transcript(base, dictionary is not None)
+            said = transcript or find_transcript(base, dictionary is not None, encoding)
             if said.words is not None and dictionary is not None:
                 unknown.update(dictionary.missing(said.words))
                 dictionary.require(said.words)

@@ -112,8 +112,8 @@ class Corpus(Sequence[Utterance]):
         """A folder (and its folders) of Praat TextGrids; ``phones`` and ``words`` name the tiers.
 
         Recordings lie beside the TextGrids, or in the same places under ``audio``. As in all layouts,
-        ``silences`` are the labels of silence, ``channel`` the channel to use of several, and ``skip_bad``
-        leaves out files that cannot be used.
+        ``silences`` are the labels of silence, ``channel`` the channel to use of several, ``skip_bad`` leaves
+        out files that cannot be used, and ``encoding`` is that of the labels.
         """
         read = partial(read_textgrid, phones=phones, words=words)
         return cls(*read_beside(root, ".textgrid", audio, read, Rules(**rules)))

@@ -31,19 +31,22 @@ class RuleOptions(TypedDict, total=False):
     silences: Collection[str]
     channel: int | None
     skip_bad: bool
+    encoding: str | None
 
 
 @dataclass(frozen=True)
 class Rules:
-    """What holds for every layout: the labels of silence, the channel, and whether to skip bad files."""
+    """What holds for every layout: the labels of silence, the channel, whether to skip bad files, and the
+    character encoding of labels (None: UTF-8, or UTF-16 with its mark)."""
 
     silences: Collection[str] = SILENCES
     channel: int | None = None
     skip_bad: bool = False
+    encoding: str | None = None
 
 
 def read_beside(
-    root: PathLike, suffix: str, audio: PathLike | None, read: Callable[[Path], Alignment], rules: Rules
+    root: PathLike, suffix: str, audio: PathLike | None, read: Callable[..., Alignment], rules: Rules
 ) -> Read:
     """Label files with recordings of the same name beside them, or in the same places under ``audio``."""
     files = find_label_files(root, suffix)
@@ -52,15 +55,15 @@ def read_beside(
 
     def entry(path: Path) -> Entry:
         name = path.relative_to(base).with_suffix("").as_posix()
-        return name, finder.find(name), read(path)
+        return name, finder.find(name), read(path, encoding=rules.encoding)
 
     return _collect(((path, path.parent.name) for path in files), entry, rules)
 
 
 def read_ctm_corpus(path: PathLike, audio: PathLike | None, words: PathLike | None, rules: Rules) -> Read:
     """A CTM file of phones, and one of words; ids are the names of the recordings."""
-    phones = read_ctm_file(path)
-    spoken = {} if words is None else read_ctm_file(words, "words")
+    phones = read_ctm_file(path, encoding=rules.encoding)
+    spoken = {} if words is None else read_ctm_file(words, "words", rules.encoding)
     finder = AudioFinder(Path(path).parent if audio is None else Path(audio))
 
     def entry(name: Path) -> Entry:
@@ -76,8 +79,8 @@ def read_timit(root: PathLike, files: Sequence[Path], rules: Rules) -> Read:
 
     def entry(path: Path) -> Entry:
         spoken = next((p for p in map(path.with_suffix, (".WRD", ".wrd")) if p.is_file()), None)
-        words = None if spoken is None else read_phn(spoken, "words")
-        reference = _with_words(read_phn(path, "phones"), words)
+        words = None if spoken is None else read_phn(spoken, "words", encoding=rules.encoding)
+        reference = _with_words(read_phn(path, "phones", encoding=rules.encoding), words)
         return path.relative_to(root).with_suffix("").as_posix().lower(), timit_audio(path), reference
 
     return _collect(((path, path.parent.name.lower()) for path in files), entry, rules)

@@ -39,38 +39,38 @@ class Transcript:
             raise DataError(f"{where}the transcript has no {what}; write down what is said")
 
 
-def parse_transcript(phones: str | None, words: str | None) -> Transcript | None:
+def parse_transcript(phones: str | None, words: str | None, encoding: str | None = None) -> Transcript | None:
     """The transcript that ``phones`` or ``words`` are: the name of a file, or the text itself."""
     if phones is not None and words is not None:
         raise DataError("phones and words are both given; give one of them")
     if phones is not None:
-        text, path = _read_if_file(phones, (*_PHONES, *_WORDS))
+        text, path = _read_if_file(phones, (*_PHONES, *_WORDS), encoding)
         return Transcript(phones=tuple(text.split()), path=path)
     if words is not None:
-        text, path = _read_if_file(words, _WORDS)
+        text, path = _read_if_file(words, _WORDS, encoding)
         return Transcript(words=tuple(split_words(text)), path=path)
     return None
 
 
-def find_transcript(base: Path, dictionary: bool) -> Transcript:
+def find_transcript(base: Path, dictionary: bool, encoding: str | None = None) -> Transcript:
     """The transcript ``base.phones``, ``base.txt`` or ``base.lab``; words need a ``dictionary``."""
     order = (*_WORDS, *_PHONES) if dictionary else (*_PHONES, *_WORDS)
     path = next((p for p in (base.with_name(base.name + suffix) for suffix in order) if p.is_file()), None)
     if path is None:
         raise DataError(f"{base}: no transcript of this name ({', '.join(order)}); write one, or give it")
-    text = read_text(path)
+    text = read_text(path, encoding)
     if path.suffix == ".phones":
         return Transcript(phones=tuple(text.split()), path=path)
     if path.suffix == ".lab" and _TIMED.match(text):
-        return Transcript(phones=read_lab(path).labels, path=path)
+        return Transcript(phones=read_lab(path, encoding=encoding).labels, path=path)
     transcript = Transcript(words=tuple(split_words(text)), path=path)
     if not dictionary:
         raise DataError(f"{path}: these are words; give a dictionary, or a file {base.name}.phones")
     return transcript
 
 
-def _read_if_file(given: str, suffixes: tuple[str, ...]) -> tuple[str, Path | None]:
+def _read_if_file(given: str, suffixes: tuple[str, ...], encoding: str | None) -> tuple[str, Path | None]:
     """The text of the file ``given``, or ``given`` itself if it is not a file."""
     if os.path.isfile(given) or given.endswith(suffixes):
-        return read_text(given), Path(given)
+        return read_text(given, encoding), Path(given)
     return given, None

@@ -30,22 +30,24 @@ ORDER = ("textgrid", "elan", "json", "csv", "phn", "ctm", "lab")
 Readers = Mapping[str, Callable[[], Alignment]]
 
 
-def find_alignments(path: PathLike, format: str | None = None, phones: str | None = None) -> Readers:
+def find_alignments(
+    path: PathLike, format: str | None = None, phones: str | None = None, encoding: str | None = None
+) -> Readers:
     """A function that reads each alignment, by its path below ``path``. ``phones`` names the tier in
     TextGrids and in ELAN files."""
     root = Path(path)
     if root.is_file():
         entry = get_format(root, format)
         if entry.name == "ctm":
-            return {name: partial(_same, one) for name, one in read_ctm_file(root).items()}
-        return {root.stem: partial(_read, root, entry.name, phones)}
+            return {name: partial(_same, one) for name, one in read_ctm_file(root, encoding=encoding).items()}
+        return {root.stem: partial(_read, root, entry.name, phones, encoding)}
     names = ORDER if format is None else (get_format(root, format).name,)
     found: dict[str, Callable[[], Alignment]] = {}
     for name in names:
         suffixes = {s.lower() for s in FORMATS[name].suffixes} - {".wrd"}
         for file in find_files(root, suffixes):
             key = file.relative_to(root).with_suffix("").as_posix()
-            found.setdefault(key, partial(_read, file, name, phones))
+            found.setdefault(key, partial(_read, file, name, phones, encoding))
     if not found:
         raise DataError(f"{root}: no alignments here ({', '.join(names)}); check the folder or the format")
     return dict(sorted(found.items()))
@@ -86,9 +88,9 @@ def _unique_names(readers: Readers) -> bool:
     return len({key.rpartition("/")[2] for key in readers}) == len(readers)
 
 
-def _read(path: Path, format: str, phones: str | None) -> Alignment:
+def _read(path: Path, format: str, phones: str | None, encoding: str | None) -> Alignment:
     named = {"phones": phones} if format in ("textgrid", "elan") else {}
-    return Alignment.read(path, format, **named)
+    return Alignment.read(path, format, encoding=encoding, **named)
 
 
 def _same(alignment: Alignment) -> Alignment:

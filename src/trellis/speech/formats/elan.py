@@ -28,13 +28,14 @@ def read_elan(
     phones: str | None = None,
     words: str | None = None,
     duration: float | None = None,
+    encoding: str | None = None,
 ) -> Alignment:
     """Phones and words of an ELAN file; tiers are chosen as in TextGrids.
 
     The file does not contain the length of its recording: give ``duration``.
     """
     shown = os.fspath(path)
-    text = read_text(path)
+    text = read_text(path, encoding)
     if "<!DOCTYPE" in text or "<!ENTITY" in text:  # entities can make a small file large
         raise DataError(f"{shown}: ELAN files define no entities; save it again in ELAN")
     try:

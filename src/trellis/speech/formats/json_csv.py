@@ -46,10 +46,10 @@ def _rows(tier: Tier, **columns: Sequence[float] | None) -> list[dict[str, Any]]
     return rows
 
 
-def read_json(path: PathLike, duration: float | None = None) -> Alignment:
+def read_json(path: PathLike, duration: float | None = None, encoding: str | None = None) -> Alignment:
     shown = os.fspath(path)
     try:
-        content = json.loads(read_text(path))
+        content = json.loads(read_text(path, encoding))
     except json.JSONDecodeError as error:
         raise DataError(f"{shown}:{error.lineno}: this is not JSON ({error.msg}); write it again") from error
     except (ValueError, RecursionError) as error:  # a number or a nesting beyond what Python reads
@@ -108,10 +108,10 @@ def write_csv(alignment: Alignment, path: PathLike) -> None:
     write_text(path, out.getvalue())
 
 
-def read_csv(path: PathLike, duration: float | None = None) -> Alignment:
+def read_csv(path: PathLike, duration: float | None = None, encoding: str | None = None) -> Alignment:
     """Rows in any order of columns; a column ``confidence`` may be missing."""
     shown = os.fspath(path)
-    reader = csv.DictReader(io.StringIO(read_text(path), newline=""))
+    reader = csv.DictReader(io.StringIO(read_text(path, encoding), newline=""))
     missing = [name for name in _COLUMNS[:4] if name not in _csv_header(reader, shown)]
     if missing:
         raise DataError(f"{shown}:1: no column {', '.join(missing)}; the first line must be the header")
