@@ -137,6 +137,29 @@ def test_messages_bound_the_best_assignment(seed: int) -> None:
         assert "the gap is" in best.report
 
 
+@settings(max_examples=150)
+@given(st.integers(0, 2**32))
+def test_branches_that_contradict_each_other_about_the_targets(seed: int) -> None:
+    """Several parts that share nothing but the targets: each is summed out by itself."""
+    rng = np.random.default_rng(seed)
+    n, k = int(rng.integers(3, 6)), int(rng.integers(2, 5))
+    targets = int(rng.integers(1, 3))
+    logs, factors = np.zeros([k] * n), []
+    lowest = float(rng.choice([-300.0, -200.0]))
+    for v in np.repeat(range(targets, n), 2).tolist():
+        scope = [int(rng.integers(targets)), v] if rng.random() < 0.5 else [*range(targets), v]
+        values = 10.0 ** rng.uniform(lowest, 0.0, size=[k] * len(scope))
+        values[rng.random(values.shape) < 0.1] = 0.0
+        factors.append((scope, values))
+        logs = logs + _spread(_log(values), scope, n)
+    if logs.max() == -np.inf:
+        return
+    graph = FactorGraph([k] * n, factors)
+    wanted = softmax(log_sum_exp(logs, tuple(range(targets, n))), None)
+    found = graph.query([f"x{v}" for v in range(targets)], method="elimination").values
+    assert_allclose(found, wanted, rtol=1e-8, atol=1e-12)
+
+
 @settings(max_examples=60)
 @given(st.integers(0, 2**32))
 def test_rows_of_a_frame_equal_enumeration(seed: int) -> None:
@@ -249,3 +272,25 @@ def test_the_joint_table_of_the_targets_counts_towards_the_limit() -> None:
     observed = dict.fromkeys(chain.names[2:], "0")
     with pytest.raises(UnsupportedError, match="20 targets"):  # observed targets have an axis, too
         chain.query(list(chain.names), observed)
+
+
+@settings(max_examples=100)
+@given(st.integers(0, 2**32))
+def test_a_network_keeps_what_is_possible_or_is_refused(seed: int) -> None:
+    case = draw_case(seed)._replace(likelihoods={})
+    try:
+        network = case.graph.to_network()
+    except InfeasibleError:
+        return
+    except UnsupportedError as error:
+        if "below 1e-308" not in str(error):
+            raise
+        return
+    n = case.logs.ndim
+    logs = np.zeros(case.graph.cardinalities)
+    for table in case.graph.factors():
+        logs = logs + _spread(_log(table.values), list(table.variables), n)
+    for v in range(n):
+        others = tuple(u for u in range(n) if u != v)
+        found = network.query(f"x{v}").values
+        assert_allclose(found, softmax(log_sum_exp(logs, others), None), rtol=1e-8, atol=1e-12)

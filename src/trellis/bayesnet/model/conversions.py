@@ -28,6 +28,8 @@ from trellis.factors.tables import Table, aligned
 
 LIMIT = 2**24  # numbers in one table: 128 MiB
 
+SMALLEST = float(np.finfo(np.float64).tiny)  # that has all its digits
+
 
 def network_from_graph(graph: FactorModel, *, limit: int = LIMIT) -> DirectedModel:
     """The Bayesian network that is the normalised factor graph, with at most ``limit`` numbers a table."""
@@ -57,7 +59,12 @@ def network_from_graph(graph: FactorModel, *, limit: int = LIMIT) -> DirectedMod
                 f"axes, and the limits are {limit:,} and {MOST_AXES}; ask the factor graph itself"
             )
         others = tuple(sorted(scope - {v}))
-        parents[v], (tables[v], message) = others, _eliminate((*others, v), sizes, list(holds[v].values()))
+        parents[v], (tables[v], message, lost) = others, _eliminate((*others, v), sizes, [*holds[v].values()])
+        if lost:
+            raise UnsupportedError(
+                f"as a network, {graph.names[v]!r} would have probabilities below 1e-308, which a table "
+                "holds as zeros; ask the factor graph itself"
+            )
         for w in others:
             for gone in holds[v].keys() & holds[w].keys():
                 del holds[w][gone]
@@ -70,15 +77,17 @@ def network_from_graph(graph: FactorModel, *, limit: int = LIMIT) -> DirectedMod
 
 def _eliminate(
     scope: tuple[int, ...], sizes: Sequence[int], factors: Sequence[Table]
-) -> tuple[FloatArray, FloatArray]:
-    """The table of the last variable of the scope given the others, and the log of the message to these."""
+) -> tuple[FloatArray, FloatArray, bool]:
+    """The table of the last variable of the scope given the others, the log of the message to these, and
+    whether something possible has no number in the table."""
     together = np.zeros([sizes[v] for v in scope])
     for factor in factors:
         together += aligned(factor, scope)
     table, message = softmax_and_log_sum(together)
     possible = message > -np.inf
     _check_some_weight(bool(possible.any()))
-    return np.where(possible, table, 1.0 / sizes[scope[-1]]), message[..., 0]
+    lost = bool(((together > -np.inf) & (table < SMALLEST)).any())
+    return np.where(possible, table, 1.0 / sizes[scope[-1]]), message[..., 0], lost
 
 
 def _weight(sizes: Sequence[int], factors: dict[int, Table], v: int) -> int:

@@ -29,7 +29,7 @@ from trellis.factors.junction_tree.tree_pass_kernels import (
     table_marginals,
     to_roots,
 )
-from trellis.factors.tables import Table
+from trellis.factors.tables import Table, aligned
 
 # Products below 1e-308 are lost. With slopes below exp(575) = 1e250, they are less than 1e-58 of the result,
 # and products of tables whose smallest positive entries multiply to 1e-250 are none of them.
@@ -227,8 +227,18 @@ class ScaledSums:
         log_slope = self._arrays.from_roots(self.values, self._log_scale, slopes)
         # The log of the most that a product of 1 in any step can add to Z / Z: products are lost before the
         # table that they enter is divided by its maximum, exp(log_scale).
-        steepest = (log_slope - np.minimum(self._log_scale, 0.0)).max(axis=0, initial=0.0)
+        steepest = (log_slope - np.minimum(self._log_scale, 0.0)).max(axis=0, initial=0.0) - self._peak
         return np.asarray((steepest <= SAFE_LOG_RANGE) & (self.log_partition > -np.inf) & self._possible)
+
+    @property
+    def _peak(self) -> float:
+        """The log of the largest product of the tables at the roots over variables that are kept, each of
+        which has the maximum 1: far below 0 where they contradict each other (without rows)."""
+        names = [v for table in self.kept for v in table.variables]
+        if len(set(names)) == len(names) or self._arrays.rows > 1:
+            return 0.0
+        union = tuple(dict.fromkeys(names))
+        return float(sum(aligned(table, union) for table in self.kept).max())  # type: ignore[union-attr]
 
     def marginals(self) -> dict[int, FloatArray]:
         """The distribution (states,) or (states, rows) of each variable that the plan is asked for."""

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 from trellis import Graph
 from trellis.core.errors import DataError
+from trellis.structures.graph.scores.graph_scores import GraphScores
 from trellis.structures.graph.scores.linear_graph import GraphLayout
 
 
@@ -139,3 +140,11 @@ def test_graphs_of_other_features_are_refused() -> None:
     with pytest.raises(DataError, match="edges of type 1, and the model has types 0 to 0"):
         layout.check(Graph([[0.0]], [[0, 0]], None, [1]), "graph 4")
     layout.check(Graph([[0.0]]), "a graph without edges has no edge features")
+
+
+def test_scores_that_add_up_beyond_all_numbers_are_refused() -> None:
+    big = [[1e308, 0.0], [1e308, 0.0]]
+    for scores in ((big, [(0, 1)], np.eye(2)), (big,), (np.zeros((2, 2)), [(0, 1)] * 3, -np.eye(2) * 1e308)):
+        with pytest.raises(DataError, match="add up to more than"):
+            GraphScores.of(*scores)
+    assert GraphScores.of([[1e307, -np.inf]] * 3).score([0, 0, 0]) == pytest.approx(3e307)

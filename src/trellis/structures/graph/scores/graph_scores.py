@@ -64,7 +64,9 @@ class GraphScores:
                 f"pairwise scores have shape {p.shape}; for {len(e)} edges and {k} labels they must have "
                 f"shape ({len(e)}, {k}, {k}) or ({k}, {k})"
             )
-        return cls(u, e, p, tuple(_checked_factor(f, given, n, k) for f, given in enumerate(factors)))
+        scores = cls(u, e, p, tuple(_checked_factor(f, given, n, k) for f, given in enumerate(factors)))
+        scores._check_sums()
+        return scores
 
     @property
     def n_nodes(self) -> int:
@@ -116,6 +118,16 @@ class GraphScores:
         if allowed.shape != self.unary.shape:
             raise DataError(f"allowed labels have shape {allowed.shape}; they must have {self.unary.shape}")
         return replace(self, unary=np.where(allowed, self.unary, -np.inf))
+
+    def _check_sums(self) -> None:
+        """That the score of every allowed labelling is a number."""
+        largest = 0.0
+        for part in (self.unary, self.pairwise, *(f.table[None] for f in self.factors)):
+            sizes = np.where(part > -np.inf, np.abs(part), 0.0)
+            with np.errstate(over="ignore"):
+                largest += float(sizes.max(axis=tuple(range(1, part.ndim)), initial=0.0).sum())
+        if not np.isfinite(largest):
+            raise DataError("scores add up to more than 1.8e308, the largest number; divide all of them")
 
     def _checked(self, labels: ArrayLike) -> IntArray:
         y = np.asarray(labels)
