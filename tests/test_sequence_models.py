@@ -202,6 +202,18 @@ def test_nothing_to_learn_from(name: str) -> None:
         case.fit().score(*empty)
 
 
+def test_a_batch_with_nothing_in_it_leaves_online_learning_as_it_was() -> None:
+    case = CASES["hmm"]
+    model = clone(case.model).partial_fit(case.X)
+    before = model.score(case.X)
+    for batch in ([], [case.X[0][:0]], [np.full((3, 2), np.nan)], case.X[0][:0]):
+        with pytest.raises(DataError, match="X has no "):
+            model.partial_fit(batch)
+        with pytest.raises(DataError, match="X has no "):
+            clone(model).partial_fit(batch)
+    assert model.score(case.X) == before
+
+
 @each
 def test_not_fitted(name: str) -> None:
     case = CASES[name]

@@ -13,6 +13,8 @@ from numpy.testing import assert_array_equal
 from small_networks import random_network
 from trellis import HMM, IOHMM, LinearGaussian
 from trellis.bayesnet.learning.network_em import NetworkEM
+from trellis.bayesnet.model.distinct_rows import distinct_rows
+from trellis.factors.flat_factors import flatten
 from trellis.hmm import fit_mixture, left_right
 from trellis.hmm.baum_welch import BaumWelch
 from trellis.hmm.emissions import Categorical, Gaussian, GaussianMixture, Poisson, Product
@@ -123,6 +125,23 @@ def test_a_count_of_next_to_nothing_is_worth_nothing(count: float) -> None:
         assert np.isfinite(problem.inner(u, v))
         array.flat[0] = kept
     assert problem.g_conjugate(v)[0] == before
+
+
+@pytest.mark.parametrize("count", [5e-324, 1e-310, 1e-295, 1e-150])
+def test_tables_of_a_network_with_next_to_no_count(count: float) -> None:
+    network = random_network(np.random.default_rng(3), 4)
+    layout = flatten(network.cardinalities, network.factors())
+    codes = network.sample(60, random_state=0, output="codes")
+    codes[::3, 0] = -1
+    none = np.zeros(len(layout.values))
+    problem = NetworkEM(layout, distinct_rows(codes, np.ones(60)), none, none.astype(np.bool_))
+    _, v = problem.h(np.log(layout.values))
+    for cell in range(len(v.counts)):
+        counts = v.counts.copy()
+        counts[cell] = count
+        value, u = problem.g_conjugate(v._replace(counts=counts))
+        assert np.isfinite(value)
+        assert np.isfinite(problem.inner(u, v._replace(counts=counts)))
 
 
 def broken(problem: type, wrong: float, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
