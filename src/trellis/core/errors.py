@@ -46,3 +46,9 @@ class StepError(NumericalError):
 
 class MissingExtraError(TrellisError, ImportError):
     """An optional dependency is not installed; names the extra to install."""
+
+
+def shown(value: object, longest: int = 60) -> str:
+    """``repr(value)`` as an error message has it: on one line, and cut in the middle where it is long."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= longest else f"{text[: longest // 2]}...{text[-longest // 4 :]}"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from reprlib import repr
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from trellis.core.arrays import IntArray
-from trellis.core.errors import DataError
+from trellis.core.errors import DataError, shown
 from trellis.data.sequences import offsets_from_lengths
 from trellis.data.user_input import as_arrays
 
@@ -25,8 +24,8 @@ def flatten(
     values. ``strings``: whether a string is a sequence of characters; otherwise it is refused as one.
     """
     values = as_arrays(values)
-    if not isinstance(values, Iterable):
-        raise DataError(f"{name} is {repr(values)}; give a list of sequences, each a list of {item}s")
+    if not isinstance(values, Iterable) or (isinstance(values, np.ndarray) and values.ndim == 0):
+        raise DataError(f"{name} is {shown(values)}; give a list of sequences, each a list of {item}s")
     if lengths is not None:
         items = list(_to_list(values))
         offsets = offsets_from_lengths(lengths)
@@ -40,7 +39,7 @@ def flatten(
         if not issubclass(kind, Sequence) or issubclass(kind, bytes if strings else str | bytes):
             index = next(i for i, sequence in enumerate(sequences) if type(sequence) is kind)
             raise DataError(
-                f"sequence {index} of {name} is {repr(sequences[index])}; give a list of sequences, each a "
+                f"sequence {index} of {name} is {shown(sequences[index])}; give a list of sequences, each a "
                 f"list of {item}s"
             )
     lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trellis.core.arrays import IntArray
-from trellis.core.errors import DataError
+from trellis.core.errors import DataError, shown
 from trellis.core.registration import register
 from trellis.data.answers import Answers
 from trellis.data.flatten import flatten
@@ -40,7 +40,8 @@ def flatten_labels(y: Any, lengths: ArrayLike | None = None) -> FlatLabels:
     if isinstance(y, FlatLabels):
         return y
     y = as_arrays(y)
-    nested = hasattr(y, "__getitem__") and len(y) > 0 and isinstance(y[0], list | tuple | np.ndarray)
+    some = isinstance(y, Sequence) or (isinstance(y, np.ndarray) and y.ndim > 0)
+    nested = some and len(y) > 0 and isinstance(y[0], list | tuple | np.ndarray)
     flat = FlatLabels(*flatten("y", y, None if nested else lengths, item="label", strings=True))
     if len(flat.offsets) == 1:
         raise DataError("y has no sequences; give a list of labels for each sequence of X")
@@ -108,7 +109,8 @@ class LabelSet:
             return None
         except TypeError:
             raise DataError(
-                f"{parameter} names {label!r}, which cannot be a label; labels are strings, numbers or tuples"
+                f"{parameter} names {shown(label)}, which cannot be a label; labels are strings, numbers or "
+                "tuples"
             ) from None
 
     def encode(
@@ -152,7 +154,7 @@ class LabelSet:
             for member in members:
                 if member not in self._index:
                     raise DataError(
-                        f"label {member!r} of {step_name(offsets, i)} was not seen in training; "
+                        f"label {shown(member)} of {step_name(offsets, i)} was not seen in training; "
                         f"the labels are {self._listing()}"
                     )
             if len(members) == 1:
@@ -189,8 +191,10 @@ def _occurring(flat: list[Any], offsets: IntArray) -> list[Any]:
         seen = dict.fromkeys(chain.from_iterable(members))
     seen.pop(None, None)
     labels = [_plain(label) for label in seen]
-    if any(isinstance(label, float) and math.isnan(label) for label in labels):
-        raise DataError("a label is NaN, which does not equal itself; use None for an unknown label")
+    if not all(map(_equals_itself, labels)):
+        odd = next(label for label in labels if not _equals_itself(label))
+        name = "NaN" if isinstance(odd, float) else shown(odd)
+        raise DataError(f"a label is {name}, which does not equal itself; use None for an unknown label")
     with suppress(TypeError):  # not comparable: the order of first appearance is the documented one
         labels.sort()
     return labels
@@ -201,7 +205,7 @@ def _members(label: Any, offsets: IntArray, step: int) -> list[Any]:
     members = sorted(label, key=repr) if isinstance(label, set | frozenset) else [label]
     if len(members) > 1 and None in members:
         raise DataError(
-            f"{step_name(offsets, step)} has the set of labels {label!r}; None is not a label: use None "
+            f"{step_name(offsets, step)} has the set of labels {shown(label)}; None is not a label: use None "
             "instead of the set where nothing is known"
         )
     if not members:
@@ -213,10 +217,20 @@ def _members(label: Any, offsets: IntArray, step: int) -> list[Any]:
             hash(member)
         except TypeError:
             raise DataError(
-                f"label {member!r} of {step_name(offsets, step)} cannot be hashed; "
+                f"label {shown(member)} of {step_name(offsets, step)} cannot be hashed; "
                 "labels are strings, numbers or tuples (a set means: one of these)"
             ) from None
     return members
+
+
+def _equals_itself(label: Any) -> bool:
+    """Whether a label can be told from others: NaN, NaT and NA cannot, alone or in a tuple."""
+    if isinstance(label, tuple):
+        return all(map(_equals_itself, label))
+    try:
+        return bool(label == label)
+    except (TypeError, ValueError):  # pandas' NA is neither true nor false
+        return False
 
 
 def _plain(label: Any) -> Any:

@@ -17,7 +17,7 @@ from trellis.core.arrays import AnyArray, BoolArray, IntArray
 from trellis.core.errors import DataError
 from trellis.core.file_checks import check_type
 from trellis.core.registration import register
-from trellis.data.row_checks import row_error
+from trellis.data.row_checks import LARGEST, row_error
 from trellis.data.sequences import Sequences, offsets_from_lengths, step_name
 from trellis.data.user_input import as_arrays
 from trellis.features.encoded import CodedEncoder, CodedSteps, Encoded
@@ -93,13 +93,13 @@ def _code_columns(X: Any, lengths: ArrayLike | None) -> tuple[CodedSteps, int]:
         matrix, offsets = csr_array(packed.values, dtype=np.float64), packed.offsets
     if not offsets[-1]:
         raise DataError(f"X has {len(offsets) - 1} sequences and no steps; at least one step is needed")
-    bad = np.flatnonzero(~np.isfinite(matrix.data))
+    bad = np.flatnonzero(~(np.abs(matrix.data) <= LARGEST))
     if bad.size:
         entry = int(bad[0])
         step = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
         raise DataError(
             f"{step_name(offsets, step)} holds {matrix.data[entry]} in column {int(matrix.indices[entry])}; "
-            "features must be finite numbers"
+            f"features must be finite numbers, of a size of at most {LARGEST:g}"
         )
     codes, indptr = matrix.indices.astype(np.int32, copy=False), matrix.indptr.astype(np.int64)
     return CodedSteps(codes, matrix.data, indptr, offsets), matrix.shape[1]
@@ -107,7 +107,8 @@ def _code_columns(X: Any, lengths: ArrayLike | None) -> tuple[CodedSteps, int]:
 
 def _stack_sparse(blocks: Any, lengths: ArrayLike | None) -> tuple[csr_array, IntArray]:
     """Matrices (and arrays) below each other, without stored zeros, and the offsets of the sequences."""
-    filled = [block for block in blocks if np.shape(block) != (0,)]
+    blocks = [block if issparse(block) else _dense(block, i) for i, block in enumerate(blocks)]
+    filled = [block for block in blocks if block.shape != (0,)]
     for block in filled:
         _check_numbers(block)
         if block.shape[1] != filled[0].shape[1]:
@@ -120,6 +121,14 @@ def _stack_sparse(blocks: Any, lengths: ArrayLike | None) -> tuple[csr_array, In
     if lengths is None:
         return matrix, offsets_from_lengths([np.shape(block)[0] for block in blocks])
     return matrix, Sequences.from_lengths(np.empty(matrix.shape[0]), lengths).offsets
+
+
+def _dense(block: Any, index: int) -> AnyArray:
+    """A sequence that stands among sparse ones."""
+    try:
+        return np.asanyarray(as_arrays(block))
+    except ValueError as error:
+        raise DataError(f"sequence {index} of X is ragged; every step must have the same shape") from error
 
 
 def _check_numbers(rows: AnyArray) -> AnyArray:

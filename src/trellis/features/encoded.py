@@ -159,6 +159,10 @@ class CodedEncoder:
 
     def __init__(self, min_count: int = 1, transition_features: bool | Iterable[Any] = ()) -> None:
         self.min_count = check_int("min_count", min_count, 1)
+        if not isinstance(transition_features, bool | Iterable):
+            raise DataError(
+                f"transition_features is {transition_features!r}; give True, or a list of {self._keys_are}"
+            )
         if not isinstance(transition_features, bool):
             single = isinstance(transition_features, str)
             transition_features = (transition_features,) if single else tuple(transition_features)

@@ -44,6 +44,8 @@ def _is_numeric(X: Any, flat: bool) -> bool:
     X = as_arrays(X)
     if issparse(X) or (isinstance(X, np.ndarray) and X.dtype.kind in "biufc"):
         return True
+    if not isinstance(X, Iterable):
+        return False
     for sequence in map(as_arrays, [X] if flat else X):
         if issparse(sequence) or (isinstance(sequence, np.ndarray) and sequence.ndim == 2):
             return sequence.dtype.kind not in "US"

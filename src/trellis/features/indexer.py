@@ -11,7 +11,6 @@ dictionaries is formatted only once per call. The most frequent feature has id 0
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,10 +21,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trellis.core.arrays import IntArray
-from trellis.core.errors import DataError, ModelFileError
+from trellis.core.errors import DataError, ModelFileError, shown
 from trellis.core.registration import register
 from trellis.data.attributes import AttributeData
 from trellis.data.flatten import flatten
+from trellis.data.row_checks import LARGEST
 from trellis.data.sequences import offsets_from_lengths, step_name
 from trellis.data.vocabulary import Vocabulary
 from trellis.features.encoded import CodedEncoder, CodedSteps, Encoded, ids_by_frequency
@@ -151,9 +151,9 @@ def _code_dicts(steps: list[dict[str, Any]], offsets: IntArray, lookup: Lookup) 
         if name is None:
             step = int(np.searchsorted(indptr, np.flatnonzero(pair_codes == code)[0], side="right")) - 1
             raise DataError(
-                f"{step_name(offsets, step)}: feature {key!r} has the value {value!r}; keys must be strings, "
-                "and values strings, finite numbers, booleans, lists of strings or dictionaries of these "
-                "(leave out missing values)"
+                f"{step_name(offsets, step)}: feature {shown(key)} has the value {value!r}; keys must be "
+                "strings, and values strings, finite numbers, booleans, lists of strings or dictionaries of "
+                "these (leave out missing values)"
             )
         values[code] = number
         names.append(name)
@@ -170,9 +170,13 @@ def _expand(step: dict[str, Any], prefix: str) -> Iterator[tuple[Any, Any]]:
         elif isinstance(value, _COLLECTIONS):
             items = sorted(value, key=str) if isinstance(value, set | frozenset) else value
             for item in items:
-                yield (f"{name}={item}", True) if isinstance(item, str) else (name, _Invalid(f"[{item!r}]"))
+                yield (
+                    (f"{name}={item}", True)
+                    if isinstance(item, str)
+                    else (name, _Invalid(f"[{shown(item)}]"))
+                )
         else:
-            yield name, value if isinstance(value, (str, *_NUMBERS)) else _Invalid(repr(value))
+            yield name, value if isinstance(value, (str, *_NUMBERS)) else _Invalid(shown(value))
 
 
 @dataclass(frozen=True)
@@ -190,7 +194,7 @@ def _feature(key: Any, value: Any) -> tuple[str | None, float]:
     if isinstance(key, str):
         if isinstance(value, str):
             return f"{key}={value}", 1.0
-        if isinstance(value, _NUMBERS) and math.isfinite(value):
+        if isinstance(value, _NUMBERS) and -LARGEST <= value <= LARGEST:
             return key, float(value)
     return None, 0.0
 
@@ -199,7 +203,7 @@ def _not_a_string(steps: list[Any], offsets: IntArray) -> DataError:
     for i, step in enumerate(steps):
         for item in step:
             if not isinstance(item, str):
-                return DataError(f"{step_name(offsets, i)} holds {item!r}; features must be strings")
+                return DataError(f"{step_name(offsets, i)} holds {shown(item)}; features must be strings")
     return DataError("features must be strings")
 
 

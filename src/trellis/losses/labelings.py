@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trellis.core.arguments import check_choice, check_int
+from trellis.core.arguments import as_floats, check_choice, check_int, is_number
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.registration import register
@@ -234,11 +234,13 @@ def cost_matrix(matrix: ArrayLike | Mapping[tuple[Any, Any], float] | None, labe
                 raise DataError(
                     f"the cost matrix names {pair!r}; give costs by (gold label, predicted label)"
                 )
+            if not is_number(cost):
+                raise DataError(f"the cost of {pair!r} is {cost!r}; give a finite number of at least 0")
             gold, predicted = (labels.find(label, "the cost matrix") for label in pair)
             if gold is not None and predicted is not None:
                 costs[gold, predicted] = cost
     elif matrix is not None:
-        costs = np.array(matrix, dtype=np.float64)
+        costs = as_floats("the cost matrix", matrix)
         if costs.shape != (k, k):
             raise DataError(
                 f"the cost matrix has shape {costs.shape}; for the {k} labels it must be ({k}, {k})"
@@ -263,7 +265,7 @@ def class_weights(
     weights = np.ones(len(labels))
     value: Any
     for label, value in weight.items():
-        if not (isinstance(value, Real) and 0 <= float(value) < np.inf):
+        if not (is_number(value) and 0 <= float(value) < np.inf):
             raise DataError(f"the class weight of {label!r} is {value!r}; give a finite number of at least 0")
         code = labels.find(label, "class_weight")
         if code is not None:

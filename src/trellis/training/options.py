@@ -48,7 +48,7 @@ def checked_options(model: SequenceLabeler) -> Options:
     automatic = isinstance(model.solver, str) and model.solver == "auto"
     record = not isinstance(model.solver, type) and hasattr(model.solver, "start")
     if not isinstance(model.solver, str) and not record:
-        raise UnsupportedError(f"solver={model.solver!r}: give a name or an object of trellis.solvers")
+        raise DataError(f"solver={model.solver!r}: give a name or an object of trellis.solvers")
     stopping = {"tol": model.tol, "delta": model.delta, "period": model.period}
     solver = None if automatic else get_solver(model.solver, **stopping)
     objective = get_objective(model.objective)

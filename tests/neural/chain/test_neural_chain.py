@@ -536,6 +536,18 @@ def test_what_stands_in_the_padding_does_not_matter(backend: Any) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_a_batch_of_no_examples_has_no_mean(backend: Any) -> None:
+    scores, gold = torch.zeros(0, 4, 3, requires_grad=True), torch.zeros(0, 4, dtype=torch.int64)
+    chain = Chain(torch.zeros(3, 3))
+    with pytest.raises(DataError, match="no examples"):
+        structured_loss(chain, scores, gold, backend=backend)
+    assert structured_loss(chain, scores, gold, reduction="sum", backend=backend).item() == 0.0
+    assert structured_loss(chain, scores, gold, reduction="none", backend=backend).shape == (0,)
+    assert decode(chain, scores, backend=backend).shape == (0, 4)
+    assert marginals(chain, scores, backend=backend).shape == (0, 4, 3)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_batches_without_steps(backend: Any) -> None:
     scores, empty = torch.zeros(0, 3, requires_grad=True), torch.zeros(0, dtype=torch.int64)
     chain = Chain(torch.zeros(3, 3, requires_grad=True))

@@ -300,7 +300,7 @@ def test_wrong_parameters(options: dict[str, Any], words: str) -> None:
     [
         ("a word", [["a"]], "X is a str"),
         (["a b"], [["a", "b"]], "sequence 0 is a str"),
-        ([["u", 3]], [["a", "b"]], "step 0 of sequence 0 is a str"),
+        ([["u", 3]], [["a", "b"]], "step 1 of sequence 0 is a int"),
         ([[]], [[]], "no word in X"),
         ([["u"]], [["a", "b"]], "sequence 0 has 1 steps in X, but 2 in y"),
         ([np.zeros((2, 3)), np.zeros((2, 4))], [[0, 1], [0, 1]], r"sequence 1 has shape \(2, 4\)"),
@@ -310,6 +310,12 @@ def test_wrong_parameters(options: dict[str, Any], words: str) -> None:
 def test_wrong_data(inputs: Any, labels: Any, words: str) -> None:
     with pytest.raises(DataError, match=words):
         labeler().fit(inputs, labels)
+
+
+def test_no_sentences_have_no_answers() -> None:
+    model = labeler("embedding", max_epochs=1).fit(X, Y)
+    for answers in (model.predict([]), model.predict_marginals([]), model.predict_k_best([], 2)):
+        assert answers == []
 
 
 def test_divergence_is_named() -> None:

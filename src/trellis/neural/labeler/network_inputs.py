@@ -19,9 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from trellis.core.arguments import is_number, to_floats
 from trellis.core.arrays import IntArray
-from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.errors import DataError, UnsupportedError, shown
 from trellis.core.registration import register
+from trellis.data.row_checks import LARGEST
 from trellis.data.sequences import offsets_from_lengths, step_name
 from trellis.data.user_input import as_arrays
 from trellis.data.vocabulary import Vocabulary
@@ -73,13 +75,13 @@ class InputEncoder:
         if isinstance(first, str):
             names: tuple[str, ...] = ("word",)
         elif isinstance(first, dict):
-            found = dict.fromkeys(chain.from_iterable(chain.from_iterable(sentences)))
-            names = tuple(sorted(found, key=lambda name: (name != "word", str(name))))
+            names = _attribute_names(sentences)
         elif characters:
             raise UnsupportedError("arrays have no characters; use encoder='bilstm', 'cnn' or 'embedding'")
         else:
-            width = next(np.shape(s)[1] if np.ndim(s) == 2 else 0 for s in sentences if len(s))
-            _check_widths(sentences, width)
+            shapes = _shapes(sentences)
+            width = next(shape[1] if len(shape) == 2 else 0 for shape in shapes if shape[0])
+            _check_widths(shapes, width)
             return cls(width=width)
         if characters and "word" not in names:
             raise DataError(
@@ -115,8 +117,8 @@ class InputEncoder:
         return Inputs(rows.astype(np.int32), offsets)
 
     def _array_rows(self, sentences: list[Any], offsets: IntArray) -> NDArray[np.float32]:
-        _check_widths(sentences, self.width)
-        filled = [np.asarray(s, dtype=np.float32) for s in sentences if len(s)]
+        _check_widths(_shapes(sentences), self.width)
+        filled = [_numbers(s, i) for i, s in enumerate(sentences) if len(s)]
         rows = np.concatenate(filled) if filled else np.zeros((0, self.width), np.float32)
         bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
         if bad.size:
@@ -124,10 +126,42 @@ class InputEncoder:
         return rows
 
 
-def _check_widths(sentences: list[Any], width: int) -> None:
+def _shapes(sentences: list[Any]) -> list[tuple[int, ...]]:
+    """The shapes of sequences of rows of numbers."""
+    shapes = []
     for i, sentence in enumerate(sentences):
-        shape = np.shape(sentence)
-        if len(sentence) and (len(shape) != 2 or shape[1] != width or not width):
+        try:
+            shapes.append(np.shape(sentence))
+        except ValueError as error:
+            raise DataError(f"sequence {i} of X is ragged; every step must have the same shape") from error
+    return shapes
+
+
+def _numbers(sentence: Any, index: int) -> NDArray[np.float32]:
+    """The rows of one sequence; what is no number is refused, although NumPy would convert some of it."""
+    if np.ma.is_masked(sentence):
+        raise DataError(f"sequence {index} of X has masked entries; fill them, or leave their columns out")
+    try:
+        values = to_floats(sentence)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(f"sequence {index} of X must hold real numbers ({error})") from error
+    with np.errstate(over="ignore"):  # an infinity is refused with its place
+        return values.astype(np.float32)
+
+
+def _attribute_names(sentences: list[Any]) -> tuple[str, ...]:
+    """Those that any step has, "word" first."""
+    _check_steps(sentences, dict, "dicts throughout")
+    found = dict.fromkeys(chain.from_iterable(chain.from_iterable(sentences)))
+    odd = next((name for name in found if not isinstance(name, str)), None)
+    if odd is not None:
+        raise DataError(f"an attribute has the name {odd!r}; the names of attributes are strings")
+    return tuple(sorted(found, key=lambda name: (name != "word", name)))
+
+
+def _check_widths(shapes: list[tuple[int, ...]], width: int) -> None:
+    for i, shape in enumerate(shapes):
+        if shape[:1] != (0,) and (len(shape) != 2 or shape[1] != width or not width):
             raise DataError(
                 f"sequence {i} has shape {shape}; each must be a list of words, a list of dicts, or an "
                 f"array (steps, {width or 'columns'})"
@@ -136,17 +170,38 @@ def _check_widths(sentences: list[Any], width: int) -> None:
 
 def _columns(sentences: list[Any], names: tuple[str, ...]) -> list[list[list[str]]]:
     """The strings of each attribute, sentence by sentence."""
-    if names == ("word",) and all(isinstance(step, str) for step in chain.from_iterable(sentences)):
+    first = next(chain.from_iterable(sentences), None)
+    if names == ("word",) and not isinstance(first, dict):
+        if not all(isinstance(step, str) for step in chain.from_iterable(sentences)):
+            _check_steps(sentences, str, "strings, or else dicts throughout")
         return [sentences]
+    _check_steps(sentences, dict, f"dicts with {', '.join(names)}")
+    kinds = {type(value) for step in chain.from_iterable(sentences) for value in step.values()}
+    if not kinds <= {str, bool, int}:
+        _check_values(sentences)
+    return [[[str(step.get(name, "")) for step in s] for s in sentences] for name in names]
+
+
+def _check_steps(sentences: list[Any], kind: type, reads: str) -> None:
     for i, sentence in enumerate(sentences):
         for t, step in enumerate(sentence):
-            if not isinstance(step, dict):
-                dicts = f"dicts with {', '.join(map(str, names))}"
-                reads = "strings, or else dicts throughout" if names == ("word",) else dicts
+            if not isinstance(step, kind):
                 raise DataError(
                     f"step {t} of sequence {i} is a {type(step).__name__}; this labeller reads {reads}"
                 )
-    return [[[str(step.get(name, "")) for step in s] for s in sentences] for name in names]
+
+
+def _check_values(sentences: list[Any]) -> None:
+    """Attributes are strings, and numbers stand for theirs."""
+    for i, sentence in enumerate(sentences):
+        for t, step in enumerate(sentence):
+            for name, value in step.items():
+                number = is_number(value) and abs(value) <= LARGEST
+                if not number and not isinstance(value, str | bool | np.bool_):
+                    raise DataError(
+                        f"step {t} of sequence {i}: attribute {name!r} has the value {shown(value)}; values "
+                        "are strings, booleans or finite numbers (leave out missing values)"
+                    )
 
 
 def _spell(words: list[list[str]], alphabet: Vocabulary) -> NDArray[np.int32]:
@@ -164,18 +219,27 @@ def _spell(words: list[list[str]], alphabet: Vocabulary) -> NDArray[np.int32]:
 
 def _arrayed(values: Any) -> Any:
     """Tensors, frames and series as arrays."""
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else as_arrays(values)
+    if not isinstance(values, Tensor):
+        return as_arrays(values)
+    values = values.detach().cpu()
+    return (values.float() if values.is_floating_point() else values).numpy()  # NumPy has no bfloat16
 
 
 def _sentences(X: Any) -> list[Any]:
     X = _arrayed(X)
-    if isinstance(X, str) or not isinstance(X, Sequence | np.ndarray):
+    if not _is_sequence(X):
         raise DataError(f"X is a {type(X).__name__}; give a list of sentences, each a list of words")
     sentences = [_arrayed(sentence) for sentence in X]
     for i, sentence in enumerate(sentences):
-        if isinstance(sentence, str) or not isinstance(sentence, Sequence | np.ndarray):
+        if not _is_sequence(sentence):
             raise DataError(
                 f"sequence {i} is a {type(sentence).__name__}; give a list of words, a list of dicts, or an "
                 "array (steps, columns)"
             )
     return sentences
+
+
+def _is_sequence(values: Any) -> bool:
+    if isinstance(values, np.ndarray):
+        return values.ndim > 0
+    return isinstance(values, Sequence) and not isinstance(values, str | bytes)

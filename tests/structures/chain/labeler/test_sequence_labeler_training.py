@@ -162,7 +162,7 @@ ERRORS: list[tuple[Callable[[], Any], type[TrellisError], str]] = [
         "loss='f1' is not known; choose one of hamming",
     ),
     (fitting(solver="newton"), DataError, "solver='newton' is not known; choose one of auto"),
-    (fitting(solver=3), UnsupportedError, "solver=3: give a name or an object of trellis.solvers"),
+    (fitting(solver=3), DataError, "solver=3: give a name or an object of trellis.solvers"),
     (fitting(constraints="iob"), DataError, "constraints is 'iob'; give 'bio'"),
     (fitting(constraints=[("a", ["z"])]), DataError, "constraints names \\['z'\\], which cannot be a label"),
     (fitting(constraints=["ab", "abc"]), DataError, "'ab' is not a pair"),

@@ -6,6 +6,7 @@ Subclasses learn the weights and define the scores; prediction is shared by all 
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import ModelFileError, UnsupportedError
+from trellis.core.errors import DataError, ModelFileError, UnsupportedError
 from trellis.core.parameters import fitted, parameter
 from trellis.data.constraints import check_legal, legal_transitions
 from trellis.data.labels import EncodedLabels
@@ -22,6 +23,7 @@ from trellis.features.array_encoder import ArrayEncoder
 from trellis.features.encoded import FeatureEncoder
 from trellis.features.encoders import encoder_for
 from trellis.features.template_encoder import TemplateEncoder
+from trellis.features.templates import Template
 from trellis.structures.chain.labeler import inspection
 from trellis.structures.chain.labeler.chain_predictor import ChainPredictor
 from trellis.structures.chain.labeler.chain_training import Examples
@@ -59,6 +61,8 @@ class ChainLabeler(ChainPredictor):
         if self.template is None:
             keys = () if self.transition_features is None else self.transition_features
             return encoder_for(X, self.min_count, keys, flat=lengths is not None)
+        if not isinstance(self.template, str | os.PathLike | Template):
+            raise DataError(f"template is {self.template!r}; give a path or a Template")
         if self.transition_features is True or self.transition_features:
             raise UnsupportedError(
                 "transition_features do not apply to a template; write B lines like B01:%x[0,0] in it"

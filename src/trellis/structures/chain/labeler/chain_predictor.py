@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ class ChainPredictor(Model):
         """P(y_t = k | x) under the log-linear model: a (length, n_labels) array for each sequence."""
         scores = self.scores(X, lengths=lengths)
         marginals = self.latent_.sum_states(Chain(self._threads()).marginals(scores).unary)
-        return Answers(np.split(marginals, scores.offsets[1:-1]))
+        return Answers(marginals[a:b] for a, b in pairwise(scores.offsets))
 
     def predict_k_best(
         self, X: Any, k: int, *, lengths: ArrayLike | None = None

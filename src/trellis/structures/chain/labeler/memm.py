@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from trellis.core.arguments import check_sample_weight
-from trellis.core.errors import UnsupportedError
+from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.parameters import parameter
 from trellis.core.progress import progress_bar
 from trellis.data.labels import LabelSet, flatten_labels
@@ -73,12 +73,15 @@ class MEMM(ChainLabeler):
         latent = LatentLabels.of(names, 1)
         penalties = self._penalties(latent, labels)
         layout = self._layout(Examples(inputs, labels), encoder, len(names))
+        weight = check_sample_weight(sample_weight, len(labels.offsets) - 1)
+        if not weight.any():
+            raise DataError("sample_weight is 0 for every sequence; give at least one positive weight")
         problem = LocalChainProblem(
             layout,
             layout.design(inputs, sort=True),
             penalties,
             labels.codes,
-            check_sample_weight(sample_weight, len(labels.offsets) - 1),
+            weight,
             l2=self.l2,
             l1=self.l1,
             n_jobs=self._threads(),

@@ -140,7 +140,9 @@ class GraphLabeler(Model):
         seed = draw_seed(self.random_state)
         encoded = names.encode(flat)
         examples = training.graph_examples(graphs, flat, names, options.loss)
-        weight = check_sample_weight(sample_weight, len(graphs))
+        weight = check_sample_weight(sample_weight, len(graphs), "graph")
+        if not weight.any():
+            raise DataError("sample_weight is 0 for every graph; give at least one positive weight")
         kept, held = training.hold_out_graphs(self.holdout, examples, options, names, seed)
         layout = training.layout_of(graphs, len(names), self.directed, self.bias)
         problem = training.graph_problem(

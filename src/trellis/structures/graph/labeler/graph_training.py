@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.labels import FlatLabels, LabelSet
 from trellis.data.sequences import offsets_from_lengths
+from trellis.data.user_input import as_arrays
 from trellis.losses.labelings import Custom, Hamming, Loss, get_loss
 from trellis.objectives.records import Log, Margin, Objective, Perceptron, get_objective
 from trellis.solvers import Solver, get_solver
@@ -60,7 +61,7 @@ def graph_options(model: GraphLabeler) -> GraphOptions:
     objective = Log() if pseudo else get_objective(model.objective)
     automatic = isinstance(model.solver, str) and model.solver == "auto"
     if not isinstance(model.solver, str) and not hasattr(model.solver, "start"):
-        raise UnsupportedError(f"solver={model.solver!r}: give a name or an object of trellis.solvers")
+        raise DataError(f"solver={model.solver!r}: give a name or an object of trellis.solvers")
     solver = None if automatic else get_solver(model.solver, model.tol)
     check_minimum(objective, solver)
     given: Any = model.loss
@@ -79,7 +80,7 @@ def inference_of(given: Any) -> GraphInference:
     if isinstance(given, GraphInference):
         return given
     if not isinstance(given, str):
-        raise UnsupportedError(f"inference={given!r}: give the name of a method, or a GraphInference")
+        raise DataError(f"inference={given!r}: give the name of a method, or a GraphInference")
     return GraphInference(given)
 
 
@@ -112,29 +113,58 @@ def checked_graphs(graphs: Any) -> list[Graph]:
 
 def flat_labels(graphs: Sequence[Graph], labels: Any) -> FlatLabels:
     """The labels of all graphs end to end; those of an image may have its shape."""
-    if not isinstance(labels, Iterable):
+    if not isinstance(labels, Iterable) or (isinstance(labels, np.ndarray) and labels.ndim == 0):
         raise DataError(f"labels are of type {type(labels).__name__}; give those of each graph in a list")
     given = list(labels)
     if len(given) != len(graphs):
         raise DataError(f"there are {len(graphs)} graphs, but labels of {len(given)}")
     flat: list[Any] = []
     for i, (graph, one) in enumerate(zip(graphs, given, strict=True)):
-        if isinstance(one, np.ndarray) and one.ndim == 2:
-            if one.shape != graph.shape:
-                raise DataError(
-                    f"the labels of graph {i} have shape {one.shape}, and its nodes "
-                    f"{(graph.n_nodes,) if graph.shape is None else graph.shape}"
-                )
-            one = one.ravel()
-        if not isinstance(one, Iterable) or (isinstance(one, np.ndarray) and one.ndim == 0):
-            raise DataError(
-                f"the labels of graph {i} are of type {type(one).__name__}; give one label for each node"
-            )
-        values = one.tolist() if isinstance(one, np.ndarray) else list(one)
+        values = _node_labels(one, graph, i)
         if len(values) != graph.n_nodes:
             raise DataError(f"graph {i} has {graph.n_nodes} nodes, but {len(values)} labels")
         flat += values
     return FlatLabels(flat, offsets_from_lengths([graph.n_nodes for graph in graphs]))
+
+
+def _node_labels(given: Any, graph: Graph, index: int) -> list[Any]:
+    """The labels of one graph as a list; those of an image may come in rows, as an array or as lists."""
+    labels = as_arrays(given)
+    shape = (graph.n_nodes,) if graph.shape is None else graph.shape
+    if isinstance(labels, np.ndarray):
+        if labels.ndim > 1 and labels.shape != shape:
+            raise DataError(f"the labels of graph {index} have shape {labels.shape}, and its nodes {shape}")
+        return list(labels.ravel().tolist())
+    if not isinstance(labels, Iterable) or isinstance(labels, Mapping | Set | bytes):
+        raise DataError(
+            f"the labels of graph {index} are of type {type(labels).__name__}; give one label for each node"
+        )
+    values = list(labels)
+    if (
+        graph.shape is not None
+        and values
+        and all(_is_row(row, len(values) < graph.n_nodes) for row in values)
+    ):
+        lengths = [len(row) for row in values]
+        if lengths != [graph.shape[1]] * graph.shape[0]:
+            raise DataError(
+                f"the labels of graph {index} come in rows of {lengths} labels, and its image has the shape "
+                f"{graph.shape}"
+            )
+        return [label for row in values for label in (row.tolist() if isinstance(row, np.ndarray) else row)]
+    if any(isinstance(label, list | np.ndarray) for label in values):
+        raise DataError(
+            f"the labels of graph {index} hold lists; give one label for each of its {graph.n_nodes} nodes, "
+            "or for an image one row of labels for each row of pixels"
+        )
+    return values
+
+
+def _is_row(labels: Any, tuples: bool) -> bool:
+    """Whether these are the labels of a row of pixels; ``tuples``: whether a tuple is no label."""
+    if isinstance(labels, np.ndarray):
+        return labels.ndim == 1
+    return isinstance(labels, list) or (tuples and isinstance(labels, tuple))
 
 
 def graph_examples(
@@ -165,7 +195,7 @@ def layout_of(graphs: Sequence[Graph], n_labels: int, directed: Any, bias: bool)
         directed = (directed,) * n_types
     kinds = tuple(directed) if isinstance(directed, Iterable) else ()
     if len(kinds) != n_types or not all(isinstance(d, bool | np.bool_) for d in kinds):
-        raise UnsupportedError(
+        raise DataError(
             f"directed={directed!r}: give True, False, or one of them for each of the {n_types} edge types"
         )
     with_edges = next((graph for graph in graphs if len(graph.edges)), graphs[0])

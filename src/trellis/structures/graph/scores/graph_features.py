@@ -19,9 +19,10 @@ from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components
 
-from trellis.core.arguments import check_int
+from trellis.core.arguments import check_int, is_int
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
+from trellis.data.row_checks import LARGEST
 from trellis.structures.graph.scores.graph_scores import as_floats, checked_edges
 
 EdgeFeatures = Literal["none", "direction", "difference", "ends"]
@@ -62,9 +63,7 @@ class Graph:
                 "for each edge"
             )
         self.edge_types = _types(edge_types, n_edges)
-        if shape is not None and shape[0] * shape[1] != n:
-            raise DataError(f"an image of shape {shape} does not have {n} pixels")
-        self.shape = shape
+        self.shape = None if shape is None else _image_shape(shape, n)
 
     @property
     def n_nodes(self) -> int:
@@ -117,7 +116,7 @@ class Graph:
                 f"an image has shape {pixels.shape}; it must have shape (height, width) or (height, width, "
                 "features)"
             )
-        if neighbours not in STEPS:
+        if isinstance(neighbours, bool) or neighbours not in tuple(STEPS):
             raise DataError(f"neighbours={neighbours!r}: a pixel of a grid has 4 or 8")
         height, width, n_features = pixels.shape
         nodes = pixels.reshape(height * width, n_features)
@@ -194,14 +193,26 @@ def _edge_features(
     raise DataError(f"edge_features={kind!r}: give 'none', 'direction', 'difference' or 'ends'")
 
 
+def _image_shape(shape: Any, n: int) -> tuple[int, int]:
+    if not isinstance(shape, tuple | list) or len(shape) != 2 or not all(is_int(side, 0) for side in shape):
+        raise DataError(f"shape is {shape!r}; give the height and the width of the image")
+    height, width = map(int, shape)
+    if height * width != n:
+        raise DataError(f"an image of shape {(height, width)} does not have {n} pixels")
+    return height, width
+
+
 def _features(name: str, given: Any) -> FloatArray:
     values = as_floats(name, given)
     if values.ndim != 2:
         raise DataError(f"{name} have shape {values.shape}; they must have two dimensions, a row for each")
-    bad = np.argwhere(~np.isfinite(values))
+    bad = np.argwhere(~(np.abs(values) <= LARGEST))
     if bad.size:
         row, column = bad[0]
-        raise DataError(f"{name} contain {values[row, column]} in row {row}, column {column}")
+        raise DataError(
+            f"{name} contain {values[row, column]} in row {row}, column {column}; give finite numbers, of a "
+            f"size of at most {LARGEST:g}"
+        )
     return values
 
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trellis.core.arguments import to_floats
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
 
@@ -199,12 +200,12 @@ def _checked_factor(number: int, given: HigherOrder | tuple[Any, Any], n: int, k
 
 def as_floats(name: str, values: Any) -> FloatArray:
     """An array of double precision, whatever numbers it is made from."""
+    if np.ma.is_masked(values):
+        raise DataError(f"{name} have masked entries; fill them, or leave them out")
     try:
-        return np.ascontiguousarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"{name} are not an array of numbers ({error}); give one, not a sparse one"
-        ) from error
+        return np.ascontiguousarray(to_floats(values))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataError(f"{name} are not an array of numbers ({error}); give one, real and dense") from error
 
 
 def _floats(name: str, values: Any) -> FloatArray:
