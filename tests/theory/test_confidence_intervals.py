@@ -24,6 +24,7 @@ from trellis.theory import (
     paired_loss_test,
     perceptron_mistake_bound,
     quantile_interval,
+    share_interval,
 )
 from trellis.theory.confidence_intervals import f1, ratio
 from trellis.theory.example_losses import measure_losses
@@ -112,13 +113,51 @@ def test_quantiles_by_hand() -> None:
     assert (few.low, few.high) == (0.1, 1.0)  # 0.95^2 > 0.025: even the largest may lie below
 
 
-def test_the_bootstrap_of_f1_is_that_of_the_metrics() -> None:
+def test_the_interval_of_f1_is_that_of_the_metrics() -> None:
     _, gold = spans(60, seed=1)
     guess = [["O" if i % 5 == 0 else label for label in y] for i, y in enumerate(gold)]
     report = span_report(gold, guess)
-    found = bootstrap_interval(report.counts, f1)
+    found = share_interval(*report.f1_parts())
     assert found.value == pytest.approx(report.overall.f1)
-    assert (found.low, found.high) == pytest.approx(report.f1_interval())
+    assert (found.low, found.high) == report.f1_interval()
+    boot = bootstrap_interval(report.counts, f1)
+    assert found.low < boot.low < found.value < boot.high
+
+
+def sequences(kind: str, m: int, error: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Units that are wrong and right, of m sequences."""
+    if kind == "spans":
+        gold = rng.integers(0, 6, size=m)
+        correct = rng.binomial(gold, 1 - error)
+        return gold + correct + rng.poisson(2 * error, size=m) - 2 * correct, 2 * correct
+    if kind == "alike":
+        sizes, share = rng.integers(1, 30, size=m), rng.beta(3 * error, 3 * (1 - error), size=m)
+    else:  # some long ones, some spoilt
+        sizes = np.minimum(np.ceil(np.exp(rng.normal(2.0, 1.2, size=m))), 400).astype(int)
+        share = np.where(rng.random(m) < error, rng.random(m), error / 4)
+    wrong = rng.binomial(sizes, share)
+    return wrong, sizes - wrong
+
+
+@pytest.mark.parametrize("error", [0.002, 0.02, 0.1, 0.4])
+@pytest.mark.parametrize("kind", ["spans", "alike", "uneven"])
+def test_shares_hold_their_level(kind: str, error: float) -> None:
+    """From two sequences on, with few errors and with many: 95% of the intervals hold the truth, or more."""
+    rng = np.random.default_rng(0)
+    a, b = sequences(kind, 200_000, error, rng)
+    truth = a.sum() / (a + b).sum()
+    for m in (2, 5, 30, 300):
+        held = [truth in share_interval(*sequences(kind, m, error, rng)) for _ in range(200)]
+        assert np.mean(held) >= 0.95 - 3 * np.sqrt(0.05 * 0.95 / 200), m
+
+
+def test_nothing_wrong_is_worth_something() -> None:
+    """Nothing wrong in m sequences of one step: Clopper and Pearson's; and 0 to 1 of nothing at all."""
+    for m in (10, 100, 1000):
+        exact, found = clopper_pearson_interval(0, m), share_interval(np.zeros(m), np.ones(m))
+        assert (found.low, found.high) == (pytest.approx(0.0), pytest.approx(exact.high))
+    empty = share_interval([0.0], [0.0])
+    assert (empty.low, empty.high) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -133,6 +172,9 @@ def test_the_bootstrap_of_f1_is_that_of_the_metrics() -> None:
         (lambda: hoeffding_interval([0.5], low=1, high=1), "give low < high"),
         (lambda: empirical_bernstein_interval([0.5]), "at least two losses"),
         (lambda: bootstrap_interval(np.zeros((0, 2)), ratio), "at least one example"),
+        (lambda: share_interval([], []), "one number of each for every example"),
+        (lambda: share_interval([1.0, np.nan], [1.0, 1.0]), "example 1 has nan inside"),
+        (lambda: share_interval([1.0], [-1.0]), "example 0 has 1.0 inside and -1.0 outside"),
         (lambda: quantile_interval([1.0], 1.0), "level is 1.0"),
         (lambda: mcnemar_test([0, 1], [0.5, 1]), "0 or 1"),
         (lambda: paired_loss_test([0, 1], [1]), "2 losses against 1"),

@@ -28,7 +28,8 @@ def test_scores_and_comparisons_of_models() -> None:
     assert (whole.value, whole.name) == (wrong / 120, "Clopper-Pearson")
     steps = score_with_interval(good, held_X, held_y, loss="hamming")
     assert steps.value == pytest.approx(1 - good.score(held_X, held_y))
-    assert steps.name == "bootstrap"
+    assert steps.name == "Korn-Graubard"
+    assert score_with_interval(good, held_X, held_y, loss="hamming", method="bootstrap").name == "bootstrap"
     assert steps.low < steps.value < steps.high
     for method in ("bernstein", "hoeffding"):
         found = score_with_interval(good, held_X, held_y, loss="hamming", method=method)

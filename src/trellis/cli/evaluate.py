@@ -32,7 +32,7 @@ def evaluate(
 ) -> None:
     """Compare a MODEL's labels with those of a labelled FILE.
 
-    Span F1 (as conlleval counts) and token accuracy with 95% bootstrap intervals over sequences, sequence
+    Span F1 (as conlleval counts) and token accuracy with 95% intervals over sequences, sequence
     accuracy with an exact interval, and the scores of each type.
     """
     from trellis.cli.models import open_model

@@ -1,11 +1,10 @@
 """How good are predicted labels: one headline with a confidence interval, and the scores of each type.
 
 Span tags (``B-NP``, ``I-NP``, ``O``; E and S, or L and U, as well) are scored by spans, as conlleval counts
-them; all other labels token by token, each label being its own type. Every figure has its 95% interval: a
-percentile bootstrap over sequences for F1 and tokens, because the tokens of one sequence are not independent
-of each other, and the exact one of Clopper and Pearson for whole sequences. Where nothing is wrong the
-bootstrap shrinks to a point, and the exact one says how much that is worth. The optional empirical Bernstein
-interval holds for any number of sequences; it is about the mean over sequences of the share of right tokens.
+them; all other labels token by token, each label being its own type. Every figure has its 95% interval: the
+exact one of Clopper and Pearson for whole sequences, and for F1 and tokens the same with an effective number
+of samples (Korn and Graubard), because the tokens of one sequence are not independent of each other. The
+optional empirical Bernstein interval is about the mean over sequences of the share of right tokens.
 """
 
 from __future__ import annotations
@@ -22,11 +21,9 @@ from trellis.data.constraints import split_tag
 from trellis.losses.metrics import SPAN_TAGS, SpanScore, errors_by_sequence, score_table, span_report
 from trellis.theory.confidence_intervals import (
     Interval,
-    bootstrap_interval,
     clopper_pearson_interval,
     empirical_bernstein_interval,
-    f1,
-    ratio,
+    share_interval,
 )
 
 if TYPE_CHECKING:
@@ -100,8 +97,8 @@ def evaluate_labels(
     wrong, steps = errors_by_sequence(gold, predicted)
     spans = span_report(gold, predicted) if are_span_tags(gold, predicted) else None
     return Evaluation(
-        span_f1=bootstrap_interval(spans.counts, f1) if spans else None,
-        tokens_right=bootstrap_interval(np.stack([steps - wrong, steps], axis=1), ratio),
+        span_f1=share_interval(*spans.f1_parts()) if spans else None,
+        tokens_right=share_interval(steps - wrong, wrong),
         sequences_right=clopper_pearson_interval(int((wrong == 0).sum()), len(wrong)),
         by_type=spans.by_type if spans else _by_label(gold, predicted),
         n_sequences=len(wrong),

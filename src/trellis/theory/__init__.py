@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from trellis.theory.confidence_intervals import hoeffding_interval as hoeffding_interval
     from trellis.theory.confidence_intervals import quantile_interval as quantile_interval
+    from trellis.theory.confidence_intervals import share_interval as share_interval
     from trellis.theory.hypothesis_families import Boxes as Boxes
     from trellis.theory.hypothesis_families import Discs as Discs
     from trellis.theory.hypothesis_families import Family as Family
@@ -64,7 +65,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "hypothesis_families": "Boxes Discs Family Finite HalfPlanes Intervals Predicate Rectangles "
         "Sinusoids Trees parametrised",
         "confidence_intervals": "Interval bootstrap_interval clopper_pearson_interval clopper_pearson_limits "
-        "empirical_bernstein_interval hoeffding_interval quantile_interval",
+        "empirical_bernstein_interval hoeffding_interval quantile_interval share_interval",
         "mistake_bound": "MistakeBound measured_mistake_bound perceptron_mistake_bound",
         "paired_tests": "Comparison mcnemar_test paired_loss_test paired_test",
         "scoring": "compare_models score_with_interval",

@@ -4,13 +4,17 @@
     Clopper-Pearson      the exact binomial interval                              losses that are 0 or 1
     empirical Bernstein  mean +- sqrt(2 V ln(4/delta) / m) + 7 range ln(4/delta) / (3 (m - 1)),
                          V the sample variance                                    any loss within a range
+    Korn-Graubard        Clopper-Pearson with the effective size of examples of several units, each right or
+                         wrong (trellis.core.share_intervals)                     shares of sums: F1, tokens
     bootstrap            quantiles delta/2 and 1 - delta/2 of the statistic of m examples drawn with
-                         replacement                                              any statistic of sums: F1
+                         replacement                                              any statistic of sums
     order statistics     two of the values themselves                             a quantile
 
 The first three hold for every m; Clopper-Pearson is that of Clopper and Pearson (1934), empirical Bernstein
-that of Maurer and Pontil (2009) made two-sided, the shorter one when most losses are alike. The bootstrap is
-right only as m grows, and where no example was wrong it says nothing: its interval is then a single point.
+that of Maurer and Pontil (2009) made two-sided, the shorter one when most losses are alike. That of Korn and
+Graubard holds its level in simulations from two examples on, with few errors and with many. The bootstrap is
+right only as m grows (with 30 sequences and 2% errors 78 of 100 intervals hold the truth), and where no
+example was wrong it says nothing: its interval is then a single point.
 Held-out means that the examples played no part in learning. Examples are what is independent: sequences, not
 their steps.
 """
@@ -28,6 +32,7 @@ from trellis.core.arguments import as_floats, check_fraction, check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.bootstrap import resampled_sums
 from trellis.core.errors import DataError
+from trellis.core.share_intervals import examples_interval
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,27 @@ def clopper_pearson_limits(
     low = np.where(k > 0, betaincinv(np.maximum(k, 1), n - k + 1, delta / 2), 0.0)
     high = np.where(k < n, betaincinv(k + 1, np.maximum(n - k, 1), 1 - delta / 2), 1.0)
     return low, high
+
+
+def share_interval(inside: ArrayLike, outside: ArrayLike, *, delta: float = 0.05) -> Interval:
+    """The share of sums over examples, sum inside / sum (inside + outside): units that are right and wrong,
+    for one, of each sequence. 2 correct, and predicted + gold - 2 correct, make it F1."""
+    check_fraction("delta", delta)
+    a, b = as_floats("inside", inside), as_floats("outside", outside)
+    if a.shape != b.shape or a.ndim != 1 or not len(a):
+        raise DataError(
+            f"inside and outside have shapes {a.shape} and {b.shape}; give one number of each for every "
+            "example"
+        )
+    bad = ~((a >= 0) & (b >= 0) & (a + b < np.inf))
+    if bad.any():
+        i = int(np.argmax(bad))
+        raise DataError(
+            f"example {i} has {a[i]} inside and {b[i]} outside; give finite numbers of at least 0"
+        )
+    low, high = examples_interval(a, b, delta)
+    total = float((a + b).sum())
+    return Interval(float(a.sum()) / total if total else 0.0, low, high, 1 - delta, "Korn-Graubard")
 
 
 Statistic = Callable[[FloatArray], FloatArray]

@@ -40,6 +40,7 @@ class ExampleLosses:
     rows: FloatArray
     statistic: Statistic
     per_example: FloatArray | None
+    parts: tuple[FloatArray, FloatArray] | None = None  # where the loss is the share of the first in both
 
     @property
     def value(self) -> float:
@@ -76,16 +77,16 @@ def measure_losses(gold: Any, predicted: Any, loss: LossLike = "zero_one") -> Ex
     if loss == "span_f1":
         if not structured:
             raise UnsupportedError("span_f1 is for sequences of labels, and these are single labels")
-        return ExampleLosses(
-            span_report(gold, predicted).counts.astype(np.float64), lambda s: 1.0 - f1(s), None
-        )
+        rows = span_report(gold, predicted).counts.astype(np.float64)
+        right = 2.0 * rows[:, 0]
+        return ExampleLosses(rows, lambda s: 1.0 - f1(s), None, (rows[:, 1] + rows[:, 2] - right, right))
     if not structured:
         return _mean((np.asarray(gold) != np.asarray(predicted)).astype(np.float64))
     wrong, steps = errors_by_sequence(gold, predicted)
     if loss == "zero_one":
         return _mean((wrong > 0).astype(np.float64))
     rows = np.stack([wrong, steps], axis=1).astype(np.float64)
-    return ExampleLosses(rows, ratio, wrong / np.maximum(steps, 1))
+    return ExampleLosses(rows, ratio, wrong / np.maximum(steps, 1), (rows[:, 0], rows[:, 1] - rows[:, 0]))
 
 
 def _in_order(labels: Any) -> Any:
@@ -109,7 +110,8 @@ def loss_name(loss: LossLike) -> str:
 def _mean(losses: FloatArray) -> ExampleLosses:
     if losses.ndim != 1 or not np.isfinite(losses).all():
         raise DataError("a loss must give one finite number for each example")
-    return ExampleLosses(np.stack([losses, np.ones(len(losses))], axis=1), ratio, losses)
+    parts = (losses, 1.0 - losses) if (losses >= 0).all() and (losses <= 1).all() else None
+    return ExampleLosses(np.stack([losses, np.ones(len(losses))], axis=1), ratio, losses, parts)
 
 
 def _of_loss_object(gold: Any, predicted: Any, loss: Loss) -> FloatArray:

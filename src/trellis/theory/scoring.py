@@ -2,11 +2,12 @@
 
     method       interval of
     exact        0-1 losses: Clopper-Pearson
-    bootstrap    any loss, over examples
+    share        losses that are a share of units (F1, tokens), or lie within 0 and 1: Korn-Graubard
+    bootstrap    any loss, over examples; right only where there are many
     bernstein    the mean loss of an example, within 0 and 1; holds for every number of examples
     hoeffding    the same, longer where losses are alike
 
-``method="auto"`` is exact for losses that are 0 or 1, and the bootstrap for all others.
+``method="auto"`` is exact for losses that are 0 or 1, a share where that is possible, else the bootstrap.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from trellis.theory.confidence_intervals import (
     clopper_pearson_interval,
     empirical_bernstein_interval,
     hoeffding_interval,
+    share_interval,
 )
 from trellis.theory.example_losses import LossLike, loss_name, measure_losses
 from trellis.theory.paired_tests import Comparison, mcnemar_test, paired_test
 
-Method = Literal["auto", "exact", "bootstrap", "bernstein", "hoeffding"]
+Method = Literal["auto", "exact", "share", "bootstrap", "bernstein", "hoeffding"]
 
 
 def score_with_interval(
@@ -44,10 +46,16 @@ def score_with_interval(
     # a loss whose values happen to be 0 and 1 is not a binomial; only the one that can take no others
     binary = loss == "zero_one" or (loss == "hamming" and measured.binary and measured.rows[:, 1].max() <= 1)
     if method == "auto":
-        method = "exact" if binary else "bootstrap"
+        method = "exact" if binary else "bootstrap" if measured.parts is None else "share"
     losses = measured.per_example
     if method == "bootstrap":
         return bootstrap_interval(measured.rows, measured.statistic, delta=delta, seed=seed)
+    if method == "share":
+        if measured.parts is None:
+            raise UnsupportedError(
+                f"{loss_name(loss)!r} is above 1 or below 0 for some example; use method='bootstrap'"
+            )
+        return share_interval(*measured.parts, delta=delta)
     if method == "exact":
         if not binary or losses is None:
             raise UnsupportedError(

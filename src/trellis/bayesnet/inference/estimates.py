@@ -23,7 +23,7 @@ is that of a proportion under Jeffreys' prior instead,
 which is about 0.7 / m at p = 0.
 
 Intervals do not rest on these errors, but on the weights inside and outside of a cell and on how large a
-weight can be (:mod:`trellis.bayesnet.inference.cell_intervals`). Sweeps of chains are samples that count by
+weight can be (:mod:`trellis.core.share_intervals`). Sweeps of chains are samples that count by
 what they add to a cell, at most 1. With v the variance of that, s^2 that of their mean (the largest from
 means over batches of several lengths, and larger where these means are few, by the square of the quantiles of
 Student's t over those of the normal distribution), and n sweeps,
@@ -42,8 +42,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from trellis.bayesnet.inference.cell_intervals import Tally, of_others
 from trellis.core.arrays import BoolArray, FloatArray, IntArray
+from trellis.core.share_intervals import Tally, of_others
 
 FEW = 100  # effective samples below which an estimate deserves a warning
 LEAST_MEANS = 7  # of batches that make a variance

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from trellis.bayesnet.inference.cell_intervals import Tally
 from trellis.bayesnet.model.variables import Variables
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
+from trellis.core.share_intervals import Tally
 
 MOST_CELLS = 64  # of a distribution that are printed
 MOST_OBSERVED = 12  # variables that are named
@@ -88,7 +88,8 @@ class ApproximatePosterior(Posterior):
 
     def interval(self, states: Any, z: float = 1.96) -> tuple[float, float]:
         """An interval that holds the probability in at least 95% of all runs, at ``z`` = 1.96: see
-        ``cell_intervals``. Without samples it is the value itself if that is exact, and 0 to 1 if not."""
+        ``trellis.core.share_intervals``. Without samples it is the value itself if that is exact, and 0 to 1
+        if not."""
         if not z > 0.0:
             raise DataError(f"z is {z!r}; give a positive number, such as 1.96 for 95% confidence")
         place = self._place(states)

@@ -14,12 +14,12 @@ from scipy import stats
 
 from small_networks import joint, random_network, seeds
 from trellis import BayesianNetwork
-from trellis.bayesnet.inference.cell_intervals import Tally, of_others
 from trellis.bayesnet.inference.query import ApproximationWarning
 from trellis.bayesnet.inference.question import Question
 from trellis.bayesnet.inference.sampling import weight_bounds
 from trellis.bayesnet.inference.sampling.forward_sampling import sample_codes
 from trellis.core.errors import DataError
+from trellis.core.share_intervals import Tally, of_others
 
 RARE_CAUSE = BayesianNetwork(
     {"Cause": ["yes", "no"], "Effect": ["yes", "no"]},

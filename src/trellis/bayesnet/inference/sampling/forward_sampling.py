@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.bayesnet.inference.cell_intervals import LARGEST
 from trellis.bayesnet.inference.estimates import FEW, Estimate, WeightedSums
 from trellis.bayesnet.inference.question import Evidence, Families, Question
 from trellis.bayesnet.inference.sampling.forward_sampling_kernels import (
@@ -31,6 +30,7 @@ from trellis.core.arguments import RandomState, check_int, generator
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import InfeasibleError, UnsupportedError
 from trellis.core.shards import over_shards
+from trellis.core.share_intervals import LARGEST
 
 SURE = 10  # particles of the largest possible weight; where all are worth less, intervals say little
 PARTS = 64  # sums are kept by part, and parts do not depend on threads: neither does their total

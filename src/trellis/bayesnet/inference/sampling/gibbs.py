@@ -16,7 +16,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.bayesnet.inference.cell_intervals import of_others
 from trellis.bayesnet.inference.estimates import FEW, Estimate, estimate_from_batches, split_r_hat
 from trellis.bayesnet.inference.question import Question
 from trellis.bayesnet.inference.sampling.forward_sampling import cumulative_tables, random_key
@@ -27,6 +26,7 @@ from trellis.core.arguments import RandomState, check_choice, check_int, generat
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import InfeasibleError, UnsupportedError
 from trellis.core.shards import over_shards
+from trellis.core.share_intervals import of_others
 from trellis.factors.flat_factors import FlatFactors, flatten, merge_nested
 from trellis.factors.possible_states import Allowed, ContradictionError, PossibleStates
 
