@@ -1,4 +1,4 @@
-"""The errors of Trellis. Each message is one sentence: what is wrong, where, and what to do.
+"""The errors and warnings of Trellis. Each message is one sentence: what is wrong, where, and what to do.
 
 All of them are ``ValueError``s, as scikit-learn users expect. The command line prints the message and exits
 with code 2; an exception that is not a ``TrellisError`` is a defect of Trellis and shows its traceback.
@@ -46,6 +46,10 @@ class StepError(NumericalError):
 
 class MissingExtraError(TrellisError, ImportError):
     """An optional dependency is not installed; names the extra to install."""
+
+
+class ApproximationWarning(UserWarning):
+    """An approximate answer that should not be relied upon: says why and what to do."""
 
 
 def shown(value: object, longest: int = 60) -> str:

@@ -35,6 +35,7 @@ from trellis.bayesnet.inference.sampling.forward_sampling import likelihood_weig
 from trellis.bayesnet.inference.sampling.gibbs import gibbs
 from trellis.bayesnet.model.discrete_model import DiscreteModel
 from trellis.core.arguments import check_choice
+from trellis.core.errors import ApproximationWarning as ApproximationWarning
 from trellis.core.errors import DataError
 from trellis.factors.junction_tree.plan import Forecast
 
@@ -46,10 +47,6 @@ APPROXIMATE: Mapping[str, Callable[..., Estimate]] = {
     "gibbs": gibbs,
 }
 METHODS = (*EXACT, *APPROXIMATE)
-
-
-class ApproximationWarning(UserWarning):
-    """An approximate answer that should not be relied upon: says why and what to do."""
 
 
 class ExactOptions(TypedDict, total=False):

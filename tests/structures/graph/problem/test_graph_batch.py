@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from trellis import Graph, GraphLabeler
+from trellis.core.errors import ApproximationWarning
 from trellis.losses import get_loss
 from trellis.objectives import get_objective
 from trellis.structures.graph import GraphInference
@@ -167,3 +169,16 @@ def test_few_questions_about_many_graphs(monkeypatch: pytest.MonkeyPatch) -> Non
     model.predict(graphs)
     model.predict_marginals(graphs)
     assert len(asked) == warm_start <= 5 * len(graphs)
+
+
+def test_marginals_that_have_not_converged_come_with_a_warning() -> None:
+    rng = np.random.default_rng(0)
+    graphs = [Graph.grid(rng.normal(size=(4, 4))) for _ in range(3)]
+    labels = [rng.integers(0, 2, size=(4, 4)) for _ in graphs]
+    model = GraphLabeler("pseudo_likelihood", l2=0.1).fit(graphs, labels)
+    for method in ("loopy", "tree_reweighted"):
+        with pytest.warns(ApproximationWarning, match=rf"3 of 3 graphs.*graph 0: {method} stopped after 1"):
+            model.predict_marginals(graphs, GraphInference(method, max_iter=1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict_marginals(graphs, GraphInference("loopy", max_iter=500))

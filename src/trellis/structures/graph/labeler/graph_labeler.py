@@ -10,6 +10,7 @@ Where inference is not exact, ``status_`` and ``excess_`` say what that means fo
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -19,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from trellis.core.arguments import check_sample_weight
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError, ModelFileError, UnsupportedError
+from trellis.core.errors import ApproximationWarning, DataError, ModelFileError, UnsupportedError
 from trellis.core.estimator import Model
 from trellis.core.parameters import Flag, fitted, parameter
 from trellis.core.shards import over_items
@@ -212,7 +213,16 @@ class GraphLabeler(Model):
         """The same with the marginals of edges, the log-partition function, and whether they are exact."""
         method = training.for_sums(training.inference_of(self.inference if inference is None else inference))
         graphs = training.checked_graphs(graphs)
-        return self._answers(graphs, method.method, SmallGraphs.marginals, method.marginals)
+        found = self._answers(graphs, method.method, SmallGraphs.marginals, method.marginals)
+        unsure = [i for i, one in enumerate(found) if not one.status.converged]
+        if unsure:
+            warnings.warn(
+                f"the marginals of {len(unsure)} of {len(graphs)} graphs have not converged; graph "
+                f"{unsure[0]}: {method.method} {found[unsure[0]].status}",
+                ApproximationWarning,
+                stacklevel=2,
+            )
+        return found
 
     def score(self, graphs: Any, labels: Any, *, sample_weight: Any = None) -> float:
         """The fraction of right labels among the nodes whose label is known (graphs weighted by

@@ -30,6 +30,8 @@ from trellis.structures.graph.scores.graph_features import Graph
 from trellis.structures.graph.scores.graph_scores import GraphParts, GraphScores, Labels
 from trellis.structures.graph.scores.graph_union import GraphUnion
 
+FEW = 4096  # entries of indicators up to which making a sparse array takes longer than a product
+
 
 @register
 @dataclass(frozen=True)
@@ -129,7 +131,9 @@ class GraphLayout:
         pairs = _blocks(parts.pairwise.reshape(-1, k * k), union.edge_owner, len(union))
         return self._rows(union, nodes, pairs)
 
-    def _rows(self, union: GraphUnion, nodes: csr_array, pairs: csr_array) -> FloatArray:
+    def _rows(
+        self, union: GraphUnion, nodes: csr_array | FloatArray, pairs: csr_array | FloatArray
+    ) -> FloatArray:
         n, k = len(union), self.n_labels
         result = np.zeros((n, self.dimension))
         if self.bias:
@@ -185,10 +189,14 @@ class GraphLayout:
         return np.concatenate(pieces)
 
 
-def _indicators(codes: IntArray, n_codes: int, weight: FloatArray | None = None) -> csr_array:
-    """One row for each code, with a 1 (or its weight) in its column."""
+def _indicators(codes: IntArray, n_codes: int, weight: FloatArray | None = None) -> csr_array | FloatArray:
+    """One row for each code, with a 1 (or its weight) in its column; sparse where that is faster."""
     n = len(codes)
     entries = np.ones(n) if weight is None else weight
+    if n * n_codes <= FEW:
+        dense = np.zeros((n, n_codes))
+        dense[np.arange(n), codes] = entries
+        return dense
     return csr_array((entries, codes, np.arange(n + 1)), shape=(n, n_codes))
 
 
