@@ -175,6 +175,20 @@ def test_a_default_cannot_fill_the_memory(tmp_path: Path) -> None:
         read(f"{wide}probability ( v59 | {above} ) {{ default 0.5, 0.5; }}", tmp_path)
     with pytest.raises(DataError, match="has no row given v0=a"):
         read(f"{wide}probability ( v59 | {above} ) {{ }}", tmp_path)
+    # no single table is large, all of them together are
+    roots = "".join(f"probability ( v{i} ) {{ table 0.5 0.5; }}\n" for i in range(20))
+    above = ", ".join(f"v{i}" for i in range(17))
+    tables = "".join(f"probability ( v{i} | {above} ) {{ default 0.5, 0.5; }}\n" for i in range(20, 60))
+    names = "".join(f"variable v{i} {{ type discrete [ 2 ] {{ a, b }}; }}\n" for i in range(60))
+    with pytest.raises(DataError, match=r"net\.bif:\d+: with the table of 'v\d+', default rows fill"):
+        read(names + roots + tables, tmp_path)
+    few = "".join(
+        f"probability ( v{i} | v0, v1 ) {{ default 0.5, 0.5; (a, b) 0.9, 0.1; }}\n" for i in range(20, 60)
+    )
+    assert read(names + roots + few, tmp_path).table("v59").tolist() == [
+        [[0.5] * 2, [0.9, 0.1]],
+        [[0.5] * 2] * 2,
+    ]
 
 
 def test_other_files(tmp_path: Path) -> None:
