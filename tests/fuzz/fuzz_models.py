@@ -174,7 +174,7 @@ def _use_neural(model: Any) -> None:
 
 def _hmms() -> list[Any]:
     from trellis import HMM
-    from trellis.hmm.emissions import Categorical, Gaussian, GaussianMixture, Poisson, Product
+    from trellis.hmm.emissions import Categorical, Gaussian, GaussianMixture, Multinomial, Poisson, Product
 
     options: dict[str, Any] = {"random_state": 0, "max_iter": 3}
     mixed = [np.column_stack([s[:, :1], c[:20]]) for s, c in zip(SIGNALS, SYMBOLS, strict=True)]
@@ -182,7 +182,10 @@ def _hmms() -> list[Any]:
         HMM(3, Gaussian("diag"), **options).fit(SIGNALS),
         HMM(3, Gaussian("full"), **options).fit(SIGNALS),
         HMM(2, GaussianMixture(2), **options).fit(SIGNALS),
+        HMM(2, GaussianMixture(2, "state"), **options, learn=("emission",)).fit(SIGNALS),
+        HMM(2, Gaussian("diag", prior_mean=[0.5, 0.0], prior_mean_weight=2.0), **options).fit(SIGNALS),
         HMM(2, Categorical(4), **options).fit(SYMBOLS),
+        HMM(2, Multinomial(4), **options).partial_fit([np.eye(4)[s] for s in SYMBOLS]),
         HMM(2, Poisson(), **options).partial_fit(SYMBOLS),
         HMM(2, Product([([0], Gaussian("diag")), (1, Categorical(4))]), **options).fit(mixed),
     ]
@@ -190,7 +193,8 @@ def _hmms() -> list[Any]:
 
 def _use_hmm(model: Any) -> None:
     kind = type(getattr(model, "emission_", model.emission)).__name__
-    X = {"Categorical": [SYMBOLS[0]], "Poisson": [SYMBOLS[0]]}.get(kind, [SIGNALS[0]])
+    counts = [np.eye(4)[SYMBOLS[0]]]
+    X = {"Categorical": [SYMBOLS[0]], "Poisson": [SYMBOLS[0]], "Multinomial": counts}.get(kind, [SIGNALS[0]])
     _allowed(
         lambda: model.decode(X),
         lambda: model.smooth(X),
@@ -199,6 +203,7 @@ def _use_hmm(model: Any) -> None:
         lambda: model.predict_next(X, 3),
         lambda: model.sample([5], random_state=0),
         lambda: model.decode_k_best(X, 2),
+        lambda: model.sample_paths(X, 2, random_state=0),
         model.stationary,
         lambda: model.permute(range(model.n_states)) if model.n_states < 100 else None,
     )
