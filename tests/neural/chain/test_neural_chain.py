@@ -536,6 +536,38 @@ def test_what_stands_in_the_padding_does_not_matter(backend: Any) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("unit", [2.0**996, 2.0**-1022, 2.0**-1074])
+@pytest.mark.parametrize("length", [1, 4])
+def test_scores_at_the_ends_of_the_range(unit: float, length: int, backend: Any) -> None:
+    """Multiples of 7e299, of the smallest normal number and of a subnormal one: their sums are exact."""
+    rng = np.random.default_rng(0)
+    for _ in range(8):
+        u, a, start, end = (unit * rng.integers(-2, 3, shape) for shape in ((length, 3), (3, 3), (3,), (3,)))
+        u[rng.random(u.shape) < 0.2] = -np.inf
+        u[:, 0] = unit
+        every = Enumeration.of(ChainScores.of(u, a, start, end))
+        tensors = [torch.from_numpy(part).requires_grad_() for part in (u[None], a, start, end)]
+        chain, gold = Chain(*tensors[1:]), torch.zeros((1, length), dtype=torch.int64)
+        assert decode(chain, tensors[0], backend=backend)[0].tolist() == every.best()[0].tolist()
+        _, values = k_best(chain, tensors[0], 3, backend=backend)
+        np.testing.assert_allclose(
+            values[0].numpy()[: len(every.k_best(3)[1])], every.k_best(3)[1], rtol=1e-12
+        )
+        p = marginals(chain, tensors[0], backend=backend)[0].detach().numpy()
+        np.testing.assert_allclose(p.sum(axis=1), 1.0)
+        if unit < 1 or np.sum(every.scores == every.scores.max()) == 1:
+            np.testing.assert_allclose(p, every.marginals().unary, atol=1e-9)
+        for objective in ("perceptron", "margin", "log", "ramp", "risk"):
+            value = structured_loss(chain, tensors[0], gold, objective=objective, backend=backend)
+            gradients = torch.autograd.grad(value, tensors, allow_unused=True)
+            assert torch.isfinite(value)
+            assert all(g is None or torch.isfinite(g).all() for g in gradients)
+        log_loss = structured_loss(chain, tensors[0], gold, backend=backend).item()
+        expected = every.log_partition() - every.scores[0]
+        np.testing.assert_allclose(log_loss, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_batch_of_no_examples_has_no_mean(backend: Any) -> None:
     scores, gold = torch.zeros(0, 4, 3, requires_grad=True), torch.zeros(0, 4, dtype=torch.int64)
     chain = Chain(torch.zeros(3, 3))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from sklearn.base import clone  # noqa: E402
 from tagging import as_dicts, clouds, noisy_words, spans  # noqa: E402
 from trellis import load, losses, objectives  # noqa: E402
 from trellis.core.errors import DataError, ModelFileError, NumericalError, UnsupportedError  # noqa: E402
+from trellis.data.constraints import legal_transitions  # noqa: E402
 from trellis.data.labels import LabelSet  # noqa: E402
 from trellis.losses.metrics import errors_by_sequence  # noqa: E402
 from trellis.neural import NeuralSequenceLabeler  # noqa: E402
@@ -310,6 +311,19 @@ def test_wrong_parameters(options: dict[str, Any], words: str) -> None:
 def test_wrong_data(inputs: Any, labels: Any, words: str) -> None:
     with pytest.raises(DataError, match=words):
         labeler().fit(inputs, labels)
+
+
+def test_expected_losses_keep_the_constraints() -> None:
+    sentences, tags = spans(60, seed=3)
+    model = labeler("embedding", "log", losses.WeightedHamming({("O", "I-P"): 0.0}), constraints="bio")
+    model.set_params(max_epochs=2).fit(sentences, tags)
+    new = [["noise"] * 9, ["P10", "L10", "P10"], *spans(60, seed=4)[0]]
+    labels = model.labels_
+    legal = legal_transitions("bio", labels)
+    for row in model.predict(new, decoding="minimum_risk"):
+        codes = [labels.labels.index(tag) for tag in row]
+        assert legal.start[codes[0]]
+        assert all(legal.pair[a, b] for a, b in pairwise(codes))
 
 
 def test_no_sentences_have_no_answers() -> None:
