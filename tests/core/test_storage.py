@@ -142,7 +142,14 @@ def test_a_newer_format(model: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"kind": "other"}, {"checksum": None}, {"format_version": "1"}, {"meta": {"l2": 2.0}}]
+    "changes",
+    [
+        {"kind": "other"},
+        {"checksum": None},
+        {"format_version": "1"},
+        {"format_version": float("nan")},
+        {"meta": {"l2": 2.0}},
+    ],
 )
 def test_a_changed_header(model: Path, changes: dict[str, object]) -> None:
     _with_head(model, **changes)

@@ -12,9 +12,9 @@ from scipy.special import logsumexp
 from sklearn.base import clone
 
 from trellis import HMM
-from trellis.core.errors import InfeasibleError
+from trellis.core.errors import InfeasibleError, NumericalError
 from trellis.hmm import left_right
-from trellis.hmm.emissions import Categorical, Emission, Gaussian
+from trellis.hmm.emissions import Categorical, Emission, Gaussian, Poisson
 from trellis.hmm.hmm_chain import Block, Counts, HMMChain
 from trellis.hmm.hmm_kernels import DENSE, LOG, SPARSE
 from trellis.structures.chain.oracle.exhaustive import Enumeration
@@ -255,3 +255,9 @@ def test_sequences_without_steps(least: float, n_jobs: int) -> None:
     fits = [clone(model).set_params(max_iter=3, tol=0.0).fit(x) for x in (padded, some)]
     assert_allclose(fits[0].initial_, fits[1].initial_, atol=1e-15)
     assert_allclose(fits[0].transitions_, fits[1].transitions_, atol=1e-15)
+
+
+def test_rates_too_large_to_draw_from() -> None:
+    model = HMM(1, Poisson(rates=[[1e300]]), initial=[1.0], transitions=[[1.0]])
+    with pytest.raises(NumericalError, match="too large to draw counts"):
+        model.sample([3], random_state=0)

@@ -75,6 +75,8 @@ def read(path: PathLike) -> tuple[str, dict[str, Any], dict[str, NDArray[Any]]]:
         length = int.from_bytes(content[:8], "little")
         head = json.loads(json.loads(content[8 : 8 + length])["__metadata__"][_KEY])
         version = head["format_version"]
+        if not isinstance(version, int):
+            raise TypeError("the format is a whole number")
         newer = version > FORMAT_VERSION
         foreign = {array.dtype for array in arrays.values()} - _DTYPES
     except (

@@ -29,6 +29,8 @@ from trellis.hmm.emissions.emission import Emission, Statistics
 from trellis.hmm.emissions.emission_checks import check_posterior, freeze_array, log_factorials, required
 from trellis.hmm.emissions.natural import complete_rows, feature_rows
 
+_LARGEST_RATE = 9e18  # counts are drawn as 64-bit numbers
+
 
 @register
 @dataclass(frozen=True, eq=False, repr=False)
@@ -133,7 +135,12 @@ class Poisson(Emission):
         return replace(self, rates=rates), weights[-1] - _constants(rates, reference)
 
     def sample(self, states: NDArray[np.integer[Any]], rng: np.random.Generator) -> FloatArray:
-        counts: FloatArray = rng.poisson(required(self, self.rates)[states]).astype(np.float64)
+        rates = required(self, self.rates)[states]
+        if rates.max(initial=0.0) > _LARGEST_RATE:
+            raise NumericalError(
+                f"a rate of {rates.max():g} is too large to draw counts; scale the data down"
+            )
+        counts: FloatArray = rng.poisson(rates).astype(np.float64)
         return counts
 
     @property
