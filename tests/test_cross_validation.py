@@ -38,7 +38,7 @@ NODES[0][0, 0] = 7
 CASES: dict[str, tuple[Any, list[Any], list[Any]]] = {
     "words": (SequenceLabeler(max_iter=20), WORDS, RARE),
     "dicts": (SequenceLabeler("perceptron", random_state=0), as_dicts(WORDS), RARE),
-    "arrays": (SequenceLabeler("margin", max_iter=20), CLOUDS, with_rare_label(CODES, 9)),
+    "arrays": (SequenceLabeler("margin", max_iter=20, random_state=0), CLOUDS, with_rare_label(CODES, 9)),
     "bio": (SequenceLabeler(constraints="bio", max_iter=20), SPANS, with_rare_label(TAGS, "B-X")),
     "all parameters": (
         SequenceLabeler(
@@ -59,8 +59,12 @@ CASES: dict[str, tuple[Any, list[Any], list[Any]]] = {
         LABELS[9:],
     ),
     "memm": (MEMM(max_iter=20), WORDS, RARE),
-    "graphs": (GraphLabeler("log", max_iter=10), GRAPHS, NODES),
-    "held-out graphs": (GraphLabeler(max_iter=3, holdout=(GRAPHS[:4], NODES[:4])), GRAPHS[4:], NODES[4:]),
+    "graphs": (GraphLabeler("log", max_iter=10, random_state=0), GRAPHS, NODES),
+    "held-out graphs": (
+        GraphLabeler(max_iter=3, random_state=0, holdout=(GRAPHS[:4], NODES[:4])),
+        GRAPHS[4:],
+        NODES[4:],
+    ),
 }  # fmt: skip
 
 
