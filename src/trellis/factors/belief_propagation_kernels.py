@@ -17,7 +17,7 @@ import math
 
 import numpy as np
 
-from trellis.core.logspace_kernels import MAX, normalise_logs
+from trellis.core.logspace_kernels import MAX, normalise_logs, semiring_add
 from trellis.core.numerics import kernel
 from trellis.core.numerics_kernels import exp_shifted, highest
 
@@ -89,6 +89,12 @@ def _pair_message(mode, factors, target, start, to_factor, out, block):
     other = first if target == first + 1 else first + 1
     K, n = out.shape[0], factors.cardinalities[factors.scope[other]]
     values, incoming = factors.values[at : at + K * n], to_factor[start[other] : start[other] + n]
+    if n == 2:
+        step, turn = (1, K) if other == first else (n, 1)
+        for x in range(K):
+            a, b = values[x * step] + incoming[0], values[x * step + turn] + incoming[1]
+            out[x] = semiring_add(mode, a, b)
+        return
     terms = block[: K * n]
     rows = terms.reshape(n, K)
     if other == first:
@@ -160,6 +166,12 @@ def _advance(factors, first, end, digits):
 @kernel
 def _normalise(mode, x):
     """Make (+) of ``x`` 0; False if all of it is -inf."""
+    if mode != MAX and x.shape[0] == 2:
+        total = semiring_add(mode, x[0], x[1])
+        if total > -np.inf:
+            x[0] -= total
+            x[1] -= total
+        return total > -np.inf
     if mode != MAX:
         return normalise_logs(x) > -np.inf
     top = highest(x)
