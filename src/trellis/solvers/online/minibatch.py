@@ -8,8 +8,9 @@ in the regulariser: a large rate shrinks to 0 and never beyond. It is left out f
 loss does not change when w is scaled. ``schedule``: eta_t = ``learning_rate`` at every batch ("constant"), or
 ``learning_rate`` / sqrt(t) at the t-th ("inverse_sqrt"); Direct(epsilon="decay") uses eps_t = 1/sqrt(t) with
 it. Unlike that of ``SGD``, the rate multiplies the gradient of the direct objective with its 1 / eps.
-``learning_rate=None`` is 1, and for the direct objective from weights other than 0 what
-:func:`~trellis.solvers.online.online_run.relative_rate` says.
+``learning_rate=None`` is 1. From weights other than 0 it is what
+:func:`~trellis.solvers.online.online_run.relative_rate` says for the direct objective, and at most that for
+others that are not convex.
 
 With ``average`` the answer is sum_t t w_t / sum_t t, which forgets the first iterates.
 """
@@ -54,9 +55,11 @@ class MiniBatch:
     ) -> OnlineRun:
         check_problem(problem, self.name, "run_value_and_gradient")
         schedule, averaging, rate = SCHEDULES[self.schedule], 2 * self.average, self.learning_rate
-        if rate is None and problem.objective.scale_free:
+        if rate is None and not problem.objective.convex:
             at = weights if state is None else state.weights
             rate = relative_rate(problem, at, schedule, self.batch_size, per_output=False)
+            if rate is not None and not problem.objective.scale_free:
+                rate = min(1.0, rate)
         rule = new_rule(problem, DESCENT, schedule, 1.0 if rate is None else rate, averaging)
         return _MiniBatchRun(problem, weights, rng, rule, state, self.batch_size)
 

@@ -108,10 +108,11 @@ class Subgradient(StochasticSolver):
 class SGD(StochasticSolver):
     """Stochastic gradient descent with L2 shrinkage.
 
-    ``learning_rate=None`` is 0.1. For the direct objective it is relative to the start
-    (:func:`~trellis.solvers.online.online_run.relative_rate`), and from w = 0 it is 0.1 / m where the problem
-    tells m, the mean squared length of a step's features: there one update must move a score by less than
-    epsilon, or y_direct and y_hat soon agree everywhere.
+    ``learning_rate=None`` is 0.1, and less for objectives that are not convex if the start asks for less
+    (:func:`~trellis.solvers.online.online_run.relative_rate`). For the direct objective it is what the start
+    asks for, and from w = 0 it is 0.1 / m where the problem tells m, the mean squared length of a step's
+    features: there one update must move a score by less than epsilon, or y_direct and y_hat soon agree
+    everywhere.
     """
 
     learning_rate: float | None = None
@@ -128,9 +129,12 @@ class SGD(StochasticSolver):
     def rule(self, problem: Any, weights: FloatArray) -> Rule:
         schedule = SQRT if problem.objective.decaying else SCHEDULES[self.schedule]
         rate = self.learning_rate
-        if rate is None and problem.objective.scale_free:
-            rate = relative_rate(problem, weights, schedule) or self._rate_from_zero(problem)
-        rate = RATE if rate is None else rate
+        if rate is None:
+            relative = None if problem.objective.convex else relative_rate(problem, weights, schedule)
+            if problem.objective.scale_free:
+                rate = relative or self._rate_from_zero(problem)
+            else:
+                rate = RATE if relative is None else min(RATE, relative)
         rule = new_rule(problem, DESCENT, schedule, rate, 2 * self.average)
         if schedule != INVERSE and rule.rate * rule.decay >= 1.0:
             raise UnsupportedError(
