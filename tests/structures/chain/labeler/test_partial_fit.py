@@ -41,7 +41,7 @@ def test_a_stream_reaches_what_fit_reaches(objective: Any, solver: Any) -> None:
     model = stream(SequenceLabeler(objective, solver=solver, l2=0.5, random_state=0), rounds=4)
     options = {"solver": model.solver_, "max_iter": 4, "holdout": None, "weights": "all"}
     fitted = clone(model).set_params(**options).fit(X, Y)
-    slack = 0.1 if isinstance(objective, Direct) else 0.03  # a stream has no convex objective to start from
+    slack = 0.1 if isinstance(objective, objectives.Direct) else 0.03  # no convex start
     assert model.score(*test) > fitted.score(*test) - slack
     assert model.score(*test) > 0.75
     assert model.n_iter_ == 24
