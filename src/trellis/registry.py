@@ -27,6 +27,7 @@ RECORDS = {
     "solvers.Adam": "trellis.solvers.online.stochastic",
     "solvers.CCCP": "trellis.solvers.dc.cccp",
     "solvers.CuttingPlane": "trellis.solvers.planes.cutting_plane",
+    "solvers.FineTuning": "trellis.solvers.online.fine_tuning",
     "solvers.FrankWolfe": "trellis.solvers.planes.frank_wolfe",
     "solvers.LBFGS": "trellis.solvers.quasi_newton.lbfgs",
     "solvers.MiniBatch": "trellis.solvers.online.minibatch",

@@ -39,6 +39,7 @@ EVERY: list[Objective] = [
     *(get_objective(name) for name in OBJECTIVES if name != "direct"),
     Direct(epsilon=EPSILON),
     Direct(epsilon=EPSILON, sign="worse"),
+    Direct(epsilon=EPSILON, sign="central"),
     *OWN,
 ]
 
@@ -78,6 +79,8 @@ def reference_value(objective: Objective, s: np.ndarray, L: np.ndarray, gold: np
             return ((s + L).max() - s.max()) ** 2 / 2
         case "soft_ramp":
             return log_sum_exp(s + L) - s.max()
+        case "direct" if isinstance(objective, Direct) and objective.sign == "central":
+            return ((s + EPSILON * L).max() - (s - EPSILON * L).max()) / (2 * EPSILON)
         case "direct":
             return L[np.argmax(s)]
         case "log":

@@ -47,10 +47,15 @@ Loss = Annotated[str, option("--loss NAME", "Task loss: hamming, weighted_hammin
 SolverName = Annotated[str, option("--solver NAME", f"auto, {', '.join(SOLVERS)}.")]
 L2 = Annotated[float, declared_option(declared.L2, "--l2 X")]
 L1 = Annotated[float, declared_option(declared.L1, "--l1 X")]
-Epsilon = Annotated[str | None, option("--epsilon X", "Direct objective: a number, decay or holdout.")]
+Epsilon = Annotated[
+    str | None, option("--epsilon X", "Direct objective: auto (by the scores), a number, decay or holdout.")
+]
 Sign = Annotated[
     str | None,
-    option("--sign better|worse", "Direct objective: toward better or away from worse labellings."),
+    option(
+        "--sign central|better|worse",
+        "Direct objective: toward better labellings, away from worse ones, or both at once.",
+    ),
 ]
 Average = Annotated[
     bool, option("--average/--no-average", "Average the weights, where the solver can.", show_default=False)

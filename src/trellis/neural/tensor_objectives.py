@@ -102,6 +102,9 @@ def _risk(oracle: TensorOracle) -> Tensor:
 
 
 def _direct(direction: float, oracle: TensorOracle, epsilon: float) -> Tensor:
+    if direction == 0.0:
+        high, low = _augmented(oracle, maximum, epsilon), _augmented(oracle, maximum, -epsilon)
+        return (high - low) / (2.0 * epsilon)
     slope = _augmented(oracle, maximum, direction * epsilon) - oracle.total(maximum, 0.0)
     slope = slope * (direction / epsilon)
     check_finite(slope)

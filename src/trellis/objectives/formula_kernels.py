@@ -13,7 +13,8 @@ GOLD, BEST = range(2)
 
 class Formula(NamedTuple):
     """``special``: PLAIN, or which special case. ``direction``: of the direct objective, -1 toward better
-    outputs and +1 away from worse ones. ``link``: see :mod:`trellis.objectives.links`."""
+    outputs, +1 away from worse ones, 0 from worse to better ones. ``link``: see
+    :mod:`trellis.objectives.links`."""
 
     special: int
     loss_scale: float

@@ -129,6 +129,11 @@ class Objective:
         return False
 
     @property
+    def fine_tuned(self) -> bool:
+        """Whether the epsilon of a direct objective starts at the scale of the scores and falls."""
+        return False
+
+    @property
     def for_oracles(self) -> bool:
         """Whether the questions of :class:`trellis.core.oracle.Oracle` suffice for f and its gradient."""
         return self.special in ("", "direct", "own")

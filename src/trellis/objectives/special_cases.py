@@ -13,7 +13,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Literal
 
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.objectives.records import Objective, names, register
+from trellis.objectives.records import Log, Margin, Objective, names, register
 
 if TYPE_CHECKING:
     from trellis.core.arrays import FloatArray
@@ -45,22 +45,39 @@ class Slack(Objective):
         return values, coefficients
 
 
+_STARTS = {"log": Log(), "margin": Margin(), "zero": None}
+_DIRECTIONS = {"better": -1.0, "central": 0.0, "worse": 1.0}
+
+
 @register
 @dataclass(frozen=True)
 class Direct(Objective):
-    """L(y_hat), descended along (1[y_hat] - 1[y_direct]) / eps with y_direct = argmax s - eps L
-    (``sign="better"``), or along (1[y_direct] - 1[y_hat]) / eps with y_direct = argmax s + eps L
-    (``sign="worse"``); y_hat = argmax s.
+    """The task loss L(y_hat) of y_hat = argmax s, by differences of outputs. With y+ = argmax s + eps L and
+    y- = argmax s - eps L the gradient is
 
-    ``epsilon``: a number; ``"decay"`` for 1/sqrt(t) at the t-th example, with a learning rate that falls
-    likewise; or ``"holdout"`` to choose among ``candidates`` the one with the smallest hold-out loss. A
-    penalty on the norm means nothing here (the loss does not change when w is scaled), so l2 is not used:
-    early stopping on a hold-out set is the regulariser.
+        "central"   (1[y+] - 1[y-]) / 2 eps
+        "better"    (1[y_hat] - 1[y-]) / eps
+        "worse"     (1[y+] - 1[y_hat]) / eps
+
+    as ``sign`` says. The value is L(y_hat); that of "central" is f_eps = [max (s + eps L) - max (s - eps L)]
+    / 2 eps, of which its gradient is a subgradient. Both L(y_hat) and f_eps lie between L(y-) and L(y+).
+
+    ``epsilon``: a number; ``"auto"`` to begin at the scale of the gaps by which predictions are wrong and let
+    it fall (:mod:`trellis.solvers.online.fine_tuning`); ``"decay"`` for 1/sqrt(t) at the t-th example, with a
+    learning rate that falls likewise; or ``"holdout"`` to choose among ``candidates`` the one with the
+    smallest hold-out loss. ``start``: the convex objective whose weights training starts from, "log" or
+    "margin" (graphs always take the margin, whose maximum they have; "auto" is "log" with ``epsilon="auto"``,
+    otherwise "margin"), or "zero". ``refit``: with
+    ``epsilon="auto"`` the hold-out set chooses how long to train, and then all data are trained on for as
+    long. A penalty on the norm means nothing here (the loss does not change when w is scaled), so l2 is that
+    of the start alone: early stopping on a hold-out set is the regulariser.
     """
 
-    epsilon: float | Literal["decay", "holdout"] = 1.0
-    sign: Literal["better", "worse"] = "better"
+    epsilon: float | Literal["auto", "decay", "holdout"] = 1.0
+    sign: Literal["central", "better", "worse"] = "better"
     candidates: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0, 10.0)
+    start: Literal["auto", "log", "margin", "zero"] = "auto"
+    refit: bool = True
     name = "direct"
     baseline = "best"
     special = "direct"
@@ -68,27 +85,44 @@ class Direct(Objective):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.epsilon, str):
-            if self.epsilon not in ("decay", "holdout"):
-                raise DataError(f"epsilon={self.epsilon!r}: give a positive number, 'decay' or 'holdout'")
+            if self.epsilon not in ("auto", "decay", "holdout"):
+                raise DataError(
+                    f"epsilon={self.epsilon!r}: give a positive number, 'auto', 'decay' or 'holdout'"
+                )
         elif not self.epsilon > 0:
             raise DataError(f"epsilon={self.epsilon} must be positive; choose the direction by sign=")
-        if self.sign not in ("better", "worse"):
-            raise DataError(f"sign={self.sign!r}: give 'better' or 'worse'")
+        if self.sign not in _DIRECTIONS:
+            raise DataError(f"sign={self.sign!r}: give 'central', 'better' or 'worse'")
+        if self.start not in ("auto", *_STARTS):
+            raise DataError(f"start={self.start!r}: give 'auto', 'log', 'margin' or 'zero'")
+
+    @property
+    def starts_from(self) -> Objective | None:
+        automatic = "log" if self.fine_tuned else "margin"
+        return _STARTS[automatic if self.start == "auto" else self.start]
 
     @property
     def direction(self) -> float:
-        """The sign of eps L in y_direct."""
-        return -1.0 if self.sign == "better" else 1.0
+        """The sign of eps L in the output that is compared with y_hat; 0 where both signs are compared."""
+        return _DIRECTIONS[self.sign]
 
     @property
     def decaying(self) -> bool:
         return self.epsilon == "decay"
 
     @property
+    def fine_tuned(self) -> bool:
+        return self.epsilon == "auto"
+
+    @property
     def formula(self) -> Formula:
         return super().formula._replace(direction=self.direction)
 
     def value_and_gradient(self, oracle: Oracle, epsilon: float = 1.0) -> tuple[float, FloatArray]:
+        if self.sign == "central":
+            worse, better = oracle.best(epsilon), oracle.best(-epsilon)
+            width = 2.0 * epsilon
+            return (worse.value - better.value) / width, (worse.parts - better.parts) / width
         best, adjusted = oracle.best(0.0), oracle.best(self.direction * epsilon)
         return best.loss, (adjusted.parts - best.parts) * (self.direction / epsilon)
 
@@ -99,6 +133,10 @@ class Direct(Objective):
         return best.losses, self.direction / epsilon, adjusted, best
 
     def over_candidates(self, candidates: CandidateList, epsilon: float) -> tuple[FloatArray, FloatArray]:
+        if self.sign == "central":
+            high, worse = candidates.best(candidates.scores + epsilon * candidates.losses)
+            low, better = candidates.best(candidates.scores - epsilon * candidates.losses)
+            return (high - low) / (2.0 * epsilon), (worse - better) / (2.0 * epsilon)
         _, best = candidates.best(candidates.scores)
         _, adjusted = candidates.best(candidates.scores + self.direction * epsilon * candidates.losses)
         return (best * candidates.losses).sum(axis=0), (adjusted - best) * (self.direction / epsilon)
@@ -131,10 +169,13 @@ def _no_oracle(objective: Objective) -> UnsupportedError:
 
 
 def fixed_epsilon(objective: Objective, epsilon: float | None) -> float:
-    """The number that divides the direct gradient; 1 for objectives that have none."""
+    """The number that divides the direct gradient; 1 for objectives that have none, and for "auto" where
+    scores adapt to it: a network that trains with it scales them."""
     if not isinstance(objective, Direct):
         return 1.0
     if epsilon is None:
+        if objective.fine_tuned:
+            return 1.0
         if isinstance(objective.epsilon, str):
             raise UnsupportedError(
                 f"epsilon={objective.epsilon!r} is a schedule of a solver; give a positive number here"

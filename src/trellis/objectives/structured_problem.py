@@ -157,6 +157,19 @@ class StructuredProblem(ABC):
         )
         return losses
 
+    def mean_loss(self, weights: FloatArray) -> float:
+        """The mean of the losses."""
+        return float(self.task_losses(weights).mean())
+
+    def score_gaps(self, weights: FloatArray) -> FloatArray:
+        """s(y_hat) - s(y*) of each example, at least 0: how far the gold output is from being predicted."""
+
+        def gap(i: int) -> float:
+            oracle = self.oracle(i, weights)
+            return oracle.best(0.0).value - oracle.gold_best().value
+
+        return np.array(self.over_examples(gap))
+
     def completed(self, weights: FloatArray) -> Completion:
         """The best gold output of each example, see :mod:`trellis.objectives.latent`."""
         from trellis.objectives.latent import complete_examples

@@ -26,6 +26,7 @@ _SOLVERS = {
     "cccp": ("CCCP", 100),
     "frank_wolfe": ("FrankWolfe", 500),
     "minibatch": ("MiniBatch", 30),
+    "fine_tuning": ("FineTuning", 20),
     "passive_aggressive": ("PassiveAggressive", 100),
 }
 SOLVERS = tuple(_SOLVERS)
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from trellis.solvers.dc.algorithm import DCProblem as DCProblem
     from trellis.solvers.dc.algorithm import DCSolution as DCSolution
     from trellis.solvers.dc.cccp import CCCP as CCCP
+    from trellis.solvers.online.fine_tuning import FineTuning as FineTuning
     from trellis.solvers.online.minibatch import MiniBatch as MiniBatch
     from trellis.solvers.online.passive_aggressive import PassiveAggressive as PassiveAggressive
     from trellis.solvers.online.perceptron import Perceptron as Perceptron
@@ -55,6 +57,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
     {
         "dc.algorithm": "ArrayDC DCProblem DCSolution",
         "dc.cccp": "CCCP",
+        "online.fine_tuning": "FineTuning",
         "online.minibatch": "MiniBatch",
         "online.passive_aggressive": "PassiveAggressive",
         "online.perceptron": "Perceptron",

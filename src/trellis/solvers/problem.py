@@ -150,7 +150,8 @@ def check_problem(
         raise _refusal(problem, solver, "a convex objective", why)
     if l2 and not problem.l2 > 0:
         raise UnsupportedError(
-            f"solver {solver!r} needs l2 > 0, by which it divides; set l2, or use solver={_other(problem)!r}"
+            f"solver {solver!r} needs l2 > 0, by which it divides; set l2, or use "
+            f"solver={other_solver(problem)!r}"
         )
 
 
@@ -163,11 +164,11 @@ def _refusal(problem: Any, solver: str, needed: str, obstacle: str) -> Unsupport
     objective = _objective(problem)
     name = "this one" if objective is None else repr(objective.name)
     return UnsupportedError(
-        f"solver {solver!r} needs {needed}; {name} {obstacle}; use solver={_other(problem)!r}"
+        f"solver {solver!r} needs {needed}; {name} {obstacle}; use solver={other_solver(problem)!r}"
     )
 
 
-def _other(problem: Any) -> str:
+def other_solver(problem: Any) -> str:
     """A solver that suits the problem."""
     objective = _objective(problem)
     if not getattr(problem, "exact", True):

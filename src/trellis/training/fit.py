@@ -21,6 +21,7 @@ from trellis.objectives.records import Objective, Perceptron
 from trellis.objectives.special_cases import Direct
 from trellis.solvers import Solution, Solver, default_iterations, get_solver
 from trellis.training.driver import EarlyStopping, minimise
+from trellis.training.fine_tuning import Parts, fine_tune
 
 NEAR = 0.01  # of the objective, from its minimum: as near as a start needs to be
 
@@ -97,6 +98,7 @@ def train(
     warm_start: WarmStart | None = None,
     early: bool = True,
     keep_interrupted: bool = False,
+    parts: Parts | None = None,
 ) -> Training:
     """Run the solver; for ``Direct(epsilon="holdout")`` once for each candidate epsilon, keeping the one with
     the smallest hold-out loss (the smaller epsilon among equals).
@@ -105,11 +107,16 @@ def train(
     among epsilons. ``max_iter``: None is the solver's own limit. ``show``: a progress bar
     (:func:`~trellis.core.progress.progress_bar`). ``keep_interrupted``: see
     :func:`trellis.training.driver.drive`; Ctrl-C in a warm start, or in the search for epsilon, ends it all.
+    ``parts``: what ``Direct(epsilon="auto")`` needs beside the problem (:mod:`trellis.training.fine_tuning`).
     """
     stopping = None if held_out is None or not early else EarlyStopping(held_out, patience)
     if warm_start is not None and not callable(solver):
         # a solver that does not suit the objective says so before the warm start, not about it
         solver.start(problem, start.copy(), np.random.default_rng(seed))
+    if problem.objective.fine_tuned:
+        if parts is None and held_out is not None:
+            parts = Parts(problem, held_out)
+        return _fine_tune(problem, solver, start, max_iter, seed, show, warm_start, parts, keep_interrupted)
     began = "" if warm_start is None else f" from {warm_start.objective.name}"
     if warm_start is not None and warm_start.solver is not None:
         warm = warm_start.problem or problem.with_(objective=warm_start.objective, l1=0.0)
@@ -163,6 +170,49 @@ def train(
         status = Status(False, f"{INTERRUPTED}; the best epsilon so far is kept", chosen.n_iter)
         chosen = replace(chosen, status=status, interrupted=True)
     return Training(chosen, best, losses)
+
+
+def _fine_tune(
+    problem: Any,
+    solver: Solver | SolverFactory,
+    start: FloatArray,
+    max_iter: int | None,
+    seed: int,
+    show: bool | OnIteration | None,
+    warm_start: WarmStart | None,
+    parts: Parts | None,
+    keep_interrupted: bool,
+) -> Training:
+    if warm_start is None and not start.any():
+        raise UnsupportedError(
+            "epsilon='auto' goes by the scores of trained weights, and these are all 0; give a number, or "
+            "start='log'"
+        )
+
+    def minimise_start(one: Any, weights: FloatArray, factor: float) -> Solution:
+        if warm_start is None:
+            return Solution(weights=weights, status=Status(False, "given"))
+        if warm_start.problem is None:
+            warm = one.with_(objective=warm_start.objective, l1=0.0)
+        else:
+            warm = one.surrogate(warm_start.objective, factor * warm_start.problem.l2)
+            warm = warm.with_(l1=warm_start.problem.l1)
+        note = " (warm start)" if factor == 1.0 else f" (warm start, l2 times {factor:g})"
+        use, limit = warm_start.solver or solver, warm_start.max_iter
+        return _run(warm, use, limit, weights, None, seed, note, show, keep_interrupted)
+
+    def run(
+        one: Any,
+        weights: FloatArray,
+        stopping: EarlyStopping[FloatArray] | None,
+        passes: int | None,
+        note: str,
+    ) -> Solution:
+        limit = max_iter if passes is None else passes
+        return _run(one, solver, limit, weights, stopping, seed, note, show, keep_interrupted)
+
+    tuned = fine_tune(problem, parts, minimise_start, run, start)
+    return Training(tuned.solution, tuned.epsilon)
 
 
 def _said_if_idle(

@@ -10,8 +10,11 @@ import numpy as np
 
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError
+from trellis.objectives.records import Objective
+from trellis.objectives.special_cases import Direct
 
 AUTOMATIC_FRACTION = 0.1
+REFIT_FRACTION = 0.2  # where all examples are trained on in the end
 FEWEST = 10  # examples below which nothing is held out automatically
 
 
@@ -25,12 +28,24 @@ class HoldOut:
     given: tuple[Any, Any] | None = None
 
 
-def hold_out(holdout: Any, n: int, noun: str, seed: int, *, automatic: bool = False) -> HoldOut:
+def automatic_fraction(objective: Objective) -> float:
+    """What "auto" holds out: objectives that no norm regularises are stopped early."""
+    if not objective.scale_free:
+        return 0.0
+    return REFIT_FRACTION if refits(objective) else AUTOMATIC_FRACTION
+
+
+def refits(objective: Objective) -> bool:
+    """Whether all examples are trained on once the held-out ones have said for how long."""
+    return isinstance(objective, Direct) and objective.fine_tuned and objective.refit
+
+
+def hold_out(holdout: Any, n: int, noun: str, seed: int, *, automatic: float = 0.0) -> HoldOut:
     """The parts of n examples under the parameter ``holdout``: a fraction, (X, y), None, or "auto", which is
-    a tenth if ``automatic``."""
+    the fraction ``automatic``, or None where that is 0."""
     everything = np.arange(n, dtype=np.int64)
     if isinstance(holdout, str) and holdout == "auto":
-        holdout = AUTOMATIC_FRACTION if automatic and n >= FEWEST else None
+        holdout = automatic if automatic and n >= FEWEST else None
     if holdout is None:
         return HoldOut(everything)
     if isinstance(holdout, tuple) and len(holdout) == 2:

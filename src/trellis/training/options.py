@@ -70,7 +70,9 @@ def automatic_solver(
     """
     objective = options.objective
     margins = objective.margin_rescaling and options.loss.kind == "costs"
-    if objective.special == "own" or (objective.uses_loss and options.loss.kind == "candidates"):
+    if objective.fine_tuned and not online:
+        name = "fine_tuning"
+    elif objective.special == "own" or (objective.uses_loss and options.loss.kind == "candidates"):
         name = "minibatch"
     elif objective.piecewise_linear and not objective.uses_loss:
         name = "perceptron"

@@ -31,7 +31,14 @@ from trellis.training.driver import minimise
 
 BIO = LabelSet(["B", "I", "O"])
 K = 3
-OBJECTIVES = [Margin(), Slack(), SoftmaxMargin(), Ramp(), Risk(), Direct(), Direct(sign="worse")]
+OBJECTIVES = [
+    Margin(),
+    Slack(),
+    SoftmaxMargin(),
+    Ramp(),
+    Risk(),
+    *(Direct(sign=sign) for sign in ("better", "worse", "central")),
+]
 EVERY = K**4  # all labellings of the longest sequence
 
 

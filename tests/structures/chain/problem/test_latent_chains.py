@@ -213,7 +213,14 @@ def test_one_state_is_the_plain_model_exactly(objective: str) -> None:
 
 @pytest.mark.parametrize(
     "objective",
-    ["log", "softmax_margin", "perceptron", "margin", "ramp", Direct(), Direct(sign="worse")],
+    [
+        "log",
+        "softmax_margin",
+        "perceptron",
+        "margin",
+        "ramp",
+        *(Direct(sign=sign) for sign in ("better", "worse", "central")),
+    ],
     ids=lambda o: o if isinstance(o, str) else f"{o.name}_{o.sign}",
 )
 def test_states_learn_what_labels_cannot(objective: Any) -> None:

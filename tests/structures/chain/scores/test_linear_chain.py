@@ -30,7 +30,7 @@ from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties, pull_back
 from trellis.training.driver import minimise
 
-ALL = [*(get_objective(name) for name in OBJECTIVES), Direct(sign="worse")]
+ALL = [*(get_objective(name) for name in OBJECTIVES), Direct(sign="worse"), Direct(sign="central")]
 
 
 def features_of(matrix: np.ndarray, offsets: np.ndarray) -> Features:

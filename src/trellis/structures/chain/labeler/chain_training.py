@@ -23,7 +23,7 @@ from trellis.structures.chain.problem.chain_task import loss_kind, new_task
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 from trellis.structures.chain.scores.linear_chain_scores import linear_chain_scores
-from trellis.training.holdout import hold_out
+from trellis.training.holdout import automatic_fraction, hold_out
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +113,7 @@ def hold_out_sequences(
 ) -> tuple[WeightedExamples, WeightedExamples | None, LabelSet]:
     """What to learn from, the hold-out set, if there is one, and the labels of its codes: those of training,
     and those that only the hold-out set has, where every prediction is wrong."""
-    parts = hold_out(holdout, len(data.examples), "sequence", seed, automatic=objective.scale_free)
+    parts = hold_out(holdout, len(data.examples), "sequence", seed, automatic=automatic_fraction(objective))
     if parts.given is not None:
         inputs, y = encoder.transform(parts.given[0]), flatten_labels(parts.given[1])
         names = names.extended(y)

@@ -173,9 +173,9 @@ def _refuse_what_needs_all_data(model: SequenceLabeler, objective: Objective) ->
             f"the {objective.name} objective is flat around w = 0; start with partial_fit or fit of "
             f"objective={first.name!r}, then set_params(objective={objective.name!r})"
         )
-    if isinstance(objective, Direct) and objective.epsilon == "holdout":
+    if isinstance(objective, Direct) and objective.epsilon in ("auto", "holdout"):
         raise UnsupportedError(
-            "epsilon='holdout' needs all data at once; for partial_fit give a number or 'decay'"
+            f"epsilon={objective.epsilon!r} needs all data at once; for partial_fit give a number or 'decay'"
         )
 
 

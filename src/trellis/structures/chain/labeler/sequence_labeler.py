@@ -45,7 +45,9 @@ from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 from trellis.structures.chain.scores.linear_chain_scores import linear_chain_scores
 from trellis.training import declarations as declared
+from trellis.training.fine_tuning import Parts
 from trellis.training.fit import convex_start, latent_start, train
+from trellis.training.holdout import refits
 from trellis.training.one_label import sample_with_several_labels, warn_of_one_label
 from trellis.training.options import automatic_solver, checked_options, draw_seed
 
@@ -110,12 +112,20 @@ class SequenceLabeler(ChainLabeler):
             Examples(inputs, labels), names, objective, loss, sample_weight, self.class_weight
         )
         seed = draw_seed(self.random_state)
+        everything = data
         data, held, held_names = hold_out_sequences(self.holdout, data, objective, encoder, names, seed)
+        refit = held is not None and refits(objective) and len(data.examples) < len(everything.examples)
 
         sample = data.examples.take(sample_with_several_labels(data.examples.labels))
         data = data.over_states(latent)
-        layout = self._layout(data.examples, encoder, len(latent.label_of))
-        problem = self._problem(data, layout, penalties, latent, objective, loss, self.l2)
+        everything = everything.over_states(latent) if refit else data
+        # features that only held-out sequences have get no weight before these are trained on
+        layout = self._layout(everything.examples, encoder, len(latent.label_of))
+
+        def new_problem(data: WeightedExamples) -> Any:
+            return self._problem(data, layout, penalties, latent, objective, loss, self.l2)
+
+        problem = new_problem(data)
         solver = options.solver or automatic_solver(
             options, self.l2, self.l1, convex=problem.convex, latent=not latent.plain
         )
@@ -123,12 +133,15 @@ class SequenceLabeler(ChainLabeler):
         if held is not None:
             evaluate = holdout_loss(held, layout, penalties, latent, held_names, loss, self._threads())
         start = self._start(layout, latent, encoder)
+        parts = None
+        if refit and held is not None and evaluate is not None:
+            parts = Parts(new_problem(held.over_states(latent)), evaluate, new_problem(everything))
         warm_start = None if start.any() else convex_start(problem, self.l2)
         if self._has_new_states(latent):
             start = split_states(start, layout, latent, seed)
             warm_start = latent_start(objective, get_solver("perceptron"))
         one_symbol = inspection.one_symbol_per_step(inputs)
-        del inputs, data  # the problem has an arrangement of its own: this is memory for the solver
+        del inputs, data, everything  # problems have arrangements of their own: memory for the solver
         trained = train(
             problem,
             solver,
@@ -140,6 +153,7 @@ class SequenceLabeler(ChainLabeler):
             show=self.verbose,
             warm_start=warm_start,
             keep_interrupted=True,
+            parts=parts,
         )
         self._keep(encoder, latent, layout, penalties, trained.solution.weights)
         self.one_symbol_ = one_symbol

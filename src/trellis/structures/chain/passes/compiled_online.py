@@ -78,6 +78,8 @@ class CompiledOnlineRun(OnlineRun):
         objective = self.problem.objective
         if not objective.two_labelings:
             return None
+        if objective.special == "direct" and objective.formula.direction == 0.0:
+            return "updates"
         return "violations" if objective.uses_loss and objective.baseline == "gold" else "mistakes"
 
     def _sequences_per_row(self) -> FloatArray:

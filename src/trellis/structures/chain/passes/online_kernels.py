@@ -100,9 +100,9 @@ def _strict_example(design, task, i, work):
 
 @kernel
 def _is_mistake(formula, gold, work):
-    """Whether the prediction differs from the gold labelling; where the baseline is gold and a loss is added:
-    whether the margin is violated."""
-    against_gold = formula.baseline == BEST
+    """Whether the prediction differs from the gold labelling. Where no prediction is made: whether the two
+    labellings differ, so that the margin is violated or the loss may fall."""
+    against_gold = formula.baseline == BEST and (formula.special != DIRECT or formula.direction != 0.0)
     down = against_gold and (formula.special != DIRECT or formula.direction > 0.0)
     for t in range(gold.shape[0]):
         prediction = work.down[t] if down else work.up[t]

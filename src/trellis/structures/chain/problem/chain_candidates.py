@@ -93,6 +93,9 @@ class CandidateProblem(WrappedProblem):
             "solver='minibatch'"
         )
 
+    def score_gaps(self, weights: FloatArray) -> FloatArray:
+        return self.problem.score_gaps(weights)
+
     def task_losses(self, weights: FloatArray) -> FloatArray:
         best = Chain(self.n_jobs).best(self.scores(weights)).labels
         return np.asarray(self.loss.per_sequence(_gold(self.problem), best, self.labels))

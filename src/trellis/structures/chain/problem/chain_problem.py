@@ -20,7 +20,7 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
 from trellis.core.shards import over_shards
 from trellis.objectives.latent import Completion
-from trellis.objectives.records import Objective
+from trellis.objectives.records import Objective, Perceptron
 from trellis.objectives.structured_problem import StructuredProblem
 from trellis.structures.chain.oracle.chain_kernels import lanes
 from trellis.structures.chain.oracle.chain_oracle import Chain
@@ -264,6 +264,9 @@ class LinearChainProblem(StructuredProblem):
 
     def scores(self, weights: FloatArray) -> ChainScores:
         return linear_chain_scores(self.layout, self.design, self.penalties, weights, self.n_jobs)
+
+    def score_gaps(self, weights: FloatArray) -> FloatArray:
+        return self.with_(objective=Perceptron()).values_and_gradient(weights)[0]
 
     def task_losses(self, weights: FloatArray) -> FloatArray:
         if self.loss_kind == NO_LOSS:

@@ -6,7 +6,7 @@ maximum as its total the gradient is a difference of two labellings ("paths"), `
 1[down])``; with a sum it is dense. The special cases:
 
     SLACK     max L (1 + s - s(y*))     L(y_s) (1[y_s] - 1[y*])
-    DIRECT    L(y_hat)                  (1[y_hat] - 1[y_direct]) / eps, or its negative: see ``direction``
+    DIRECT    L(y_hat), or f_eps        (1[worse] - 1[better]) / eps: see :class:`trellis.objectives.Direct`
     RISK      E_p L                     Cov(L, part)
 
 Where the gold labelling is only partly known, s(y*) becomes the maximum (paths) or the log-sum-exp (dense)
@@ -251,6 +251,14 @@ def path_example(formula, loss_kind, epsilon, u, a, start, end, gold, ambiguous,
     if n == 0:
         return 0.0, 0.0
     if formula.special == DIRECT:
+        if formula.direction == 0.0:
+            high = augmented_path(
+                u, a, start, end, loss_kind, epsilon, gold, ambiguous, allowed, cost, work, up
+            )
+            low = augmented_path(
+                u, a, start, end, loss_kind, -epsilon, gold, ambiguous, allowed, cost, work, down
+            )
+            return (high - low) / (2.0 * epsilon), 0.5 / epsilon
         # y_hat is pushed down (toward better) or raised (away from worse)
         y_hat, y_direct = (up, down) if formula.direction < 0.0 else (down, up)
         if viterbi(u, a, start, end, work.v[:n], y_hat) == -np.inf:

@@ -39,7 +39,9 @@ from trellis.structures.graph.scores.graph_features import Graph
 from trellis.structures.graph.scores.graph_scores import GraphScores
 from trellis.structures.graph.scores.linear_graph import GraphLayout
 from trellis.training import declarations as declared
+from trellis.training.fine_tuning import Parts
 from trellis.training.fit import train
+from trellis.training.holdout import refits
 from trellis.training.one_label import sample_with_several_labels, warn_of_one_label
 from trellis.training.options import draw_seed
 
@@ -146,23 +148,34 @@ class GraphLabeler(Model):
             raise DataError("sample_weight is 0 for every graph; give at least one positive weight")
         kept, held = training.hold_out_graphs(self.holdout, examples, options, names, seed)
         layout = training.layout_of(graphs, len(names), self.directed, self.bias)
-        problem = training.graph_problem(
-            options, [examples[i] for i in kept], layout, names, seed, weight[kept],
-            l2=self.l2, l1=self.l1, n_jobs=self._threads(),
-        )  # fmt: skip
+
+        def new_problem(chosen: list[int]) -> GraphProblem:
+            return training.graph_problem(
+                options, [examples[i] for i in chosen], layout, names, seed, weight[chosen],
+                l2=self.l2, l1=self.l1, n_jobs=self._threads(),
+            )  # fmt: skip
+
+        problem = new_problem(kept)
         solver = options.solver or training.automatic_graph_solver(options, problem, self.tol)
         start = self._start(layout, names)
+        question, held_out, parts = training.held_out_problem(held, problem), None, None
+        if question is not None:
+            held_out = question.mean_loss
+            if options.objective.fine_tuned:
+                refit = refits(options.objective) and len(kept) < len(examples)
+                parts = Parts(question, held_out, new_problem(list(range(len(examples)))) if refit else None)
         trained = train(
             problem,
             solver,
             start,
             max_iter=self.max_iter,
             seed=seed,
-            held_out=training.holdout_graph_loss(held, problem),
+            held_out=held_out,
             patience=self.patience,
             show=self.verbose,
             warm_start=training.graph_warm_start(options, problem, start, self.l2),
             keep_interrupted=True,
+            parts=parts,
         )
         self._keep(names, layout, trained.solution.weights)
         self.excess_, note = _approximation(problem, options, self.weights_)

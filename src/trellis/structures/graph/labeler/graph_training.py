@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from trellis.structures.graph.problem.pseudo_likelihood import PseudoLikelihoodP
 from trellis.structures.graph.scores.graph_features import Graph
 from trellis.structures.graph.scores.linear_graph import GraphLayout
 from trellis.training.fit import WarmStart, latent_start
-from trellis.training.holdout import hold_out
+from trellis.training.holdout import automatic_fraction, hold_out
 from trellis.training.options import check_minimum
 
 if TYPE_CHECKING:
@@ -240,6 +240,8 @@ def graph_problem(
 def automatic_graph_solver(options: GraphOptions, problem: GraphProblem, tol: float | None) -> Solver:
     """One with a certificate where there is one."""
     objective, l2, l1 = problem.objective, problem.l2, problem.l1
+    if objective.fine_tuned:
+        return get_solver("fine_tuning", tol)
     if objective.smooth and not options.uses_candidates:
         return get_solver("owlqn" if l1 > 0 else "lbfgs", tol)
     if objective.piecewise_linear and not objective.uses_loss:
@@ -257,7 +259,7 @@ def hold_out_graphs(
     holdout: Any, examples: list[GraphExample], options: GraphOptions, names: LabelSet, seed: int
 ) -> tuple[list[int], list[GraphExample] | None]:
     """The examples to learn from, by number, and those to hold out, if any."""
-    parts = hold_out(holdout, len(examples), "graph", seed, automatic=options.objective.scale_free)
+    parts = hold_out(holdout, len(examples), "graph", seed, automatic=automatic_fraction(options.objective))
     held = None if parts.held is None else [examples[i] for i in parts.held]
     if parts.given is not None:
         graphs = checked_graphs(parts.given[0])
@@ -265,20 +267,16 @@ def hold_out_graphs(
     return parts.kept.tolist(), held
 
 
-def holdout_graph_loss(
-    held: list[GraphExample] | None, problem: GraphProblem
-) -> Callable[[FloatArray], float] | None:
-    """The mean loss of the held-out graphs as a function of the weights."""
+def held_out_problem(held: list[GraphExample] | None, problem: GraphProblem) -> GraphProblem | None:
+    """The held-out graphs, for their losses and scores at given weights."""
     if held is None:
         return None
     changes: dict[str, Any] = {"examples": held, "weight": None, "inference": for_best(problem.inference)}
     if isinstance(problem, GraphCandidateProblem):
-        question: GraphProblem = problem.with_(**changes)
-    else:
-        question = GraphProblem(
-            objective=Perceptron(), loss=problem.loss, layout=problem.layout, n_jobs=problem.n_jobs, **changes
-        )
-    return lambda weights: float(question.task_losses(weights).mean())
+        return problem.with_(**changes)
+    return GraphProblem(
+        objective=Perceptron(), loss=problem.loss, layout=problem.layout, n_jobs=problem.n_jobs, **changes
+    )
 
 
 def graph_warm_start(
