@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from trellis.core.kernel_cache import source_key
+
 WORK = """
 import warnings
 with warnings.catch_warnings(record=True) as said:
@@ -57,3 +59,12 @@ def test_a_folder_that_can_be_written_says_nothing(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.name == "nt", reason="there are no such limits")
 def test_a_disk_that_is_full(tmp_path: Path) -> None:
     assert _says(tmp_path / "full", tmp_path, FULL) == "3.0 8.0\n1\n"
+
+
+def test_a_moved_file_has_another_key(tmp_path: Path) -> None:
+    """Compiled code names the modules of its records."""
+    keys = set()
+    for name in ("one_kernels.py", "other_kernels.py"):
+        (tmp_path / name).write_text("A = 1\n")
+        keys.add(source_key(tmp_path / name))
+    assert len(keys) == 2

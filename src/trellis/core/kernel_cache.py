@@ -85,7 +85,9 @@ def source_key(path: Path) -> str:
                 todo += _imported_files(file.read_text(encoding="utf-8"))
     digest = hashlib.sha256()
     for file in sorted(seen):
-        digest.update(seen[file])
+        # with its name: compiled code names the modules of its records, so a moved file is another one
+        place = file.relative_to(PACKAGE) if file.is_relative_to(PACKAGE) else Path(file.name)
+        digest.update(place.as_posix().encode() + seen[file])
     return digest.hexdigest()[:16]
 
 

@@ -129,6 +129,9 @@ class Direct(Objective):
     def over_batch(
         self, oracle: BatchOracle, epsilon: float
     ) -> tuple[FloatArray, FloatArray | float, Answers, Answers]:
+        if self.sign == "central":
+            worse, better = oracle.best(epsilon), oracle.best(-epsilon)
+            return (worse.values - better.values) / (2.0 * epsilon), 0.5 / epsilon, worse, better
         best, adjusted = oracle.best(0.0), oracle.best(self.direction * epsilon)
         return best.losses, self.direction / epsilon, adjusted, best
 
