@@ -58,7 +58,9 @@ def softmax(x: np.ndarray) -> np.ndarray:
     return p / p.sum()
 
 
-def reference_value(objective: Objective, s: np.ndarray, L: np.ndarray, gold: np.ndarray) -> float:
+def reference_value(
+    objective: Objective, s: np.ndarray, L: np.ndarray, gold: np.ndarray, epsilon: float = EPSILON
+) -> float:
     """From the scores and losses of all outputs; ``gold`` marks those that agree with what is known."""
     best_gold, sum_gold = s[gold].max(), log_sum_exp(s[gold])
     match objective.name:
@@ -80,7 +82,7 @@ def reference_value(objective: Objective, s: np.ndarray, L: np.ndarray, gold: np
         case "soft_ramp":
             return log_sum_exp(s + L) - s.max()
         case "direct" if isinstance(objective, Direct) and objective.sign == "central":
-            return ((s + EPSILON * L).max() - (s - EPSILON * L).max()) / (2 * EPSILON)
+            return ((s + epsilon * L).max() - (s - epsilon * L).max()) / (2 * epsilon)
         case "direct":
             return L[np.argmax(s)]
         case "log":

@@ -66,7 +66,7 @@ def by_enumeration(problem: GraphProblem, weights: np.ndarray) -> np.ndarray:
     for example in problem.examples:
         labellings, s, loss = enumerated(problem, example, weights)
         gold = (labellings == example.gold).all(axis=1)
-        values.append(reference_value(problem.objective, s, loss, gold))
+        values.append(reference_value(problem.objective, s, loss, gold, problem.epsilon))
     return np.array(values)
 
 

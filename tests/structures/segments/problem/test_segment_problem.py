@@ -63,7 +63,7 @@ def by_brute_force(problem: SegmentProblem, weights: np.ndarray) -> np.ndarray:
         losses = np.array([problem.loss.of_path(example.starts, path) for path in paths])
         right = [example.gold.nodes.tolist(), example.gold.starts.tolist()]
         gold = np.array([[path.nodes.tolist(), path.starts.tolist()] == right for path in paths])
-        values.append(reference_value(problem.objective, s, losses, gold))
+        values.append(reference_value(problem.objective, s, losses, gold, problem.epsilon))
     return np.array(values)
 
 
