@@ -27,6 +27,7 @@ REASONS: dict[str, Callable[[Cell, Objective], bool]] = {
     "is not a sum over steps": lambda cell, _: cell.loss == "candidates",
     "is not supported for alignment": lambda cell, objective: not objective.for_oracles,
     "means nothing for the direct objective": lambda cell, objective: objective.scale_free,
+    "in proportion to the weights that it starts from": lambda cell, objective: objective.convex,
     "needs l2 > 0": lambda cell, objective: objective.scale_free,  # the labeler sets it to 0 there
 }
 

@@ -257,8 +257,10 @@ def test_path_gradients_point_at_maximisers(objective: Objective, case: Case) ->
         "squared_ramp": (s + L, s),
         "direct_better": (s, s - EPSILON * L),
         "direct_worse": (s + EPSILON * L, s),
+        "direct_central": (s + EPSILON * L, s - EPSILON * L),
     }[name_of(objective)]
     coefficient = 1 / EPSILON if isinstance(objective, Direct) else 1.0
+    coefficient /= 2 if name_of(objective) == "direct_central" else 1
     if objective.link == "square":
         coefficient = pairs[0].max() - pairs[1].max()
     assert attains(every, gradient, np.array(pairs), coefficient)

@@ -20,8 +20,8 @@ from trellis.core.status import INTERRUPTED, Status
 from trellis.objectives.records import Objective, Perceptron
 from trellis.objectives.special_cases import Direct
 from trellis.solvers import Solution, Solver, default_iterations, get_solver
+from trellis.training.direct_recipe import Parts, fine_tune
 from trellis.training.driver import EarlyStopping, minimise
-from trellis.training.fine_tuning import Parts, fine_tune
 
 NEAR = 0.01  # of the objective, from its minimum: as near as a start needs to be
 
@@ -107,7 +107,7 @@ def train(
     among epsilons. ``max_iter``: None is the solver's own limit. ``show``: a progress bar
     (:func:`~trellis.core.progress.progress_bar`). ``keep_interrupted``: see
     :func:`trellis.training.driver.drive`; Ctrl-C in a warm start, or in the search for epsilon, ends it all.
-    ``parts``: what ``Direct(epsilon="auto")`` needs beside the problem (:mod:`trellis.training.fine_tuning`).
+    ``parts``: what ``Direct(epsilon="auto")`` needs beside (:mod:`trellis.training.direct_recipe`).
     """
     stopping = None if held_out is None or not early else EarlyStopping(held_out, patience)
     if warm_start is not None and not callable(solver):

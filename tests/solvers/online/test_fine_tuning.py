@@ -12,7 +12,7 @@ from small_problems import STRUCTURES, make
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.objectives import Direct
 from trellis.solvers import LBFGS, FineTuning
-from trellis.training.fine_tuning import typical_gap
+from trellis.training.direct_recipe import typical_gap
 
 CENTRAL = Direct(1.0, sign="central")
 

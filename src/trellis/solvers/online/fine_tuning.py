@@ -7,7 +7,7 @@ in a new random order; the answer is sum_t t w_t / sum_t t. Neither step nor eps
 ten times as large, w_0 is a tenth, g ten times and every w a tenth of what it was, and no prediction changes.
 
 Under ``Direct(epsilon="auto")`` the problem's epsilon is eps_0, the typical gap of a wrong prediction
-(:func:`trellis.training.fine_tuning.typical_gap`), and a visit has
+(:func:`trellis.training.direct_recipe.typical_gap`), and a visit has
 
     eps = eps_0 wide^(1 - u) narrow^u,      u: the share of ``passes`` passes that is done
 

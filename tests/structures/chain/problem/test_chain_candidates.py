@@ -142,7 +142,8 @@ def test_span_f1_against_brute_force(objective: Objective) -> None:
                 "ramp": (s + L).max() - s.max(),
                 "risk": p @ L,
                 "direct": L[s.argmax()],
-            }[objective.name]
+                "direct_central": ((s + 0.6 * L).max() - (s - 0.6 * L).max()) / 1.2,
+            }[name_of(objective) if name_of(objective) == "direct_central" else objective.name]
         )
     assert value == pytest.approx(total)
 

@@ -410,16 +410,16 @@ def test_crfsuite_weights_give_crfsuite_answers(crfsuite: tuple[object, list[lis
     tagger, x = crfsuite
     info = tagger.info()  # type: ignore[attr-defined]
     labels = LabelSet(sorted(info.labels, key=lambda name: int(info.labels[name])))
-    k = len(labels)
+    k, codes = len(labels), {label: code for code, label in enumerate(labels.labels)}
     encoder = FeatureIndexer()
     encoded = encoder.fit([[dict.fromkeys(info.attributes, True)], *x])
     layout = LinearLayout.all_pairs(encoded, k, boundaries=False)
     names = {name: f for f, name in enumerate(encoder.feature_names())}
     state, pair = np.zeros((len(names), k)), np.zeros((k, k))
     for (attribute, label), weight in info.state_features.items():
-        state[names[attribute], labels.code(label)] = weight
+        state[names[attribute], codes[label]] = weight
     for (before, after), weight in info.transitions.items():
-        pair[labels.code(before), labels.code(after)] = weight
+        pair[codes[before], codes[after]] = weight
     assert len(info.state_features) > 20
     flat = layout.from_dense(state, np.concatenate([pair.ravel(), np.zeros(2 * k)]))
 

@@ -45,7 +45,7 @@ from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 from trellis.structures.chain.scores.linear_chain_scores import linear_chain_scores
 from trellis.training import declarations as declared
-from trellis.training.fine_tuning import Parts
+from trellis.training.direct_recipe import Parts
 from trellis.training.fit import convex_start, latent_start, train
 from trellis.training.holdout import refits
 from trellis.training.one_label import sample_with_several_labels, warn_of_one_label
