@@ -100,7 +100,7 @@ def learners() -> dict[str, SequenceLabeler]:
         "perceptron": SequenceLabeler("perceptron", max_iter=20, random_state=0),
         "structural SVM": SequenceLabeler("margin", l2=10.0, random_state=0),
         "CRF": SequenceLabeler("log", l2=1.0),
-        "direct loss": SequenceLabeler(objectives.Direct(epsilon="holdout"), holdout=0.2, random_state=0),
+        "direct loss": SequenceLabeler(objectives.Direct("auto", sign="central"), random_state=0),
     }
 
 
