@@ -177,14 +177,17 @@ class Objective:
         """The link's value and slope at a number, an array or a tensor."""
         return link(get_args(Link).index(self.link), z)
 
-    def value_and_gradient(self, oracle: Oracle, epsilon: float = 1.0) -> tuple[float, FloatArray]:
-        """f of one example and a (sub)gradient of it in the oracle's parts."""
+    def _total_and_baseline(self, oracle: Any) -> tuple[Any, Any]:
+        """The answers whose difference the link takes, of one example or of a batch."""
         sums = self.total == "sum"
         above = oracle.sum(self.loss_scale) if sums else oracle.best(self.loss_scale)
         if self.baseline == "best":
-            below = oracle.best(0.0)
-        else:
-            below = oracle.gold_sum() if sums else oracle.gold_best()
+            return above, oracle.best(0.0)
+        return above, oracle.gold_sum() if sums else oracle.gold_best()
+
+    def value_and_gradient(self, oracle: Oracle, epsilon: float = 1.0) -> tuple[float, FloatArray]:
+        """f of one example and a (sub)gradient of it in the oracle's parts."""
+        above, below = self._total_and_baseline(oracle)
         value, slope = self.apply_link(above.value - below.value)
         return float(value), slope * (above.parts - below.parts)
 
@@ -193,12 +196,7 @@ class Objective:
     ) -> tuple[FloatArray, FloatArray | float, Answers, Answers]:
         """f (n,) of examples that are answered together, and their gradients c_i (above_i - below_i): the
         coefficients c (one for all, or (n,)), above and below."""
-        sums = self.total == "sum"
-        above = oracle.sum(self.loss_scale) if sums else oracle.best(self.loss_scale)
-        if self.baseline == "best":
-            below = oracle.best(0.0)
-        else:
-            below = oracle.gold_sum() if sums else oracle.gold_best()
+        above, below = self._total_and_baseline(oracle)
         values, slopes = self.apply_link(above.values - below.values)
         return values, slopes, above, below
 
