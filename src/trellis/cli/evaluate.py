@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from trellis.cli.console import echo, echo_table
 from trellis.cli.options import AsJson, Jobs, argument, option
-from trellis.cli.tag import Encoding
+from trellis.cli.tag import Decoding, Encoding
 
 if TYPE_CHECKING:
     from trellis.theory.paired_tests import Comparison
@@ -26,6 +26,7 @@ def evaluate(
     file: File = "-",
     against: Against = None,
     bernstein: Bernstein = False,
+    decoding: Decoding = "best",
     encoding: Encoding = None,
     as_json: AsJson = False,
     jobs: Jobs = None,
@@ -36,16 +37,19 @@ def evaluate(
     accuracy with an exact interval, and the scores of each type.
     """
     from trellis.cli.models import open_model
+    from trellis.core.arguments import check_choice
     from trellis.data.streams import read_utf8, source_name
     from trellis.report.evaluation import evaluate_labels
+    from trellis.losses.labelings import DECODINGS
 
+    check_choice("--decoding", decoding, DECODINGS)
     labeler, layout = open_model(model, jobs, encoding)
     text, name = read_utf8(file, layout.encoding), source_name(file)
     data = layout.parse(text, name)
     gold = layout.labels(data)
-    predicted = labeler.predict(layout.inputs(data))
+    predicted = labeler.predict(layout.inputs(data), decoding=decoding)
     evaluation = evaluate_labels(gold, predicted, bernstein=bernstein)
-    compared = None if against is None else _compared(against, jobs, text, name, gold, predicted)
+    compared = None if against is None else _compared(against, jobs, text, name, gold, predicted, decoding)
     if as_json:
         import json
 
@@ -69,7 +73,13 @@ def evaluate(
 
 
 def _compared(
-    path: str, jobs: int | None, text: bytes, name: str, gold: list[list[str]], predicted: list[list[Any]]
+    path: str,
+    jobs: int | None,
+    text: bytes,
+    name: str,
+    gold: list[list[str]],
+    predicted: list[list[Any]],
+    decoding: str,
 ) -> dict[str, Comparison]:
     """Labels against those of the model at ``path``, which may read the file in its own way."""
     from trellis.cli.models import open_model
@@ -83,4 +93,4 @@ def _compared(
             f"{path}: this model takes its labels from another column of {name}; only models with the same "
             "labels can be compared"
         )
-    return compare_labels(gold, predicted, labeler.predict(layout.inputs(data)))
+    return compare_labels(gold, predicted, labeler.predict(layout.inputs(data), decoding=decoding))

@@ -26,6 +26,13 @@ Marginals = Annotated[bool, option("-m --marginals", "Write the probability of e
 KBest = Annotated[
     int, option("-k --k-best K", "Write the K best labellings of each sequence with their scores.", min=1)
 ]
+Decoding = Annotated[
+    str,
+    option(
+        "--decoding best|minimum_risk",
+        "The labelling with the highest score, or the one with the smallest expected loss of the model.",
+    ),
+]
 
 
 def tag(
@@ -35,6 +42,7 @@ def tag(
     labels_only: LabelsOnly = False,
     marginals: Marginals = False,
     k_best: KBest = 1,
+    decoding: Decoding = "best",
     encoding: Encoding = None,
     jobs: Jobs = None,
 ) -> None:
@@ -44,10 +52,18 @@ def tag(
     written is UTF-8.
     """
     from trellis.cli.models import open_model
+    from trellis.core.arguments import check_choice
+    from trellis.losses.labelings import DECODINGS
 
     if marginals and k_best > 1:
         raise UnsupportedError(
             "--marginals is about single labels and --k-best about whole labellings; give only one of them"
+        )
+    check_choice("--decoding", decoding, DECODINGS)
+    if k_best > 1 and decoding != "best":
+        raise UnsupportedError(
+            f"--k-best writes the labellings with the highest scores, and --decoding {decoding} has only one "
+            "answer; give only one of them"
         )
     check_output(output)
     labeler, layout = open_model(model, jobs, encoding)
@@ -58,19 +74,24 @@ def tag(
             if k_best > 1:
                 stream.writelines(_k_best(labeler, inputs, block, first, k_best, labels_only))
             else:
-                stream.write(_tagged(labeler, inputs, block, marginals, labels_only))
+                stream.write(_tagged(labeler, inputs, block, marginals, labels_only, decoding))
             stream.flush()  # whoever reads a pipe sees each block when it is done
             first += len(block)
 
 
 def _tagged(
-    labeler: SequenceLabeler, inputs: InputData, block: InputData, marginals: bool, labels_only: bool
+    labeler: SequenceLabeler,
+    inputs: InputData,
+    block: InputData,
+    marginals: bool,
+    labels_only: bool,
+    decoding: str,
 ) -> bytes:
     import numpy as np
 
     from trellis.data.columns import label_lines
 
-    codes: Any = labeler.predict_codes(inputs)[0]
+    codes: Any = labeler.predict_codes(inputs, decoding=decoding)[0]
     names: Sequence[Any] = labeler.classes_.tolist()
     if marginals:
         probability = np.concatenate(labeler.predict_marginals(inputs))[np.arange(len(codes)), codes]

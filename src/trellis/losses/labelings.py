@@ -34,6 +34,7 @@ from trellis.data.sequences import Sequences, check_same_lengths, step_name
 from trellis.losses.metrics import packed_span_report
 
 Codes = NDArray[np.int32]
+DECODINGS = ("best", "minimum_risk")  # by the highest score, or by the smallest expected loss
 
 
 @dataclass(frozen=True, eq=False)

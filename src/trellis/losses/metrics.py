@@ -138,7 +138,7 @@ def packed_span_report(
     gold: NDArray[np.integer], predicted: NDArray[np.integer], offsets: IntArray, labels: Sequence[Any]
 ) -> SpanReport:
     """The same for labellings as codes (N,) into ``labels``, packed."""
-    tags, types, names = _parse_labels(labels)
+    tags, types, names = span_tags(labels)
     gold_spans = spans(tags[gold], types[gold], offsets)
     predicted_spans = spans(tags[predicted], types[predicted], offsets)
     _, i, j = np.intersect1d(gold_spans[0], predicted_spans[0], assume_unique=True, return_indices=True)
@@ -171,23 +171,32 @@ def spans(
     n = len(tags)
     # boundary[t] lies before step t, boundary[n] after the last; sequences end all spans
     boundary = np.ones(n + 1, np.bool_)
-    before, after = tags[:-1], tags[1:]
-    boundary[1:-1] = (
-        np.isin(after, (_BEGIN, _SINGLE))
-        | np.isin(before, (_END, _SINGLE))
-        | (types[:-1] != types[1:])
-        | (before == _OUT)
-        | (after == _OUT)
-    )
+    boundary[1:-1] = ~in_one_span(tags[:-1], types[:-1], tags[1:], types[1:])
     boundary[offsets] = True
-    inside = tags != _OUT
+    inside = in_spans(tags)
     first = np.flatnonzero(boundary[:-1] & inside)
     last = np.flatnonzero(boundary[1:] & inside)
     return first, last, types[first]
 
 
-def _parse_labels(labels: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
-    """Tag and type codes of each label, and the names of the types."""
+def in_spans(tags: NDArray[np.integer]) -> NDArray[np.bool_]:
+    """Whether steps with these tags belong to a span at all."""
+    return tags != _OUT
+
+
+def in_one_span(
+    tags: NDArray[np.integer],
+    types: NDArray[np.integer],
+    next_tags: NDArray[np.integer],
+    next_types: NDArray[np.integer],
+) -> NDArray[np.bool_]:
+    """Whether a step and the next one belong to the same span."""
+    goes_on: NDArray[np.bool_] = ~np.isin(next_tags, (_BEGIN, _SINGLE)) & ~np.isin(tags, (_END, _SINGLE))
+    return goes_on & (types == next_types) & in_spans(tags) & in_spans(next_tags)
+
+
+def span_tags(labels: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:
+    """Tag and type codes of each label, and the names of the types; ``tags`` are 0 to 4 for O, B, I, E, S."""
     names: dict[str, int] = {}
     tags = np.empty(len(labels), np.int64)
     types = np.empty(len(labels), np.int64)

@@ -17,10 +17,11 @@ from trellis.core.status import Status
 from trellis.data.answers import Answers
 from trellis.data.labels import EncodedLabels, LabelSet, flatten_labels
 from trellis.data.latent_labels import LatentLabels
-from trellis.losses.labelings import get_loss
+from trellis.losses.labelings import DECODINGS, get_loss
 from trellis.structures.chain.labeler.minimum_risk import minimum_risk
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.scores.chain_scores import ChainScores
+
 
 
 class ChainPredictor(Model):
@@ -56,7 +57,7 @@ class ChainPredictor(Model):
         self, X: Any, *, lengths: ArrayLike | None = None, decoding: str = "best"
     ) -> tuple[NDArray[np.int32], IntArray]:
         """``predict`` as indices into ``classes_``, packed, with the offsets of the sequences."""
-        check_choice("decoding", decoding, ("best", "minimum_risk"))
+        check_choice("decoding", decoding, DECODINGS)
         scores = self.scores(X, lengths=lengths)
         chain = Chain(self._threads())
         if decoding == "best":

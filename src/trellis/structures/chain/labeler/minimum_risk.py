@@ -6,8 +6,12 @@
   step (``Loss.risks``) follows from the marginals, and Viterbi finds the cheapest labelling that the
   constraints allow.
 * The 0-1 loss: exactly. E L = 1 - p(y), so the answer is the most probable labelling.
-* A loss that looks at whole labellings (SpanF1, Custom): both y and y' are among the ``n_candidates`` most
-  probable labellings, p being normalised over them. Approximate, as these losses are in training.
+* SpanF1: exactly, through the probabilities of spans; see :mod:`..oracle.expected_f1`.
+* A Python function of two labellings (Custom): both y and y' are among the ``n_candidates`` most probable
+  labellings, p being normalised over them. Approximate, as these losses are in training.
+
+Labels with latent states: the first and the third are exact there as well. How probable a labelling is, and
+which are the most probable, is not known then, so the others are refused.
 """
 
 from __future__ import annotations
@@ -20,8 +24,9 @@ from trellis.core.logspace import softmax
 from trellis.core.oracle import Labels
 from trellis.data.labels import EncodedLabels
 from trellis.data.latent_labels import LatentLabels
-from trellis.losses.labelings import CandidateLoss, Loss
+from trellis.losses.labelings import CandidateLoss, Loss, SpanF1
 from trellis.structures.chain.oracle.chain_oracle import Chain
+from trellis.structures.chain.oracle.expected_f1 import best_expected_f1
 from trellis.structures.chain.scores.chain_scores import ChainScores
 
 
@@ -31,10 +36,12 @@ def minimum_risk(chain: Chain, scores: ChainScores, latent: LatentLabels, loss: 
         marginals = latent.sum_states(chain.marginals(scores).unary)
         risks = loss.risks(marginals, scores.offsets, latent.labels)
         return latent.collapse(chain.minimum_risk(scores, latent.expand_costs(risks)))
+    if isinstance(loss, SpanF1):
+        return best_expected_f1(scores, latent, chain.n_jobs).labels
     if not latent.plain:
         raise UnsupportedError(
             f"labels have several latent states, and the labelling with the smallest expected loss "
-            f"{loss.name!r} is not known then; use decoding='best', or a loss that is a sum over steps"
+            f"{loss.name!r} is not known then; use decoding='best', 'span_f1', or a loss that is a sum over steps"
         )
     if isinstance(loss, CandidateLoss):
         return _best_candidate(chain, scores, latent, loss)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from trellis.core.arguments import check_sample_weight
+from trellis.core.arguments import check_choice, check_sample_weight
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import ApproximationWarning, DataError, ModelFileError, UnsupportedError
 from trellis.core.estimator import Model
@@ -27,7 +27,7 @@ from trellis.core.shards import over_items
 from trellis.core.status import Status
 from trellis.data.answers import Answers
 from trellis.data.labels import LabelSet
-from trellis.losses.labelings import Loss
+from trellis.losses.labelings import DECODINGS, Loss, get_loss
 from trellis.objectives.records import Objective
 from trellis.solvers import Solver
 from trellis.structures.graph.labeler import graph_training as training
@@ -196,11 +196,20 @@ class GraphLabeler(Model):
         self.layout_.check(graph, name)
         return self.layout_.scores(graph, self.weights_)
 
-    def predict(self, graphs: Any) -> list[NDArray[Any]]:
-        """The best labelling that inference finds for each graph: (nodes,), or the shape of the image."""
+    def predict(self, graphs: Any, *, decoding: str = "best", inference: Any = None) -> list[NDArray[Any]]:
+        """The best labelling that inference finds for each graph: (nodes,), or the shape of the image.
+
+        ``decoding="minimum_risk"``: the labelling with the smallest expected loss. For a loss that adds up over
+        nodes it takes the label with the smallest expected cost at each node, by the marginals: exact, unless
+        ``inference`` (that of the model, or given here) is "tree_reweighted" or "loopy".
+        """
+        check_choice("decoding", decoding, DECODINGS)
         graphs = training.checked_graphs(graphs)
-        found = self._solve(graphs, None)
-        return Answers(self._decode(one.labels, graph) for one, graph in zip(found, graphs, strict=True))
+        if decoding == "best":
+            found = [one.labels for one in self._solve(graphs, inference)]
+        else:
+            found = self._least_risk(graphs, inference)
+        return Answers(self._decode(labels, graph) for labels, graph in zip(found, graphs, strict=True))
 
     def predict_relaxed(self, graphs: Any, inference: Any = None) -> list[RelaxedPrediction]:
         """Labellings with their bounds; ``inference`` replaces that of the model, such as "lp"."""
@@ -284,6 +293,19 @@ class GraphLabeler(Model):
     def _solve(self, graphs: list[Graph], inference: Any) -> list[RelaxedSolution]:
         method = training.for_best(training.inference_of(self.inference if inference is None else inference))
         return self._answers(graphs, method.method, SmallGraphs.solutions, method.best)
+
+    def _least_risk(self, graphs: list[Graph], inference: Any) -> list[NDArray[np.int32]]:
+        """The cheapest label of each node: a linear model forbids nothing, so they are allowed together."""
+        loss = get_loss(self.loss)
+        if loss.kind != "costs":
+            raise UnsupportedError(
+                f"decoding='minimum_risk' needs a loss that adds up over nodes, and {loss.name!r} does not; use "
+                "decoding='best', or loss='hamming' or a WeightedHamming"
+            )
+        marginals = self.predict_marginals(graphs, inference)
+        ends = np.cumsum([graph.n_nodes for graph in graphs])
+        risks = loss.risks(np.concatenate(marginals), np.concatenate([[0], ends]), self.labels_)
+        return np.split(risks.argmin(axis=1).astype(np.int32), ends[:-1])
 
     def _answers(self, graphs: list[Graph], method: str, of_many: Any, of_one: Any) -> list[Any]:
         """The answer about each graph: small ones together, others one by one."""

@@ -40,7 +40,7 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.core.oracle import Labels
 from trellis.core.registration import register
-from trellis.structures.graph.oracle.graph_answers import GraphMarginals, RelaxedSolution
+from trellis.structures.graph.oracle.graph_answers import DIRECT, GraphMarginals, RelaxedSolution
 from trellis.structures.graph.oracle.graph_cut import is_binary_submodular, max_flow
 from trellis.structures.graph.oracle.graph_junction import (
     find_plan,
@@ -53,7 +53,7 @@ from trellis.structures.graph.oracle.loopy_graph import loopy_best, loopy_margin
 from trellis.structures.graph.oracle.message_passing import icm, improved, message_passing, tree
 from trellis.structures.graph.oracle.ordered_graph import find_topology, wide_factors
 from trellis.structures.graph.oracle.tree_reweighted import sample_tree, tree_marginals, tree_reweighted
-from trellis.structures.graph.scores.graph_scores import GraphScores
+from trellis.structures.graph.scores.graph_scores import GraphScores, as_floats
 
 BEST_METHODS = ("auto", "tree", "junction_tree", "max_flow", "lp", "message_passing", "icm", "loopy")
 SUM_METHODS = ("auto", "tree", "junction_tree", "tree_reweighted", "loopy")
@@ -194,6 +194,30 @@ class GraphInference:
             )
         return solvers[method]()
 
+    def minimum_risk(self, scores: GraphScores, risk: ArrayLike | None = None) -> RelaxedSolution:
+        """argmin of sum_i risk[i, y_i] over the allowed labellings: those that ``scores`` do not forbid.
+
+        ``risk`` (N, K): the expected cost of each label of each node. By default it is 1 - P(y_i = k), so that
+        the answer has the fewest expected errors, by the marginals of this method (exact, unless it is
+        "tree_reweighted" or "loopy"). Where the cheapest labels are allowed together, they are the answer;
+        elsewhere a method for best labellings finds it, and ``exact`` says whether that is proved. ``value``
+        and ``bound`` are about minus the risk above that of the cheapest labels.
+        """
+        risks = -self.marginals(scores).parts.unary if risk is None else as_floats("risks", risk)
+        if risks.shape != scores.unary.shape or not np.isfinite(risks).all():
+            raise DataError(f"risks must be finite and of shape {scores.unary.shape}, one for each label")
+        cheapest = np.asarray(risks.argmin(axis=1), dtype=np.int32)
+        regret = risks.min(axis=1, keepdims=True) - risks
+        allowed = GraphScores(
+            _where_allowed(scores.unary, regret),
+            scores.edges,
+            _where_allowed(scores.pairwise),
+            tuple(f._replace(table=_where_allowed(f.table)) for f in scores.factors),
+        )
+        if scores.score(cheapest) > -np.inf:
+            return RelaxedSolution(cheapest, 0.0, 0.0, True, True, "cheapest labels", DIRECT, allowed)
+        return (self if self.method in BEST_METHODS else replace(self, method="auto")).best(allowed)
+
     def log_partition(self, scores: GraphScores) -> float:
         """log sum_y exp score(y), or what the method puts in its place."""
         return self.marginals(scores).log_partition
@@ -230,6 +254,11 @@ class GraphInference:
         if route is not None:
             return route.exact
         return "tree" if _is_forest(scores) else "junction_tree"
+
+
+def _where_allowed(scores: FloatArray, values: FloatArray | float = 0.0) -> FloatArray:
+    """``values`` (zeros) in place of finite scores; what is forbidden stays so."""
+    return np.where(scores > -np.inf, values, -np.inf)
 
 
 def _lawler(oracle: GraphInference, scores: GraphScores, k: int) -> tuple[Labels, FloatArray]:
