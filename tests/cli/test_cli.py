@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from trellis import __version__
+from trellis import __version__, load
 from trellis.cli.app import app
 from trellis.cli.formats import FileFormat
 from trellis.cli.inputs import choose_format, detect_format
@@ -235,6 +235,28 @@ def test_marginals_and_k_best(folder: Path) -> None:
     assert [head[1:3] for head in heads] == [[s, r] for s in "12" for r in "123"]
     assert [float(head[3]) for head in heads[:3]] == sorted((float(h[3]) for h in heads[:3]), reverse=True)
     assert ranked[0].splitlines()[1:] == ["the DT B-NP", "cat NN I-NP"]
+
+
+def test_decoding_by_expected_loss(folder: Path, tmp_path: Path) -> None:
+    """The loss is that of the model; what is not there is said in one line."""
+    for loss in ("hamming", "span_f1"):
+        run("train", folder / "train.txt", "-o", tmp_path / loss, "--loss", loss, "-q", "--l2", 50)
+        unsure = "the NN\ncat DT\n\nthe XX\nthe DT\nzz NN\n"
+        labels = run("tag", tmp_path / loss, "--labels-only", "--decoding", "minimum_risk", stdin=unsure)
+        model = load(tmp_path / loss)
+        rows = [[("the", "NN"), ("cat", "DT")], [("the", "XX"), ("the", "DT"), ("zz", "NN")]]
+        wanted = model.predict(rows, decoding="minimum_risk")
+        assert labels == "".join("\n".join(row) + "\n\n" for row in wanted)
+    report = run("evaluate", tmp_path / "span_f1", folder / "train.txt", "--decoding", "minimum_risk", "--json")
+    assert json.loads(report)
+    for options, words in (
+        (["--decoding", "worst"], "--decoding is 'worst'; give 'best' or 'minimum_risk'"),
+        (["--decoding", "minimum_risk", "-k", "2"], "give only one of them"),
+    ):
+        with pytest.raises(TrellisError, match=re.escape(words)):
+            run("tag", folder / "model", folder / "train.txt", *options)
+    with pytest.raises(TrellisError, match="--decoding is 'worst'"):
+        run("evaluate", folder / "model", folder / "train.txt", "--decoding", "worst")
 
 
 def test_output_files_are_written_whole(folder: Path, tmp_path: Path) -> None:

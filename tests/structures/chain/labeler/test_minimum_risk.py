@@ -47,9 +47,12 @@ SUMS = [
 ]
 WHOLE = [
     losses.ZeroOne(),
-    losses.SpanF1(n_candidates=27),
     losses.Custom(function=lambda gold, found: abs(len(set(gold)) - len(set(found))), n_candidates=27),
 ]
+
+
+def _different(gold: list[str], found: list[str]) -> float:
+    return float(gold != found) + float(gold[:1] != found[:1])
 
 
 @st.composite
@@ -88,8 +91,28 @@ def expected_losses(loss: losses.Loss, found: np.ndarray, p: np.ndarray) -> np.n
     return np.array(table) @ p
 
 
-@given(constrained(), st.sampled_from(SUMS))
-def test_losses_that_are_sums_over_steps(case: tuple[ChainScores, LatentLabels], loss: losses.Loss) -> None:
+@st.composite
+def tagged(draw: st.DrawFn) -> tuple[ChainScores, LatentLabels]:
+    """Scores of up to six steps under the grammar of "bio", in which some labels may be known, or sets of them."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, ties = draw(st.integers(1, 6)), draw(st.booleans())
+    unary = rng.integers(-1, 2, (n, 3)).astype(float) if ties else 2.0 * rng.normal(size=(n, 3))
+    legal = legal_transitions("bio", TAGS)
+    chain = ChainScores.of(
+        unary,
+        np.where(legal.pair, 0.0 if ties else rng.normal(size=(3, 3)), NOTHING),
+        np.where(legal.start, 0.0, NOTHING),
+    )
+    known = chain.restricted(rng.random((n, 3)) < draw(st.sampled_from([0.6, 1.0])))
+    possible = (Enumeration.of(known).scores > NOTHING).any()
+    return known if possible else chain, LatentLabels.of(TAGS, 1)
+
+
+@given(constrained() | tagged(), st.sampled_from([*SUMS, losses.SpanF1()]))
+def test_losses_whose_expectation_is_known(
+    case: tuple[ChainScores, LatentLabels], loss: losses.Loss
+) -> None:
+    """Sums over steps and span F1; with latent states as well."""
     found, p = labellings(*case)
     ours = minimum_risk(Chain(), *case, loss)
     risks = expected_losses(loss, found, p)
@@ -119,7 +142,7 @@ def test_several_sequences_at_once_and_few_candidates() -> None:
     rng = np.random.default_rng(0)
     lengths = [3, 0, 1, 4]
     chain = ChainScores.of(rng.normal(size=(8, 3)), rng.normal(size=(3, 3)), lengths=lengths)
-    latent, loss = LatentLabels.of(TAGS, 1), losses.SpanF1(n_candidates=5)
+    latent, loss = LatentLabels.of(TAGS, 1), losses.Custom(function=_different, n_candidates=5)
     together = np.split(minimum_risk(Chain(2), chain, latent, loss), chain.offsets[1:-1])
     for i, n in enumerate(lengths):
         a = chain.offsets[i]
@@ -141,9 +164,10 @@ def violations(y: list[list[str]], constraints: Any, labels: LabelSet) -> int:
         SequenceLabeler(constraints="bio", max_iter=3, latent_states=2, random_state=0),
         SequenceLabeler("margin", losses.WeightedHamming({("O", "I-P"): 0.0}), constraints="bio", max_iter=3),
         SequenceLabeler("margin", "span_f1", constraints="bio", max_iter=2, random_state=0),
+        SequenceLabeler("log", "span_f1", constraints="bio", max_iter=3, latent_states=2, random_state=0),
         MEMM(constraints="bio", max_iter=3),
     ],
-    ids=["crf", "latent", "weighted", "span_f1", "memm"],
+    ids=["crf", "latent", "weighted", "span_f1", "latent_span_f1", "memm"],
 )
 def test_no_labeller_breaks_its_constraints(model: Any) -> None:
     X, y = spans(60, seed=3)
@@ -156,6 +180,13 @@ def test_no_labeller_breaks_its_constraints(model: Any) -> None:
         return
     single = [[list(model.classes_)[k] for k in m.argmax(axis=1)] for m in model.predict_marginals(noise)]
     assert violations(single, "bio", model.labels_) > 0  # the task is one where it matters
+
+
+def test_one_label() -> None:
+    one = ChainScores.of(np.zeros((3, 1)), np.zeros((1, 1)))
+    for name, loss in (("O", losses.SpanF1()), ("B-P", losses.SpanF1()), ("x", losses.Hamming())):
+        latent = LatentLabels.of(LabelSet([name]), 1)
+        assert minimum_risk(Chain(), one, latent, loss).tolist() == [0, 0, 0]
 
 
 def test_what_only_training_knows_is_refused() -> None:

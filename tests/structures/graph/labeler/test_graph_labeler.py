@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from sklearn.base import clone
 import trellis
 from trellis import Graph, GraphLabeler, SequenceLabeler
 from trellis.core.errors import DataError, ModelFileError, TrellisError, UnsupportedError
-from trellis.losses.labelings import Custom
+from trellis.data.labels import EncodedLabels
+from trellis.losses.labelings import Custom, WeightedHamming, get_loss
 from trellis.objectives import Direct
 from trellis.solvers import CuttingPlane, PassiveAggressive
 from trellis.structures.graph.oracle.graph_oracle import GraphInference
@@ -326,3 +328,45 @@ def test_new_graphs_with_other_labels_or_features(data: tuple[list[Graph], list[
     assert model.score(data[0][:1], [np.full((5, 6), 7)]) == 0.0  # never seen, so never right
     with pytest.raises(DataError, match="graph 0 has 3 node features"):
         model.predict([Graph(np.zeros((2, 3)))])
+
+
+@pytest.mark.parametrize("loss", ["hamming", WeightedHamming({(0, 1): 5.0}, class_weight={1: 2.0})])
+def test_decoding_by_expected_loss(loss: Any) -> None:
+    """By enumeration: the expected cost of the answer is the smallest of all labellings."""
+    graphs, labels = images(12, shape=(2, 3))
+    model = GraphLabeler("log", loss, verbose=False).fit(graphs, labels)
+    every = np.array(list(product(range(2), repeat=6)), dtype=np.int32)
+    changed = 0
+    for graph, found in zip(graphs, model.predict(graphs, decoding="minimum_risk"), strict=True):
+        assert found.shape == (2, 3)
+        scores = model.scores(graph)
+        p = np.array([scores.score(y) for y in every])
+        p = np.exp(p - np.logaddexp.reduce(p))
+        table = get_loss(loss).costs(EncodedLabels(np.arange(2, dtype=np.int32), None, np.array([0, 2])), model.labels_)
+        risks = np.array([(table[every, y].sum(axis=1)) @ p for y in every])
+        mine = (every == found.ravel()).all(axis=1)
+        np.testing.assert_allclose(risks[mine][0], risks.min(), atol=1e-9)
+        changed += bool((found != model.predict([graph])[0]).any())
+    assert loss == "hamming" or changed  # costs change what is best
+
+
+def test_marginals_for_decoding_are_exact_or_named() -> None:
+    """A grid that is too wide for exact sums is decoded by the approximation that the user names."""
+    graphs, labels = images(3, shape=(4, 5))
+    model = GraphLabeler("pseudo_likelihood", verbose=False).fit(graphs, labels)
+    model.set_params(inference=GraphInference(memory_limit=1.0))
+    with pytest.raises(UnsupportedError, match="'tree_reweighted' or 'loopy' for marginals"):
+        model.predict(graphs, decoding="minimum_risk")
+    found = model.predict(graphs, decoding="minimum_risk", inference="tree_reweighted")
+    near = model.predict_marginals(graphs, "tree_reweighted")
+    for labelling, marginals in zip(found, near, strict=True):
+        np.testing.assert_array_equal(labelling.ravel(), marginals.argmax(axis=1))
+
+
+def test_losses_of_whole_graphs_have_no_expected_cost_by_node() -> None:
+    graphs, labels = images(12, shape=(2, 3))
+    model = GraphLabeler("log", lambda gold, found: float(gold != found), verbose=False).fit(graphs, labels)
+    with pytest.raises(UnsupportedError, match="needs a loss that adds up over nodes, and 'custom' does not"):
+        model.predict(graphs, decoding="minimum_risk")
+    with pytest.raises(DataError, match="decoding is 'worst'; give 'best' or 'minimum_risk'"):
+        model.predict(graphs, decoding="worst")

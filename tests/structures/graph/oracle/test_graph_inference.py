@@ -52,6 +52,35 @@ def assert_sums(graph: GraphScores, method: str) -> None:
 # -- exact methods ------------------------------------------------------------------------------------------
 
 
+@given(graphs(), st.none() | st.integers(0, 2**32 - 1))
+def test_minimum_risk_is_the_cheapest_of_the_allowed_labellings(graph: GraphScores, seed: int | None) -> None:
+    """By the expected number of errors, and by any table of risks (small whole numbers: with ties)."""
+    every = AllLabellings.of(graph)
+    if not every.feasible:
+        with pytest.raises(InfeasibleError):
+            GraphInference().minimum_risk(graph)
+        return
+    risk, allowed = None, every.scores > -np.inf
+    if seed is None:
+        p = np.exp(every.scores - every.log_partition)
+        risks = (every.labels[:, None] != every.labels[None]).sum(axis=2) @ p
+    else:
+        risk = np.random.default_rng(seed).integers(-2, 3, graph.unary.shape).astype(float)
+        risks = risk[np.arange(graph.n_nodes), every.labels].sum(axis=1)
+    found = GraphInference().minimum_risk(graph, risk)
+    mine = (every.labels == found.labels).all(axis=1)
+    assert allowed[mine].all()
+    assert found.exact
+    np.testing.assert_allclose(risks[mine][0], risks[allowed].min(), atol=1e-9)
+
+
+def test_risks_that_do_not_fit() -> None:
+    graph = GraphScores.of(np.zeros((2, 3)))
+    for risk in (np.zeros((2, 2)), np.full((2, 3), np.nan)):
+        with pytest.raises(DataError, match="risks must be finite and of shape"):
+            GraphInference().minimum_risk(graph, risk)
+
+
 @given(graphs(forest=True))
 def test_a_forest(graph: GraphScores) -> None:
     assert_best(graph, "tree")

@@ -13,7 +13,7 @@ from functools import cache
 
 import numpy as np
 
-from trellis.core.arrays import FloatArray
+from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.oracle import Labels
 from trellis.core.shards import over_shards
 from trellis.data.latent_labels import LatentLabels
@@ -37,18 +37,27 @@ def best_expected_f1(scores: ChainScores, latent: LatentLabels, n_jobs: int = 1)
     tags, types = tags[latent.label_of], types[latent.label_of]
     joins = in_one_span(tags[:, None], types[:, None], tags, types)
     before, after = np.nonzero(joins)
-    longest = int(np.diff(scores.offsets).max(initial=1))
-    nodes, weights = quadrature(1 << (longest - 1).bit_length())
+    nodes, weights, sizes = _quadratures(int(np.diff(scores.offsets).max(initial=1)))
     states, values = np.empty(len(scores.unary), dtype=np.int32), np.empty(scores.n_sequences)
 
     def work(first: int, last: int) -> None:
         best_expected_f1_batch(
             scores.unary, scores.transitions, scores.start, scores.end, scores.offsets, first, last,
-            in_spans(tags), types, len(names), joins, before, after, nodes, weights, states, values,
+            in_spans(tags), types, len(names), joins, before, after, nodes, weights, sizes, states, values,
         )  # fmt: skip
 
     over_shards(work, scores.offsets, n_jobs)
     return ExpectedF1(latent.collapse(states), feasible(values))
+
+
+def _quadratures(longest: int) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Row c: for sequences of up to 2^c steps, ``sizes[c]`` nodes and weights."""
+    each = [quadrature(1 << c) for c in range((longest - 1).bit_length() + 1)]
+    sizes = np.array([len(nodes) for nodes, _ in each])
+    nodes, weights = np.ones((len(each), sizes.max())), np.zeros((len(each), sizes.max()))
+    for c, (x, w) in enumerate(each):
+        nodes[c, : len(x)], weights[c, : len(x)] = x, w
+    return nodes, weights, sizes
 
 
 @cache

@@ -129,13 +129,18 @@ def best_expected_f1(
 @kernel
 def best_expected_f1_batch(
     unary, transitions, start, end, offsets, first, last,
-    inside, kinds, n_kinds, joins, before, after, nodes, weights, labels, values,
+    inside, kinds, n_kinds, joins, before, after, nodes, weights, sizes, labels, values,
 ):  # fmt: skip
-    """The sequences ``first..last-1``: ``labels`` (N,) and ``values`` (S,), the expected F1."""
+    """The sequences ``first..last-1``: ``labels`` (N,) and ``values`` (S,), the expected F1. Row c of ``nodes``
+    and ``weights`` has ``sizes[c]`` nodes, enough for 2^c steps."""
     for i in range(first, last):
         lo, hi = offsets[i], offsets[i + 1]
+        c = 0
+        while (1 << c) < hi - lo:
+            c += 1
+        m = sizes[c]
         a = transitions if transitions.shape[0] == 1 else transitions[lo:hi]
         values[i] = best_expected_f1(
-            unary[lo:hi], a, start, end, inside, kinds, n_kinds, joins, before, after, nodes, weights,
-            labels[lo:hi],
+            unary[lo:hi], a, start, end, inside, kinds, n_kinds, joins, before, after, nodes[c, :m],
+            weights[c, :m], labels[lo:hi],
         )  # fmt: skip
