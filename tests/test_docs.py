@@ -17,6 +17,7 @@ PAGES = [
         for name in (
             "guide.md",
             "objectives.md",
+            "direct-loss.md",
             "align-command.md",
             "aligner.md",
             "alignment-model.md",

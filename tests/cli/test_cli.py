@@ -247,7 +247,9 @@ def test_decoding_by_expected_loss(folder: Path, tmp_path: Path) -> None:
         rows = [[("the", "NN"), ("cat", "DT")], [("the", "XX"), ("the", "DT"), ("zz", "NN")]]
         wanted = model.predict(rows, decoding="minimum_risk")
         assert labels == "".join("\n".join(row) + "\n\n" for row in wanted)
-    report = run("evaluate", tmp_path / "span_f1", folder / "train.txt", "--decoding", "minimum_risk", "--json")
+    report = run(
+        "evaluate", tmp_path / "span_f1", folder / "train.txt", "--decoding", "minimum_risk", "--json"
+    )
     assert json.loads(report)
     for options, words in (
         (["--decoding", "worst"], "--decoding is 'worst'; give 'best' or 'minimum_risk'"),

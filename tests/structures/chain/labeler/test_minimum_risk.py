@@ -109,9 +109,7 @@ def tagged(draw: st.DrawFn) -> tuple[ChainScores, LatentLabels]:
 
 
 @given(constrained() | tagged(), st.sampled_from([*SUMS, losses.SpanF1()]))
-def test_losses_whose_expectation_is_known(
-    case: tuple[ChainScores, LatentLabels], loss: losses.Loss
-) -> None:
+def test_losses_whose_expectation_is_known(case: tuple[ChainScores, LatentLabels], loss: losses.Loss) -> None:
     """Sums over steps and span F1; with latent states as well."""
     found, p = labellings(*case)
     ours = minimum_risk(Chain(), *case, loss)

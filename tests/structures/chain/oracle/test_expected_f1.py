@@ -48,7 +48,11 @@ def span_chains(draw: st.DrawFn, longest: int = 4) -> Case:
     counts[0] += draw(st.sampled_from([0, 0, 1])) if len(names) < 5 else 0
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n, h = draw(st.integers(1, longest)), int(counts.sum())
-    share, ties, size = draw(st.sampled_from([0.0, 0.2, 0.5])), draw(st.booleans()), draw(st.sampled_from([1, 3, 50]))
+    share, ties, size = (
+        draw(st.sampled_from([0.0, 0.2, 0.5])),
+        draw(st.booleans()),
+        draw(st.sampled_from([1, 3, 50])),
+    )
 
     def scores(*shape: int) -> np.ndarray:
         values = rng.integers(-1, 2, shape) if ties else size * rng.normal(size=shape)
@@ -83,7 +87,10 @@ def expected_f1(case: Case, guesses: np.ndarray, found: np.ndarray, p: np.ndarra
 def span_sets(y: np.ndarray, labels: LabelSet) -> list[set[tuple[int, int, int]]]:
     tags, types, _ = span_tags(labels.labels)
     return [
-        {tuple(int(v) for v in span) for span in zip(*spans(tags[row], types[row], np.array([0, len(row)])), strict=True)}
+        {
+            tuple(int(v) for v in span)
+            for span in zip(*spans(tags[row], types[row], np.array([0, len(row)])), strict=True)
+        }
         for row in y
     ]
 
@@ -224,4 +231,6 @@ def test_what_cannot_be_is_said() -> None:
     with pytest.raises(InfeasibleError, match="sequence 0 has no allowed labelling"):
         best_expected_f1(ChainScores.of(np.full((2, 2), NOTHING), np.zeros((2, 2))), latent)
     with pytest.raises(DataError, match="label 'NN' is not a span label"):
-        best_expected_f1(ChainScores.of(np.zeros((2, 1)), np.zeros((1, 1))), LatentLabels.of(LabelSet(["NN"]), 1))
+        best_expected_f1(
+            ChainScores.of(np.zeros((2, 1)), np.zeros((1, 1))), LatentLabels.of(LabelSet(["NN"]), 1)
+        )

@@ -342,7 +342,9 @@ def test_decoding_by_expected_loss(loss: Any) -> None:
         scores = model.scores(graph)
         p = np.array([scores.score(y) for y in every])
         p = np.exp(p - np.logaddexp.reduce(p))
-        table = get_loss(loss).costs(EncodedLabels(np.arange(2, dtype=np.int32), None, np.array([0, 2])), model.labels_)
+        table = get_loss(loss).costs(
+            EncodedLabels(np.arange(2, dtype=np.int32), None, np.array([0, 2])), model.labels_
+        )
         risks = np.array([(table[every, y].sum(axis=1)) @ p for y in every])
         mine = (every == found.ravel()).all(axis=1)
         np.testing.assert_allclose(risks[mine][0], risks.min(), atol=1e-9)

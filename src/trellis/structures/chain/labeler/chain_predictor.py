@@ -23,7 +23,6 @@ from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.scores.chain_scores import ChainScores
 
 
-
 class ChainPredictor(Model):
     """The base of labellers of chains; a subclass offers ``fit`` and ``scores``."""
 
