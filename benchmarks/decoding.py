@@ -1,8 +1,8 @@
 """What decoding for the loss at hand gains: one CRF for CoNLL-2000 chunks, decoded in five ways.
 
-The loss is 1 - F1 of the spans of a sentence. "expected" is its mean over sentences by the probabilities of the
-model, for the labelling that was chosen: what minimum-risk decoding minimises. "loss" is the mean on the test
-set, with the paired difference to the first row and its standard error over sentences. Time is CPU time.
+The loss is 1 - F1 of the spans of a sentence. "expected" is its mean over sentences by the probabilities of
+the model, for the labelling that was chosen: what minimum-risk decoding minimises. "loss" is the mean on the
+test set, with the paired difference to the first row and its standard error over sentences. Time is CPU time.
 
     python benchmarks/decoding.py [--data FOLDER] [--quick]
 """

@@ -1,8 +1,8 @@
 """What the objectives look like from above: the task loss, the hinge, the ramp and f_eps along one direction.
 
-Forty short sequences of two labels, seen through noise. Most keep their label for a while; a few, the outliers,
-change it at every step. A chain has two weights, of the input and of staying; the input's is 1, and the other
-runs along the axis. At each point the curves are means over steps, exact:
+Forty short sequences of two labels, seen through noise. Most keep their label for a while; a few, the
+outliers, change it at every step. A chain has two weights, of the input and of staying; the input's is 1, and
+the other runs along the axis. At each point the curves are means over steps, exact:
 
     task loss   L(y_hat)                                    y_hat = argmax s
     hinge       max (s + L) - s(y*)                         convex, above the loss
@@ -72,7 +72,7 @@ def curves(inputs: Array, gold: NDArray[np.int32], epsilons: tuple[float, ...]) 
             high, low = (
                 chain.best(scores(inputs, weight, cost, e)).scores.sum() for e in (epsilon, -epsilon)
             )
-            values[f"eps {epsilon}"] = (high - low) / (2.0 * epsilon)
+            values[f"eps {epsilon:.2f}"] = (high - low) / (2.0 * epsilon)
         for name, value in values.items():
             found.setdefault(name, []).append(value / steps)
     return {name: np.array(values) for name, values in found.items()}
@@ -100,12 +100,10 @@ def draw_picture(path: Path) -> None:
     found = curves(inputs, gold, epsilons)
     for name, values in found.items():
         at = values.argmin()
-        print(
-            f"{name:24} least {values[at]:.3f} at {WEIGHTS[at]:5.2f}, where the loss is {found['loss'][at]:.3f}"
-        )
+        print(f"{name:9} least at {WEIGHTS[at]:5.2f}: {values[at]:.3f}, the loss {found['loss'][at]:.3f}")
     plt.rcParams.update({"font.size": 12, "axes.spines.top": False, "axes.spines.right": False})
     figure, axes = plt.subplots(figsize=(6.4, 5.2), dpi=150, layout="constrained")
-    wide, middle, narrow = (f"eps {epsilon}" for epsilon in epsilons)
+    wide, middle, narrow = (f"eps {epsilon:.2f}" for epsilon in epsilons)
     axes.step(WEIGHTS, found["loss"], color=INK, linewidth=1.2, where="mid", zorder=3)
     for name, colour in {
         "hinge": RED,

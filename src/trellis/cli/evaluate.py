@@ -39,8 +39,8 @@ def evaluate(
     from trellis.cli.models import open_model
     from trellis.core.arguments import check_choice
     from trellis.data.streams import read_utf8, source_name
-    from trellis.report.evaluation import evaluate_labels
     from trellis.losses.labelings import DECODINGS
+    from trellis.report.evaluation import evaluate_labels
 
     check_choice("--decoding", decoding, DECODINGS)
     labeler, layout = open_model(model, jobs, encoding)

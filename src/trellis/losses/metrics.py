@@ -181,7 +181,8 @@ def spans(
 
 def in_spans(tags: NDArray[np.integer]) -> NDArray[np.bool_]:
     """Whether steps with these tags belong to a span at all."""
-    return tags != _OUT
+    inside: NDArray[np.bool_] = tags != _OUT
+    return inside
 
 
 def in_one_span(
@@ -191,8 +192,14 @@ def in_one_span(
     next_types: NDArray[np.integer],
 ) -> NDArray[np.bool_]:
     """Whether a step and the next one belong to the same span."""
-    goes_on: NDArray[np.bool_] = ~np.isin(next_tags, (_BEGIN, _SINGLE)) & ~np.isin(tags, (_END, _SINGLE))
-    return goes_on & (types == next_types) & in_spans(tags) & in_spans(next_tags)
+    goes_on: NDArray[np.bool_] = (
+        in_spans(tags)
+        & in_spans(next_tags)
+        & (types == next_types)
+        & ~np.isin(tags, (_END, _SINGLE))
+        & ~np.isin(next_tags, (_BEGIN, _SINGLE))
+    )
+    return goes_on
 
 
 def span_tags(labels: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64], list[str]]:

@@ -93,7 +93,7 @@ def expected_losses(loss: losses.Loss, found: np.ndarray, p: np.ndarray) -> np.n
 
 @st.composite
 def tagged(draw: st.DrawFn) -> tuple[ChainScores, LatentLabels]:
-    """Scores of up to six steps under the grammar of "bio", in which some labels may be known, or sets of them."""
+    """Scores of up to six steps under the grammar of "bio"; some labels may be known, or sets of them."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n, ties = draw(st.integers(1, 6)), draw(st.booleans())
     unary = rng.integers(-1, 2, (n, 3)).astype(float) if ties else 2.0 * rng.normal(size=(n, 3))

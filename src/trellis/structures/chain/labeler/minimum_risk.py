@@ -41,7 +41,7 @@ def minimum_risk(chain: Chain, scores: ChainScores, latent: LatentLabels, loss: 
     if not latent.plain:
         raise UnsupportedError(
             f"labels have several latent states, and the labelling with the smallest expected loss "
-            f"{loss.name!r} is not known then; use decoding='best', 'span_f1', or a loss that is a sum over steps"
+            f"{loss.name!r} is not known then; use decoding='best', or a loss that is a sum over steps"
         )
     if isinstance(loss, CandidateLoss):
         return _best_candidate(chain, scores, latent, loss)

@@ -62,9 +62,9 @@ def _quadratures(longest: int) -> tuple[FloatArray, FloatArray, IntArray]:
 
 @cache
 def quadrature(n_steps: int) -> tuple[FloatArray, FloatArray]:
-    """Nodes x and weights w with sum_m w_m x_m^(d - 1) = 1 / d for every d up to 2 ``n_steps``, the largest sum
-    of two numbers of spans. Gauss-Legendre with ``n_steps`` nodes is exact; 4 sqrt(n_steps) are so up to a
-    relative 1e-11 (for thousands of steps; to 1e-13 for hundreds), because powers of x are smooth.
+    """Nodes x and weights w with sum_m w_m x_m^(d - 1) = 1 / d for every d up to 2 ``n_steps``, the largest
+    sum of two numbers of spans. Gauss-Legendre with ``n_steps`` nodes is exact; 4 sqrt(n_steps) are so up to
+    rounding: to a relative 1e-12 for hundreds of steps, 1e-11 for thousands.
     """
     x, w = np.polynomial.legendre.leggauss(min(n_steps, int(np.ceil(4.0 * np.sqrt(n_steps)))))
     return 0.5 * (x + 1.0), 0.5 * w

@@ -3,15 +3,17 @@
 
 F1(y', y) = 2 |spans of both| / (g(y') + g(y)), and 1 if neither has spans. For labellings y with k >= 1 spans
 
-    E F1(y', y) = 2 sum over spans s of y of  reward_k(s),     reward_k(s) = E[ [s is a span of y'] / (g(y') + k) ]
+    E F1(y', y) = 2 sum over spans s of y of  reward_k(s)
+    reward_k(s) = E[ [s is a span of y'] / (g(y') + k) ]
 
 which is a sum over spans: for each k, a dynamic programme (``span_choice_kernels``) finds the best one.
-Because 1 / (g + k) is the integral of x^(g + k - 1) over (0, 1), a polynomial, Gauss-Legendre quadrature gives
+1 / (g + k) is the integral of x^(g + k - 1) over (0, 1), and Gauss-Legendre quadrature is exact for polynomials:
 
-    reward_k(s) = sum_m weight_m node_m^(k - 1) mass_m(s),     mass_m(s) = E[ node_m^g(y') [s is a span of y'] ]
+    reward_k(s) = sum_m weight_m node_m^(k - 1) mass_m(s)
+    mass_m(s) = E[ node_m^g(y') [s is a span of y'] ]
 
-to machine precision, for all k from the same masses (``span_mass_kernels``). The best k is found by bounds. With
-V(k, price) the best sum of reward_k - price over *all* labellings,
+for all k from the same masses (``span_mass_kernels``). The best k is found by bounds. With V(k, price) the best
+sum of reward_k - price over *all* labellings,
 
     F(k) <= V(k, price) + k price      for labellings of k spans and any price,
     V(k, 0) falls in k                 because rewards do,
@@ -60,7 +62,8 @@ def _best_of_count(
     low, high = -1.0, 1.0  # rewards are between 0 and 1/2
     for _ in range(PRICES):
         value, number = best_spans(
-            u, a, start, end, inside, kinds, joins, before, after, spans, rewards, price, -1, first_of, kind_at
+            u, a, start, end, inside, kinds, joins, before, after, spans, rewards, price, -1,
+            first_of, kind_at,
         )  # fmt: skip
         value += price * k
         if value <= best + SLACK:
@@ -101,7 +104,7 @@ def best_expected_f1(
     # no spans, in the units of the rewards: half the expected F1
     log_none = log_weight_without_spans(u, a, start, end, inside)
     best = 0.5 * math.exp(log_none - log_z) if log_none > -np.inf else -np.inf
-    middle = min(max(1, int(round(expected))), n)
+    middle = min(max(1, int(expected + 0.5)), n)
     price = 0.0
     for k in range(middle, n + 1):
         _rewards(masses, nodes, weights, k, rewards)
@@ -131,8 +134,8 @@ def best_expected_f1_batch(
     unary, transitions, start, end, offsets, first, last,
     inside, kinds, n_kinds, joins, before, after, nodes, weights, sizes, labels, values,
 ):  # fmt: skip
-    """The sequences ``first..last-1``: ``labels`` (N,) and ``values`` (S,), the expected F1. Row c of ``nodes``
-    and ``weights`` has ``sizes[c]`` nodes, enough for 2^c steps."""
+    """The sequences ``first..last-1``: ``labels`` (N,) and ``values`` (S,), the expected F1. Row c of
+    ``nodes`` and ``weights`` has ``sizes[c]`` nodes, enough for 2^c steps."""
     for i in range(first, last):
         lo, hi = offsets[i], offsets[i + 1]
         c = 0

@@ -1,7 +1,7 @@
 # mypy: allow-untyped-defs
 """The best set of spans that an allowed labelling can have: a dynamic programme over runs.
 
-    max over allowed y of  sum over the spans s of y of (reward[s] - price)        (spans not listed: reward 0)
+    max over allowed y of  sum over the spans s of y of (reward[s] - price)     (spans not listed: reward 0)
 
 over all labellings, or over those with exactly ``count`` spans. A *run* is open while it earns nothing; a
 listed span is a jump from its first step to its last:

@@ -91,9 +91,9 @@ def _advance(mass, following, before, after, go_on):
 
 @kernel
 def list_spans(begin, go_on, stop, inside, kinds, n_kinds, before, after, least):
-    """The spans (first, last, kind) of probability ``least`` or more, in this order, and the probabilities."""
+    """The spans (first, last, kind) of probability ``least`` or more, in this order."""
     n, K = begin.shape
-    spans, probability, found = np.empty((4 * n, 3), np.int64), np.empty(4 * n), 0
+    spans, found = np.empty((4 * n, 3), np.int64), 0
     mass, following, ended = np.empty(K), np.empty(K), np.empty(n_kinds)
     for i in range(n):
         left = 0.0
@@ -110,16 +110,14 @@ def list_spans(begin, go_on, stop, inside, kinds, n_kinds, before, after, least)
             for kind in range(n_kinds):
                 if ended[kind] < least:
                     continue
-                if found == len(probability):
+                if found == len(spans):
                     spans = np.concatenate((spans, np.empty_like(spans)))
-                    probability = np.concatenate((probability, np.empty_like(probability)))
                 spans[found, 0], spans[found, 1], spans[found, 2] = i, j, kind
-                probability[found] = ended[kind]
                 found += 1
             if j + 1 < n:
                 left = _advance(mass, following, before, after, go_on[j + 1])
                 mass, following = following, mass
-    return spans[:found], probability[:found]
+    return spans[:found]
 
 
 @kernel
@@ -179,7 +177,7 @@ def tilted_masses(u, a, start, end, inside, kinds, n_kinds, joins, before, after
     log_z = run_probabilities(u, a, start, end, joins, before, after, begin, go_on, stop)
     if log_z == -np.inf:
         return np.empty((0, 3), np.int64), np.empty((0, len(nodes))), 0.0, log_z
-    spans, _ = list_spans(begin, go_on, stop, inside, kinds, n_kinds, before, after, least)
+    spans = list_spans(begin, go_on, stop, inside, kinds, n_kinds, before, after, least)
     expected = 0.0
     for t in range(n):
         for k in range(K):

@@ -199,9 +199,9 @@ class GraphLabeler(Model):
     def predict(self, graphs: Any, *, decoding: str = "best", inference: Any = None) -> list[NDArray[Any]]:
         """The best labelling that inference finds for each graph: (nodes,), or the shape of the image.
 
-        ``decoding="minimum_risk"``: the labelling with the smallest expected loss. For a loss that adds up over
-        nodes it takes the label with the smallest expected cost at each node, by the marginals: exact, unless
-        ``inference`` (that of the model, or given here) is "tree_reweighted" or "loopy".
+        ``decoding="minimum_risk"``: the labelling with the smallest expected loss, of a loss that adds up
+        over nodes. It has the label with the smallest expected cost at each node, by the marginals: exact,
+        unless ``inference`` (that of the model, or given here) is "tree_reweighted" or "loopy".
         """
         check_choice("decoding", decoding, DECODINGS)
         graphs = training.checked_graphs(graphs)
@@ -299,8 +299,8 @@ class GraphLabeler(Model):
         loss = get_loss(self.loss)
         if loss.kind != "costs":
             raise UnsupportedError(
-                f"decoding='minimum_risk' needs a loss that adds up over nodes, and {loss.name!r} does not; use "
-                "decoding='best', or loss='hamming' or a WeightedHamming"
+                f"decoding='minimum_risk' needs a loss that adds up over nodes, and {loss.name!r} does not; "
+                "use decoding='best', or loss='hamming' or a WeightedHamming"
             )
         marginals = self.predict_marginals(graphs, inference)
         ends = np.cumsum([graph.n_nodes for graph in graphs])

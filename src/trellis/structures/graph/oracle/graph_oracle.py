@@ -197,8 +197,8 @@ class GraphInference:
     def minimum_risk(self, scores: GraphScores, risk: ArrayLike | None = None) -> RelaxedSolution:
         """argmin of sum_i risk[i, y_i] over the allowed labellings: those that ``scores`` do not forbid.
 
-        ``risk`` (N, K): the expected cost of each label of each node. By default it is 1 - P(y_i = k), so that
-        the answer has the fewest expected errors, by the marginals of this method (exact, unless it is
+        ``risk`` (N, K): the expected cost of each label of each node. By default it is 1 - P(y_i = k), so
+        that the answer has the fewest expected errors, by the marginals of this method (exact, unless it is
         "tree_reweighted" or "loopy"). Where the cheapest labels are allowed together, they are the answer;
         elsewhere a method for best labellings finds it, and ``exact`` says whether that is proved. ``value``
         and ``bound`` are about minus the risk above that of the cheapest labels.
