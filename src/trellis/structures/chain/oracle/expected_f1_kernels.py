@@ -7,13 +7,13 @@ F1(y', y) = 2 |spans of both| / (g(y') + g(y)), and 1 if neither has spans. For 
     reward_k(s) = E[ [s is a span of y'] / (g(y') + k) ]
 
 which is a sum over spans: for each k, a dynamic programme (``span_choice_kernels``) finds the best one.
-1 / (g + k) is the integral of x^(g + k - 1) over (0, 1), and Gauss-Legendre quadrature is exact for polynomials:
+1 / (g + k) is the integral of x^(g + k - 1) over (0, 1); Gauss-Legendre quadrature is exact for polynomials:
 
     reward_k(s) = sum_m weight_m node_m^(k - 1) mass_m(s)
     mass_m(s) = E[ node_m^g(y') [s is a span of y'] ]
 
-for all k from the same masses (``span_mass_kernels``). The best k is found by bounds. With V(k, price) the best
-sum of reward_k - price over *all* labellings,
+for all k from the same masses (``span_mass_kernels``). The best k is found by bounds. With V(k, price) the
+best sum of reward_k - price over *all* labellings,
 
     F(k) <= V(k, price) + k price      for labellings of k spans and any price,
     V(k, 0) falls in k                 because rewards do,
@@ -56,9 +56,9 @@ def _best_of_count(
     first_of, kind_at, best_first, best_kind,
 ):  # fmt: skip
     """The larger of ``best`` and the best sum of rewards of a labelling with exactly k spans, which then is
-    in ``best_first`` and ``best_kind``; ``bound`` is V(k, 0)."""
+    in ``best_first`` and ``best_kind``, and a price at which that was seen; ``bound`` is V(k, 0)."""
     if bound <= best + SLACK:
-        return best
+        return best, price
     low, high = -1.0, 1.0  # rewards are between 0 and 1/2
     for _ in range(PRICES):
         value, number = best_spans(
@@ -67,10 +67,10 @@ def _best_of_count(
         )  # fmt: skip
         value += price * k
         if value <= best + SLACK:
-            return best
+            return best, price
         if number == k:
             best_first[:], best_kind[:] = first_of, kind_at
-            return value
+            return value, price
         if number > k:
             low = price
         else:
@@ -81,8 +81,8 @@ def _best_of_count(
     )
     if value > best:
         best_first[:], best_kind[:] = first_of, kind_at
-        return value
-    return best
+        return value, price
+    return best, price
 
 
 @kernel
@@ -113,15 +113,18 @@ def best_expected_f1(
         )
         if bound <= best + SLACK:
             break
-        # near the best k, what a span must earn lies between the average reward and half of it
-        price = 0.75 * bound / max(number, 1)
-        best = _best_of_count(
-            k, bound, 0.0 if number == k else price, best, u, a, start, end, inside, kinds, joins, before,
+        if price == 0.0:  # near the best k, a span must earn between the average reward and half of it
+            price = 0.75 * bound / max(number, 1)
+        if number == k:
+            best, best_first[:], best_kind[:] = bound, first_of, kind_at
+            continue
+        best, price = _best_of_count(
+            k, bound, price, best, u, a, start, end, inside, kinds, joins, before,
             after, spans, rewards, first_of, kind_at, best_first, best_kind,
         )  # fmt: skip
     for k in range(middle - 1, 0, -1):
         _rewards(masses, nodes, weights, k, rewards)
-        best = _best_of_count(
+        best, price = _best_of_count(
             k, np.inf, price, best, u, a, start, end, inside, kinds, joins, before, after, spans, rewards,
             first_of, kind_at, best_first, best_kind,
         )  # fmt: skip

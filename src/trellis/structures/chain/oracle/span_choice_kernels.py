@@ -57,6 +57,20 @@ def _go_on(u, arcs, before, after, t, values, firsts, following, following_first
 
 
 @kernel
+def _by_kind(inside, kinds):
+    """The states inside spans, kind by kind, and where those of each kind begin."""
+    K = inside.shape[0]
+    of_kind, members, found = np.zeros(kinds.max() + 2, np.int64), np.empty(K, np.int64), 0
+    for kind in range(kinds.max() + 1):
+        for k in range(K):
+            if inside[k] and kinds[k] == kind:
+                members[found] = k
+                found += 1
+        of_kind[kind + 1] = found
+    return members, of_kind
+
+
+@kernel
 def best_spans(
     u, a, start, end, inside, kinds, joins, before, after, spans, rewards, price, count, first_of, kind_at
 ):
@@ -73,6 +87,7 @@ def best_spans(
     entry, previous = np.empty(K), np.empty(K, np.int32)
     run, later = np.empty(K), np.empty(K)
     firsts, later_firsts = np.empty(K, np.int32), np.empty(K, np.int32)
+    members, of_kind = _by_kind(inside, kinds)
     s_from = 0
     for t in range(n):
         s_to = s_from
@@ -109,8 +124,10 @@ def best_spans(
                     arcs = a[0] if a.shape[0] == 1 else a[at]
                     _go_on(u, arcs, before, after, at, run, firsts, later, later_firsts)
                     run, later, firsts, later_firsts = later, run, later_firsts, firsts
-                for k in range(K):
-                    if inside[k] and kinds[k] == spans[s, 2] and run[k] > -np.inf:
+                kind = spans[s, 2]
+                for i in range(of_kind[kind], of_kind[kind + 1]):
+                    k = members[i]
+                    if run[k] > -np.inf:
                         value = run[k] + rewards[s]
                         if value > closed[at, to, k]:
                             closed[at, to, k] = value
