@@ -78,6 +78,10 @@ def test_every_question_against_enumeration(seed: int, k: int, lengths: list[int
         assert model.log_joint(X, model.decode(X))[i] == pytest.approx(best, rel=1e-12)
         assert_array_equal(found, states)
         assert_array_equal(model.decode(X, "max_marginal")[i], smoothed[i].argmax(axis=1))
+        possible = e.labellings[e.scores > -np.inf]
+        errors = (1.0 - smoothed[i][np.arange(len(x)), possible]).sum(axis=1)
+        mine = (possible == model.decode(X, "minimum_risk")[i]).all(axis=1)
+        assert_allclose(errors[mine], [errors.min()], atol=1e-12)
         labels, scores = e.k_best(3)
         assert_allclose([score for _, score in ranked[i]], scores, rtol=1e-12)
         assert_allclose([model.log_joint(x, y)[0] for y, _ in ranked[i]], scores, rtol=1e-12)
@@ -335,7 +339,7 @@ PLAIN = Categorical(2)
         (lambda: GIVEN.fit(X0[1], [0, 1]), r"they must have shape \(3,\)"),
         (lambda: GIVEN.log_joint(X0, [[0, -1], None]), "step 1 of sequence 0 is not known"),
         (lambda: GIVEN.log_joint(X0, [None, None]), "step 0 of sequence 0 is not known"),
-        (lambda: GIVEN.decode(X0, "best"), "give 'viterbi' or 'max_marginal'"),
+        (lambda: GIVEN.decode(X0, "best"), "give 'viterbi', 'max_marginal' or 'minimum_risk'"),
         (lambda: GIVEN.decode_k_best(X0, 0), "k is 0"),
         (lambda: GIVEN.predict_next(X0, 0), "steps is 0; give a whole number"),
         (lambda: clone(GIVEN).set_params(n_states=3).fit(X0), "initial has shape"),

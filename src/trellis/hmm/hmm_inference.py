@@ -35,8 +35,12 @@ from trellis.structures.chain.oracle.chain_batch_kernels import (
     sample_batch,
     score_batch,
 )
+from trellis.structures.chain.oracle.chain_oracle import Chain
+from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.training import declarations as declared
 from trellis.training.options import draw_seed
+
+DECODING_METHODS = ("viterbi", "max_marginal", "minimum_risk")
 
 
 class HMMInference(Model):
@@ -108,22 +112,39 @@ class HMMInference(Model):
         lengths: ArrayLike | None = None,
         return_log_joint: bool = False,
     ) -> Any:
-        """States of each sequence: the most probable sequence ("viterbi"), or the most probable state of each
-        step ("max_marginal"), which has the fewest expected errors and may be impossible as a whole.
+        """States of each sequence: the most probable sequence ("viterbi"); the most probable state of each
+        step ("max_marginal"), which has the fewest expected errors and may be impossible as a whole; or, of
+        the possible sequences, the one with the fewest expected errors ("minimum_risk").
 
         With ``return_log_joint`` a pair: the states, and log p(x, y) of each sequence with them,
         (n_sequences,); -inf where they are impossible as a whole.
         """
-        check_choice("method", method, ("viterbi", "max_marginal"))
+        check_choice("method", method, DECODING_METHODS)
         parameters, observations = self._read(X, lengths)
-        if method == "max_marginal":
+        if method != "viterbi":
             smoothed = self._posteriors(parameters, observations, smooth=True)
             states = smoothed.argmax(axis=1).astype(np.int32)
+            if method == "minimum_risk":
+                states = self._least_risk(parameters, observations, -smoothed)
             scores = self._log_joint(parameters, observations, states) if return_log_joint else None
         else:
             states, scores = self._viterbi(parameters, observations)
         found = observations.unpack(states)
         return (found, scores) if return_log_joint else found
+
+    def _least_risk(
+        self, parameters: HMMParameters, observations: Observations, risk: FloatArray
+    ) -> NDArray[np.int32]:
+        """The possible states (N,) with the smallest sum of ``risk`` (N, K)."""
+        states = np.empty(observations.n_steps, dtype=np.int32)
+
+        def work(first: int, last: int) -> None:
+            for a, b, logs, chain, offsets in _log_blocks(parameters, observations, first, last):
+                own = slice(observations.offsets[a], observations.offsets[b])
+                states[own] = Chain().minimum_risk(ChainScores(logs, *chain, offsets), risk[own])
+
+        over_shards(work, observations.offsets, self._threads())
+        return states
 
     def _viterbi(
         self, parameters: HMMParameters, observations: Observations
