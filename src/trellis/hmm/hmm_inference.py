@@ -139,9 +139,9 @@ class HMMInference(Model):
         states = np.empty(observations.n_steps, dtype=np.int32)
 
         def work(first: int, last: int) -> None:
-            for a, b, logs, chain, offsets in _log_blocks(parameters, observations, first, last):
+            for a, b, logs, (arcs, start, end), offsets in _log_blocks(parameters, observations, first, last):
                 own = slice(observations.offsets[a], observations.offsets[b])
-                states[own] = Chain().minimum_risk(ChainScores(logs, *chain, offsets), risk[own])
+                states[own] = Chain().minimum_risk(ChainScores(logs, arcs, start, end, offsets), risk[own])
 
         over_shards(work, observations.offsets, self._threads())
         return states
