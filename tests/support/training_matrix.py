@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
+import textwrap
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -204,7 +205,11 @@ def table(structure: str, cells: list[Cell]) -> list[str]:
         shown = loss if OBJECTIVES[objective]().uses_loss else "any"
         lines.append(f"| `{objective}` | {shown} | " + " | ".join(marks) + " |")
     lines.append("")
-    lines += [f"{number}. {sentence}" for sentence, number in reasons.items()]
+    for sentence, number in reasons.items():
+        first = f"{number}. "
+        lines += textwrap.wrap(
+            sentence, 120, initial_indent=first, subsequent_indent=" " * len(first), break_on_hyphens=False
+        )
     return lines
 
 
