@@ -126,7 +126,7 @@ def explain_separation(
     if shared:
         name = network.names[min(shared)]
         raise DataError(
-            f"{name!r} stands in two of x, y and given, where paths explain nothing; name it once"
+            f"{name!r} appears in two of x, y and given, where paths explain nothing; name it once"
         )
     active = _active_path(network, xs, ys, observed)
     found: list[tuple[int, ...]] = []

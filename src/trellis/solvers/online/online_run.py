@@ -161,7 +161,7 @@ class OnlineRun:
         self.state = OnlineState.new(np.array(weights), rule.kind) if state is None else state
         if len(self.state.weights) != problem.dimension:
             raise DataError(
-                f"the state to go on from has {len(self.state.weights)} weights, the problem "
+                f"the state to resume from has {len(self.state.weights)} weights, the problem "
                 f"{problem.dimension}; they must come from the same model"
             )
         self.diverged = False
