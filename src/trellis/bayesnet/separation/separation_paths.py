@@ -1,6 +1,6 @@
 """Why two variables are or are not d-separated: the paths between them, and what happens at each node.
 
-At an inner node of a path the arrows meet in one of three ways. A *chain* (-> v ->) and a *fork* (<- v ->)
+At an inner node of a path the edges meet in one of three ways. A *chain* (-> v ->) and a *fork* (<- v ->)
 are open unless v is observed; a *collider* (-> v <-) is blocked unless v or one of its descendants is
 observed. A path is open if all of its nodes are.
 
