@@ -125,12 +125,13 @@ def exported_weights(
 
     info = tagger.info()
     row = {name.removeprefix("U:"): i for i, name in enumerate(encoder.feature_names())}
+    code = {label: i for i, label in enumerate(names.labels)}
     features = np.zeros((len(row), len(names)))
     for (feature, label), weight in info.state_features.items():
-        features[row[feature], names.code(label)] = weight
+        features[row[feature], code[label]] = weight
     transitions = np.zeros((len(names), len(names)))
     for (before, after), weight in info.transitions.items():
-        transitions[names.code(before), names.code(after)] = weight
+        transitions[code[before], code[after]] = weight
     return layout.from_dense(features, np.concatenate([transitions.ravel(), np.zeros(2 * len(names))]))
 
 

@@ -19,6 +19,8 @@ import json
 import re
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +128,15 @@ def first_query(net: BayesianNetwork, evidence: dict[str, str]) -> None:
     net.query(None, evidence)
 
 
+def first_query_of_peer(network: Any, evidence: dict[int, int]) -> None:
+    Peer(network).marginals(evidence)
+
+
+def each(ask: Callable[[Any], object], questions: list[Any]) -> None:
+    for question in questions:
+        ask(question)
+
+
 # -- speed --------------------------------------------------------------------------------------------------
 
 
@@ -139,15 +150,15 @@ def speed(figures: Figures, networks: dict[str, BayesianNetwork], peers: dict[st
         engine = Peer(peers[name])
         net.query(None, other)  # with slow peers no plan for the evidence of the questions is there yet
         ours, peer = fastest(
-            lambda net=net, questions=questions: [net.query(None, e) for e in questions],
-            lambda engine=engine, coded=coded: [engine.marginals(e) for e in coded],
+            partial(each, partial(net.query, None), questions),
+            partial(each, engine.marginals, coded),
             repeats=1 if slow else 5,
         )
         count = len(questions)
         figures.times(f"{name}, all marginals, again", ours / count, peer / count, at_least=target)
         ours, peer = fastest(
-            lambda net=net, e=questions[0]: first_query(net, e),
-            lambda network=peers[name], e=coded[0]: Peer(network).marginals(e),
+            partial(first_query, net, questions[0]),
+            partial(first_query_of_peer, peers[name], coded[0]),
             repeats=1 if slow else 5,
         )
         figures.times(f"{name}, all marginals, first", ours, peer, at_least=1)
@@ -173,8 +184,8 @@ def batch(figures: Figures, name: str, net: BayesianNetwork, network: Any, sampl
                 f"{name}, row {row}",
             )
         ours, peer = fastest(
-            lambda frame=frame: net.predict_proba(frame),
-            lambda engine=engine, rows=rows: [engine.marginals(row) for row in rows],
+            partial(net.predict_proba, frame),
+            partial(each, engine.marginals, rows),
             repeats=2,
         )
         different = len(set(zip(*frame.values(), strict=True)))

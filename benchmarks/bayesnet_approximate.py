@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,8 @@ def belief_propagation(figures: Figures, graph_file: Path, results: Path) -> Non
     difference = np.abs(ours - theirs).max()
     check(difference <= 5.1e-5, f"beliefs differ by {difference:.2g}")
     report = next(iter(answer.values())).diagnostics
-    joint = np.einsum(*(part for f in graph.factors() for part in (f.values, list(f.variables))), [])
+    parts: list[Any] = [part for f in graph.factors() for part in (f.values, list(f.variables))]
+    joint = np.einsum(*parts, [])
     error = report["log_evidence"] - float(np.log(joint))
     check(abs(error - log_z_error) <= 1e-7, f"log Z off by {error:.6g} and {log_z_error:.6g}")
     figures.value("belief propagation, testfast.fg: largest error", f"{np.abs(ours - exact).max():.2e}",
@@ -70,7 +72,10 @@ def belief_propagation(figures: Figures, graph_file: Path, results: Path) -> Non
 
 def as_lists(text: str, method: str) -> tuple[np.ndarray, float]:
     """The beliefs of a method in libDAI's list, and the fifth figure of its line: the error of log Z."""
-    head, body = re.search(rf"^{method} +\t(.*)\n((?:#.*\n)+)", text, re.MULTILINE).groups()
+    found = re.search(rf"^{method} +\t(.*)\n((?:#.*\n)+)", text, re.MULTILINE)
+    if found is None:
+        raise ValueError(f"the list of results has no line for {method}")
+    head, body = found.groups()
     rows = [[float(x) for x in re.findall(r"\d\.\d+e[+-]\d+", line)] for line in body.splitlines()]
     numbers = head.split()
     return np.array(rows), float(numbers[4]) if len(numbers) > 4 else 0.0
@@ -103,7 +108,7 @@ def sample(figures: Figures, net: BayesianNetwork, peer: Any, pyagrum: Any) -> N
         engine.makeInference()
         return engine
 
-    methods = [
+    methods: list[tuple[str, Any, dict[str, Any]]] = [
         ("rejection", pyagrum.MonteCarloSampling, {"n_samples": 10 * N_SAMPLES}),
         ("likelihood_weighting", pyagrum.WeightedSampling, {"n_samples": N_SAMPLES}),
         ("gibbs", pyagrum.GibbsSampling, {"n_sweeps": N_SAMPLES // 8}),
@@ -111,8 +116,8 @@ def sample(figures: Figures, net: BayesianNetwork, peer: Any, pyagrum: Any) -> N
     for name, kind, options in methods:
         found = net.query(None, evidence, method=name, random_state=0, **options)
         ours_time, their_time = fastest(
-            lambda m=name, o=options: net.query(None, evidence, method=m, random_state=0, **o),
-            lambda k=kind: theirs(k, N_PEER),
+            partial(net.query, None, evidence, method=name, random_state=0, **options),
+            partial(theirs, kind, N_PEER),
             repeats=1,
         )
         report = next(iter(found.values())).diagnostics
@@ -149,7 +154,7 @@ def learn(figures: Figures, net: BayesianNetwork, peer: Any, pyagrum: Any, quick
         found.useEM(1e-4)
         return found.learnParameters(peer.dag()), found.EMnbrIterations()
 
-    options = {"pseudocount": 1, "start": "random", "random_state": 0}
+    options: dict[str, Any] = {"pseudocount": 1, "start": "random", "random_state": 0}
     began = time.process_time()
     fitted, n_iter = em()
     other = time.process_time() - began

@@ -31,7 +31,9 @@ def main() -> None:
     figures.print()
 
 
-def compare(figures: Figures, net: BayesianNetwork, frame: dict, target: str | None, name: str) -> None:
+def compare(
+    figures: Figures, net: BayesianNetwork, frame: dict[str, Any], target: str | None, name: str
+) -> None:
     columns = {v: column for v, column in frame.items() if v != target}
     rows = [
         {v: column[row] for v, column in columns.items() if column[row] is not None}
@@ -65,7 +67,7 @@ def random_frame(net: BayesianNetwork, n_rows: int, missing: float | str) -> dic
     frame = {}
     for number, name in enumerate(rng.choice(list(net.names), 12, replace=False)):
         column = rows[str(name)].astype(object)
-        if missing == "blocks":
+        if isinstance(missing, str):  # "blocks"
             column[(np.arange(n_rows) * 3 // n_rows) == number % 3] = None
         else:
             column[rng.random(n_rows) < missing] = None

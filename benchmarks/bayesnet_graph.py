@@ -17,7 +17,9 @@ import logging
 import sys
 import tempfile
 import warnings
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -55,7 +57,6 @@ def main() -> None:
 
 def read_files(figures: Figures, folder: Path, quick: bool) -> None:
     import pyagrum
-    from pgmpy.readwrite import BIFReader
 
     names = ["alarm", "hailfinder"] if quick else ["alarm", "hailfinder", "andes", "munin1", "link"]
     packed = files(folder, *(f"{name}.bif.gz" for name in names))
@@ -65,16 +66,22 @@ def read_files(figures: Figures, folder: Path, quick: bool) -> None:
             path.write_bytes(gzip.decompress(source.read_bytes()))
             net = BayesianNetwork.read(path)
             ours, agrum = fastest(
-                lambda p=path: BayesianNetwork.read(p), lambda p=path: pyagrum.loadBN(str(p)), repeats=5
+                partial(BayesianNetwork.read, path), partial(pyagrum.loadBN, str(path)), repeats=5
             )
             compare(net, pyagrum.loadBN(str(path)))
             figures.times(f"read {name}.bif, against pyAgrum", ours, agrum)
             if name == "hailfinder" or not quick:
-                (pgm,) = fastest(lambda p=path: BIFReader(str(p)).get_model(), repeats=1)
+                (pgm,) = fastest(partial(read_by_pgmpy, path), repeats=1)
                 figures.times(f"read {name}.bif, against pgmpy", ours, pgm, at_least=20)
 
 
-def compare(net: BayesianNetwork, peer: object) -> None:
+def read_by_pgmpy(path: Path) -> Any:
+    from pgmpy.readwrite import BIFReader
+
+    return BIFReader(str(path)).get_model()
+
+
+def compare(net: BayesianNetwork, peer: Any) -> None:
     for name in net.names:
         table = peer.cpt(name)
         order = [*net.parents(name), name]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import tempfile
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pycrfsuite
@@ -44,7 +44,7 @@ from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.problem.chain_problem import LinearChainProblem
 from trellis.structures.chain.scores.linear_chain_scores import linear_chain_scores
 
-OPTIONS = {"l2": 2.0, "weights": "observed", "boundaries": False, "verbose": False}
+OPTIONS: dict[str, Any] = {"l2": 2.0, "weights": "observed", "boundaries": False, "verbose": False}
 KNOWN_OPTIMUM = 13139.37  # of 452,755 weights
 COLD = """
 from trellis import SequenceLabeler

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,6 +69,7 @@ def problem_of(case: Case, n_jobs: int = 1, outlier: bool = False) -> Problem:
     initial, transitions = rng.dirichlet(np.ones(k)), rng.dirichlet(np.ones(k), k)
     options = {"init_params": "", "n_iter": 1, "tol": 0.0}
     emission: emissions.Emission
+    values: np.ndarray
     if case.kind == "categorical":
         table = rng.dirichlet(np.ones(d), k)
         values = rng.integers(d, size=(n, 1))
@@ -163,7 +165,7 @@ def growth(figures: Figures, name: str, transitions: np.ndarray, top: int) -> No
         for n in lengths:
             x = rng.normal(size=(n, 2))
             run(x)
-            seconds.append(fastest(lambda run=run, x=x: run(x), repeats=5)[0])
+            seconds.append(fastest(partial(run, x), repeats=5)[0])
         slope = float(np.polyfit(np.log(lengths), np.log(seconds), 1)[0])
         rate = f"{lengths[-1] / seconds[-1] / 1e6:.1f} M steps/s"
         figures.row(

@@ -92,7 +92,8 @@ def against_pykalman(figures: Figures, repeats: int) -> None:
         initial_state_mean=model.initial_mean,
         initial_state_covariance=model.initial_covariance,
     )
-    agree(model.smooth(x), *peer.smooth(x), "pykalman")
+    means, covariances = peer.smooth(x)
+    agree(model.smooth(x), means, covariances, "pykalman")
     ours, theirs = fastest(lambda: model.smooth(x), lambda: peer.smooth(x), repeats=repeats)
     figures.times("smoother, 1,000 steps: pykalman", ours, theirs, 50.0)
 

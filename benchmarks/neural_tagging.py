@@ -157,6 +157,11 @@ def trained(task: Task, objective: str, seeds: int, epochs: int) -> Trained:
     return found
 
 
+def difference(task: Task, width: int, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The measure of the first ``width`` sums minus that of the others."""
+    return task.value(sums[..., :width]) - task.value(sums[..., width:])
+
+
 def report(task: Task, results: dict[str, Trained], epochs: int) -> Table:
     words = sum(map(len, task.train[1]))
     table = Table(
@@ -174,14 +179,14 @@ def report(task: Task, results: dict[str, Trained], epochs: int) -> Table:
         "CPU per epoch",
     ):
         table.add_column(column, justify="left" if column == "objective" else "right")
-    local = sum(results["softmax"].counts)
+    local = np.sum(results["softmax"].counts, axis=0)
     for name, result in results.items():
-        pooled = sum(result.counts)
+        pooled = np.sum(result.counts, axis=0)
         inside = bootstrap_interval(pooled, task.value)
         width = pooled.shape[1]
         gain = bootstrap_interval(
             np.concatenate([pooled, local], axis=1),
-            lambda s, width=width: task.value(s[..., :width]) - task.value(s[..., width:]),
+            partial(difference, task, width),
         )
         each = [100 * float(task.value(c.sum(0))) for c in result.counts]
         table.add_row(

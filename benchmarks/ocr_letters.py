@@ -193,7 +193,9 @@ def _fit_direct(
     kept, held = train.take(~held_out), train.take(held_out)
     problem = kept.problem(Direct(epsilon=1.0), 0.0, 2)
     weights = first(kept)
-    stopping = EarlyStopping(lambda w: 100.0 - held.accuracy(problem, w), patience=5)
+    stopping: EarlyStopping[np.ndarray] = EarlyStopping(
+        lambda w: 100.0 - held.accuracy(problem, w), patience=5
+    )
     found = [
         _minimise(problem.with_(epsilon=epsilon), SGD(), weights, 50, early_stopping=stopping)
         for epsilon in epsilons

@@ -13,7 +13,6 @@ answers after clipping them to the simplex.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -24,6 +23,8 @@ import scipy.sparse as sp
 from rich.console import Console
 from rich.table import Table
 from sklearn.datasets import load_digits
+
+from _common import parser
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Solver = Callable[[Array, Array, Array], Array]
@@ -241,11 +242,10 @@ SOLVERS: dict[str, tuple[str, Solver]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--planes", type=int, default=150)
-    planes = parser.parse_args().planes
+    options = parser(__doc__)
+    options.add_argument("--planes", type=int, default=150)
+    given = options.parse_args()
+    planes = min(given.planes, 40) if given.quick else given.planes
     console = Console(width=110)
     for l2 in (100.0, 1.0, 0.01):
         problems = growing_problems(l2, planes)

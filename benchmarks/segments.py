@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -89,7 +90,7 @@ def speed(figures: Figures, repeats: int) -> None:
             scores = utterance(PHONES, FRAMES, LONGEST, rate, scale=scale)
             for name, ask in QUESTIONS.items():
                 ask(scores)
-                (seconds,) = fastest(lambda ask=ask, scores=scores: ask(scores), repeats=repeats)
+                (seconds,) = fastest(partial(ask, scores), repeats=repeats)
                 target = TARGETS.get((name, rate))
                 figures.row(
                     f"{name}, {'with' if rate else 'without'} rate, {'sharp' if scale == 1.0 else 'flat'}",
@@ -122,7 +123,7 @@ def growth(figures: Figures, repeats: int, quick: bool) -> None:
                 seconds = []
                 for phones, frames, longest in sizes:
                     scores = utterance(phones, frames, longest, rate, scale=FLAT)
-                    (least,) = fastest(lambda ask=ask, scores=scores: ask(scores), repeats=repeats)
+                    (least,) = fastest(partial(ask, scores), repeats=repeats)
                     seconds.append(least)
                 values = [size[axis[sweep]] for size in sizes]
                 squared = rate > 0 and ask == oracle.marginals and sweep == "longest segment"

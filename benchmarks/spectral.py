@@ -15,6 +15,7 @@ from __future__ import annotations
 import warnings
 from itertools import permutations, product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -59,13 +60,13 @@ def matched_error(emissions: np.ndarray, transitions: np.ndarray) -> float:
     )
 
 
-def spectral(X: np.ndarray, **options: object) -> SpectralHMM:
+def spectral(X: np.ndarray, **options: Any) -> SpectralHMM:
     model = SpectralHMM(N_STATES, N_SYMBOLS, on_negative="keep", random_state=0, **options)
     return model.fit(X.ravel(), lengths=[X.shape[1]] * len(X))
 
 
 def growth(quick: bool, picture: Path | None) -> None:
-    sizes = 4 ** np.arange(5, 9 if quick else 11)
+    sizes = [4**power for power in range(5, 9 if quick else 11)]
     repeats = 10 if quick else 20
     truth = probabilities(INITIAL, TRANSITIONS, EMISSIONS)
     figures = Figures(
@@ -95,7 +96,7 @@ def growth(quick: bool, picture: Path | None) -> None:
     figures.row("all", "", "", "", f"{slope:.3f}", "-0.6 to -0.4", met=-0.6 <= slope <= -0.4)
     figures.print()
     if picture is not None:
-        draw(picture, sizes, errors, matrix_errors)
+        draw(picture, np.array(sizes), errors, matrix_errors)
 
 
 def draw(path: Path, sizes: np.ndarray, errors: np.ndarray, matrix_errors: np.ndarray) -> None:

@@ -64,9 +64,9 @@ def main() -> None:
 
 def systems() -> dict[str, list[tuple[Objective, Any, float]]]:
     """name -> candidates (objective, solver, l2), among which the hold-out words choose."""
-    online = {"batch_size": 1, "average": True}
+    online: dict[str, Any] = {"batch_size": 1, "average": True}
     constant = MiniBatch(learning_rate=1.0, schedule="constant", **online)
-    direct = [
+    direct: list[tuple[Objective, Any, float]] = [
         (Direct(epsilon=eps), MiniBatch(learning_rate=0.1 * eps, schedule="inverse_sqrt", **online), 0.0)
         for eps in EPSILON
     ]
@@ -183,7 +183,7 @@ def chosen(
 
     found = []
     for objective, solver, l2 in candidates:
-        epsilon = objective.epsilon if isinstance(objective, Direct) else 1.0
+        epsilon = float(objective.epsilon) if isinstance(objective, Direct) else 1.0
         problem = SegmentProblem(train, objective, LOSS, l2=l2, epsilon=epsilon)
         stopping = None if l2 else EarlyStopping(held_out_loss, PASSES // 3)
         rng = np.random.default_rng(seed)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -37,7 +38,7 @@ def run() -> tuple[dict[str, AlignmentEvaluation], Aligner]:
     train, test = synthetic_corpus(TRAIN), synthetic_corpus([TEST])
     references = {u.id: u.reference for u in test if u.reference is not None}
     found = {"equal lengths": evaluate_alignments(references, {u.id: equal_lengths(u) for u in test})}
-    settings = {"n_jobs": 2}
+    settings: dict[str, Any] = {"n_jobs": 2}
     prepared = Aligner(**settings).prepare(train)
     likelihood = Aligner("log", **settings).fit(prepared)
     found["largest likelihood (CRF)"] = likelihood.evaluate(test)

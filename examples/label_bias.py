@@ -14,6 +14,7 @@ letter as well. The last row is the best that any reader can do, by Bayes' rule.
 
 from __future__ import annotations
 
+import math
 from itertools import product
 
 import numpy as np
@@ -61,7 +62,7 @@ def best_possible() -> float:
     for reading in product(LETTERS, repeat=3):
         right += max(
             share
-            * np.prod([1 - MISREAD if a == b else MISREAD / 3 for a, b in zip(word, reading, strict=True)])
+            * math.prod(1 - MISREAD if a == b else MISREAD / 3 for a, b in zip(word, reading, strict=True))
             for word, share in zip(WORDS, SHARES, strict=True)
         )
     return float(right)

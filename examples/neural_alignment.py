@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from trellis.neural import Segmentation, decode, structured_loss
-from trellis.objectives import Direct
+from trellis.objectives import Direct, Objective
 from trellis.speech import synthetic_corpus
 from trellis.speech.acoustics.frame_classifiers import LOG_MEL
 from trellis.speech.audio.front_end import frame_recording
@@ -56,17 +56,17 @@ class Heard:
 
 
 def corpus() -> tuple[list[Heard], int]:
-    utterances = list(synthetic_corpus(VOICES))
-    names = sorted({label for u in utterances for label in u.reference.labels})
+    spoken = [(u, u.reference) for u in synthetic_corpus(VOICES) if u.reference is not None]
+    names = sorted({label for _, reference in spoken for label in reference.labels})
     heard = []
-    for utterance in utterances:
+    for utterance, reference in spoken:
         frames = frame_recording(utterance.audio, LOG_MEL).features
         frames = (frames - frames.mean(0)) / frames.std(0)
-        starts = np.round([phone.start / STEP for phone in utterance.reference.phones]).astype(np.int64)
+        starts = np.round([phone.start / STEP for phone in reference.phones]).astype(np.int64)
         places = np.arange(len(starts))  # every phone has at least one frame
         starts = np.maximum.accumulate(starts - places) + places
         starts = np.minimum(starts, len(frames) - len(starts) + places)
-        phones = torch.tensor([names.index(label) for label in utterance.reference.labels])
+        phones = torch.tensor([names.index(label) for label in reference.labels])
         heard.append(Heard(torch.tensor(frames, dtype=torch.float32), phones, starts))
     return heard, len(names)
 
@@ -76,7 +76,9 @@ def scores(network: torch.nn.Module, frames: torch.Tensor) -> torch.Tensor:
     return network(frames.T[None])[0].T
 
 
-def train(network: torch.nn.Module, goal: object, heard: list[Heard], epochs: int, rate: float) -> None:
+def train(
+    network: torch.nn.Module, goal: str | Objective | None, heard: list[Heard], epochs: int, rate: float
+) -> None:
     adam = torch.optim.Adam(network.parameters(), lr=rate)
     torch.manual_seed(0)
     for _ in range(epochs):
@@ -116,7 +118,7 @@ def run(first: int = 12, then: int = 8) -> dict[str, tuple[float, float]]:
     )
     train(begun, None, known, first, 2e-3)
 
-    def gone_on(goal: object) -> torch.nn.Module:
+    def gone_on(goal: str | Objective | None) -> torch.nn.Module:
         network = deepcopy(begun).train()
         train(network, goal, known, then, 5e-4)
         return network.eval()

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import soundfile
 
@@ -44,7 +45,7 @@ def main() -> None:
     (TARGET / "corpus.json").write_text(f'{{"note": {json.dumps(note)}, "utterances": [\n{lines}\n]}}\n')
 
 
-def speak(name: str, voice: str, text: str) -> dict[str, object]:
+def speak(name: str, voice: str, text: str) -> dict[str, Any]:
     """Write the recording of one sentence; what the corpus says about it."""
     with tempfile.TemporaryDirectory() as folder:
         wav = Path(folder) / "speech.wav"

@@ -35,6 +35,7 @@ CROWDED = {
     "trellis.core": "what every room stands on: small modules with nothing in common but that",
 }
 MODULES_PER_FOLDER = 15
+PROSE_WIDTH = 120
 # a command's file has the command's name, whatever group of commands it belongs to
 SAME_NAMES_ALLOWED = PACKAGE / "cli"
 
@@ -57,6 +58,20 @@ def test_one_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["version"] == trellis.__version__
     assert f"## {trellis.__version__} " in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "benchmarks" / "README.md"], ids=_name)
+def test_lines_of_prose_are_short(page: Path) -> None:
+    """At most ``PROSE_WIDTH`` characters, except for tables and code."""
+    text = re.sub(
+        r"^```.*?^```",
+        lambda block: "\n" * block[0].count("\n"),
+        page.read_text(encoding="utf-8"),
+        flags=re.M | re.S,
+    )
+    for number, line in enumerate(text.splitlines(), 1):
+        table_or_code = line.startswith(("|", "    "))
+        assert table_or_code or len(line) <= PROSE_WIDTH, f"{page}:{number} has {len(line)} characters"
 
 
 @pytest.mark.parametrize(

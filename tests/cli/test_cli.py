@@ -390,7 +390,7 @@ def test_template_dev_file_pairs_and_class_weights(folder: Path, tmp_path: Path)
         (["--constraints", "iob"], "constraints is 'iob'"),
         (["--template", "nowhere.tpl"], "nowhere.tpl: cannot be read"),
         (["--no-average"], "--no-average needs a --solver"),
-        (["--encoding", "klingon"], "does not know the encoding 'klingon'"),
+        (["--encoding", "klingon"], "unknown encoding 'klingon'"),
         (["--label-column", "9"], "there is no column 9"),
     ],
 )

@@ -159,7 +159,7 @@ def test_tables_are_learned(garden: Path, tmp_path: Path) -> None:
         (["query", "NET", "Rain", "-e", "Wet=maybe"], "maybe"),
         (["query", "NET", "Rain", "-e", "Wet=yes", "-e", "Wet=no"], "'Wet' is given twice"),
         (["query", "NET", "Rain", "--soft", "Wet=1,x"], "the likelihoods of 'Wet' must be 2 numbers"),
-        (["query", "NET", "Rain", "--mpe"], "--mpe is about all variables"),
+        (["query", "NET", "Rain", "--mpe"], "--mpe is for all variables"),
         (["query", "NET", "Rain", "--samples", "5"], "--samples does not apply to --method auto"),
         (["query", "NET", "Rain", "--memory", "1e-9"], "would need"),
         (["predict", "NET", "ROWS"], "rows.csv:3: "),

@@ -98,5 +98,5 @@ def test_names_are_taken_once() -> None:
     class Pair:
         other: int
 
-    with pytest.raises(DataError, match="a record named 'Pair' already"):
+    with pytest.raises(DataError, match="a record named 'Pair' already exists"):
         register(Pair)

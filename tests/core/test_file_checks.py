@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from trellis.core.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from trellis.core.errors import ModelFileError
-from trellis.core.file_checks import check_fields, check_indices, check_size, matches, reading_file_of
+from trellis.core.file_checks import check_fields, check_indices, check_size, limit_sizes, matches
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_fields_of_records_and_their_bases() -> None:
 
 def test_sizes_are_bounded_only_while_a_file_is_read() -> None:
     check_size("states", 10**12)
-    with reading_file_of(100):
+    with limit_sizes(100):
         check_size("states", 100)
         for size in (101, 10**12, -1):
             with pytest.raises(ModelFileError, match=f"states is {size}, more than a file of 100 bytes"):

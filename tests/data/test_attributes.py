@@ -65,5 +65,5 @@ def test_empty_and_unwritable() -> None:
         read_attributes(io.StringIO("\n"))
     with pytest.raises(DataError, match="holds no sequences"):
         list(iter_attribute_blocks(io.StringIO("")))
-    with pytest.raises(DataError, match="holds a tab or a line end"):
+    with pytest.raises(DataError, match="has a tab or a line break"):
         write_attributes(io.StringIO(), [[{"a\tb": 1.0}]], [["A"]])

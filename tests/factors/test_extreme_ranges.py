@@ -203,7 +203,7 @@ def test_propagation_is_exact_on_trees_and_says_nothing_else(seed: int, tree: bo
             return
     assert case.logs.max() > -np.inf or not found
     for name, answer in found.items():
-        exact = "exact, for there are no cycles" in answer.report
+        exact = "exact, because there are no cycles" in answer.report
         assert exact == answer.diagnostics["tree"]
         assert exact or answer.values.size == 1 or np.isnan(answer.standard_errors).all()
         assert exact or not tree

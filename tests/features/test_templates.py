@@ -74,13 +74,13 @@ NODE_LINES = [
 EDGE_LINES = [("B01:{}/{}", [(-1, 1), (0, 1)])]
 
 
-@pytest.mark.parametrize("border", ["pad", "omit"])
+@pytest.mark.parametrize("out_of_bounds", ["pad", "omit"])
 @given(X=data_sets, other=data_sets)
-def test_features_are_those_of_the_strings(border: str, X: Rows, other: Rows) -> None:
-    encoder = TemplateEncoder(Template.parse(TEMPLATE, border))
+def test_features_are_those_of_the_strings(out_of_bounds: str, X: Rows, other: Rows) -> None:
+    encoder = TemplateEncoder(Template.parse(TEMPLATE, out_of_bounds))
     encoded = encoder.fit(X)
     names, edge_names = encoder.feature_names(), encoder.edge_feature_names()
-    pad = border == "pad"
+    pad = out_of_bounds == "pad"
     assert by_name(encoded.nodes, names) == by_strings(X, NODE_LINES, pad)
     assert encoded.edges is not None
     assert by_name(encoded.edges, edge_names) == by_strings(X, EDGE_LINES, pad)
@@ -229,7 +229,7 @@ def test_bad_templates_are_named_with_their_line(tmp_path) -> None:
     path.write_text("# nothing\n")
     with pytest.raises(DataError, match="holds no templates"):
         Template.read(path)
-    with pytest.raises(DataError, match="border is 'wrap'"):
+    with pytest.raises(DataError, match="out_of_bounds is 'wrap'"):
         Template.parse("U", "wrap")
 
 

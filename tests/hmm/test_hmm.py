@@ -345,7 +345,7 @@ PLAIN = Categorical(2)
         (lambda: clone(GIVEN).set_params(n_states=3).fit(X0), "initial has shape"),
         (lambda: HMM(3, Categorical(2, np.full((2, 2), 0.5))).fit(X0), "for 2 states, but n_states is 3"),
         (lambda: HMM(2, PLAIN, transitions=[[0.5, 0.6], [0, 1]]).fit(X0), "row 0 of transitions"),
-        (lambda: HMM(2, PLAIN, initial=[-0.5, 1.5]).fit(X0), "initial is no probability"),
+        (lambda: HMM(2, PLAIN, initial=[-0.5, 1.5]).fit(X0), "initial is not a probability"),
         (
             lambda: HMM(2, PLAIN, transitions="left_right").fit(X0),
             r"transitions is 'left_right'; give a number, or an array",

@@ -443,5 +443,5 @@ def test_a_record_that_no_reader_knows_is_refused(fields: dict[str, object], mes
 def test_names() -> None:
     with pytest.raises(DataError, match=r"objective='hinge' is not known; choose one of perceptron, margin"):
         get_objective("hinge")
-    with pytest.raises(DataError, match="there is an objective named 'margin' already"):
+    with pytest.raises(DataError, match="an objective named 'margin' already exists"):
         register(type("Margin", (Objective,), {"name": "margin"}))

@@ -73,7 +73,7 @@ class BayesianNetwork(_Methods, DirectedModel):
         """Read a ``.bif`` or ``.uai`` file, which may be gzipped; its rows are normalised."""
         found = network_files.read_file(path, tolerance=tolerance, encoding=encoding)
         if not found.directed:
-            raise DataError(f"{os.fspath(path)}: this is a factor graph; read it by trellis.FactorGraph.read")
+            raise DataError(f"{os.fspath(path)}: this is a factor graph; use trellis.FactorGraph.read")
         return cls.wrap(found)
 
     @classmethod

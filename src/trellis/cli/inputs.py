@@ -193,7 +193,7 @@ def _column(column: str, n_columns: int, conllu: bool) -> int:
     return index % n_columns
 
 
-def line_of(data: InputData, step: int) -> str:
+def locate_step(data: InputData, step: int) -> str:
     """``file:line`` of a step, counted over all sequences."""
     return step_name(data.offsets, step) if data.lines is None else data.lines.where(step)
 

@@ -57,7 +57,7 @@ def tag(
 
     if marginals and k_best > 1:
         raise UnsupportedError(
-            "--marginals is about single labels and --k-best about whole labellings; give only one of them"
+            "--marginals is for single labels and --k-best for whole labellings; give only one of them"
         )
     check_choice("--decoding", decoding, DECODINGS)
     if k_best > 1 and decoding != "best":

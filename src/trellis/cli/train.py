@@ -29,7 +29,7 @@ def train(
     tabs: opt.Tabs = False,
     encoding: opt.Encoding = "utf-8",
     template: opt.TemplateFile = None,
-    border: opt.Border = "pad",
+    out_of_bounds: opt.OutOfBounds = "pad",
     min_count: opt.MinCount = declared.MIN_COUNT.default,
     all_weights: opt.AllWeights = False,
     objective: opt.Objective = "log",
@@ -55,7 +55,7 @@ def train(
     quiet: opt.Quiet = False,
 ) -> None:
     """Learn a model from a labelled FILE and write it to one file."""
-    from trellis.cli.inputs import choose_format, line_of
+    from trellis.cli.inputs import choose_format, locate_step
     from trellis.cli.models import save_model
     from trellis.data.streams import read_utf8, source_name
     from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
@@ -80,7 +80,7 @@ def train(
         random_state=seed,
         constraints=_constraints(constraints, encoding),
         latent_states=_latent_states(latent_states),
-        template=_template(template, border, layout),
+        template=_template(template, out_of_bounds, layout),
         min_count=min_count,
         weights="all" if all_weights else "observed",
         class_weight=_class_weight(class_weight),
@@ -96,7 +96,7 @@ def train(
     except DataError as error:
         if error.step is None:
             raise
-        raise DataError(f"{line_of(data, error.step)}: {error}") from error
+        raise DataError(f"{locate_step(data, error.step)}: {error}") from error
     except KeyboardInterrupt:
         if not hasattr(labeler, "weights_"):
             raise
@@ -157,7 +157,7 @@ def _constraints(constraints: str | None, encoding: str) -> str | list[tuple[str
     return list(zip(data.column(0), data.column(1), strict=True))
 
 
-def _template(path: str | None, border: str, layout: InputFormat) -> Any:
+def _template(path: str | None, out_of_bounds: str, layout: InputFormat) -> Any:
     """The template for column files; attribute files have their features ready."""
     from trellis.cli.formats import FileFormat
     from trellis.features.templates import Template
@@ -170,7 +170,7 @@ def _template(path: str | None, border: str, layout: InputFormat) -> Any:
         return None
     if path is None:
         return Template.builtin(len(layout.features))
-    return Template.read(path, border, layout.encoding)
+    return Template.read(path, out_of_bounds, layout.encoding)
 
 
 def _latent_states(entries: list[str] | None) -> int | dict[str, int]:
@@ -198,7 +198,7 @@ def _held_out(fraction: float | None, dev: str | None, layout: InputFormat, trai
         return "auto" if fraction is None else fraction
     if fraction is not None:
         raise UnsupportedError("--holdout and --dev both say what to hold out; give only one of them")
-    from trellis.cli.inputs import line_of
+    from trellis.cli.inputs import locate_step
 
     data = layout.read(dev)
     labels = layout.labels(data)
@@ -206,7 +206,7 @@ def _held_out(fraction: float | None, dev: str | None, layout: InputFormat, trai
     for step, label in enumerate(chain.from_iterable(labels)):
         if label not in known:
             raise DataError(
-                f"{line_of(data, step)}: label {label!r} does not occur in the training file, so the model "
-                "cannot learn it; leave out its sequence"
+                f"{locate_step(data, step)}: label {label!r} does not occur in the training file, so the "
+                "model cannot learn it; leave out its sequence"
             )
     return layout.inputs(data), labels

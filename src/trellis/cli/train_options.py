@@ -17,7 +17,7 @@ Quiet = Annotated[bool, option("-q --quiet", "Print nothing but errors.")]
 
 # The input
 Format = Annotated[
-    FileFormat | None, option("--format", "Format of the file; told from its first lines if not given.")
+    FileFormat | None, option("--format", "Format of the file; detected from its first lines if not given.")
 ]
 LabelColumn = Annotated[
     str | None,
@@ -26,15 +26,16 @@ LabelColumn = Annotated[
 FeatureColumns = Annotated[
     str | None, option("--feature-columns COLUMNS", "Columns to predict from, for instance 0,1; else all.")
 ]
-Tabs = Annotated[bool, option("--tabs", "Only tabs separate columns, so that fields may hold blanks.")]
+Tabs = Annotated[bool, option("--tabs", "Only tabs separate columns, so fields may contain spaces.")]
 Encoding = Annotated[str, option("--encoding NAME", "Character encoding of the files.")]
 
 # Features
 TemplateFile = Annotated[
     str | None, option("-t --template FILE", "CRF++ template file; a built-in one if not given.")
 ]
-Border = Annotated[
-    str, option("--border pad|omit", "Beyond the ends of a sequence: pad, as CRF++, or omit the feature.")
+OutOfBounds = Annotated[
+    str,
+    option("--out-of-bounds pad|omit", "Past the ends of a sequence: pad, as CRF++, or omit the feature."),
 ]
 MinCount = Annotated[int, declared_option(declared.MIN_COUNT, "--min-count N")]
 AllWeights = Annotated[
@@ -70,7 +71,7 @@ LatentStates = Annotated[
 ClassWeight = Annotated[
     list[str] | None, option("--class-weight LABEL=X", "Weight of a label (may be repeated), or balanced.")
 ]
-Seed = Annotated[int, option("--seed N", "Seed of all that is random.")]
+Seed = Annotated[int, option("--seed N", "Random seed.")]
 
 # Stopping
 MaxIter = Annotated[int | None, declared_option(declared.MAX_ITER, "--max-iter N")]

@@ -26,7 +26,7 @@ _file_size: ContextVar[float] = ContextVar("file_size", default=float("inf"))
 
 
 @contextmanager
-def reading_file_of(size: int) -> Iterator[None]:
+def limit_sizes(size: int) -> Iterator[None]:
     """Within the block, :func:`check_size` knows how large the file is."""
     token = _file_size.set(size)
     try:

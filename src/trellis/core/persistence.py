@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from trellis.core import storage
 from trellis.core.codec import State
 from trellis.core.errors import ModelFileError, TrellisError, UnsupportedError
-from trellis.core.file_checks import reading_file_of
+from trellis.core.file_checks import limit_sizes
 from trellis.core.output_files import Target
 from trellis.registry import KINDS
 
@@ -50,17 +50,17 @@ def load(path: str | os.PathLike[str]) -> Any:
         )
     model_class = getattr(import_module(KINDS[kind]), kind)
     try:
-        with reading_file_of(sum(array.nbytes for array in arrays.values()) + len(json.dumps(meta))):
+        with limit_sizes(sum(array.nbytes for array in arrays.values()) + len(json.dumps(meta))):
             model = model_class.from_state(meta, arrays)
         model.extra_ = meta["extra"]
     except MemoryError as error:
         raise ModelFileError(
-            f"{os.fspath(path)}: the model needs more memory than there is; the file is damaged, or use a "
-            "larger machine"
+            f"{os.fspath(path)}: the model needs more memory than is available; the file is damaged, or use "
+            "a larger machine"
         ) from error
     except _DAMAGE as error:
         reason = str(error) if isinstance(error, TrellisError) else f"{type(error).__name__}: {error}"
         raise ModelFileError(
-            f"{os.fspath(path)}: the model file is damaged or incomplete ({reason}); train it anew"
+            f"{os.fspath(path)}: the model file is damaged or incomplete ({reason}); train it again"
         ) from error
     return model

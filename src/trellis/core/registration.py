@@ -32,7 +32,7 @@ def register(record: Class) -> Class:
     name = record_name(record)
     known = _RECORDS.setdefault(name, record)
     if (known.__module__, known.__qualname__) != (record.__module__, record.__qualname__):
-        raise DataError(f"there is a record named {name!r} already; choose another name")
+        raise DataError(f"a record named {name!r} already exists; choose another name")
     _RECORDS[name] = record  # a notebook cell that is run again defines its class again
     return record
 

@@ -145,6 +145,6 @@ def write_attributes(
                 escaped = name.replace("\\", "\\\\").replace(":", "\\:")
                 fields.append(escaped if value == 1 else f"{escaped}:{float(value)!r}")
             if any("\n" in field or "\t" in field for field in fields):
-                raise DataError(f"{fields!r} holds a tab or a line end, which an attribute file cannot hold")
+                raise DataError(f"{fields!r} has a tab or a line break, which an attribute file cannot hold")
             target.write("\t".join(fields) + "\n")
         target.write("\n")

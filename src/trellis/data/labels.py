@@ -102,8 +102,8 @@ class LabelSet:
             return self._index[label]
         except KeyError:
             warnings.warn(
-                f"{parameter} names the label {label!r}, which does not occur in the data, and passes it "
-                f"over; the labels are {self._listing()}",
+                f"{parameter} names the label {label!r}, which does not occur in the data and is ignored; "
+                f"the labels are {self._listing()}",
                 stacklevel=3,
             )
             return None

@@ -82,7 +82,7 @@ def to_utf8(raw: bytes, encoding: str, name: str, first_line: int) -> bytes:
             "give the encoding of the file, for instance encoding='latin-1'"
         ) from None
     except LookupError:
-        raise DataError(f"Python does not know the encoding {encoding!r}; give one such as 'utf-8'") from None
+        raise DataError(f"unknown encoding {encoding!r}; give one such as 'utf-8'") from None
     if encoding.lower().replace("_", "-") not in {"utf-8", "utf8", "ascii"}:
         raw = text.encode()
     return raw.replace(b"\r\n", b"\n") if b"\r" in raw else raw

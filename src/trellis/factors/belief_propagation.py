@@ -72,7 +72,7 @@ class BeliefPropagation:
         if self.is_forest:
             self._settle(-1.0, 0.0, backwards, self._order, 1)
             self.residuals.append(0.0)
-            return Status(True, "one pass to the roots and back is exact, for there are no cycles", 1)
+            return Status(True, "one pass to the roots and back is exact, because there are no cycles", 1)
         while len(self.residuals) < max_iter:
             room = min(AT_ONCE, max_iter - len(self.residuals))
             self.residuals += self._settle(tol, damping, self._order, backwards, room)

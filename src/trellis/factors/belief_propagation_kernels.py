@@ -148,13 +148,13 @@ def _message(mode, factors, target, start, to_factor, digits, out, top):
                 top[k] = s
             elif s > -np.inf and mode != MAX:
                 out[k] += math.exp(s - top[k])
-        _advance(factors, first, end, digits)
+        next_configuration(factors, first, end, digits)
     for k in range(K):
         out[k] = top[k] if mode == MAX else top[k] + math.log(max(out[k], 1.0))
 
 
 @kernel
-def _advance(factors, first, end, digits):
+def next_configuration(factors, first, end, digits):
     """The next configuration of a factor: the last variable changes fastest."""
     for e in range(end - 1, first - 1, -1):
         digits[e - first] += 1
@@ -235,7 +235,7 @@ def factor_beliefs(mode, factors, start, to_factor, digits, beliefs):
             beliefs[i] = factors.values[i]
             for e in range(first, end):
                 beliefs[i] += to_factor[start[e] + digits[e - first]]
-            _advance(factors, first, end, digits)
+            next_configuration(factors, first, end, digits)
         if not _normalise(mode, beliefs[factors.value_start[f] : factors.value_start[f + 1]]):
             return f
     return -1

@@ -21,7 +21,7 @@ from trellis.factors.allowed_assignment import NOT_ESTABLISHED, allowed_assignme
 from trellis.factors.belief_propagation import BeliefPropagation
 from trellis.factors.flat_factors import FlatFactors, offsets
 from trellis.factors.possible_states import ContradictionError
-from trellis.factors.sequential_bound_kernels import improve_states, sequential_pass, value_of
+from trellis.factors.sequential_bound_kernels import evaluate_states, improve_states, sequential_pass
 
 STANDSTILL = 5  # iterations without progress of the bound
 SWEEPS = 1000  # of single variables
@@ -79,7 +79,7 @@ class SequentialPasses:
         return found
 
     def value(self, states: IntArray) -> float:
-        return float(value_of(self.factors, states))
+        return float(evaluate_states(self.factors, states))
 
 
 def best_assignment(factors: FlatFactors, max_iter: int, tol: float) -> BoundedAssignment:

@@ -23,6 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from trellis.core.numerics import kernel
+from trellis.factors.belief_propagation_kernels import next_configuration
 
 
 @kernel
@@ -119,15 +120,11 @@ def _take(factors, target, rank, start, message, states, digits, taken, here):
             taken[k] = max(taken[k], less)
             if agrees:
                 here[k] = max(here[k], less_later)
-        for e in range(end - 1, first - 1, -1):
-            digits[e - first] += 1
-            if digits[e - first] < factors.cardinalities[factors.scope[e]]:
-                break
-            digits[e - first] = 0
+        next_configuration(factors, first, end, digits)
 
 
 @kernel
-def value_of(factors, states):
+def evaluate_states(factors, states):
     """The sum of all factors at an assignment."""
     total = 0.0
     for f in range(factors.value_start.shape[0] - 1):

@@ -229,7 +229,7 @@ class TemplateEncoder:
         code_of = np.full(len(strings), -1, np.int32)
         has_value = np.array([string is not None for string in strings], np.bool_)
         code_of[has_value] = codes_of([[string for string in strings if string is not None]])
-        if self.template.border == "pad":
+        if self.template.out_of_bounds == "pad":
             before = codes_of([[f"_B-{r}" for r in range(1, radius + 1)]])
             after = codes_of([[f"_B+{r}" for r in range(1, radius + 1)]])
         codes = code_of[data.codes[source.column]]

@@ -8,8 +8,9 @@ anyway. ``U`` without a macro is a bias. Templates that differ only in their row
 
 Extensions: ``%lower[0,0]``, ``%shape[0,0]``, ``%prefix3[0,0]`` and ``%suffix2[0,0]`` are functions of the
 string (a word that is too short for a prefix or suffix has no such feature); ``%first`` and ``%last`` are
-empty, and limit a feature to the first or last step. ``border="pad"`` reads ``_B-1``, ``_B-2``, ``_B+1``, ...
-beyond the ends, as CRF++ does; ``border="omit"`` omits features that reach there, as CRFsuite's examples do.
+empty, and limit a feature to the first or last step. ``out_of_bounds="pad"`` reads ``_B-1``, ``_B-2``,
+``_B+1``, ... beyond the ends, as CRF++ does; ``out_of_bounds="omit"`` omits features that reach there, as
+CRFsuite's examples do.
 """
 
 from __future__ import annotations
@@ -74,21 +75,23 @@ class Template:
     """A parsed template file. ``transitions`` says whether it has a line ``B`` without macros."""
 
     text: str
-    border: str
+    out_of_bounds: str
     features: tuple[FeatureTemplate, ...]
     transitions: bool
 
     def to_state(self) -> dict[str, Any]:
-        return {"text": self.text, "border": self.border}
+        return {"text": self.text, "out_of_bounds": self.out_of_bounds}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Template:
-        return cls.parse(state["text"], state["border"])
+        return cls.parse(state["text"], state["out_of_bounds"])
 
     @classmethod
-    def parse(cls, text: str, border: str = "pad", name: str = "<template>") -> Template:
-        if border not in {"pad", "omit"}:
-            raise DataError(f"border is {border!r}; it must be 'pad' (CRF++'s _B-1, _B+1) or 'omit'")
+    def parse(cls, text: str, out_of_bounds: str = "pad", name: str = "<template>") -> Template:
+        if out_of_bounds not in {"pad", "omit"}:
+            raise DataError(
+                f"out_of_bounds is {out_of_bounds!r}; it must be 'pad' (CRF++'s _B-1, _B+1) or 'omit'"
+            )
         features = []
         transitions = False
         for number, line in enumerate(text.splitlines(), start=1):
@@ -106,11 +109,11 @@ class Template:
                 features.append(feature)
         if not features and not transitions:
             raise DataError(f"{name}: the file holds no templates; a template is a line like U00:%x[0,0]")
-        return cls(text, border, tuple(features), transitions)
+        return cls(text, out_of_bounds, tuple(features), transitions)
 
     @classmethod
-    def read(cls, source: TextSource, border: str = "pad", encoding: str = "utf-8") -> Template:
-        return cls.parse(read_utf8(source, encoding).decode(), border, source_name(source))
+    def read(cls, source: TextSource, out_of_bounds: str = "pad", encoding: str = "utf-8") -> Template:
+        return cls.parse(read_utf8(source, encoding).decode(), out_of_bounds, source_name(source))
 
     @classmethod
     def builtin(cls, n_columns: int) -> Template:
@@ -122,7 +125,7 @@ class Template:
     @classmethod
     def crfsuite_chunking(cls) -> Template:
         """The features of CRFsuite's chunking example: words in column 0, parts of speech in column 1."""
-        return cls.parse(_crfsuite_chunking_text(), border="omit")
+        return cls.parse(_crfsuite_chunking_text(), out_of_bounds="omit")
 
     @property
     def n_columns(self) -> int:

@@ -58,7 +58,7 @@ def structured_loss(
         examples = zip(structure, scores, gold, strict=True)
         values = torch.cat([one.bind(x, **batch).objective_values(y, goal) for one, x, y in examples])
     if reduction == "mean" and not len(values):
-        raise DataError("the batch has no examples, and the mean of none is no number; use reduction='sum'")
+        raise DataError("the batch has no examples, so it has no mean; use reduction='sum'")
     if reduction == "none":
         return values
     return values.mean() if reduction == "mean" else values.sum()

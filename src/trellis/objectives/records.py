@@ -235,7 +235,7 @@ def register(record: Record) -> Record:
     name = record().name
     known = OBJECTIVES.setdefault(name, record)
     if (known.__module__, known.__qualname__) != (record.__module__, record.__qualname__):
-        raise DataError(f"there is an objective named {name!r} already; choose another name")
+        raise DataError(f"an objective named {name!r} already exists; choose another name")
     OBJECTIVES[name] = record  # a notebook cell that is run again defines its class again
     return registration.register(record)
 
@@ -312,12 +312,3 @@ def names(flag: str) -> str:
     """The names of the objectives with this flag, for messages: "'log', 'softmax_margin' or 'risk'"."""
     *others, last = [repr(name) for name, record in OBJECTIVES.items() if getattr(record(), flag)]
     return f"{', '.join(others)} or {last}" if others else last
-
-
-def options_of(objective: Objective) -> dict[str, Any]:
-    """The options that differ from their defaults."""
-    return {
-        f.name: getattr(objective, f.name)
-        for f in fields(objective)
-        if getattr(objective, f.name) != f.default
-    }

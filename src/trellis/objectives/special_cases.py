@@ -90,7 +90,7 @@ class Direct(Objective):
                     f"epsilon={self.epsilon!r}: give a positive number, 'auto', 'decay' or 'holdout'"
                 )
         elif not self.epsilon > 0:
-            raise DataError(f"epsilon={self.epsilon} must be positive; choose the direction by sign=")
+            raise DataError(f"epsilon={self.epsilon} must be positive; choose the direction with sign=")
         if self.sign not in _DIRECTIONS:
             raise DataError(f"sign={self.sign!r}: give 'central', 'better' or 'worse'")
         if self.start not in ("auto", *_STARTS):
@@ -185,5 +185,5 @@ def fixed_epsilon(objective: Objective, epsilon: float | None) -> float:
             )
         epsilon = objective.epsilon
     if not (isfinite(epsilon) and epsilon > 0):
-        raise DataError(f"epsilon={epsilon} must be positive and finite; choose the direction by sign=")
+        raise DataError(f"epsilon={epsilon} must be positive and finite; choose the direction with sign=")
     return float(epsilon)

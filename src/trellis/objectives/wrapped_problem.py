@@ -1,4 +1,4 @@
-"""A problem around another one: the same weights, examples and regularisers, another value."""
+"""A problem that wraps another: the same weights, examples and regularisers, a different value."""
 
 from __future__ import annotations
 

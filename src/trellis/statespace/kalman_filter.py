@@ -237,6 +237,6 @@ def _check(log_densities: FloatArray, failed: IntArray, first: int) -> None:
     if not np.isfinite(log_densities).all():
         bad = first + int(np.argmin(np.isfinite(log_densities)))
         raise NumericalError(
-            f"sequence {bad}: its states grow beyond all bounds or its observations are too far off for "
+            f"sequence {bad}: its states grow without bound or its observations are too far off for "
             "double precision; check the eigenvalues of transition, and scale the data"
         )

@@ -5,7 +5,7 @@ labelled true? ``points`` is (n, d), ``labels`` (n,) of booleans. Answers are ex
 
     Intervals, Boxes   closed; the smallest box around the true points holds no false one
     Discs              {x : ||x|| <= R}, R >= 0; with the centre, without it, or both kinds together
-    HalfPlanes         {x : w.x >= b} in any dimension: a linear programme (HiGHS) finds w, b with a margin
+    HalfPlanes         {x : w.x >= b} in any dimension: a linear program (HiGHS) finds w, b with a margin
     Trees              thresholds on one coordinate in each node, ``depth`` of them on the longest path
     Sinusoids          {x : sin(omega x) >= 0} on the line, for points that are multiples of one unit: the
                        pattern is periodic in omega, and one period is searched from one change of sign to
@@ -210,7 +210,7 @@ class HalfPlanes(Family):
         if found.status == 2:
             return None
         if found.status != 0:
-            raise NumericalError(f"half-planes: the linear programme failed ({found.message.strip()})")
+            raise NumericalError(f"half-planes: the linear program failed ({found.message.strip()})")
         w, b = found.x[:-1], found.x[-1]
         return lambda x: np.asarray((x - middle) / scale @ w >= b)
 

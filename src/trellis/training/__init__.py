@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from trellis.training.driver import minimise as minimise
     from trellis.training.driver import minimise_dc as minimise_dc
     from trellis.training.fit import TrainingWarning as TrainingWarning
-    from trellis.training.restarts import best_of as best_of
+    from trellis.training.restarts import keep_best as keep_best
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
-    {"driver": "EarlyStopping minimise minimise_dc", "fit": "TrainingWarning", "restarts": "best_of"},
+    {"driver": "EarlyStopping minimise minimise_dc", "fit": "TrainingWarning", "restarts": "keep_best"},
 )

@@ -123,7 +123,7 @@ def minimise_dc(
     """Run the DC algorithm from ``start`` until an iteration lowers the primal by at most ``tol``.
 
     The answer is a critical point (the subdifferentials of g and h meet there), which need not be the global
-    minimum: start from several points (:func:`trellis.training.restarts.best_of`).
+    minimum: start from several points (:func:`trellis.training.restarts.keep_best`).
     ``on_iteration(iteration, measured, point)`` sees the ``primal`` and ``dual`` of each iteration.
     ``keep_interrupted``: see :func:`drive`.
     """
@@ -150,7 +150,7 @@ def drive(
     (``StepError``). A run with a ``doubt`` has not converged.
 
     ``point()``: what the run has reached, for ``on_iteration``. ``limit``: the name of ``max_iter`` in
-    messages. Ctrl-C ends the whole programme, as everywhere in Python: ``KeyboardInterrupt`` goes through.
+    messages. Ctrl-C ends the whole program, as everywhere in Python: ``KeyboardInterrupt`` goes through.
     ``keep_interrupted`` is for callers that have a place for what was reached by then: they get it, marked
     ``interrupted``, put it there, and must raise ``KeyboardInterrupt`` themselves (``Model._finished``)."""
     history = {} if checkpoint is None else checkpoint.restore(run)

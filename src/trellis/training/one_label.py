@@ -1,4 +1,4 @@
-"""A model that gives every step the same label has learned nothing from data with several: it is said.
+"""A model that gives every step the same label has learned nothing from data with several; it is reported.
 
 The check looks at about ``STEPS`` steps of the training data, half of them from examples in which some label
 is not the most frequent one, so that a label of one step in a thousand is there, too.

@@ -92,7 +92,7 @@ def automatic_solver(
 
 
 def draw_seed(random_state: Any) -> int:
-    """One seed for all that is random in a fit, from scikit-learn's kinds of ``random_state`` or a numpy
+    """One seed for everything random in a fit, from scikit-learn's kinds of ``random_state`` or a numpy
     ``Generator``."""
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31 - 1))

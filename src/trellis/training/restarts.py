@@ -42,10 +42,10 @@ def run_em(
                 problem, start, max_iter=max_iter, tol=tol, on_iteration=report, keep_interrupted=True
             )
 
-    return best_of(solve(i, start) for i, start in enumerate(starts))
+    return keep_best(solve(i, start) for i, start in enumerate(starts))
 
 
-def best_of(solutions: Iterable[DCSolution[U]]) -> tuple[DCSolution[U], list[float]]:
+def keep_best(solutions: Iterable[DCSolution[U]]) -> tuple[DCSolution[U], list[float]]:
     """The solution with the smallest objective (the first of equals), and the objective of each.
 
     ``solutions`` is consumed one by one, so a generator solves from one start at a time; after a solution

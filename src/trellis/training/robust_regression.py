@@ -28,7 +28,7 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.solvers.dc.algorithm import DCSolution
 from trellis.training.driver import minimise_dc
-from trellis.training.restarts import best_of
+from trellis.training.restarts import keep_best
 
 
 class Plane(NamedTuple):
@@ -130,7 +130,7 @@ def truncated_least_squares(
         (_through_random_rows(X, y, intercept, rng) for _ in range(n_init - 2)),
     )
     tol = tol * threshold**2
-    best, _ = best_of(minimise_dc(problem, start, max_iter=max_iter, tol=tol) for start in starts)
+    best, _ = keep_best(minimise_dc(problem, start, max_iter=max_iter, tol=tol) for start in starts)
     plane = best.point
     outliers = np.abs(problem.fitted(plane) - y) > threshold
     return RobustFit(plane.coef, plane.intercept, outliers, best.objective, best)

@@ -62,7 +62,7 @@ def test_a_markov_network(tmp_path: Path) -> None:
     assert graph.states[2] == ("0", "1", "2")
     assert [factor.variables for factor in graph.factors()] == [(0, 1), (1, 2), ()]
     assert joint(graph)[0, 1, 2] == pytest.approx(0.6 * 6 * 2.5)
-    with pytest.raises(DataError, match=r"net\.uai: this is a factor graph; read it by trellis\.FactorGraph"):
+    with pytest.raises(DataError, match=r"net\.uai: this is a factor graph; use trellis\.FactorGraph"):
         BayesianNetwork.read(tmp_path / "net.uai")
 
 
@@ -151,7 +151,7 @@ def test_evidence(tmp_path: Path) -> None:
         ("2 0 1 0 0", "variable 0 is observed in two states"),
         ("1 0 1 5", "expected"),
         ("", "expected the number of observed variables"),
-        ("2 1 0 1 1 2 0", "this file has 2 samples of evidence; read them by read_evidence_samples"),
+        ("2 1 0 1 1 2 0", "this file has 2 samples of evidence; read them with read_evidence_samples"),
         ("3 0 1 1 1", "found the end of the file"),
     ]:
         with pytest.raises(DataError, match=rf"net\.evid:1: .*{message}"):

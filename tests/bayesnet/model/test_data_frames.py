@@ -84,7 +84,7 @@ def test_samples_come_as_frames_and_go_back(output: str) -> None:
 @pytest.mark.parametrize(
     ("frame", "words"),
     [
-        ({"A": [1], "C": [1]}, "column 'C' is no variable"),
+        ({"A": [1], "C": [1]}, "column 'C' is not a variable"),
         ({"A": [1, 0], "B": ["x"]}, "different lengths"),
         ({}, "no columns"),
         ({"A": [1, 2]}, r"row 1 of the frame: the variable 'A' has no state '2'"),

@@ -1,4 +1,4 @@
-"""A layered graph paint by matplotlib, as bytes of a picture."""
+"""A layered graph drawn with matplotlib, as the bytes of an image file."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def read_fg(source: Source, *, encoding: str = "utf-8") -> FactorModel:
             raise reader.error(
                 start,
                 f"this factor has {total:,} values, and a file of this size may have {reader.most_filled:,} "
-                "in all; is it whole?",
+                "in all; is it complete?",
             )
         room -= total
         states_left -= sum(size for label, size in zip(labels, shape, strict=True) if label not in sizes)

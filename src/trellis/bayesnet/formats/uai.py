@@ -72,9 +72,7 @@ def _network(content: _Content, tolerance: float) -> DirectedModel:
         tables[scope[-1]], start_of[scope[-1]] = (scope[:-1], table), start
     for i in range(len(content.sizes)):
         if i not in tables:
-            raise reader.error(
-                0, f"no factor has x{i} as its last variable, so that x{i} has no table; add one"
-            )
+            raise reader.error(0, f"no factor has x{i} as its last variable, so x{i} has no table; add one")
     parents, values = zip(*(tables[i] for i in range(len(tables))), strict=True) if tables else ((), ())
     try:
         return DirectedModel.assemble(Variables.numbered(content.sizes), parents, values, tolerance=tolerance)
@@ -145,7 +143,7 @@ def read_evidence(source: Source, model: DiscreteModel, *, encoding: str = "utf-
     samples = _samples(reader, model.variables)
     if len(samples) != 1:
         raise reader.error(
-            0, f"this file has {len(samples)} samples of evidence; read them by read_evidence_samples"
+            0, f"this file has {len(samples)} samples of evidence; read them with read_evidence_samples"
         )
     return samples[0]
 

@@ -97,6 +97,6 @@ def _joint_belief(
             return ordered(marginalise(joint, set(table.variables) - set(targets)), targets).values
     names = ", ".join(repr(question.variables.names[v]) for v in targets)
     raise UnsupportedError(
-        f"no factor holds {names} together, so that belief propagation has no joint belief of them; ask for "
+        f"no factor holds {names} together, so belief propagation has no joint belief of them; ask for "
         "them one by one, or use method='likelihood_weighting', 'gibbs' or an exact one"
     )

@@ -37,7 +37,7 @@ from trellis.core.errors import DataError
 from trellis.core.status import Status
 from trellis.factors.flat_factors import FlatFactors, flatten
 from trellis.training.driver import minimise_dc
-from trellis.training.restarts import best_of
+from trellis.training.restarts import keep_best
 
 N = TypeVar("N", bound=DirectedModel)
 LEAST_COUNT = 1e-140  # of weights and pseudo-counts that are not 0
@@ -122,7 +122,7 @@ def fit(
         _check_start(network, layout, rows.codes, prior, u)
         starts = [u]
     total_tol = tol * float(rows.weight.sum())
-    found, _ = best_of(minimise_dc(problem, one, max_iter=max_iter, tol=total_tol) for one in starts)
+    found, _ = keep_best(minimise_dc(problem, one, max_iter=max_iter, tol=total_tol) for one in starts)
     return _with_tables(network, layout, problem, found.point, found.status, found.history)
 
 

@@ -1,4 +1,4 @@
-"""Expected counts by a junction tree, for rows that are too many configurations to enumerate.
+"""Expected counts by a junction tree, for rows with too many configurations to enumerate.
 
 The leaves of one plan are the tables of all families and, for each variable that some row observes, a leaf
 with a slice for each row (:mod:`trellis.factors.junction_tree.row_tree`). Two passes give Z of each row and

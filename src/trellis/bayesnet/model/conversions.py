@@ -97,6 +97,4 @@ def _weight(sizes: Sequence[int], factors: dict[int, Table], v: int) -> int:
 
 def _check_some_weight(some: bool) -> None:
     if not some:
-        raise InfeasibleError(
-            "every assignment has weight zero, so that the factor graph has no distribution"
-        )
+        raise InfeasibleError("every assignment has weight zero, so the factor graph has no distribution")

@@ -104,7 +104,7 @@ def _columns(variables: Variables, frame: Any) -> dict[int, Any]:
     for name in names:
         if name not in known:
             hint = suggestion(str(name), variables.names, "the variables")
-            raise DataError(f"the column {name!r} is no variable of the network{hint}; rename or drop it")
+            raise DataError(f"the column {name!r} is not a variable of the network{hint}; rename or drop it")
     if len(set(names)) != len(names):
         raise DataError("the frame has two columns with the same name; drop one")
     return {variables.index(name): column for name, column in zip(names, columns, strict=True)}

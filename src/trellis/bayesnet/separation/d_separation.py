@@ -1,6 +1,6 @@
-"""d-separation: which independencies hold in every network with these arrows, whatever its tables.
+"""d-separation: which independencies hold in every network with these edges, whatever its tables.
 
-``x`` and ``y`` are d-separated given Z if every path between them is blocked: at a node of Z where the arrows
+``x`` and ``y`` are d-separated given Z if every path between them is blocked: at a node of Z where the edges
 meet head-to-tail (chain) or tail-to-tail (fork), or at a node where they meet head-to-head (collider) and
 neither the node nor any of its descendants is in Z (Bishop 2006, 8.2.2).
 
@@ -49,7 +49,7 @@ def markov_blanket(network: DirectedModel, name: str) -> list[str]:
 
 
 def moral_graph(network: DirectedModel) -> dict[str, list[str]]:
-    """The neighbours of each variable once parents of one child are joined and arrows lose their heads."""
+    """The neighbours of each variable once parents of one child are joined and directions dropped."""
     neighbours = _moral_neighbours(network, range(len(network.names)))
     return {network.names[v]: [network.names[w] for w in sorted(near)] for v, near in neighbours.items()}
 

@@ -1,6 +1,6 @@
 """Why two variables are or are not d-separated: the paths between them, and what happens at each node.
 
-At an inner node of a path the arrows meet in one of three ways. A *chain* (-> v ->) and a *fork* (<- v ->)
+At an inner node of a path the edges meet in one of three ways. A *chain* (-> v ->) and a *fork* (<- v ->)
 are open unless v is observed; a *collider* (-> v <-) is blocked unless v or one of its descendants is
 observed. A path is open if all of its nodes are.
 
@@ -126,7 +126,7 @@ def explain_separation(
     if shared:
         name = network.names[min(shared)]
         raise DataError(
-            f"{name!r} stands in two of x, y and given, where paths explain nothing; name it once"
+            f"{name!r} appears in two of x, y and given, where paths explain nothing; name it once"
         )
     active = _active_path(network, xs, ys, observed)
     found: list[tuple[int, ...]] = []

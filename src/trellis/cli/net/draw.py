@@ -21,7 +21,7 @@ def draw(network: Network, output: Output, observed: Observed = None) -> None:
     from trellis.core.errors import UnsupportedError
 
     if output == STDOUT:
-        raise UnsupportedError("the end of a file's name tells how to draw it; give -o a file, not -")
+        raise UnsupportedError("the suffix of a file tells how to draw it; give -o a file, not -")
     check_output(output)
     model = open_model(network)
     if isinstance(model, BayesianNetwork):

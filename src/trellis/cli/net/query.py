@@ -80,7 +80,7 @@ def query(
     options: dict[str, Any] = {"likelihoods": likelihoods} if likelihoods else {}
     if mpe and (targets or method is not Method.auto):
         raise UnsupportedError(
-            "--mpe is about all variables and chooses its method; leave out targets and --method"
+            "--mpe is for all variables and chooses its method; leave out targets and --method"
         )
     if samples is not None and method not in SAMPLERS:
         raise UnsupportedError(f"--samples does not apply to --method {method}; leave it out")

@@ -55,7 +55,7 @@ def read_rows(
 def _check_names(shown: str, header: Sequence[str], variables: Variables) -> None:
     for i, name in enumerate(header):
         if name in header[:i]:
-            raise DataError(f"{shown}:1: the column {name!r} is there twice; keep one")
+            raise DataError(f"{shown}:1: the column {name!r} appears twice; keep one")
         try:
             variables.index(name)
         except DataError as error:

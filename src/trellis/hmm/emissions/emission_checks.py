@@ -43,8 +43,8 @@ def check_distributions(name: str, table: FloatArray) -> None:
         row = int(np.argmax(wrong))
         where = f"row {row} of {name}" if table.ndim > 1 else name
         raise DataError(
-            f"{where} is no probability distribution: its entries must not be negative and must add up to 1 "
-            f"(their sum is {rows[row].sum():g})"
+            f"{where} is not a probability distribution: its entries must not be negative and must add up to "
+            f"1 (their sum is {rows[row].sum():g})"
         )
 
 

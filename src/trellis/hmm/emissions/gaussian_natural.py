@@ -133,8 +133,8 @@ def _check_definite(precisions: FloatArray) -> None:
         state = int(np.argmin(least))
         raise NumericalError(
             f"the precision of state {state} is not positive definite (its least eigenvalue is "
-            f"{least[state]:.2g} times that of the pooled data), so it is no Gaussian; add the natural_shift "
-            "of the weights to them, or learn them with more l2 or another objective"
+            f"{least[state]:.2g} times that of the pooled data), so it is not a Gaussian; add the "
+            "natural_shift of the weights to them, or learn them with more l2 or another objective"
         )
 
 

@@ -151,7 +151,7 @@ class IOHMM(Model):
             )
         if self.emission.weights is not None:
             raise DataError(
-                "the emission has weights already; start from them by IOHMM.from_parameters(..., "
+                "the emission has weights already; start from them with IOHMM.from_parameters(..., "
                 "warm_start=True)"
             )
         return self.emission
@@ -315,7 +315,7 @@ class IOHMM(Model):
 
     def _check_loaded(self) -> None:
         if not isinstance(self._fitted().emission, ConditionalEmission):
-            raise ModelFileError(f"a {type(self.emission_).__name__} is no emission of an IOHMM")
+            raise ModelFileError(f"a {type(self.emission_).__name__} is not an emission of an IOHMM")
         self.parameters_.check()
 
 

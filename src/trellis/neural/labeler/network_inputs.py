@@ -138,7 +138,7 @@ def _shapes(sentences: list[Any]) -> list[tuple[int, ...]]:
 
 
 def _numbers(sentence: Any, index: int) -> NDArray[np.float32]:
-    """The rows of one sequence; what is no number is refused, although NumPy would convert some of it."""
+    """The rows of one sequence; anything but a number is refused, although NumPy would convert some of it."""
     if np.ma.is_masked(sentence):
         raise DataError(f"sequence {index} of X has masked entries; fill them, or leave their columns out")
     try:

@@ -8,7 +8,8 @@ in the regulariser: a large rate shrinks to 0 and never beyond. It is left out f
 loss does not change when w is scaled. ``schedule``: eta_t = ``learning_rate`` at every batch ("constant"), or
 ``learning_rate`` / sqrt(t) at the t-th ("inverse_sqrt"); Direct(epsilon="decay") uses eps_t = 1/sqrt(t) with
 it. Unlike that of ``SGD``, the rate multiplies the gradient of the direct objective with its 1 / eps.
-``learning_rate=None`` is 1. From weights other than 0 it is what
+``learning_rate=None`` is 1, and less for a squared link if 1 would overshoot
+(:func:`~trellis.solvers.online.online_run.stable_rate`). From weights other than 0 it is what
 :func:`~trellis.solvers.online.online_run.relative_rate` says for the direct objective, and at most that for
 others that are not convex.
 
@@ -25,7 +26,7 @@ import numpy as np
 from trellis.core.arguments import check_choice, check_int, check_positive
 from trellis.core.arrays import FloatArray
 from trellis.core.registration import register
-from trellis.solvers.online.online_run import OnlineRun, OnlineState, new_rule, relative_rate
+from trellis.solvers.online.online_run import OnlineRun, OnlineState, new_rule, relative_rate, stable_rate
 from trellis.solvers.online.step_size_kernels import CONSTANT, DESCENT, SQRT
 from trellis.solvers.problem import check_problem
 
@@ -55,11 +56,13 @@ class MiniBatch:
     ) -> OnlineRun:
         check_problem(problem, self.name, "run_value_and_gradient")
         schedule, averaging, rate = SCHEDULES[self.schedule], 2 * self.average, self.learning_rate
+        at = weights if state is None else state.weights
         if rate is None and not problem.objective.convex:
-            at = weights if state is None else state.weights
             rate = relative_rate(problem, at, schedule, self.batch_size, per_output=False)
             if rate is not None and not problem.objective.scale_free:
                 rate = min(1.0, rate)
+        if self.learning_rate is None and problem.objective.link == "square":
+            rate = min(1.0 if rate is None else rate, stable_rate(problem, at, self.batch_size))
         rule = new_rule(problem, DESCENT, schedule, 1.0 if rate is None else rate, averaging)
         return _MiniBatchRun(problem, weights, rng, rule, state, self.batch_size)
 

@@ -26,7 +26,7 @@ Each pass measures ``pass_objective``: the sum of c_i f_i, each at the weights o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -81,24 +81,46 @@ def relative_rate(
     same sum of rates. ``per_output``: whether the rate counts per output, so that epsilon is taken out of the
     gradient.
     """
-    n, size = problem.n_examples, float(np.linalg.norm(weights))
+    size = float(np.linalg.norm(weights))
     if not size > 0.0:
         return None
     if problem.objective.decaying:
         problem = problem.with_(epsilon=1.0)
-    starts = np.arange(0, n, batch_size)
-    squares = []
-    for i in np.unique(np.linspace(0, len(starts) - 1, min(SAMPLE, len(starts))).astype(np.int64)):
-        first = int(starts[i])
-        last = min(first + batch_size, n)
-        _, gradient = problem.run_value_and_gradient(weights, first, last)
-        squares.append(float(gradient @ gradient) / (last - first) ** 2)
-    moving = [square for square in squares if square > 0.0]
+    moving = [square for _, square in _sampled_batches(problem, weights, batch_size) if square > 0.0]
     if not moving:
         return None
     scale = problem.epsilon if per_output else 1.0
     rate = size / (STEPS * scale * float(np.sqrt(np.mean(moving))))
-    return rate if schedule == SQRT else rate * min(1.0, 2.0 / np.sqrt(len(starts)))
+    n_batches = -(-problem.n_examples // batch_size)
+    return rate if schedule == SQRT else rate * min(1.0, 2.0 / np.sqrt(n_batches))
+
+
+def stable_rate(problem: BatchProblem, weights: FloatArray, batch_size: int = 1) -> float:
+    """Half the largest rate that overshoots in no sampled batch, for a squared link; inf where none moves.
+
+    f = xi^2 / 2 with xi linear in w near the weights, so along the gradient g = xi d its curvature is ||d||^2
+    = ||g||^2 / (2 f): an update with rate 1 / ||d||^2 ends at xi = 0, and one with more than twice that rate
+    ends further from 0 than it began. Half, because other outputs, met later, may have a longer d.
+    """
+    curvatures = [
+        square / (2.0 * value)
+        for value, square in _sampled_batches(problem, weights, batch_size)
+        if value > 0.0
+    ]
+    steepest = max(curvatures, default=0.0)
+    return 0.5 / steepest if steepest > 0.0 else np.inf
+
+
+def _sampled_batches(
+    problem: BatchProblem, weights: FloatArray, batch_size: int
+) -> Iterator[tuple[float, float]]:
+    """The mean f and the squared norm of its gradient, of ``SAMPLE`` batches spread over the data."""
+    starts = np.arange(0, problem.n_examples, batch_size)
+    for i in np.unique(np.linspace(0, len(starts) - 1, min(SAMPLE, len(starts))).astype(np.int64)):
+        first = int(starts[i])
+        last = min(first + batch_size, problem.n_examples)
+        value, gradient = problem.run_value_and_gradient(weights, first, last)
+        yield value / (last - first), float(gradient @ gradient) / (last - first) ** 2
 
 
 @dataclass
@@ -139,7 +161,7 @@ class OnlineRun:
         self.state = OnlineState.new(np.array(weights), rule.kind) if state is None else state
         if len(self.state.weights) != problem.dimension:
             raise DataError(
-                f"the state to go on from has {len(self.state.weights)} weights, the problem "
+                f"the state to resume from has {len(self.state.weights)} weights, the problem "
                 f"{problem.dimension}; they must come from the same model"
             )
         self.diverged = False

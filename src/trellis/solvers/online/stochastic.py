@@ -40,6 +40,7 @@ from trellis.solvers.online.online_run import (
     Rule,
     new_rule,
     relative_rate,
+    stable_rate,
 )
 from trellis.solvers.online.step_size_kernels import (
     ADAGRAD,
@@ -109,7 +110,8 @@ class SGD(StochasticSolver):
     """Stochastic gradient descent with L2 shrinkage.
 
     ``learning_rate=None`` is 0.1, and less for objectives that are not convex if the start asks for less
-    (:func:`~trellis.solvers.online.online_run.relative_rate`). For the direct objective it is what the start
+    (:func:`~trellis.solvers.online.online_run.relative_rate`), and for squared ones if 0.1 would overshoot
+    (:func:`~trellis.solvers.online.online_run.stable_rate`). For the direct objective it is what the start
     asks for, and from w = 0 it is 0.1 / m where the problem tells m, the mean squared length of a step's
     features: there one update must move a score by less than epsilon, or y_direct and y_hat soon agree
     everywhere.
@@ -135,6 +137,8 @@ class SGD(StochasticSolver):
                 rate = relative or self._rate_from_zero(problem)
             else:
                 rate = RATE if relative is None else min(RATE, relative)
+            if problem.objective.link == "square":
+                rate = min(rate, stable_rate(problem, weights))
         rule = new_rule(problem, DESCENT, schedule, rate, 2 * self.average)
         if schedule != INVERSE and rule.rate * rule.decay >= 1.0:
             raise UnsupportedError(

@@ -1,4 +1,4 @@
-"""The quadratic programme behind 1-slack cutting planes, by PIQP (an interior-point method; chosen by
+"""The quadratic program behind 1-slack cutting planes, by PIQP (an interior-point method; chosen by
 measurement, see docs/decisions/qp.md):
 
     min_alpha  1/2 alpha' G alpha - b' alpha        subject to  alpha >= 0,  sum alpha <= bound
@@ -46,7 +46,7 @@ def solve_simplex_qp(gram: FloatArray, linear: FloatArray, bound: float = 1.0) -
         if gap <= ACCEPTED_GAP * max(abs(value), float(np.finfo(float).tiny)):
             return alpha
     raise NumericalError(
-        f"the quadratic programme of {len(linear)} planes could not be solved (duality gap {gap:.3g} at "
+        f"the quadratic program of {len(linear)} planes could not be solved (duality gap {gap:.3g} at "
         f"objective {value:.3g}); scale the features to similar size or raise l2"
     )
 

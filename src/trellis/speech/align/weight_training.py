@@ -120,6 +120,8 @@ def configure_solver(
         return get_solver(name)
     direct, decaying = objective.special == "direct", objective.decaying
     eta = float(np.linalg.norm(start)) / STEPS if start.any() else 1.0
+    if not objective.lipschitz:
+        return MiniBatch(batch_size=1, average=average)  # how long a step may be, its gradients tell
     return MiniBatch(
         # The direct gradient is divided by eps: with the rate eta eps the step is eta times the difference.
         learning_rate=eta * epsilon if direct else eta,

@@ -208,7 +208,7 @@ def _read(file: Any, begin: int, stop: int, shown: str) -> FloatArray:
     except module.LibsndfileError as error:
         raise DataError(f"{shown}: the recording is damaged ({error}); copy it again") from error
     except MemoryError as error:
-        raise DataError(f"{shown}: {stop - begin} samples need more memory than there is; cut it") from error
+        raise DataError(f"{shown}: {stop - begin} samples need too much memory; cut it") from error
     if len(values) < stop - begin:
         raise DataError(
             f"{shown}: the recording ends after {(begin + len(values)) / file.samplerate:.3f} of "

@@ -76,7 +76,7 @@ class _Tokens:
     def count(self, what: str) -> int:
         value = self.number(what)
         if value < 0 or not value.is_integer():
-            raise self.error(f"{what} is {value:g}, which is no count")
+            raise self.error(f"{what} is {value:g}, which is not a count")
         return int(value)
 
     def flag(self) -> str:

@@ -77,7 +77,7 @@ def test_limits_under_constraints() -> None:
     turning = SequenceLabeler(constraints=[("a", "b"), ("b", "a")]).fit(
         [["u", "v"], ["u"]], [["a", "b"], ["a"]]
     )
-    with pytest.raises(UnsupportedError, match="alternate for ever"):
+    with pytest.raises(UnsupportedError, match="alternate forever"):
         turning.to_hmm()
     assert turning.to_hmm(4).transitions.shape == (3, 2, 2)
 

@@ -266,7 +266,7 @@ def test_relaxed_marginals_are_in_the_local_polytope(graph: GraphScores, method:
 
 
 @given(graphs(), st.sampled_from([1e-8, 1e-6, 1e6]))
-def test_the_bound_of_the_programme_holds_at_any_scale(graph: GraphScores, scale: float) -> None:
+def test_the_bound_of_the_program_holds_at_any_scale(graph: GraphScores, scale: float) -> None:
     tables = [(f.nodes, scale * f.table) for f in graph.factors]
     scaled = GraphScores.of(scale * graph.unary, graph.edges, scale * graph.pairwise, tables)
     best = AllLabellings.of(scaled).best

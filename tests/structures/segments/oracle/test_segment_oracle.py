@@ -50,7 +50,7 @@ def test_the_best_path_against_all_paths(seed: int, kind: str, rate: float, ties
     best = oracle.best(scores)
     assert best.score == pytest.approx(values.max(), abs=1e-10)
     assert score_by_hand(scores, best) == pytest.approx(best.score, abs=1e-10)
-    assert oracle.score_of(scores, best) == best.score  # which also checks that the graph allows it
+    assert oracle.score(scores, best) == best.score  # which also checks that the graph allows it
 
 
 @settings(max_examples=50)
@@ -344,4 +344,4 @@ def test_a_path_that_the_graph_forbids_is_named() -> None:
         ([0, 2], [0, 3], "segment 1 is 1 frames long"),
     ]:
         with pytest.raises(InfeasibleError, match=words):
-            oracle.score_of(scores, SegmentPath(np.array(nodes), np.array(starts), 4))
+            oracle.score(scores, SegmentPath(np.array(nodes), np.array(starts), 4))

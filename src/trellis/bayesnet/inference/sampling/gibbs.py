@@ -123,7 +123,7 @@ def _possible_start(possible: PossibleStates, free: Sequence[int], rng: np.rando
             continue
         return allowed
     raise InfeasibleError(
-        f"{START_TRIES} attempts at a possible assignment have failed, so that no chain can start; use an "
+        f"{START_TRIES} attempts at a possible assignment have failed, so no chain can start; use an "
         "exact method"
     )
 

@@ -60,7 +60,7 @@ def _long_run(step: FloatArray, end: FloatArray) -> FloatArray:
     growth = after[alive] - backward[alive]
     if not alive.any() or not np.allclose(growth, growth[0], rtol=0.0, atol=1e-6):
         raise UnsupportedError(
-            "the labels alternate for ever under the constraints, or no way leads from some to those that "
+            "the labels alternate forever under the constraints, or no way leads from some to those that "
             "long sequences prefer, so there is no limit; give a length"
         )
     shifted: FloatArray = backward - backward.max()

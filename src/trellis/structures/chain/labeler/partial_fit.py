@@ -139,7 +139,7 @@ def _online(model: SequenceLabeler, solver: Solver) -> OnlineTraining:
     if online.solver != solver.name:
         raise UnsupportedError(
             f"the last partial_fit was by solver {online.solver!r}, this one asks for {solver.name!r}; keep "
-            "to one, or begin anew with a clone of the model"
+            "to one, or start over with a clone of the model"
         )
     return online
 

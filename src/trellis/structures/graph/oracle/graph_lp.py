@@ -1,4 +1,4 @@
-"""The local polytope as a linear programme, solved by HiGHS: the reference for small graphs.
+"""The local polytope as a linear program, solved by HiGHS: the reference for small graphs.
 
     max_mu  sum_i <unary_i, mu_i> + sum_e <pairwise_e, mu_e> + sum_f <table_f, mu_f>
     s.t.    mu >= 0,   sum_x mu_i(x) = 1,
@@ -38,7 +38,7 @@ def linear_programme(scores: GraphScores, tol: float) -> RelaxedSolution:
     size = scores.unary.size + scores.pairwise.size + sum(f.table.size for f in scores.factors)
     if size > MOST_VARIABLES:
         raise UnsupportedError(
-            f"the linear programme would have {size:,} variables; use method='message_passing'"
+            f"the linear program would have {size:,} variables; use method='message_passing'"
         )
     if scores.n_nodes == 0:
         return RelaxedSolution(np.zeros(0, np.int32), 0.0, 0.0, True, True, "lp", DIRECT, scores)

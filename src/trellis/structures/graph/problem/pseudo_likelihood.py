@@ -20,7 +20,7 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
 from trellis.core.logspace import softmax_and_log_sum
 from trellis.core.oracle import Answer, Answers, BatchOracle
-from trellis.structures.graph.oracle.unions.small_graphs import SmallGraphs, runs_of
+from trellis.structures.graph.oracle.unions.small_graphs import SmallGraphs, split_into_runs
 from trellis.structures.graph.problem.graph_batch import GraphBatch, answers_of_parts
 from trellis.structures.graph.problem.graph_example import GraphExample
 from trellis.structures.graph.problem.graph_problem import Batches, GraphProblem
@@ -60,7 +60,7 @@ class PseudoLikelihoodProblem(GraphProblem):
         """Of any graphs: nothing here depends on their cycles."""
         graphs = [example.graph for example in self.examples[first:last]]
         batches = []
-        for part in runs_of([graph.n_nodes for graph in graphs]):
+        for part in split_into_runs([graph.n_nodes for graph in graphs]):
             union = GraphUnion.of([graphs[i] for i in part.tolist()])
             examples = [self.examples[first + i] for i in part.tolist()]
             batches.append(GraphBatch(SmallGraphs(first + part, union, forests=False), examples))

@@ -74,7 +74,7 @@ class Segmentation:
             found = _rated_path(scores, lattice, _narrowed(lattice, windows, into, backward, found.score))
         return found
 
-    def score_of(self, scores: SegmentScores, path: SegmentPath) -> float:
+    def score(self, scores: SegmentScores, path: SegmentPath) -> float:
         """The score of a path; ``InfeasibleError`` if the graph does not allow it."""
         scores.graph.check(path)
         return scores.of_path(path)
@@ -112,7 +112,7 @@ class Segmentation:
         work. ``inf`` where there is no other path."""
         if apart < 0 or not largest >= 0:
             raise DataError(f"apart={apart} and largest={largest} must not be negative")
-        score = self.score_of(scores, path)
+        score = self.score(scores, path)
         alternatives = _alternatives(scores, score - largest)
         frames = np.arange(scores.n_frames + 1)
         elsewhere = np.abs(frames - path.starts[:, None]) > apart

@@ -125,7 +125,7 @@ def small_graphs(
     together = np.zeros(len(graphs), dtype=np.bool_)
     for kind, chosen in ((True, forest), (False, few & ~forest & cycles)):
         numbers = np.flatnonzero(chosen)
-        for part in (numbers[run] for run in runs_of(sizes[numbers])):
+        for part in (numbers[run] for run in split_into_runs(sizes[numbers])):
             if len(part) > 1:
                 packs.append(
                     SmallGraphs(first + part, GraphUnion.of([graphs[i] for i in part.tolist()]), kind)
@@ -134,7 +134,7 @@ def small_graphs(
     return packs, (first + np.flatnonzero(~together)).tolist()
 
 
-def runs_of(sizes: Sequence[int] | IntArray) -> list[IntArray]:
+def split_into_runs(sizes: Sequence[int] | IntArray) -> list[IntArray]:
     """The numbers of graphs of these sizes in runs of about ``PACK`` nodes."""
     cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // PACK)) + 1
     return np.split(np.arange(len(sizes)), cuts)
