@@ -101,12 +101,33 @@ def test_the_best_assignment(garden: Path) -> None:
     assert found["log_probability"] == pytest.approx(best.log_probability)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [["show"], ["query"], ["draw", "-o", "n.dot"], ["separate", "Größe", "Wet"]],
+    ids=lambda c: c[0],
+)
+def test_networks_in_other_encodings(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    NET.write("n.bif")
+    text = Path("n.bif").read_text(encoding="utf-8").replace("Rain", "Größe")
+    Path("n.bif").write_text(text, encoding="utf-8")
+    expected = run(command[0], "n.bif", *command[1:])
+    Path("n.bif").write_text(text, encoding="latin-1")
+    assert run(command[0], "n.bif", *command[1:], "--encoding", "latin-1") == expected
+
+
 def test_other_files(tmp_path: Path) -> None:
     graph = FactorGraph([2, 3], [((0, 1), np.arange(1.0, 7.0).reshape(2, 3))])
     graph.write(tmp_path / "g.uai")
     (tmp_path / "g.uai.evid").write_text("1 0 1")
     text = run("query", tmp_path / "g.uai", "x1", "--evidence-file", tmp_path / "g.uai.evid")
     assert text == f"{graph.query('x1', {'x0': 1})}\n"
+    (tmp_path / "g.16.evid").write_text("1 0 1", encoding="utf-16")
+    (tmp_path / "g.16.uai").write_text((tmp_path / "g.uai").read_text(), encoding="utf-16")
+    paths = tmp_path / "g.16.uai", "x1", "--evidence-file", tmp_path / "g.16.evid"
+    assert run("query", *paths, "--encoding", "utf-16") == text
     NET.write(tmp_path / "n.uai")
     assert "given x0, x1" in run("show", tmp_path / "n.uai")  # BAYES: it has arrows
     graph.save(tmp_path / "g.trellis")

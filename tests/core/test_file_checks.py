@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import pytest
@@ -54,6 +55,22 @@ from trellis.core.file_checks import check_fields, check_indices, check_size, li
 )
 def test_matches(value: object, annotation: object, fits: bool) -> None:
     assert matches(value, annotation) == fits
+
+
+ScalarT = TypeVar("ScalarT", bound=np.generic)
+
+
+class _Alias:
+    """As NumPy 2.5 declares ``NDArray``: ``type NDArray[ScalarT] = np.ndarray[..., np.dtype[ScalarT]]``."""
+
+    __value__ = np.ndarray[tuple[Any, ...], np.dtype[ScalarT]]
+
+
+@pytest.mark.parametrize("value", [np.zeros(2, np.float32), np.zeros(2, int), [0.0], "a", None])
+def test_aliases_are_what_they_stand_for(value: object) -> None:
+    for annotation in (types.GenericAlias(_Alias(), (np.float64,)), FloatArray):
+        assert not matches(value, annotation)
+        assert matches(np.zeros(2), annotation)
 
 
 @dataclass

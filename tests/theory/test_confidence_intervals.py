@@ -19,14 +19,16 @@ from trellis.theory import (
     clopper_pearson_interval,
     clopper_pearson_limits,
     empirical_bernstein_interval,
+    f1,
     hoeffding_interval,
     mcnemar_test,
+    mean_interval,
     paired_loss_test,
     perceptron_mistake_bound,
     quantile_interval,
+    ratio,
     share_interval,
 )
-from trellis.theory.confidence_intervals import f1, ratio
 from trellis.theory.example_losses import measure_losses
 
 DATA_SETS = 2000
@@ -89,6 +91,17 @@ def test_coverage_of_the_bootstrap() -> None:
         rows = np.stack([wrong, steps], axis=1)
         hits += 0.2 in bootstrap_interval(rows, ratio, n_resamples=200, seed=int(rng.integers(2**31)))
     assert hits / 200 >= 0.91
+
+
+def test_means_of_losses_that_nothing_bounds() -> None:
+    losses = np.random.default_rng(6).exponential(size=(300, 150))
+    assert np.mean([1.0 in mean_interval(row) for row in losses]) >= 0.94
+    with pytest.raises(
+        DataError, match="the mean of fewer than 100 losses that nothing bounds has no interval"
+    ):
+        mean_interval(losses[0, :99])
+    with pytest.raises(DataError, match="the mean of equal losses that nothing bounds"):
+        mean_interval(np.full(200, 3.0))
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95])

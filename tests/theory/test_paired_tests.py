@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +12,12 @@ from scipy import stats
 from trellis.core.errors import DataError
 from trellis.theory import (
     bootstrap_interval,
+    f1,
     mcnemar_test,
     paired_loss_test,
     paired_test,
+    ratio,
 )
-from trellis.theory.confidence_intervals import f1
 
 
 def test_mcnemar_by_hand() -> None:
@@ -81,3 +83,44 @@ def test_no_resamples_are_no_test() -> None:
         paired_loss_test(np.arange(20.0), np.zeros(20), n_resamples=0)
     with pytest.raises(DataError, match="n_resamples is 0"):
         bootstrap_interval([1.0, 2.0], lambda sums: sums[..., 0], n_resamples=0)
+
+
+def _tokens(rng: np.random.Generator, m: int) -> tuple[np.ndarray, np.ndarray]:
+    """Wrong tokens and tokens of two models that mostly err alike; a has one sequence in thirty all wrong."""
+    steps = 1 + rng.poisson(rng.gamma(2.0, 8.0, m))
+    wrong_a = rng.binomial(steps, rng.beta(0.5, 15.0, m))
+    wrong_b = np.where(rng.random(m) < 0.7, wrong_a, rng.binomial(steps, rng.beta(0.5, 15.0, m)))
+    broken = rng.random(m) < 1 / 30
+    wrong_a, wrong_b = np.where(broken, steps, wrong_a), np.where(broken, 0, wrong_b)
+    return np.stack([wrong_a, steps], axis=1).astype(float), np.stack([wrong_b, steps], axis=1).astype(float)
+
+
+def _spans(rng: np.random.Generator, m: int) -> tuple[np.ndarray, np.ndarray]:
+    """Correct, predicted and gold spans of two models; a third of the sequences have none."""
+    gold = rng.poisson(2.0, m) * (rng.random(m) < 0.67)
+    rows = []
+    for skill in (0.9, 0.8):
+        correct = rng.binomial(gold, skill)
+        rows.append(np.stack([correct, correct + rng.poisson(0.1 * gold), gold], axis=1).astype(float))
+    return rows[0], rows[1]
+
+
+@pytest.mark.parametrize("m", [2, 5, 10, 20, 100])
+@pytest.mark.parametrize(("draw", "statistic"), [(_tokens, ratio), (_spans, f1)], ids=["tokens", "F1"])
+def test_coverage_of_differences_of_shares(draw: Any, statistic: Any, m: int) -> None:
+    rng = np.random.default_rng(m)
+    a, b = draw(rng, 400_000)
+    truth = float(statistic(a.sum(axis=0)) - statistic(b.sum(axis=0)))
+    limits = [statistic.difference_interval(*draw(rng, m), 0.05) for _ in range(120)]
+    assert np.mean([low <= truth <= high for low, high in limits]) >= 0.92
+    assert all(-1 <= low <= high <= 1 for low, high in limits)
+
+
+def test_losses_that_nothing_bounds() -> None:
+    rng = np.random.default_rng(0)
+    few = paired_loss_test(rng.exponential(2.0, 50), rng.exponential(2.0, 50))
+    assert not few.has_interval
+    assert "no interval: too few losses that nothing bounds" in str(few)
+    assert 0 < few.p_value <= 1
+    many = paired_loss_test(rng.exponential(3.0, 400), rng.exponential(2.0, 400))
+    assert 0 < many.low < many.difference < many.high

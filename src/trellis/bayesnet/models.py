@@ -118,7 +118,7 @@ class FactorGraph(_Methods, FactorModel):
         return BayesianNetwork.wrap(conversions.network_from_graph(self))
 
 
-def read_model(path: PathLike) -> BayesianNetwork | FactorGraph:
+def read_model(path: PathLike, *, encoding: str = "utf-8") -> BayesianNetwork | FactorGraph:
     """What a ``.bif``, ``.uai`` or ``.fg`` file holds, which may be gzipped."""
-    found = network_files.read_file(path)
+    found = network_files.read_file(path, encoding=encoding)
     return BayesianNetwork.wrap(found) if found.directed else FactorGraph.wrap(found)

@@ -93,6 +93,7 @@ def annotated_types(owner: type) -> dict[str, Any]:
 
 def matches(value: Any, annotation: Any) -> bool:
     """Whether a value is what an annotation says. An annotation that says nothing testable allows all."""
+    annotation = _resolved(annotation)
     if annotation is Any:
         return True
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
@@ -118,6 +119,15 @@ def matches(value: Any, annotation: Any) -> bool:
     if not isinstance(kind, type) or getattr(kind, "_is_protocol", False):
         return True
     return isinstance(value, kind) and _holds(value, kind, parts)
+
+
+def _resolved(annotation: Any) -> Any:
+    """What an alias stands for: since NumPy 2.5, ``NDArray[float64]`` is one."""
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    while hasattr(annotation, "__value__") or hasattr(origin, "__value__"):
+        annotation = origin.__value__[parts] if parts else annotation.__value__
+        origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    return annotation
 
 
 def _has_type(dtype: np.dtype[Any], annotation: Any) -> bool:

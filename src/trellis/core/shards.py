@@ -43,6 +43,8 @@ def over_shards(work: Callable[[int, int], Result], offsets: IntArray, n_jobs: i
 
 def over_items(work: Callable[[int], Result], n: int, n_jobs: int = 1) -> list[Result]:
     """``[work(0), ..., work(n - 1)]``, on ``n_jobs`` threads."""
+    if n == 1:  # online solvers ask for one example at a time
+        return [work(0)]
     runs = over_shards(lambda a, b: [work(i) for i in range(a, b)], np.arange(n + 1), n_jobs)
     return [result for run in runs for result in run]
 

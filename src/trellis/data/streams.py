@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import IO, Any, cast
 
 from trellis.core.errors import DataError
+from trellis.data.unfolded_gzip import UnfoldedGzip
 
 Source = str | os.PathLike[str] | IO[bytes] | IO[str]
 
@@ -34,7 +35,7 @@ def source_name(source: Source) -> str:
 def read_utf8(source: Source, encoding: str = "utf-8") -> bytes:
     """All of the source as UTF-8 bytes with ``\\n`` line ends."""
     with _opened(source) as stream:
-        data = stream.read()
+        data = stream.whole() if isinstance(stream, UnfoldedGzip) else stream.read()
     raw = data.encode() if isinstance(data, str) else data
     return to_utf8(raw, encoding, source_name(source), 1)
 
@@ -51,11 +52,15 @@ def iter_sequence_blocks(
         raise DataError(f"sequences_per_block is {sequences_per_block}; it must be at least 1")
     name = source_name(source)
     lines: list[bytes] = []
-    first_line, sequences, inside = 1, 0, False
+    first_line, sequences, inside, size = 1, 0, False, 0
     with _opened(source) as stream:
-        for data in stream:
+        unfolded = stream if isinstance(stream, UnfoldedGzip) else None
+        for data in stream if unfolded is None else unfolded.lines():
             line = data.encode() if isinstance(data, str) else data
             lines.append(line)
+            size += len(line)
+            if unfolded is not None:
+                unfolded.check(size)
             if not line.isspace():
                 inside = inside or not (comments and line.startswith(b"#"))
             elif inside:
@@ -63,7 +68,7 @@ def iter_sequence_blocks(
                 sequences += 1
                 if sequences == sequences_per_block:
                     yield to_utf8(b"".join(lines), encoding, name, first_line), first_line
-                    first_line, sequences = first_line + len(lines), 0
+                    first_line, sequences, size = first_line + len(lines), 0, 0
                     lines.clear()
     if inside or sequences:
         yield to_utf8(b"".join(lines), encoding, name, first_line), first_line
@@ -119,7 +124,7 @@ def _unzipped(stream: Any) -> Iterator[IO[Any]]:
         buffered, wrapped = io.BufferedReader(stream), True
     try:
         if buffered.peek(2)[:2] == _GZIP_MAGIC:
-            yield cast(IO[Any], gzip.GzipFile(fileobj=buffered))
+            yield cast(IO[Any], UnfoldedGzip(buffered, source_name(stream)))
         else:
             yield buffered
     finally:

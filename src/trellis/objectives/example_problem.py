@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -50,6 +51,6 @@ class ExampleProblem(StructuredProblem, Generic[Example, LossType]):
     def n_examples(self) -> int:
         return len(self.examples)
 
-    @property
+    @cached_property
     def sample_weight(self) -> FloatArray:
         return np.ones(self.n_examples) if self.weight is None else self.weight

@@ -15,8 +15,8 @@ import numpy as np
 
 from trellis.losses.metrics import errors_by_sequence, span_report
 from trellis.report.evaluation import are_span_tags
-from trellis.theory.confidence_intervals import f1, ratio
 from trellis.theory.paired_tests import Comparison, mcnemar_test, paired_test
+from trellis.theory.share_statistics import f1, ratio
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -52,7 +52,7 @@ def comparison_table(comparisons: dict[str, Comparison], a: str, b: str) -> Tabl
             f"{100 * found.a:.2f}",
             f"{100 * found.b:.2f}",
             f"{100 * found.difference:+.2f}",
-            f"{100 * found.low:+.2f} to {100 * found.high:+.2f}",
+            f"{100 * found.low:+.2f} to {100 * found.high:+.2f}",  # all three are shares and have one
             f"{found.p_value:.3g}",
             "differs" if found.significant else "no difference can be told",
         )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         empirical_bernstein_interval as empirical_bernstein_interval,
     )
     from trellis.theory.confidence_intervals import hoeffding_interval as hoeffding_interval
+    from trellis.theory.confidence_intervals import mean_interval as mean_interval
     from trellis.theory.confidence_intervals import quantile_interval as quantile_interval
     from trellis.theory.confidence_intervals import share_interval as share_interval
     from trellis.theory.hypothesis_families import Boxes as Boxes
@@ -47,6 +48,10 @@ if TYPE_CHECKING:
     from trellis.theory.paired_tests import paired_test as paired_test
     from trellis.theory.scoring import compare_models as compare_models
     from trellis.theory.scoring import score_with_interval as score_with_interval
+    from trellis.theory.share_statistics import Share as Share
+    from trellis.theory.share_statistics import f1 as f1
+    from trellis.theory.share_statistics import f1_loss as f1_loss
+    from trellis.theory.share_statistics import ratio as ratio
     from trellis.theory.shattering import Shattering as Shattering
     from trellis.theory.shattering import growth as growth
     from trellis.theory.shattering import labellings as labellings
@@ -65,10 +70,11 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "hypothesis_families": "Boxes Discs Family Finite HalfPlanes Intervals Predicate Rectangles "
         "Sinusoids Trees parametrised",
         "confidence_intervals": "Interval bootstrap_interval clopper_pearson_interval clopper_pearson_limits "
-        "empirical_bernstein_interval hoeffding_interval quantile_interval share_interval",
+        "empirical_bernstein_interval hoeffding_interval mean_interval quantile_interval share_interval",
         "mistake_bound": "MistakeBound measured_mistake_bound perceptron_mistake_bound",
         "paired_tests": "Comparison mcnemar_test paired_loss_test paired_test",
         "scoring": "compare_models score_with_interval",
+        "share_statistics": "Share f1 f1_loss ratio",
         "shattering": "Shattering growth labellings shatters vc_dimension",
         "simulation": "GapSample LearningCurve simulate_generalization_gap simulate_learning_curve",
     },

@@ -24,7 +24,7 @@ from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.labels import LabelSet
 from trellis.losses.labelings import Loss
 from trellis.losses.metrics import errors_by_sequence, span_report
-from trellis.theory.confidence_intervals import Statistic, f1, ratio
+from trellis.theory.share_statistics import Share, f1_loss, ratio
 
 LossLike = str | Loss | Callable[[Any, Any], float]
 NAMES = ("zero_one", "hamming", "span_f1")
@@ -38,9 +38,13 @@ class ExampleLosses:
     """
 
     rows: FloatArray
-    statistic: Statistic
+    statistic: Share
     per_example: FloatArray | None
-    parts: tuple[FloatArray, FloatArray] | None = None  # where the loss is the share of the first in both
+
+    @property
+    def parts(self) -> tuple[FloatArray, FloatArray] | None:
+        """Wrong and right units of each example, where the loss is a share; else ``None``."""
+        return self.statistic.parts(self.rows)
 
     @property
     def value(self) -> float:
@@ -78,15 +82,14 @@ def measure_losses(gold: Any, predicted: Any, loss: LossLike = "zero_one") -> Ex
         if not structured:
             raise UnsupportedError("span_f1 is for sequences of labels, and these are single labels")
         rows = span_report(gold, predicted).counts.astype(np.float64)
-        right = 2.0 * rows[:, 0]
-        return ExampleLosses(rows, lambda s: 1.0 - f1(s), None, (rows[:, 1] + rows[:, 2] - right, right))
+        return ExampleLosses(rows, f1_loss, None)
     if not structured:
         return _mean((np.asarray(gold) != np.asarray(predicted)).astype(np.float64))
     wrong, steps = errors_by_sequence(gold, predicted)
     if loss == "zero_one":
         return _mean((wrong > 0).astype(np.float64))
     rows = np.stack([wrong, steps], axis=1).astype(np.float64)
-    return ExampleLosses(rows, ratio, wrong / np.maximum(steps, 1), (rows[:, 0], rows[:, 1] - rows[:, 0]))
+    return ExampleLosses(rows, ratio, wrong / np.maximum(steps, 1))
 
 
 def _in_order(labels: Any) -> Any:
@@ -110,8 +113,7 @@ def loss_name(loss: LossLike) -> str:
 def _mean(losses: FloatArray) -> ExampleLosses:
     if losses.ndim != 1 or not np.isfinite(losses).all():
         raise DataError("a loss must give one finite number for each example")
-    parts = (losses, 1.0 - losses) if (losses >= 0).all() and (losses <= 1).all() else None
-    return ExampleLosses(np.stack([losses, np.ones(len(losses))], axis=1), ratio, losses, parts)
+    return ExampleLosses(np.stack([losses, np.ones(len(losses))], axis=1), ratio, losses)
 
 
 def _of_loss_object(gold: Any, predicted: Any, loss: Loss) -> FloatArray:

@@ -6,12 +6,17 @@
                       changes nothing but chance; p is the share of swaps with a difference at least as large
 
 The randomisation test is exact (all swaps) up to 12 examples on which the models differ; beyond, swaps are
-drawn and p = (1 + hits) / (1 + draws), which is a valid p-value for any number of draws. The interval is a
-bootstrap over examples that keeps the pairs. A difference is always a's figure minus b's.
+drawn and p = (1 + hits) / (1 + draws), which is a valid p-value for any number of draws. A difference is
+always a's figure minus b's. Its interval keeps the pairs:
+
+    losses 0 or 1     melded limits (trellis.theory.matched_pairs): they hold for every number of examples
+    shares of sums    limits of signed sums (trellis.theory.share_statistics), which hold from two examples on
+    other means       the same; from 100 examples on, because nothing bounds what an example may be
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,10 +24,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtr
 
-from trellis.core.arguments import as_floats, check_int
+from trellis.core.arguments import as_floats, check_fraction, check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
-from trellis.theory.confidence_intervals import Statistic, bootstrap_interval, ratio
+from trellis.theory.matched_pairs import matched_pairs_interval
+from trellis.theory.share_statistics import Share, ratio
 
 EXACT_UP_TO = 12
 _ROUNDING = 1e-12  # relative: a swap whose difference is the observed one must count, whatever the units
@@ -33,6 +39,9 @@ _CELLS = 1 << 21  # of swaps that are held in memory at a time
 class Comparison:
     """``difference``: ``a`` - ``b``, between ``low`` and ``high`` with ``confidence``; the p-value is
     two-sided.
+
+    ``low`` and ``high`` are NaN where no interval can be given: for the mean of fewer than 100 losses that
+    nothing bounds.
     """
 
     name: str
@@ -54,27 +63,31 @@ class Comparison:
         """Whether chance alone would rarely do it: p below 1 - confidence."""
         return self.p_value < 1 - self.confidence
 
+    @property
+    def has_interval(self) -> bool:
+        return not math.isnan(self.low)
+
     def __str__(self) -> str:
         verdict = "they differ" if self.significant else "no difference can be told"
+        interval = f"{100 * self.confidence:g}% interval {self.low:+.4g} to {self.high:+.4g}"
+        if not self.has_interval:
+            interval = "no interval: too few losses that nothing bounds"
         return (
-            f"{self.a:.4g} against {self.b:.4g}: difference {self.difference:+.4g} "
-            f"({100 * self.confidence:g}% interval {self.low:+.4g} to {self.high:+.4g}), "
+            f"{self.a:.4g} against {self.b:.4g}: difference {self.difference:+.4g} ({interval}), "
             f"p = {self.p_value:.3g} ({self.name}, {self.n_different} of {self.n} examples differ): {verdict}"
         )
 
 
-def mcnemar_test(
-    losses_a: ArrayLike, losses_b: ArrayLike, *, delta: float = 0.05, seed: int = 0
-) -> Comparison:
+def mcnemar_test(losses_a: ArrayLike, losses_b: ArrayLike, *, delta: float = 0.05) -> Comparison:
     """For losses that are 0 or 1."""
     a, b = _pair(losses_a, losses_b)
     if not (np.isin(a, (0.0, 1.0)).all() and np.isin(b, (0.0, 1.0)).all()):
         raise DataError("McNemar's test is for losses that are 0 or 1; use paired_loss_test for others")
     only_a, only_b = int(((a == 1) & (b == 0)).sum()), int(((a == 0) & (b == 1)).sum())
     p = min(1.0, 2.0 * float(bdtr(min(only_a, only_b), only_a + only_b, 0.5)))
-    ones = np.ones(len(a))
-    rows = np.column_stack([a, ones, b, ones])
-    return _comparison("McNemar", rows, ratio, p, only_a + only_b, delta, seed)
+    low, high = matched_pairs_interval(only_a, only_b, len(a), check_fraction("delta", delta))
+    figures = float(a.mean()), float(b.mean())
+    return Comparison("McNemar", *figures, low, high, 1 - delta, p, len(a), only_a + only_b)
 
 
 def paired_loss_test(
@@ -88,13 +101,13 @@ def paired_loss_test(
 def paired_test(
     counts_a: ArrayLike,
     counts_b: ArrayLike,
-    statistic: Statistic,
+    statistic: Share,
     *,
     delta: float = 0.05,
     n_resamples: int = 10_000,
     seed: int = 0,
 ) -> Comparison:
-    """For a ``statistic`` of sums, see :func:`trellis.theory.confidence_intervals.bootstrap_interval`."""
+    """For a share of sums: ``counts`` are (examples, k), and ``statistic`` says what of them is inside."""
     a, b = as_floats("counts_a", counts_a), as_floats("counts_b", counts_b)
     if a.shape != b.shape or a.ndim != 2 or not len(a):
         raise DataError(f"counts of shapes {a.shape} and {b.shape}: both must be (examples, k)")
@@ -102,9 +115,10 @@ def paired_test(
         i = int(np.argmin((np.isfinite(a) & np.isfinite(b)).all(axis=1)))
         raise DataError(f"example {i} has {a[i]} and {b[i]}; a paired test needs finite numbers")
     n_resamples = check_int("n_resamples", n_resamples, 1)
+    check_fraction("delta", delta)
     change = (a - b)[(a != b).any(axis=1)]
     totals = a.sum(axis=0), b.sum(axis=0)
-    figures = [float(statistic(total)) for total in totals]
+    figures = float(statistic(totals[0])), float(statistic(totals[1]))
     observed = abs(figures[0] - figures[1]) - _ROUNDING * max(map(abs, figures))
     exact = len(change) <= EXACT_UP_TO
     rng = np.random.default_rng(seed)
@@ -115,8 +129,8 @@ def paired_test(
         hits += int((differences >= observed).sum())
         draws += len(swaps)
     p = hits / draws if exact else (1 + hits) / (1 + draws)
-    rows = np.concatenate([a, b], axis=1)
-    return _comparison("randomisation test", rows, statistic, p, len(change), delta, seed)
+    low, high = statistic.difference_interval(a, b, delta)
+    return Comparison("randomisation test", *figures, low, high, 1 - delta, p, len(a), len(change))
 
 
 def _all_swaps(n: int) -> Iterator[FloatArray]:
@@ -127,19 +141,6 @@ def _drawn_swaps(n: int, n_resamples: int, rng: np.random.Generator) -> Iterator
     at_a_time = max(1, _CELLS // n)
     sizes = [min(at_a_time, n_resamples - first) for first in range(0, n_resamples, at_a_time)]
     return (rng.integers(0, 2, size=(size, n), dtype=np.int8).astype(np.float64) for size in sizes)
-
-
-def _comparison(
-    name: str, rows: FloatArray, statistic: Statistic, p: float, n_different: int, delta: float, seed: int
-) -> Comparison:
-    """``rows``: those of a in the first half of the columns, those of b in the second."""
-    k = rows.shape[1] // 2
-    found = bootstrap_interval(
-        rows, lambda sums: statistic(sums[..., :k]) - statistic(sums[..., k:]), delta=delta, seed=seed
-    )
-    total = rows.sum(axis=0)
-    a, b = float(statistic(total[:k])), float(statistic(total[k:]))
-    return Comparison(name, a, b, found.low, found.high, 1 - delta, p, len(rows), n_different)
 
 
 def _pair(losses_a: ArrayLike, losses_b: ArrayLike) -> tuple[FloatArray, FloatArray]:

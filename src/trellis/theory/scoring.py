@@ -3,11 +3,12 @@
     method       interval of
     exact        0-1 losses: Clopper-Pearson
     share        losses that are a share of units (F1, tokens), or lie within 0 and 1: Korn-Graubard
-    bootstrap    any loss, over examples; right only where there are many
+    mean         the mean loss of an example, at least 100 of them: Gamma limits
     bernstein    the mean loss of an example, within 0 and 1; holds for every number of examples
     hoeffding    the same, longer where losses are alike
+    bootstrap    any loss, over examples; right only where there are very many
 
-``method="auto"`` is exact for losses that are 0 or 1, a share where that is possible, else the bootstrap.
+``method="auto"`` is exact for losses that are 0 or 1, a share where that is possible, else the mean.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ from trellis.theory.confidence_intervals import (
     clopper_pearson_interval,
     empirical_bernstein_interval,
     hoeffding_interval,
+    mean_interval,
     share_interval,
 )
 from trellis.theory.example_losses import LossLike, loss_name, measure_losses
 from trellis.theory.paired_tests import Comparison, mcnemar_test, paired_test
 
-Method = Literal["auto", "exact", "share", "bootstrap", "bernstein", "hoeffding"]
+Method = Literal["auto", "exact", "share", "mean", "bootstrap", "bernstein", "hoeffding"]
 
 
 def score_with_interval(
@@ -46,24 +48,26 @@ def score_with_interval(
     # a loss whose values happen to be 0 and 1 is not a binomial; only the one that can take no others
     binary = loss == "zero_one" or (loss == "hamming" and measured.binary and measured.rows[:, 1].max() <= 1)
     if method == "auto":
-        method = "exact" if binary else "bootstrap" if measured.parts is None else "share"
+        method = "exact" if binary else "mean" if measured.parts is None else "share"
     losses = measured.per_example
     if method == "bootstrap":
         return bootstrap_interval(measured.rows, measured.statistic, delta=delta, seed=seed)
     if method == "share":
         if measured.parts is None:
             raise UnsupportedError(
-                f"{loss_name(loss)!r} is above 1 or below 0 for some example; use method='bootstrap'"
+                f"{loss_name(loss)!r} is above 1 or below 0 for some example; use method='mean'"
             )
         return share_interval(*measured.parts, delta=delta)
     if method == "exact":
         if not binary or losses is None:
             raise UnsupportedError(
-                f"the exact interval is for the 0-1 loss, not for {loss_name(loss)!r}; use 'bootstrap'"
+                f"the exact interval is for the 0-1 loss, not for {loss_name(loss)!r}; use 'share' or 'mean'"
             )
         return clopper_pearson_interval(int(losses.sum()), len(losses), delta=delta)
     if losses is None:
-        raise UnsupportedError(f"{loss_name(loss)!r} is no mean over examples; use method='bootstrap'")
+        raise UnsupportedError(f"{loss_name(loss)!r} is no mean over examples; use method='share'")
+    if method == "mean":
+        return mean_interval(losses, delta=delta)
     interval = empirical_bernstein_interval if method == "bernstein" else hoeffding_interval
     return interval(losses, delta=delta)
 
@@ -74,5 +78,5 @@ def compare_models(
     """A paired test of two models on the same data: McNemar's for 0-1 losses, else by randomisation."""
     first, second = (measure_losses(y, model.predict(X), loss) for model in (a, b))
     if loss == "zero_one" and first.per_example is not None and second.per_example is not None:
-        return mcnemar_test(first.per_example, second.per_example, delta=delta, seed=seed)
+        return mcnemar_test(first.per_example, second.per_example, delta=delta)
     return paired_test(first.rows, second.rows, first.statistic, delta=delta, seed=seed)

@@ -54,8 +54,8 @@ def evaluate(
     """Compare the boundaries of HYP with those of REF.
 
     The share within 10 to 100 ms, in true milliseconds and in whole 10 ms frames as papers count; mean,
-    median and bias; all with 95% bootstrap intervals over recordings. The beginning and the end of a
-    recording do not count. Recordings with different numbers of phones are left out and listed.
+    median and bias; with 95% intervals over recordings where these can be given. The beginning and the end of
+    a recording do not count. Recordings with different numbers of phones are left out and listed.
     """
     from trellis.speech.evaluate.alignment_files import evaluate_files, find_alignments
     from trellis.speech.evaluate.boundary_evaluation import compare
@@ -117,6 +117,11 @@ def _print_tables(
         shared = f"{comparison.a.n_boundaries} boundaries in {len(comparison.a.utterances)} recordings"
         echo(f"compared on {shared}; * if the interval excludes 0")
         echo_table(comparison_table(comparison, "HYP", "HYP2"), width)
+    if not all(estimate.has_interval for estimate in found.estimates.values()):
+        note(
+            "- where no interval holds: nothing bounds how far a recording may go wrong, so mean and bias "
+            "need 100 recordings, and the median about ten"
+        )
     renamed = sum(u.renamed for u in found.utterances)
     if renamed:
         note(f"{renamed} phones have other labels in the reference; they are compared anyway")

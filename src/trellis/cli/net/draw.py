@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from trellis.cli.net.options import Network
+from trellis.cli.net.options import Encoding, Network
 from trellis.cli.options import option
 
 Output = Annotated[str, option("-o --output FILE", "A .png, .svg or .pdf file, or .dot for Graphviz.")]
@@ -13,7 +13,7 @@ Observed = Annotated[
 ]
 
 
-def draw(network: Network, output: Output, observed: Observed = None) -> None:
+def draw(network: Network, output: Output, observed: Observed = None, encoding: Encoding = "utf-8") -> None:
     """Draw a NETWORK or a factor graph (with Graphviz if its program dot is installed)."""
     from trellis.bayesnet import BayesianNetwork
     from trellis.cli.console import STDOUT, check_output
@@ -23,7 +23,7 @@ def draw(network: Network, output: Output, observed: Observed = None) -> None:
     if output == STDOUT:
         raise UnsupportedError("the suffix of a file tells how to draw it; give -o a file, not -")
     check_output(output)
-    model = open_model(network)
+    model = open_model(network, encoding)
     if isinstance(model, BayesianNetwork):
         model.draw(output, observed=observed or ())
     elif observed:

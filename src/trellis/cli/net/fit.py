@@ -39,7 +39,7 @@ def fit(
     from trellis.cli.training_output import save_trained
 
     check_output(output, "a Trellis file")
-    net = open_network(network)
+    net = open_network(network, encoding)
     learned = net.fit(
         read_rows(rows, net.variables, missing or (), encoding),
         pseudocount=pseudocount,

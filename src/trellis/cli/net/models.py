@@ -8,10 +8,10 @@ from trellis.core.errors import DataError, ModelFileError
 from trellis.core.persistence import load
 
 
-def open_model(path: str) -> BayesianNetwork | FactorGraph:
+def open_model(path: str, encoding: str = "utf-8") -> BayesianNetwork | FactorGraph:
     """The network or factor graph in a file."""
     if extension(path) in (".fg", ".uai", ".bif"):
-        return read_model(path)
+        return read_model(path, encoding=encoding)
     model = load(path)
     if not isinstance(model, BayesianNetwork | FactorGraph):
         raise ModelFileError(
@@ -20,9 +20,9 @@ def open_model(path: str) -> BayesianNetwork | FactorGraph:
     return model
 
 
-def open_network(path: str) -> BayesianNetwork:
+def open_network(path: str, encoding: str = "utf-8") -> BayesianNetwork:
     """The Bayesian network in a file."""
-    model = open_model(path)
+    model = open_model(path, encoding)
     if isinstance(model, FactorGraph):
         raise DataError(f"{path}: a factor graph has no edges; give a Bayesian network")
     return model

@@ -19,6 +19,6 @@ Rows = Annotated[
 Missing = Annotated[
     list[str] | None, option("--missing TEXT", "Text that marks a missing state, besides an empty cell.")
 ]
-Encoding = Annotated[str, option("--encoding NAME", "Character encoding of ROWS.")]
+Encoding = Annotated[str, option("--encoding NAME", "Character encoding of the files.")]
 Seed = Annotated[int, option("--seed N", "Seed of random numbers.", min=0)]
 Jobs = Annotated[int, option("-j --jobs N", "Number of threads.")]

@@ -36,7 +36,7 @@ def predict(
     from trellis.cli.net.tables import read_rows, write_rows
 
     check_output(output)
-    model = open_model(network)
+    model = open_model(network, encoding)
     frame = read_rows(rows, model.variables, missing or (), encoding)
     if probabilities:
         shares = model.predict_proba(frame, target, n_jobs=jobs)

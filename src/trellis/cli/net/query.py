@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Annotated, Any
 
 from trellis.cli.console import echo, note
-from trellis.cli.net.options import Evidence, Network, Seed
+from trellis.cli.net.options import Encoding, Evidence, Network, Seed
 from trellis.cli.options import AsJson, argument, option, read_pairs
 
 
@@ -55,6 +55,7 @@ def query(
     evidence: Evidence = None,
     soft: Soft = None,
     evidence_file: EvidenceFile = None,
+    encoding: Encoding = "utf-8",
     method: MethodOption = Method.auto,
     mpe: Mpe = False,
     memory: MemoryLimit = 8.0,
@@ -73,8 +74,10 @@ def query(
     from trellis.cli.net.models import open_model
     from trellis.core.errors import UnsupportedError
 
-    model = open_model(network)
-    seen: dict[str, Any] = read_evidence(evidence_file, model) if evidence_file is not None else {}
+    model = open_model(network, encoding)
+    seen: dict[str, Any] = {}
+    if evidence_file is not None:
+        seen.update(read_evidence(evidence_file, model, encoding=encoding))
     seen.update(read_pairs("--evidence", evidence, "Rain=yes"))
     likelihoods = {name: text.split(",") for name, text in read_pairs("--soft", soft, "Rain=0.2,0.8").items()}
     options: dict[str, Any] = {"likelihoods": likelihoods} if likelihoods else {}

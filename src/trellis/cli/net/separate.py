@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from trellis.cli.console import check_output, echo
-from trellis.cli.net.options import Network
+from trellis.cli.net.options import Encoding, Network
 from trellis.cli.options import argument, option
 
 X = Annotated[str, argument("X", "A variable.")]
@@ -15,7 +15,15 @@ Paths = Annotated[int, option("--paths N", "Maximum number of paths to explain."
 Draw = Annotated[str | None, option("--draw FILE", "Draw the paths (.png, .svg, .pdf).")]
 
 
-def separate(network: Network, x: X, y: Y, given: Given = None, paths: Paths = 20, draw: Draw = None) -> None:
+def separate(
+    network: Network,
+    x: X,
+    y: Y,
+    given: Given = None,
+    paths: Paths = 20,
+    draw: Draw = None,
+    encoding: Encoding = "utf-8",
+) -> None:
     """Are X and Y d-separated, and why?
 
     For example: trellis net separate alarm.bif HR PRESS -g CATECHOL
@@ -24,7 +32,7 @@ def separate(network: Network, x: X, y: Y, given: Given = None, paths: Paths = 2
 
     if draw is not None:
         check_output(draw)
-    found = open_network(network).explain_separation(x, y, given or (), max_paths=paths)
+    found = open_network(network, encoding).explain_separation(x, y, given or (), max_paths=paths)
     if draw is not None:
         found.draw(draw)
     echo(str(found))

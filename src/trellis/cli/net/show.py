@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import Annotated
 
 from trellis.cli.console import echo
-from trellis.cli.net.options import Network
+from trellis.cli.net.options import Encoding, Network
 from trellis.cli.options import argument
 
 Variables = Annotated[list[str] | None, argument("[VARIABLE]...", "Variables whose tables to show.")]
 _MOST_LISTED = 60
 
 
-def show(network: Network, variables: Variables = None) -> None:
+def show(network: Network, variables: Variables = None, encoding: Encoding = "utf-8") -> None:
     """Show the variables of a NETWORK and what exact inference needs, or the tables of some variables."""
     from trellis.bayesnet import BayesianNetwork
     from trellis.cli.net.models import open_model, open_network
 
     if variables:
-        net = open_network(network)
+        net = open_network(network, encoding)
         echo("\n\n".join(net.format_table(name) for name in variables))
         return
-    model = open_model(network)
+    model = open_model(network, encoding)
     needed = model.forecast()
     echo(f"{model!r}")
     echo(

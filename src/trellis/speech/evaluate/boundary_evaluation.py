@@ -11,8 +11,8 @@ seconds, over all boundaries of all utterances:
     mean, median      of |e|
     bias              mean of e: positive if predictions are late
 
-Intervals are 95% percentile bootstraps over *utterances*, because boundaries of one utterance are not
-independent. :func:`compare` draws the same utterances for both systems.
+Intervals are those of 95% over *utterances*, because boundaries of one utterance are not independent
+(:mod:`trellis.speech.evaluate.boundary_figures`). :func:`compare` pairs the utterances of both systems.
 """
 
 from __future__ import annotations
@@ -25,17 +25,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trellis.core.arrays import BoolArray, FloatArray, IntArray
-from trellis.core.bootstrap import resamples
+from trellis.core.arrays import BoolArray, FloatArray
 from trellis.core.errors import DataError
-from trellis.speech.evaluate.boundary_figures import ALLOWANCE, Estimate, estimates, figures
+from trellis.speech.evaluate.boundary_figures import ALLOWANCE, BoundaryFigures, Estimate
 from trellis.speech.formats.alignment import Alignment
 from trellis.speech.phones.silence import SILENCE, is_silence
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-RESAMPLES = 1000
 TOLERANCES_MS = (10.0, 20.0, 30.0, 40.0, 50.0, 100.0)
 _MIN_GAP = 0.02  # seconds: a shorter gap belongs to the phone before it, as in a corpus
 
@@ -101,22 +99,18 @@ class AlignmentEvaluation:
     def bias_ms(self) -> Estimate:
         return self.estimates["bias"]
 
-    @cached_property
+    @property
     def estimates(self) -> dict[str, Estimate]:
         """All figures by name."""
-        return estimates(self._figures(np.ones((1, len(self.utterances)), dtype=np.int64)), self.resampled)
+        return self.figures.estimates
 
     @cached_property
-    def resampled(self) -> dict[str, FloatArray]:
-        """The figures of each bootstrap sample. Equal numbers of utterances get equal draws."""
-        return self._figures(np.array(list(resamples(len(self.utterances), RESAMPLES, seed=0))))
-
-    def _figures(self, counts: IntArray) -> dict[str, FloatArray]:
-        parts = self.utterances
+    def figures(self) -> BoundaryFigures:
+        parts = [u for u in self.utterances if len(u)]
         true = np.concatenate([u.reference for u in parts])
         found = np.concatenate([u.predicted for u in parts])
         owner = np.repeat(np.arange(len(parts)), [len(u) for u in parts])
-        return figures(true, found, owner, counts, self.tolerances_ms)
+        return BoundaryFigures(true, found, owner, self.tolerances_ms)
 
     def by_class(self, fold: Callable[[str], str] = str, by: str = "right") -> dict[str, AlignmentEvaluation]:
         """The same figures for each class of boundary, the most frequent first.
@@ -252,9 +246,7 @@ def compare(a: AlignmentEvaluation, b: AlignmentEvaluation) -> AlignmentComparis
     a, b = (
         AlignmentEvaluation(tuple(part[name] for name in ids), (), a.tolerances_ms) for part in (ours, theirs)
     )
-    point = {name: a.estimates[name].value - b.estimates[name].value for name in a.estimates}
-    drawn = {name: a.resampled[name] - b.resampled[name] for name in a.estimates}
-    return AlignmentComparison(a, b, estimates({n: np.array([v]) for n, v in point.items()}, drawn))
+    return AlignmentComparison(a, b, a.figures.minus(b.figures))
 
 
 def _same_boundaries(a: BoundaryErrors, b: BoundaryErrors) -> bool:

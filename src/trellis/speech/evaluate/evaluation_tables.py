@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from trellis.speech.evaluate.boundary_figures import Estimate
 
 _TIMES = ("mean", "median", "bias")
+NO_INTERVAL = "-"
 
 
 def tolerance_table(evaluation: AlignmentEvaluation) -> Table:
@@ -54,7 +55,7 @@ def comparison_table(comparison: AlignmentComparison, a: str = "first", b: str =
 
 
 def to_csv(parts: Mapping[str, AlignmentEvaluation], comparison: AlignmentComparison | None = None) -> str:
-    """One row per part (``all``, then classes) and figure: part, n, figure, value, low, high.
+    """One row per part (``all``, then classes) and figure: part, n, figure, value, low, high (empty if none).
 
     With a comparison, the part ``difference`` has the figures of the first system minus those of the second.
     """
@@ -68,7 +69,8 @@ def to_csv(parts: Mapping[str, AlignmentEvaluation], comparison: AlignmentCompar
         for figure, e in found.items():
             kind, _, ms = figure.partition(" ")
             shown = f"{kind}_{ms}_ms" if ms else f"{kind}_ms"
-            writer.writerow([name, n_boundaries, shown, repr(e.value), repr(e.low), repr(e.high)])
+            limits = (repr(e.low), repr(e.high)) if e.has_interval else ("", "")
+            writer.writerow([name, n_boundaries, shown, repr(e.value), *limits])
     return out.getvalue()
 
 
@@ -85,13 +87,19 @@ def _table(first: str, *headings: str) -> Table:
 
 def _percent(share: Estimate, signed: bool = False) -> tuple[str, str]:
     sign = "+" if signed else ""
-    return f"{100 * share.value:{sign}.1f} %", f"{100 * share.low:{sign}.1f} to {100 * share.high:{sign}.1f}"
+    return f"{100 * share.value:{sign}.1f} %", _interval(share, 100.0, sign)
 
 
 def _milliseconds(time: Estimate, signed: bool = False) -> tuple[str, str]:
     sign = "+" if signed else ""
-    return f"{time.value:{sign}.1f} ms", f"{time.low:{sign}.1f} to {time.high:{sign}.1f}"
+    return f"{time.value:{sign}.1f} ms", _interval(time, 1.0, sign)
+
+
+def _interval(estimate: Estimate, unit: float, sign: str) -> str:
+    if not estimate.has_interval:
+        return NO_INTERVAL
+    return f"{unit * estimate.low:{sign}.1f} to {unit * estimate.high:{sign}.1f}"
 
 
 def _mark(change: Estimate) -> str:
-    return "" if change.low <= 0 <= change.high else "*"
+    return "*" if change.low > 0 or change.high < 0 else ""
