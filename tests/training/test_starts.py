@@ -102,7 +102,7 @@ def test_a_model_of_several_labels_is_not_and_neither_are_data_of_one() -> None:
 def test_a_step_that_gains_nothing_is_said() -> None:
     X, y = rare_names(1, 40, 0.3)
     model = SequenceLabeler("margin", random_state=0, holdout=0.3).fit(X, y)
-    model.set_params(objective="direct", solver=SGD(learning_rate=1e6), warm_start=True, max_iter=3)
+    model.set_params(objective=Direct(1.0), solver=SGD(learning_rate=1e6), warm_start=True, max_iter=3)
     before = model.weights_.copy()
     with pytest.warns(TrainingWarning, match=r"no step brought the loss .* learning_rate"):
         model.fit(X, y)

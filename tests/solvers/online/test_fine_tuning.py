@@ -35,7 +35,7 @@ def test_the_value_falls(structure: str) -> None:
     problem = problem.with_(epsilon=typical_gap(problem, weights) or 1.0)
     found = tune(problem, weights, 40)
     assert problem.value_and_gradient(found.weights)[0] < problem.value_and_gradient(weights)[0]
-    assert set(found.history) >= {"pass_objective", "updates", "relative_norm"}
+    assert set(found.history) >= {"pass_objective", "update_share", "relative_norm"}
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)
