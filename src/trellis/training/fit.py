@@ -19,6 +19,7 @@ from trellis.core.progress import OnIteration, progress_bar
 from trellis.core.status import INTERRUPTED, Status
 from trellis.objectives.records import Objective, Perceptron
 from trellis.objectives.special_cases import Direct
+from trellis.objectives.update_shares import update_shares
 from trellis.solvers import Solution, Solver, default_iterations, get_solver
 from trellis.training.direct_recipe import L2_FACTORS, Fold, Parts, Steps, fine_tune
 from trellis.training.driver import EarlyStopping, minimise
@@ -170,7 +171,8 @@ def train(
         return Training(_said_if_idle(*run(problem), loss))
     if objective.epsilon != "holdout":
         epsilon = float(objective.epsilon)
-        return Training(_said_if_idle(*run(problem.with_(epsilon=epsilon)), loss), epsilon)
+        found = _said_if_idle(*run(problem.with_(epsilon=epsilon)), loss)
+        return Training(_said_if_blind(problem, epsilon, found), epsilon)
     if held_out is None:
         raise UnsupportedError("epsilon='holdout' needs a hold-out set; give holdout=0.1 or holdout=(X, y)")
     runs = {}
@@ -181,7 +183,7 @@ def train(
             break
     losses = {epsilon: held_out(found.weights) for epsilon, (found, _) in runs.items()}
     best = min(losses, key=lambda epsilon: (losses[epsilon], epsilon))
-    chosen = _said_if_idle(*runs[best], loss)
+    chosen = _said_if_blind(problem, best, _said_if_idle(*runs[best], loss))
     if last.interrupted and best != epsilon:
         status = Status(False, f"{INTERRUPTED}; the best epsilon so far is kept", chosen.n_iter)
         chosen = replace(chosen, status=status, interrupted=True)
@@ -251,6 +253,23 @@ def _said_if_idle(
     remedy = "give the solver another learning_rate, or start elsewhere"
     warnings.warn(f"{what}; {remedy}", TrainingWarning, stacklevel=4)
     return replace(found, status=replace(found.status, reason=f"{found.status.reason}; {what}"))
+
+
+def _said_if_blind(problem: Any, epsilon: float, found: Solution) -> Solution:
+    """The status says where epsilon does not suit the scores (:mod:`trellis.objectives.update_shares`)."""
+    if found.interrupted or not found.weights.any() or problem.objective.special != "direct":
+        return found
+    shares = update_shares(problem.with_(epsilon=epsilon), found.weights)
+    what = ""
+    if shares.update_share == 0.0:
+        what = (
+            f"no example changes the weights any more, epsilon={epsilon:g} being too small beside the gaps "
+            "between scores, or nothing being left to learn"
+        )
+    elif shares.gold_share == 1.0 and problem.objective.formula.direction <= 0.0:
+        what = f"y_direct is always the gold output, epsilon={epsilon:g} being beyond all gaps between scores"
+    reason = f"{found.status.reason}; {what}" if what else found.status.reason
+    return replace(found, status=replace(found.status, reason=reason))
 
 
 def _run(

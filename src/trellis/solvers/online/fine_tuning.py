@@ -68,10 +68,11 @@ class FineTuning:
 
 @dataclass
 class FineTuningState(OnlineState):
-    """``size``: ||w_0||. ``travelled``: the sum of all ||g||^2."""
+    """``size``: ||w_0||. ``travelled``: the sum of all ||g||^2. ``share``: of updates after the last pass."""
 
     size: float = 0.0
     travelled: float = 0.0
+    share: float = 1.0
 
 
 class FineTuningRun(OnlineRun):
@@ -95,7 +96,6 @@ class FineTuningRun(OnlineRun):
         super().__init__(problem, weights, rng, rule, state, batch_size)
         self._options = options
         self._visits = options.passes * -(-problem.n_examples // batch_size)  # of the whole schedule
-        self._share = 1.0
 
     def step(self) -> Mapping[str, float]:
         if not self.state.size > 0.0:
@@ -110,14 +110,14 @@ class FineTuningRun(OnlineRun):
         if self.problem.objective.special == "direct" and not self.diverged:
             problem: Any = self._at_epsilon(self.state.visits)[0]
             shares = update_shares(problem, weights, self.batch_size)
-            self._share = shares.update_share
+            self.state.share = shares.update_share
             measured |= shares._asdict()
             if self.problem.objective.fine_tuned:
                 measured["epsilon"] = problem.epsilon
         return measured
 
     def status(self) -> Status | None:
-        if super().status() is None and self._share == 0.0:
+        if super().status() is None and self.state.share == 0.0:
             return Status(
                 False,
                 "no example changes the weights any more: epsilon is too small beside the gaps between "

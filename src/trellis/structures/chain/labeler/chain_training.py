@@ -58,6 +58,11 @@ class WeightedExamples:
             cost = np.ascontiguousarray(cost[np.repeat(chosen, np.diff(self.examples.labels.offsets))])
         return WeightedExamples(self.examples.take(sequences), self.weight[sequences], cost)
 
+    def with_costs(self, loss: Loss, names: LabelSet) -> WeightedExamples:
+        """Those of the loss, if it is a sum over steps."""
+        cost = loss.costs(self.examples.labels, names) if loss.kind == "costs" else None
+        return replace(self, cost=cost)
+
     def over_states(self, latent: LatentLabels) -> WeightedExamples:
         """The same as examples of chains of states: labels are sets of them, and costs theirs."""
         if latent.plain:
@@ -123,8 +128,8 @@ def hold_out_sequences(
     seed: int,
 ) -> list[Split]:
     """One split, or several where parts are held out in turn."""
-    splits = []
-    for parts in hold_out_in_turn(holdout, len(data.examples), "sequence", seed, objective):
+    splits, n, steps = [], len(data.examples), len(data.examples.labels.codes)
+    for parts in hold_out_in_turn(holdout, n, steps, "sequence", seed, objective):
         if parts.given is not None:
             inputs, y = encoder.transform(parts.given[0]), flatten_labels(parts.given[1])
             extended = names.extended(y)

@@ -135,7 +135,7 @@ class SequenceLabeler(ChainLabeler):
                     split.held, layout, penalties, latent, split.names, loss, self._threads()
                 )
                 if objective.fine_tuned:
-                    held = new_problem(split.held) if split.names is names else None
+                    held = new_problem(split.held.with_costs(loss, names)) if split.names is names else None
                     kept = new_problem(split.kept) if refit else problem
                     folds.append(Fold(kept, held, evaluate.losses, evaluate.weight))
         parts = None

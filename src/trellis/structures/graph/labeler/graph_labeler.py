@@ -174,6 +174,7 @@ class GraphLabeler(Model):
             several = [examples[i] for i in sample_with_several_labels(encoded)]
             one_label = training.one_label_test(several, problem)
             parts = Parts(folds, problem if refit else None, one_label)
+        starts = training.graph_warm_starts(options, problem, start, self.l2)
         trained = train(
             problem,
             solver,
@@ -183,7 +184,8 @@ class GraphLabeler(Model):
             held_out=held_out,
             patience=self.patience,
             show=self.verbose,
-            warm_start=training.graph_warm_start(options, problem, start, self.l2),
+            warm_start=starts[0] if starts else None,
+            other_starts=starts[1:],
             keep_interrupted=True,
             parts=parts,
         )

@@ -24,7 +24,7 @@ from trellis.structures.graph.problem.graph_problem import GraphProblem
 from trellis.structures.graph.problem.pseudo_likelihood import PseudoLikelihoodProblem
 from trellis.structures.graph.scores.graph_features import Graph
 from trellis.structures.graph.scores.linear_graph import GraphLayout
-from trellis.training.fit import WarmStart, latent_start
+from trellis.training.fit import NEAR, WarmStart, latent_start
 from trellis.training.holdout import hold_out_in_turn
 from trellis.training.options import check_minimum, fine_tuning
 
@@ -262,7 +262,8 @@ def hold_out_graphs(
     """The examples to learn from and those held out, by number, and these themselves, if any; several such
     where parts are held out in turn."""
     splits: list[tuple[list[int], list[int] | None, list[GraphExample] | None]] = []
-    for parts in hold_out_in_turn(holdout, len(examples), "graph", seed, options.objective):
+    n, nodes = len(examples), sum(one.graph.n_nodes for one in examples)
+    for parts in hold_out_in_turn(holdout, n, nodes, "graph", seed, options.objective):
         numbers = None if parts.held is None else parts.held.tolist()
         held = None if numbers is None else [examples[i] for i in numbers]
         if parts.given is not None:
@@ -301,21 +302,43 @@ def one_label_test(sample: list[GraphExample], problem: GraphProblem) -> Callabl
     return one_label
 
 
-def graph_warm_start(
+def graph_warm_starts(
     options: GraphOptions, problem: GraphProblem, start: FloatArray, l2: float
-) -> WarmStart | None:
-    """What to minimise before the problem, unless training starts at given weights.
+) -> list[WarmStart]:
+    """What to minimise before the problem, one of these; nothing where training starts at given weights.
 
     With hidden labels, a short latent perceptron: at w = 0 all their completions are equal, and what is
     completed at random stays so. For an objective that is not convex, the margin, for as many passes as
-    bring it near its minimum.
+    bring it near its minimum; or, where it starts from the likelihood, whose sums are seldom exact on graphs,
+    the pseudo-likelihood.
     """
+    first = problem.objective.starts_from
     if start.any():
-        return None
+        return []
     if problem.latent:
-        return latent_start(problem.objective, WARM_UP, PERCEPTRON_PASSES)
-    if problem.objective.starts_from is None:
-        return None
+        latent = latent_start(problem.objective, WARM_UP, PERCEPTRON_PASSES)
+        return [] if latent is None else [latent]
+    if first is None:
+        return []
     margin: Any = problem.surrogate(Margin(), l2)
     solver = automatic_graph_solver(replace(options, objective=Margin(), loss=Hamming()), margin, None)
-    return WarmStart(margin.objective, solver, CONVEX_PASSES, margin)
+    starts = [WarmStart(margin.objective, solver, CONVEX_PASSES, margin)]
+    if isinstance(first, Log):
+        pseudo = pseudo_likelihood(problem, l2)
+        solver = get_solver("lbfgs", delta=NEAR / 10)
+        starts.append(WarmStart(first, solver, problem=pseudo, surrogate=pseudo_likelihood))
+    return starts
+
+
+def pseudo_likelihood(problem: GraphProblem, l2: float) -> PseudoLikelihoodProblem:
+    """Of the examples of a problem."""
+    return PseudoLikelihoodProblem(
+        problem.examples,
+        Log(),
+        Hamming(),
+        l2=l2,
+        weight=problem.weight,
+        n_jobs=problem.n_jobs,
+        layout=problem.layout,
+        inference=problem.inference,
+    )
