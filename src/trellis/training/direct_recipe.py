@@ -111,7 +111,7 @@ def fine_tune(problem: Any, parts: Parts | None, steps: Steps[Any], start: Float
         return Tuned(choice, None)
     epsilon = _common_gap(parts.folds, [one.weights for one in choice.found])
     if epsilon is None or not all(one.weights.any() for one in choice.found):
-        return _start_alone(parts, steps, choice, _nothing_to_tune(epsilon))
+        return _start_alone(parts, steps, choice)
     runs, losses = [], []
     for i, (fold, first) in enumerate(zip(parts.folds, choice.found, strict=True)):
         note = f", part {i + 1} of {len(parts.folds)}" if len(parts.folds) > 1 else ""
@@ -225,22 +225,27 @@ def _without_held_out_examples(problem: Any, steps: Steps[Any], start: FloatArra
         return Tuned(first, None)
     epsilon = typical_gap(problem, first.weights)
     if epsilon is None or not first.weights.any():
-        return Tuned(replace(first, status=Status(False, _nothing_to_tune(epsilon), first.n_iter)), None)
+        said = _nothing_to_tune([problem.task_losses(first.weights)])
+        return Tuned(replace(first, status=Status(False, said, first.n_iter)), None)
     return Tuned(steps.run(problem.with_(epsilon=epsilon), first.weights, None, None, ""), epsilon)
 
 
-def _start_alone(parts: Parts, steps: Steps[Any], choice: _Choice, said: str) -> Tuned:
-    first = choice.found[0]
+def _start_alone(parts: Parts, steps: Steps[Any], choice: _Choice) -> Tuned:
+    first, pairs = choice.found[0], zip(parts.folds, choice.found, strict=True)
+    said = _nothing_to_tune([fold.losses(one.weights) for fold, one in pairs])
     if parts.whole is not None:
         first = steps.minimise(parts.whole, first.weights, choice.start)
     status = first.status if first.interrupted else Status(False, said, first.n_iter)
     return Tuned(replace(first, status=status), None)
 
 
-def _nothing_to_tune(epsilon: float | None) -> str:
-    if epsilon is None:
-        return "the starting weights predict every example right, so there is nothing to fine-tune"
-    return "the starting weights are all 0, so there is nothing to fine-tune; lower l2"
+def _nothing_to_tune(losses: Sequence[FloatArray]) -> str:
+    if any(one.any() for one in losses):
+        return (
+            "the starting weights are 0, or all their wrong predictions are ties, so there is no scale to "
+            "fine-tune them by; lower l2, or add features"
+        )
+    return "the starting weights predict every example right, so there is nothing to fine-tune"
 
 
 def _mean(losses: FloatArray, weight: FloatArray) -> float:
