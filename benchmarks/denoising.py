@@ -76,7 +76,8 @@ def one_seed(noise: str, seed: int) -> list[float]:
 
     margin = chosen("margin")
     models = {"pseudo-likelihood": chosen("pseudo_likelihood"), "margin": margin}
-    for name, objective in (("ramp", "ramp"), ("direct", Direct("holdout", candidates=EPSILONS))):
+    direct = Direct("holdout", "better", EPSILONS)
+    for name, objective in (("ramp", "ramp"), ("direct", direct)):
         model = deepcopy(margin).set_params(objective=objective, warm_start=True, holdout=tuple(held))
         model.set_params(solver=MiniBatch(0.01, batch_size=5), max_iter=15)
         models[name] = model.fit(*train)

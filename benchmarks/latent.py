@@ -36,8 +36,8 @@ OBJECTIVES: dict[str, Any] = {
     "log (hidden-state CRF)": "log",
     "softmax_margin": "softmax_margin",
     "ramp": "ramp",
-    "direct, toward better": Direct(),
-    "direct, away from worse": Direct(sign="worse"),
+    "direct, toward better": Direct(1.0, sign="better"),
+    "direct, away from worse": Direct(1.0, sign="worse"),
 }
 Data = tuple[list[Any], list[list[Any]]]
 

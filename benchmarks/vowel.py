@@ -67,7 +67,11 @@ def systems() -> dict[str, list[tuple[Objective, Any, float]]]:
     online: dict[str, Any] = {"batch_size": 1, "average": True}
     constant = MiniBatch(learning_rate=1.0, schedule="constant", **online)
     direct: list[tuple[Objective, Any, float]] = [
-        (Direct(epsilon=eps), MiniBatch(learning_rate=0.1 * eps, schedule="inverse_sqrt", **online), 0.0)
+        (
+            Direct(eps, sign="better"),
+            MiniBatch(learning_rate=0.1 * eps, schedule="inverse_sqrt", **online),
+            0.0,
+        )
         for eps in EPSILON
     ]
     return {

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.datasets import load_digits
 
-from trellis import SequenceLabeler, objectives
+from trellis import SequenceLabeler
 from trellis.report.image_strings import ReadString, draw_strings
 
 SMUDGE = 0.35  # standard deviation of the noise; pixels are between 0 and 1
@@ -100,7 +100,7 @@ def learners() -> dict[str, SequenceLabeler]:
         "perceptron": SequenceLabeler("perceptron", max_iter=20, random_state=0),
         "structural SVM": SequenceLabeler("margin", l2=10.0, random_state=0),
         "CRF": SequenceLabeler("log", l2=1.0),
-        "direct loss": SequenceLabeler(objectives.Direct("auto", sign="central"), random_state=0),
+        "direct loss": SequenceLabeler("direct", random_state=0),
     }
 
 

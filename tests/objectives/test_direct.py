@@ -11,6 +11,7 @@ import pytest
 from small_problems import STRUCTURES, make
 from trellis.core.errors import DataError
 from trellis.objectives import Direct
+from trellis.objectives.candidates import CandidateList
 
 WIDTHS = [1e-3, 0.1, 1.0, 30.0]
 
@@ -57,6 +58,31 @@ def test_scaling_the_scores_and_epsilon_changes_nothing(structure: str) -> None:
     scaled, steeper = problem.with_(epsilon=5.0).value_and_gradient(10.0 * weights)
     assert scaled == pytest.approx(value, rel=1e-9)
     np.testing.assert_allclose(10.0 * steeper, gradient, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_candidates_keep_the_inequality_and_the_gradient(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    losses = np.vstack([rng.integers(0, 4, (6, 3)), np.zeros((1, 3))]).astype(float)
+    scores, along = rng.normal(size=(2, 7, 3))
+    objective = Direct(1.0)
+
+    def at(scores: np.ndarray, epsilon: float) -> tuple[np.ndarray, np.ndarray]:
+        listed = CandidateList(np.zeros((7, 3), np.int32), scores, losses, scores[-1])
+        return objective.over_candidates(listed, epsilon)
+
+    every = np.arange(3)
+    for epsilon in WIDTHS:
+        values, coefficients = at(scores, epsilon)
+        low, found, high = (losses[(scores + e * losses).argmax(0), every] for e in (-epsilon, 0.0, epsilon))
+        slack = 1e-9 * (1.0 + np.abs(scores).max() / epsilon)
+        assert (low - slack <= values).all()
+        assert (values <= high + slack).all()
+        assert (low <= found).all()
+        assert (found <= high).all()
+        h = 1e-8
+        slope = (at(scores + h * along, epsilon)[0] - at(scores - h * along, epsilon)[0]) / (2 * h)
+        np.testing.assert_allclose((coefficients * along).sum(0), slope, rtol=1e-4, atol=1e-6 / epsilon)
 
 
 def test_the_expected_update_is_the_gradient_of_the_expected_loss() -> None:

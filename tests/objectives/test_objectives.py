@@ -370,8 +370,10 @@ def test_direct_needs_no_feasible_gold() -> None:
     """The loss of the prediction is there whatever the model can reach."""
     labels = LabelSet("ab")
     scores = ChainScores.of(np.zeros((2, 2)), [[0, NOTHING], [0, 0]])
-    values, _ = value_and_gradient("direct", scores, labels.encode([["a", "b"]]), "hamming", labels)
-    assert values.tolist() == [1.0]
+    gold = labels.encode([["a", "b"]])
+    for objective, expected in ((Direct(1.0, sign="better"), 1.0), (Direct(1.0), 1.5)):
+        values, _ = value_and_gradient(objective, scores, gold, "hamming", labels)
+        assert values.tolist() == [expected]
 
 
 def test_unusable_input_is_refused() -> None:

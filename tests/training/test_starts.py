@@ -8,23 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rare_labels import rare_names
 from trellis import MEMM, Graph, GraphLabeler, SequenceLabeler
 from trellis.objectives import OBJECTIVES, Direct
 from trellis.solvers import SGD, MiniBatch
 from trellis.training.fit import TrainingWarning
 
 NOT_CONVEX = ("ramp", "direct", "risk")
-
-
-def rare_names(seed: int, n: int = 60, share: float = 0.05) -> tuple[Any, Any]:
-    """One token in twenty is a name, told by its word; a tenth of the names are not labelled as such."""
-    rng = np.random.default_rng(seed)
-    X, y = [["name0", "word0"]], [["B-NAME", "O"]]
-    for _ in range(n):
-        names = rng.random(rng.integers(4, 12)) < share
-        X.append([f"name{rng.integers(8)}" if name else f"word{rng.integers(30)}" for name in names])
-        y.append(["B-NAME" if name and rng.random() < 0.9 else "O" for name in names])
-    return X, y
 
 
 def same_everywhere(n: int = 8) -> tuple[Any, Any]:
@@ -102,7 +92,7 @@ def test_a_model_of_several_labels_is_not_and_neither_are_data_of_one() -> None:
 def test_a_step_that_gains_nothing_is_said() -> None:
     X, y = rare_names(1, 40, 0.3)
     model = SequenceLabeler("margin", random_state=0, holdout=0.3).fit(X, y)
-    model.set_params(objective="direct", solver=SGD(learning_rate=1e6), warm_start=True, max_iter=3)
+    model.set_params(objective=Direct(1.0), solver=SGD(learning_rate=1e6), warm_start=True, max_iter=3)
     before = model.weights_.copy()
     with pytest.warns(TrainingWarning, match=r"no step brought the loss .* learning_rate"):
         model.fit(X, y)

@@ -49,13 +49,14 @@ SolverName = Annotated[str, option("--solver NAME", f"auto, {', '.join(SOLVERS)}
 L2 = Annotated[float, declared_option(declared.L2, "--l2 X")]
 L1 = Annotated[float, declared_option(declared.L1, "--l1 X")]
 Epsilon = Annotated[
-    str | None, option("--epsilon X", "Direct objective: auto (by the scores), a number, decay or holdout.")
+    str | None,
+    option("--epsilon X", "Direct objective: auto (by the scores, the default), a number, decay or holdout."),
 ]
 Sign = Annotated[
     str | None,
     option(
         "--sign central|better|worse",
-        "Direct objective: toward better labellings, away from worse ones, or both at once.",
+        "Direct objective: both at once (the default), toward better labellings, or away from worse ones.",
     ),
 ]
 Average = Annotated[

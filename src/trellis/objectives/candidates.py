@@ -8,12 +8,17 @@ maximum or a sum over C never exceeds the one over all outputs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray
 from trellis.core.logspace import softmax_and_log_sum
 from trellis.core.oracle import Labels
+
+if TYPE_CHECKING:
+    from trellis.objectives.records import Objective
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,3 +53,13 @@ class CandidateList:
         there is always a finite score."""
         probabilities, log_sums = softmax_and_log_sum(scores, axis=0)
         return log_sums[0], probabilities
+
+
+def updates_of_candidates(
+    objective: Objective, candidates: CandidateList, epsilon: float
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """What ``StructuredProblem.updates`` says, among candidates."""
+    _, coefficients = objective.over_candidates(candidates, epsilon)
+    _, better = candidates.best(candidates.scores - epsilon * candidates.losses)
+    moved, lost = coefficients != 0.0, (better * candidates.losses).sum(axis=0)
+    return np.asarray(moved.any(axis=0)), np.asarray(lost == 0.0)

@@ -150,7 +150,8 @@ class Objective:
         or has a formula of its own.
 
         At w = 0 all outputs tie: a difference of two maxima is flat there, and an expected loss falls fastest
-        towards the most frequent label, where its gradient ends. Convex bounds know neither."""
+        towards the most frequent label, where its gradient ends. Convex bounds know neither: the likelihood
+        for a sum, and for a maximum the margin objective, which bounds it."""
         if self.convex or self.special == "own":
             return None
         return Log() if self.total == "sum" else Margin()

@@ -62,21 +62,23 @@ class Direct(Objective):
     as ``sign`` says. The value is L(y_hat); that of "central" is f_eps = [max (s + eps L) - max (s - eps L)]
     / 2 eps, of which its gradient is a subgradient. Both L(y_hat) and f_eps lie between L(y-) and L(y+).
 
-    ``epsilon``: a number; ``"auto"`` to begin at the scale of the gaps by which predictions are wrong and let
-    it fall (:mod:`trellis.solvers.online.fine_tuning`); ``"decay"`` for 1/sqrt(t) at the t-th example, with a
-    learning rate that falls likewise; or ``"holdout"`` to choose among ``candidates`` the one with the
-    smallest hold-out loss. ``start``: the convex objective whose weights training starts from, "log" or
-    "margin" (graphs always take the margin, whose maximum they have; "auto" is "log" with ``epsilon="auto"``,
-    otherwise "margin"), or "zero". ``refit``: with
-    ``epsilon="auto"`` the hold-out set chooses how long to train, and then all data are trained on for as
-    long. A penalty on the norm means nothing here (the loss does not change when w is scaled), so l2 is that
-    of the start alone: early stopping on a hold-out set is the regulariser.
+    By default this is a fine-tuning step: training starts from the weights of a convex objective, and epsilon
+    from the scale of the gaps by which their predictions are wrong (:mod:`trellis.training.direct_recipe`).
+
+    ``epsilon``: ``"auto"`` for that, falling from pass to pass; a number; ``"decay"`` for 1/sqrt(t) at the
+    t-th example, with a learning rate that falls likewise; or ``"holdout"`` to choose among ``candidates``
+    the one with the smallest hold-out loss. ``start``: the convex objective whose weights training starts
+    from, "log" or "margin" (graphs, whose sums are seldom exact, take the margin for either), or "zero",
+    which needs an epsilon other than "auto". ``refit``: with ``epsilon="auto"`` held-out examples choose how
+    long to train, and then all data are trained on for as long. A penalty on the norm means nothing here (the
+    loss does not change when w is scaled), so l2 is that of the start alone: stopping on held-out examples is
+    the regulariser.
     """
 
-    epsilon: float | Literal["auto", "decay", "holdout"] = 1.0
-    sign: Literal["central", "better", "worse"] = "better"
+    epsilon: float | Literal["auto", "decay", "holdout"] = "auto"
+    sign: Literal["central", "better", "worse"] = "central"
     candidates: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0, 10.0)
-    start: Literal["auto", "log", "margin", "zero"] = "auto"
+    start: Literal["log", "margin", "zero"] = "log"
     refit: bool = True
     name = "direct"
     baseline = "best"
@@ -93,13 +95,17 @@ class Direct(Objective):
             raise DataError(f"epsilon={self.epsilon} must be positive; choose the direction with sign=")
         if self.sign not in _DIRECTIONS:
             raise DataError(f"sign={self.sign!r}: give 'central', 'better' or 'worse'")
-        if self.start not in ("auto", *_STARTS):
-            raise DataError(f"start={self.start!r}: give 'auto', 'log', 'margin' or 'zero'")
+        if self.start not in _STARTS:
+            raise DataError(f"start={self.start!r}: give 'log', 'margin' or 'zero'")
+        if self.start == "zero" and self.epsilon == "auto":
+            raise DataError(
+                "epsilon='auto' goes by the scores of trained weights, of which start='zero' has none; give "
+                "epsilon a number, or start='log'"
+            )
 
     @property
     def starts_from(self) -> Objective | None:
-        automatic = "log" if self.fine_tuned else "margin"
-        return _STARTS[automatic if self.start == "auto" else self.start]
+        return _STARTS[self.start]
 
     @property
     def direction(self) -> float:

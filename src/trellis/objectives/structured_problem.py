@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from trellis.core.arrays import FloatArray, IntArray
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from trellis.objectives.latent import Completion
 
 Result = TypeVar("Result")
+BoolArray = NDArray[np.bool_]
 
 
 class Batch(Protocol):
@@ -145,6 +147,26 @@ class StructuredProblem(ABC):
         for i, (value, gradient) in zip(others, planes, strict=True):
             values[i], gradients[i] = value, gradient
         return values, csr_array(gradients)
+
+    def updates(self, weights: FloatArray, first: int, last: int) -> tuple[BoolArray, BoolArray]:
+        """Of the examples first..last-1 of a direct objective: whether the gradient is other than 0, and
+        whether y- = argmax s - eps L has no loss (:mod:`trellis.objectives.update_shares`)."""
+        moved, gold = np.empty(last - first, np.bool_), np.empty(last - first, np.bool_)
+        batches, others = self.batches(first, last)
+        for batch in batches:
+            oracle, own = self.batch_oracle(batch, weights), batch.indices - first
+            _, _, above, below = self.objective.over_batch(oracle, self.epsilon)
+            moved[own] = (above.rows() != below.rows()).any(axis=1)
+            gold[own] = oracle.best(-self.epsilon).losses == 0.0
+
+        def one(j: int) -> tuple[bool, bool]:
+            oracle = self.oracle(others[j], weights)
+            _, gradient = self.objective.value_and_gradient(oracle, self.epsilon)
+            return bool(gradient.any()), oracle.best(-self.epsilon).loss == 0.0
+
+        for i, found in zip(others, over_items(one, len(others), self.n_jobs), strict=True):
+            moved[i - first], gold[i - first] = found
+        return moved, gold
 
     def task_losses(self, weights: FloatArray) -> FloatArray:
         """L of the best output of each example: its mean is the hold-out loss of early stopping."""

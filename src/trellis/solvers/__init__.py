@@ -98,5 +98,9 @@ def get_solver(solver: str | Solver, tol: float | None = None, **options: float 
 
 
 def default_iterations(solver: Solver) -> int:
-    """The iterations of a solver where none are asked for; 100 for one from outside the package."""
+    """The iterations of a solver where none are asked for: those of its schedule, if it has one; 100 for one
+    from outside the package."""
+    passes = getattr(solver, "passes", None)
+    if isinstance(passes, int):
+        return passes
     return _SOLVERS[solver.name][1] if solver.name in _SOLVERS else 100

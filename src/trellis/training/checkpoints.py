@@ -12,10 +12,37 @@ from dataclasses import dataclass
 from typing import Any
 
 from trellis.core import storage
+from trellis.core.arrays import FloatArray
 from trellis.core.codec import Arrays, decode, encode
 from trellis.core.errors import DataError, ModelFileError
+from trellis.core.status import Status
+from trellis.solvers.online.online_run import OnlineRun
 
 KIND = "Checkpoint"
+
+
+class ResumableRun:
+    """A run of an online solver that can be stored: all it has is its ``OnlineState`` and a random stream."""
+
+    def __init__(self, run: OnlineRun) -> None:
+        self._run = run
+
+    @property
+    def weights(self) -> FloatArray:
+        return self._run.weights
+
+    def step(self) -> Mapping[str, float]:
+        return self._run.step()
+
+    def status(self) -> Status | None:
+        return self._run.status()
+
+    def state(self) -> dict[str, Any]:
+        return {"solver": dict(vars(self._run.state)), "random": self._run.rng.bit_generator.state}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._run.take_up(type(self._run.state)(**state["solver"]))
+        self._run.rng.bit_generator.state = state["random"]
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,9 @@ VERBOSE = Parameter(None, "Whether to show a progress bar; None shows it on a te
 
 HOLDOUT = Parameter(
     "auto",
-    'A fraction of the examples, or a pair (X, y), for early stopping; "auto" holds out a tenth for the '
-    "direct objective only, whose regulariser it is.",
+    'A fraction of the examples, or a pair (X, y), for early stopping; "auto" holds examples out for the '
+    "direct objective only, whose regulariser they are: a fifth (five parts in turn, where they are few), "
+    "or a tenth where epsilon is given.",
 )
 PATIENCE = Parameter(
     5, "Iterations without a smaller hold-out loss before training stops.", integer(minimum=1)

@@ -7,7 +7,7 @@ they end at whatever is near, such as the most frequent label for every step.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,8 +19,9 @@ from trellis.core.progress import OnIteration, progress_bar
 from trellis.core.status import INTERRUPTED, Status
 from trellis.objectives.records import Objective, Perceptron
 from trellis.objectives.special_cases import Direct
+from trellis.objectives.update_shares import update_shares
 from trellis.solvers import Solution, Solver, default_iterations, get_solver
-from trellis.training.direct_recipe import Parts, fine_tune
+from trellis.training.direct_recipe import L2_FACTORS, Fold, Parts, Steps, fine_tune
 from trellis.training.driver import EarlyStopping, minimise
 
 NEAR = 0.01  # of the objective, from its minimum: as near as a start needs to be
@@ -37,13 +38,24 @@ class WarmStart:
     """What to minimise first where w = 0 gives an objective nothing to hold on to.
 
     ``solver``: None is that of the fit, with its iterations, hold-out set and epsilon. ``problem``: None is
-    that of the fit, with this objective. ``max_iter``: None is the solver's own limit.
+    that of the fit, with this objective. ``max_iter``: None is the solver's own limit. ``surrogate(problem,
+    l2)``: the like of ``problem`` for the examples of another one; None asks that one for it.
     """
 
     objective: Objective
     solver: Solver | None = None
     max_iter: int | None = None
     problem: Any = None
+    surrogate: Callable[[Any, float], Any] | None = None
+
+    def of(self, problem: Any, factor: float) -> Any:
+        """What to minimise for the examples of ``problem``, with ``factor`` times the l2."""
+        if self.problem is None:
+            return problem.with_(objective=self.objective, l1=0.0)
+        l2 = factor * self.problem.l2
+        if self.surrogate is not None:
+            return self.surrogate(problem, l2)
+        return problem.surrogate(self.objective, l2).with_(l1=self.problem.l1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +111,7 @@ def train(
     early: bool = True,
     keep_interrupted: bool = False,
     parts: Parts | None = None,
+    other_starts: Sequence[WarmStart] = (),
 ) -> Training:
     """Run the solver; for ``Direct(epsilon="holdout")`` once for each candidate epsilon, keeping the one with
     the smallest hold-out loss (the smaller epsilon among equals).
@@ -107,7 +120,9 @@ def train(
     among epsilons. ``max_iter``: None is the solver's own limit. ``show``: a progress bar
     (:func:`~trellis.core.progress.progress_bar`). ``keep_interrupted``: see
     :func:`trellis.training.driver.drive`; Ctrl-C in a warm start, or in the search for epsilon, ends it all.
-    ``parts``: what ``Direct(epsilon="auto")`` needs beside (:mod:`trellis.training.direct_recipe`).
+    ``parts``: what ``Direct(epsilon="auto")`` holds out (:mod:`trellis.training.direct_recipe`), and
+    ``other_starts`` what it may start from in place of ``warm_start``; without them ``held_out`` alone says
+    when to stop.
     """
     stopping = None if held_out is None or not early else EarlyStopping(held_out, patience)
     if warm_start is not None and not callable(solver):
@@ -115,8 +130,10 @@ def train(
         solver.start(problem, start.copy(), np.random.default_rng(seed))
     if problem.objective.fine_tuned:
         if parts is None and held_out is not None:
-            parts = Parts(problem, held_out)
-        return _fine_tune(problem, solver, start, max_iter, seed, show, warm_start, parts, keep_interrupted)
+            one = Fold(problem, None, lambda weights: np.array([held_out(weights)]), np.ones(1))
+            parts = Parts([one])
+        starts = [] if warm_start is None else [warm_start, *other_starts]
+        return _fine_tune(problem, solver, start, max_iter, seed, show, starts, parts, keep_interrupted)
     began = "" if warm_start is None else f" from {warm_start.objective.name}"
     if warm_start is not None and warm_start.solver is not None:
         warm = warm_start.problem or problem.with_(objective=warm_start.objective, l1=0.0)
@@ -154,7 +171,8 @@ def train(
         return Training(_said_if_idle(*run(problem), loss))
     if objective.epsilon != "holdout":
         epsilon = float(objective.epsilon)
-        return Training(_said_if_idle(*run(problem.with_(epsilon=epsilon)), loss), epsilon)
+        found = _said_if_idle(*run(problem.with_(epsilon=epsilon)), loss)
+        return Training(_said_if_blind(problem, epsilon, found), epsilon)
     if held_out is None:
         raise UnsupportedError("epsilon='holdout' needs a hold-out set; give holdout=0.1 or holdout=(X, y)")
     runs = {}
@@ -165,7 +183,7 @@ def train(
             break
     losses = {epsilon: held_out(found.weights) for epsilon, (found, _) in runs.items()}
     best = min(losses, key=lambda epsilon: (losses[epsilon], epsilon))
-    chosen = _said_if_idle(*runs[best], loss)
+    chosen = _said_if_blind(problem, best, _said_if_idle(*runs[best], loss))
     if last.interrupted and best != epsilon:
         status = Status(False, f"{INTERRUPTED}; the best epsilon so far is kept", chosen.n_iter)
         chosen = replace(chosen, status=status, interrupted=True)
@@ -179,27 +197,24 @@ def _fine_tune(
     max_iter: int | None,
     seed: int,
     show: bool | OnIteration | None,
-    warm_start: WarmStart | None,
+    warm_starts: Sequence[WarmStart],
     parts: Parts | None,
     keep_interrupted: bool,
 ) -> Training:
-    if warm_start is None and not start.any():
+    if not warm_starts and not start.any():
         raise UnsupportedError(
             "epsilon='auto' goes by the scores of trained weights, and these are all 0; give a number, or "
             "start='log'"
         )
 
-    def minimise_start(one: Any, weights: FloatArray, factor: float) -> Solution:
-        if warm_start is None:
+    def minimise_start(one: Any, weights: FloatArray, kind: tuple[WarmStart, float] | None) -> Solution:
+        if kind is None:
             return Solution(weights=weights, status=Status(False, "given"))
-        if warm_start.problem is None:
-            warm = one.with_(objective=warm_start.objective, l1=0.0)
-        else:
-            warm = one.surrogate(warm_start.objective, factor * warm_start.problem.l2)
-            warm = warm.with_(l1=warm_start.problem.l1)
+        warm, factor = kind
         note = " (warm start)" if factor == 1.0 else f" (warm start, l2 times {factor:g})"
-        use, limit = warm_start.solver or solver, warm_start.max_iter
-        return _run(warm, use, limit, weights, None, seed, note, show, keep_interrupted)
+        use = warm.solver or solver
+        of = warm.of(one, factor)
+        return _run(of, use, warm.max_iter, weights, None, seed, note, show, keep_interrupted)
 
     def run(
         one: Any,
@@ -211,7 +226,13 @@ def _fine_tune(
         limit = max_iter if passes is None else passes
         return _run(one, solver, limit, weights, stopping, seed, note, show, keep_interrupted)
 
-    tuned = fine_tune(problem, parts, minimise_start, run, start)
+    kinds: list[Any] = [
+        (warm, factor)
+        for warm in warm_starts
+        for factor in (L2_FACTORS if warm.problem is not None and warm.problem.l2 > 0 else (1.0,))
+    ]
+    usual = (warm_starts[0], 1.0) if warm_starts else None
+    tuned = fine_tune(problem, parts, Steps(kinds or [None], usual, minimise_start, run), start)
     return Training(tuned.solution, tuned.epsilon)
 
 
@@ -232,6 +253,23 @@ def _said_if_idle(
     remedy = "give the solver another learning_rate, or start elsewhere"
     warnings.warn(f"{what}; {remedy}", TrainingWarning, stacklevel=4)
     return replace(found, status=replace(found.status, reason=f"{found.status.reason}; {what}"))
+
+
+def _said_if_blind(problem: Any, epsilon: float, found: Solution) -> Solution:
+    """The status says where epsilon does not suit the scores (:mod:`trellis.objectives.update_shares`)."""
+    if found.interrupted or not found.weights.any() or problem.objective.special != "direct":
+        return found
+    shares = update_shares(problem.with_(epsilon=epsilon), found.weights)
+    what = ""
+    if shares.update_share == 0.0:
+        what = (
+            f"no example changes the weights any more, epsilon={epsilon:g} being too small beside the gaps "
+            "between scores, or nothing being left to learn"
+        )
+    elif shares.gold_share == 1.0 and problem.objective.formula.direction <= 0.0:
+        what = f"y_direct is always the gold output, epsilon={epsilon:g} being beyond all gaps between scores"
+    reason = f"{found.status.reason}; {what}" if what else found.status.reason
+    return replace(found, status=replace(found.status, reason=reason))
 
 
 def _run(

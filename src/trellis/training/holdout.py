@@ -15,7 +15,9 @@ from trellis.objectives.special_cases import Direct
 
 AUTOMATIC_FRACTION = 0.1
 REFIT_FRACTION = 0.2  # where all examples are trained on in the end
-FEWEST = 10  # examples below which nothing is held out automatically
+FEWEST = 10  # examples below which nothing is held out automatically, unless in turn
+MANY = 300  # examples, or
+MANY_STEPS = 4000  # labels in them, from which on one hold-out set tells enough; few are held out in turn
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,19 @@ def automatic_fraction(objective: Objective) -> float:
 def refits(objective: Objective) -> bool:
     """Whether all examples are trained on once the held-out ones have said for how long."""
     return isinstance(objective, Direct) and objective.fine_tuned and objective.refit
+
+
+def hold_out_in_turn(
+    holdout: Any, n: int, steps: int, noun: str, seed: int, objective: Objective
+) -> list[HoldOut]:
+    """The parts of n examples with so many steps; several, each held out once, where ``holdout`` is "auto",
+    all examples are trained on in the end, and they are few."""
+    automatic = isinstance(holdout, str) and holdout == "auto"
+    few = 2 <= n < MANY and steps < MANY_STEPS
+    if not (automatic and refits(objective) and few):
+        return [hold_out(holdout, n, noun, seed, automatic=automatic_fraction(objective))]
+    parts = np.array_split(np.random.default_rng(seed).permutation(n), min(round(1 / REFIT_FRACTION), n))
+    return [HoldOut(np.setdiff1d(np.arange(n), held), np.sort(held)) for held in parts]
 
 
 def hold_out(holdout: Any, n: int, noun: str, seed: int, *, automatic: float = 0.0) -> HoldOut:

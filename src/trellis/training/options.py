@@ -24,12 +24,14 @@ _TO_THE_MINIMUM = ("cutting_plane", "frank_wolfe")
 @dataclass(frozen=True, eq=False)
 class Options:
     """What to minimise and how; ``solver`` is ``None`` where it is left to :func:`automatic_solver`, which
-    gives it the options ``stopping``: ``tol``, ``delta`` and ``period``, None for the solver's own."""
+    gives it the options ``stopping``: ``tol``, ``delta`` and ``period``, None for the solver's own.
+    ``max_iter``: what a schedule of passes is made for."""
 
     objective: Objective
     loss: Loss
     solver: Solver | None
     stopping: Mapping[str, float | None] = field(default_factory=dict)
+    max_iter: int | None = None
 
 
 def check_minimum(objective: Objective, solver: Solver | None) -> None:
@@ -53,7 +55,7 @@ def checked_options(model: SequenceLabeler) -> Options:
     solver = None if automatic else get_solver(model.solver, **stopping)
     objective = get_objective(model.objective)
     check_minimum(objective, solver)
-    return Options(objective, get_loss(model.loss), solver, stopping)
+    return Options(objective, get_loss(model.loss), solver, stopping, model.max_iter)
 
 
 def automatic_solver(
@@ -71,8 +73,8 @@ def automatic_solver(
     objective = options.objective
     margins = objective.margin_rescaling and options.loss.kind == "costs"
     if objective.fine_tuned and not online:
-        name = "fine_tuning"
-    elif objective.special == "own" or (objective.uses_loss and options.loss.kind == "candidates"):
+        return fine_tuning(options.max_iter, **options.stopping)
+    if objective.special == "own" or (objective.uses_loss and options.loss.kind == "candidates"):
         name = "minibatch"
     elif objective.piecewise_linear and not objective.uses_loss:
         name = "perceptron"
@@ -89,6 +91,14 @@ def automatic_solver(
     else:
         name = "sgd" if objective.lipschitz else "adagrad"
     return get_solver(name, **options.stopping)
+
+
+def fine_tuning(max_iter: int | None, **stopping: float | None) -> Solver:
+    """The solver of ``Direct(epsilon="auto")``, with a schedule of ``max_iter`` passes, None for its own."""
+    from trellis.solvers import FineTuning
+
+    solver = FineTuning() if max_iter is None else FineTuning(passes=max_iter)
+    return get_solver(solver, **stopping)
 
 
 def draw_seed(random_state: Any) -> int:

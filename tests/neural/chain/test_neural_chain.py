@@ -195,7 +195,7 @@ def test_gradcheck_of_every_objective(objective: Any, loss: str, per_step: bool)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("objective", [Direct(0.4), Direct(0.4, sign="worse")], ids=name_of)
+@pytest.mark.parametrize("objective", [Direct(0.4, "better"), Direct(0.4, "worse")], ids=name_of)
 def test_the_direct_gradient_by_enumeration(objective: Direct, loss: str) -> None:
     batch = Batch(3, (4, 2))
     for i in range(2):

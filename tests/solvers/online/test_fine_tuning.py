@@ -32,10 +32,12 @@ def tune(problem: Any, weights: np.ndarray, passes: int = 5, **options: Any) -> 
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_the_value_falls(structure: str) -> None:
     problem, weights = trained(structure)
-    problem = problem.with_(epsilon=typical_gap(problem, weights) or 1.0)
+    problem = problem.with_(
+        epsilon=3.0 * (typical_gap(problem, weights) or 1.0)
+    )  # no tie with the gold output
     found = tune(problem, weights, 40)
     assert problem.value_and_gradient(found.weights)[0] < problem.value_and_gradient(weights)[0]
-    assert set(found.history) >= {"pass_objective", "updates", "relative_norm"}
+    assert set(found.history) >= {"pass_objective", "update_share", "relative_norm"}
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)

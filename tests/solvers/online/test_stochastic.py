@@ -197,7 +197,7 @@ def test_direct_loss_is_update_8_of_the_paper(sign: str, epsilon: float | str, c
 
 
 def test_direct_loss_counts_mistaken_predictions() -> None:
-    problem = small_problem(Direct(1.0), 6, lengths=(2, 3, 1, 2))
+    problem = small_problem(Direct(1.0, sign="better"), 6, lengths=(2, 3, 1, 2))
     solution = run(SGD(1e-9, "constant", average=False), problem, 1, 3)
     # At weights of (almost) zero every label is 0 until the first update breaks the ties.
     assert solution.history["mistakes"][0] <= problem.n_examples

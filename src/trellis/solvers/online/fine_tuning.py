@@ -13,8 +13,9 @@ Under ``Direct(epsilon="auto")`` the problem's epsilon is eps_0, the typical gap
 
 so that training begins near the margin objective, which moves all that is wrong, and ends near the task loss.
 
-Each pass measures ``pass_objective``; ``updates``, the share of examples (of ``SAMPLE``) whose gradient is
-not 0 after it; ``relative_norm``, ||w|| / ||w_0||; and, under "auto", the last ``epsilon``.
+Each pass measures ``pass_objective`` and ``relative_norm``, ||w|| / ||w_0||; for a direct objective also
+``update_share`` and ``gold_share`` after it (:mod:`trellis.objectives.update_shares`) and, under "auto", the
+last ``epsilon``.
 """
 
 from __future__ import annotations
@@ -30,11 +31,10 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
 from trellis.core.registration import register
 from trellis.core.status import Status
+from trellis.objectives.update_shares import update_shares
 from trellis.solvers.online.online_run import OnlineRun, OnlineState, new_rule
 from trellis.solvers.online.step_size_kernels import CONSTANT, DESCENT
 from trellis.solvers.problem import BatchProblem, check_problem, other_solver
-
-SAMPLE = 100  # examples that tell the share of updates
 
 
 @register
@@ -68,10 +68,11 @@ class FineTuning:
 
 @dataclass
 class FineTuningState(OnlineState):
-    """``size``: ||w_0||. ``travelled``: the sum of all ||g||^2."""
+    """``size``: ||w_0||. ``travelled``: the sum of all ||g||^2. ``share``: of updates after the last pass."""
 
     size: float = 0.0
     travelled: float = 0.0
+    share: float = 1.0
 
 
 class FineTuningRun(OnlineRun):
@@ -95,7 +96,6 @@ class FineTuningRun(OnlineRun):
         super().__init__(problem, weights, rng, rule, state, batch_size)
         self._options = options
         self._visits = options.passes * -(-problem.n_examples // batch_size)  # of the whole schedule
-        self._share = 1.0
 
     def step(self) -> Mapping[str, float]:
         if not self.state.size > 0.0:
@@ -105,18 +105,19 @@ class FineTuningRun(OnlineRun):
                 f"are 0 for objective {name!r}; use solver={other!r}, or start from trained weights"
             )
         measured = dict(super().step())
-        problem: Any = self._at_epsilon(self.state.visits)[0]
         weights = self.weights
-        some = np.unique(np.linspace(0, problem.n_examples - 1, SAMPLE).astype(np.int64))
-        self._share = float(np.mean([problem.example_plane(int(i), weights)[1].any() for i in some]))
-        measured["updates"] = self._share
         measured["relative_norm"] = float(np.linalg.norm(weights)) / self.state.size
-        if self.problem.objective.fine_tuned:
-            measured["epsilon"] = problem.epsilon
+        if self.problem.objective.special == "direct" and not self.diverged:
+            problem: Any = self._at_epsilon(self.state.visits)[0]
+            shares = update_shares(problem, weights, self.batch_size)
+            self.state.share = shares.update_share
+            measured |= shares._asdict()
+            if self.problem.objective.fine_tuned:
+                measured["epsilon"] = problem.epsilon
         return measured
 
     def status(self) -> Status | None:
-        if super().status() is None and self._share == 0.0:
+        if super().status() is None and self.state.share == 0.0:
             return Status(
                 False,
                 "no example changes the weights any more: epsilon is too small beside the gaps between "

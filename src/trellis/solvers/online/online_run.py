@@ -167,6 +167,10 @@ class OnlineRun:
         self.diverged = False
         self._answer: FloatArray | None = None
 
+    def take_up(self, state: OnlineState) -> None:
+        """Go on from where another run of this solver on this problem stands."""
+        self.state, self._answer = state, None
+
     @property
     def weights(self) -> FloatArray:
         if self._answer is None:

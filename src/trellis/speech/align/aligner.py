@@ -183,7 +183,7 @@ class Aligner(Model):
     def objective_record(self) -> Objective:
         """``objective`` with ``epsilon``, unless it came as a record."""
         if self.objective == "direct":
-            return Direct(epsilon=self.epsilon)  # type: ignore[arg-type]
+            return Direct(epsilon=self.epsilon, sign="better")  # type: ignore[arg-type]
         return get_objective(self.objective)
 
     def _check(self) -> None:

@@ -236,8 +236,9 @@ def test_an_unlisted_gold_labelling_competes() -> None:
     values, coefficients = Margin().over_candidates(found, 1.0)
     assert values.tolist() == [3.0 + 1.0 + 5.0]
     assert coefficients[:, 0].tolist() == [1.0, 0.0, -1.0]
-    _, direct = Direct().over_candidates(found, epsilon=10.0)
-    assert direct[:, 0].tolist() == [0.1, 0.0, -0.1]
+    for sign, size in (("better", 0.1), ("central", 0.05)):
+        _, direct = Direct(sign=sign).over_candidates(found, epsilon=10.0)
+        assert direct[:, 0].tolist() == [size, 0.0, -size]
 
 
 @pytest.mark.parametrize(

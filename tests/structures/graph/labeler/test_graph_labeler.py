@@ -216,10 +216,9 @@ def test_intersection_over_union() -> None:
         return 1.0 - both / either if either else 0.0
 
     model = GraphLabeler(
-        Direct(epsilon=0.3),
+        "direct",
         Custom(function=jaccard, candidates="samples", n_candidates=8),
         random_state=0,
-        holdout=None,
         max_iter=6,
         verbose=False,
     ).fit(graphs, labels)

@@ -23,7 +23,8 @@ from trellis.structures.chain.problem.chain_task import loss_kind, new_task
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 from trellis.structures.chain.scores.linear_chain_scores import linear_chain_scores
-from trellis.training.holdout import automatic_fraction, hold_out
+from trellis.training.holdout import hold_out_in_turn
+from trellis.training.one_label import sample_with_several_labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +57,11 @@ class WeightedExamples:
             chosen[sequences] = True
             cost = np.ascontiguousarray(cost[np.repeat(chosen, np.diff(self.examples.labels.offsets))])
         return WeightedExamples(self.examples.take(sequences), self.weight[sequences], cost)
+
+    def with_costs(self, loss: Loss, names: LabelSet) -> WeightedExamples:
+        """Those of the loss, if it is a sum over steps."""
+        cost = loss.costs(self.examples.labels, names) if loss.kind == "costs" else None
+        return replace(self, cost=cost)
 
     def over_states(self, latent: LatentLabels) -> WeightedExamples:
         """The same as examples of chains of states: labels are sets of them, and costs theirs."""
@@ -103,6 +109,16 @@ def weighted_examples(
     return WeightedExamples(examples, weight, cost)
 
 
+@dataclass(frozen=True, eq=False)
+class Split:
+    """What to learn from, what is held out meanwhile, if anything, and the labels of its codes: those of
+    training, and those that only the hold-out set has, where every prediction is wrong."""
+
+    kept: WeightedExamples
+    held: WeightedExamples | None
+    names: LabelSet
+
+
 def hold_out_sequences(
     holdout: Any,
     data: WeightedExamples,
@@ -110,18 +126,29 @@ def hold_out_sequences(
     encoder: FeatureEncoder,
     names: LabelSet,
     seed: int,
-) -> tuple[WeightedExamples, WeightedExamples | None, LabelSet]:
-    """What to learn from, the hold-out set, if there is one, and the labels of its codes: those of training,
-    and those that only the hold-out set has, where every prediction is wrong."""
-    parts = hold_out(holdout, len(data.examples), "sequence", seed, automatic=automatic_fraction(objective))
-    if parts.given is not None:
-        inputs, y = encoder.transform(parts.given[0]), flatten_labels(parts.given[1])
-        names = names.extended(y)
-        held = Examples(inputs, names.encode(y, like=inputs.nodes.offsets))
-        return data, WeightedExamples(held, np.ones(len(held)), None), names
-    if parts.held is None:
-        return data, None, names
-    return data.take(parts.kept), data.take(parts.held), names
+) -> list[Split]:
+    """One split, or several where parts are held out in turn."""
+    splits, n, steps = [], len(data.examples), len(data.examples.labels.codes)
+    for parts in hold_out_in_turn(holdout, n, steps, "sequence", seed, objective):
+        if parts.given is not None:
+            inputs, y = encoder.transform(parts.given[0]), flatten_labels(parts.given[1])
+            extended = names.extended(y)
+            held = Examples(inputs, extended.encode(y, like=inputs.nodes.offsets))
+            splits.append(Split(data, WeightedExamples(held, np.ones(len(held)), None), extended))
+        elif parts.held is None:
+            splits.append(Split(data, None, names))
+        else:
+            splits.append(Split(data.take(parts.kept), data.take(parts.held), names))
+    labelled = [one.held is None or not _unlabelled(one.held.examples.labels) for one in splits]
+    if not any(labelled):
+        raise DataError("no held-out step has a known label, so no loss can be measured on them; label some")
+    if all(one.held is not None and not one.held.weight.sum() > 0 for one in splits):
+        raise DataError("every held-out sequence has the weight 0; give them weights, or another holdout")
+    return splits
+
+
+def _unlabelled(labels: EncodedLabels) -> bool:
+    return labels.allowed is not None and bool(labels.allowed.all())
 
 
 def linear_problem(
@@ -146,35 +173,53 @@ def linear_problem(
     return problem
 
 
-def holdout_loss(
-    held: WeightedExamples,
-    layout: LinearLayout,
-    penalties: Penalties,
-    latent: LatentLabels,
-    names: LabelSet,
-    loss: Loss,
-    n_jobs: int,
-) -> Callable[[FloatArray], float]:
-    """The mean loss of a sequence, weighted by c_i, as a function of the weights; ``names``: the labels of
-    the codes of ``held``, the first of which are those of ``latent``."""
-    labels = held.examples.labels
-    if labels.allowed is not None and labels.allowed.all():
-        raise DataError("no held-out step has a known label, so no loss can be measured on them; label some")
-    design = layout.design(held.examples.inputs, sort=True)
-    chain = Chain(n_jobs)
-    cost = held.cost
-    if cost is None and loss.kind == "costs":
-        cost = loss.costs(labels, names)
-    if not held.weight.sum() > 0:
-        raise DataError("every held-out sequence has the weight 0; give them weights, or another holdout")
+class HeldOutLoss:
+    """The loss of held-out sequences as a function of the weights; ``names``: the labels of the codes of
+    ``held``, the first of which are those of ``latent``."""
 
-    def evaluate(weights: FloatArray) -> float:
-        states = chain.best(linear_chain_scores(layout, design, penalties, weights, n_jobs)).labels
-        found = latent.collapse(states)
-        if cost is None:
-            losses = loss.per_sequence(labels, found, names)
-        else:
-            losses = sum_by_sequence(cost[np.arange(len(found)), found], labels.offsets)
-        return float(np.average(losses, weights=held.weight))
+    def __init__(
+        self,
+        held: WeightedExamples,
+        layout: LinearLayout,
+        penalties: Penalties,
+        latent: LatentLabels,
+        names: LabelSet,
+        loss: Loss,
+        n_jobs: int,
+    ) -> None:
+        self._layout, self._penalties, self._latent = layout, penalties, latent
+        self._names, self._loss, self._n_jobs = names, loss, n_jobs
+        self._labels, self.weight = held.examples.labels, held.weight
+        self._design = layout.design(held.examples.inputs, sort=True)
+        self._cost = held.cost
+        if self._cost is None and loss.kind == "costs":
+            self._cost = loss.costs(self._labels, names)
 
-    return evaluate
+    def losses(self, weights: FloatArray) -> FloatArray:
+        """That of each sequence."""
+        scores = linear_chain_scores(self._layout, self._design, self._penalties, weights, self._n_jobs)
+        found = self._latent.collapse(Chain(self._n_jobs).best(scores).labels)
+        if self._cost is None:
+            return np.asarray(self._loss.per_sequence(self._labels, found, self._names))
+        return sum_by_sequence(self._cost[np.arange(len(found)), found], self._labels.offsets)
+
+    def __call__(self, weights: FloatArray) -> float:
+        """The mean, weighted by c_i."""
+        return float(np.average(self.losses(weights), weights=self.weight))
+
+
+def one_label_test(
+    examples: Examples, layout: LinearLayout, penalties: Penalties, latent: LatentLabels, n_jobs: int
+) -> Callable[[FloatArray], bool]:
+    """Whether weights give every step of a sample the same label, where it has several."""
+    sample = examples.take(sample_with_several_labels(examples.labels))
+    if not len(sample):
+        return lambda weights: False
+    design = layout.design(sample.inputs, sort=True)
+
+    def one_label(weights: FloatArray) -> bool:
+        scores = linear_chain_scores(layout, design, penalties, weights, n_jobs)
+        found = latent.collapse(Chain(n_jobs).best(scores).labels)
+        return bool(found.min() == found.max())
+
+    return one_label

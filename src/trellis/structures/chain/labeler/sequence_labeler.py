@@ -30,10 +30,11 @@ from trellis.structures.chain.labeler import inspection
 from trellis.structures.chain.labeler.chain_labeler import ChainLabeler
 from trellis.structures.chain.labeler.chain_training import (
     Examples,
+    HeldOutLoss,
     WeightedExamples,
     hold_out_sequences,
-    holdout_loss,
     linear_problem,
+    one_label_test,
     weighted_examples,
     weighted_loss,
 )
@@ -45,7 +46,7 @@ from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 from trellis.structures.chain.scores.linear_chain_scores import linear_chain_scores
 from trellis.training import declarations as declared
-from trellis.training.direct_recipe import Parts
+from trellis.training.direct_recipe import Fold, Parts
 from trellis.training.fit import convex_start, latent_start, train
 from trellis.training.holdout import refits
 from trellis.training.one_label import sample_with_several_labels, warn_of_one_label
@@ -112,36 +113,42 @@ class SequenceLabeler(ChainLabeler):
             Examples(inputs, labels), names, objective, loss, sample_weight, self.class_weight
         )
         seed = draw_seed(self.random_state)
-        everything = data
-        data, held, held_names = hold_out_sequences(self.holdout, data, objective, encoder, names, seed)
-        refit = held is not None and refits(objective) and len(data.examples) < len(everything.examples)
-
-        sample = data.examples.take(sample_with_several_labels(data.examples.labels))
-        data = data.over_states(latent)
-        everything = everything.over_states(latent) if refit else data
+        splits = hold_out_sequences(self.holdout, data, objective, encoder, names, seed)
+        refit = refits(objective) and len(splits[0].kept.examples) < len(data.examples)
+        everything = data if refit else splits[0].kept
+        sample = everything.examples.take(sample_with_several_labels(everything.examples.labels))
         # features that only held-out sequences have get no weight before these are trained on
-        layout = self._layout(everything.examples, encoder, len(latent.label_of))
+        layout = self._layout(everything.over_states(latent).examples, encoder, len(latent.label_of))
 
         def new_problem(data: WeightedExamples) -> Any:
+            data = data.over_states(latent)
             return self._problem(data, layout, penalties, latent, objective, loss, self.l2)
 
-        problem = new_problem(data)
+        problem = new_problem(everything)
         solver = options.solver or automatic_solver(
             options, self.l2, self.l1, convex=problem.convex, latent=not latent.plain
         )
-        evaluate = None
-        if held is not None:
-            evaluate = holdout_loss(held, layout, penalties, latent, held_names, loss, self._threads())
-        start = self._start(layout, latent, encoder)
+        folds, evaluate = [], None
+        for split in splits:
+            if split.held is not None:
+                evaluate = HeldOutLoss(
+                    split.held, layout, penalties, latent, split.names, loss, self._threads()
+                )
+                if objective.fine_tuned:
+                    held = new_problem(split.held.with_costs(loss, names)) if split.names is names else None
+                    kept = new_problem(split.kept) if refit else problem
+                    folds.append(Fold(kept, held, evaluate.losses, evaluate.weight))
         parts = None
-        if refit and held is not None and evaluate is not None:
-            parts = Parts(new_problem(held.over_states(latent)), evaluate, new_problem(everything))
+        if folds:
+            one_label = one_label_test(everything.examples, layout, penalties, latent, self._threads())
+            parts = Parts(folds, problem if refit else None, one_label)
+        start = self._start(layout, latent, encoder)
         warm_start = None if start.any() else convex_start(problem, self.l2)
         if self._has_new_states(latent):
             start = split_states(start, layout, latent, seed)
             warm_start = latent_start(objective, get_solver("perceptron"))
         one_symbol = inspection.one_symbol_per_step(inputs)
-        del inputs, data, everything  # problems have arrangements of their own: memory for the solver
+        del inputs, data, everything, splits  # problems have arrangements of their own: memory for the solver
         trained = train(
             problem,
             solver,

@@ -18,9 +18,10 @@ from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.oracle import Labels, Oracle
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.losses.labelings import CandidateLoss, Loss, sum_by_sequence
-from trellis.objectives.candidates import CandidateList
+from trellis.objectives.candidates import CandidateList, updates_of_candidates
 from trellis.objectives.records import Log, Objective
 from trellis.objectives.special_cases import fixed_epsilon
+from trellis.objectives.structured_problem import BoolArray
 from trellis.objectives.wrapped_problem import WrappedProblem
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.problem.candidate_kernels import add_candidates
@@ -69,11 +70,7 @@ class CandidateProblem(WrappedProblem):
     def run_value_and_gradient(self, weights: FloatArray, first: int, last: int) -> tuple[float, FloatArray]:
         """sum c_i f_i over the sequences first..last-1, and its gradient."""
         problem, layout = self.problem, self.problem.layout
-        run = problem.run(first, last)
-        rng = np.random.default_rng([self.seed, first, last])
-        candidates = list_candidates(
-            run.scores(weights), _gold(run), self.loss, self.labels, rng, problem.n_jobs
-        )
+        run, candidates = self._candidates(weights, first, last)
         epsilon = fixed_epsilon(problem.objective, problem.epsilon)
         values, coefficients = problem.objective.over_candidates(candidates, epsilon)
         check_feasible(values, first)
@@ -83,6 +80,16 @@ class CandidateProblem(WrappedProblem):
             run.design, layout.rows, layout.views(gradient), layout.mask, candidates.labellings, coefficients
         )
         return float(values @ run.sample_weight), layout.masked(gradient)
+
+    def _candidates(
+        self, weights: FloatArray, first: int, last: int
+    ) -> tuple[LinearChainProblem, CandidateList]:
+        run, rng = self.problem.run(first, last), np.random.default_rng([self.seed, first, last])
+        scores, gold = run.scores(weights), _gold(run)
+        return run, list_candidates(scores, gold, self.loss, self.labels, rng, run.n_jobs)
+
+    def updates(self, weights: FloatArray, first: int, last: int) -> tuple[BoolArray, BoolArray]:
+        return updates_of_candidates(self.objective, self._candidates(weights, first, last)[1], self.epsilon)
 
     def example_plane(self, index: int, weights: FloatArray) -> tuple[float, FloatArray]:
         return self.run_value_and_gradient(weights, index, index + 1)

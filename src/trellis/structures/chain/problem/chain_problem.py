@@ -19,9 +19,10 @@ from scipy.sparse import csr_array
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
 from trellis.core.shards import over_shards
+from trellis.losses.labelings import sum_by_sequence
 from trellis.objectives.latent import Completion
 from trellis.objectives.records import Objective, Perceptron
-from trellis.objectives.structured_problem import StructuredProblem
+from trellis.objectives.structured_problem import BoolArray, StructuredProblem
 from trellis.structures.chain.oracle.chain_kernels import lanes
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.problem import objective_kernels as kernels
@@ -232,6 +233,25 @@ class LinearChainProblem(StructuredProblem):
         rows = csr_array((data, indices, indptr), shape=(n, self.dimension))
         rows.sum_duplicates()
         return values * self.task.weight, rows
+
+    def updates(self, weights: FloatArray, first: int, last: int) -> tuple[BoolArray, BoolArray]:
+        run = self.run(first, last)
+        steps, offsets, task = len(run.task.gold), run.design.offsets, run.task
+        ups, downs, c, values = (
+            np.empty(steps, np.int32),
+            np.empty(steps, np.int32),
+            *np.empty((2, last - first)),
+        )
+        linear_planes(
+            self.objective.formula, self.loss_kind, run.design, self.layout.rows, self.layout.views(weights),
+            self.penalties, task, 0, last - first, self.epsilon, ups, downs, c, values,
+        )  # fmt: skip
+        check_feasible(values, first)
+        wrong = downs != task.gold
+        if len(task.allowed):
+            wrong &= ~task.allowed[np.arange(steps), downs]
+        moved = (c != 0.0) & (sum_by_sequence(ups != downs, offsets) > 0)
+        return moved, np.asarray(sum_by_sequence(wrong, offsets) == 0)
 
     def completed(self, weights: FloatArray) -> Completion:
         """The best allowed labelling of each sequence, see :mod:`trellis.objectives.latent`."""

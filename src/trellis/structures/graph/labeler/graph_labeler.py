@@ -39,7 +39,7 @@ from trellis.structures.graph.scores.graph_features import Graph
 from trellis.structures.graph.scores.graph_scores import GraphScores
 from trellis.structures.graph.scores.linear_graph import GraphLayout
 from trellis.training import declarations as declared
-from trellis.training.direct_recipe import Parts
+from trellis.training.direct_recipe import Fold, Parts
 from trellis.training.fit import train
 from trellis.training.holdout import refits
 from trellis.training.one_label import sample_with_several_labels, warn_of_one_label
@@ -146,7 +146,9 @@ class GraphLabeler(Model):
         weight = check_sample_weight(sample_weight, len(graphs), "graph")
         if not weight.any():
             raise DataError("sample_weight is 0 for every graph; give at least one positive weight")
-        kept, held = training.hold_out_graphs(self.holdout, examples, options, names, seed)
+        splits = training.hold_out_graphs(self.holdout, examples, options, names, seed)
+        refit = refits(options.objective) and len(splits[0][0]) < len(examples)
+        every = list(range(len(examples))) if refit else splits[0][0]
         layout = training.layout_of(graphs, len(names), self.directed, self.bias)
 
         def new_problem(chosen: list[int]) -> GraphProblem:
@@ -155,15 +157,24 @@ class GraphLabeler(Model):
                 l2=self.l2, l1=self.l1, n_jobs=self._threads(),
             )  # fmt: skip
 
-        problem = new_problem(kept)
+        problem = new_problem(every)
         solver = options.solver or training.automatic_graph_solver(options, problem, self.tol)
         start = self._start(layout, names)
-        question, held_out, parts = training.held_out_problem(held, problem), None, None
-        if question is not None:
-            held_out = question.mean_loss
-            if options.objective.fine_tuned:
-                refit = refits(options.objective) and len(kept) < len(examples)
-                parts = Parts(question, held_out, new_problem(list(range(len(examples)))) if refit else None)
+        folds, held_out = [], None
+        for kept, numbers, held in splits:
+            if held is not None:
+                question = training.held_out_problem(held, problem)
+                held_out = question.mean_loss
+                if options.objective.fine_tuned:
+                    counted = np.ones(len(held)) if numbers is None else weight[numbers]
+                    own = new_problem(kept) if refit else problem
+                    folds.append(Fold(own, question, question.task_losses, counted))
+        parts = None
+        if folds:
+            several = [examples[i] for i in sample_with_several_labels(encoded)]
+            one_label = training.one_label_test(several, problem)
+            parts = Parts(folds, problem if refit else None, one_label)
+        starts = training.graph_warm_starts(options, problem, start, self.l2)
         trained = train(
             problem,
             solver,
@@ -173,7 +184,8 @@ class GraphLabeler(Model):
             held_out=held_out,
             patience=self.patience,
             show=self.verbose,
-            warm_start=training.graph_warm_start(options, problem, start, self.l2),
+            warm_start=starts[0] if starts else None,
+            other_starts=starts[1:],
             keep_interrupted=True,
             parts=parts,
         )

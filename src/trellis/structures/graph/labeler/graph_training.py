@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +24,9 @@ from trellis.structures.graph.problem.graph_problem import GraphProblem
 from trellis.structures.graph.problem.pseudo_likelihood import PseudoLikelihoodProblem
 from trellis.structures.graph.scores.graph_features import Graph
 from trellis.structures.graph.scores.linear_graph import GraphLayout
-from trellis.training.fit import WarmStart, latent_start
-from trellis.training.holdout import automatic_fraction, hold_out
-from trellis.training.options import check_minimum
+from trellis.training.fit import NEAR, WarmStart, latent_start
+from trellis.training.holdout import hold_out_in_turn
+from trellis.training.options import check_minimum, fine_tuning
 
 if TYPE_CHECKING:
     from trellis.structures.graph.labeler.graph_labeler import GraphLabeler
@@ -48,6 +48,7 @@ class GraphOptions:
     loss: Loss
     solver: Solver | None
     inference: GraphInference
+    max_iter: int | None = None
 
     @property
     def uses_candidates(self) -> bool:
@@ -72,7 +73,7 @@ def graph_options(model: GraphLabeler) -> GraphOptions:
             "the 0-1 loss of graphs is not exact; use loss='hamming', or a function such as "
             "lambda gold, found: float(gold != found)"
         )
-    return GraphOptions(objective, pseudo, loss, solver, inference_of(model.inference))
+    return GraphOptions(objective, pseudo, loss, solver, inference_of(model.inference), model.max_iter)
 
 
 def inference_of(given: Any) -> GraphInference:
@@ -241,7 +242,7 @@ def automatic_graph_solver(options: GraphOptions, problem: GraphProblem, tol: fl
     """One with a certificate where there is one."""
     objective, l2, l1 = problem.objective, problem.l2, problem.l1
     if objective.fine_tuned:
-        return get_solver("fine_tuning", tol)
+        return fine_tuning(options.max_iter, tol=tol)
     if objective.smooth and not options.uses_candidates:
         return get_solver("owlqn" if l1 > 0 else "lbfgs", tol)
     if objective.piecewise_linear and not objective.uses_loss:
@@ -257,20 +258,23 @@ def automatic_graph_solver(options: GraphOptions, problem: GraphProblem, tol: fl
 
 def hold_out_graphs(
     holdout: Any, examples: list[GraphExample], options: GraphOptions, names: LabelSet, seed: int
-) -> tuple[list[int], list[GraphExample] | None]:
-    """The examples to learn from, by number, and those to hold out, if any."""
-    parts = hold_out(holdout, len(examples), "graph", seed, automatic=automatic_fraction(options.objective))
-    held = None if parts.held is None else [examples[i] for i in parts.held]
-    if parts.given is not None:
-        graphs = checked_graphs(parts.given[0])
-        held = graph_examples(graphs, flat_labels(graphs, parts.given[1]), names, options.loss)
-    return parts.kept.tolist(), held
+) -> list[tuple[list[int], list[int] | None, list[GraphExample] | None]]:
+    """The examples to learn from and those held out, by number, and these themselves, if any; several such
+    where parts are held out in turn."""
+    splits: list[tuple[list[int], list[int] | None, list[GraphExample] | None]] = []
+    n, nodes = len(examples), sum(one.graph.n_nodes for one in examples)
+    for parts in hold_out_in_turn(holdout, n, nodes, "graph", seed, options.objective):
+        numbers = None if parts.held is None else parts.held.tolist()
+        held = None if numbers is None else [examples[i] for i in numbers]
+        if parts.given is not None:
+            graphs = checked_graphs(parts.given[0])
+            held = graph_examples(graphs, flat_labels(graphs, parts.given[1]), names, options.loss)
+        splits.append((parts.kept.tolist(), numbers, held))
+    return splits
 
 
-def held_out_problem(held: list[GraphExample] | None, problem: GraphProblem) -> GraphProblem | None:
+def held_out_problem(held: list[GraphExample], problem: GraphProblem) -> GraphProblem:
     """The held-out graphs, for their losses and scores at given weights."""
-    if held is None:
-        return None
     changes: dict[str, Any] = {"examples": held, "weight": None, "inference": for_best(problem.inference)}
     if isinstance(problem, GraphCandidateProblem):
         return problem.with_(**changes)
@@ -279,21 +283,62 @@ def held_out_problem(held: list[GraphExample] | None, problem: GraphProblem) -> 
     )
 
 
-def graph_warm_start(
+def one_label_test(sample: list[GraphExample], problem: GraphProblem) -> Callable[[FloatArray], bool]:
+    """Whether weights give every node of a sample of graphs the same label, where these have several."""
+    if not sample:
+        return lambda weights: False
+    inference = for_best(problem.inference)
+
+    def one_label(weights: FloatArray) -> bool:
+        seen: set[int] = set()
+        for example in sample:
+            seen.update(
+                np.unique(inference.best(problem.layout.scores(example.graph, weights)).labels).tolist()
+            )
+            if len(seen) > 1:
+                return False
+        return True
+
+    return one_label
+
+
+def graph_warm_starts(
     options: GraphOptions, problem: GraphProblem, start: FloatArray, l2: float
-) -> WarmStart | None:
-    """What to minimise before the problem, unless training starts at given weights.
+) -> list[WarmStart]:
+    """What to minimise before the problem, one of these; nothing where training starts at given weights.
 
     With hidden labels, a short latent perceptron: at w = 0 all their completions are equal, and what is
     completed at random stays so. For an objective that is not convex, the margin, for as many passes as
-    bring it near its minimum.
+    bring it near its minimum; or, where it starts from the likelihood, whose sums are seldom exact on graphs,
+    the pseudo-likelihood.
     """
+    first = problem.objective.starts_from
     if start.any():
-        return None
+        return []
     if problem.latent:
-        return latent_start(problem.objective, WARM_UP, PERCEPTRON_PASSES)
-    if problem.objective.starts_from is None:
-        return None
+        latent = latent_start(problem.objective, WARM_UP, PERCEPTRON_PASSES)
+        return [] if latent is None else [latent]
+    if first is None:
+        return []
     margin: Any = problem.surrogate(Margin(), l2)
     solver = automatic_graph_solver(replace(options, objective=Margin(), loss=Hamming()), margin, None)
-    return WarmStart(margin.objective, solver, CONVEX_PASSES, margin)
+    starts = [WarmStart(margin.objective, solver, CONVEX_PASSES, margin)]
+    if isinstance(first, Log):
+        pseudo = pseudo_likelihood(problem, l2)
+        solver = get_solver("lbfgs", delta=NEAR / 10)
+        starts.append(WarmStart(first, solver, problem=pseudo, surrogate=pseudo_likelihood))
+    return starts
+
+
+def pseudo_likelihood(problem: GraphProblem, l2: float) -> PseudoLikelihoodProblem:
+    """Of the examples of a problem."""
+    return PseudoLikelihoodProblem(
+        problem.examples,
+        Log(),
+        Hamming(),
+        l2=l2,
+        weight=problem.weight,
+        n_jobs=problem.n_jobs,
+        layout=problem.layout,
+        inference=problem.inference,
+    )

@@ -22,8 +22,9 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.losses.labelings import CandidateLoss, Hamming
-from trellis.objectives.candidates import CandidateList
+from trellis.objectives.candidates import CandidateList, updates_of_candidates
 from trellis.objectives.records import Objective
+from trellis.objectives.structured_problem import BoolArray
 from trellis.structures.graph.oracle.graph_oracle import GraphInference
 from trellis.structures.graph.problem.graph_problem import Batches, GraphProblem
 from trellis.structures.graph.scores.graph_scores import GraphScores, Labels
@@ -92,6 +93,13 @@ class GraphCandidateProblem(GraphProblem):
                 gradient += coefficient * self.layout.of_labels(example.graph, candidates.labellings[row])
         c = 1.0 if self.weight is None else float(self.weight[index])
         return c * float(values[0]), c * gradient
+
+    def updates(self, weights: FloatArray, first: int, last: int) -> tuple[BoolArray, BoolArray]:
+        def one(i: int) -> tuple[BoolArray, BoolArray]:
+            return updates_of_candidates(self.objective, self.candidates(i, weights), self.epsilon)
+
+        moved, gold = zip(*self.over_examples(one, first, last), strict=True)
+        return np.concatenate(moved), np.concatenate(gold)
 
     def candidates(self, index: int, weights: FloatArray) -> CandidateList:
         example = self.examples[index]
