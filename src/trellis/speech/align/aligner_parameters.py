@@ -40,7 +40,7 @@ EPSILON = Parameter(
     '"decay", or "holdout" to search for the best number.',
 )
 MAX_ITER = Parameter(
-    10, "Maximum number of passes over the utterances (batch solvers: at least 40 iterations).", integer(1)
+    20, "Maximum number of passes over the utterances (batch solvers: at least 40 iterations).", integer(1)
 )
 L2 = Parameter(1e-3, "Weight of half the squared norm of the weights.", number(0.0))
 AVERAGE = Parameter(True, "Whether online solvers average their weights.", Flag())
