@@ -153,6 +153,15 @@ def test_a_schedule_of_objectives_is_tuned_in_its_last_stage() -> None:
         labeler(objective_schedule=[(AUTO, 2), ("log", None)]).fit(X, Y)
 
 
+def test_a_rate_that_falls_falls_within_each_stage() -> None:
+    rates = (
+        labeler(schedule="linear", max_epochs=4, holdout=0.2, batch_size=100)
+        .fit(X, Y)
+        .history_["learning_rate"]
+    )
+    assert rates == pytest.approx([1e-2, 5e-3, FINE_TUNING_RATE * 1e-2, FINE_TUNING_RATE * 5e-3])
+
+
 @pytest.mark.parametrize("sign", ["better", "worse"])
 @pytest.mark.parametrize("start", ["log", "margin"])
 def test_one_sided_signs_and_other_starts(sign: Any, start: Any) -> None:

@@ -5,7 +5,8 @@
 2. The epoch with the smallest hold-out loss is the start; without a hold-out set, the last one.
 3. eps_0 is the median of (s(y_hat) - s(y*)) / L(y_hat) over the held-out sentences that the start gets wrong.
 4. A new optimiser, a fraction of the learning rate, and an epsilon that falls from 3 eps_0 to 0.3 eps_0,
-   batch by batch, until the end of the stage (:mod:`trellis.solvers.online.epsilon_schedule`).
+   batch by batch, until the end of the stage (:mod:`trellis.solvers.online.epsilon_schedule`). A learning
+   rate that falls does so within each stage.
 5. The epoch with the smallest hold-out loss is kept, the start among them.
 
 Patience does not end a fine-tuned stage: its objective is another one in every epoch. Adam's steps do not
@@ -73,10 +74,14 @@ class FineTunedNetworkRun(NetworkRun):
             self._next_stage()
         return measured
 
+    def progress(self, done: float) -> tuple[float, float]:
+        """That of the stage: fine-tuning must not begin where a rate has fallen to 0."""
+        return self.epoch - self.began + done, self.stage.until - self.began
+
     def before_batch(self, done: float) -> None:
         if self.eps0 is not None and self.stage.fine_tuned:
-            falling = EpsilonSchedule(self.eps0, self.stage.until - self.began)
-            self.epsilon = falling(self.epoch - self.began + done)
+            at, epochs = self.progress(done)
+            self.epsilon = EpsilonSchedule(self.eps0, epochs)(at)
 
     def status(self) -> Status | None:
         last = self.solver.stages[-1]

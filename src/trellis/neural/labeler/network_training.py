@@ -185,6 +185,10 @@ class NetworkRun:
             "cpu_seconds": time.process_time() - began,
         }
 
+    def progress(self, done: float) -> tuple[float, float]:
+        """The epochs done, ``done`` of this one among them, and those in all, for the learning rate."""
+        return self.epoch + done, self.solver.max_epochs
+
     def before_batch(self, done: float) -> None:
         """Called with the share of the epoch that is done."""
 
@@ -195,7 +199,7 @@ class NetworkRun:
         n_batches = corpus.n_batches(solver.batch_size)
         total, rate, self.moved = 0.0, 0.0, 0
         for i, batch in enumerate(corpus.shuffled(solver.batch_size, [solver.seed, self.epoch])):
-            share = RATES[solver.schedule](self.epoch + i / n_batches, solver.max_epochs)
+            share = RATES[solver.schedule](*self.progress(i / n_batches))
             rate = solver.learning_rate * stage.factor * share
             for group in self._optimizer.param_groups:
                 group["lr"] = rate

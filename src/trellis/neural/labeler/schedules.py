@@ -4,8 +4,8 @@ With t the epochs done (a fraction within an epoch) of T in all, the rate is ``l
 
     constant 1     linear 1 - t / T     cosine (1 + cos(pi t / T)) / 2     inverse_sqrt 1 / sqrt(1 + t)
 
-and times the factor of the stage. Each stage starts with a new optimiser: its running means belong to the
-gradients of one objective.
+and times the factor of the stage. Where direct loss is fine-tuned, t and T are those of the stage. Each stage
+starts with a new optimiser: its running means belong to the gradients of one objective.
 
 ``Direct(epsilon="auto")`` is two stages: ``START_SHARE`` of the epochs for the convex objective that it
 starts from (fewer if the hold-out loss stops falling), all others for fine-tuning at ``FINE_TUNING_RATE``

@@ -85,7 +85,9 @@ class Aligner(Model):
     model_: AlignmentModel = fitted("Acoustic model, weights and calibration.")
     status_: Status = fitted("Why training stopped, in a sentence.")
     history_: dict[str, list[float]] = fitted("What was measured after each pass, such as ``holdout_loss``.")
-    epsilon_: float | None = fitted("The epsilon of the direct objective.")
+    epsilon_: float | None = fitted(
+        'The epsilon of the direct objective; under "auto" that which was measured.'
+    )
     epsilon_losses_: dict[float, float] | None = fitted("The hold-out loss of each epsilon, if searched.")
 
     def fit(self, corpus: Iterable[Utterance] | PreparedCorpus, progress: Progress | None = None) -> Aligner:
