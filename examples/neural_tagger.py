@@ -2,8 +2,8 @@
 
 The sentences are made up: a word is ambiguous between two labels, and only its neighbours tell which. Prints
 the share of wrong labels on new sentences, of the trained network under each objective. Direct loss is
-fine-tuned: two epochs of log, then one at a tenth of the rate, with an epsilon that starts at the scale of the
-gaps by which held-out sentences are wrong, and falls.
+fine-tuned: two epochs of log, then one at a tenth of the rate, with an epsilon that starts at the scale of
+the gaps by which held-out sentences are wrong, and falls.
 
     python examples/neural_tagger.py
 """
