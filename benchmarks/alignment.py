@@ -17,7 +17,9 @@ TIMIT: 1500 / 1796 / 100 training utterances, drawn by the seed, for classifier,
 test utterances; no SA sentences; 61 phones folded to 39. First as published (seven features, 10 ms frames,
 kernel classifier, w = 0, eps = 1.1), then the systems of the other tables.
 
-``--keep FOLDER`` stores predictions, so that an interrupted run goes on where it stopped.
+``--fine-tuning`` compares the aligner's default, direct loss fine-tuned from the CRF with a measured eps,
+with the CRF and the structural SVM alone. ``--keep FOLDER`` stores predictions, so that an interrupted run
+goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -31,8 +33,11 @@ import numpy as np
 
 from _alignment import (
     DIRECT,
+    FINE_TUNED,
     PASSES,
+    SYSTEMS,
     Predictions,
+    Systems,
     aligned,
     kept,
     pooled,
@@ -59,14 +64,16 @@ def main() -> None:
     options.add_argument("--seeds", type=int, default=5)
     options.add_argument("--keep", type=Path, help="folder for predictions")
     options.add_argument("--jobs", type=int, default=1, help="threads")
+    options.add_argument("--fine-tuning", action="store_true", help="the default against CRF and margin only")
     given = options.parse_args()
     if given.quick:
         given.seeds = 1
+    systems = FINE_TUNED if given.fine_tuning else SYSTEMS
     named = given.synthetic or given.voxangeles or given.timit
     if given.synthetic or not named:
-        synthetic(given.seeds, given.keep, given.jobs)
+        synthetic(given.seeds, given.keep, given.jobs, systems)
     if given.voxangeles or not named:
-        voxangeles(given.voxangeles or given.data / "voxangeles", given.seeds, given.keep, given.jobs)
+        voxangeles(given.voxangeles or given.data / "voxangeles", given.seeds, given.keep, given.jobs, systems)
     if given.timit or not named:
         timit(given.timit, given.seeds, given.keep, given.jobs)
 
@@ -78,7 +85,7 @@ def there(folder: Path | None, name: str, option: str) -> bool:
     return True
 
 
-def synthetic(seeds: int, keep: Path | None, jobs: int) -> None:
+def synthetic(seeds: int, keep: Path | None, jobs: int, systems: Systems) -> None:
     runs = []
     for seed in range(seeds):
         for voice in VOICES:
@@ -87,14 +94,17 @@ def synthetic(seeds: int, keep: Path | None, jobs: int) -> None:
             test = test.select(u.id for u in test if heard.issuperset(u.phones))
             make = partial(Aligner, max_iter=PASSES, random_state=seed, n_jobs=jobs)
             runs.append(
-                (test, timed(f"synthetic, {voice} by the others, seed {seed}", keep, make, train, test))
+                (
+                    test,
+                    timed(f"synthetic, {voice} by the others, seed {seed}", keep, make, train, test, systems),
+                )
             )
     evaluations = pooled(runs)
     print_table(f"synthetic speech, unheard voice, {seeds} seeds", evaluations)
     print_differences(DIRECT, evaluations)
 
 
-def voxangeles(folder: Path, seeds: int, keep: Path | None, jobs: int) -> None:
+def voxangeles(folder: Path, seeds: int, keep: Path | None, jobs: int, systems: Systems) -> None:
     if not there(folder / "audited", "voxangeles", "--voxangeles"):
         return
     corpus = Corpus.textgrids(folder / "audited")
@@ -104,7 +114,7 @@ def voxangeles(folder: Path, seeds: int, keep: Path | None, jobs: int) -> None:
         split = weights_split(corpus.in_groups(train), corpus.in_groups(held_out), seed)
         make = partial(Aligner, fold="voiced", max_iter=PASSES, split=split, random_state=seed, n_jobs=jobs)
         chosen = corpus.in_groups({*train, *held_out}), corpus.in_groups(test)
-        found = timed(f"voxangeles, seed {seed}, {len(chosen[1])} words", keep, make, *chosen)
+        found = timed(f"voxangeles, seed {seed}, {len(chosen[1])} words", keep, make, *chosen, systems)
         print_table(f"seed {seed}: {' '.join(test)}", pooled([(chosen[1], found)]))
         runs.append((chosen[1], found))
     evaluations = pooled(runs)
@@ -182,12 +192,19 @@ def timit_split(ids: Sequence[str], seed: int) -> dict[str, list[str]]:
 
 
 def timed(
-    name: str, keep: Path | None, make: Callable[..., Aligner], train: Corpus, test: Corpus
+    name: str,
+    keep: Path | None,
+    make: Callable[..., Aligner],
+    train: Corpus,
+    test: Corpus,
+    systems: Systems = SYSTEMS,
 ) -> Predictions:
     print(name, flush=True)
     began = time.perf_counter()
+    if systems is not SYSTEMS:
+        name = f"fine-tuning, {name}"
     file = "".join(c if c.isalnum() else "-" for c in name) + ".json"
-    found = kept(keep and keep / file, lambda: run_systems(make, train, test))
+    found = kept(keep and keep / file, lambda: run_systems(make, train, test, systems))
     print(f"  {time.perf_counter() - began:.0f} s", flush=True)
     return found
 

@@ -21,12 +21,16 @@ from trellis.neural.tensor_questions import (
     k_best,
     log_partition,
     marginals,
+    relative_gaps,
     sample,
     structured_loss,
+    typical_gap,
 )
+from trellis.solvers.online.epsilon_schedule import EpsilonSchedule
 
 __all__ = [
     "Chain",
+    "EpsilonSchedule",
     "Factors",
     "NeuralSequenceLabeler",
     "Segmentation",
@@ -35,6 +39,8 @@ __all__ = [
     "k_best",
     "log_partition",
     "marginals",
+    "relative_gaps",
     "sample",
     "structured_loss",
+    "typical_gap",
 ]

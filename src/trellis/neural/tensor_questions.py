@@ -6,7 +6,7 @@ All of them take the keyword arguments of :class:`~trellis.neural.tensor_structu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Unpack
 
 import numpy as np
@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 from trellis.core.arguments import check_int
-from trellis.core.errors import DataError
+from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError, InfeasibleError
 from trellis.neural.tensor_structure import BatchOptions, Goal, ScoredBatch, TensorStructure
 from trellis.objectives.records import Objective, get_objective
-from trellis.objectives.special_cases import fixed_epsilon
+from trellis.objectives.special_cases import Direct, fixed_epsilon
 
 
 def structured_loss(
@@ -42,7 +43,8 @@ def structured_loss(
         with the structure; sets of allowed outputs give the latent form.
     objective : a name of :data:`trellis.objectives.OBJECTIVES`, or such an object.
     loss : "hamming", "zero_one", a loss object, or a tensor of costs (segmentations: an alignment loss).
-    epsilon : that of the direct objective, in place of its own.
+    epsilon : that of the direct objective, in place of its own: a number, such as the value that a
+        :class:`~trellis.neural.EpsilonSchedule` has now. ``Direct(epsilon="auto")`` needs it.
     reduction : "mean", "sum", or "none" for one value per example.
     lengths, mask, offsets, backend : see :class:`~trellis.neural.tensor_structure.BatchOptions`.
     """
@@ -51,17 +53,53 @@ def structured_loss(
     chosen = get_objective(objective)
     costs = torch.from_numpy(loss) if isinstance(loss, np.ndarray) else loss
     goal = Goal(chosen, costs, fixed_epsilon(chosen, epsilon))
-    if isinstance(structure, TensorStructure):
-        values = structure.bind(scores, **batch).objective_values(gold, goal)
-    else:
-        _check_lists(structure, scores, gold)
-        examples = zip(structure, scores, gold, strict=True)
-        values = torch.cat([one.bind(x, **batch).objective_values(y, goal) for one, x, y in examples])
+    batches = bound_batches(structure, scores, gold, batch)
+    values = torch.cat([one.objective_values(y, goal) for one, y in batches])
     if reduction == "mean" and not len(values):
         raise DataError("the batch has no examples, so it has no mean; use reduction='sum'")
     if reduction == "none":
         return values
     return values.mean() if reduction == "mean" else values.sum()
+
+
+@torch.no_grad()
+def relative_gaps(
+    structure: TensorStructure | Sequence[TensorStructure],
+    scores: Any,
+    gold: Any,
+    *,
+    loss: Any = "hamming",
+    **batch: Unpack[BatchOptions],
+) -> FloatArray:
+    """(s(y_hat) - s(y*)) / L(y_hat) of the examples that are predicted wrongly, in their order: the epsilon
+    at which y* overtakes y_hat in s - eps L. Ties, and gold outputs that are forbidden, are left out.
+
+    Arguments as for :func:`structured_loss`.
+    """
+    goal = Goal(Direct(epsilon=1.0), torch.from_numpy(loss) if isinstance(loss, np.ndarray) else loss, 1.0)
+    found = [one.gaps_and_losses(y, goal) for one, y in bound_batches(structure, scores, gold, batch)]
+    gaps, losses = (torch.cat(parts).double().cpu().numpy() for parts in zip(*found, strict=True))
+    if np.isnan(gaps).any():
+        raise InfeasibleError(
+            f"example {int(np.isnan(gaps).argmax())} has no allowed output; allow one, or drop the example"
+        )
+    wrong = (losses > 0.0) & (gaps > 0.0) & np.isfinite(gaps)
+    relative: FloatArray = gaps[wrong] / losses[wrong]
+    return relative
+
+
+def typical_gap(
+    structure: TensorStructure | Sequence[TensorStructure],
+    scores: Any,
+    gold: Any,
+    *,
+    loss: Any = "hamming",
+    **batch: Unpack[BatchOptions],
+) -> float | None:
+    """eps_0, the median of :func:`relative_gaps`: what epsilon of the direct objective is measured by. None
+    where no prediction is wrong. For examples in several batches, take the median of all their gaps."""
+    gaps = relative_gaps(structure, scores, gold, loss=loss, **batch)
+    return float(np.median(gaps)) if len(gaps) else None
 
 
 @torch.no_grad()
@@ -103,6 +141,18 @@ def sample(
 def k_best(structure: TensorStructure, scores: Any, k: int, **batch: Unpack[BatchOptions]) -> Any:
     """The k outputs of each example with the largest scores, and these scores."""
     return _bind(structure, scores, batch).k_best(check_int("k", k, 1))
+
+
+def bound_batches(
+    structure: Any, scores: Any, gold: Any, batch: BatchOptions
+) -> Iterator[tuple[ScoredBatch, Any]]:
+    """A structure with its scores and gold outputs, or each of a list of them."""
+    if isinstance(structure, TensorStructure):
+        yield structure.bind(scores, **batch), gold
+        return
+    _check_lists(structure, scores, gold)
+    for one, x, y in zip(structure, scores, gold, strict=True):
+        yield one.bind(x, **batch), y
 
 
 def _bind(structure: Any, scores: Any, batch: BatchOptions) -> ScoredBatch:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.neural.tensor_objectives import TensorOracle, check_finite, objective_values
-from trellis.neural.tensors import Reduce, log_sum_exp
+from trellis.neural.tensors import Reduce, log_sum_exp, maximum
 from trellis.objectives.records import Objective
 
 Backend = Literal["kernels", "torch"] | None
@@ -63,6 +63,11 @@ class ScoredBatch(ABC):
         """(S,) the objective of each example."""
 
     @abstractmethod
+    def gaps_and_losses(self, gold: Any, goal: Goal) -> tuple[Tensor, Tensor]:
+        """(S,) max s - max over the gold outputs of s, inf where none of them is allowed; and (S,) the loss
+        of the best output. Not differentiable."""
+
+    @abstractmethod
     def decode(self) -> Any:
         """The best output of each example."""
 
@@ -100,6 +105,11 @@ class DifferentiableBatch(ScoredBatch):
 
     def objective_values(self, gold: Any, goal: Goal) -> Tensor:
         return objective_values(goal.objective, self.oracle(gold, goal), goal.epsilon)
+
+    @torch.no_grad()
+    def gaps_and_losses(self, gold: Any, goal: Goal) -> tuple[Tensor, Tensor]:
+        oracle = self.oracle(gold, goal)
+        return oracle.total(maximum, 0.0) - oracle.gold_total(maximum), oracle.loss_of_best()
 
     def log_partition(self) -> Tensor:
         return self.finite_total(log_sum_exp)

@@ -178,13 +178,16 @@ def _no_oracle(objective: Objective) -> UnsupportedError:
 
 
 def fixed_epsilon(objective: Objective, epsilon: float | None) -> float:
-    """The number that divides the direct gradient; 1 for objectives that have none, and for "auto" where
-    scores adapt to it: a network that trains with it scales them."""
+    """The number that divides the direct gradient; 1 for objectives that have none. A schedule has no number
+    of its own."""
     if not isinstance(objective, Direct):
         return 1.0
     if epsilon is None:
         if objective.fine_tuned:
-            return 1.0
+            raise UnsupportedError(
+                "epsilon='auto' is measured by wrong predictions, which takes trained scores; pass epsilon=, "
+                "a number such as trellis.neural.EpsilonSchedule(typical_gap(...), steps)(step)"
+            )
         if isinstance(objective.epsilon, str):
             raise UnsupportedError(
                 f"epsilon={objective.epsilon!r} is a schedule of a solver; give a positive number here"

@@ -102,6 +102,11 @@ def _objective(
     return values, d_unary, d_pairs
 
 
+def chain_values(arrays: Arrays, layout: Layout, task: ChainTask) -> FloatArray:
+    """(S,) the objective of each sequence, infinite where its gold labels are forbidden."""
+    return _objective(arrays, layout, task, wanted=False)[0]
+
+
 def _marginals(arrays: Arrays, layout: Layout) -> tuple[FloatArray, AnyArray, AnyArray]:
     log_z = np.empty(layout.n_sequences)
     unary, pairs = _zeros(arrays, layout)

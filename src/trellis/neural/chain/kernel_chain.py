@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,10 +11,17 @@ import torch
 from torch import Tensor
 
 from trellis.neural.chain.batch_layout import ChainTensors
-from trellis.neural.chain.chain_functions import ChainMarginals, ChainObjective, kernel_arrays
+from trellis.neural.chain.chain_functions import (
+    ChainMarginals,
+    ChainObjective,
+    chain_values,
+    kernel_arrays,
+)
 from trellis.neural.chain.gold_labels import ChainTask
 from trellis.neural.tensor_structure import Goal, ScoredBatch
 from trellis.neural.tensors import apply, finite_product, value_type
+from trellis.objectives.records import Perceptron
+from trellis.objectives.special_cases import Direct
 from trellis.structures.chain.oracle.chain_oracle import Chain as ChainInference
 from trellis.structures.chain.scores.chain_scores import ChainScores
 
@@ -28,6 +35,15 @@ class KernelChain(ScoredBatch):
         task = ChainTask.of(gold, goal, layout, self.chain.unary.shape[-1])
         values: Tensor = apply(ChainObjective, layout, task, *self.chain.tensors)
         return values
+
+    def gaps_and_losses(self, gold: Any, goal: Goal) -> tuple[Tensor, Tensor]:
+        layout, k = self.chain.layout, self.chain.unary.shape[-1]
+        arrays = kernel_arrays(layout, *self.chain.tensors)
+        gaps, losses = (
+            chain_values(arrays, layout, ChainTask.of(gold, replace(goal, objective=one), layout, k))
+            for one in (Perceptron(), Direct(epsilon=1.0, sign="better"))  # whose value is L(y_hat)
+        )
+        return torch.from_numpy(gaps), torch.from_numpy(losses)
 
     def decode(self) -> Tensor:
         return self.chain.layout.unpack(ChainInference().best(self._packed).labels)

@@ -31,7 +31,7 @@ from trellis.neural.chain.neural_chain import Chain
 from trellis.neural.labeler.batches import Batch, Corpus
 from trellis.neural.labeler.networks import ChainNetwork
 from trellis.neural.labeler.schedules import RATES, Stage, new_optimizer
-from trellis.neural.tensor_questions import structured_loss
+from trellis.neural.tensor_questions import relative_gaps, structured_loss
 from trellis.structures.chain.oracle.chain_oracle import Chain as ChainInference
 from trellis.structures.chain.scores.chain_scores import ChainScores
 
@@ -50,17 +50,31 @@ class NetworkProblem:
 
     def objective(self, network: ChainNetwork, batch: Batch, stage: Stage) -> Tensor:
         """The mean over the sentences of a batch, differentiable."""
-        scores = network(batch.inputs, batch.lengths)
+        return self.objective_of(network, network(batch.inputs, batch.lengths), batch, stage)
+
+    def objective_of(
+        self,
+        network: ChainNetwork,
+        scores: Tensor,
+        batch: Batch,
+        stage: Stage,
+        epsilon: float | None = None,
+    ) -> Tensor:
+        """The same for the scores of the steps, with ``epsilon`` in place of that of the objective."""
         if stage.objective is None:
             return softmax_loss(scores, batch)
         return structured_loss(
-            Chain(network.transitions, network.start, network.end, allowed=self.legal),
+            self._chain(network),
             scores,
             batch.gold,
             lengths=batch.lengths,
             objective=stage.objective,
             loss=self.loss if batch.costs is None else batch.costs,
+            epsilon=epsilon,
         )
+
+    def _chain(self, network: ChainNetwork) -> Chain:
+        return Chain(network.transitions, network.start, network.end, allowed=self.legal)
 
     def holdout_loss(self, network: ChainNetwork) -> float:
         """The mean task loss of the held-out sentences."""
@@ -68,6 +82,27 @@ class NetworkProblem:
             return np.nan
         found = ChainInference().best(packed_scores(network, self.held, self.legal))
         return float(self.loss.per_sequence(self.held.gold, found.labels, self.labels).mean())
+
+    @torch.no_grad()
+    def typical_gap(self, network: ChainNetwork) -> float | None:
+        """eps_0: the median of (s(y_hat) - s(y*)) / L(y_hat) over the held-out sentences that the network
+        gets wrong; where there are none, over those that it learns from; None if these are right as well."""
+        network.eval()
+        chain = self._chain(network)
+        for corpus in (self.held, self.corpus):
+            gaps = [
+                relative_gaps(
+                    chain,
+                    network(batch.inputs, batch.lengths),
+                    batch.gold,
+                    lengths=batch.lengths,
+                    loss=self.loss if batch.costs is None else batch.costs,
+                )
+                for _, batch in ([] if corpus is None else corpus.by_length(PREDICTED_AT_ONCE))
+            ]
+            if any(len(one) for one in gaps):
+                return float(np.median(np.concatenate(gaps)))
+        return None
 
 
 @dataclass(frozen=True)
@@ -82,10 +117,19 @@ class NetworkSolver:
     clip_norm: float | None
     batch_size: int
     max_epochs: int
+    patience: int
     seed: int
 
     def start(self, problem: NetworkProblem, network: ChainNetwork) -> NetworkRun:
+        if self.fine_tunes:
+            from trellis.neural.labeler.network_fine_tuning import FineTunedNetworkRun
+
+            return FineTunedNetworkRun(self, problem, network)
         return NetworkRun(self, problem, network)
+
+    @property
+    def fine_tunes(self) -> bool:
+        return any(stage.fine_tuned for stage in self.stages)
 
     def stage(self, epoch: int) -> Stage:
         return next(stage for stage in self.stages if epoch < stage.until)
@@ -102,6 +146,8 @@ class NetworkRun:
     def __init__(self, solver: NetworkSolver, problem: NetworkProblem, network: ChainNetwork) -> None:
         self.solver, self.problem, self.network = solver, problem, network
         self.epoch = 0
+        self.epsilon: float | None = None  # of a stage that has a schedule for it
+        self.moved = 0  # sentences of the epoch whose scores had a gradient
         self._start_optimizer()
 
     def _start_optimizer(self) -> None:
@@ -112,13 +158,21 @@ class NetworkRun:
     def weights(self) -> dict[str, AnyArray]:
         return self.network.weights
 
+    @property
+    def stage(self) -> Stage:
+        """That of the next epoch."""
+        return self.solver.stage(self.epoch)
+
     def step(self) -> dict[str, float]:
         """All batches once."""
-        began = time.process_time()
-        before = deepcopy(self.weights)
-        stage = self.solver.stage(self.epoch)
+        stage = self.stage
         if self.epoch and self.solver.stage(self.epoch - 1) is not stage:
             self._start_optimizer()
+        return self.run_epoch(stage)
+
+    def run_epoch(self, stage: Stage) -> dict[str, float]:
+        began = time.process_time()
+        before = deepcopy(self.network.weights)
         try:
             objective, rate = self._epoch(stage)
         except KeyboardInterrupt:
@@ -131,25 +185,38 @@ class NetworkRun:
             "cpu_seconds": time.process_time() - began,
         }
 
+    def progress(self, done: float) -> tuple[float, float]:
+        """The epochs done, ``done`` of this one among them, and those in all, for the learning rate."""
+        return self.epoch + done, self.solver.max_epochs
+
+    def before_batch(self, done: float) -> None:
+        """Called with the share of the epoch that is done."""
+
     def _epoch(self, stage: Stage) -> tuple[float, float]:
         solver, corpus = self.solver, self.problem.corpus
         self.network.train()
         torch.manual_seed(int(np.random.SeedSequence([solver.seed, self.epoch]).generate_state(1)[0]))
         n_batches = corpus.n_batches(solver.batch_size)
-        total, rate = 0.0, 0.0
+        total, rate, self.moved = 0.0, 0.0, 0
         for i, batch in enumerate(corpus.shuffled(solver.batch_size, [solver.seed, self.epoch])):
-            share = RATES[solver.schedule](self.epoch + i / n_batches, solver.max_epochs)
+            share = RATES[solver.schedule](*self.progress(i / n_batches))
             rate = solver.learning_rate * stage.factor * share
             for group in self._optimizer.param_groups:
                 group["lr"] = rate
+            self.before_batch(i / n_batches)
             total += self.update(batch, stage) * len(batch.lengths)
         return total / max(len(corpus.nonempty), 1), rate
 
     def update(self, batch: Batch, stage: Stage) -> float:
         """A step of the optimiser; the objective of the batch before it."""
         self._optimizer.zero_grad()
-        value = self.problem.objective(self.network, batch, stage)
+        scores = self.network(batch.inputs, batch.lengths)
+        value = self.problem.objective_of(self.network, scores, batch, stage, self.epsilon)
+        if scores.requires_grad:
+            scores.retain_grad()
         value.backward()  # type: ignore[no-untyped-call]
+        if scores.grad is not None:
+            self.moved += int((scores.grad != 0).flatten(1).any(1).sum())
         norm = torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.solver.clip_norm or torch.inf)
         if not bool(torch.isfinite(norm)):
             raise NumericalError(
@@ -169,7 +236,7 @@ class NetworkRun:
         moments = self._optimizer.state_dict()["state"]
         return {
             "epoch": self.epoch,
-            "network": self.weights,
+            "network": self.network.weights,
             "optimizer": {
                 i: {key: value.numpy() for key, value in one.items() if value is not None}
                 for i, one in moments.items()

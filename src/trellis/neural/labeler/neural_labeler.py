@@ -40,7 +40,7 @@ from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.training import declarations as declared
 from trellis.training.checkpoints import CheckpointFile
 from trellis.training.driver import EarlyStopping, minimise_run
-from trellis.training.holdout import hold_out
+from trellis.training.holdout import AUTOMATIC_FRACTION, hold_out
 from trellis.training.one_label import sample_with_several_labels, warn_of_one_label
 from trellis.training.options import draw_seed
 
@@ -61,7 +61,8 @@ class NeuralSequenceLabeler(ChainPredictor):
     objective: str | Objective = parameter(
         default="log",
         doc='What is minimised: "softmax" (word-local, no transitions), a name in '
-        ":data:`trellis.objectives.OBJECTIVES`, or an object of :mod:`trellis.objectives`.",
+        ":data:`trellis.objectives.OBJECTIVES`, or an object of :mod:`trellis.objectives`. Direct loss under "
+        '``epsilon="auto"`` fine-tunes (:mod:`trellis.neural.labeler.network_fine_tuning`).',
         constraint=choice(SOFTMAX, *OBJECTIVES, others="an object of trellis.objectives"),
         kw_only=False,
     )
@@ -113,11 +114,13 @@ class NeuralSequenceLabeler(ChainPredictor):
     objective_schedule: Any = parameter(
         default=None,
         doc='``[("log", 3), ("direct", None, 0.1)]`` trains three epochs by log, the rest by direct with a '
-        "tenth of the learning rate. Patience counts from the last stage.",
+        "tenth of the learning rate. Patience counts from the last stage, and does not end one that "
+        "fine-tunes.",
     )
     holdout: Any = parameter(
-        default=None,
-        doc="A fraction of the sentences, or a pair (X, y): the epoch that does best on them is kept.",
+        default="auto",
+        doc='A fraction of the sentences, or a pair (X, y): the epoch that does best on them is kept. "auto" '
+        "holds out a tenth where direct loss is fine-tuned, otherwise nothing.",
     )
     patience: int = parameter(
         default=3, doc="Epochs without a smaller hold-out loss before training stops.", constraint=integer(1)
@@ -144,14 +147,14 @@ class NeuralSequenceLabeler(ChainPredictor):
         with _torch_threads(self._threads()), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             network = self._new_network(encoder, problem.labels)
-            if problem.held is not None:
+            if problem.held is not None and not solver.fine_tunes:
                 early = EarlyStopping[dict[str, AnyArray]](
                     lambda _: problem.holdout_loss(network),
                     self.patience,
                     patience_from=solver.last_stage_from,
                 )
             if self.checkpoint is not None:
-                checkpoint = CheckpointFile(self.checkpoint, self._identity(problem))
+                checkpoint = CheckpointFile(self.checkpoint, self._identity(problem, solver.fine_tunes))
             title = self.encoder if isinstance(self.encoder, str) else "network"
             with progress_bar(title, solver.max_epochs, self.verbose) as on_epoch:
                 weights, trace = minimise_run(
@@ -190,7 +193,9 @@ class NeuralSequenceLabeler(ChainPredictor):
         X, y = as_lists(X), as_lists(y)
         encoder = InputEncoder.learn(X, self.min_count, characters=self.encoder == "char_cnn_bilstm")
         inputs = encoder.transform(X)
-        parts = hold_out(self.holdout, len(inputs.offsets) - 1, "sentence", seed)
+        fine_tuned = any(stage.fine_tuned for stage in stages)
+        automatic = AUTOMATIC_FRACTION if fine_tuned else 0.0
+        parts = hold_out(self.holdout, len(inputs.offsets) - 1, "sentence", seed, automatic=automatic)
         # a rare label may occur in the hold-out sentences only
         labels = LabelSet.of(y if parts.given is None else [*y, *parts.given[1]])
         gold = labels.encode(y, like=inputs.offsets)
@@ -206,6 +211,8 @@ class NeuralSequenceLabeler(ChainPredictor):
         plain = isinstance(loss, Hamming) or loss.kind == "zero_one"
         if corpus.gold is not None and any(stage.uses_loss for stage in stages) and not plain:
             corpus = replace(corpus, costs=loss.costs(corpus.gold, labels))
+            if held is not None and held.gold is not None and fine_tuned:
+                held = replace(held, costs=loss.costs(held.gold, labels))
         problem = NetworkProblem(corpus, held, labels, legal, loss)
         return encoder, problem, self._options(NetworkSolver, stages=stages, seed=seed)
 
@@ -226,10 +233,10 @@ class NeuralSequenceLabeler(ChainPredictor):
     def _new_network(self, encoder: InputEncoder, labels: LabelSet) -> ChainNetwork:
         return new_network(self.encoder, encoder.shape, len(labels), self._options(EncoderOptions))
 
-    def _identity(self, problem: NetworkProblem) -> dict[str, Any]:
+    def _identity(self, problem: NetworkProblem, fine_tunes: bool) -> dict[str, Any]:
         """What two runs must share for one to go on from the other's checkpoint."""
         free = {"checkpoint", "verbose", "n_jobs", "holdout"}
-        if self.schedule not in NEED_TOTAL:
+        if self.schedule not in NEED_TOTAL and not fine_tunes:
             free.add("max_epochs")
         parameters = {k: repr(v) for k, v in self.get_params(deep=False).items() if k not in free}
         if not isinstance(self.encoder, str | torch.nn.Module):

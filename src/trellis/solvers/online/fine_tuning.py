@@ -7,11 +7,8 @@ in a new random order; the answer is sum_t t w_t / sum_t t. Neither step nor eps
 ten times as large, w_0 is a tenth, g ten times and every w a tenth of what it was, and no prediction changes.
 
 Under ``Direct(epsilon="auto")`` the problem's epsilon is eps_0, the typical gap of a wrong prediction
-(:func:`trellis.training.direct_recipe.typical_gap`), and a visit has
-
-    eps = eps_0 wide^(1 - u) narrow^u,      u: the share of ``passes`` passes that is done
-
-so that training begins near the margin objective, which moves all that is wrong, and ends near the task loss.
+(:func:`trellis.training.direct_recipe.typical_gap`), and falls visit by visit for ``passes`` passes as
+:mod:`trellis.solvers.online.epsilon_schedule` says.
 
 Each pass measures ``pass_objective`` and ``relative_norm``, ||w|| / ||w_0||; for a direct objective also
 ``update_share`` and ``gold_share`` after it (:mod:`trellis.objectives.update_shares`) and, under "auto", the
@@ -32,6 +29,7 @@ from trellis.core.errors import UnsupportedError
 from trellis.core.registration import register
 from trellis.core.status import Status
 from trellis.objectives.update_shares import update_shares
+from trellis.solvers.online.epsilon_schedule import NARROW, WIDE, EpsilonSchedule
 from trellis.solvers.online.online_run import OnlineRun, OnlineState, new_rule
 from trellis.solvers.online.step_size_kernels import CONSTANT, DESCENT
 from trellis.solvers.problem import BatchProblem, check_problem, other_solver
@@ -48,8 +46,8 @@ class FineTuning:
     step: float = 0.1
     batches: int = 30
     passes: int = 20
-    wide: float = 3.0
-    narrow: float = 0.3
+    wide: float = WIDE
+    narrow: float = NARROW
 
     name = "fine_tuning"
 
@@ -135,6 +133,6 @@ class FineTuningRun(OnlineRun):
     def _at_epsilon(self, t: float) -> tuple[BatchProblem, float]:
         if not self.problem.objective.fine_tuned:
             return self.problem, 1.0
-        options, done = self._options, min(1.0, (t - 1.0) / self._visits)
-        width = options.wide ** (1.0 - done) * options.narrow**done
-        return self.problem.with_(epsilon=self.problem.epsilon * width), 1.0
+        options = self._options
+        falling = EpsilonSchedule(self.problem.epsilon, self._visits, options.wide, options.narrow)
+        return self.problem.with_(epsilon=falling(t - 1.0)), 1.0

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sklearn.utils.validation import check_is_fitted
 
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError
+from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.estimator import Model
 from trellis.core.parameters import fitted, parameter
 from trellis.core.status import Status
@@ -85,7 +85,9 @@ class Aligner(Model):
     model_: AlignmentModel = fitted("Acoustic model, weights and calibration.")
     status_: Status = fitted("Why training stopped, in a sentence.")
     history_: dict[str, list[float]] = fitted("What was measured after each pass, such as ``holdout_loss``.")
-    epsilon_: float | None = fitted("The epsilon of the direct objective.")
+    epsilon_: float | None = fitted(
+        'The epsilon of the direct objective; under "auto" that which was measured.'
+    )
     epsilon_losses_: dict[float, float] | None = fitted("The hold-out loss of each epsilon, if searched.")
 
     def fit(self, corpus: Iterable[Utterance] | PreparedCorpus, progress: Progress | None = None) -> Aligner:
@@ -181,9 +183,11 @@ class Aligner(Model):
         return replace(suited, step_ms=self.step_ms)
 
     def objective_record(self) -> Objective:
-        """``objective`` with ``epsilon``, unless it came as a record."""
+        """``objective`` with ``epsilon``, unless it came as a record: central differences where epsilon is
+        "auto", those toward better alignments, as in the paper, where it is not."""
         if self.objective == "direct":
-            return Direct(epsilon=self.epsilon, sign="better")  # type: ignore[arg-type]
+            sign: Literal["central", "better"] = "central" if self.epsilon == "auto" else "better"
+            return Direct(epsilon=self.epsilon, sign=sign)  # type: ignore[arg-type]
         return get_objective(self.objective)
 
     def _check(self) -> None:
@@ -191,7 +195,13 @@ class Aligner(Model):
         self._check_parameters()
         if self.cross_fit == 1:
             raise DataError("cross_fit is 1; give 0 for none, or at least 2 folds")
-        choose_solver(self.objective_record(), self.solver)
+        objective = self.objective_record()
+        choose_solver(objective, self.solver)
+        if objective.fine_tuned and self.start == "zero":
+            raise UnsupportedError(
+                "epsilon='auto' is measured by the scores of trained weights, and start='zero' has none; "
+                "give epsilon a number, or leave start='log'"
+            )
         feature_names(self.features)
         self.frame_options()
 

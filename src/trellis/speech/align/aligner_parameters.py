@@ -35,10 +35,12 @@ FRAMES = Parameter(None, "Frame options (``FrameOptions``); None takes those tha
 SHORTEST_MS = Parameter(10.0, "Minimum duration of a phone in ms.", number(0.0, above=True))
 SOLVER = Parameter("auto", 'Solver: "auto", or one that suits the objective, such as "frank_wolfe".')
 EPSILON = Parameter(
-    "holdout", 'Step of the direct objective: a number, "decay", or "holdout" to search for the best one.'
+    "auto",
+    'Step of the direct objective: "auto" (falls from a size measured on wrong alignments), a number, '
+    '"decay", or "holdout" to search for the best number.',
 )
 MAX_ITER = Parameter(
-    10, "Maximum number of passes over the utterances (batch solvers: at least 40 iterations).", integer(1)
+    20, "Maximum number of passes over the utterances (batch solvers: at least 40 iterations).", integer(1)
 )
 L2 = Parameter(1e-3, "Weight of half the squared norm of the weights.", number(0.0))
 AVERAGE = Parameter(True, "Whether online solvers average their weights.", Flag())

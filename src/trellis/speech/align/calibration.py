@@ -1,5 +1,5 @@
 """Calibration on held-out utterances, after the weights: how sharp probabilities are, and which scores are
-suspicious.
+suspicious. (Direct loss has trained its handful of weights on them in the end; the classifiers never have.)
 
 A voice that was not in training scores far lower than those that were, and may still be aligned well; how far
 a score lies below the usual ones says little. So a suspicious score is one that is no better than those of

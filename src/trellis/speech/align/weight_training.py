@@ -2,28 +2,34 @@
 
 Objectives are those of :mod:`trellis.objectives.records`. Which solver goes with which:
 
+    direct               fine-tuning from the CRF's weights, see below
     perceptron           one utterance at a time: w <- w + Phi(y*) - Phi(y_hat)
-    direct               the same with w <- w + eta (Phi(y_direct) - Phi(y_hat)), where y_direct =
-                         argmax w . Phi - eps L
     margin               passive-aggressive steps; or "frank_wolfe", "cutting_plane" (with a duality gap)
     squared_margin       cutting planes
     log, softmax_margin  L-BFGS
 
 For solvers that go through utterances one by one, the hold-out loss is measured after every pass; the
 weights of the smallest one are kept, and ``PATIENCE`` passes without improvement end the training. Batch
-solvers minimise a convex objective with its l2 to the end. With epsilon="holdout", each candidate trains
-separately and the smallest hold-out loss wins (the smaller epsilon among equals).
+solvers minimise a convex objective with its l2 to the end.
 
-The loss itself is not convex, and from w = 0, where the paper starts, its first steps are those of a
-perceptron, which leaves its mark on the result. The direct objective (and ramp) is therefore warm-started
-from the maximum of the log-likelihood (``start="log"``); there, epsilon is in nats per boundary, and about 1
-is a good choice. ``start="zero"`` is the paper's. From w = 0 the size of w is free, and eta = 1 as in the
-paper. From a start w_0 a step has to be small beside it, or one pass forgets it: eta = ||w_0|| / ``STEPS``.
+``epsilon="auto"`` is the recipe of :mod:`trellis.training.direct_recipe`: from the maximum w_0 of the
+log-likelihood (its l2 by the hold-out loss), steps in proportion to ||w_0|| by central differences, with an
+epsilon that falls from 3 eps_0 to 0.3 eps_0 in ``max_iter`` passes, eps_0 the typical gap of a wrong hold-out
+utterance. The hold-out loss picks the pass, 0 among them; then hold-out and training utterances together get
+a new w_0 and as many passes. A handful of utterances cannot pick: below ``FEWEST`` of them in both parts, the
+weights are those of the log-likelihood on all, and the status says so.
+
+With a number or "decay" for epsilon, utterances are visited one at a time, w <- w + eta (Phi(y_direct) -
+Phi(y_hat)), y_direct = argmax w . Phi - eps L, as in the paper; with "holdout", each candidate trains
+separately and the smallest hold-out loss wins (the smaller epsilon among equals). From w = 0, where the paper
+starts (``start="zero"``), the size of w is free, and eta = 1 as in the paper. From a start w_0 a step has to
+be small beside it, or one pass forgets it: eta = ||w_0|| / ``STEPS``; there, epsilon is in nats per boundary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,11 +37,14 @@ import numpy as np
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
 from trellis.core.progress import OnIteration
+from trellis.core.status import Status
 from trellis.objectives.records import Log, Objective, names
-from trellis.solvers import MiniBatch, PassiveAggressive, Solver, get_solver
+from trellis.solvers import FineTuning, MiniBatch, PassiveAggressive, Solver, get_solver
 from trellis.structures.segments.problem.alignment_losses import AlignmentLoss
 from trellis.structures.segments.problem.segment_problem import SegmentExample, SegmentProblem
+from trellis.training.direct_recipe import Parts
 from trellis.training.fit import Training, WarmStart, train
+from trellis.training.holdout import FEWEST, refits
 from trellis.training.options import check_minimum
 
 if TYPE_CHECKING:
@@ -43,7 +52,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 5
 STEPS = 250.0  # unit steps from the start to as far again as the start is from 0
-ONLINE = ("minibatch", "passive_aggressive")
+ONLINE = ("fine_tuning", "minibatch", "passive_aggressive")
 BATCH_ITERATIONS = 40
 _PLANE_SOLVERS = ("passive_aggressive", "frank_wolfe")
 
@@ -58,33 +67,55 @@ def train_weights(
     """Weights from the examples ``train_on``, with the hold-out loss on ``holdout``; after Ctrl-C those
     reached by then, marked ``interrupted``."""
     objective, n_jobs = aligner.objective_record(), aligner._threads()
-    problem = SegmentProblem(train_on, objective, loss, l2=aligner.l2, n_jobs=n_jobs)
-    name = choose_solver(objective, aligner.solver)
+    together = [*train_on, *holdout]
+    few = objective.fine_tuned and len(together) < FEWEST
+    if few:
+        train_on, objective = together, Log()
+    name = choose_solver(objective, "auto" if few else aligner.solver)
     online = name in ONLINE
     batch_iterations = max(aligner.max_iter, BATCH_ITERATIONS)
 
-    def holdout_loss(weights: FloatArray) -> float:
-        return float(np.mean(SegmentProblem(holdout, Log(), loss, n_jobs=n_jobs).task_losses(weights)))
+    def problem_of(examples: Sequence[SegmentExample]) -> SegmentProblem:
+        return SegmentProblem(examples, objective, loss, l2=aligner.l2, n_jobs=n_jobs)
+
+    problem, held = problem_of(train_on), problem_of(holdout)
 
     def solver(epsilon: float, start: FloatArray) -> Solver:
-        return configure_solver(name, objective, epsilon, aligner.average, start)
+        return configure_solver(name, objective, epsilon, aligner.average, start, aligner.max_iter)
 
     warm_start = None
     if not objective.convex and aligner.start == "log":
-        warm_start = WarmStart(Log(), get_solver("lbfgs"), batch_iterations)
-    return train(
+        likelihood = problem.with_(objective=Log())
+        warm_start = WarmStart(Log(), get_solver("lbfgs"), batch_iterations, likelihood)
+    parts = None
+    if objective.fine_tuned:
+        parts = Parts(held, held.mean_loss, problem_of(together) if refits(objective) else None)
+    training = train(
         problem,
         solver,
         np.zeros(problem.dimension),
         max_iter=aligner.max_iter if online else batch_iterations,
         seed=aligner.random_state,
-        held_out=holdout_loss,
+        held_out=held.mean_loss,
         patience=PATIENCE,
         show=on_pass,
         warm_start=warm_start,
         early=online,
         keep_interrupted=True,
+        parts=parts,
     )
+    return _said_as_too_few(training, len(together)) if few else training
+
+
+def _said_as_too_few(training: Training, n: int) -> Training:
+    solution = training.solution
+    status = Status(
+        solution.status.converged,
+        f"{n} utterances are too few to choose how long to fine-tune for the loss ({FEWEST} are needed for "
+        f"weights and hold-out); the weights are those of 'log' on all of them: {solution.status.reason}",
+        solution.n_iter,
+    )
+    return replace(training, solution=replace(solution, status=status))
 
 
 def choose_solver(objective: Objective, solver: str) -> str:
@@ -95,6 +126,8 @@ def choose_solver(objective: Objective, solver: str) -> str:
             f"{names('for_oracles')}"
         )
     if solver == "auto":
+        if objective.fine_tuned:
+            return "fine_tuning"
         if objective.smooth:
             return "lbfgs"
         if objective.convex and objective.uses_loss:
@@ -111,9 +144,12 @@ def choose_solver(objective: Objective, solver: str) -> str:
 
 
 def configure_solver(
-    name: str, objective: Objective, epsilon: float, average: bool, start: FloatArray
+    name: str, objective: Objective, epsilon: float, average: bool, start: FloatArray, passes: int
 ) -> Solver:
-    """The solver called ``name``, with step sizes that suit the weights ``start``."""
+    """The solver called ``name``, with step sizes that suit the weights ``start`` and, where they fall, the
+    number of ``passes``."""
+    if name == "fine_tuning":
+        return FineTuning(passes=passes)
     if name == "passive_aggressive":
         return PassiveAggressive(average=average)
     if name != "minibatch":
