@@ -6,7 +6,7 @@
   step (``Loss.risks``) follows from the marginals, and Viterbi finds the cheapest labelling that the
   constraints allow.
 * The 0-1 loss: exactly. E L = 1 - p(y), so the answer is the most probable labelling.
-* SpanF1: exactly, through the probabilities of spans; see :mod:`..oracle.expected_f1`.
+* SpanF1: exactly, through the probabilities of spans; see :mod:`trellis.structures.chain.oracle.expected_f1`.
 * A Python function of two labellings (Custom): both y and y' are among the ``n_candidates`` most probable
   labellings, p being normalised over them. Approximate, as these losses are in training.
 
