@@ -73,7 +73,9 @@ def main() -> None:
     if given.synthetic or not named:
         synthetic(given.seeds, given.keep, given.jobs, systems)
     if given.voxangeles or not named:
-        voxangeles(given.voxangeles or given.data / "voxangeles", given.seeds, given.keep, given.jobs, systems)
+        voxangeles(
+            given.voxangeles or given.data / "voxangeles", given.seeds, given.keep, given.jobs, systems
+        )
     if given.timit or not named:
         timit(given.timit, given.seeds, given.keep, given.jobs)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -49,7 +50,7 @@ DECODINGS = {
 }
 
 
-def compare(title: str, template: Template, train: list, test: list) -> None:
+def compare(title: str, template: Template, train: tuple[Any, Any], test: tuple[Any, Any]) -> None:
     (X, y), (X_test, y_test) = train, test
     model = SequenceLabeler(template=template, l2=1.0, constraints="bio", verbose=False).fit(X, y)
     scores = model.scores(X_test)

@@ -42,7 +42,7 @@ from trellis.objectives.records import Log, Objective, names
 from trellis.solvers import FineTuning, MiniBatch, PassiveAggressive, Solver, get_solver
 from trellis.structures.segments.problem.alignment_losses import AlignmentLoss
 from trellis.structures.segments.problem.segment_problem import SegmentExample, SegmentProblem
-from trellis.training.direct_recipe import Parts
+from trellis.training.direct_recipe import Fold, Parts
 from trellis.training.fit import Training, WarmStart, train
 from trellis.training.holdout import FEWEST, refits
 from trellis.training.options import check_minimum
@@ -89,7 +89,8 @@ def train_weights(
         warm_start = WarmStart(Log(), get_solver("lbfgs"), batch_iterations, likelihood)
     parts = None
     if objective.fine_tuned:
-        parts = Parts(held, held.mean_loss, problem_of(together) if refits(objective) else None)
+        fold = Fold(problem, held, held.task_losses, np.ones(len(holdout)))
+        parts = Parts([fold], problem_of(together) if refits(objective) else None)
     training = train(
         problem,
         solver,
