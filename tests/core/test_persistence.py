@@ -65,6 +65,7 @@ def test_round_trip(tmp_path: Path, X: Any, y: Any, options: dict[str, Any]) -> 
     assert_array_equal(refitted.weights_, model.weights_)
 
 
+@pytest.mark.filterwarnings("ignore:no step brought:trellis.training.fit.TrainingWarning")  # two passes
 @pytest.mark.parametrize("objective", [*objectives.OBJECTIVES])
 def test_objectives_come_back(tmp_path: Path, objective: str) -> None:
     model = SequenceLabeler(objective, max_iter=2, random_state=np.int64(3)).fit(WORDS, Y)
@@ -72,6 +73,7 @@ def test_objectives_come_back(tmp_path: Path, objective: str) -> None:
     assert (loaded.objective, loaded.random_state) == (objective, 3)
 
 
+@pytest.mark.filterwarnings("ignore:no step brought:trellis.training.fit.TrainingWarning")  # two passes
 def test_objects_come_back_with_their_options(tmp_path: Path) -> None:
     objective = objectives.Direct(epsilon="holdout", sign="worse", candidates=(0.5, 2.0))
     loss = losses.WeightedHamming({("a", "b"): 3.0}, class_weight={"c": 2.0})

@@ -10,6 +10,7 @@ import pytest
 import small_problems
 from trellis.solvers.online.minibatch import MiniBatch
 from trellis.solvers.online.online_run import stable_rate
+from trellis.solvers.online.step_size_kernels import INVERSE
 from trellis.solvers.online.stochastic import SGD
 from trellis.training.driver import minimise
 
@@ -60,4 +61,4 @@ def test_a_stable_rate_is_half_of_what_ends_at_no_slack() -> None:
         xi = np.sqrt(2.0 * value / problem.sample_weight[i])
         d = gradient / (problem.sample_weight[i] * xi)
         rates.append(0.5 / (problem.sample_weight[i] * float(d @ d)))
-    assert stable_rate(problem, weights) == pytest.approx(min(rates))
+    assert stable_rate(problem, weights, INVERSE) == pytest.approx(min(rates))

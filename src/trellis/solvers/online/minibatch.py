@@ -62,7 +62,7 @@ class MiniBatch:
             if rate is not None and not problem.objective.scale_free:
                 rate = min(1.0, rate)
         if self.learning_rate is None and problem.objective.link == "square":
-            rate = min(1.0 if rate is None else rate, stable_rate(problem, at, self.batch_size))
+            rate = min(1.0 if rate is None else rate, stable_rate(problem, at, schedule, self.batch_size))
         rule = new_rule(problem, DESCENT, schedule, 1.0 if rate is None else rate, averaging)
         return _MiniBatchRun(problem, weights, rng, rule, state, self.batch_size)
 

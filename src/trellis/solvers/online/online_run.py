@@ -95,12 +95,13 @@ def relative_rate(
     return rate if schedule == SQRT else rate * min(1.0, 2.0 / np.sqrt(n_batches))
 
 
-def stable_rate(problem: BatchProblem, weights: FloatArray, batch_size: int = 1) -> float:
-    """Half the largest rate that overshoots in no sampled batch, for a squared link; inf where none moves.
+def stable_rate(problem: BatchProblem, weights: FloatArray, schedule: int, batch_size: int = 1) -> float:
+    """A rate that does not run away under a squared link, from ``SAMPLE`` batches; inf where none moves.
 
     f = xi^2 / 2 with xi linear in w near the weights, so along the gradient g = xi d its curvature is ||d||^2
     = ||g||^2 / (2 f): an update with rate 1 / ||d||^2 ends at xi = 0, and one with more than twice that rate
-    ends further from 0 than it began. Half, because other outputs, met later, may have a longer d.
+    ends further from 0 than it began. Half of it for a rate that stays, because other outputs, met later, may
+    have a longer d; twice for rate / sqrt(t), which is below it from the fourth visit on.
     """
     curvatures = [
         square / (2.0 * value)
@@ -108,7 +109,7 @@ def stable_rate(problem: BatchProblem, weights: FloatArray, batch_size: int = 1)
         if value > 0.0
     ]
     steepest = max(curvatures, default=0.0)
-    return 0.5 / steepest if steepest > 0.0 else np.inf
+    return (2.0 if schedule == SQRT else 0.5) / steepest if steepest > 0.0 else np.inf
 
 
 def _sampled_batches(

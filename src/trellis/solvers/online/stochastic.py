@@ -138,7 +138,7 @@ class SGD(StochasticSolver):
             else:
                 rate = RATE if relative is None else min(RATE, relative)
             if problem.objective.link == "square":
-                rate = min(rate, stable_rate(problem, weights))
+                rate = min(rate, stable_rate(problem, weights, schedule))
         rule = new_rule(problem, DESCENT, schedule, rate, 2 * self.average)
         if schedule != INVERSE and rule.rate * rule.decay >= 1.0:
             raise UnsupportedError(
