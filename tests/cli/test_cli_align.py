@@ -230,12 +230,14 @@ def test_evaluate(judged: Path) -> None:
     text = run("evaluate", judged / "ref", judged / "hyp")
     assert text.startswith("12 boundaries in 4 recordings\n")
     rows = [line.split() for line in text.splitlines()]
-    assert ["10", "ms", "0.0", "%", "0.0", "to", "0.0", "100.0", "%", "100.0", "to", "100.0"] in rows
-    assert ["bias", "+12.0", "ms", "+12.0", "to", "+12.0"] in rows
+    # none, and all, of four recordings: the limits of Clopper and Pearson
+    assert ["10", "ms", "0.0", "%", "0.0", "to", "60.2", "100.0", "%", "39.8", "to", "100.0"] in rows
+    assert ["bias", "+12.0", "ms", "-"] in rows
+    assert "mean and bias need 100 recordings" in invoke("evaluate", judged / "ref", judged / "hyp").stderr
     again = json.loads(run("evaluate", judged / "ref", judged / "hyp", "--json"))
     assert again["within_ms"]["10"]["value"] == 0
     assert again["within_ms"]["20"]["value"] == 1
-    assert again["bias_ms"]["value"] == pytest.approx(12)
+    assert again["bias_ms"] == {"value": pytest.approx(12), "low": None, "high": None}
 
 
 def test_evaluate_by_class(judged: Path) -> None:
@@ -252,7 +254,10 @@ def test_evaluate_by_class(judged: Path) -> None:
 def test_evaluate_two_systems(judged: Path) -> None:
     text = run("evaluate", judged / "ref", judged / "hyp", "--against", judged / "other")
     assert "compared on 12 boundaries in 4 recordings" in text
-    assert re.search(r"mean +12\.0 ms +4\.5 ms +\+7\.5 ms +\+\d\.\d to \+\d+\.\d +\*", text)
+    assert re.search(
+        r"mean +12\.0 ms +4\.5 ms +\+7\.5 ms +- *\n", text
+    )  # of four recordings, no interval and no mark
+    assert re.search(r"10 ms +0\.0 +100\.0 +-100\.0 % +-100\.0 to [+-]\d+\.\d", text)
 
 
 def test_evaluate_lists_what_it_leaves_out(judged: Path) -> None:

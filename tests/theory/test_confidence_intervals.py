@@ -19,17 +19,16 @@ from trellis.theory import (
     clopper_pearson_interval,
     clopper_pearson_limits,
     empirical_bernstein_interval,
-    f1,
     hoeffding_interval,
     mcnemar_test,
     mean_interval,
     paired_loss_test,
     perceptron_mistake_bound,
     quantile_interval,
-    ratio,
     share_interval,
 )
 from trellis.theory.example_losses import measure_losses
+from trellis.theory.share_statistics import f1, ratio
 
 DATA_SETS = 2000
 

@@ -12,12 +12,11 @@ from scipy import stats
 from trellis.core.errors import DataError
 from trellis.theory import (
     bootstrap_interval,
-    f1,
     mcnemar_test,
     paired_loss_test,
     paired_test,
-    ratio,
 )
+from trellis.theory.share_statistics import f1, ratio
 
 
 def test_mcnemar_by_hand() -> None:

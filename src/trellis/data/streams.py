@@ -84,7 +84,7 @@ def to_utf8(raw: bytes, encoding: str, name: str, first_line: int) -> bytes:
         line = first_line + raw.count(b"\n", 0, error.start)
         raise DataError(
             f"{name}:{line}: byte 0x{raw[error.start]:02x} is not valid {encoding}; "
-            "give the encoding of the file, for instance encoding='latin-1'"
+            "give the encoding of the file, for instance encoding='latin-1' (--encoding latin-1)"
         ) from None
     except LookupError:
         raise DataError(f"unknown encoding {encoding!r}; give one such as 'utf-8'") from None

@@ -49,9 +49,6 @@ if TYPE_CHECKING:
     from trellis.theory.scoring import compare_models as compare_models
     from trellis.theory.scoring import score_with_interval as score_with_interval
     from trellis.theory.share_statistics import Share as Share
-    from trellis.theory.share_statistics import f1 as f1
-    from trellis.theory.share_statistics import f1_loss as f1_loss
-    from trellis.theory.share_statistics import ratio as ratio
     from trellis.theory.shattering import Shattering as Shattering
     from trellis.theory.shattering import growth as growth
     from trellis.theory.shattering import labellings as labellings
@@ -74,7 +71,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "mistake_bound": "MistakeBound measured_mistake_bound perceptron_mistake_bound",
         "paired_tests": "Comparison mcnemar_test paired_loss_test paired_test",
         "scoring": "compare_models score_with_interval",
-        "share_statistics": "Share f1 f1_loss ratio",
+        "share_statistics": "Share",
         "shattering": "Shattering growth labellings shatters vc_dimension",
         "simulation": "GapSample LearningCurve simulate_generalization_gap simulate_learning_curve",
     },

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from scipy import stats
 
 from small_networks import joint, random_network, seeds
-from trellis import BayesianNetwork
+from trellis import BayesianNetwork, FactorGraph
 from trellis.bayesnet.inference.query import ApproximationWarning
 from trellis.bayesnet.inference.question import Question
 from trellis.bayesnet.inference.sampling import weight_bounds
@@ -90,6 +90,27 @@ def test_gibbs_holds_its_level_with_zeros() -> None:
     found = coverage(cases(40, 2, 2, zeros=True), 4, **options)
     for name, (share, asked) in found.items():
         assert share > 0.95 - 3.0 * np.sqrt(0.05 * 0.95 / (asked / 4)), (name, share, asked)
+
+
+@pytest.mark.parametrize("coupling", [0.3, 0.5, 0.7, 1.0])
+def test_gibbs_on_slow_chains_holds_its_level_or_says_everything(coupling: float) -> None:
+    """A grid of spins that mostly agree turns over once in tens to millions of sweeps."""
+    edges = [(k, k + 1) for k in range(9) if k % 3 < 2] + [(k, k + 3) for k in range(6)]
+    agree = np.exp(coupling * np.array([[1.0, -1.0], [-1.0, 1.0]]))
+    spins = FactorGraph([2] * 9, [((k,), [1.05, 1.0]) for k in range(9)] + [(edge, agree) for edge in edges])
+    truth = spins.query(None)
+    hits, told = 0, 0
+    for seed in range(40):
+        with warnings.catch_warnings(record=True) as doubts:
+            warnings.simplefilter("always", ApproximationWarning)
+            found = spins.query(None, method="gibbs", n_sweeps=500, random_state=seed)
+        for name, exact in truth.items():
+            low, high = found[name].interval("0")
+            hits += low <= exact["0"] <= high
+            told += high - low < 0.5
+            assert doubts or high - low < 0.5
+    assert hits / (40 * 9) >= 0.93
+    assert (told > 0) == (coupling < 1.0)
 
 
 def test_a_cause_that_was_never_drawn_is_not_ruled_out() -> None:
