@@ -167,9 +167,7 @@ def told_by_shares(history: Mapping[str, Sequence[float]]) -> str:
     """What a status should say of the shares of updates (:mod:`trellis.objectives.update_shares`)."""
     updates, gold = history.get("update_share", ()), history.get("gold_share", ())
     if len(updates) and updates[-1] == 0.0:
-        return (
-            f"; in the end no example changed the weights any more (update_share 0 after pass {len(updates)})"
-        )
+        return f"; from pass {len(updates)} on no example changed the weights any more"
     if len(gold) and min(gold) == 1.0:
         return "; y_direct was the gold output throughout, so that the loss of other outputs was not seen"
     return ""
@@ -227,7 +225,11 @@ def _without_held_out_examples(problem: Any, steps: Steps[Any], start: FloatArra
     if epsilon is None or not first.weights.any():
         said = _nothing_to_tune([problem.task_losses(first.weights)])
         return Tuned(replace(first, status=Status(False, said, first.n_iter)), None)
-    return Tuned(steps.run(problem.with_(epsilon=epsilon), first.weights, None, None, ""), epsilon)
+    found = steps.run(problem.with_(epsilon=epsilon), first.weights, None, None, "")
+    said = found.status.reason
+    if found.history.get("update_share", [0.0])[-1] > 0.0:  # otherwise the run has said so
+        said += told_by_shares(found.history)
+    return Tuned(replace(found, status=replace(found.status, reason=said)), epsilon)
 
 
 def _start_alone(parts: Parts, steps: Steps[Any], choice: _Choice) -> Tuned:

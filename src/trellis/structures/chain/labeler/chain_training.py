@@ -59,9 +59,10 @@ class WeightedExamples:
         return WeightedExamples(self.examples.take(sequences), self.weight[sequences], cost)
 
     def with_costs(self, loss: Loss, names: LabelSet) -> WeightedExamples:
-        """Those of the loss, if it is a sum over steps."""
-        cost = loss.costs(self.examples.labels, names) if loss.kind == "costs" else None
-        return replace(self, cost=cost)
+        """Those of the loss, if it is a sum over steps and they are not there yet."""
+        if self.cost is not None or loss.kind != "costs":
+            return self
+        return replace(self, cost=loss.costs(self.examples.labels, names))
 
     def over_states(self, latent: LatentLabels) -> WeightedExamples:
         """The same as examples of chains of states: labels are sets of them, and costs theirs."""
