@@ -246,8 +246,8 @@ def test_a_wrong_transcript_is_flagged_and_a_right_one_is_not(aligner: Aligner, 
 
 
 def test_steps_of_direct_loss_are_small_beside_a_warm_start() -> None:
-    from_zero = configure_solver("minibatch", Direct(epsilon=2.0), 2.0, True, np.zeros(2))
-    from_five = configure_solver("minibatch", Direct(epsilon=2.0), 2.0, True, np.array([3.0, 4.0]))
+    from_zero = configure_solver("minibatch", Direct(epsilon=2.0), 2.0, True, np.zeros(2), 10)
+    from_five = configure_solver("minibatch", Direct(epsilon=2.0), 2.0, True, np.array([3.0, 4.0]), 10)
     assert isinstance(from_zero, MiniBatch)
     assert isinstance(from_five, MiniBatch)
     assert from_zero.learning_rate == 2.0  # eta = 1, the gradient is divided by eps
