@@ -24,7 +24,7 @@ from trellis.hmm.hmm_parameters import Expectations, HMMParameters
 from trellis.hmm.observations import Observations
 from trellis.hmm.transition_constraints import NEGLIGIBLE, TransitionConstraints
 
-BLOCK = 2**17  # likelihoods in a block: a megabyte
+BLOCK = 2**16  # likelihoods in a block: half a megabyte, which the allocator keeps instead of returning its pages
 
 
 def expectations(
