@@ -24,7 +24,9 @@ from trellis.hmm.hmm_parameters import Expectations, HMMParameters
 from trellis.hmm.observations import Observations
 from trellis.hmm.transition_constraints import NEGLIGIBLE, TransitionConstraints
 
-BLOCK = 2**16  # likelihoods in a block: half a megabyte, which the allocator keeps instead of returning its pages
+# Likelihoods in a block, half a megabyte: of larger ones, allocators give the pages back each time.
+BLOCK = 2**16
+# likelihoods in a block, half a megabyte: the pages of larger ones go back to the system each time
 
 
 def expectations(

@@ -1,8 +1,8 @@
 # mypy: allow-untyped-defs
 """Viterbi for few labels and transitions that all steps share: what decoding a batch spends its time on.
 
-With few labels a step is too short for the loops of :func:`~.chain_kernels.viterbi`: entering one costs more
-than its work. Here labels come in groups of ``GROUP`` = 8, ``-inf`` beyond K, and a group is one expression, a
+With few labels a step is too short for the loops of ``chain_kernels.viterbi``: entering one costs more than
+its work. Here labels come in groups of ``GROUP`` = 8, ``-inf`` beyond K, and a group is one expression, a
 tree of comparisons without a branch; up to eight labels are then one loop a step forwards and none backwards.
 
     v[t, k] = max over groups g of ( u[t, k] + max_{j in g} (v[t-1, j] + a[j, k]) )
