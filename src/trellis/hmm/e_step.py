@@ -26,7 +26,6 @@ from trellis.hmm.transition_constraints import NEGLIGIBLE, TransitionConstraints
 
 # Likelihoods in a block, half a megabyte: of larger ones, allocators give the pages back each time.
 BLOCK = 2**16
-# likelihoods in a block, half a megabyte: the pages of larger ones go back to the system each time
 
 
 def expectations(
