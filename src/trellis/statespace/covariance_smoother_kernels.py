@@ -17,7 +17,7 @@ No information can make a state more certain than
     V_min = ( P_0^-1 + Q^-1 + A' Q^-1 A + C' R^-1 C )^-1,
 
 and every covariance that appears lies between V_min and P. Rounding changes what is computed by some 1e-16 of
-P. As long as no variance in P exceeds ``TAME`` times what V_min guarantees in every direction, that changes no
+P. While no variance in P exceeds ``TAME`` times what V_min guarantees in every direction, that changes no
 covariance by more than about 1e-16 * TAME of itself, in any direction. Where a variance exceeds its limit the
 kernel gives up on the sequence, and the caller answers it with roots.
 
@@ -38,7 +38,7 @@ TAME = 1e5
 
 
 class TameSystem(NamedTuple):
-    """``A``, its transpose, ``Q`` and ``P0`` (size, size), ``C`` (m, size), ``R`` (m, m), ``mean`` (size,), all
+    """``A``, its transpose, ``Q`` and ``P0`` (size, size), ``C`` (m, size), ``R`` (m, m), ``mean`` (size,),
     padded with zeros; ``limits`` (n,) of the variances in P and ``noise_limits`` (m,) of those in F."""
 
     A: np.ndarray

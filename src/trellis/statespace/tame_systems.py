@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+
+from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray
 from trellis.statespace.covariance_smoother_kernels import TAME, TameSystem
@@ -43,7 +47,7 @@ def whole_lanes(k: int) -> int:
     return (k + 3) // 4 * 4
 
 
-def _least_correlation(S: FloatArray) -> float:
+def _least_correlation(S: NDArray[np.floating[Any]]) -> float:
     """The smallest eigenvalue of the correlation matrix of a covariance; 0 where a variance is 0."""
     scale = np.sqrt(np.diag(S))
     if not (scale > 0.0).all():
