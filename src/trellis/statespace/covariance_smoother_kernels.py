@@ -54,45 +54,55 @@ class TameSystem(NamedTuple):
 
 @kernel
 def product(X, Y, M):
-    """M = X Y. Two rows and four columns of X at a time: four loads for eight multiply-adds. An even number
-    of rows, and columns in fours; indices are unsigned, so that no wrap-around test stands in the way."""
+    """M = X Y. Four rows and four columns of X at a time: sixteen multiply-adds for eight loads. Sizes are
+    multiples of four; indices are unsigned, so that no wrap-around test stands in the way."""
     n, one, two, three = np.uint64(Y.shape[1]), np.uint64(1), np.uint64(2), np.uint64(3)
-    for row in range(0, X.shape[0], 2):
+    for row in range(0, X.shape[0], 4):
         i = np.uint64(row)
-        below = i + one
         for column in range(0, X.shape[1], 4):
             k = np.uint64(column)
             a0, a1, a2, a3 = X[i, k], X[i, k + one], X[i, k + two], X[i, k + three]
-            b0, b1, b2, b3 = X[below, k], X[below, k + one], X[below, k + two], X[below, k + three]
+            b0, b1, b2, b3 = X[i + one, k], X[i + one, k + one], X[i + one, k + two], X[i + one, k + three]
+            c0, c1, c2, c3 = X[i + two, k], X[i + two, k + one], X[i + two, k + two], X[i + two, k + three]
+            d0, d1, d2, d3 = (
+                X[i + three, k], X[i + three, k + one], X[i + three, k + two], X[i + three, k + three]
+            )  # fmt: skip
             if column == 0:
                 for j in range(n):
                     p, q, r, s = Y[k, j], Y[k + one, j], Y[k + two, j], Y[k + three, j]
                     M[i, j] = (a0 * p + a1 * q) + (a2 * r + a3 * s)
-                    M[below, j] = (b0 * p + b1 * q) + (b2 * r + b3 * s)
+                    M[i + one, j] = (b0 * p + b1 * q) + (b2 * r + b3 * s)
+                    M[i + two, j] = (c0 * p + c1 * q) + (c2 * r + c3 * s)
+                    M[i + three, j] = (d0 * p + d1 * q) + (d2 * r + d3 * s)
             else:
                 for j in range(n):
                     p, q, r, s = Y[k, j], Y[k + one, j], Y[k + two, j], Y[k + three, j]
                     M[i, j] += (a0 * p + a1 * q) + (a2 * r + a3 * s)
-                    M[below, j] += (b0 * p + b1 * q) + (b2 * r + b3 * s)
+                    M[i + one, j] += (b0 * p + b1 * q) + (b2 * r + b3 * s)
+                    M[i + two, j] += (c0 * p + c1 * q) + (c2 * r + c3 * s)
+                    M[i + three, j] += (d0 * p + d1 * q) + (d2 * r + d3 * s)
 
 
 @kernel
 def add_transposed(X, Y, sign, M):
     """M += sign X' Y, like :func:`product`."""
     n, one, two, three = np.uint64(Y.shape[1]), np.uint64(1), np.uint64(2), np.uint64(3)
-    for row in range(0, X.shape[1], 2):
+    for row in range(0, X.shape[1], 4):
         i = np.uint64(row)
-        below = i + one
         for column in range(0, X.shape[0], 4):
             k = np.uint64(column)
-            a0, a1 = sign * X[k, i], sign * X[k + one, i]
-            a2, a3 = sign * X[k + two, i], sign * X[k + three, i]
-            b0, b1 = sign * X[k, below], sign * X[k + one, below]
-            b2, b3 = sign * X[k + two, below], sign * X[k + three, below]
+            a0, b0, c0, d0 = X[k, i], X[k, i + one], X[k, i + two], X[k, i + three]
+            a1, b1, c1, d1 = X[k + one, i], X[k + one, i + one], X[k + one, i + two], X[k + one, i + three]
+            a2, b2, c2, d2 = X[k + two, i], X[k + two, i + one], X[k + two, i + two], X[k + two, i + three]
+            a3, b3, c3, d3 = (
+                X[k + three, i], X[k + three, i + one], X[k + three, i + two], X[k + three, i + three]
+            )  # fmt: skip
             for j in range(n):
                 p, q, r, s = Y[k, j], Y[k + one, j], Y[k + two, j], Y[k + three, j]
-                M[i, j] += (a0 * p + a1 * q) + (a2 * r + a3 * s)
-                M[below, j] += (b0 * p + b1 * q) + (b2 * r + b3 * s)
+                M[i, j] += sign * ((a0 * p + a1 * q) + (a2 * r + a3 * s))
+                M[i + one, j] += sign * ((b0 * p + b1 * q) + (b2 * r + b3 * s))
+                M[i + two, j] += sign * ((c0 * p + c1 * q) + (c2 * r + c3 * s))
+                M[i + three, j] += sign * ((d0 * p + d1 * q) + (d2 * r + d3 * s))
 
 
 @kernel
@@ -135,7 +145,6 @@ def innovate(y, observed, count, C, R, limits, P, a, W, H, e, F):
         e[d] *= x
         for j in range(n):
             W[d, j] *= x
-        for j in range(n):
             H[d, j] *= x
         for c in range(d + 1, count):
             f = F[c, d] * x
@@ -143,7 +152,6 @@ def innovate(y, observed, count, C, R, limits, P, a, W, H, e, F):
             e[c] -= f * e[d]
             for j in range(n):
                 W[c, j] -= f * W[d, j]
-            for j in range(n):
                 H[c, j] -= f * H[d, j]
             for k in range(d + 1, c + 1):
                 F[c, k] -= f * F[k, d]
