@@ -203,10 +203,15 @@ def test_streaming_is_the_filter() -> None:
         assert_allclose(stream.update(row), expected, atol=1e-12)
         if t in (0, 17):
             assert_allclose(stream.predict(4), model.predict_next(x[: t + 1], 4)[3], atol=1e-12)
+    for steps in (1, 2, 3, 4, 50):
+        assert_allclose(stream.predict(steps), model.predict_next(x, steps)[-1], atol=1e-12)
     assert stream.n_steps == 30
     assert stream.log_likelihood == pytest.approx(model.log_likelihood(x)[0], rel=1e-12)
     stream.reset()
     assert (stream.n_steps, stream.log_likelihood) == (0, 0.0)
+    stream.predict(1)[:] = 0.5  # belongs to the caller
+    assert_allclose(stream.predict(1), [1, 0, 0])
+    assert_allclose(stream.predict(2), [0.9, 0.1, 0])
     with pytest.raises(DataError, match="steps is 0; give a whole number of at least 1"):
         stream.predict(0)
 

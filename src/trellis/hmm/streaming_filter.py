@@ -70,11 +70,13 @@ class StreamingFilter:
     def predict(self, steps: int = 1) -> FloatArray:
         """p(y_{t+steps} | x_1..x_t), (K,)."""
         steps = check_int("steps", steps, 1)
-        ahead, now = (
-            (steps - 1, self._parameters.initial) if self.n_steps == 0 else (steps, self.probabilities)
-        )
-        predicted: FloatArray = now @ np.linalg.matrix_power(self._parameters.transitions, ahead)
-        return predicted
+        now, ahead = self.probabilities, steps if self.n_steps else steps - 1
+        transitions = self._parameters.transitions
+        if ahead > len(now):  # a power of the matrix takes fewer operations than that many products
+            return np.asarray(now @ np.linalg.matrix_power(transitions, ahead))
+        for _ in range(ahead):
+            now = now @ transitions
+        return now
 
 
 def _masked(observation: Any) -> bool:
