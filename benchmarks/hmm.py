@@ -144,6 +144,29 @@ def decoding(figures: Figures, case: Case, repeats: int) -> None:
     figures.rates(f"Viterbi, steps: {case.name}", n / mine, n / theirs, 2.0)
 
 
+def streaming(figures: Figures, case: Case, length: int) -> None:
+    """One observation at a time from Python: CPU time of an update, and of an update with a forecast."""
+    problem = problem_of(case)
+    p, x = problem.ours, problem.values[:length, 0] if case.kind == "categorical" else problem.values[:length]
+    model = HMM(case.n_states, p.emission, initial=p.initial, transitions=p.transitions)
+
+    def run(*, ahead: bool) -> Any:
+        stream = model.streaming_filter()
+        for row in x:
+            stream.update(row)
+            if ahead:
+                stream.predict()
+        return stream
+
+    found, expected = run(ahead=False).log_likelihood, model.log_likelihood(x)[0]
+    check(bool(np.isclose(found, expected, rtol=1e-10)), f"stream and filter of {case.name}")
+    update, both = fastest(lambda: run(ahead=False), lambda: run(ahead=True), repeats=5)
+    for name, seconds in (("one update", update), ("update and forecast", both)):
+        each = 1e6 * seconds / length
+        cells = f"stream, {name}: {case.name}", f"{each:.1f} \u00b5s", "", "", "\u2264 20"
+        figures.row(*cells, met=each <= 20.0)
+
+
 def growth(figures: Figures, name: str, transitions: np.ndarray, top: int) -> None:
     """The exponent of time in the length of one sequence."""
     rng = np.random.default_rng(0)
@@ -192,6 +215,8 @@ def main() -> None:
             threads(figures, case, 4 * repeats)  # wall time: of many tries, one finds both cores free
         for case in CASES[:2]:
             decoding(figures, case, repeats)
+        for case in CASES[:3]:
+            streaming(figures, case, 2000)
         figures.print()
         grown = Figures(
             "Growth with the length of one sequence, 8 states",

@@ -62,6 +62,7 @@ def against_statsmodels(figures: Figures, repeats: int) -> None:
         (4, 2, 0.1, None),
         (16, 8, 0.0, None),
         (16, 8, 0.1, None),
+        (8, 4, 0.1, 5.0),
     ):
         model = example(n, m, rng)
         x, _ = model.sample(LENGTH, random_state=1)

@@ -207,12 +207,39 @@ def test_streaming_is_the_filter() -> None:
         assert_allclose(stream.update(row), expected, atol=1e-12)
         if t in (0, 17):
             assert_allclose(stream.predict(4), model.predict_next(x[: t + 1], 4)[3], atol=1e-12)
+    for steps in (1, 2, 3, 4, 50):
+        assert_allclose(stream.predict(steps), model.predict_next(x, steps)[-1], atol=1e-12)
     assert stream.n_steps == 30
     assert stream.log_likelihood == pytest.approx(model.log_likelihood(x)[0], rel=1e-12)
     stream.reset()
     assert (stream.n_steps, stream.log_likelihood) == (0, 0.0)
+    stream.predict(1)[:] = 0.5  # belongs to the caller
+    assert_allclose(stream.predict(1), [1, 0, 0])
+    assert_allclose(stream.predict(2), [0.9, 0.1, 0])
     with pytest.raises(DataError, match="steps is 0; give a whole number of at least 1"):
         stream.predict(0)
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 30])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "tiny"])
+def test_streaming_keeps_states_that_are_hardly_reached(k: int, kind: str) -> None:
+    """A state whose probability is far below the range of a double may be the only one that survives."""
+    rng = np.random.default_rng(k)
+    transitions = rng.dirichlet(np.ones(k), k)
+    if kind == "sparse":
+        transitions = np.triu(transitions) + 1e-3 * np.eye(k)
+    elif kind == "tiny":
+        transitions = transitions ** rng.integers(1, 400, size=(k, k))  # down to nothing at all
+        transitions += np.eye(k)
+    transitions /= transitions.sum(axis=1, keepdims=True)
+    means = 30.0 * np.arange(k)[:, None]  # far apart: the log-likelihoods of a step span thousands
+    model = HMM(k, Gaussian("diag", means, np.ones((k, 1))), initial=np.eye(k)[0], transitions=transitions)
+    x = np.sort(rng.uniform(0.0, 30.0 * k, size=(25, 1)), axis=0)
+    stream = model.streaming_filter()
+    for t, (row, expected) in enumerate(zip(x, model.filter(x), strict=True)):
+        assert_allclose(stream.update(row), expected, rtol=1e-9, atol=1e-300)
+        assert_allclose(stream.predict(), model.predict_next(x[: t + 1])[0], rtol=1e-9, atol=1e-300)
+    assert stream.log_likelihood == pytest.approx(model.log_likelihood(x)[0], rel=1e-12)
 
 
 def test_an_impossible_observation_is_not_taken() -> None:

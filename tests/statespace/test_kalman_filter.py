@@ -354,3 +354,76 @@ def test_the_stream_is_the_filter(varying: bool) -> None:
         np.testing.assert_allclose(law.covariance, filtered.covariances[t], rtol=1e-9, atol=1e-11)
     assert stream.n_steps == T
     assert stream.log_likelihood == pytest.approx(model.log_likelihood(x, controls=u)[0])
+
+
+def with_roots(monkeypatch: pytest.MonkeyPatch, ask: Any) -> Any:
+    """What the smoother answers that keeps roots throughout."""
+    with monkeypatch.context() as patch:
+        patch.setattr(kalman_module, "tame_system", lambda model: None)
+        return ask()
+
+
+def watch_tame(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each block was smoothed without roots."""
+    taken: list[bool] = []
+    fast = kalman_module.Kalman._smooth_tame
+
+    def watched(*given: Any) -> bool:
+        taken.append(fast(*given))
+        return taken[-1]
+
+    monkeypatch.setattr(kalman_module.Kalman, "_smooth_tame", watched)
+    return taken
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 9])
+@pytest.mark.parametrize("m", [1, 3, 4, 6])
+def test_tame_covariances_are_smoothed_without_roots(n: int, m: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(10 * n + m)
+    parameters = random_parameters(rng, n, m, 2, None, None)
+    for name in ("transition_noise", "observation_noise", "initial_covariance"):
+        parameters[name] = parameters[name] + np.eye(len(parameters[name]))
+    model = LinearGaussian(n, **parameters)
+    lengths = [60, 0, 1, 30]
+    X = [drawn(rng, (length, m), 0.3) for length in lengths]
+    asked = {"controls": [rng.normal(size=(length, 2)) for length in lengths]}
+    taken = watch_tame(monkeypatch)
+    found = model.smooth(X, **asked)
+    assert taken == [True]
+    expected = with_roots(monkeypatch, lambda: model.smooth(X, **asked))
+    for i in range(len(X)):
+        np.testing.assert_allclose(found.means[i], expected.means[i], rtol=1e-10, atol=1e-11)
+        np.testing.assert_allclose(found.covariances[i], expected.covariances[i], rtol=1e-10, atol=1e-12)
+        np.testing.assert_array_equal(found.covariances[i], found.covariances[i].swapaxes(1, 2))
+
+
+def test_whatever_is_smoothed_without_roots_keeps_its_digits_in_every_direction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Starts, noises and gaps of all sizes. What is not tame is left to the roots."""
+    taken = watch_tame(monkeypatch)
+    without = 0
+    for seed in range(90):
+        rng = np.random.default_rng(seed)
+        n, m, span = int(rng.integers(1, 6)), int(rng.integers(1, 4)), (0.7, 1.5, 3.0)[seed % 3]
+        parameters = random_parameters(rng, n, m, 0, None, None)
+        for name in ("transition_noise", "observation_noise", "initial_covariance"):
+            size = len(parameters[name])
+            scale = np.diag(10.0 ** rng.uniform(-span, span, size=size)) * 10.0 ** rng.uniform(-span, span)
+            parameters[name] = scale @ parameters[name] @ scale
+        model = LinearGaussian(n, **parameters)
+        x = drawn(rng, (60, m), 0.3)
+        x[20:30] = np.nan
+        taken.clear()
+        found = model.smooth(x)
+        if taken != [True]:
+            continue
+        without += 1
+        expected = with_roots(monkeypatch, lambda: model.smooth(x))  # noqa: B023
+        for t in range(len(x)):
+            root = np.linalg.cholesky(expected.covariances[t])
+            whitened = np.linalg.solve(root, np.linalg.solve(root, found.covariances[t]).T)
+            np.testing.assert_allclose(whitened, np.eye(n), atol=1e-9)
+            away = np.linalg.solve(root, found.means[t] - expected.means[t])
+            np.testing.assert_allclose(away, 0.0, atol=1e-9)
+    assert 20 < without < 70

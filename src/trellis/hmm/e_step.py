@@ -24,7 +24,8 @@ from trellis.hmm.hmm_parameters import Expectations, HMMParameters
 from trellis.hmm.observations import Observations
 from trellis.hmm.transition_constraints import NEGLIGIBLE, TransitionConstraints
 
-BLOCK = 2**17  # likelihoods in a block: a megabyte
+# Likelihoods in a block, half a megabyte: of larger ones, allocators give the pages back each time.
+BLOCK = 2**16
 
 
 def expectations(

@@ -37,6 +37,7 @@ import math
 import numpy as np
 
 from trellis.core.numerics import kernel
+from trellis.core.numerics_kernels import highest
 from trellis.structures.chain.oracle.backward_filter_kernels import filter_forward, filter_marginals
 from trellis.structures.chain.oracle.chain_kernels import add_outer
 
@@ -44,6 +45,7 @@ DENSE, SPARSE, LOG = 0, 1, 2
 FLOOR, SUSPECT, NEGLIGIBLE = 1e-200, 1e-100, 1e-25
 RESCALE = 1e-20
 LEAST = 1e-90  # less than this left after one step: give up
+HARDLY_REACHED = 1e-280
 CHUNK = 64  # steps whose w are kept, and after which beta is normalised
 
 
@@ -275,6 +277,58 @@ def log_space_batch(u, offsets, log_initial, log_A, smooth, log_p, out, start, p
         for t in range(lo, hi):
             for k in range(K):
                 out[t, k] = math.exp(own[t - lo, k])
+
+
+@kernel
+def filter_step(log_likelihood, log_initial, A, log_A, before, n_before, after, probabilities):
+    """One step of a filter in logs, from ``before`` to ``after`` (K,), and the exponentials of the latter.
+
+    after[k] = log_likelihood[k] + log sum_j exp(before[j] + log_A[j, k]) - log p(x_t | past), the last of
+    which is returned: -inf for an impossible observation, and then ``after`` means nothing. A sum of products
+    exp(before - max) A that is far above the underflow of its terms has all its digits; one that is not, so
+    a state that is hardly reached, is summed again in logs.
+    """
+    K = A.shape[0]
+    if n_before == 0:
+        for k in range(K):
+            after[k] = log_initial[k]
+    else:
+        top = highest(before)
+        for k in range(K):
+            after[k] = 0.0
+        for j in range(K):
+            weight = math.exp(before[j] - top)
+            for k in range(K):
+                after[k] += weight * A[j, k]
+        for k in range(K):
+            after[k] = math.log(after[k]) + top if after[k] > HARDLY_REACHED else _reached(before, log_A, k)
+    for k in range(K):
+        after[k] += log_likelihood[k]
+    top = highest(after)
+    if top == -np.inf:
+        return top
+    total = 0.0
+    for k in range(K):
+        total += math.exp(after[k] - top)
+    total = top + math.log(total)
+    for k in range(K):
+        after[k] -= total
+        probabilities[k] = math.exp(after[k])
+    return total
+
+
+@kernel
+def _reached(before, log_A, k):
+    """log sum_j exp(before[j] + log_A[j, k])."""
+    top = -np.inf
+    for j in range(before.shape[0]):
+        top = max(top, before[j] + log_A[j, k])
+    if top == -np.inf:
+        return top
+    total = 0.0
+    for j in range(before.shape[0]):
+        total += math.exp(before[j] + log_A[j, k] - top)
+    return top + math.log(total)
 
 
 @kernel

@@ -14,7 +14,7 @@ import numpy as np
 from trellis.core.arguments import check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import InfeasibleError
-from trellis.core.logspace import log_sum_exp
+from trellis.hmm.hmm_kernels import filter_step
 from trellis.hmm.hmm_parameters import HMMParameters
 
 
@@ -51,29 +51,32 @@ class StreamingFilter:
         rows = emission.check(
             np.ma.asarray(observation)[None] if _masked(observation) else np.array([observation])
         )
-        arrived = chain.log_initial
-        if self.n_steps:
-            arrived = log_sum_exp(self._log_filter[:, None] + chain.log_transitions, axis=0)
-        joint = arrived + emission.log_likelihood(rows)[0]
-        total = float(log_sum_exp(joint))
+        k = len(self._log_filter)
+        after, probabilities = np.empty(k), np.empty(k)
+        total = filter_step(
+            emission.log_likelihood(rows)[0], chain.log_initial, chain.transitions, chain.log_transitions,
+            self._log_filter, self.n_steps, after, probabilities,
+        )  # fmt: skip
         if total == -np.inf:
             raise InfeasibleError(
                 f"the observation at step {self.n_steps} has probability zero after those before it; "
                 "leave it out, or give a missing value in its place"
             )
-        self._log_filter = joint - total
+        self._log_filter = after
         self.log_likelihood += total
         self.n_steps += 1
-        return self.probabilities
+        return probabilities
 
     def predict(self, steps: int = 1) -> FloatArray:
         """p(y_{t+steps} | x_1..x_t), (K,)."""
         steps = check_int("steps", steps, 1)
-        ahead, now = (
-            (steps - 1, self._parameters.initial) if self.n_steps == 0 else (steps, self.probabilities)
-        )
-        predicted: FloatArray = now @ np.linalg.matrix_power(self._parameters.transitions, ahead)
-        return predicted
+        now, ahead = self.probabilities, steps if self.n_steps else steps - 1
+        transitions = self._parameters.transitions
+        if ahead > len(now):  # a power of the matrix takes fewer operations than that many products
+            return np.asarray(now @ np.linalg.matrix_power(transitions, ahead))
+        for _ in range(ahead):
+            now = now @ transitions
+        return now
 
 
 def _masked(observation: Any) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import NumericalError
 from trellis.core.shards import over_shards, shard_bounds
+from trellis.statespace.covariance_smoother_kernels import TameSystem, smooth_tame
 from trellis.statespace.kalman_kernels import Slots, System, filter_shard, filtered_covariances
 from trellis.statespace.kalman_missing_kernels import fill_missing
 from trellis.statespace.kalman_moments_kernels import Moments, moments_shard
@@ -26,9 +27,11 @@ from trellis.statespace.kalman_smoother_kernels import (
     smooth_shard,
 )
 from trellis.statespace.state_space import StateSpace
+from trellis.statespace.tame_systems import tame_system
 from trellis.statespace.time_series import TimeSeries
 
 BLOCK = 1 << 15
+RARE_GAPS = 100  # steps for one with a missing value, from which on roots that are kept are the faster way
 _NOTHING = np.empty((0, 0, 0))
 Work = tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray, FloatArray, FloatArray]
 
@@ -99,13 +102,17 @@ class Kalman:
         states = States(
             np.empty((rows, n)), np.empty((rows, n, n)), np.zeros((rows, n, n)) if lagged else None
         )
+        tame = None if lagged else tame_system(self._model)
+
+        def without_roots(first: int, last: int) -> bool:
+            return tame is not None and self._smooth_tame(tame, first, last, states)
 
         def keep(block: _Block) -> None:
             lag = _NOTHING if states.lagged is None else states.lagged[block.rows]
             self._smooth(block, LAGGED if lagged else STATES, states.covariances[block.rows], lag)
             states.means[block.rows] = block.means
 
-        self._each_block(np.empty(len(self._data.offsets) - 1), keep)
+        self._each_block(np.empty(len(self._data.offsets) - 1), keep, unless=without_roots)
         return states
 
     def impute(self) -> tuple[FloatArray, FloatArray]:
@@ -151,13 +158,21 @@ class Kalman:
         ]
         return Expectations(float(log_densities.sum()), *sums)
 
-    def _each_block(self, log_densities: FloatArray, then: Callable[[_Block], object]) -> list[object]:
-        """Filter block by block and hand each on; the answers come back in the order of the sequences."""
+    def _each_block(
+        self,
+        log_densities: FloatArray,
+        then: Callable[[_Block], object],
+        unless: Callable[[int, int], bool] = lambda first, last: False,
+    ) -> list[object]:
+        """Filter block by block, ``unless`` it has been answered, and hand each on; the answers come back in
+        the order of the sequences."""
         offsets = self._data.offsets
 
         def work(first: int, last: int) -> list[object]:
             answers = []
             for a, b in _blocks(offsets, first, last):
+                if unless(a, b):
+                    continue
                 block, failed = self._filter(a, b, log_densities[a:b])
                 _check(log_densities[a:b], failed, a)
                 answers.append(then(block))
@@ -186,6 +201,20 @@ class Kalman:
             failed,
         )  # fmt: skip
         return _Block(rows, offsets, y, drift, longest, slots, slot_of, means), failed
+
+    def _smooth_tame(self, tame: TameSystem, first: int, last: int, states: States) -> bool:
+        """Smooth a block on covariances, if so many steps have gaps that no slot of roots serves for long;
+        False where that was not done."""
+        offsets = self._data.offsets[first : last + 1]
+        rows = slice(int(offsets[0]), int(offsets[-1]))
+        y = self._y[rows]
+        if np.isnan(y).any(axis=1).sum() * RARE_GAPS < len(y):
+            return False
+        drift = self._drift if len(self._drift) == 1 else self._drift[rows]
+        shape = int(np.diff(offsets).max()), *tame.C.shape
+        kept = np.empty(shape), np.empty(shape), np.empty(shape[:2])
+        means, covariances = states.means[rows], states.covariances[rows]
+        return bool(smooth_tame(y, drift, offsets - offsets[0], tame, kept, means, covariances) < 0)
 
     def _smooth(
         self, block: _Block, mode: int, covariances: FloatArray, lagged: FloatArray

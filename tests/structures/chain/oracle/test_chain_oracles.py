@@ -458,3 +458,17 @@ def test_bad_arguments_are_named() -> None:
     with pytest.raises(DataError, match="n_jobs is 0"):
         Chain(n_jobs=0).best(scores)
     assert n_threads(-1) >= 1
+
+
+@pytest.mark.parametrize("kind", ["ties", "huge"])
+@pytest.mark.parametrize("k", [1, 2, 3, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33])
+def test_few_labels_have_a_viterbi_of_their_own_with_the_same_bits(k: int, kind: str) -> None:
+    """Per-step transitions take the general kernel, shared ones that of few labels."""
+    rng = np.random.default_rng(k)
+    lengths = [40, 0, 1, 2, 7]
+    for forbidden in (0.0, 0.2 if k > 6 else 0.0):
+        shared = random_scores(rng, lengths, k, shared=True, kind=kind, forbidden=forbidden)
+        per_step = replace(shared, transitions=np.tile(shared.transitions, (len(shared.unary), 1, 1)))
+        found, expected = CHAIN.best(shared), CHAIN.best(per_step)
+        np.testing.assert_array_equal(found.labels, expected.labels)
+        np.testing.assert_array_equal(found.scores, expected.scores)

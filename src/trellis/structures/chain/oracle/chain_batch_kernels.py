@@ -24,6 +24,7 @@ from trellis.structures.chain.oracle.chain_kernels import (
 from trellis.structures.chain.oracle.risk_kernels import expected_loss
 from trellis.structures.chain.oracle.sample_kernels import entropy, sample
 from trellis.structures.chain.oracle.search_kernels import best_different, k_best
+from trellis.structures.chain.oracle.small_viterbi_kernels import FEW, grouped_transitions, small_viterbi
 
 
 @kernel
@@ -41,7 +42,17 @@ def score_batch(unary, transitions, start, end, offsets, first, last, labels, sc
 
 @kernel
 def best_batch(unary, transitions, start, end, offsets, first, last, labels, scores):
-    v = np.empty((max_length(offsets, first, last), unary.shape[1]))
+    n, K = max_length(offsets, first, last), unary.shape[1]
+    if transitions.shape[0] == 1 and 0 < K <= FEW:
+        a = grouped_transitions(transitions[0])
+        w = np.full((n, a.shape[0]), -np.inf)
+        for i in range(first, last):
+            lo, hi = offsets[i], offsets[i + 1]
+            scores[i] = 0.0
+            if hi > lo:
+                scores[i] = small_viterbi(unary, lo, hi - lo, a, start, end, w, labels[lo:hi])
+        return
+    v = np.empty((n, K))
     for i in range(first, last):
         lo, hi = offsets[i], offsets[i + 1]
         scores[i] = viterbi(unary[lo:hi], _steps(transitions, lo, hi), start, end, v, labels[lo:hi])
