@@ -12,13 +12,13 @@ from typing import Any
 
 from numba import njit
 
-from trellis.core.kernel_cache import KernelCache, folder_is_writable
+from trellis.core import compile_notice as compile_notice
+from trellis.core.kernel_cache import KernelCache
 
 
 def _compiled(function: Callable[..., Any], fastmath: set[str]) -> Any:
     dispatcher: Any = njit(nogil=True, error_model="numpy", fastmath=fastmath)(function)
-    if folder_is_writable():
-        dispatcher._cache = KernelCache(dispatcher.py_func)
+    dispatcher._cache = KernelCache(dispatcher.py_func)
     return dispatcher
 
 
