@@ -19,7 +19,9 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+import numba
 from numba.core import caching
+from numba.core.runtime import rtsys
 
 from trellis.core.kernel_folders import (
     PACKAGE,
@@ -30,6 +32,7 @@ from trellis.core.kernel_folders import (
     warn_not_kept,
 )
 
+_RUNTIME_SUFFICES = numba.__version__.startswith("0.68.")  # where this was tested; it is no promise of Numba's
 _IMPORT = re.compile(r"^\s*from trellis((?:\.\w+)*) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
 
 
@@ -144,8 +147,20 @@ class KernelCache(caching.FunctionCache):
     def _index_in(self, folder: Path) -> _Index:
         return _Index(str(folder), self._impl.filename_base, self._impl.locator.get_source_stamp())
 
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The compiled form of a signature, shipped or our own; None if it has to be compiled.
+
+        Numba would first load all that compiling may need, SciPy included. Compiled code needs the runtime of
+        Numba alone, and what is compiled after all loads the rest by itself.
+        """
+        if _RUNTIME_SUFFICES:
+            rtsys.initialize(target_context)
+        else:
+            target_context.refresh()
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
+
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The compiled form of a signature, shipped or our own; None if it has to be compiled."""
         codegen = target_context.codegen()
         signature, machine, code = self._index_key(sig, codegen)
         shipped, level = shipped_folder(), shipped_level()
