@@ -27,7 +27,14 @@ class ShippedKernels(BuildHookInterface):
         source = Path(self.root) / "src"
         path = os.pathsep.join(filter(None, [str(source), os.environ.get("PYTHONPATH")]))
         subprocess.run(
-            [sys.executable, "-c", "from trellis.cli import main; main()", "warm-up", "--ship", self._folder.name],
+            [
+                sys.executable,
+                "-c",
+                "from trellis.cli import main; main()",
+                "warm-up",
+                "--ship",
+                self._folder.name,
+            ],
             env={**os.environ, "PYTHONPATH": path},
             stdout=sys.stderr,  # stdout belongs to the build frontend
             check=True,

@@ -19,6 +19,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding as llvm
 import numba
 from numba.core import caching
 from numba.core.runtime import rtsys
@@ -32,7 +33,8 @@ from trellis.core.kernel_folders import (
     warn_not_kept,
 )
 
-_RUNTIME_SUFFICES = numba.__version__.startswith("0.68.")  # where this was tested; it is no promise of Numba's
+# Short cuts through Numba that were tested with this version; others take the long way.
+_NUMBA_IS_KNOWN = numba.__version__.startswith("0.68.")
 _IMPORT = re.compile(r"^\s*from trellis((?:\.\w+)*) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
 
 
@@ -100,6 +102,38 @@ class _Locator(caching._CacheLocator):
 class _Files(caching.CompileResultCacheImpl):
     _locator_classes = (_Locator,)
 
+    def rebuild(self, target_context: Any, payload: Any) -> Any:
+        """A compiled function from what its file holds: machine code, and LLVM's bitcode of the same.
+
+        The bitcode is for kernels that are compiled later and call this one. To read it takes longer than all
+        the rest, so it is read when the first of them asks for it.
+        """
+        (name, kind, code), function, *rest = payload
+        if not _NUMBA_IS_KNOWN or kind != "object":
+            return super().rebuild(target_context, payload)
+        machine_code, bitcode = code
+        engine = target_context.codegen()._engine
+        engine._defined_symbols.add(function.llvm_cpython_wrapper_name)  # else Numba learns it from bitcode
+        rebuilt = super().rebuild(
+            target_context, ((name, kind, (machine_code, _empty_bitcode())), function, *rest)
+        )
+        library = rebuilt.library
+        library._shared_module = None
+
+        def module_for_linking() -> Any:
+            if library._shared_module is None:
+                library._shared_module = llvm.parse_bitcode(bitcode)
+                engine._load_defined_symbols(library._shared_module)
+            return library._shared_module
+
+        library._get_module_for_linking = module_for_linking
+        return rebuilt
+
+
+@cache
+def _empty_bitcode() -> Any:
+    return llvm.parse_assembly("").as_bitcode()
+
 
 class _Index(caching.IndexDataCacheFile):
     """The signatures that are compiled. What cannot be read, or names a record that has since moved, is as good
@@ -153,7 +187,7 @@ class KernelCache(caching.FunctionCache):
         Numba would first load all that compiling may need, SciPy included. Compiled code needs the runtime of
         Numba alone, and what is compiled after all loads the rest by itself.
         """
-        if _RUNTIME_SUFFICES:
+        if _NUMBA_IS_KNOWN:
             rtsys.initialize(target_context)
         else:
             target_context.refresh()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trellis.core.errors import MissingExtraError
+from trellis.core.lazy import lazy_exports
 
 try:
     import torch as _torch  # noqa: F401
@@ -11,30 +14,26 @@ except ImportError as error:
         "trellis.neural needs PyTorch, which is not installed; run: pip install 'trellis-learn[torch]'"
     ) from error
 
-from trellis.neural.chain.neural_chain import Chain
-from trellis.neural.factors.neural_factors import Factors
-from trellis.neural.labeler.neural_labeler import NeuralSequenceLabeler
-from trellis.neural.segments.neural_segmentation import Segmentation
-from trellis.neural.tensor_questions import (
-    decode,
-    entropy,
-    k_best,
-    log_partition,
-    marginals,
-    sample,
-    structured_loss,
-)
+if TYPE_CHECKING:
+    from trellis.neural.chain.neural_chain import Chain as Chain
+    from trellis.neural.factors.neural_factors import Factors as Factors
+    from trellis.neural.labeler.neural_labeler import NeuralSequenceLabeler as NeuralSequenceLabeler
+    from trellis.neural.segments.neural_segmentation import Segmentation as Segmentation
+    from trellis.neural.tensor_questions import decode as decode
+    from trellis.neural.tensor_questions import entropy as entropy
+    from trellis.neural.tensor_questions import k_best as k_best
+    from trellis.neural.tensor_questions import log_partition as log_partition
+    from trellis.neural.tensor_questions import marginals as marginals
+    from trellis.neural.tensor_questions import sample as sample
+    from trellis.neural.tensor_questions import structured_loss as structured_loss
 
-__all__ = [
-    "Chain",
-    "Factors",
-    "NeuralSequenceLabeler",
-    "Segmentation",
-    "decode",
-    "entropy",
-    "k_best",
-    "log_partition",
-    "marginals",
-    "sample",
-    "structured_loss",
-]
+__getattr__, __dir__, __all__ = lazy_exports(
+    __name__,
+    {
+        "chain.neural_chain": "Chain",
+        "factors.neural_factors": "Factors",
+        "labeler.neural_labeler": "NeuralSequenceLabeler",
+        "segments.neural_segmentation": "Segmentation",
+        "tensor_questions": "decode entropy k_best log_partition marginals sample structured_loss",
+    },
+)

@@ -9,7 +9,9 @@ from trellis.cli.options import argument, option
 
 Areas = Annotated[
     list[str] | None,
-    argument("[AREA]...", "What to compile: labeler, objectives, files, hmm, kalman, network, graph, neural."),
+    argument(
+        "[AREA]...", "What to compile: labeler, objectives, files, hmm, kalman, network, graph, neural."
+    ),
 ]
 Processes = Annotated[int | None, option("-j --jobs N", "Number of processes (default: all cores).", min=1)]
 Ship = Annotated[
@@ -36,7 +38,9 @@ def warm_up(areas: Areas = None, jobs: Processes = None, ship: Ship = None) -> N
     if ship is not None:
         level = shipped_level()
         if level is None:
-            raise UnsupportedError("no level of processors is defined for this kind of machine: nothing to ship")
+            raise UnsupportedError(
+                "no level of processors is defined for this kind of machine: nothing to ship"
+            )
         folder, settings = shipping_settings(ship, level)
     elif user_folder() is None:
         raise DataError(f"compiled kernels cannot be kept in {folder}: name another by NUMBA_CACHE_DIR")

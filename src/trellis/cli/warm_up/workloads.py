@@ -62,7 +62,10 @@ def files() -> None:
     from trellis.cli.app import app
 
     X, y = _sentences()
-    rows = ["\n".join(f"{t['word']} {label}" for t, label in zip(*one, strict=True)) for one in zip(X, y, strict=True)]
+    rows = [
+        "\n".join(f"{t['word']} {label}" for t, label in zip(*one, strict=True))
+        for one in zip(X, y, strict=True)
+    ]
     with tempfile.TemporaryDirectory() as folder:
         data, model = os.path.join(folder, "data.txt"), os.path.join(folder, "model.trellis")
         Path(data).write_text("\n\n".join(rows) + "\n", encoding="utf-8")
