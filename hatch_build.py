@@ -1,4 +1,4 @@
-"""Puts compiled kernels into a wheel, if the environment variable TRELLIS_SHIP_KERNELS is set (``make wheel``).
+"""Puts compiled kernels into a wheel, if the variable TRELLIS_SHIP_KERNELS is set (``make wheel``).
 
 The wheel is then one for this Python and platform, and its kernels are compiled for a common level of
 processors. It has to be built where Trellis' dependencies are installed, that is, without build isolation.

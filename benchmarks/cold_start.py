@@ -71,8 +71,9 @@ def _count():
     loaded = 0
     for name, module in list(sys.modules.items()):
         if name.startswith("trellis.") and name.endswith("_kernels"):
-            own = [v for v in vars(module).values() if getattr(v, "__module__", "") == name and hasattr(v, "stats")]
-            loaded += sum(sum(v.stats.cache_hits.values()) for v in own)
+            for one in vars(module).values():
+                if getattr(one, "__module__", "") == name and hasattr(one, "stats"):
+                    loaded += sum(one.stats.cache_hits.values())
     print(json.dumps([notice.notice.compiled if notice else 0, loaded]), file=sys.stderr)
 atexit.register(_count)
 """
@@ -133,12 +134,15 @@ def main() -> None:
         "--repeats", type=int, default=3, help="runs of each case, but one on an empty cache"
     )
     options.add_argument("--shipped", type=Path, help="a folder that holds a package with kernels")
+    options.add_argument("--data", help="not used: all cases are small")
+    options.add_argument("--quick", action="store_true", help="only the network and the first fit, warm")
     options.add_argument("--imports", action="store_true", help="which packages the imports go to")
     given = options.parse_args()
-    cases = given.cases or list(CASES)
+    cases = given.cases or (["network", "first fit"] if given.quick else list(CASES))
+    modes = "warm" if given.quick else given.modes
     with tempfile.TemporaryDirectory() as scratch:
         source, base = CHECKOUT / "src", {}
-        for mode in given.modes.split(","):
+        for mode in modes.split(","):
             if mode == "shipped":
                 source = given.shipped or shipped_package(Path(scratch) / "shipped")
             for case in cases:

@@ -1,7 +1,7 @@
 """Kernels that came with the package: used where everything matches, and never else.
 
-A small package stands in for the wheel: the sources of Trellis with a folder of kernels for one module. What a
-whole wheel needs is the same folder, filled by ``trellis warm-up --ship``.
+A small package stands in for the wheel: the sources of Trellis with a folder of kernels for one module. A
+wheel has the same folder, filled by ``trellis warm-up --ship``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Compiled kernels on disk, keyed by the content of their sources.
 
 Numba's own cache looks at the file that holds a kernel, and not at the kernels that it calls. Here the key of
-a kernel is a digest of its file and of every kernel file that it imports, directly or not, so an edit anywhere
-below recompiles exactly what it touches, and equal sources share what is compiled wherever they lie.
+a kernel is a digest of its file and of every kernel file that it imports, directly or not, so an edit
+anywhere below recompiles exactly what it touches, and equal sources share what is compiled wherever they lie.
 
 A kernel is looked for among those that came with the package, then in the user's folder
 (:mod:`trellis.core.kernel_folders`), and compiled if it is in neither. Where nothing can be written, it is
@@ -136,8 +136,8 @@ def _empty_bitcode() -> Any:
 
 
 class _Index(caching.IndexDataCacheFile):
-    """The signatures that are compiled. What cannot be read, or names a record that has since moved, is as good
-    as none."""
+    """The signatures that are compiled. What cannot be read, or names a record that has since moved, is as
+    good as none."""
 
     _unreadable = (ImportError, AttributeError, EOFError, pickle.UnpicklingError)
 

@@ -2,8 +2,8 @@
 
 A wheel may bring kernels that were compiled for a common level of processors. They are used on machines that
 have this level; the sources, Python and Numba must match as well, which the keys of the cache see to
-(:mod:`trellis.core.kernel_cache`). Everything else is kept in ``NUMBA_CACHE_DIR`` if that is set, otherwise in
-the user's cache folder.
+(:mod:`trellis.core.kernel_cache`). Everything else is kept in ``NUMBA_CACHE_DIR`` if that is set, otherwise
+in the user's cache folder.
 
 What is in these folders is executed, so a folder counts only if nobody else can write to it.
 """

@@ -171,6 +171,6 @@ def available_areas() -> tuple[list[str], dict[str, str]]:
 
 
 def run(area: str) -> None:
-    """Do the work of one area, in a process of its own; what it says about its toy data is not of interest."""
+    """Do the work of one area, in a process of its own; its warnings are about toy data."""
     warnings.simplefilter("ignore")
     AREAS[area]()
