@@ -165,6 +165,7 @@ class KernelCache(caching.FunctionCache):
         self._py_func = function
         self._name = repr(function)
         self._enabled = True
+        self.loaded = 0  # forms of the kernel that were found in a folder
 
     @cached_property
     def _impl(self) -> _Files:
@@ -203,7 +204,10 @@ class KernelCache(caching.FunctionCache):
             data = self._index_in(shipped).load((signature, (machine[0], *level), code))
         if data is None and (own := user_folder()) is not None:
             data = self._index_in(own).load((signature, machine, code))
-        return None if data is None else self._impl.rebuild(target_context, data)
+        if data is None:
+            return None
+        self.loaded += 1
+        return self._impl.rebuild(target_context, data)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep a compiled function; a disk that is full by now costs the file, not the answer."""

@@ -22,7 +22,7 @@ Ship = Annotated[
 
 def warm_up(areas: Areas = None, jobs: Processes = None, ship: Ship = None) -> None:
     """Compile the kernels of every AREA (default: all) that are not compiled yet, in parallel processes."""
-    from trellis.cli.warm_up.workers import compile_areas, shipping_settings
+    from trellis.cli.warm_up.workers import compile_areas, keep_what_python_calls, shipping_settings
     from trellis.cli.warm_up.workloads import available_areas
     from trellis.core.errors import DataError, UnsupportedError
     from trellis.core.kernel_folders import kernel_folder, shipped_level, user_folder
@@ -47,5 +47,8 @@ def warm_up(areas: Areas = None, jobs: Processes = None, ship: Ship = None) -> N
     for area, module in missing.items():
         if not areas:
             note(f"{area} is left out: it needs {module}, which is not installed")
-    added = compile_areas(list(dict.fromkeys(areas or known)), folder, settings, jobs)
+    wanted = list(dict.fromkeys(areas or known))
+    added = compile_areas(wanted, folder, settings, jobs)
+    if ship is not None:
+        keep_what_python_calls(wanted, folder, settings)
     echo(f"{added} kernels compiled; kept in {folder}" if added else f"nothing to compile; kept in {folder}")

@@ -53,6 +53,22 @@ def compile_areas(areas: list[str], folder: Path, settings: dict[str, str], jobs
     return _count(folder) - before
 
 
+def keep_what_python_calls(areas: list[str], folder: Path, settings: dict[str, str]) -> None:
+    """Remove the kernels that only other kernels call, whose code is in these: a wheel should be small."""
+    environment = {**os.environ, **settings, "PYTHONPATH": _import_path()}
+    called: set[str] = set()
+    for area in areas:
+        code = f"from trellis.cli.warm_up.workloads import print_loaded; print_loaded({area!r})"
+        done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise TrellisError(f"trellis warm-up {area} failed: {done.stderr.strip().splitlines()[-1]}")
+        called.update(done.stdout.split())
+    for path in folder.iterdir():
+        base = path.name.removesuffix(".nbi") if path.suffix == ".nbi" else path.name.rsplit(".", 2)[0]
+        if base not in called:
+            path.unlink()
+
+
 def _import_path() -> str:
     """Workers import the package that runs this."""
     given = os.environ.get("PYTHONPATH")

@@ -10,7 +10,9 @@ import os
 import tempfile
 import warnings
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +170,22 @@ def available_areas() -> tuple[list[str], dict[str, str]]:
     """The areas that can be compiled here, and what the others lack."""
     missing = {area: module for area, module in _NEEDS.items() if find_spec(module) is None}
     return [area for area in AREAS if area not in missing], missing
+
+
+def print_loaded(area: str) -> None:
+    """Do the work of one area, and print the names of the kernels that were loaded for it.
+
+    Where all are compiled, these are the ones that Python calls; those that only kernels call are part of them.
+    """
+    import gc
+
+    from trellis.core.kernel_cache import KernelCache
+
+    warnings.simplefilter("ignore")
+    with redirect_stdout(StringIO()):
+        AREAS[area]()
+    caches = [one for one in gc.get_objects() if isinstance(one, KernelCache)]
+    print("\n".join(cache._impl.filename_base for cache in caches if cache.loaded))
 
 
 def run(area: str) -> None:
