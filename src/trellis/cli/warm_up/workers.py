@@ -62,7 +62,7 @@ def keep_what_python_calls(areas: list[str], folder: Path, settings: dict[str, s
         done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
         if done.returncode != 0:
             raise TrellisError(f"trellis warm-up {area} failed: {done.stderr.strip().splitlines()[-1]}")
-        called.update(done.stdout.split())
+        called.update(done.stderr.split())
     for path in folder.iterdir():
         base = path.name.removesuffix(".nbi") if path.suffix == ".nbi" else path.name.rsplit(".", 2)[0]
         if base not in called:

@@ -10,9 +10,7 @@ import os
 import tempfile
 import warnings
 from collections.abc import Callable
-from contextlib import redirect_stdout
 from importlib.util import find_spec
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -173,19 +171,19 @@ def available_areas() -> tuple[list[str], dict[str, str]]:
 
 
 def print_loaded(area: str) -> None:
-    """Do the work of one area, and print the names of the kernels that were loaded for it.
+    """Do the work of one area, and print the names of the kernels that were loaded for it on stderr.
 
-    Where all are compiled, these are the ones that Python calls; those that only kernels call are part of them.
+    Where all are compiled, these are the ones that Python calls; what only kernels call is part of them.
     """
     import gc
+    import sys
 
     from trellis.core.kernel_cache import KernelCache
 
     warnings.simplefilter("ignore")
-    with redirect_stdout(StringIO()):
-        AREAS[area]()
+    AREAS[area]()
     caches = [one for one in gc.get_objects() if isinstance(one, KernelCache)]
-    print("\n".join(cache._impl.filename_base for cache in caches if cache.loaded))
+    print("\n".join(cache._impl.filename_base for cache in caches if cache.loaded), file=sys.stderr)
 
 
 def run(area: str) -> None:
