@@ -1,4 +1,4 @@
-"""The command line: ``trellis train | tag | evaluate | inspect | bound | align | net``, one file per command.
+"""The command line, one file per command: ``trellis train | tag | evaluate | inspect | bound | ...``.
 
 Commands import the library inside their functions, so that ``trellis --help`` answers at once. Whatever the
 user got wrong comes back as one line on stderr and exit code 2; a traceback means a defect of Trellis.

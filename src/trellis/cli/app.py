@@ -15,6 +15,7 @@ from trellis.cli.inspect import inspect
 from trellis.cli.net import net
 from trellis.cli.tag import tag
 from trellis.cli.train import train
+from trellis.cli.warm_up import warm_up
 
 app = typer.Typer(
     help="Learn to label sequences, for the loss you care about.",
@@ -46,5 +47,6 @@ app.command()(tag)
 app.command()(evaluate)
 app.command()(inspect)
 app.command()(bound)
+app.command()(warm_up)
 app.add_typer(align, name="align")
 app.add_typer(net, name="net")

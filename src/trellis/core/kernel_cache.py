@@ -1,57 +1,41 @@
 """Compiled kernels on disk, keyed by the content of their sources.
 
-Numba's own cache looks at the time stamp of the file that holds a kernel, and not at the kernels that it
-calls. Here the key of a kernel is a digest of its file and of every kernel file that it imports, directly or
-not, so an edit anywhere below recompiles exactly what it touches, and equal sources share what is compiled
-wherever they lie. The folder is ``NUMBA_CACHE_DIR`` if that is set, otherwise the user's cache folder. Where
-nothing can be written, kernels are compiled in memory, once per process, and a warning says so.
+Numba's own cache looks at the file that holds a kernel, and not at the kernels that it calls. Here the key of
+a kernel is a digest of its file and of every kernel file that it imports, directly or not, so an edit
+anywhere below recompiles exactly what it touches, and equal sources share what is compiled wherever they lie.
+
+A kernel is looked for among those that came with the package, then in the user's folder
+(:mod:`trellis.core.kernel_folders`), and compiled if it is in neither. Where nothing can be written, it is
+compiled in memory, once per process, and a warning says so.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
+import pickle
 import re
-import tempfile
-import warnings
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding as llvm
+import numba
 from numba.core import caching
-from numba.misc.appdirs import AppDirs
+from numba.core.runtime import rtsys
 
-PACKAGE = Path(__file__).resolve().parent.parent
+from trellis.core.kernel_folders import (
+    PACKAGE,
+    kernel_folder,
+    shipped_folder,
+    shipped_level,
+    user_folder,
+    warn_not_kept,
+)
+
+# Short cuts through Numba that were tested with this version; others take the long way.
+_NUMBA_IS_KNOWN = numba.__version__.startswith("0.68.")
 _IMPORT = re.compile(r"^\s*from trellis((?:\.\w+)*) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
-
-
-def kernel_folder() -> Path:
-    """Where compiled kernels are kept."""
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    return Path(given) if given else Path(AppDirs("trellis", False).user_cache_dir) / "kernels"
-
-
-@cache
-def folder_is_writable() -> bool:
-    folder = kernel_folder()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
-        _warn_once(error.strerror)
-        return False
-    return True
-
-
-@cache
-def _warn_once(reason: str | None) -> None:
-    warnings.warn(
-        f"compiled kernels cannot be kept in {kernel_folder()} ({reason}): they are compiled anew in every "
-        "process; set NUMBA_CACHE_DIR to a folder that can be written",
-        RuntimeWarning,
-        stacklevel=3,
-    )
 
 
 def _imported_files(text: str) -> list[Path]:
@@ -68,21 +52,23 @@ def _imported_files(text: str) -> list[Path]:
 
 
 @cache
-def _file_digest(path: Path) -> bytes:
-    return hashlib.sha256(path.read_bytes()).digest()
+def _read(path: Path) -> tuple[bytes, list[Path]]:
+    """The digest of a source, and the modules that it imports if it holds kernels."""
+    content = path.read_bytes()
+    imported = _imported_files(content.decode()) if path.name.endswith("_kernels.py") else []
+    return hashlib.sha256(content).digest(), imported
 
 
 @cache
 def source_key(path: Path) -> str:
     """A digest of a kernel file and of all that it imports; of other modules only their constants count."""
     seen: dict[Path, bytes] = {}
-    todo = [path]
+    todo = [path, *_imported_files(path.read_text(encoding="utf-8"))]
     while todo:
         file = todo.pop()
         if file not in seen:
-            seen[file] = _file_digest(file)
-            if file == path or file.name.endswith("_kernels.py"):
-                todo += _imported_files(file.read_text(encoding="utf-8"))
+            seen[file], imported = _read(file)
+            todo += imported
     digest = hashlib.sha256()
     for file in sorted(seen):
         # with its name: compiled code names the modules of its records, so a moved file is another one
@@ -92,11 +78,12 @@ def source_key(path: Path) -> str:
 
 
 class _Locator(caching._CacheLocator):
-    """Where Numba finds the compiled form of one function."""
+    """How Numba names the compiled form of one function."""
 
     def __init__(self, function: Callable[..., Any], path: Path) -> None:
         self._key = source_key(path)
         self._line = function.__code__.co_firstlineno
+        self._py_file = str(path)  # named in a warning of Numba's
 
     def get_cache_path(self) -> str:
         return str(kernel_folder())
@@ -115,32 +102,118 @@ class _Locator(caching._CacheLocator):
 class _Files(caching.CompileResultCacheImpl):
     _locator_classes = (_Locator,)
 
+    def rebuild(self, target_context: Any, payload: Any) -> Any:
+        """A compiled function from what its file holds: machine code, and LLVM's bitcode of the same.
+
+        The bitcode is for kernels that are compiled later and call this one. To read it takes longer than all
+        the rest, so it is read when the first of them asks for it.
+        """
+        (name, kind, code), function, *rest = payload
+        if not _NUMBA_IS_KNOWN or kind != "object":
+            return super().rebuild(target_context, payload)
+        machine_code, bitcode = code
+        engine = target_context.codegen()._engine
+        engine._defined_symbols.add(function.llvm_cpython_wrapper_name)  # else Numba learns it from bitcode
+        rebuilt = super().rebuild(
+            target_context, ((name, kind, (machine_code, _empty_bitcode())), function, *rest)
+        )
+        library = rebuilt.library
+        library._shared_module = None
+
+        def module_for_linking() -> Any:
+            if library._shared_module is None:
+                library._shared_module = llvm.parse_bitcode(bitcode)
+                engine._load_defined_symbols(library._shared_module)
+            return library._shared_module
+
+        library._get_module_for_linking = module_for_linking
+        return rebuilt
+
+
+@cache
+def _empty_bitcode() -> Any:
+    return llvm.parse_assembly("").as_bitcode()
+
 
 class _Index(caching.IndexDataCacheFile):
-    """The signatures that are compiled. One that names a record which has since moved is as good as none."""
+    """The signatures that are compiled. What cannot be read, or names a record that has since moved, is as
+    good as none."""
+
+    _unreadable = (ImportError, AttributeError, EOFError, pickle.UnpicklingError)
 
     def _load_index(self) -> dict[Any, Any]:
         try:
             index: dict[Any, Any] = super()._load_index()
-        except (ImportError, AttributeError):
+        except self._unreadable:
             return {}
         return index
 
+    def load(self, key: Any) -> Any:
+        try:
+            return super().load(key)
+        except self._unreadable:
+            return None
+
 
 class KernelCache(caching.FunctionCache):
-    """Numba's cache of one function, with our keys."""
+    """Numba's cache of one function, with our keys and our folders.
 
-    _impl_class = _Files
+    Nothing is read before the function is first called, so that an import costs no look at the sources.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function)
-        self._cache_file = _Index(
-            self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp()
-        )
+        self._py_func = function
+        self._name = repr(function)
+        self._enabled = True
+        self.loaded = 0  # forms of the kernel that were found in a folder
+
+    @cached_property
+    def _impl(self) -> _Files:
+        return _Files(self._py_func)
+
+    @property
+    def _cache_path(self) -> str:
+        return str(kernel_folder())
+
+    @property
+    def _cache_file(self) -> _Index:
+        return self._index_in(kernel_folder())
+
+    def _index_in(self, folder: Path) -> _Index:
+        return _Index(str(folder), self._impl.filename_base, self._impl.locator.get_source_stamp())
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The compiled form of a signature, shipped or our own; None if it has to be compiled.
+
+        Numba would first load all that compiling may need, SciPy included. Compiled code needs the runtime of
+        Numba alone, and what is compiled after all loads the rest by itself.
+        """
+        if _NUMBA_IS_KNOWN:
+            rtsys.initialize(target_context)
+        else:
+            target_context.refresh()
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
+
+    def _load_overload(self, sig: Any, target_context: Any) -> Any:
+        codegen = target_context.codegen()
+        signature, machine, code = self._index_key(sig, codegen)
+        shipped, level = shipped_folder(), shipped_level()
+        data = None
+        if shipped is not None and level is not None:
+            data = self._index_in(shipped).load((signature, (machine[0], *level), code))
+        if data is None and (own := user_folder()) is not None:
+            data = self._index_in(own).load((signature, machine, code))
+        if data is None:
+            return None
+        self.loaded += 1
+        return self._impl.rebuild(target_context, data)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep a compiled function; a disk that is full by now costs the file, not the answer."""
+        if user_folder() is None:
+            return
         try:
             super().save_overload(sig, data)
         except OSError as error:
-            _warn_once(error.strerror)
+            warn_not_kept(error.strerror)

@@ -10,16 +10,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit
+from numba import njit, types
 
-from trellis.core.kernel_cache import KernelCache, folder_is_writable
+from trellis.core import compile_notice as compile_notice
+from trellis.core.kernel_cache import KernelCache
 
 
 def _compiled(function: Callable[..., Any], fastmath: set[str]) -> Any:
     dispatcher: Any = njit(nogil=True, error_model="numpy", fastmath=fastmath)(function)
-    if folder_is_writable():
-        dispatcher._cache = KernelCache(dispatcher.py_func)
+    dispatcher._cache = KernelCache(dispatcher.py_func)
+    _forget_constants(dispatcher)
     return dispatcher
+
+
+def _forget_constants(dispatcher: Any) -> None:
+    """Compile one form of a kernel for all numbers that its callers write as constants; Numba would compile
+    one for each, and LLVM still sees them where it inlines."""
+    resolve = dispatcher.get_call_template
+
+    def get_call_template(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
+        return resolve(
+            tuple(types.unliteral(one) for one in args),
+            {name: types.unliteral(one) for name, one in kws.items()},
+        )
+
+    dispatcher.get_call_template = get_call_template
 
 
 def kernel(function: Callable[..., Any]) -> Any:

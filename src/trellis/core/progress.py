@@ -9,7 +9,13 @@ from typing import Any
 
 # the third argument is the point reached: weights, or a record of parameters
 OnIteration = Callable[[int, Mapping[str, float], Any], None]
+_bars = 0
 SHOWN = ("objective", "primal", "pass_objective", "gap", "mistakes", "holdout_loss")
+
+
+def a_bar_is_shown() -> bool:
+    """Whether a bar has the terminal, so that nothing else should write there."""
+    return _bars > 0
 
 
 @contextmanager
@@ -40,6 +46,13 @@ def terminal_bar(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    global _bars
     with Progress(*columns, console=Console(stderr=True), transient=show is None) as bar:
         task = bar.add_task(title, total=total)
-        yield lambda completed, description: bar.update(task, completed=completed, description=description)
+        _bars += 1
+        try:
+            yield lambda completed, description: bar.update(
+                task, completed=completed, description=description
+            )
+        finally:
+            _bars -= 1

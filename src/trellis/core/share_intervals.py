@@ -36,7 +36,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import betaincinv, ndtr, ndtri, stdtrit
 
 from trellis.core.arrays import BoolArray, FloatArray, IntArray
 
@@ -56,6 +55,8 @@ class Tally(NamedTuple):
 
     def interval(self, z: float) -> tuple[FloatArray, FloatArray]:
         """The limits of each cell; each is missed with the probability that a normal variable exceeds z."""
+        from scipy.special import ndtr  # here, like the others: importing it takes longer than a query
+
         tail = float(ndtr(-z))
         inside, outside = self[:3], self[3:]
         return _lower_limit(*inside, *outside, tail), 1.0 - _lower_limit(*outside, *inside, tail)
@@ -81,6 +82,8 @@ def examples_interval(a: FloatArray, b: FloatArray, delta: float) -> tuple[float
     total, largest = float(sizes.sum()), float(sizes.max(initial=0.0))
     if total == 0.0:
         return 0.0, 1.0
+    from scipy.special import ndtri, stdtrit
+
     p, z = float(a.sum()) / total, -float(ndtri(delta / 2))
     r = largest
     if m > 1 and 0.0 < p < 1.0:
@@ -117,6 +120,8 @@ def _lower_limit(
     b_bound: FloatArray,
     tail: float,
 ) -> FloatArray:
+    from scipy.special import betaincinv
+
     del a_bound
     more, more_squared = b + b_bound, b_squared + b_bound**2
     some, alone = (a > 0) & (more > 0), (a > 0) & (more == 0)

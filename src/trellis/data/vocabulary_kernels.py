@@ -109,12 +109,14 @@ def look_up(
             slots[slot] = (h << 32) | code
             if used == len(bounds):
                 grown_bounds = np.zeros(2 * used, np.int64)
-                grown_bounds[:used] = bounds
+                for b in range(used):
+                    grown_bounds[b] = bounds[b]
                 bounds = grown_bounds
             bounds[used] = bounds[code] + end - start
             if bounds[used] > len(pool):
                 grown_pool = np.zeros(2 * bounds[used], np.uint8)
-                grown_pool[: bounds[code]] = pool[: bounds[code]]
+                for b in range(bounds[code]):
+                    grown_pool[b] = pool[b]
                 pool = grown_pool
             for b in range(end - start):
                 pool[bounds[code] + b] = text[start + b]

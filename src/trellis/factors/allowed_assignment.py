@@ -9,8 +9,6 @@ budget; where it runs out, nothing was established.
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from trellis.core.arrays import IntArray
 from trellis.factors.constraint_search_kernels import GIVEN_UP, IMPOSSIBLE, search
@@ -37,6 +35,9 @@ def allowed_assignment(
     if hard[np.diff(factors.scope_start) == 0].any():
         raise ContradictionError
     places = hard[factors.factor_of]
+    from scipy.sparse import coo_array  # here, because importing them takes longer than most queries
+    from scipy.sparse.csgraph import connected_components
+
     joined = coo_array(
         (np.ones(int(places.sum())), (factors.scope[places], n + factors.factor_of[places])),
         shape=(n + n_factors, n + n_factors),

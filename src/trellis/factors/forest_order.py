@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from trellis.core.arrays import IntArray
 
@@ -19,6 +17,9 @@ def forest_order(n_nodes: int, first: IntArray, second: IntArray) -> IntArray | 
     touched = int(np.count_nonzero(np.bincount(np.concatenate([first, second]), minlength=n_nodes)))
     if len(first) >= max(touched, 1):
         return None  # more edges than a tree of these nodes has
+    from scipy.sparse import coo_array  # here, because importing them takes longer than most queries
+    from scipy.sparse.csgraph import breadth_first_order, connected_components
+
     edges = coo_array((np.ones(len(first)), (first, second)), shape=(n_nodes, n_nodes))
     n_components, component = connected_components(edges, directed=False)
     if len(first) != n_nodes - int(n_components):

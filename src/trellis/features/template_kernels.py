@@ -67,7 +67,8 @@ def intern_pairs(prefix: Any, last: Any, distance: Any, known: Any) -> Any:
     codes = np.full(n, -1, np.int32)
     used = len(known)
     keys = np.empty(max(64, 2 * used), np.uint64)
-    keys[:used] = known
+    for k in range(used):
+        keys[k] = known[k]
     slots = slots_for(keys, used, 2 * used)
     for p in range(max(0, -distance), min(n, n - distance)):
         if prefix[p] < 0 or last[p + distance] < 0:
@@ -77,7 +78,8 @@ def intern_pairs(prefix: Any, last: Any, distance: Any, known: Any) -> Any:
         if slots[slot] < 0:
             if used == len(keys):
                 grown = np.empty(2 * used, np.uint64)
-                grown[:used] = keys
+                for k in range(used):
+                    grown[k] = keys[k]
                 keys = grown
             keys[used] = key
             slots[slot] = used

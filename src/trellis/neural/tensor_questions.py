@@ -19,6 +19,7 @@ from trellis.core.errors import DataError, InfeasibleError
 from trellis.neural.tensor_structure import BatchOptions, Goal, ScoredBatch, TensorStructure
 from trellis.objectives.records import Objective, get_objective
 from trellis.objectives.special_cases import Direct, fixed_epsilon
+from trellis.solvers.online.epsilon_schedule import EpsilonSchedule as EpsilonSchedule
 
 
 def structured_loss(

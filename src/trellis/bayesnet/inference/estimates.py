@@ -40,7 +40,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
 
 from trellis.core.arrays import BoolArray, FloatArray, IntArray
 from trellis.core.share_intervals import Tally, of_others
@@ -153,6 +152,8 @@ def _tally_of_chains(
     while n_chains * length > LEAST_MEANS:
         means = batch_means.reshape(n_chains, length, n_batches // length, n_cells).mean(axis=2)
         m = n_chains * length
+        from scipy.special import ndtri, stdtrit  # here, for exact answers do without it
+
         surer = (stdtrit(m - 1, 0.975) / ndtri(0.975)) ** 2  # for a variance that is itself an estimate
         variance = np.maximum(variance, surer * means.var(axis=(0, 1), ddof=1) / m)
         if length % 2:

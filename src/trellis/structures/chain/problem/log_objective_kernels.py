@@ -60,9 +60,11 @@ def log_gradient(compact, table, w, penalties, task, first, last, work, table_g,
     K = w.transitions.shape[0]
     size = lanes(K)
     u, d, u2, d2, alpha, e, scale = work
-    start, end = w.start + penalties.start, w.end + penalties.end
-    a = np.empty((1, K, K))
-    a[0] = w.transitions + penalties.transitions
+    start, end, a = np.empty(K), np.empty(K), np.empty((1, K, K))
+    for j in range(K):  # loops, because each array expression is one more function to compile
+        start[j], end[j] = w.start[j] + penalties.start[j], w.end[j] + penalties.end[j]
+        for k in range(K):
+            a[0, j, k] = w.transitions[j, k] + penalties.transitions[j, k]
     ea, ea_t, shift = np.zeros((1, size, size)), np.zeros((1, size, size)), np.zeros(1)
     floor = exp_transitions(a, ea, ea_t, shift)
     beta, outer, pairs = np.empty(size), np.zeros((size, size)), np.zeros((1, K, K))
@@ -107,8 +109,12 @@ def log_gradient(compact, table, w, penalties, task, first, last, work, table_g,
                     for t in range(n):
                         for k in range(size):
                             ds[t, k] += c * d2[t, k]
-                    outer += c * once
-                    pairs += c * once_pairs
+                    for r in range(size):
+                        for k in range(size):
+                            outer[r, k] += c * once[r, k]
+                    for r in range(K):
+                        for k in range(K):
+                            pairs[0, r, k] += c * once_pairs[0, r, k]
             for k in range(K):
                 g_start[k] += ds[0, k]
                 g_end[k] += ds[n - 1, k]

@@ -82,9 +82,9 @@ def _grown(slots, heads, sets, uses):
         np.empty(2 * n, np.uint64),
         np.zeros(2 * n, np.int64),
     )
-    new_heads[:n], new_sets[:n], new_uses[:n] = heads, sets, uses
     new_slots = np.full(2 * slots.shape[0], -1, np.int32)
     for b in range(n):
+        new_heads[b], new_sets[b], new_uses[b] = heads[b], sets[b], uses[b]
         new_slots[_find_slot(new_slots, new_heads, new_sets, heads[b], sets[b])] = b
     return new_slots, new_heads, new_sets, new_uses
 
