@@ -37,7 +37,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "factors.neural_factors": "Factors",
         "labeler.neural_labeler": "NeuralSequenceLabeler",
         "segments.neural_segmentation": "Segmentation",
-        "tensor_questions": "EpsilonSchedule decode entropy k_best log_partition marginals relative_gaps sample "
-        "structured_loss typical_gap",
+        "tensor_questions": "EpsilonSchedule decode entropy k_best log_partition marginals "
+        "relative_gaps sample structured_loss typical_gap",
     },
 )

@@ -153,7 +153,7 @@ def neural() -> None:
         scores = torch.randn(4, 6, 5, requires_grad=True)
         chain = Chain(torch.zeros(5, 5, requires_grad=True))
         loss = structured_loss(chain, scores, gold, lengths=lengths, objective=objective, loss="hamming")
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         decode(chain, scores, lengths=lengths)
 
 
