@@ -15,7 +15,6 @@ there.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
@@ -26,6 +25,8 @@ import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
+
+from _common import parser
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 BLOCKS = re.findall(r"```python\n(.*?)```", (CHECKOUT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
@@ -125,17 +126,13 @@ def shipped_package(folder: Path) -> Path:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    options = parser(__doc__)
     options.add_argument("cases", nargs="*", choices=[[], *CASES], metavar="CASE", help=", ".join(CASES))
     options.add_argument("--modes", default="warm,empty", help="of: empty, warm, shipped")
     options.add_argument(
         "--repeats", type=int, default=3, help="runs of each case, but one on an empty cache"
     )
     options.add_argument("--shipped", type=Path, help="a folder that holds a package with kernels")
-    options.add_argument("--data", help="not used: all cases are small")
-    options.add_argument("--quick", action="store_true", help="only the network and the first fit, warm")
     options.add_argument("--imports", action="store_true", help="which packages the imports go to")
     given = options.parse_args()
     cases = given.cases or (["network", "first fit"] if given.quick else list(CASES))

@@ -51,7 +51,7 @@ def scored_problem(
         task,
         objective,
         kind,
-        epsilon=fixed_epsilon(objective, epsilon),
+        epsilon=fixed_epsilon(objective, 1.0 if epsilon is None and objective.fine_tuned else epsilon),
         n_jobs=n_jobs,
     )
     return problem, weights

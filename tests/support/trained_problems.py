@@ -96,7 +96,13 @@ class FlatNetwork:
 
     @property
     def epsilon(self) -> float:
-        return float(self.objective.epsilon) if isinstance(self.objective, Direct) else 1.0
+        fixed = isinstance(self.objective, Direct) and not self.objective.fine_tuned
+        return float(self.objective.epsilon) if fixed else 1.0
+
+    @property
+    def _given_epsilon(self) -> float | None:
+        """What stands for an epsilon that a run measures."""
+        return self.epsilon if self.objective.fine_tuned else None
 
     def with_(self, objective: Objective) -> FlatNetwork:
         return FlatNetwork(self._run, objective)
@@ -109,6 +115,7 @@ class FlatNetwork:
         run = NetworkRun(
             replace(solver, stages=(stage,), max_epochs=n_epochs), self._run.problem, deepcopy(self._network)
         )
+        run.epsilon = self._given_epsilon
         found = []
         for _ in range(n_epochs):
             run.step()
@@ -122,7 +129,9 @@ class FlatNetwork:
         self._load(weights)
         corpus, stage = self._run.problem.corpus, self._run.solver.stages[-1]
         batch = corpus.batch(np.arange(len(corpus.lengths)))
-        value = self._run.problem.objective(self._network, batch, replace(stage, objective=self.objective))
+        scores = self._network(batch.inputs, batch.lengths)
+        stage = replace(stage, objective=self.objective)
+        value = self._run.problem.objective_of(self._network, scores, batch, stage, self._given_epsilon)
         gradients = torch.autograd.grad(value, self._parameters, allow_unused=True)
         flat = [
             torch.zeros_like(p).ravel() if g is None else g.ravel()

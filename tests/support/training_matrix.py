@@ -41,6 +41,9 @@ from trellis.structures.segments.problem.alignment_losses import ALIGNMENT_LOSSE
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "training-matrix.md"
 X = [["a", "b", "c"], ["b", "a"], ["c", "a", "b", "b"], ["c"], ["b", "c", "a"]] * 2
 Y = [["O", "B-x", "I-x"], ["B-x", "O"], ["I-x", "O", "B-x", "B-x"], ["I-x"], ["B-x", "I-x", "O"]] * 2
+Y[-2] = [
+    "O"
+]  # a "c" like others that are I-x: no weights get both right, so that there is a loss to fine-tune
 COSTS = {("O", "B-x"): 2.0, ("O", "I-x"): 2.0, ("B-x", "O"): 1.0, ("B-x", "I-x"): 1.0, ("I-x", "O"): 3.0,
          ("I-x", "B-x"): 1.0}  # fmt: skip
 
