@@ -170,7 +170,7 @@ class Fits:
 
 
 def what_was_chosen(model: Any) -> dict[str, Any]:
-    history = {key: model.history_.get(key, []) for key in ("updates", "relative_norm")}
+    history = {key: model.history_.get(key, []) for key in ("update_share", "relative_norm")}
     ends = {key: [round(values[i], 3) for i in (0, -1)] for key, values in history.items() if values}
     return {"epsilon": model.epsilon_, "status": str(model.status_), **ends}
 

@@ -61,7 +61,7 @@ class Sizes(NamedTuple):
 
     chains: tuple[int, int] = (500, 3000)
     images: tuple[int, int] = (50, 60)
-    hidden: tuple[int, int] = (60, 200)
+    hidden: tuple[int, int] = (120, 200)
     sentences: tuple[int, int] = (1000, 10**6)
     words: tuple[int, int] = (688, 10**6)
 
