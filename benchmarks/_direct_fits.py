@@ -37,7 +37,7 @@ L2 = (3000.0, 300.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
 ALIGNER_L2 = (10.0, 1.0, 0.1, 0.01, 0.001)
 PASSES = 100
 PAPER = Direct("holdout", sign="better", start="zero")
-RECIPE = Direct("auto", sign="central")
+RECIPE = Direct()
 
 CRF, MINIMUM_RISK, MARGIN, PUBLISHED, DIRECT = "CRF", "CRF + min risk", "margin", "as published", "direct"
 METHODS = (CRF, MINIMUM_RISK, MARGIN, PUBLISHED, DIRECT)
@@ -88,14 +88,12 @@ class Graphs:
 
     def loss(self, model: GraphLabeler, data: Data, loss: Loss, decoding: str) -> float:
         """Of the Hamming loss: the share of wrong nodes among those with a label."""
-        if decoding == "minimum_risk":  # the label that is most probable, node by node
-            found = [model.classes_[p.argmax(axis=1)] for p in model.predict_marginals(data.X, "auto")]
-        else:
-            found = [np.ravel(one.labels) for one in model.predict_relaxed(data.X, self.inference)]
+        inference = "auto" if decoding == "minimum_risk" else self.inference
+        found = model.predict(data.X, decoding=decoding, inference=inference)
         wrong = [
             truth != guess
             for gold, guesses in zip(data.y, found, strict=True)
-            for truth, guess in zip(np.ravel(gold), guesses, strict=True)
+            for truth, guess in zip(np.ravel(gold), np.ravel(guesses), strict=True)
             if truth is not None
         ]
         return 100.0 * float(np.mean(wrong))
