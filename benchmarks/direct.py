@@ -233,7 +233,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.add_argument("--out", type=Path, help="file of results, line by line; a new run goes on from it")
     options.add_argument("--markdown", type=Path, help="file for the table")
     given = options.parse_args(arguments)
-    methods = [*METHODS, *MORE_METHODS] if "all" in given.objectives else list(given.objectives)
+    known = *METHODS, *MORE_METHODS
+    methods = [method for method in known if method in given.objectives or "all" in given.objectives]
     results = Results(given.out, "quick" if given.quick else "full")
     lines = []
     for row in (row for row in ROWS if row.name in given.rows):
