@@ -191,7 +191,7 @@ def _fit_direct(
     """A tenth of the words is held out: it stops each run early and chooses epsilon."""
     held_out = np.random.default_rng(0).random(len(train.fold)) < 0.1
     kept, held = train.take(~held_out), train.take(held_out)
-    problem = kept.problem(Direct(epsilon=1.0), 0.0, 2)
+    problem = kept.problem(Direct(epsilon=1.0, sign="better"), 0.0, 2)
     weights = first(kept)
     stopping: EarlyStopping[np.ndarray] = EarlyStopping(
         lambda w: 100.0 - held.accuracy(problem, w), patience=5
