@@ -141,8 +141,8 @@ def tags(seed: int, sizes: Sizes, folder: Path, *, many: bool) -> Task:
     def labels(sentence: Sentence) -> list[str]:
         return ["X" if word[1] == "SYM" else word[1] for word in sentence]
 
-    learn, judge = (Data([features(s) for s in part], [labels(s) for s in part]) for part in (train, test))
-    return Task(f"tags{many:d}", learn, judge, WeightedHamming(class_weight=TAG_COSTS))
+    parts = (Data([features(s) for s in part], [labels(s) for s in part]) for part in (train, test))
+    return Task(f"tags{many:d}", next(parts), next(parts), WeightedHamming(class_weight=TAG_COSTS))
 
 
 def chunks(seed: int, sizes: Sizes, folder: Path, *, spans: bool) -> Task:
@@ -154,7 +154,7 @@ def chunks(seed: int, sizes: Sizes, folder: Path, *, spans: bool) -> Task:
     learn, judge = (
         Data([chunk_features(s) for s in part], [labels(s) for s in part]) for part in (train, test)
     )
-    return Task("chunks", learn, judge, SpanF1() if spans else Hamming())
+    return Task("chunks", next(parts), next(parts), SpanF1() if spans else Hamming())
 
 
 def _drawn(seed: int, sizes: Sizes, files: list[list[Sentence]]) -> tuple[list[Sentence], list[Sentence]]:
