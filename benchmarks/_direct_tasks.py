@@ -141,8 +141,10 @@ def tags(seed: int, sizes: Sizes, folder: Path, *, many: bool) -> Task:
     def labels(sentence: Sentence) -> list[str]:
         return ["X" if word[1] == "SYM" else word[1] for word in sentence]
 
-    parts = (Data([features(s) for s in part], [labels(s) for s in part]) for part in (train, test))
-    return Task(f"tags{many:d}", next(parts), next(parts), WeightedHamming(class_weight=TAG_COSTS))
+    def data(sentences: list[Sentence]) -> Data:
+        return Data([features(s) for s in sentences], [labels(s) for s in sentences])
+
+    return Task(f"tags{many:d}", data(train), data(test), WeightedHamming(class_weight=TAG_COSTS))
 
 
 def chunks(seed: int, sizes: Sizes, folder: Path, *, spans: bool) -> Task:
@@ -151,10 +153,10 @@ def chunks(seed: int, sizes: Sizes, folder: Path, *, spans: bool) -> Task:
     def labels(sentence: Sentence) -> list[str]:
         return [tag if tag[2:] in CHUNKS and tag not in ONE_WORD else "O" for _, _, tag in sentence]
 
-    learn, judge = (
-        Data([chunk_features(s) for s in part], [labels(s) for s in part]) for part in (train, test)
-    )
-    return Task("chunks", next(parts), next(parts), SpanF1() if spans else Hamming())
+    def data(sentences: list[Sentence]) -> Data:
+        return Data([chunk_features(s) for s in sentences], [labels(s) for s in sentences])
+
+    return Task("chunks", data(train), data(test), SpanF1() if spans else Hamming())
 
 
 def _drawn(seed: int, sizes: Sizes, files: list[list[Sentence]]) -> tuple[list[Sentence], list[Sentence]]:
