@@ -141,8 +141,8 @@ def tags(seed: int, sizes: Sizes, folder: Path, *, many: bool) -> Task:
     def labels(sentence: Sentence) -> list[str]:
         return ["X" if word[1] == "SYM" else word[1] for word in sentence]
 
-    parts = (Data([features(s) for s in part], [labels(s) for s in part]) for part in (train, test))
-    return Task(f"tags{many:d}", *parts, WeightedHamming(class_weight=TAG_COSTS))
+    learn, check = (Data([features(s) for s in part], [labels(s) for s in part]) for part in (train, test))
+    return Task(f"tags{many:d}", learn, check, WeightedHamming(class_weight=TAG_COSTS))
 
 
 def chunks(seed: int, sizes: Sizes, folder: Path, *, spans: bool) -> Task:
@@ -151,8 +151,10 @@ def chunks(seed: int, sizes: Sizes, folder: Path, *, spans: bool) -> Task:
     def labels(sentence: Sentence) -> list[str]:
         return [tag if tag[2:] in CHUNKS and tag not in ONE_WORD else "O" for _, _, tag in sentence]
 
-    parts = (Data([chunk_features(s) for s in part], [labels(s) for s in part]) for part in (train, test))
-    return Task("chunks", *parts, SpanF1() if spans else Hamming())
+    learn, check = (
+        Data([chunk_features(s) for s in part], [labels(s) for s in part]) for part in (train, test)
+    )
+    return Task("chunks", learn, check, SpanF1() if spans else Hamming())
 
 
 def _drawn(seed: int, sizes: Sizes, files: list[list[Sentence]]) -> tuple[list[Sentence], list[Sentence]]:

@@ -6,7 +6,7 @@ harder than another drops out. Its interval is Student's, of the mean over seeds
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -54,7 +54,7 @@ def not_worse(difference: Difference) -> bool:
     return difference.mean <= np.fmax(ALLOWED, difference.error)
 
 
-def best_of(losses: dict[str, Sequence[float]]) -> str:
+def best_of(losses: Mapping[str, Sequence[float]]) -> str:
     """The method with the smallest mean. Chosen on the figures that it is then compared by, it looks a little
     better than it is: the comparison leans against the other side."""
     return min(losses, key=lambda method: float(np.mean(losses[method])))
