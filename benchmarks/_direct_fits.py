@@ -8,6 +8,8 @@ them. Whatever the row, a method has the same settings.
 
 The margin is trained to a relative duality gap of 1 %, or for ``PASSES`` passes. CRFs go down the values of
 l2, each from the weights of the last. What several rows have in common is fitted once.
+
+With outliers the CRF takes the largest l2 that there is. Larger ones, by ``--l2``, bring it near direct loss.
 """
 
 from __future__ import annotations
