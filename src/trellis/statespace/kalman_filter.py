@@ -7,6 +7,7 @@ of about ``BLOCK`` steps (or one longer sequence), which bounds the memory for w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -102,10 +103,9 @@ class Kalman:
         states = States(
             np.empty((rows, n)), np.empty((rows, n, n)), np.zeros((rows, n, n)) if lagged else None
         )
-        tame = None if lagged else tame_system(self._model)
 
         def without_roots(first: int, last: int) -> bool:
-            return tame is not None and self._smooth_tame(tame, first, last, states)
+            return not lagged and self._smooth_tame(first, last, states)
 
         def keep(block: _Block) -> None:
             lag = _NOTHING if states.lagged is None else states.lagged[block.rows]
@@ -202,13 +202,20 @@ class Kalman:
         )  # fmt: skip
         return _Block(rows, offsets, y, drift, longest, slots, slot_of, means), failed
 
-    def _smooth_tame(self, tame: TameSystem, first: int, last: int, states: States) -> bool:
+    @cached_property
+    def _tame(self) -> TameSystem | None:
+        return tame_system(self._model)
+
+    def _smooth_tame(self, first: int, last: int, states: States) -> bool:
         """Smooth a block on covariances, if so many steps have gaps that no slot of roots serves for long;
         False where that was not done."""
         offsets = self._data.offsets[first : last + 1]
         rows = slice(int(offsets[0]), int(offsets[-1]))
         y = self._y[rows]
         if np.isnan(y).any(axis=1).sum() * RARE_GAPS < len(y):
+            return False
+        tame = self._tame
+        if tame is None:
             return False
         drift = self._drift if len(self._drift) == 1 else self._drift[rows]
         shape = int(np.diff(offsets).max()), *tame.C.shape
