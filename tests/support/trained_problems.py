@@ -131,7 +131,7 @@ class FlatNetwork:
         batch = corpus.batch(np.arange(len(corpus.lengths)))
         scores = self._network(batch.inputs, batch.lengths)
         stage = replace(stage, objective=self.objective)
-        value = self._run.problem.objective_of(self._network, scores, batch, stage, self._given_epsilon)
+        value = self._run.problem.objective_at(self._network, scores, batch, stage, self._given_epsilon)
         gradients = torch.autograd.grad(value, self._parameters, allow_unused=True)
         flat = [
             torch.zeros_like(p).ravel() if g is None else g.ravel()

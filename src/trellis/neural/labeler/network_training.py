@@ -50,9 +50,9 @@ class NetworkProblem:
 
     def objective(self, network: ChainNetwork, batch: Batch, stage: Stage) -> Tensor:
         """The mean over the sentences of a batch, differentiable."""
-        return self.objective_of(network, network(batch.inputs, batch.lengths), batch, stage)
+        return self.objective_at(network, network(batch.inputs, batch.lengths), batch, stage)
 
-    def objective_of(
+    def objective_at(
         self,
         network: ChainNetwork,
         scores: Tensor,
@@ -211,7 +211,7 @@ class NetworkRun:
         """A step of the optimiser; the objective of the batch before it."""
         self._optimizer.zero_grad()
         scores = self.network(batch.inputs, batch.lengths)
-        value = self.problem.objective_of(self.network, scores, batch, stage, self.epsilon)
+        value = self.problem.objective_at(self.network, scores, batch, stage, self.epsilon)
         if scores.requires_grad:
             scores.retain_grad()
         value.backward()  # type: ignore[no-untyped-call]

@@ -75,10 +75,10 @@ def train_weights(
     online = name in ONLINE
     batch_iterations = max(aligner.max_iter, BATCH_ITERATIONS)
 
-    def problem_of(examples: Sequence[SegmentExample]) -> SegmentProblem:
+    def new_problem(examples: Sequence[SegmentExample]) -> SegmentProblem:
         return SegmentProblem(examples, objective, loss, l2=aligner.l2, n_jobs=n_jobs)
 
-    problem, held = problem_of(train_on), problem_of(holdout)
+    problem, held = new_problem(train_on), new_problem(holdout)
 
     def solver(epsilon: float, start: FloatArray) -> Solver:
         return configure_solver(name, objective, epsilon, aligner.average, start, aligner.max_iter)
@@ -90,7 +90,7 @@ def train_weights(
     parts = None
     if objective.fine_tuned:
         fold = Fold(problem, held, held.task_losses, np.ones(len(holdout)))
-        parts = Parts([fold], problem_of(together) if refits(objective) else None)
+        parts = Parts([fold], new_problem(together) if refits(objective) else None)
     training = train(
         problem,
         solver,

@@ -33,13 +33,13 @@ def hidden_roots(seed: int, n: int) -> list[GraphExample]:
     return found
 
 
-def problem_of(objective: Objective, seed: int = 0, n: int = 5) -> GraphProblem:
+def new_problem(objective: Objective, seed: int = 0, n: int = 5) -> GraphProblem:
     return GraphProblem(hidden_roots(seed, n), objective, Hamming(), l2=0.1, layout=LAYOUT)
 
 
 @pytest.mark.parametrize("objective", [Margin(), Log()], ids=lambda o: o.name)
 def test_hidden_nodes_by_enumeration(objective: Objective) -> None:
-    problem = problem_of(objective)
+    problem = new_problem(objective)
     weights = np.random.default_rng(1).normal(size=problem.dimension)
     expected = 0.0
     for example in problem.examples:
@@ -58,7 +58,7 @@ def test_hidden_nodes_by_enumeration(objective: Objective) -> None:
 
 
 def test_certificates_of_graphs_never_rise() -> None:
-    problem = problem_of(Margin(), seed=3, n=8)
+    problem = new_problem(Margin(), seed=3, n=8)
     assert problem.latent
     assert not problem.convex
     solution = certified(problem, np.random.default_rng(0).normal(size=problem.dimension), tol=1e-3)

@@ -149,7 +149,7 @@ class GraphLabeler(Model):
         splits = training.hold_out_graphs(self.holdout, examples, options, names, seed)
         refit = refits(options.objective) and len(splits[0][0]) < len(examples)
         every = list(range(len(examples))) if refit else splits[0][0]
-        layout = training.layout_of(graphs, len(names), self.directed, self.bias)
+        layout = training.new_layout(graphs, len(names), self.directed, self.bias)
 
         def new_problem(chosen: list[int]) -> GraphProblem:
             return training.graph_problem(
@@ -245,7 +245,7 @@ class GraphLabeler(Model):
 
     def marginals(self, graphs: Any, inference: Any = None) -> list[GraphMarginals]:
         """The same with the marginals of edges, the log-partition function, and whether they are exact."""
-        method = training.for_sums(training.inference_of(self.inference if inference is None else inference))
+        method = training.for_sums(training.get_inference(self.inference if inference is None else inference))
         graphs = training.checked_graphs(graphs)
         found = self._answers(graphs, method.method, SmallGraphs.marginals, method.marginals)
         unsure = [i for i, one in enumerate(found) if not one.status.converged]
@@ -303,7 +303,7 @@ class GraphLabeler(Model):
         return self.weights_.copy()
 
     def _solve(self, graphs: list[Graph], inference: Any) -> list[RelaxedSolution]:
-        method = training.for_best(training.inference_of(self.inference if inference is None else inference))
+        method = training.for_best(training.get_inference(self.inference if inference is None else inference))
         return self._answers(graphs, method.method, SmallGraphs.solutions, method.best)
 
     def _least_risk(self, graphs: list[Graph], inference: Any) -> list[NDArray[np.int32]]:

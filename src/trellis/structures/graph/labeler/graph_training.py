@@ -73,10 +73,10 @@ def graph_options(model: GraphLabeler) -> GraphOptions:
             "the 0-1 loss of graphs is not exact; use loss='hamming', or a function such as "
             "lambda gold, found: float(gold != found)"
         )
-    return GraphOptions(objective, pseudo, loss, solver, inference_of(model.inference), model.max_iter)
+    return GraphOptions(objective, pseudo, loss, solver, get_inference(model.inference), model.max_iter)
 
 
-def inference_of(given: Any) -> GraphInference:
+def get_inference(given: Any) -> GraphInference:
     """By name, or as given."""
     if isinstance(given, GraphInference):
         return given
@@ -189,7 +189,7 @@ def graph_examples(
     return examples
 
 
-def layout_of(graphs: Sequence[Graph], n_labels: int, directed: Any, bias: bool) -> GraphLayout:
+def new_layout(graphs: Sequence[Graph], n_labels: int, directed: Any, bias: bool) -> GraphLayout:
     """The shape of the weights: that of the features of the first graph (with edges)."""
     n_types = 1 + max(int(graph.edge_types.max(initial=0)) for graph in graphs)
     if isinstance(directed, bool | np.bool_):
