@@ -17,6 +17,7 @@ from trellis.core.arguments import check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, InfeasibleError
 from trellis.neural.tensor_structure import BatchOptions, Goal, ScoredBatch, TensorStructure
+from trellis.objectives import score_gaps
 from trellis.objectives.records import Objective, get_objective
 from trellis.objectives.special_cases import Direct, fixed_epsilon
 from trellis.solvers.online.epsilon_schedule import EpsilonSchedule as EpsilonSchedule
@@ -84,9 +85,7 @@ def relative_gaps(
         raise InfeasibleError(
             f"example {int(np.isnan(gaps).argmax())} has no allowed output; allow one, or drop the example"
         )
-    wrong = (losses > 0.0) & (gaps > 0.0) & np.isfinite(gaps)
-    relative: FloatArray = gaps[wrong] / losses[wrong]
-    return relative
+    return score_gaps.relative_gaps(gaps, losses)
 
 
 def typical_gap(
@@ -99,8 +98,7 @@ def typical_gap(
 ) -> float | None:
     """eps_0, the median of :func:`relative_gaps`: what epsilon of the direct objective is measured by. None
     where no prediction is wrong. For examples in several batches, take the median of all their gaps."""
-    gaps = relative_gaps(structure, scores, gold, loss=loss, **batch)
-    return float(np.median(gaps)) if len(gaps) else None
+    return score_gaps.median_gap(relative_gaps(structure, scores, gold, loss=loss, **batch))
 
 
 @torch.no_grad()

@@ -27,6 +27,7 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.status import Status
+from trellis.objectives.score_gaps import median_gap, relative_gaps
 from trellis.solvers import Solution
 from trellis.training.driver import EarlyStopping
 
@@ -78,21 +79,14 @@ class Tuned:
     epsilon: float | None
 
 
-def relative_gaps(problem: Any, weights: FloatArray) -> FloatArray:
-    """(s(y_hat) - s(y*)) / L(y_hat) of the examples that are predicted wrongly, ties left out."""
-    gaps, losses = problem.score_gaps(weights), problem.task_losses(weights)
-    wrong = (losses > 0.0) & np.isfinite(gaps) & (gaps > 0.0)
-    return np.asarray(gaps[wrong] / losses[wrong])
+def problem_gaps(problem: Any, weights: FloatArray) -> FloatArray:
+    """The relative gaps of the examples of a problem (:mod:`trellis.objectives.score_gaps`)."""
+    return relative_gaps(problem.score_gaps(weights), problem.task_losses(weights))
 
 
 def typical_gap(problem: Any, weights: FloatArray) -> float | None:
-    """eps_0: the median of the relative gaps.
-
-    At eps_0 half of the wrong predictions change for the gold output. It grows with the scores, so no unit of
-    the features or of the loss is left in it. None where no prediction is wrong, or all are ties.
-    """
-    gaps = relative_gaps(problem, weights)
-    return float(np.median(gaps)) if len(gaps) else None
+    """eps_0 of a problem; None where no prediction is wrong, or all are ties."""
+    return median_gap(problem_gaps(problem, weights))
 
 
 def proved_better(before: FloatArray, after: FloatArray, weight: FloatArray) -> bool:
@@ -210,11 +204,10 @@ def _choose_start(parts: Parts, steps: Steps[Any], start: FloatArray) -> _Choice
 def _common_gap(folds: Sequence[Fold], points: Sequence[FloatArray]) -> float | None:
     """eps_0 of the held-out examples of all folds; of those of training, too, where few of them are wrong."""
     pairs = list(zip(folds, points, strict=True))
-    gaps = [relative_gaps(fold.held, w) for fold, w in pairs if fold.held is not None]
+    gaps = [problem_gaps(fold.held, w) for fold, w in pairs if fold.held is not None]
     if sum(map(len, gaps)) < FEW_WRONG:
-        gaps += [relative_gaps(fold.problem, w) for fold, w in pairs]
-    every = np.concatenate(gaps)
-    return float(np.median(every)) if len(every) else None
+        gaps += [problem_gaps(fold.problem, w) for fold, w in pairs]
+    return median_gap(np.concatenate(gaps))
 
 
 def _without_held_out_examples(problem: Any, steps: Steps[Any], start: FloatArray) -> Tuned:

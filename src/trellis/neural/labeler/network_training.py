@@ -32,6 +32,7 @@ from trellis.neural.labeler.batches import Batch, Corpus
 from trellis.neural.labeler.networks import ChainNetwork
 from trellis.neural.labeler.schedules import RATES, Stage, new_optimizer
 from trellis.neural.tensor_questions import relative_gaps, structured_loss
+from trellis.objectives.score_gaps import median_gap
 from trellis.structures.chain.oracle.chain_oracle import Chain as ChainInference
 from trellis.structures.chain.scores.chain_scores import ChainScores
 
@@ -100,8 +101,9 @@ class NetworkProblem:
                 )
                 for _, batch in ([] if corpus is None else corpus.by_length(PREDICTED_AT_ONCE))
             ]
-            if any(len(one) for one in gaps):
-                return float(np.median(np.concatenate(gaps)))
+            typical = median_gap(np.concatenate(gaps)) if gaps else None
+            if typical is not None:
+                return typical
         return None
 
 

@@ -23,6 +23,7 @@ from trellis.structures.chain.problem.chain_task import loss_kind, new_task
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 from trellis.structures.chain.scores.linear_chain_scores import linear_chain_scores
+from trellis.training.direct_recipe import Fold
 from trellis.training.holdout import hold_out_in_turn
 from trellis.training.one_label import sample_with_several_labels
 
@@ -118,6 +119,22 @@ class Split:
     kept: WeightedExamples
     held: WeightedExamples | None
     names: LabelSet
+
+    def fold(
+        self,
+        measured: HeldOutLoss,
+        new_problem: Callable[[WeightedExamples], Any],
+        names: LabelSet,
+        loss: Loss,
+        kept: Any,
+    ) -> Fold:
+        """For fine-tuning; ``names``: the labels of training, and ``kept`` the problem of what to learn from,
+        where there is one already."""
+        held = None
+        if self.held is not None and self.names is names:
+            held = new_problem(self.held.with_costs(loss, names))
+        kept = new_problem(self.kept) if kept is None else kept
+        return Fold(kept, held, measured.losses, measured.weight)
 
 
 def hold_out_sequences(

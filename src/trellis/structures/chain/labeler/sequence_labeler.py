@@ -46,7 +46,7 @@ from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 from trellis.structures.chain.scores.linear_chain_scores import linear_chain_scores
 from trellis.training import declarations as declared
-from trellis.training.direct_recipe import Fold, Parts
+from trellis.training.direct_recipe import Parts
 from trellis.training.fit import convex_start, latent_start, train
 from trellis.training.holdout import refits
 from trellis.training.one_label import sample_with_several_labels, warn_of_one_label
@@ -128,19 +128,18 @@ class SequenceLabeler(ChainLabeler):
         solver = options.solver or automatic_solver(
             options, self.l2, self.l1, convex=problem.convex, latent=not latent.plain
         )
-        folds, evaluate = [], None
-        for split in splits:
-            if split.held is not None:
-                evaluate = HeldOutLoss(
-                    split.held, layout, penalties, latent, split.names, loss, self._threads()
-                )
-                if objective.fine_tuned:
-                    held = new_problem(split.held.with_costs(loss, names)) if split.names is names else None
-                    kept = new_problem(split.kept) if refit else problem
-                    folds.append(Fold(kept, held, evaluate.losses, evaluate.weight))
+        losses = [
+            HeldOutLoss(one.held, layout, penalties, latent, one.names, loss, self._threads())
+            for one in splits
+            if one.held is not None
+        ]
         parts = None
-        if folds:
+        if losses and objective.fine_tuned:
             one_label = one_label_test(everything.examples, layout, penalties, latent, self._threads())
+            folds = [
+                one.fold(measured, new_problem, names, loss, None if refit else problem)
+                for one, measured in zip(splits, losses, strict=True)
+            ]
             parts = Parts(folds, problem if refit else None, one_label)
         start = self._start(layout, latent, encoder)
         warm_start = None if start.any() else convex_start(problem, self.l2)
@@ -155,7 +154,7 @@ class SequenceLabeler(ChainLabeler):
             start,
             max_iter=self.max_iter,
             seed=seed,
-            held_out=evaluate,
+            held_out=losses[-1] if losses else None,
             patience=self.patience,
             show=self.verbose,
             warm_start=warm_start,
