@@ -140,6 +140,15 @@ def test_a_minimum_cut(graph: GraphScores, forbid: bool) -> None:
     assert_best(GraphScores.of(graph.unary, graph.edges, pairwise), "max_flow")
 
 
+@given(graphs(labels=(2, 2), factors=False), st.integers(-8, 1))
+def test_scores_that_are_a_sum_over_the_ends_are_submodular_whatever_the_rounding(
+    graph: GraphScores, exponent: int
+) -> None:
+    rng = np.random.default_rng(len(graph.edges))
+    left, right = 10.0**exponent * rng.normal(size=(2, len(graph.edges), 2))
+    assert_best(GraphScores.of(graph.unary, graph.edges, left[:, :, None] + right[:, None, :]), "max_flow")
+
+
 @given(graphs())
 def test_auto_is_exact_on_small_graphs(graph: GraphScores) -> None:
     assert_best(graph, "auto")

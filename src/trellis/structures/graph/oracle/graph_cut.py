@@ -34,6 +34,7 @@ from trellis.structures.graph.scores.graph_scores import GraphScores
 LARGEST = 2**29  # capacity: SciPy wraps around, without a word, above 2 ** 31
 ROUNDS = 8
 NEGLIGIBLE = 1e-12
+ROUNDING = 1e-15  # of the sum of an edge's scores: four roundings
 
 
 class _Network(NamedTuple):
@@ -54,11 +55,13 @@ def is_binary_submodular(scores: GraphScores) -> bool:
 
 
 def _submodular(pairwise: FloatArray) -> NDArray[np.bool_]:
-    """Which edges are; a forbidden pair of equal labels is only where a pair of unequal ones is, too."""
+    """Which edges are, to rounding: scores that are a sum over the ends just are. A forbidden pair
+    of equal labels is only where a pair of unequal ones is, too."""
     with np.errstate(invalid="ignore"):
         equal = pairwise[:, 0, 0] + pairwise[:, 1, 1]
         unequal = pairwise[:, 0, 1] + pairwise[:, 1, 0]
-    return np.asarray((equal >= unequal) & (equal > -np.inf))
+        rounding = ROUNDING * np.abs(pairwise).sum(axis=(1, 2))
+    return np.asarray(((equal >= unequal) | (unequal - equal <= rounding)) & (equal > -np.inf))
 
 
 def max_flow(scores: GraphScores, tol: float) -> RelaxedSolution:
