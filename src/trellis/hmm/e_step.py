@@ -2,8 +2,10 @@
 
 A shard (one thread) processes its sequences block by block: likelihoods, posteriors in their place,
 statistics. Only one block's posteriors exist at a time, so memory does not grow with the data, and a block
-stays in the cache. Where a state is known, the likelihoods of all others are 0; where all are known, the
-statistics are counts (:func:`count_known_states`).
+stays in the cache. Observations that take few values need no likelihoods of their own: their shard is one
+call of one kernel (:func:`_expect_values`), so that threads do not wait for one another in between. Where a
+state is known, the likelihoods of all others are 0; where all are known, the statistics are counts
+(:func:`count_known_states`).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from trellis.core.errors import DataError, InfeasibleError
 from trellis.core.shards import over_shards
 from trellis.hmm.emissions import Statistics
 from trellis.hmm.hmm_chain import Block, Counts
-from trellis.hmm.hmm_kernels import DENSE
+from trellis.hmm.hmm_kernels import DENSE, LOG
 from trellis.hmm.hmm_parameters import Expectations, HMMParameters
 from trellis.hmm.observations import Observations
 from trellis.hmm.transition_constraints import NEGLIGIBLE, TransitionConstraints
@@ -33,9 +35,18 @@ def expectations(
 ) -> tuple[FloatArray, Expectations]:
     """log p(x) of each sequence, and the statistics of all. An impossible sequence is an error."""
     log_p = np.empty(observations.n_sequences)
+    alphabet = parameters.emission.alphabet
+    if parameters.chain.kind == LOG or observations.known is not None:
+        alphabet = None
+    book = None if alphabet is None else _scaled(parameters, alphabet)
 
     def work(first: int, last: int) -> tuple[Counts, Statistics]:
         counts, statistics = Counts(parameters.n_states), Statistics()
+        if alphabet is not None and book is not None:
+            statistics = _expect_values(
+                parameters, observations, (alphabet, *book), first, last, log_p[first:last], counts
+            )
+            return counts, statistics
         for a, b, block, values in likelihood_blocks(parameters, observations, first, last):
             posterior, log_p[a:b] = parameters.chain.posterior(block, counts)
             add_statistics(statistics, parameters.emission.statistics(values, posterior))
@@ -60,18 +71,56 @@ def add_statistics(total: Statistics, more: Statistics) -> None:
         total[key] = total[key] + value if key in total else value
 
 
+def _expect_values(
+    parameters: HMMParameters,
+    observations: Observations,
+    book: tuple[NDArray[Any], FloatArray, FloatArray],
+    first: int,
+    last: int,
+    log_p: FloatArray,
+    counts: Counts,
+) -> Statistics:
+    """The statistics of the sequences first..last-1, whose observations are all in an alphabet: ``book`` is
+    that alphabet with its scaled likelihoods and shifts. Adds to ``counts`` and fills ``log_p``.
+
+    The statistics of rows are sums, so those of the alphabet weighted by the posteriors of its values are the
+    same. What scaled messages do not answer is answered in log space, block by block.
+    """
+    alphabet, *scaled = book
+    emission, chain, offsets = parameters.emission, parameters.chain, observations.offsets
+    lo, hi = offsets[first], offsets[last]
+    codes = emission.alphabet_codes(observations.values[lo:hi])
+    weights, log_p[:] = chain.posterior_of_values(
+        codes, offsets[first : last + 1] - lo, (scaled[0], scaled[1]), counts
+    )
+    statistics = emission.statistics(alphabet, weights)
+    if np.isnan(log_p).any():
+        for a, b, lo, hi in block_bounds(offsets, first, last, parameters.n_states):
+            own = log_p[a - first : b - first]
+            if np.isnan(own).any():
+                logs = _lazy_log_likelihood(parameters, observations, lo, hi)
+                posterior = np.zeros((hi - lo, parameters.n_states))  # and it stays 0 where all is done
+                chain.posterior_in_logs(logs, offsets[a : b + 1] - lo, own, posterior, counts)
+                add_statistics(statistics, emission.statistics(observations.values[lo:hi], posterior))
+    return statistics
+
+
+def _scaled(parameters: HMMParameters, values: NDArray[Any]) -> tuple[FloatArray, FloatArray]:
+    """Scaled likelihoods of rows, and their shifts, as the messages of the chain need them."""
+    if parameters.chain.kind == DENSE:
+        return parameters.emission.scaled_likelihood(values)
+    return parameters.chain.scale(parameters.emission.log_likelihood(values))
+
+
 def likelihood_blocks(
     parameters: HMMParameters, observations: Observations, first: int, last: int
 ) -> Iterator[tuple[int, int, Block, NDArray[Any]]]:
     """The sequences first..last-1 in blocks ``(a, b, likelihoods, values)``."""
-    scaled_is_safe = parameters.chain.kind == DENSE and observations.known is None
     for a, b, lo, hi in block_bounds(observations.offsets, first, last, parameters.n_states):
         values = observations.values[lo:hi]
         logs = _lazy_log_likelihood(parameters, observations, lo, hi)
         scaled, shift = (
-            parameters.emission.scaled_likelihood(values)
-            if scaled_is_safe
-            else parameters.chain.scale(logs())
+            _scaled(parameters, values) if observations.known is None else parameters.chain.scale(logs())
         )
         yield a, b, Block(scaled, shift, observations.offsets[a : b + 1] - lo, logs), values
 

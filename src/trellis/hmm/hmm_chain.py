@@ -22,6 +22,7 @@ from trellis.hmm.hmm_kernels import (
     filter_batch,
     log_space_batch,
     posterior_batch,
+    value_posterior_batch,
 )
 
 DENSE_FROM, SPARSE_FROM = 1e-50, 1e-100
@@ -86,8 +87,37 @@ class HMMChain:
                 out, block.shift, block.offsets, initial, forward, backward, self.kind == SPARSE, log_p,
                 counts.start, counts.outer,
             )  # fmt: skip
-        self._finish(block, True, log_p, out, counts.start, counts.pairs)
+        self.posterior_in_logs(block.logs, block.offsets, log_p, out, counts)
         return out, log_p
+
+    def posterior_of_values(
+        self, codes: IntArray, offsets: IntArray, book: tuple[FloatArray, FloatArray], counts: Counts
+    ) -> tuple[FloatArray, FloatArray]:
+        """The sums of P(y_t = . | x) over the steps with each value, (values, K), and log p(x) of each
+        sequence, NaN where scaled messages do not answer it; adds to ``counts``.
+
+        ``book``: the scaled likelihoods (values, K) and shifts (values,) that ``codes`` (N,) point into. Not
+        for LOG.
+        """
+        log_p, weights = np.empty(len(offsets) - 1), np.zeros(book[0].shape)
+        initial, forward, backward = self._padded
+        value_posterior_batch(
+            codes, offsets, *book, initial, forward, backward, self.kind == SPARSE, log_p, counts.start,
+            counts.outer, weights,
+        )  # fmt: skip
+        return weights, log_p
+
+    def posterior_in_logs(
+        self,
+        logs: Callable[[], FloatArray],
+        offsets: IntArray,
+        log_p: FloatArray,
+        out: FloatArray,
+        counts: Counts,
+    ) -> None:
+        """Answer in log space what scaled messages left open: the sequences whose ``log_p`` is NaN, with
+        their rows of ``out``; adds to ``counts``."""
+        self._finish(logs, offsets, True, log_p, out, counts.start, counts.pairs)
 
     def filter(self, block: Block) -> tuple[FloatArray, FloatArray]:
         """P(y_t = . | x_1..t) and log p(x) of each sequence."""
@@ -96,24 +126,32 @@ class HMMChain:
         if self.kind != LOG:
             initial, forward, _ = self._padded
             filter_batch(out, block.shift, block.offsets, initial, forward, self.kind == SPARSE, log_p)
-        self._finish(block, False, log_p, out, np.empty(0), np.empty((1, 0, 0)))
+        nowhere = np.empty(0), np.empty((1, 0, 0))
+        self._finish(block.logs, block.offsets, False, log_p, out, *nowhere)
         return out, log_p
 
     def _finish(
         self,
-        block: Block,
+        logs: Callable[[], FloatArray],
+        offsets: IntArray,
         smooth: bool,
         log_p: FloatArray,
         out: FloatArray,
         start: FloatArray,
         pairs: FloatArray,
     ) -> None:
-        """Answer in log space what scaled messages left open."""
         if np.isnan(log_p).any():
             log_space_batch(
-                block.logs(), block.offsets, self.log_initial, self.log_transitions[None], smooth, log_p, out,
-                start, pairs,
-            )  # fmt: skip
+                logs(),
+                offsets,
+                self.log_initial,
+                self.log_transitions[None],
+                smooth,
+                log_p,
+                out,
+                start,
+                pairs,
+            )
 
     def transition_counts(self, counts: Counts) -> FloatArray:
         """Expected number of each transition, (K, K)."""

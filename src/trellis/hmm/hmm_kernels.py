@@ -190,6 +190,27 @@ def longest(offsets):
 
 
 @kernel
+def _posterior(e, lo, n, initial, A, A_t, sparse, alpha, q, beta, w, own, start, outer):
+    """e[lo : lo + n] becomes the posterior of one sequence, and is added to ``start`` and ``outer``; returns
+    log p(x) less the shifts, NaN where it is still to do (then nothing was added). Scratch: the rest."""
+    log_p, _ = _forward(e, lo, n, initial, A, sparse, alpha, q)
+    if np.isnan(log_p):
+        return log_p
+    target = own if sparse else outer  # what fails its certificate must not be counted
+    certain = _backward(e, lo, n, A_t, sparse, alpha, q, beta, w, target)
+    if sparse:
+        for j in range(own.shape[0]):
+            for k in range(own.shape[1]):
+                outer[j, k] += own[j, k] if certain else 0.0
+                own[j, k] = 0.0
+    if not certain:
+        return np.nan
+    for k in range(e.shape[1]):
+        start[k] += e[lo, k]
+    return log_p
+
+
+@kernel
 def posterior_batch(e, shift, offsets, initial, A, A_t, sparse, log_p, start, outer):
     """The posteriors of a block of sequences, in place of ``e``; ``log_p`` (S,) is NaN where it is still to
     do.
@@ -197,7 +218,7 @@ def posterior_batch(e, shift, offsets, initial, A, A_t, sparse, log_p, start, ou
     Added to: ``start`` (K,) the posteriors of the first steps, and ``outer`` (size, size), which times A is
     the sum of the posteriors of the transitions.
     """
-    K, size, n = e.shape[1], outer.shape[0], longest(offsets)
+    size, n = outer.shape[0], longest(offsets)
     alpha, q = np.empty((n, size)), np.empty(n)
     beta, w, own = np.empty((1, size)), np.zeros((CHUNK + 1, size)), np.zeros((size, size))
     for i in range(offsets.shape[0] - 1):
@@ -205,21 +226,44 @@ def posterior_batch(e, shift, offsets, initial, A, A_t, sparse, log_p, start, ou
         log_p[i] = 0.0
         if lo == hi:
             continue
-        log_p[i], _ = _forward(e, lo, hi - lo, initial, A, sparse, alpha, q)
+        log_p[i] = _posterior(
+            e, lo, hi - lo, initial, A, A_t, sparse, alpha, q, beta, w, own, start, outer
+        )  # fmt: skip
+        for t in range(lo, hi):
+            log_p[i] += shift[t]
+
+
+@kernel
+def value_posterior_batch(
+    codes, offsets, table, shift, initial, A, A_t, sparse, log_p, start, outer, weights
+):  # fmt: skip
+    """:func:`posterior_batch` for observations of few values: step t has the likelihoods table[codes[t]] and
+    their shift. Posteriors are not kept but added up for each value, in ``weights`` (values, K); so a shard
+    is one call, and what it works on is one sequence, which the cache holds.
+    """
+    K, size, n = table.shape[1], outer.shape[0], longest(offsets)
+    e, alpha, q = np.empty((n, K)), np.empty((n, size)), np.empty(n)
+    beta, w, own = np.empty((1, size)), np.zeros((CHUNK + 1, size)), np.zeros((size, size))
+    for i in range(offsets.shape[0] - 1):
+        lo, hi = offsets[i], offsets[i + 1]
+        log_p[i] = 0.0
+        if lo == hi:
+            continue
+        shifts = 0.0
+        for t in range(lo, hi):
+            value = codes[t]
+            shifts += shift[value]
+            for k in range(K):
+                e[t - lo, k] = table[value, k]
+        log_p[i] = shifts + _posterior(
+            e, 0, hi - lo, initial, A, A_t, sparse, alpha, q, beta, w, own, start, outer
+        )  # fmt: skip
         if np.isnan(log_p[i]):
             continue
-        target = own if sparse else outer  # what fails its certificate must not be counted
-        if not _backward(e, lo, hi - lo, A_t, sparse, alpha, q, beta, w, target):
-            log_p[i] = np.nan
-        elif sparse:
-            outer += own
-        if sparse:
-            own[:] = 0.0
-        if not np.isnan(log_p[i]):
-            for t in range(lo, hi):
-                log_p[i] += shift[t]
+        for t in range(lo, hi):
+            value = codes[t]
             for k in range(K):
-                start[k] += e[lo, k]
+                weights[value, k] += e[t - lo, k]
 
 
 @kernel

@@ -153,6 +153,14 @@ class Categorical(SymbolTable):
         shift = self.log_table.max(axis=1)
         return np.exp(self.log_table - np.where(shift == -np.inf, 0.0, shift)[:, None]), shift
 
+    @property
+    def alphabet(self) -> IntArray:
+        """The symbols, and -1 for a missing one."""
+        return np.append(np.arange(self.n_symbols), -1)
+
+    def alphabet_codes(self, values: NDArray[Any]) -> IntArray:
+        return self._symbols(values)
+
     def log_likelihood(self, values: NDArray[Any]) -> FloatArray:
         return self.log_table.take(self._symbols(values), axis=0)
 

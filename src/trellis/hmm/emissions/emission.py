@@ -100,6 +100,19 @@ class Emission(ABC):
         scale_rows(log_likelihood, 0.0, scaled, shift)
         return scaled, shift
 
+    @property
+    def alphabet(self) -> NDArray[Any] | None:
+        """All rows that can be observed, where these are few; None where they are not.
+
+        EM then asks for the likelihoods and the statistics of these rows alone, so both must depend on
+        nothing but the row, and statistics must be linear in the posterior.
+        """
+        return None
+
+    def alphabet_codes(self, values: NDArray[Any]) -> IntArray:
+        """The place of each row in :attr:`alphabet`, (N,); -1 is the last place."""
+        raise UnsupportedError(f"{type(self).__name__} has no alphabet")
+
     def expected_log_likelihood(self, statistics: Mapping[str, FloatArray]) -> float:
         """sum_t sum_k q[t, k] log p(x_t | k) at these parameters, from the statistics (complete data; see
         above)."""
