@@ -32,7 +32,7 @@ from trellis.statespace.tame_systems import tame_system
 from trellis.statespace.time_series import TimeSeries
 
 BLOCK = 1 << 15
-RARE_GAPS = 100  # steps for one with a missing value, from which on roots that are kept are the faster way
+RARE_GAPS = 500  # steps for one with a missing value, from which on roots that are kept are the faster way
 _NOTHING = np.empty((0, 0, 0))
 Work = tuple[FloatArray, FloatArray, FloatArray, IntArray, IntArray, FloatArray, FloatArray]
 
@@ -219,7 +219,7 @@ class Kalman:
             return False
         drift = self._drift if len(self._drift) == 1 else self._drift[rows]
         shape = int(np.diff(offsets).max()), *tame.C.shape
-        kept = np.empty(shape), np.empty(shape), np.empty(shape[:2])
+        kept = np.empty(shape), np.empty(shape), np.empty((shape[0], y.shape[1]))
         means, covariances = states.means[rows], states.covariances[rows]
         return bool(smooth_tame(y, drift, offsets - offsets[0], tame, kept, means, covariances) < 0)
 

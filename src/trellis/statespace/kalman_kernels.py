@@ -139,33 +139,37 @@ def predict_root(A, Q_root, S, M, pivots, L):
 
 
 @kernel
-def correct(y, C, observed, count, K, F, e, mean):
-    """Bring y into the mean, in place; returns |e|^2 / 2."""
+def correct(y, now, C, c, observed, count, K, F, slot, e, mean):
+    """Bring y[now] into the mean, in place, by the ``slot`` of gains; returns |e|^2 / 2.
+
+    Places in arrays and not views of them, here and in :func:`advance`: a view counts references, which costs
+    more than a product with a small matrix.
+    """
     n = mean.shape[0]
     half = 0.0
     for i in range(count):
         row = observed[i]
-        total = y[row]
+        total = y[now, row]
         for j in range(n):
-            total -= C[row, j] * mean[j]
+            total -= C[c, row, j] * mean[j]
         for j in range(i):
-            total -= F[i, j] * e[j]
-        e[i] = total * F[i, i]
+            total -= F[slot, i, j] * e[j]
+        e[i] = total * F[slot, i, i]
         half += 0.5 * e[i] * e[i]
     for j in range(n):
         for i in range(count):
-            mean[j] += K[j, i] * e[i]
+            mean[j] += K[slot, j, i] * e[i]
     return half
 
 
 @kernel
-def advance(A, drift, mean, after):
-    """after = A mean + drift."""
-    n = mean.shape[0]
+def advance(A, a, drift, d, means, now, after):
+    """after = A[a] means[now] + drift[d]."""
+    n = after.shape[0]
     for i in range(n):
-        total = drift[i]
+        total = drift[d, i]
         for j in range(n):
-            total += A[i, j] * mean[j]
+            total += A[a, i, j] * means[now, j]
         after[i] = total
 
 
@@ -196,7 +200,7 @@ def filter_shard(y, drift, offsets, system, longest, slots, work, means, slot_of
                 for i in range(n):
                     m[i] = system.mean[i]
             else:
-                advance(A[(t - 1) * a_step], drift[(now - 1) * d_step], means[now - 1], m)
+                advance(A, (t - 1) * a_step, drift, (now - 1) * d_step, means, now - 1, m)
             count, same = read_pattern(y[now], observed, count)
             if on_path and count < p:
                 on_path, steady, have_before = False, False, False
@@ -232,7 +236,7 @@ def filter_shard(y, drift, offsets, system, longest, slots, work, means, slot_of
                     failed[0], failed[1] = s, t
                     return
             gain = min(slot, longest)
-            half = correct(y[now], C[t * c_step], observed, count, gains[gain], innovations[gain], e, m)
+            half = correct(y, now, C, t * c_step, observed, count, gains, innovations, gain, e, m)
             log_density -= half + constants[gain]
             slot_of[now] = slot
             for i in range(n):
@@ -264,7 +268,7 @@ def stream_step(y, drift, A, Q_root, C, R_root, constant_matrices, mean, L, S, K
     M, fresh, _, observed, pivots, e, m = work
     n = mean.shape[0]
     if state[0] > 0.0:
-        advance(A, drift, mean, m)
+        advance(np.expand_dims(A, 0), 0, np.expand_dims(drift, 0), 0, np.expand_dims(mean, 0), 0, m)
         for i in range(n):
             mean[i] = m[i]
     count, same = read_pattern(y, observed, int(state[1]))
@@ -279,4 +283,8 @@ def stream_step(y, drift, A, Q_root, C, R_root, constant_matrices, mean, L, S, K
                     L[i, j] = fresh[i, j]
         state[2] = observe(C, R_root, L, observed, count, M, pivots, S, K, F)
     state[0] += 1.0
-    return -correct(y, C, observed, count, K, F, e, mean) - state[2]
+    half = correct(
+        np.expand_dims(y, 0), 0, np.expand_dims(C, 0), 0, observed, count, np.expand_dims(K, 0),
+        np.expand_dims(F, 0), 0, e, mean,
+    )  # fmt: skip
+    return -half - state[2]

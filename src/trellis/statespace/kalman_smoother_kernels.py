@@ -148,33 +148,35 @@ def smooth_shard(
                 keep_stage(stage, now, keep_all, state, stage_of, covariances)
                 continue
             gain = min(slot, longest)
-            J = J_all[gain]
             if slot != before:
                 if gain == longest or known[gain] == 0:
                     smoothing_gain(
-                        A[t * a_step], Q_root[t * q_step], roots_filtered[slot], M, pivots, J, rest_all[gain]
-                    )
+                        A[t * a_step], Q_root[t * q_step], roots_filtered[slot], M, pivots, J_all[gain],
+                        rest_all[gain],
+                    )  # fmt: skip
                 if gain < longest:
                     known[gain] = 1
                 steady, before = False, slot
             if mode == LAGGED:
-                multiply(J, state[stage], lagged[now])
+                multiply(J_all[gain], state[stage], lagged[now])
             if not steady:
                 later = stage
                 stage = stage + 1 if keep_all else 1 - stage
                 smooth_root(
-                    J, rest_all[gain], roots[later], M, pivots,
+                    J_all[gain], rest_all[gain], roots[later], M, pivots,
                     roots[stage], state[stage], noise[stage], cross[stage],
                 )  # fmt: skip
                 steady = slot == slot_of[now + 1] and close(roots[stage], roots[later], STEADY)
             keep_stage(stage, now, keep_all, state, stage_of, covariances)
-            advance(A[t * a_step], drift[now * d_step], means[now], shift)
+            advance(A, t * a_step, drift, now * d_step, means, now, shift)
             for i in range(n):
                 shift[i] = means[now + 1, i] - shift[i]
             for i in range(n):
+                total = means[now, i]
                 for j in range(n):
-                    means[now, i] += J[i, j] * shift[j]
+                    total += J_all[gain, i, j] * shift[j]
+                means[now, i] = total
             if mode == NOISE:
                 for i in range(n):
                     for j in range(n):
-                        noises[now, i] += J[n + i, j] * shift[j]
+                        noises[now, i] += J_all[gain, n + i, j] * shift[j]

@@ -33,6 +33,7 @@ def tame_system(model: StateSpace) -> TameSystem | None:
         _padded(A.T, n, n),
         _padded(Q, n, n),
         _padded(C, m, n),
+        _padded(C.T, n, m),
         _padded(R, m, m),
         _padded(model.initial_mean[None], 1, n)[0],
         _padded(P0, n, n),
@@ -42,7 +43,7 @@ def tame_system(model: StateSpace) -> TameSystem | None:
 
 
 def whole_lanes(k: int) -> int:
-    """k rounded up to whole SIMD registers."""
+    """k rounded up to whole tiles."""
     return (k + 3) // 4 * 4
 
 
