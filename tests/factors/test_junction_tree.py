@@ -469,3 +469,29 @@ def test_the_best_assignment_of_tables_that_underflow_together(seed: int) -> Non
         for y in itertools.product(range(2), repeat=4)
     ]
     assert found.log_value == pytest.approx(max(every), abs=1e-6)
+
+
+@settings(max_examples=20)
+@given(seed=seeds)
+def test_evidence_that_leaves_as_many_states_shares_a_plan(seed: int) -> None:
+    """The same variables observed in other states: the answers of enumeration, from one plan."""
+    model, rng = random_model(seed)
+    whole = joint(model)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan_choice, "REPLAN_ABOVE", -1.0)
+        tree = JunctionTree(model.cardinalities, model.factors())
+        observed = rng.choice(len(model.names), int(rng.integers(1, len(model.names) + 1)), replace=False)
+        left = set()
+        for _ in range(6):
+            evidence = {int(v): int(rng.integers(model.cardinalities[v])) for v in observed}
+            found = tree.marginals(evidence)
+            p = at_evidence(whole, evidence, {})
+            if p.sum() == 0.0:
+                assert found.log_partition == -np.inf
+                continue
+            allowed = tree._possible_states.given(evidence, {})
+            left.add(tuple(int(states.sum()) for states in allowed))
+            for v, shares in found.of.items():
+                others = tuple(u for u in range(p.ndim) if u != v)
+                np.testing.assert_allclose(shares, p.sum(axis=others) / p.sum(), atol=1e-10)
+        assert len(tree._plans) == len(left)

@@ -93,7 +93,7 @@ def test_no_batch_costs_more_than_its_rows_one_by_one(
     loop = 0.0
     for row in codes:
         left = [tuple(v for v in scope if row[v] < 0) for scope in scopes]
-        own = REPLAN + elimination_order(sizes, left, "min_weight").total
+        own = REPLAN + elimination_order(sizes, left, "min_weight").total / 2
         loop += min(own, ALONE + whole / 2)
     assert sum(part.cost for part in parts) <= loop + PLAN
 

@@ -6,12 +6,17 @@ observe the same variables go through a tree without these; and a row that no ot
 through the junction tree of the model, as a single question does. What each way takes is forecast, and for
 each kind of rows the least is taken: a batch costs no more than its rows one by one.
 
-Costs are counted in multiplications of a pass with rows, some 12 ns of one core with the pass back:
+Costs are counted in units of 12 ns of one core, with the pass back. C is the number of multiplications of a
+pass with all columns in the tables, c without the variables that a kind of rows observes. Rows go through a
+tree side by side in blocks of b, as many as the cache holds (:func:`block_rows`), and a block of few costs
+hardly less than one of many: its loops are the same.
 
-    all together     n C                          C multiplications for each row, all columns in the tables
-    by kind          PLAN + n c                   c: the variables that the kind observes are gone
+    all together     PLAN + ceil(n / b) C (BLOCK + b / 4)
+    by kind          PLAN + ceil(n / b) c (BLOCK + b / 4)
     one by one       n (ALONE + C / 2)            evidence sets zeros in one plan for all questions
-                     n (REPLAN + c)               where the plan is so large that evidence gets its own
+                     n (REPLAN + c / 2)           where the plan is so large that evidence gets its own
+
+Where a forecast must err, it errs in favour of rows one by one.
 """
 
 from __future__ import annotations
@@ -33,7 +38,9 @@ from trellis.factors.elimination_order import elimination_order
 from trellis.factors.junction_tree.junction_tree import JunctionTree, log_table
 from trellis.factors.junction_tree.row_tree import RowTree
 
-PLAN, ALONE, REPLAN = 350_000.0, 25_000.0, 150_000.0
+PLAN, ALONE, REPLAN, BLOCK = 350_000.0, 25_000.0, 80_000.0, 20.0
+CACHED = 2.0**20  # numbers in the tables of a block
+FEW = 16  # rows, up to which the tree that the model keeps is good enough
 
 
 class Part(NamedTuple):
@@ -66,7 +73,7 @@ class EvidenceBatch:
         if n == 0:
             return []
         everything = np.arange(n)
-        together = Part(everything, True, PLAN + n * self._multiplications(everything))
+        together = Part(everything, True, _together(n, self._multiplications(everything)))
         if together.cost <= n * ALONE:
             return [together]
         kinds, kind_of = np.unique(self._observed, axis=0, return_inverse=True)
@@ -91,22 +98,22 @@ class EvidenceBatch:
     def _cheapest(self, rows: IntArray) -> Part:
         """The way for rows that observe the same variables."""
         n, costly = len(rows), self._tree.is_costly
-        if n == 1:  # what is left of the tables is not looked at for one row
-            return Part(rows, False, REPLAN if costly else ALONE + self._tree_cost / 2)
+        least = n * (REPLAN if costly else ALONE + self._tree.multiplications / 2)
+        if n == 1 or least <= PLAN:  # what is left of the tables need not be looked at
+            return Part(rows, False, least)
         each = self._multiplications(rows)
-        alone = n * (REPLAN + each if costly else ALONE + self._tree_cost / 2)
-        return Part(rows, True, PLAN + n * each) if PLAN + n * each < alone else Part(rows, False, alone)
+        alone = n * (REPLAN + each / 2) if costly else least
+        together = _together(n, each)
+        return Part(rows, True, together) if together < alone else Part(rows, False, alone)
 
     @cached_property
     def _tree(self) -> JunctionTree:
-        """Of what matters for the targets and all columns; that of the model, which it keeps, if all does."""
-        if len(self._factors) == len(self._model.factors()):
-            return ExactInference(Question(self._model), memory_limit=self._limit).tree()
+        """Of what matters for the targets and all columns; that of the model, which it keeps, if all does, or
+        if there are hardly any rows."""
+        of_model = ExactInference(Question(self._model), memory_limit=self._limit)
+        if len(self._factors) == len(self._model.factors()) or (len(self._codes) < FEW and of_model.has_tree):
+            return of_model.tree()
         return JunctionTree(self._sizes, self._factors, memory_limit=self._limit)
-
-    @cached_property
-    def _tree_cost(self) -> float:
-        return elimination_order(self._sizes, self._scopes, "min_weight").total
 
     # -- the answers ------------------------------------------------------------------------------------
 
@@ -146,12 +153,12 @@ class EvidenceBatch:
         seen = np.flatnonzero(self._observed[row]).tolist()
         evidence = {v: int(self._codes[row, v]) for v in seen}
         hidden = [v for v in self._wanted if v not in evidence]
-        if len(hidden) == 1:
+        if len(hidden) == 1 and self._tree.is_costly:  # elimination leaves out what this row does not need
             variables = self._model.variables
             question = Question(self._model, variables.names[hidden[0]], variables.decode(evidence))
             exact = ExactInference(question, memory_limit=self._limit)
             try:
-                of[hidden[0]][row] = exact.solve(exact.choose_method())[0]
+                of[hidden[0]][row] = exact.solve("elimination")[0]
             except InfeasibleError:
                 return False
             return True
@@ -160,3 +167,14 @@ class EvidenceBatch:
             if found.of:
                 of[v][row] = found.of[v]
         return found.log_partition > -np.inf
+
+
+def block_rows(n: int, each: float) -> int:
+    """How many of n rows go through a tree of ``each`` multiplications side by side, about."""
+    return max(1, min(n, max(8, min(128, int(CACHED / max(each, 1.0))))))
+
+
+def _together(n: int, each: float) -> float:
+    """The forecast for n rows through one tree."""
+    rows = block_rows(n, each)
+    return PLAN + -(-n // rows) * each * (BLOCK + rows / 4)

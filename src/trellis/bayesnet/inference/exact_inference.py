@@ -83,6 +83,11 @@ class ExactInference:
         unheld = [] if model.directed else [v for v in free if v not in held]
         return total + float(np.log(model.cardinalities[unheld]).sum())  # a factor graph sums over these too
 
+    @property
+    def has_tree(self) -> bool:
+        """Whether the model keeps its junction tree from an earlier question."""
+        return (self.order, self.memory_limit) in self.question.model.junction_trees
+
     def tree(self) -> JunctionTree:
         """The junction tree of the model."""
         model, key = self.question.model, (self.order, self.memory_limit)

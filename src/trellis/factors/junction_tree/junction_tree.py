@@ -162,6 +162,11 @@ class JunctionTree:
         """Whether evidence is worth a plan of its own."""
         return plan_choice.worth_a_plan(self._general_order)
 
+    @property
+    def multiplications(self) -> float:
+        """Of a pass without evidence."""
+        return self._general_order.total
+
     # -- plans ------------------------------------------------------------------------------------------
 
     def _case(self, evidence: Evidence, likelihoods: Likelihoods) -> _Case | None:
@@ -179,11 +184,10 @@ class JunctionTree:
         except ContradictionError:
             return None
         tables = [restrict(table, allowed) for table in self._weighted(likelihoods)]
-        key = tuple(states.tobytes() for states in allowed)
-        if key not in self._plans:
-            sizes = [int(states.sum()) for states in allowed]
-            self._keep(key, self._compile(sizes, [table.variables for table in tables]))
-        compiled = self._plans[key]
+        sizes = tuple(int(states.sum()) for states in allowed)  # a plan depends on how many states are left
+        if sizes not in self._plans:
+            self._keep(sizes, self._compile(sizes, [table.variables for table in tables]))
+        compiled = self._plans[sizes]
         plan_choice.check_memory(compiled.plan.forecast, self.memory_limit)
         return self._possible(compiled, compiled.lay_out(tables), allowed)
 
