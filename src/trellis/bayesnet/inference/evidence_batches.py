@@ -85,7 +85,7 @@ class EvidenceBatch:
         alone = [part for part in apart if not part.together]
         found = [part for part in apart if part.together]
         if alone:
-            rows = np.sort(np.concatenate([part.rows for part in alone]))
+            rows = np.concatenate([part.rows for part in alone])  # kind by kind: the tree keeps a few plans
             found.append(Part(rows, False, sum(part.cost for part in alone)))
         return found
 
