@@ -25,13 +25,13 @@ class Cost(NamedTuple):
 
 def crf_evaluation(rows: float, singles: float, labels: int, lanes: int, weights: float, block: int) -> Cost:
     """Objective and gradient of a chain CRF: ``rows`` full rows of ``lanes`` weights and ``singles`` single
-    weights a token, read to score it, read and written to give its gradient back; scores and marginals of a
-    block go through forward-backward in between. ``weights``: how many there are."""
+    weights a token, read to score it, read and written to give its gradient back. The scores and marginals of
+    a block stay in a nearer cache and do not count; rows that many tokens share may, too, so with these bytes
+    the limit is that of a corpus without repetition. ``weights``: how many there are."""
     scored = rows * lanes + singles
     index = 4.0 * rows + 6.0 * singles
     flops = 2 * (rows * labels + singles) + 6 * labels**2 + (EXP + 8) * labels
-    messages = 8 * lanes * DOUBLE  # scores, marginals, alpha and exponentials: each written and read
-    moved = scored * DOUBLE + scored * 2 * DOUBLE + 2 * index + messages
+    moved = scored * DOUBLE + scored * 2 * DOUBLE + 2 * index
     return Cost(flops, moved, 2 * weights * DOUBLE + 4 * block * lanes * DOUBLE)
 
 

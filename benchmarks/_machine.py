@@ -55,7 +55,7 @@ def _triad(a, b, c, s, repeats):  # type: ignore[no-untyped-def]
             a[i] = b[i] + x * c[i]
 
 
-@intrinsic  # type: ignore[misc]
+@intrinsic
 def _multiply_adds(typingctx: Any, factor: Any, term: Any, n: Any) -> Any:
     """n rounds of x = x * factor + term on CHAINS vectors of WIDTH numbers; the sum of all of them."""
 

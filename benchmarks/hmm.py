@@ -62,8 +62,6 @@ class Problem(NamedTuple):
 
 
 def problem_of(case: Case, n_jobs: int = 1, outlier: bool = False) -> Problem:
-    from hmmlearn.hmm import CategoricalHMM, GaussianHMM
-
     rng = np.random.default_rng(0)
     k, n, d = case.n_states, case.sequences * case.length, case.size
     initial, transitions = rng.dirichlet(np.ones(k)), rng.dirichlet(np.ones(k), k)
@@ -83,6 +81,8 @@ def problem_of(case: Case, n_jobs: int = 1, outlier: bool = False) -> Problem:
         values[case.length // 2] = 60.0
 
     def peer(implementation: str) -> Any:
+        from hmmlearn.hmm import CategoricalHMM, GaussianHMM
+
         if case.kind == "categorical":
             model = CategoricalHMM(k, implementation=implementation, **options)
             model.n_features, model.emissionprob_ = d, table.copy()

@@ -15,6 +15,7 @@ CoNLL-2000 where it is there.
 from __future__ import annotations
 
 import platform
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -39,6 +40,7 @@ from trellis.structures.chain.problem.chain_problem import LinearChainProblem
 from trellis.structures.chain.problem.log_objective_kernels import BLOCK
 from trellis.structures.chain.scores.chain_scores import ChainScores
 
+PROSE = 120  # characters in a line of the page
 BEGIN, END = "<!-- figures of limits.py begin -->", "<!-- figures of limits.py end -->"
 
 
@@ -171,7 +173,9 @@ def kernel_lines(machine: Machine, kernels: list[Measured]) -> list[str]:
             f"| {kernel.name} | {kernel.cost.flops:,.0f} | {kernel.cost.bytes:,.0f} | "
             f"{1e9 * limit:,.0f} ns | {1e9 * kernel.seconds:,.0f} ns | {kernel.seconds / limit:.1f} | {by} |"
         )
-    reasons = [f"* {kernel.name}: {kernel.why}" for kernel in kernels]
+    reasons = [
+        textwrap.fill(f"* {kernel.name}: {kernel.why}", PROSE, subsequent_indent="  ") for kernel in kernels
+    ]
     return [*lines, "", "Why:", "", *reasons]
 
 
@@ -198,7 +202,8 @@ def picture(path: Path, machine: Machine, kernels: list[Measured]) -> None:
             0.055, 0.06 * level.bandwidth[1] / 1e9, level.name, fontsize=8, color=str(shade), rotation=35
         )
     axes.text(40, 1.1 * peak, "multiply-adds", fontsize=8)
-    for kernel, color in zip(kernels, plt.get_cmap("tab10").colors, strict=False):
+    for number, kernel in enumerate(kernels):
+        color = f"C{number}"
         x, reached = kernel.cost.flops / kernel.cost.bytes, kernel.cost.flops / kernel.seconds / 1e9
         at_limit = kernel.cost.flops / kernel.limit(machine)[0] / 1e9
         axes.plot([x, x], [reached, at_limit], ":", color=color, linewidth=1)

@@ -13,7 +13,7 @@ the filter and, backwards from N = 0 and r = 0, the smoother are
     Cov(z_t | all) = P - P N P                E[z_t | all] = a + P r
 
 Nothing has to be factorised but F. It is as tame as P (below), so its inverse root loses a few digits at
-most, and all that is left are products (:mod:`trellis.statespace.tile_kernels`). The last line is a
+most, and all that is left are products (:mod:`trellis.core.tile_kernels`). The last line is a
 difference, so it is used only where that is harmless.
 No information can make a state more certain than
 
@@ -35,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trellis.core.numerics import kernel
-from trellis.statespace.tile_kernels import (
+from trellis.core.tile_kernels import (
     add_row,
     add_symmetric,
     add_transposed,

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trellis.core.numerics import kernel
-from trellis.statespace.covariance_smoother_kernels import inverse_root
-from trellis.statespace.tile_kernels import (
+from trellis.core.tile_kernels import (
     add_row,
     add_symmetric,
     add_transposed,
@@ -17,6 +16,7 @@ from trellis.statespace.tile_kernels import (
     product,
     transposed_symmetric,
 )
+from trellis.statespace.covariance_smoother_kernels import inverse_root
 
 
 @kernel
