@@ -19,12 +19,13 @@ from scipy.sparse import csr_array
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
 from trellis.core.shards import over_shards
+from trellis.core.simd_kernels import aligned_zeros, padded
 from trellis.losses.labelings import sum_by_sequence
 from trellis.objectives.latent import Completion
 from trellis.objectives.records import Objective, Perceptron
 from trellis.objectives.structured_problem import BoolArray, StructuredProblem
-from trellis.structures.chain.oracle.chain_kernels import lanes
 from trellis.structures.chain.oracle.chain_oracle import Chain
+from trellis.structures.chain.oracle.stream_kernels import Block
 from trellis.structures.chain.problem import objective_kernels as kernels
 from trellis.structures.chain.problem.chain_example import ChainOracle
 from trellis.structures.chain.problem.chain_problem_kernels import (
@@ -35,7 +36,7 @@ from trellis.structures.chain.problem.chain_problem_kernels import (
 )
 from trellis.structures.chain.problem.chain_task import check_feasible
 from trellis.structures.chain.problem.latent_kernels import gold_completions
-from trellis.structures.chain.problem.log_objective_kernels import LogWork, log_gradient, log_work
+from trellis.structures.chain.problem.log_objective_kernels import log_gradient, log_work
 from trellis.structures.chain.problem.objective_kernels import NO_LOSS, ZERO_ONE, Work, labelling_loss
 from trellis.structures.chain.problem.plane_kernels import planes_to_rows
 from trellis.structures.chain.scores.chain_scores import ChainScores
@@ -159,13 +160,13 @@ class LinearChainProblem(StructuredProblem):
     def _log_gradient(self, weights: FloatArray, values: FloatArray) -> FloatArray:
         """The log objective on compact features; the rows of their table are filled and emptied once."""
         data, rows, w = self._compact, self.layout.rows, self.layout.views(weights)
-        shape = (len(data.bounds) - 1, int(lanes(self.layout.n_labels)))
-        table = self._kept("table", lambda: np.empty(shape))
+        shape = (len(data.bounds) - 1, padded(self.layout.n_labels))
+        table = self._kept("table", lambda: aligned_zeros(*shape))
         fill_table(data.bounds, data.members, rows, w, table)
 
         def shard(first: int, last: int) -> tuple[FloatArray, FloatArray]:
             gradient, table_g = self._kept(
-                ("sums", first, last), lambda: (np.empty(self.dimension), np.empty(shape))
+                ("sums", first, last), lambda: (np.empty(self.dimension), aligned_zeros(*shape))
             )
             gradient.fill(0.0)
             table_g.fill(0.0)
@@ -204,11 +205,10 @@ class LinearChainProblem(StructuredProblem):
     def _kept_work(self, first: int, last: int) -> Work:
         return cast(Work, self._kept((first, last), lambda: self.new_work(first, last)))
 
-    def _kept_log_work(self, first: int, last: int) -> LogWork:
+    def _kept_log_work(self, first: int, last: int) -> Block:
         longest = int(np.diff(self.design.offsets[first : last + 1]).max(initial=0))
-        plain = not self.task.ambiguous.any() and bool((self.task.weight == 1.0).all())
-        make = partial(log_work, longest, self.layout.n_labels, not plain)
-        return cast(LogWork, self._kept((first, last), make))
+        make = partial(log_work, longest, self.layout.n_labels, self.latent)
+        return cast(Block, self._kept(("block", first, last), make))
 
     def example_planes(self, weights: FloatArray) -> tuple[FloatArray, csr_array]:
         if not self.objective.two_labelings:

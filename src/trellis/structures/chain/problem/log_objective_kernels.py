@@ -6,120 +6,140 @@ The same numbers as :func:`.chain_problem_kernels.dense_gradient`, arranged for 
 compact design; a block of sequences is scored, then asked, then pulled back, so that weights and gradient
 take turns in the cache instead of competing for it; and the pairwise marginals of a whole shard are summed
 before they are multiplied by the transitions, once.
+
+A partly known sequence is two chains of its block: all labellings with its weight, the allowed ones with
+minus that.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from trellis.core.numerics import kernel
-from trellis.structures.chain.oracle.chain_kernels import (
-    exp_transitions,
-    forward_backward,
-    lanes,
-    score_labels,
-)
+from trellis.structures.chain.oracle.backward_filter_kernels import filter_marginals
+from trellis.structures.chain.oracle.chain_kernels import exp_transitions
+from trellis.structures.chain.oracle.stream_kernels import Block, block_marginals, new_block
 from trellis.structures.chain.problem.objective_kernels import restrict
 from trellis.structures.chain.scores.compact_kernels import pull_back_compact, score_compact
 
-BLOCK = 1024  # steps whose scores and marginals stay in the cache together
+STEPS = 1024  # whose scores and marginals stay in the cache together
 
 
-class LogWork(NamedTuple):
-    """Scratch of one shard, kept from call to call: fresh memory of a long sequence costs as much as the
-    work on it.
-    """
-
-    u: NDArray[np.float64]  # (steps of a block, lanes(K)) scores
-    d: NDArray[np.float64]  # the same shape: their gradient
-    u2: NDArray[np.float64]  # (longest, lanes(K)): of weighted or partly known sequences
-    d2: NDArray[np.float64]
-    alpha: NDArray[np.float64]  # (longest, lanes(K))
-    e: NDArray[np.float64]
-    scale: NDArray[np.float64]  # (longest,)
-
-
-def log_work(longest: int, n_labels: int, ambiguous: bool) -> LogWork:
-    size = int(lanes(n_labels))
-    block, longest = max(longest, BLOCK), max(longest, 1)
-    second = longest if ambiguous else 0
-    u, d = np.zeros((block, size)), np.zeros((block, size))
-    u2, d2 = np.zeros((second, size)), np.zeros((second, size))
-    alpha, e = np.zeros((longest, size)), np.zeros((longest, size))
-    return LogWork(u, d, u2, d2, alpha, e, np.zeros(longest))
+def log_work(longest: int, n_labels: int, ambiguous: bool) -> Block:
+    """Scratch of one shard."""
+    return new_block(max(STEPS, longest * (2 if ambiguous else 1)), n_labels)
 
 
 @kernel
-def log_gradient(compact, table, w, penalties, task, first, last, work, table_g, g, values):
+def log_gradient(compact, table, w, penalties, task, first, last, block, table_g, g, values):
     """values[i] = log Z_i - s(y*_i), and g += sum_i weight_i grad, for sequences first..last-1; what goes
     to the table's rows is added to ``table_g``.
     """
     K = w.transitions.shape[0]
-    size = lanes(K)
-    u, d, u2, d2, alpha, e, scale = work
+    u, d, offsets = block.u, block.d, compact.offsets
     start, end, a = np.empty(K), np.empty(K), np.empty((1, K, K))
     for j in range(K):  # loops, because each array expression is one more function to compile
         start[j], end[j] = w.start[j] + penalties.start[j], w.end[j] + penalties.end[j]
         for k in range(K):
             a[0, j, k] = w.transitions[j, k] + penalties.transitions[j, k]
-    ea, ea_t, shift = np.zeros((1, size, size)), np.zeros((1, size, size)), np.zeros(1)
-    floor = exp_transitions(a, ea, ea_t, shift)
-    beta, outer, pairs = np.empty(size), np.zeros((size, size)), np.zeros((1, K, K))
-    once, once_pairs = np.zeros((size, size)), np.zeros((1, K, K))
-    offsets, g_start, g_end, g_transitions = compact.offsets, g.start, g.end, g.transitions
-    weights, ambiguous, labels, allowed = task.weight, task.ambiguous, task.gold, task.allowed
+    shift, pairs = np.zeros(1), np.zeros((1, K, K))
+    floor = exp_transitions(a, block.ea, block.ea_t, shift)
+    for j in range(block.outer.shape[0]):
+        for k in range(block.outer.shape[1]):
+            block.outer[j, k] = 0.0
     i = first
     while i < last:
-        begin, j = offsets[i], i
-        while j < last and offsets[j + 1] - begin <= u.shape[0]:
+        begin, rows, j = offsets[i], 0, i
+        while j < last:  # as many sequences as there is room for
+            rows += (offsets[j + 1] - offsets[j]) * (2 if task.ambiguous[j] else 1)
+            if rows >= u.shape[0]:
+                break
             j += 1
         score_compact(compact, table, w, begin, offsets[j], u)
-        for s in range(i, j):
-            lo, hi = offsets[s] - begin, offsets[s + 1] - begin
-            gold, n = labels[offsets[s] : offsets[s + 1]], hi - lo
-            values[s] = 0.0
-            if n == 0:
-                continue
-            us, ds = u[lo:hi], d[lo:hi]
-            if weights[s] == 1.0 and ambiguous[s] == 0:
-                log_z = forward_backward(
-                    us, a, start, end, floor, ea, ea_t, shift, alpha, e, scale, beta, ds, outer, pairs
-                )
-                values[s] = log_z - score_labels(us, a, start, end, gold)
-                for t in range(n):
-                    ds[t, gold[t]] -= 1.0
-                for t in range(1, n):
-                    g_transitions[gold[t - 1], gold[t]] -= 1.0
-            else:
-                # Weighted or partly known: all labellings with weight c, the allowed ones with weight -c.
-                restrict(us, gold, allowed[offsets[s] : offsets[s + 1]], u2[:n])
-                ds[:] = 0.0
-                for sign in (1.0, -1.0):
-                    once[:] = 0.0
-                    once_pairs[:] = 0.0
-                    scores = us if sign > 0.0 else u2[:n]
-                    values[s] += sign * forward_backward(
-                        scores, a, start, end, floor, ea, ea_t, shift, alpha, e, scale, beta, d2[:n], once,
-                        once_pairs,
-                    )  # fmt: skip
-                    c = sign * weights[s]
-                    for t in range(n):
-                        for k in range(size):
-                            ds[t, k] += c * d2[t, k]
-                    for r in range(size):
-                        for k in range(size):
-                            outer[r, k] += c * once[r, k]
-                    for r in range(K):
-                        for k in range(K):
-                            pairs[0, r, k] += c * once_pairs[0, r, k]
-            for k in range(K):
-                g_start[k] += ds[0, k]
-                g_end[k] += ds[n - 1, k]
+        n_sequences, n_chains = _make_chains(offsets, task, i, j, start, end, block)
+        block_marginals(block, n_chains, shift, floor)
+        for c in range(n_chains):
+            if block.log_z[c] != block.log_z[c]:
+                _ask_in_log_space(block, c, a, pairs)
+        _subtract_gold(offsets, task, i, j, a, n_sequences, block, g, values)
         pull_back_compact(compact, table_g, g, begin, offsets[j], d)
         i = j
     for j in range(K):
         for k in range(K):
-            g_transitions[j, k] += outer[j, k] * ea[0, j, k] + pairs[0, j, k]
+            g.transitions[j, k] += block.outer[j, k] * block.ea[0, j, k] + pairs[0, j, k]
+
+
+@kernel
+def _make_chains(offsets, task, i, j, start, end, block):
+    """The chains of sequences i..j-1 whose scores are in ``u``; empty sequences have none. The partly known
+    ones have a second chain behind them all. Returns the number of the first, and of all chains."""
+    u, K, n = block.u, start.shape[0], 0
+    for s in range(i, j):
+        lo, hi = offsets[s] - offsets[i], offsets[s + 1] - offsets[i]
+        if lo < hi:
+            for k in range(K):
+                u[lo, k] += start[k]
+                u[hi - 1, k] += end[k]
+            block.bounds[n], block.weight[n] = lo, task.weight[s]
+            n += 1
+    n_sequences, place = n, offsets[j] - offsets[i]
+    block.bounds[n] = place
+    for s in range(i, j):
+        lo, hi = offsets[s], offsets[s + 1]
+        if task.ambiguous[s] and lo < hi:
+            scores = u[lo - offsets[i] : hi - offsets[i]]
+            restrict(scores, task.gold[lo:hi], task.allowed[lo:hi], u[place : place + hi - lo])
+            place += hi - lo
+            block.weight[n], block.bounds[n + 1] = -task.weight[s], place
+            n += 1
+    return n_sequences, n
+
+
+@kernel
+def _ask_in_log_space(block, c, a, pairs):
+    """log Z and marginals of a chain that scaled messages cannot do."""
+    K, lo, hi = a.shape[1], block.bounds[c], block.bounds[c + 1]
+    once, zero, d = np.zeros((1, K, K)), np.zeros(K), block.d
+    block.log_z[c] = filter_marginals(
+        block.u[lo:hi, :K], a, zero, zero, np.empty((hi - lo, K)), d[lo:hi, :K], once, False
+    )
+    for t in range(lo, hi):
+        for k in range(K):
+            d[t, k] *= block.weight[c]
+    for j in range(K):
+        for k in range(K):
+            pairs[0, j, k] += block.weight[c] * once[0, j, k]
+
+
+@kernel
+def _subtract_gold(offsets, task, i, j, a, n_sequences, block, g, values):
+    """What is known about sequences i..j-1 leaves values and gradient; start and end get their gradient."""
+    u, d, K = block.u, block.d, a.shape[1]
+    chain, second = 0, n_sequences
+    for s in range(i, j):
+        lo, n = offsets[s] - offsets[i], offsets[s + 1] - offsets[s]
+        values[s] = 0.0
+        if n == 0:
+            continue
+        if task.ambiguous[s]:
+            values[s] = block.log_z[chain] - block.log_z[second]
+            place = block.bounds[second]
+            second += 1
+            for t in range(n):
+                for k in range(K):
+                    d[lo + t, k] += d[place + t, k]
+        else:
+            weight, score, before = task.weight[s], 0.0, task.gold[offsets[s]]
+            for t in range(n):
+                label = task.gold[offsets[s] + t]
+                score += u[lo + t, label]
+                d[lo + t, label] -= weight
+                if t > 0:
+                    score += a[0, before, label]
+                    g.transitions[before, label] -= weight
+                before = label
+            values[s] = block.log_z[chain] - score
+        chain += 1
+        for k in range(K):
+            g.start[k] += d[lo, k]
+            g.end[k] += d[lo + n - 1, k]
