@@ -1,4 +1,4 @@
-# mypy: allow-untyped-defs, disable-error-code="call-arg"
+# mypy: allow-untyped-defs, allow-incomplete-defs, allow-untyped-calls, allow-subclassing-any
 """Vectors of eight float64 for kernels whose inner loop must stay in registers.
 
 LLVM turns simple loops over rows into SIMD by itself, but it does not keep the sums of a small matrix product
@@ -31,7 +31,9 @@ _LANE_BITS = ir.VectorType(_INT, WIDTH)
 # exp(r) on |r| <= ln(2)/2 by its Taylor polynomial: the remainder r^13/13! is below 2e-16 there.
 _TAYLOR = [1.0 / math.factorial(i) for i in range(12, 1, -1)]
 _LOG2E, _LN2_HIGH, _LN2_LOW = 1.4426950408889634, 6.93147180369123816490e-01, 1.90821492927058770002e-10
-_ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it leaves the nearest integer in the low bits of the mantissa
+_ROUND = (
+    6755399441055744.0  # 1.5 * 2^52: adding it leaves the nearest integer in the low bits of the mantissa
+)
 
 
 def padded(n: int) -> int:
@@ -75,9 +77,7 @@ def _spread(builder, number):
 def _fma(builder, x, y, z):
     """x * y + z, in one instruction where the processor has it."""
     kind = ir.FunctionType(_LANES, [_LANES] * 3)
-    return builder.call(
-        cgutils.get_or_insert_function(builder.module, kind, "llvm.fmuladd.v8f64"), [x, y, z]
-    )
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, "llvm.fmuladd.v8f64"), [x, y, z])
 
 
 def _fold(builder, x, combine):
@@ -98,9 +98,7 @@ def _fold(builder, x, combine):
 def _address(context, builder, signature, arguments):
     """Where matrix[row, column] lies; the arguments begin with these three."""
     matrix = context.make_array(signature.args[0])(context, builder, arguments[0])
-    row, column = (
-        context.cast(builder, arguments[i], signature.args[i], types.int64) for i in (1, 2)
-    )
+    row, column = (context.cast(builder, arguments[i], signature.args[i], types.int64) for i in (1, 2))
     width = cgutils.unpack_tuple(builder, matrix.shape)[1]
     return builder.gep(matrix.data, [builder.add(builder.mul(row, width), column)])
 

@@ -76,7 +76,8 @@ def new_block(n: int, n_labels: int) -> Block:
     return Block(
         *(aligned_zeros(n + 1, size) for _ in range(4)), margin, aligned_zeros(STREAMS, size),
         aligned_zeros(1, size, size), aligned_zeros(1, size, size), aligned_zeros(size, size),
-        np.zeros(n + 1), np.ones(n + 2, np.bool_), np.zeros(n + 1), np.zeros(n + 1, np.int64), *np.zeros((3, n)),
+        np.zeros(n + 1), np.ones(n + 2, np.bool_), np.zeros(n + 1), np.zeros(n + 1, np.int64),
+        *np.zeros((3, n)),
     )  # fmt: skip
 
 
@@ -86,15 +87,14 @@ def block_marginals(block, n_chains, shift, floor):
     its marginals times its ``weight`` into ``d``, 0 for NaN. The sum of all alpha w^T, still to be multiplied
     by ``ea``, is added to ``outer``.
 
-    ``ea, ea_t, shift`` and ``floor`` come from :func:`.exp_transitions`.
+    ``ea, ea_t, shift`` and ``floor`` come from :func:`.chain_kernels.exp_transitions`.
     """
     cuts = np.empty(STREAMS + 1, np.int64)  # stream s has the rows cuts[s]..cuts[s + 1] - 1
     steps = _cut_streams(block.bounds, n_chains, cuts)
     n = block.bounds[n_chains]
     _exp_scores(block, n_chains)
     _forward(block, cuts, steps, n)
-    for i in range(n_chains):
-        _sum_scales(block, i, shift[0], floor)
+    _sum_scales(block, n_chains, shift[0], floor)
     _backward(block, cuts, steps, n)
     _add_outer(block.alpha, block.e, n, block.outer)
 
@@ -114,14 +114,15 @@ def _cut_streams(bounds, n_chains, cuts):
 @kernel
 def _exp_scores(block, n_chains):
     """e[t] = exp(u[t] - max u[t]), and the sum of the maxima into ``log_z``: NaN if a probability is lost."""
+    # Fields as local names: to take an array out of a tuple inside a loop counts references.
     u, e, margin, begins, bounds = block.u, block.e, block.margin, block.begins, block.bounds
-    size = u.shape[1]
+    seed, weight, log_z, spreads, size = block.seed, block.weight, block.log_z, block.spread, u.shape[1]
     for i in range(n_chains):
         first, end = bounds[i], bounds[i + 1]
         maxima, low = 0.0, splat(0.0)
         for t in range(first, end):
             begins[t] = False
-            block.seed[t] = 0.0
+            seed[t] = 0.0
             x = load(u, t, 0)
             for k in range(WIDTH, size, WIDTH):
                 x = larger(x, load(u, t, k))
@@ -133,13 +134,13 @@ def _exp_scores(block, n_chains):
                 low = smaller(low, larger(x, load(margin, 0, k)))
                 store(e, t, k, exp_below(x))
         begins[first] = True
-        block.seed[end - 1] = block.weight[i]
+        seed[end - 1] = weight[i]
         spread = -smallest(low)
         if not spread < RANGE:
             for t in range(first, end):
                 if lost(u[t], e[t]):
                     maxima = np.nan
-        block.log_z[i], block.spread[i] = maxima, spread
+        log_z[i], spreads[i] = maxima, spread
     begins[bounds[n_chains]] = True
     begins[bounds[n_chains] + 1] = True
 
@@ -193,28 +194,31 @@ def _forward(block, cuts, steps, n):
 
 
 @kernel
-def _sum_scales(block, i, shift, floor):
+def _sum_scales(block, n_chains, shift, floor):
     """log Z = sum_t log c_t + max u[t] + shift; a chain that is not safe becomes NaN and zeros."""
-    alpha, scale = block.alpha, block.scale
-    first, end, log_z = block.bounds[i], block.bounds[i + 1], block.log_z[i]
-    product, safe = 1.0, floor >= 0.0
-    for t in range(first, end):
-        safe &= scale[t] < 1.0 / TINY
-        product *= scale[t]
-        if not (1e-100 < product < 1e100):  # logarithms are dear: one of many factors
-            log_z -= math.log(product)
-            product = 1.0
-    log_z += (end - first - 1) * shift - math.log(product)
+    alpha, e, scale, bounds = block.alpha, block.e, block.scale, block.bounds
+    sums, spread = block.log_z, block.spread
     # A message is at least floor * exp(-spread): where that is above TINY none can have been lost.
-    if safe and not floor * math.exp(-block.spread[i]) > TINY:
-        safe = not lost_message(alpha[first:end], scale[first:end])
-    if not (safe and log_z > -np.inf):
-        log_z = np.nan
+    enough = math.log(floor / TINY) if floor > 0.0 else 0.0
+    for i in range(n_chains):
+        first, end, log_z = bounds[i], bounds[i + 1], sums[i]
+        product, safe = 1.0, floor >= 0.0
         for t in range(first, end):
-            scale[t] = 0.0
-            for k in range(alpha.shape[1]):
-                alpha[t, k] = block.e[t, k] = 0.0
-    block.log_z[i] = log_z
+            safe &= scale[t] < 1.0 / TINY
+            product *= scale[t]
+            if not (1e-100 < product < 1e100):  # a logarithm of many factors, since it is dear
+                log_z -= math.log(product)
+                product = 1.0
+        log_z += (end - first - 1) * shift - math.log(product)
+        if safe and not spread[i] < enough:
+            safe = not lost_message(alpha[first:end], scale[first:end])
+        if not (safe and log_z > -np.inf):
+            log_z = np.nan
+            for t in range(first, end):
+                scale[t] = 0.0
+                for k in range(alpha.shape[1]):
+                    alpha[t, k], e[t, k] = 0.0, 0.0
+        sums[i] = log_z
 
 
 @kernel
@@ -226,7 +230,7 @@ def _backward(block, cuts, steps, n):
     dropped: they carry no probability, and their beta may be as large as it likes.
     """
     alpha, e, scale, begins, products = block.alpha, block.e, block.scale, block.begins, block.products
-    ea_t, size = block.ea_t[0], alpha.shape[1]
+    d, seed, ea_t, size = block.d, block.seed, block.ea_t[0], alpha.shape[1]
     at = np.empty(STREAMS, np.int64)
     for step in range(1, steps + 1):
         for s in range(STREAMS):
@@ -238,12 +242,12 @@ def _backward(block, cuts, steps, n):
         )  # fmt: skip
         for s in range(STREAMS):
             t = at[s]
-            ends, beta = begins[t + 1], splat(block.seed[t] * scale[t])
+            ends, beta = begins[t + 1], splat(seed[t] * scale[t])
             r = splat(0.0 if begins[t] else scale[t - 1])
             for k in range(0, size, WIDTH):
                 a = load(alpha, t, k)
                 b = where_positive(a, choose(ends, beta, load(products, s, k)))
-                store(block.d, t, k, multiply(a, b))
+                store(d, t, k, multiply(a, b))
                 store(e, t, k, multiply(multiply(load(e, t, k), r), b))
 
 
@@ -253,7 +257,12 @@ def _add_outer(alpha, w, n, outer):
     size = outer.shape[0]
     for k in range(0, size, WIDTH):
         for j in range(0, size, 4):
-            x0, x1, x2, x3 = load(outer, j, k), load(outer, j + 1, k), load(outer, j + 2, k), load(outer, j + 3, k)
+            x0, x1, x2, x3 = (
+                load(outer, j, k),
+                load(outer, j + 1, k),
+                load(outer, j + 2, k),
+                load(outer, j + 3, k),
+            )
             for t in range(1, n):
                 y = load(w, t, k)
                 x0, x1 = fma(alpha[t - 1, j], y, x0), fma(alpha[t - 1, j + 1], y, x1)

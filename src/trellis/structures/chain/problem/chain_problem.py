@@ -174,7 +174,7 @@ class LinearChainProblem(StructuredProblem):
             log_gradient(data, table, w, self.penalties, self.task, first, last, work, table_g, g, values)
             return gradient, table_g
 
-        (gradient, table_g), *others = over_shards(shard, self.design.offsets, self.n_jobs)
+        (gradient, table_g), *others = over_shards(shard, data.offsets[data.blocks], self.n_jobs)
         for other, other_table in others:
             gradient += other
             table_g += other_table
@@ -206,8 +206,7 @@ class LinearChainProblem(StructuredProblem):
         return cast(Work, self._kept((first, last), lambda: self.new_work(first, last)))
 
     def _kept_log_work(self, first: int, last: int) -> Block:
-        longest = int(np.diff(self.design.offsets[first : last + 1]).max(initial=0))
-        make = partial(log_work, longest, self.layout.n_labels, self.latent)
+        make = partial(log_work, self._compact, self.layout.n_labels, self.latent)
         return cast(Block, self._kept(("block", first, last), make))
 
     def example_planes(self, weights: FloatArray) -> tuple[FloatArray, csr_array]:
