@@ -65,37 +65,55 @@ class Block(NamedTuple):
     seed: FloatArray  # (n + 1,): the weight of the chain at its last row, else 0
     bounds: NDArray[np.int64]  # (n + 1,): the rows of chain i are bounds[i]..bounds[i + 1] - 1, at least one
     weight: FloatArray  # (n,)
+    partner: NDArray[np.int64]  # (n,): a chain that is not safe if this one is not; itself, if there is none
     log_z: FloatArray  # (n,)
     spread: FloatArray  # (n,): the largest spread within a row of the chain, inf where one is forbidden
+    cuts: NDArray[np.int64]  # (STREAMS + 1,): stream s has the rows cuts[s]..cuts[s + 1] - 1
+    at: NDArray[np.int64]  # (STREAMS,): the row that each stream is at
+    rate: FloatArray  # (STREAMS,): 1 / the sum of its last message
 
 
 def new_block(n: int, n_labels: int) -> Block:
     size = padded(n_labels)
-    margin = aligned_zeros(1, size)
-    margin[0, :n_labels], margin[0, n_labels:] = -np.inf, np.inf
-    return Block(
-        *(aligned_zeros(n + 1, size) for _ in range(4)), margin, aligned_zeros(STREAMS, size),
-        aligned_zeros(1, size, size), aligned_zeros(1, size, size), aligned_zeros(size, size),
-        np.zeros(n + 1), np.ones(n + 2, np.bool_), np.zeros(n + 1), np.zeros(n + 1, np.int64),
-        *np.zeros((3, n)),
-    )  # fmt: skip
+    block = Block(
+        u=aligned_zeros(n + 1, size),
+        d=aligned_zeros(n + 1, size),
+        alpha=aligned_zeros(n + 1, size),
+        e=aligned_zeros(n + 1, size),
+        margin=aligned_zeros(1, size),
+        products=aligned_zeros(STREAMS, size),
+        ea=aligned_zeros(1, size, size),
+        ea_t=aligned_zeros(1, size, size),
+        outer=aligned_zeros(size, size),
+        scale=np.zeros(n + 1),
+        begins=np.ones(n + 2, np.bool_),
+        seed=np.zeros(n + 1),
+        bounds=np.zeros(n + 1, np.int64),
+        weight=np.zeros(n),
+        partner=np.zeros(n, np.int64),
+        log_z=np.zeros(n),
+        spread=np.zeros(n),
+        cuts=np.zeros(STREAMS + 1, np.int64),
+        at=np.zeros(STREAMS, np.int64),
+        rate=np.zeros(STREAMS),
+    )
+    block.margin[0, :n_labels], block.margin[0, n_labels:] = -np.inf, np.inf
+    return block
 
 
 @kernel
 def block_marginals(block, n_chains, shift, floor):
     """log Z of each chain into ``log_z``, NaN where scaled messages are not safe or no labelling is allowed;
-    its marginals times its ``weight`` into ``d``, 0 for NaN. The sum of all alpha w^T, still to be multiplied
-    by ``ea``, is added to ``outer``.
+    its marginals times its ``weight`` into ``d``, 0 if its own log Z or its partner's is NaN. The sum of all
+    alpha w^T, still to be multiplied by ``ea``, is added to ``outer``.
 
     ``ea, ea_t, shift`` and ``floor`` come from :func:`.chain_kernels.exp_transitions`.
     """
-    cuts = np.empty(STREAMS + 1, np.int64)  # stream s has the rows cuts[s]..cuts[s + 1] - 1
-    steps = _cut_streams(block.bounds, n_chains, cuts)
-    n = block.bounds[n_chains]
+    n, steps = block.bounds[n_chains], _cut_streams(block.bounds, n_chains, block.cuts)
     _exp_scores(block, n_chains)
-    _forward(block, cuts, steps, n)
+    _forward(block, steps, n)
     _sum_scales(block, n_chains, shift[0], floor)
-    _backward(block, cuts, steps, n)
+    _backward(block, steps, n)
     _add_outer(block.alpha, block.e, n, block.outer)
 
 
@@ -162,7 +180,7 @@ def _multiply_rows(rows, t0, t1, t2, t3, matrix, out):
 
 
 @kernel
-def _forward(block, cuts, steps, n):
+def _forward(block, steps, n):
     """alpha[t] = (alpha[t-1] ea) * e[t] / c_{t-1}, and e[t] where a chain begins; c_t = sum alpha[t], and
     scale[t] = 1 / c_t.
 
@@ -170,8 +188,7 @@ def _forward(block, cuts, steps, n):
     other.
     """
     alpha, e, scale, begins, products = block.alpha, block.e, block.scale, block.begins, block.products
-    ea, size = block.ea[0], alpha.shape[1]
-    at, r = np.empty(STREAMS, np.int64), np.zeros(STREAMS)
+    cuts, at, rate, ea, size = block.cuts, block.at, block.rate, block.ea[0], alpha.shape[1]
     for step in range(steps):
         for s in range(STREAMS):
             at[s] = cuts[s] + step if cuts[s] + step < cuts[s + 1] else n
@@ -183,21 +200,22 @@ def _forward(block, cuts, steps, n):
         )  # fmt: skip
         for s in range(STREAMS):
             t = at[s]
-            first, r_s, c = begins[t], splat(r[s]), splat(0.0)
+            first, r, c = begins[t], splat(rate[s]), splat(0.0)
             for k in range(0, size, WIDTH):
                 x = load(e, t, k)
-                x = choose(first, x, multiply(multiply(x, r_s), load(products, s, k)))
+                x = choose(first, x, multiply(multiply(x, r), load(products, s, k)))
                 store(alpha, t, k, x)
                 c = add(c, x)
-            r[s] = 1.0 / total(c)
-            scale[t] = r[s]
+            rate[s] = 1.0 / total(c)
+            scale[t] = rate[s]
 
 
 @kernel
 def _sum_scales(block, n_chains, shift, floor):
-    """log Z = sum_t log c_t + max u[t] + shift; a chain that is not safe becomes NaN and zeros."""
+    """log Z = sum_t log c_t + max u[t] + shift, NaN for a chain that is not safe; it and its partner become
+    zeros."""
     alpha, e, scale, bounds = block.alpha, block.e, block.scale, block.bounds
-    sums, spread = block.log_z, block.spread
+    sums, spread, partner = block.log_z, block.spread, block.partner
     # A message is at least floor * exp(-spread): where that is above TINY none can have been lost.
     enough = math.log(floor / TINY) if floor > 0.0 else 0.0
     for i in range(n_chains):
@@ -212,17 +230,18 @@ def _sum_scales(block, n_chains, shift, floor):
         log_z += (end - first - 1) * shift - math.log(product)
         if safe and not spread[i] < enough:
             safe = not lost_message(alpha[first:end], scale[first:end])
-        if not (safe and log_z > -np.inf):
-            log_z = np.nan
-            for t in range(first, end):
+        sums[i] = log_z if safe and log_z > -np.inf else np.nan
+    for i in range(n_chains):
+        both = sums[i] + sums[partner[i]]
+        if both != both:
+            for t in range(bounds[i], bounds[i + 1]):
                 scale[t] = 0.0
                 for k in range(alpha.shape[1]):
                     alpha[t, k], e[t, k] = 0.0, 0.0
-        sums[i] = log_z
 
 
 @kernel
-def _backward(block, cuts, steps, n):
+def _backward(block, steps, n):
     """beta[t] = weight / c_t where a chain ends, else ea w[t + 1]; d[t] = alpha[t] * beta[t]; and w[t] = e[t]
     * beta[t] / c_{t-1}, 0 where a chain begins, replaces e[t].
 
@@ -231,7 +250,7 @@ def _backward(block, cuts, steps, n):
     """
     alpha, e, scale, begins, products = block.alpha, block.e, block.scale, block.begins, block.products
     d, seed, ea_t, size = block.d, block.seed, block.ea_t[0], alpha.shape[1]
-    at = np.empty(STREAMS, np.int64)
+    cuts, at = block.cuts, block.at
     for step in range(1, steps + 1):
         for s in range(STREAMS):
             at[s] = cuts[s + 1] - step if cuts[s + 1] - step >= cuts[s] else n

@@ -37,6 +37,7 @@ from trellis.structures.chain.problem.chain_problem_kernels import (
 from trellis.structures.chain.problem.chain_task import check_feasible
 from trellis.structures.chain.problem.latent_kernels import gold_completions
 from trellis.structures.chain.problem.log_objective_kernels import log_gradient, log_work
+from trellis.structures.chain.problem.log_space_kernels import log_space_gradient
 from trellis.structures.chain.problem.objective_kernels import NO_LOSS, ZERO_ONE, Work, labelling_loss
 from trellis.structures.chain.problem.plane_kernels import planes_to_rows
 from trellis.structures.chain.scores.chain_scores import ChainScores
@@ -171,7 +172,10 @@ class LinearChainProblem(StructuredProblem):
             gradient.fill(0.0)
             table_g.fill(0.0)
             g, work = self.layout.views(gradient), self._kept_log_work(first, last)
-            log_gradient(data, table, w, self.penalties, self.task, first, last, work, table_g, g, values)
+            run = (data, table, w, self.penalties, self.task, first, last, work, table_g, g, values)
+            log_gradient(*run)
+            if np.isnan(values[data.blocks[first] : data.blocks[last]]).any():
+                log_space_gradient(*run)
             return gradient, table_g
 
         (gradient, table_g), *others = over_shards(shard, data.offsets[data.blocks], self.n_jobs)

@@ -8,7 +8,8 @@ take turns in the cache instead of competing for it; and the pairwise marginals 
 before they are multiplied by the transitions, once.
 
 A partly known sequence is two chains of its block: all labellings with its weight, the allowed ones with
-minus that.
+minus that. Sequences whose scores are too wide for scaled messages are left to :mod:`.log_space_kernels`,
+which few fits ever need and so few processes compile.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from __future__ import annotations
 import numpy as np
 
 from trellis.core.numerics import kernel
-from trellis.structures.chain.oracle.backward_filter_kernels import filter_marginals
 from trellis.structures.chain.oracle.chain_kernels import exp_transitions
 from trellis.structures.chain.oracle.stream_kernels import Block, block_marginals, new_block
 from trellis.structures.chain.problem.objective_kernels import restrict
@@ -32,7 +32,8 @@ def log_work(compact: Compact, n_labels: int, ambiguous: bool) -> Block:
 @kernel
 def log_gradient(compact, table, w, penalties, task, first, last, block, table_g, g, values):
     """values[i] = log Z_i - s(y*_i), and g += sum_i weight_i grad, for the sequences of blocks
-    first..last-1; what goes to the table's rows is added to ``table_g``.
+    first..last-1; what goes to the table's rows is added to ``table_g``. Sequences that scaled messages
+    cannot do have the value NaN and no part in g.
     """
     K = w.transitions.shape[0]
     offsets = compact.offsets
@@ -41,7 +42,7 @@ def log_gradient(compact, table, w, penalties, task, first, last, block, table_g
         start[j], end[j] = w.start[j] + penalties.start[j], w.end[j] + penalties.end[j]
         for k in range(K):
             a[0, j, k] = w.transitions[j, k] + penalties.transitions[j, k]
-    shift, pairs = np.zeros(1), np.zeros((1, K, K))
+    shift = np.zeros(1)
     floor = exp_transitions(a, block.ea, block.ea_t, shift)
     for j in range(block.outer.shape[0]):
         for k in range(block.outer.shape[1]):
@@ -51,32 +52,29 @@ def log_gradient(compact, table, w, penalties, task, first, last, block, table_g
         score_compact(compact, table, w, b, block.u)
         n_sequences, n_chains = _make_chains(offsets, task, i, j, start, end, block)
         block_marginals(block, n_chains, shift, floor)
-        for c in range(n_chains):
-            if block.log_z[c] != block.log_z[c]:
-                _ask_in_log_space(block, c, a, pairs)
         _subtract_gold(offsets, task, i, j, a, n_sequences, block, g, values)
         pull_back_compact(compact, table_g, g, b, block.d)
     for j in range(K):
         for k in range(K):
-            g.transitions[j, k] += block.outer[j, k] * block.ea[0, j, k] + pairs[0, j, k]
+            g.transitions[j, k] += block.outer[j, k] * block.ea[0, j, k]
 
 
 @kernel
 def _make_chains(offsets, task, i, j, start, end, block):
     """The chains of sequences i..j-1 whose scores are in ``u``; empty sequences have none. The partly known
     ones have a second chain behind them all. Returns the number of the first, and of all chains."""
-    u, bounds, weight, weights, K, n = block.u, block.bounds, block.weight, task.weight, start.shape[0], 0
+    u, bounds, weight, partner = block.u, block.bounds, block.weight, block.partner
+    ambiguous, weights, K, n = task.ambiguous, task.weight, start.shape[0], 0
     for s in range(i, j):
         lo, hi = offsets[s] - offsets[i], offsets[s + 1] - offsets[i]
         if lo < hi:
             for k in range(K):
                 u[lo, k] += start[k]
                 u[hi - 1, k] += end[k]
-            bounds[n], weight[n] = lo, weights[s]
+            bounds[n], weight[n], partner[n] = lo, weights[s], n
             n += 1
     n_sequences, place = n, offsets[j] - offsets[i]
-    bounds[n] = place
-    ambiguous = task.ambiguous
+    bounds[n], chain = place, 0
     for s in range(i, j):
         lo, hi = offsets[s], offsets[s + 1]
         if ambiguous[s] and lo < hi:
@@ -84,24 +82,10 @@ def _make_chains(offsets, task, i, j, start, end, block):
             restrict(scores, task.gold[lo:hi], task.allowed[lo:hi], u[place : place + hi - lo])
             place += hi - lo
             weight[n], bounds[n + 1] = -weights[s], place
+            partner[n], partner[chain] = chain, n
             n += 1
+        chain += 1 if lo < hi else 0
     return n_sequences, n
-
-
-@kernel
-def _ask_in_log_space(block, c, a, pairs):
-    """log Z and marginals of a chain that scaled messages cannot do."""
-    K, lo, hi = a.shape[1], block.bounds[c], block.bounds[c + 1]
-    once, zero, d = np.zeros((1, K, K)), np.zeros(K), block.d
-    block.log_z[c] = filter_marginals(
-        block.u[lo:hi, :K], a, zero, zero, np.empty((hi - lo, K)), d[lo:hi, :K], once, False
-    )
-    for t in range(lo, hi):
-        for k in range(K):
-            d[t, k] *= block.weight[c]
-    for j in range(K):
-        for k in range(K):
-            pairs[0, j, k] += block.weight[c] * once[0, j, k]
 
 
 @kernel
@@ -123,6 +107,8 @@ def _subtract_gold(offsets, task, i, j, a, n_sequences, block, g, values):
             for t in range(n):
                 for k in range(K):
                     d[lo + t, k] += d[place + t, k]
+        elif log_z[chain] != log_z[chain]:
+            values[s] = np.nan
         else:
             weight, score, before = weights[s], 0.0, gold[offsets[s]]
             for t in range(n):
