@@ -47,6 +47,8 @@ from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Design, Penalties
 from trellis.structures.chain.scores.linear_chain_scores import linear_chain_scores, take_run
 
+PIECE = 32768  # numbers that it does not pay to share out among threads
+
 
 @dataclass(frozen=True, eq=False)
 class LinearChainProblem(StructuredProblem):
@@ -178,12 +180,22 @@ class LinearChainProblem(StructuredProblem):
                 log_space_gradient(*run)
             return gradient, table_g
 
-        (gradient, table_g), *others = over_shards(shard, data.offsets[data.blocks], self.n_jobs)
-        for other, other_table in others:
-            gradient += other
-            table_g += other_table
+        sums = over_shards(shard, data.offsets[data.blocks], self.n_jobs)
+        gradient, table_g = (self._sum_shards(list(parts)) for parts in zip(*sums, strict=True))
         empty_table(data.bounds, data.members, rows, table_g, self.layout.views(gradient))
         return gradient.copy()  # the sums are scratch
+
+    def _sum_shards(self, parts: list[FloatArray]) -> FloatArray:
+        """The sum of what the shards have added up, in the first of them; threads share out its pieces."""
+        total, *others = (part.reshape(-1) for part in parts)
+        pieces = np.append(np.arange(0, len(total), PIECE), len(total))
+
+        def add(i: int, j: int) -> None:
+            for other in others:
+                total[pieces[i] : pieces[j]] += other[pieces[i] : pieces[j]]
+
+        over_shards(add, pieces, self.n_jobs if others else 1)
+        return parts[0]
 
     @cached_property
     def _compact(self) -> Compact:
