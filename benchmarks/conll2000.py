@@ -145,7 +145,7 @@ def iteration(corpus: Corpus, folder: Path, iterations: int) -> tuple[float, flo
         trainer, _ = crfsuite_train(
             corpus.X, corpus.y, folder / "few.crf", "lbfgs", ours, c2=1.0, max_iterations=2 * iterations
         )
-    return min(cpu), min(trainer.cpu)
+    return min(cpu, default=np.nan), min(trainer.cpu, default=np.nan)
 
 
 def training(corpus: Corpus, model: Path) -> Figures:
