@@ -16,7 +16,7 @@ from trellis.structures.chain.problem.chain_problem import LinearChainProblem
 from trellis.structures.chain.problem.chain_problem_kernels import Task
 from trellis.structures.chain.problem.objective_kernels import COSTS, NO_LOSS, ZERO_ONE
 from trellis.structures.chain.scores.linear_chain import LinearLayout
-from trellis.structures.chain.scores.linear_chain_kernels import Penalties
+from trellis.structures.chain.scores.linear_chain_kernels import LABEL, Penalties
 from trellis.training.driver import minimise
 
 
@@ -111,7 +111,7 @@ def phi(problem: LinearChainProblem, i: int, labels: Any) -> np.ndarray:
             x = 1.0 if len(design.values) == 1 else design.values[p]
             f = int(design.indices[p])
             for q in range(layout.rows.pointer[f], layout.rows.pointer[f + 1]):
-                if layout.rows.label[q] == k:
+                if layout.rows.label[q] & LABEL == k:
                     vector[q] += x
         if t > lo:
             j = labels[t - lo - 1]

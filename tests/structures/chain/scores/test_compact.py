@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trellis.core.simd_kernels import padded
 from trellis.data.sequences import offsets_from_lengths
 from trellis.features.encoded import Encoded, Features
-from trellis.structures.chain.oracle.chain_kernels import lanes
 from trellis.structures.chain.scores.compact import compact
 from trellis.structures.chain.scores.compact_kernels import (
     empty_table,
@@ -48,14 +50,15 @@ def dense_of(encoded: Encoded) -> np.ndarray:
 @given(
     seed=st.integers(0, 10_000),
     n=st.integers(2, 60),
-    k=st.integers(1, 9),
+    k=st.sampled_from([1, 2, 3, 7, 8, 9, 17, 24, 25, 33]),
     least=st.integers(1, 8),
+    steps=st.sampled_from([1, 10, 1000]),
     ones=st.booleans(),
     twice=st.booleans(),
     observed=st.booleans(),
 )
 def test_scores_and_pull_back_are_those_of_the_matrix(
-    seed: int, n: int, k: int, least: int, ones: bool, twice: bool, observed: bool
+    seed: int, n: int, k: int, least: int, steps: int, ones: bool, twice: bool, observed: bool
 ) -> None:
     rng = np.random.default_rng(seed)
     encoded = implied_data(rng, n, k, ones=ones, twice=twice)
@@ -64,16 +67,19 @@ def test_scores_and_pull_back_are_those_of_the_matrix(
         layout = LinearLayout.observed(encoded, gold, None, k, boundaries=True)
     else:
         layout = LinearLayout.all_pairs(encoded, k, boundaries=True)
-    data = compact(layout, layout.design(encoded, sort=True), least)
-    size = int(lanes(k))
+    data = compact(layout, layout.design(encoded, sort=True), least, steps)
+    size = padded(k)
     x = dense_of(encoded)
 
     weights = rng.normal(size=layout.dimension)
     w = layout.views(weights)
     table = np.full((len(data.bounds) - 1, size), np.nan)
     fill_table(data.bounds, data.members, layout.rows, w, table)
+    runs = [slice(*run) for run in pairwise(data.offsets[data.blocks])]
+    assert all(run.stop - run.start <= steps for run in runs) or steps < np.diff(data.offsets).max()
     u = np.full((n, size), np.nan)
-    score_compact(data, table, w, 0, n, u)
+    for block, run in enumerate(runs):
+        score_compact(data, table, w, block, u[run])
     np.testing.assert_allclose(u[:, :k], x @ layout.feature_weights(weights), atol=1e-12)
     assert (u[:, k:] == -np.inf).all()
 
@@ -81,7 +87,8 @@ def test_scores_and_pull_back_are_those_of_the_matrix(
     d[:, :k] = rng.normal(size=(n, k))
     gradient, table_g = np.zeros(layout.dimension), np.zeros_like(table)
     g = layout.views(gradient)
-    pull_back_compact(data, table_g, g, 0, n, d)
+    for block, run in enumerate(runs):
+        pull_back_compact(data, table_g, g, block, d[run])
     empty_table(data.bounds, data.members, layout.rows, table_g, g)
     # the adjoint: <g, v> = <d, scores of v> for every v, and masked weights never move scores
     v = rng.normal(size=layout.dimension)

@@ -112,7 +112,7 @@ def score_labels(u, a, start, end, labels):
 
 
 @kernel
-def _lost(x, e):
+def lost(x, e):
     """Whether a score that is not -inf has become a probability below TINY."""
     for k in range(x.shape[0]):
         if e[k] < TINY and x[k] > -np.inf:
@@ -139,7 +139,7 @@ def exp_transitions(a, ea, ea_t, shift):
         shift[t] = top
         for j in range(K):
             exp_shifted(a[t, j], top, ea[t, j])
-            if _lost(a[t, j], ea[t, j]):
+            if lost(a[t, j], ea[t, j]):
                 safe = False
             for k in range(K):
                 ea_t[t, k, j] = ea[t, j, k]
@@ -176,7 +176,7 @@ def _exp_unaries(u, start, end, alpha, e):
         across = top - lowest(ut[:K])
         spread = max(spread, across)
         exp_shifted(ut, top, et)
-        if not across < RANGE and _lost(ut, et):
+        if not across < RANGE and lost(ut, et):
             return np.nan, spread
         total += top
     return total, spread
@@ -228,13 +228,14 @@ def scaled_forward(u, start, end, ea_t, shift, floor, alpha, e, scale):
     for t in range(n):
         log_z -= math.log(scale[t])
     # A message is at least floor * exp(-spread): where that is above TINY none can have been lost.
-    if not floor * math.exp(-spread) > TINY and _lost_message(alpha[:n], scale):
+    if not floor * math.exp(-spread) > TINY and lost_message(alpha[:n], scale):
         return np.nan
     return log_z
 
 
 @kernel
-def _lost_message(alpha, scale):
+def lost_message(alpha, scale):
+    """Whether a normalised message has a positive entry below TINY."""
     for t in range(alpha.shape[0]):
         lost = 0.0
         for k in range(alpha.shape[1]):

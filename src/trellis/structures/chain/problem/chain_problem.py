@@ -19,12 +19,13 @@ from scipy.sparse import csr_array
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
 from trellis.core.shards import over_shards
+from trellis.core.simd_kernels import aligned_zeros, padded
 from trellis.losses.labelings import sum_by_sequence
 from trellis.objectives.latent import Completion
 from trellis.objectives.records import Objective, Perceptron
 from trellis.objectives.structured_problem import BoolArray, StructuredProblem
-from trellis.structures.chain.oracle.chain_kernels import lanes
 from trellis.structures.chain.oracle.chain_oracle import Chain
+from trellis.structures.chain.oracle.stream_kernels import Block
 from trellis.structures.chain.problem import objective_kernels as kernels
 from trellis.structures.chain.problem.chain_example import ChainOracle
 from trellis.structures.chain.problem.chain_problem_kernels import (
@@ -35,7 +36,8 @@ from trellis.structures.chain.problem.chain_problem_kernels import (
 )
 from trellis.structures.chain.problem.chain_task import check_feasible
 from trellis.structures.chain.problem.latent_kernels import gold_completions
-from trellis.structures.chain.problem.log_objective_kernels import LogWork, log_gradient, log_work
+from trellis.structures.chain.problem.log_objective_kernels import log_gradient, log_work
+from trellis.structures.chain.problem.log_space_kernels import log_space_gradient
 from trellis.structures.chain.problem.objective_kernels import NO_LOSS, ZERO_ONE, Work, labelling_loss
 from trellis.structures.chain.problem.plane_kernels import planes_to_rows
 from trellis.structures.chain.scores.chain_scores import ChainScores
@@ -44,6 +46,8 @@ from trellis.structures.chain.scores.compact_kernels import Compact, empty_table
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Design, Penalties
 from trellis.structures.chain.scores.linear_chain_scores import linear_chain_scores, take_run
+
+PIECE = 32768  # numbers that it does not pay to share out among threads
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,26 +163,39 @@ class LinearChainProblem(StructuredProblem):
     def _log_gradient(self, weights: FloatArray, values: FloatArray) -> FloatArray:
         """The log objective on compact features; the rows of their table are filled and emptied once."""
         data, rows, w = self._compact, self.layout.rows, self.layout.views(weights)
-        shape = (len(data.bounds) - 1, int(lanes(self.layout.n_labels)))
-        table = self._kept("table", lambda: np.empty(shape))
+        shape = (len(data.bounds) - 1, padded(self.layout.n_labels))
+        table = self._kept("table", lambda: aligned_zeros(*shape))
         fill_table(data.bounds, data.members, rows, w, table)
 
         def shard(first: int, last: int) -> tuple[FloatArray, FloatArray]:
             gradient, table_g = self._kept(
-                ("sums", first, last), lambda: (np.empty(self.dimension), np.empty(shape))
+                ("sums", first, last), lambda: (np.empty(self.dimension), aligned_zeros(*shape))
             )
             gradient.fill(0.0)
             table_g.fill(0.0)
             g, work = self.layout.views(gradient), self._kept_log_work(first, last)
-            log_gradient(data, table, w, self.penalties, self.task, first, last, work, table_g, g, values)
+            run = (data, table, w, self.penalties, self.task, first, last, work, table_g, g, values)
+            log_gradient(*run)
+            if np.isnan(values[data.blocks[first] : data.blocks[last]]).any():
+                log_space_gradient(*run)
             return gradient, table_g
 
-        (gradient, table_g), *others = over_shards(shard, self.design.offsets, self.n_jobs)
-        for other, other_table in others:
-            gradient += other
-            table_g += other_table
+        sums = over_shards(shard, data.offsets[data.blocks], self.n_jobs)
+        gradient, table_g = (self._sum_shards(list(parts)) for parts in zip(*sums, strict=True))
         empty_table(data.bounds, data.members, rows, table_g, self.layout.views(gradient))
         return gradient.copy()  # the sums are scratch
+
+    def _sum_shards(self, parts: list[FloatArray]) -> FloatArray:
+        """The sum of what the shards have added up, in the first of them; threads share out its pieces."""
+        total, *others = (part.reshape(-1) for part in parts)
+        pieces = np.append(np.arange(0, len(total), PIECE), len(total))
+
+        def add(i: int, j: int) -> None:
+            for other in others:
+                total[pieces[i] : pieces[j]] += other[pieces[i] : pieces[j]]
+
+        over_shards(add, pieces, self.n_jobs if others else 1)
+        return parts[0]
 
     @cached_property
     def _compact(self) -> Compact:
@@ -204,11 +221,9 @@ class LinearChainProblem(StructuredProblem):
     def _kept_work(self, first: int, last: int) -> Work:
         return cast(Work, self._kept((first, last), lambda: self.new_work(first, last)))
 
-    def _kept_log_work(self, first: int, last: int) -> LogWork:
-        longest = int(np.diff(self.design.offsets[first : last + 1]).max(initial=0))
-        plain = not self.task.ambiguous.any() and bool((self.task.weight == 1.0).all())
-        make = partial(log_work, longest, self.layout.n_labels, not plain)
-        return cast(LogWork, self._kept((first, last), make))
+    def _kept_log_work(self, first: int, last: int) -> Block:
+        make = partial(log_work, self._compact, self.layout.n_labels, self.latent)
+        return cast(Block, self._kept(("block", first, last), make))
 
     def example_planes(self, weights: FloatArray) -> tuple[FloatArray, csr_array]:
         if not self.objective.two_labelings:

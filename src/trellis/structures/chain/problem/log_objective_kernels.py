@@ -6,120 +6,130 @@ The same numbers as :func:`.chain_problem_kernels.dense_gradient`, arranged for 
 compact design; a block of sequences is scored, then asked, then pulled back, so that weights and gradient
 take turns in the cache instead of competing for it; and the pairwise marginals of a whole shard are summed
 before they are multiplied by the transitions, once.
+
+What a token costs, with K labels in P = padded(K) columns, r rows and s single weights of the compact design:
+
+    flops   6 P^2 (forward, backward, pairs) + 42 P (exponentials, scales) + 4 r P + 4 s
+    bytes   7 P^2 + 8 P (3 r + 17) + 64 s between registers and caches; 4 r + 8 s + 16 of them, the indices,
+            and once per evaluation the weights and their gradient, must come from memory
+
+For chunking (K = 22, r = 5, s = 10) that is 5,000 flops, 11,000 bytes in the caches and 150 from memory: a
+block waits for arithmetic and for the second-level cache, not for memory (benchmarks/evaluation_limits.py).
+
+A partly known sequence is two chains of its block: all labellings with its weight, the allowed ones with
+minus that. Sequences whose scores are too wide for scaled messages are left to :mod:`.log_space_kernels`,
+which few fits ever need and so few processes compile.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from trellis.core.numerics import kernel
-from trellis.structures.chain.oracle.chain_kernels import (
-    exp_transitions,
-    forward_backward,
-    lanes,
-    score_labels,
-)
+from trellis.structures.chain.oracle.chain_kernels import exp_transitions
+from trellis.structures.chain.oracle.stream_kernels import Block, block_marginals, new_block
 from trellis.structures.chain.problem.objective_kernels import restrict
-from trellis.structures.chain.scores.compact_kernels import pull_back_compact, score_compact
-
-BLOCK = 1024  # steps whose scores and marginals stay in the cache together
+from trellis.structures.chain.scores.compact_kernels import Compact, pull_back_compact, score_compact
 
 
-class LogWork(NamedTuple):
-    """Scratch of one shard, kept from call to call: fresh memory of a long sequence costs as much as the
-    work on it.
-    """
-
-    u: NDArray[np.float64]  # (steps of a block, lanes(K)) scores
-    d: NDArray[np.float64]  # the same shape: their gradient
-    u2: NDArray[np.float64]  # (longest, lanes(K)): of weighted or partly known sequences
-    d2: NDArray[np.float64]
-    alpha: NDArray[np.float64]  # (longest, lanes(K))
-    e: NDArray[np.float64]
-    scale: NDArray[np.float64]  # (longest,)
-
-
-def log_work(longest: int, n_labels: int, ambiguous: bool) -> LogWork:
-    size = int(lanes(n_labels))
-    block, longest = max(longest, BLOCK), max(longest, 1)
-    second = longest if ambiguous else 0
-    u, d = np.zeros((block, size)), np.zeros((block, size))
-    u2, d2 = np.zeros((second, size)), np.zeros((second, size))
-    alpha, e = np.zeros((longest, size)), np.zeros((longest, size))
-    return LogWork(u, d, u2, d2, alpha, e, np.zeros(longest))
+def log_work(compact: Compact, n_labels: int, ambiguous: bool) -> Block:
+    """Scratch of one shard."""
+    longest = int(np.diff(compact.offsets[compact.blocks]).max(initial=1))
+    return new_block(longest * (2 if ambiguous else 1), n_labels)
 
 
 @kernel
-def log_gradient(compact, table, w, penalties, task, first, last, work, table_g, g, values):
-    """values[i] = log Z_i - s(y*_i), and g += sum_i weight_i grad, for sequences first..last-1; what goes
-    to the table's rows is added to ``table_g``.
+def log_gradient(compact, table, w, penalties, task, first, last, block, table_g, g, values):
+    """values[i] = log Z_i - s(y*_i), and g += sum_i weight_i grad, for the sequences of blocks
+    first..last-1; what goes to the table's rows is added to ``table_g``. Sequences that scaled messages
+    cannot do have the value NaN and no part in g.
     """
     K = w.transitions.shape[0]
-    size = lanes(K)
-    u, d, u2, d2, alpha, e, scale = work
+    offsets = compact.offsets
     start, end, a = np.empty(K), np.empty(K), np.empty((1, K, K))
     for j in range(K):  # loops, because each array expression is one more function to compile
         start[j], end[j] = w.start[j] + penalties.start[j], w.end[j] + penalties.end[j]
         for k in range(K):
             a[0, j, k] = w.transitions[j, k] + penalties.transitions[j, k]
-    ea, ea_t, shift = np.zeros((1, size, size)), np.zeros((1, size, size)), np.zeros(1)
-    floor = exp_transitions(a, ea, ea_t, shift)
-    beta, outer, pairs = np.empty(size), np.zeros((size, size)), np.zeros((1, K, K))
-    once, once_pairs = np.zeros((size, size)), np.zeros((1, K, K))
-    offsets, g_start, g_end, g_transitions = compact.offsets, g.start, g.end, g.transitions
-    weights, ambiguous, labels, allowed = task.weight, task.ambiguous, task.gold, task.allowed
-    i = first
-    while i < last:
-        begin, j = offsets[i], i
-        while j < last and offsets[j + 1] - begin <= u.shape[0]:
-            j += 1
-        score_compact(compact, table, w, begin, offsets[j], u)
-        for s in range(i, j):
-            lo, hi = offsets[s] - begin, offsets[s + 1] - begin
-            gold, n = labels[offsets[s] : offsets[s + 1]], hi - lo
-            values[s] = 0.0
-            if n == 0:
-                continue
-            us, ds = u[lo:hi], d[lo:hi]
-            if weights[s] == 1.0 and ambiguous[s] == 0:
-                log_z = forward_backward(
-                    us, a, start, end, floor, ea, ea_t, shift, alpha, e, scale, beta, ds, outer, pairs
-                )
-                values[s] = log_z - score_labels(us, a, start, end, gold)
-                for t in range(n):
-                    ds[t, gold[t]] -= 1.0
-                for t in range(1, n):
-                    g_transitions[gold[t - 1], gold[t]] -= 1.0
-            else:
-                # Weighted or partly known: all labellings with weight c, the allowed ones with weight -c.
-                restrict(us, gold, allowed[offsets[s] : offsets[s + 1]], u2[:n])
-                ds[:] = 0.0
-                for sign in (1.0, -1.0):
-                    once[:] = 0.0
-                    once_pairs[:] = 0.0
-                    scores = us if sign > 0.0 else u2[:n]
-                    values[s] += sign * forward_backward(
-                        scores, a, start, end, floor, ea, ea_t, shift, alpha, e, scale, beta, d2[:n], once,
-                        once_pairs,
-                    )  # fmt: skip
-                    c = sign * weights[s]
-                    for t in range(n):
-                        for k in range(size):
-                            ds[t, k] += c * d2[t, k]
-                    for r in range(size):
-                        for k in range(size):
-                            outer[r, k] += c * once[r, k]
-                    for r in range(K):
-                        for k in range(K):
-                            pairs[0, r, k] += c * once_pairs[0, r, k]
-            for k in range(K):
-                g_start[k] += ds[0, k]
-                g_end[k] += ds[n - 1, k]
-        pull_back_compact(compact, table_g, g, begin, offsets[j], d)
-        i = j
+    shift = np.zeros(1)
+    floor = exp_transitions(a, block.ea, block.ea_t, shift)
+    for j in range(block.outer.shape[0]):
+        for k in range(block.outer.shape[1]):
+            block.outer[j, k] = 0.0
+    for b in range(first, last):
+        i, j = compact.blocks[b], compact.blocks[b + 1]
+        score_compact(compact, table, w, b, block.u)
+        n_sequences, n_chains = _make_chains(offsets, task, i, j, start, end, block)
+        block_marginals(block, n_chains, shift, floor)
+        _subtract_gold(offsets, task, i, j, a, n_sequences, block, g, values)
+        pull_back_compact(compact, table_g, g, b, block.d)
     for j in range(K):
         for k in range(K):
-            g_transitions[j, k] += outer[j, k] * ea[0, j, k] + pairs[0, j, k]
+            g.transitions[j, k] += block.outer[j, k] * block.ea[0, j, k]
+
+
+@kernel
+def _make_chains(offsets, task, i, j, start, end, block):
+    """The chains of sequences i..j-1 whose scores are in ``u``; empty sequences have none. The partly known
+    ones have a second chain behind them all. Returns the number of the first, and of all chains."""
+    u, bounds, weight, partner = block.u, block.bounds, block.weight, block.partner
+    ambiguous, weights, K, n = task.ambiguous, task.weight, start.shape[0], 0
+    for s in range(i, j):
+        lo, hi = offsets[s] - offsets[i], offsets[s + 1] - offsets[i]
+        if lo < hi:
+            for k in range(K):
+                u[lo, k] += start[k]
+                u[hi - 1, k] += end[k]
+            bounds[n], weight[n], partner[n] = lo, weights[s], n
+            n += 1
+    n_sequences, place = n, offsets[j] - offsets[i]
+    bounds[n], chain = place, 0
+    for s in range(i, j):
+        lo, hi = offsets[s], offsets[s + 1]
+        if ambiguous[s] and lo < hi:
+            scores = u[lo - offsets[i] : hi - offsets[i]]
+            restrict(scores, task.gold[lo:hi], task.allowed[lo:hi], u[place : place + hi - lo])
+            place += hi - lo
+            weight[n], bounds[n + 1] = -weights[s], place
+            partner[n], partner[chain] = chain, n
+            n += 1
+        chain += 1 if lo < hi else 0
+    return n_sequences, n
+
+
+@kernel
+def _subtract_gold(offsets, task, i, j, a, n_sequences, block, g, values):
+    """What is known about sequences i..j-1 leaves values and gradient; start and end get their gradient."""
+    u, d, log_z, bounds, K = block.u, block.d, block.log_z, block.bounds, a.shape[1]
+    gold, ambiguous, weights = task.gold, task.ambiguous, task.weight
+    g_start, g_end, g_transitions = g.start, g.end, g.transitions
+    chain, second = 0, n_sequences
+    for s in range(i, j):
+        lo, n = offsets[s] - offsets[i], offsets[s + 1] - offsets[s]
+        values[s] = 0.0
+        if n == 0:
+            continue
+        if ambiguous[s]:
+            values[s] = log_z[chain] - log_z[second]
+            place = bounds[second]
+            second += 1
+            for t in range(n):
+                for k in range(K):
+                    d[lo + t, k] += d[place + t, k]
+        elif log_z[chain] != log_z[chain]:
+            values[s] = np.nan
+        else:
+            weight, score, before = weights[s], 0.0, gold[offsets[s]]
+            for t in range(n):
+                label = gold[offsets[s] + t]
+                score += u[lo + t, label]
+                d[lo + t, label] -= weight
+                if t > 0:
+                    score += a[0, before, label]
+                    g_transitions[before, label] -= weight
+                before = label
+            values[s] = log_z[chain] - score
+        chain += 1
+        for k in range(K):
+            g_start[k] += d[lo, k]
+            g_end[k] += d[lo + n - 1, k]

@@ -93,6 +93,12 @@ def _grown(slots, heads, sets, uses):
 def cover_steps(indptr, indices, count, least, first, implied, bundle):
     """bundle[p]: the bundle that covers entry p, or -1. Returns head, bits and number of uses of bundles."""
     where = np.zeros(count.shape[0], np.int64)
+    size = np.zeros(count.shape[0], np.uint8)  # the most that a bundle with this head can have
+    for f in range(count.shape[0]):
+        bits = implied[f]
+        while bits:
+            bits &= bits - ONE
+            size[f] += 1
     slots, n = np.full(4096, -1, np.int32), 0
     heads, sets, uses = np.empty(2048, np.uint32), np.empty(2048, np.uint64), np.zeros(2048, np.int64)
     for t in range(indptr.shape[0] - 1):
@@ -104,7 +110,7 @@ def cover_steps(indptr, indices, count, least, first, implied, bundle):
             most, head, bits = 1, np.uint32(0), np.uint64(0)
             for p in range(begin, end):
                 f = indices[p]
-                if bundle[p] < 0 and count[f] >= least:
+                if size[f] >= max(most, 2) and bundle[p] < 0:
                     number, open_bits = _still_open(indptr[first[f]], implied[f], indices, where, bundle)
                     # ties: the more frequent one, which makes for fewer different bundles
                     if number > most or (number == most and number > 1 and count[f] > count[head]):

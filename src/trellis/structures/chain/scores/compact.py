@@ -3,7 +3,7 @@
 Frequent rows, and sums of rows that always occur together (:mod:`.bundle_kernels`), are copied into a table,
 padded to whole SIMD registers and ordered by frequency, so that the most frequent stay in the cache. For
 tagging with the usual windows of words and tags this halves the rows that a step reads. The scores are the
-same up to rounding.
+same up to rounding. Sequences are taken in blocks of about a thousand steps.
 """
 
 from __future__ import annotations
@@ -11,16 +11,25 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from trellis.core.simd_kernels import padded
 from trellis.structures.chain.scores.bundle_kernels import cover_steps, implied_features, list_members
-from trellis.structures.chain.scores.compact_kernels import Compact, compact_entries, count_entries
+from trellis.structures.chain.scores.compact_kernels import (
+    Compact,
+    Singles,
+    compact_entries,
+    count_entries,
+    group_singles,
+)
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Design
 
+STEPS = 1024  # of a block: its scores and marginals stay in the cache together
 LEAST = 16  # a bundle, or a row of the table, is read at least this often, since filling it costs a read
 
 
-def compact(layout: LinearLayout, design: Design, least: int = LEAST) -> Compact:
-    """``design`` arranged for :func:`.compact_kernels.score_compact`; table rows are used ``least`` times."""
+def compact(layout: LinearLayout, design: Design, least: int = LEAST, steps: int = STEPS) -> Compact:
+    """``design`` arranged for :func:`.compact_kernels.score_compact`; table rows are used ``least`` times,
+    and blocks of sequences have up to ``steps`` steps."""
     n_rows, n_hot = len(layout.rows.pointer) - 1, layout.n_hot
     indptr, indices = design.indptr, design.indices
     count = np.bincount(indices, minlength=n_rows)
@@ -48,23 +57,42 @@ def compact(layout: LinearLayout, design: Design, least: int = LEAST) -> Compact
         indptr, indices, bundle, table_of_bundle, table_of_row, n_hot, layout.rows.pointer
     )
     ones = len(design.values) == 1
-    out = Compact(
-        design.offsets,
-        np.empty(len(indptr), np.int64),
-        np.empty(len(indptr) - 1, np.int64),
-        np.empty(n_kept, np.uint32),
-        design.values if ones else np.empty(max(n_kept, 2)),
+    blocks = _blocks(design.offsets, steps)
+    singles = Singles(
         np.empty(len(indptr), np.int64),
         np.empty(n_tail, np.uint32),
         np.empty(n_tail, np.uint16),
         design.values if ones else np.empty(max(n_tail, 2)),
+    )
+    out = Compact(
+        design.offsets,
+        blocks,
+        np.empty(len(indptr), np.int64),
+        np.empty(len(indptr) - 1, np.int64),
+        np.empty(n_kept, np.uint32),
+        design.values if ones else np.empty(max(n_kept, 2)),
+        np.empty(len(blocks), np.int64),
+        np.empty(n_tail, np.uint32),
+        np.empty(n_tail, np.uint32),
+        design.values if ones else np.empty(max(n_tail, 2)),
         bounds,
         members,
     )
+    rows = layout.rows
     kept = compact_entries(
-        design, layout.rows.label, bundle, table_of_bundle, table_of_row, n_hot, layout.rows.pointer, out
+        design, rows.label, bundle, table_of_bundle, table_of_row, n_hot, rows.pointer, out, singles
     )
+    group_singles(singles, padded(layout.n_labels), int(rows.pointer[-1]), out)
     return out._replace(rows=out.rows[:kept].copy())
+
+
+def _blocks(offsets: NDArray[np.int64], steps: int) -> NDArray[np.int64]:
+    """Runs of whole sequences of up to ``steps`` steps, or of one longer sequence: their bounds."""
+    bounds = [0]
+    while bounds[-1] < len(offsets) - 1:
+        end = int(np.searchsorted(offsets, offsets[bounds[-1]] + steps, side="right")) - 1
+        bounds.append(max(end, bounds[-1] + 1))
+    return np.array(bounds, np.int64)
 
 
 def _members(

@@ -1,9 +1,10 @@
 # mypy: allow-untyped-defs
-"""Scores and pull-back of a compact design, in whole SIMD registers.
+"""Scores and pull-back of a compact design, block by block, in whole SIMD registers.
 
-Three kinds of rows, in this order within a step: rows of the *table*, each the sum of the weight rows of a
-bundle (a frequent feature is a bundle of one); other full rows of K weights; and single weights of the ragged
-rows, one (place, label) each, which keeps loops predictable.
+Three kinds of rows: rows of the *table*, each the sum of the weight rows of a bundle (a frequent feature is a
+bundle of one); other full rows of K weights; and single weights of the ragged rows. The first two are read
+step by step. The single weights of a block are one list in the order of the weights, so that they are read
+and written in a loop without branches, in which no addition waits for the one before it.
 """
 
 from __future__ import annotations
@@ -15,23 +16,34 @@ from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray
 from trellis.core.numerics import kernel
+from trellis.core.simd_kernels import WIDTH, fma, load, splat, store
 from trellis.structures.chain.scores.linear_chain_kernels import LABEL
 
 
 class Compact(NamedTuple):
-    """``values`` and ``tail_values`` have one entry, 1.0, when every value is one."""
+    """``values`` and ``single_values`` have one entry, 1.0, when every value is one."""
 
     offsets: NDArray[np.int64]
+    blocks: NDArray[np.int64]  # the sequences of block b are blocks[b]..blocks[b + 1] - 1
     indptr: NDArray[np.int64]  # rows of step t: rows[indptr[t]:indptr[t + 1]], table rows up to middle[t]
     middle: NDArray[np.int64]
     rows: NDArray[np.uint32]
     values: FloatArray
-    tail_indptr: NDArray[np.int64]
-    tail_places: NDArray[np.uint32]
-    tail_labels: NDArray[np.uint16]
-    tail_values: FloatArray
+    single_bounds: NDArray[np.int64]  # the single weights of block b: those from single_bounds[b] on
+    single_places: NDArray[np.uint32]  # where in the flat rows the weight is
+    single_targets: NDArray[np.uint32]  # where in the scores of the block, row by row, it is added
+    single_values: FloatArray
     bounds: NDArray[np.int64]  # table row r is the sum of the weight rows members[bounds[r]:bounds[r + 1]]
     members: NDArray[np.uint32]
+
+
+class Singles(NamedTuple):
+    """The single weights of ragged rows in the order of the steps: of step t, those from indptr[t] on."""
+
+    indptr: NDArray[np.int64]
+    places: NDArray[np.uint32]
+    labels: NDArray[np.uint16]
+    values: FloatArray
 
 
 @kernel
@@ -71,75 +83,83 @@ def empty_table(bounds, members, rows, table, g):
 
 
 @kernel
-def score_compact(compact, table, w, first, last, u):
-    """u[t - first] = sum_f x[t, f] W[f] for steps first..last-1; -inf beyond K."""
+def score_compact(compact, table, w, block, u):
+    """u[t] = sum_f x[t, f] W[f] for the steps of a block, counted from its first; -inf beyond K."""
     hot, flat = w.hot, w.flat
     indptr, middle, rows, values = compact.indptr, compact.middle, compact.rows, compact.values
-    tail_indptr, places, labels = compact.tail_indptr, compact.tail_places, compact.tail_labels
-    tail_values = compact.tail_values
     K, size = hot.shape[1], u.shape[1]
-    one = values.shape[0] == 1
+    several = 0 if values.shape[0] == 1 else 1
+    first, last = compact.offsets[compact.blocks[block]], compact.offsets[compact.blocks[block + 1]]
     for t in range(first, last):
         ut = u[t - first]
-        for k in range(size):
-            ut[k] = 0.0
-        p, end = indptr[t], middle[t]
-        if one:
-            while p + 3 < end:
-                r0, r1, r2, r3 = table[rows[p]], table[rows[p + 1]], table[rows[p + 2]], table[rows[p + 3]]
-                for k in range(size):
-                    ut[k] += (r0[k] + r1[k]) + (r2[k] + r3[k])
-                p += 4
-        while p < end:
-            r0, x = table[rows[p]], 1.0 if one else values[p]
-            for k in range(size):
-                ut[k] += x * r0[k]
-            p += 1
+        begin, end = indptr[t], middle[t]
+        k = 0
+        while k + 2 * WIDTH < size:  # three vectors at a time, so that a row is looked up once for most K
+            x0, x1, x2 = splat(0.0), splat(0.0), splat(0.0)
+            for p in range(begin, end):
+                row, value = rows[p], values[p * several]
+                x0 = fma(value, load(table, row, k), x0)
+                x1 = fma(value, load(table, row, k + WIDTH), x1)
+                x2 = fma(value, load(table, row, k + 2 * WIDTH), x2)
+            store(u, t - first, k, x0)
+            store(u, t - first, k + WIDTH, x1)
+            store(u, t - first, k + 2 * WIDTH, x2)
+            k += 3 * WIDTH
+        while k < size:
+            x0 = splat(0.0)
+            for p in range(begin, end):
+                x0 = fma(values[p * several], load(table, rows[p], k), x0)
+            store(u, t - first, k, x0)
+            k += WIDTH
         for p in range(end, indptr[t + 1]):
-            r0, x = hot[rows[p]], 1.0 if one else values[p]
+            row, value = hot[rows[p]], values[p * several]
             for k in range(K):
-                ut[k] += x * r0[k]
-        if one:
-            for q in range(tail_indptr[t], tail_indptr[t + 1]):
-                ut[labels[q]] += flat[places[q]]
-        else:
-            for q in range(tail_indptr[t], tail_indptr[t + 1]):
-                ut[labels[q]] += tail_values[q] * flat[places[q]]
+                ut[k] += value * row[k]
         for k in range(K, size):
             ut[k] = -np.inf
+    places, targets, x = compact.single_places, compact.single_targets, compact.single_values
+    scores = u.reshape(u.size)
+    for q in range(compact.single_bounds[block], compact.single_bounds[block + 1]):
+        scores[targets[q]] += x[q * several] * flat[places[q]]
 
 
 @kernel
-def pull_back_compact(compact, table, g, first, last, d):
-    """Add the score gradient ``d`` of steps first..last-1 to those of table, full and ragged rows."""
+def pull_back_compact(compact, table, g, block, d):
+    """Add the score gradient ``d`` of the steps of a block to those of table, full and ragged rows."""
     hot, flat = g.hot, g.flat
     indptr, middle, rows, values = compact.indptr, compact.middle, compact.rows, compact.values
-    tail_indptr, places, labels = compact.tail_indptr, compact.tail_places, compact.tail_labels
-    tail_values = compact.tail_values
     K, size = hot.shape[1], d.shape[1]
-    one = values.shape[0] == 1
+    several = 0 if values.shape[0] == 1 else 1
+    first, last = compact.offsets[compact.blocks[block]], compact.offsets[compact.blocks[block + 1]]
     for t in range(first, last):
         dt = d[t - first]
-        end = middle[t]
-        for p in range(indptr[t], end):
-            row = table[rows[p]]
-            if one:
-                for k in range(size):
-                    row[k] += dt[k]
-            else:
-                x = values[p]
-                for k in range(size):
-                    row[k] += x * dt[k]
+        begin, end = indptr[t], middle[t]
+        k = 0
+        while k + 2 * WIDTH < size:
+            x0, x1, x2 = (
+                load(d, t - first, k),
+                load(d, t - first, k + WIDTH),
+                load(d, t - first, k + 2 * WIDTH),
+            )
+            for p in range(begin, end):
+                row, value = rows[p], values[p * several]
+                store(table, row, k, fma(value, x0, load(table, row, k)))
+                store(table, row, k + WIDTH, fma(value, x1, load(table, row, k + WIDTH)))
+                store(table, row, k + 2 * WIDTH, fma(value, x2, load(table, row, k + 2 * WIDTH)))
+            k += 3 * WIDTH
+        while k < size:
+            x0 = load(d, t - first, k)
+            for p in range(begin, end):
+                store(table, rows[p], k, fma(values[p * several], x0, load(table, rows[p], k)))
+            k += WIDTH
         for p in range(end, indptr[t + 1]):
-            row, x = hot[rows[p]], 1.0 if one else values[p]
+            row, value = hot[rows[p]], values[p * several]
             for k in range(K):
-                row[k] += x * dt[k]
-        if one:
-            for q in range(tail_indptr[t], tail_indptr[t + 1]):
-                flat[places[q]] += dt[labels[q]]
-        else:
-            for q in range(tail_indptr[t], tail_indptr[t + 1]):
-                flat[places[q]] += tail_values[q] * dt[labels[q]]
+                row[k] += value * dt[k]
+    places, targets, x = compact.single_places, compact.single_targets, compact.single_values
+    scores = d.reshape(d.size)
+    for q in range(compact.single_bounds[block], compact.single_bounds[block + 1]):
+        flat[places[q]] += x[q * several] * scores[targets[q]]
 
 
 @kernel
@@ -156,14 +176,15 @@ def count_entries(indptr, indices, bundle, table_of_bundle, table_of_row, n_hot,
 
 
 @kernel
-def compact_entries(design, label, bundle, table_of_bundle, table_of_row, n_hot, pointer, out):
-    """Write the entries of ``out``; returns the number of rows. ``table_of_*``: -1 if not in the table."""
+def compact_entries(design, label, bundle, table_of_bundle, table_of_row, n_hot, pointer, out, singles):
+    """Write the rows of ``out`` and ``singles``; returns the number of rows. ``table_of_*``: -1 if not in the
+    table."""
     indptr, indices, values = design.indptr, design.indices, design.values
     one = values.shape[0] == 1
     seen = np.full(max(table_of_bundle.shape[0], 1), -1, np.int64)
     kept, tail = 0, 0
     for t in range(indptr.shape[0] - 1):
-        out.indptr[t], out.tail_indptr[t] = kept, tail
+        out.indptr[t], singles.indptr[t] = kept, tail
         for place in range(3):  # table rows, full rows, tail
             if place == 1:
                 out.middle[t] = kept
@@ -183,13 +204,49 @@ def compact_entries(design, label, bundle, table_of_bundle, table_of_row, n_hot,
                 else:
                     if place == 2 and row < 0 and f >= n_hot:
                         for q in range(pointer[f], pointer[f + np.uint32(1)]):
-                            out.tail_places[tail], out.tail_labels[tail] = q, label[q] & LABEL
+                            singles.places[tail], singles.labels[tail] = q, label[q] & LABEL
                             if not one:
-                                out.tail_values[tail] = values[p]
+                                singles.values[tail] = values[p]
                             tail += 1
                     continue
                 if not one:
                     out.values[kept] = values[p]
                 kept += 1
-    out.indptr[indptr.shape[0] - 1], out.tail_indptr[indptr.shape[0] - 1] = kept, tail
+    out.indptr[indptr.shape[0] - 1], singles.indptr[indptr.shape[0] - 1] = kept, tail
     return kept
+
+
+@kernel
+def group_singles(singles, size, n_places, out):
+    """``singles`` block by block, in the order of their places: two counting sorts. ``size``: of a row of
+    scores."""
+    indptr, places, labels = singles.indptr, singles.places, singles.labels
+    n, several = places.shape[0], singles.values.shape[0] > 1
+    begin = np.zeros(n_places + 1, np.int64)
+    for q in range(n):
+        begin[places[q] + np.uint32(1)] += 1
+    for i in range(n_places):
+        begin[i + 1] += begin[i]
+    by_place, step_of = np.empty(n, np.uint32), np.empty(n, np.uint32)
+    for t in range(indptr.shape[0] - 1):
+        for q in range(indptr[t], indptr[t + 1]):
+            i = begin[places[q]]
+            by_place[i], step_of[i] = q, t
+            begin[places[q]] = i + 1
+    blocks, bounds, offsets = out.blocks, out.single_bounds, out.offsets
+    block_of = np.empty(indptr.shape[0] - 1, np.uint32)
+    fill = np.empty(blocks.shape[0], np.int64)
+    for b in range(blocks.shape[0] - 1):
+        fill[b] = bounds[b] = indptr[offsets[blocks[b]]]
+        for t in range(offsets[blocks[b]], offsets[blocks[b + 1]]):
+            block_of[t] = b
+    bounds[blocks.shape[0] - 1] = n
+    for i in range(n):
+        q, t = by_place[i], step_of[i]
+        b = block_of[t]
+        to = fill[b]
+        fill[b] = to + 1
+        out.single_places[to] = places[q]
+        out.single_targets[to] = (t - offsets[blocks[b]]) * size + labels[q]
+        if several:
+            out.single_values[to] = singles.values[q]
