@@ -180,6 +180,11 @@ class LinearChainProblem(StructuredProblem):
         empty_table(data.bounds, data.members, rows, table_g, self.layout.views(gradient))
         return gradient.copy()  # the sums are scratch
 
+    def arrange(self) -> None:
+        """Do now what the first evaluation would do once, for all that follow."""
+        if self.objective.log_likelihood and not self.layout.n_edge:
+            self._compact  # noqa: B018
+
     @cached_property
     def _compact(self) -> Compact:
         return compact(self.layout, self.design)
