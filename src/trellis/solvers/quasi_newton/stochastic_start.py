@@ -6,9 +6,9 @@ the number of steps that its feature has. So, with n examples, lambda = l2 / n a
 
     1.  w <- (1 - eta_t lambda) w - eta_t c_i grad f_i(w),     eta_t = rate / (1 + rate lambda t),
 
-visits all examples ``passes`` times, each time in a new random order. The rate is RATE / m times a power of
-RATIO, m being the mean squared length of the features of a step: the one with the smallest sum of c_i f_i,
-each at the weights of its visit, over a sample of the examples. And
+visits all examples ``passes`` times, each time in a new random order. The rate is RATE / (1 + m) times a
+power of RATIO, m being the mean squared length of the features of a step (1 is for its transition): the one
+with the smallest sum of c_i f_i, each at the weights of its visit, over a sample of the examples. And
 
     2.  D_j = sum_i c_i sum_s (x_sj df_i / du_s)^2,        scale_j = (max(l2, FLOOR max D) + D_j)^(-1/4),
 
@@ -37,6 +37,7 @@ PASSES = 4  # where none are asked for
 MANY_STEPS = 20_000  # of data for which that pays
 RATE, RATIO = 2.0, 2.0
 SAMPLE = 16, 200  # examples to try a rate on: one in 16, but at least 200
+TRIALS = 30  # rates at most
 FLOOR = 1e-4  # of the largest curvature, where l2 is less
 
 
@@ -87,26 +88,28 @@ def stochastic_start(
     n, w = problem.n_examples, weights.copy()
     decay = problem.l2 / n
     passes = PASSES if passes is None else passes
-    squares, last = np.zeros_like(w), np.inf
+    share, least = SAMPLE
+    sample = np.linspace(0, n - 1, min(n, max(n // share, least))).astype(np.int64)
+    squares = np.zeros_like(w)
     with offered as descent:
-        rate = _best_rate(descent, w, n, decay, RATE * steps / length)
+        at_zero = descent.visit(w.copy(), sample, 0.0, decay, 0) * n / len(sample)
+        rate = _best_rate(descent, w, sample, decay, RATE / (1.0 + length / steps))
         for done in range(passes):
             order = rng.permutation(n)
             wanted = squares if done == passes - 1 else None
             value = descent.visit(w, order, rate, decay, done * n, wanted)
-            if not value < last:  # NaN too: w = 0 is the better start
+            if not value < at_zero:  # it runs away: w = 0 is the better start
                 return None
-            last = value
     if not (np.isfinite(w).all() and np.isfinite(squares).all()):
         return None
     floor = max(problem.l2, FLOOR * float(squares.max(initial=0.0)))
     return w, (floor + squares) ** -0.25
 
 
-def _best_rate(descent: StartPasses, zero: FloatArray, n: int, decay: float, middle: float) -> float:
-    share, least = SAMPLE
-    size = min(n, max(n // share, least))
-    sample = np.linspace(0, n - 1, size).astype(np.int64)
+def _best_rate(
+    descent: StartPasses, zero: FloatArray, sample: NDArray[np.int64], decay: float, middle: float
+) -> float:
+    """A search from the ``middle``, down, then up, for as long as the loss over the sample falls."""
     tried: dict[float, float] = {}
 
     def loss(rate: float) -> float:
@@ -117,6 +120,6 @@ def _best_rate(descent: StartPasses, zero: FloatArray, n: int, decay: float, mid
 
     rate = middle
     for ratio in (1.0 / RATIO, RATIO):
-        while (loss(rate * ratio) < loss(rate) or not np.isfinite(loss(rate))) and len(tried) < 40:
+        while len(tried) < TRIALS and (loss(rate * ratio) < loss(rate) or loss(rate) == np.inf):
             rate *= ratio
     return rate

@@ -3,7 +3,7 @@
 
 The last weights are the answer, so nothing is averaged, and the gradient of a sequence in its scores goes
 straight into the weights: a visit reads and writes what scoring reads, and nothing else. As in
-``update_kernels`` the weights are kept as w = W / d, which makes shrinking them one division.
+``update_kernels`` the weights are kept as w = W / scale, which makes shrinking them one division.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def descent_pass(design, rows, penalties, mask, task, order, rate, decay, visits
     start, end, a, pairs = np.empty(K), np.empty(K), np.empty((1, K, K)), np.empty((1, K, K))
     ea, ea_t, shift = np.zeros((1, size, size)), np.zeros((1, size, size)), np.zeros(1)
     outer = np.empty((size, size))
-    total, scale = 0.0, 1.0  # d of the docstring above is ``scale``: w = W / scale
+    total, scale = 0.0, 1.0  # w = W / scale
     for i in order:
         lo, n, weight = design.offsets[i], design.offsets[i + 1] - design.offsets[i], task.weight[i]
         visits += 1.0
@@ -106,6 +106,11 @@ def descent_pass(design, rows, penalties, mask, task, order, rate, decay, visits
                 for k in range(K):
                     d2[k] = weight * d[t, k] * d[t, k]
                 _add_rows(design, rows, squares, mask, lo + t, d2, True)
+                for k in range(K):
+                    if t == 0:
+                        squares.start[k] += d2[k] * mask.start[k]
+                    if t == n - 1:
+                        squares.end[k] += d2[k] * mask.end[k]
             for k in range(K):
                 d[t, k] *= c
             _add_rows(design, rows, w, mask, lo + t, d[t], False)
@@ -117,10 +122,6 @@ def descent_pass(design, rows, penalties, mask, task, order, rate, decay, visits
                 w.transitions[j, k] += c * g
                 if measured:
                     squares.transitions[j, k] += weight * g * g
-        if measured:
-            for j in range(K):
-                squares.start[j] += weight * (d[0, j] / c) ** 2
-                squares.end[j] += weight * (d[n - 1, j] / c) ** 2
         if scale > LARGE:
             for q in range(flat.shape[0]):
                 flat[q] /= scale
