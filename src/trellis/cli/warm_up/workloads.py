@@ -28,6 +28,7 @@ def _sentences() -> tuple[Tokens, list[list[str]]]:
 def labeler() -> None:
     """The labeller of sequences under its default objective: learn, label, marginals, k best, save, load."""
     from trellis import SequenceLabeler, load
+    from trellis.solvers import LBFGS
 
     X, y = _sentences()
     with tempfile.TemporaryDirectory() as folder:
@@ -42,6 +43,7 @@ def labeler() -> None:
             load(path)
     strings = [[list(token)[:1] for token in x] for x in X]
     SequenceLabeler(max_iter=2).fit(strings, y).predict(strings)
+    SequenceLabeler(l2=0.1, solver=LBFGS(start_passes=1), max_iter=2).fit(X, y)  # as large data start
     arrays = [np.ones((len(x), 2)) for x in X]
     SequenceLabeler(max_iter=2).fit(arrays, y).predict(arrays)
 

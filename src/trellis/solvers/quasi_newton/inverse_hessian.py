@@ -16,6 +16,9 @@ second one turns the coefficients back into a vector. Threads share out the coor
 Pairs are stored in single precision and their products summed in double: the passes cost what reading the
 block costs, and a pair rounded to seven digits describes the curvature as well as it did (all products are
 those of the rounded pairs, so H stays symmetric and positive definite).
+
+Where weights have scales, all this is done on w / scale, with the gradient scale g: H is then
+scale H' scale with the H' of the scaled pairs, and the multiple of v above is one of scale^2 v.
 """
 
 from __future__ import annotations
@@ -50,12 +53,17 @@ class InverseHessian:
         self._spare = list(range(n_slots))
         self._n_jobs = n_jobs if dimension > FEW else 1
         self._pieces = np.append(np.arange(0, dimension, FEW), dimension)
+        self._scale = np.ones(dimension, dtype=np.float32)
 
     def __len__(self) -> int:
         return len(self._slots)
 
+    def rescale(self, scale: FloatArray) -> None:
+        """Before the first pair: the scale of each weight, positive."""
+        self._scale = scale.astype(np.float32)
+
     def forget(self) -> None:
-        """Go back to the identity, as at the start."""
+        """Go back to H = scale^2, as at the start."""
         self._spare += self._slots
         self._slots.clear()
 
@@ -70,7 +78,7 @@ class InverseHessian:
         products = self._sum(
             (2, 2 * n),
             lambda first, last, out: store_pair(
-                self._pairs, slot, w_new, w_old, g_new, g_old, first, last, out
+                self._pairs, slot, w_new, w_old, g_new, g_old, self._scale, first, last, out
             ),
         )
         by_change = products[0]
@@ -98,11 +106,13 @@ class InverseHessian:
         if products is None:
             products = self._sum(
                 (2 * self._n_slots,),
-                lambda first, last, sums: products_with(self._pairs, vector, first, last, sums),
+                lambda first, last, sums: products_with(self._pairs, vector, self._scale, first, last, sums),
             )
-        on_pairs, scale = _two_loop(products, self._step_change, self._change_change, slots)
+        on_pairs, on_vector = _two_loop(products, self._step_change, self._change_change, slots)
         over_shards(
-            lambda i, j: combine(self._pairs, on_pairs, vector, scale, self._pieces[i], self._pieces[j], out),
+            lambda i, j: combine(
+                self._pairs, on_pairs, vector, on_vector, self._scale, self._pieces[i], self._pieces[j], out
+            ),
             self._pieces,
             self._n_jobs,
         )
@@ -127,10 +137,11 @@ class InverseHessian:
         products = block @ block[n:].T
         step_change, change_change = products[:n], products[n:]
         slots = [i for i in self._slots if step_change[i, i] > MIN_CURVATURE * change_change[i, i]]
-        within = vector[free]
-        on_pairs, scale = _two_loop(block @ within, step_change, change_change, slots)
+        scale = self._scale[free].astype(np.float64)
+        within = scale * vector[free]
+        on_pairs, on_vector = _two_loop(block @ within, step_change, change_change, slots)
         out.fill(0.0)
-        out[free] = on_pairs @ block + scale * within
+        out[free] = scale * (on_pairs @ block + on_vector * within)
 
 
 def _two_loop(

@@ -2,6 +2,7 @@
 
 The block is far larger than any cache, so its passes cost what reading it costs: one pass stores a new pair
 and takes all its inner products, another makes a direction. Each works on the coordinates first..last-1.
+Pairs are those of the scaled weights w / scale, whose gradient is scale g; vectors come and go unscaled.
 """
 
 from __future__ import annotations
@@ -23,22 +24,24 @@ def store_pair(
     w_old: FloatArray,
     g_new: FloatArray,
     g_old: FloatArray,
+    scale: NDArray[np.float32],
     first: int,
     last: int,
     products: FloatArray,
 ) -> None:
-    """pairs[slot] = w_new - w_old, pairs[n + slot] = g_new - g_old (n half the rows);
+    """pairs[slot] = (w_new - w_old) / scale, pairs[n + slot] = scale (g_new - g_old) (n half the rows);
 
-    products[0, i] += pairs[i] . (g_new - g_old),    products[1, i] += pairs[i] . g_new.
+    products[0, i] += pairs[i] . pairs[n + slot],    products[1, i] += pairs[i] . (scale g_new).
     """
-    rows = pairs.shape[0]
+    rows, gradient = pairs.shape[0], np.empty(RUN)
     changes = rows // 2 + slot
     for a in range(first, last, RUN):
         b = min(a + RUN, last)
-        step, change, gradient = pairs[slot, a:b], pairs[changes, a:b], g_new[a:b]
+        step, change = pairs[slot, a:b], pairs[changes, a:b]
         for t in range(b - a):
-            step[t] = w_new[a + t] - w_old[a + t]
-            change[t] = gradient[t] - g_old[a + t]
+            gradient[t] = scale[a + t] * g_new[a + t]
+            step[t] = (w_new[a + t] - w_old[a + t]) / scale[a + t]
+            change[t] = scale[a + t] * (g_new[a + t] - g_old[a + t])
         for i in range(rows):
             row = pairs[i, a:b]
             by_change, by_gradient = 0.0, 0.0
@@ -52,15 +55,23 @@ def store_pair(
 
 @kernel
 def products_with(
-    pairs: NDArray[np.float32], vector: FloatArray, first: int, last: int, products: FloatArray
+    pairs: NDArray[np.float32],
+    vector: FloatArray,
+    scale: NDArray[np.float32],
+    first: int,
+    last: int,
+    products: FloatArray,
 ) -> None:
-    """products[i] += pairs[i] . vector."""
+    """products[i] += pairs[i] . (scale vector)."""
+    scaled = np.empty(RUN)
     for a in range(first, last, RUN):
         b = min(a + RUN, last)
+        for t in range(b - a):
+            scaled[t] = scale[a + t] * vector[a + t]
         for i in range(pairs.shape[0]):
-            total = 0.0
-            for t in range(a, b):
-                total += pairs[i, t] * vector[t]
+            row, total = pairs[i, a:b], 0.0
+            for t in range(b - a):
+                total += row[t] * scaled[t]
             products[i] += total
 
 
@@ -69,20 +80,23 @@ def combine(
     pairs: NDArray[np.float32],
     on_pairs: NDArray[np.float32],
     vector: FloatArray,
-    scale: float,
+    on_vector: float,
+    scale: NDArray[np.float32],
     first: int,
     last: int,
     out: FloatArray,
 ) -> None:
-    """out = scale vector + sum_i on_pairs[i] pairs[i], where on_pairs[i] is not 0."""
+    """out = scale (on_vector scale vector + sum_i on_pairs[i] pairs[i]), where on_pairs[i] is not 0."""
     for a in range(first, last, RUN):
         b = min(a + RUN, last)
         piece = out[a:b]
         for t in range(b - a):
-            piece[t] = scale * vector[a + t]
+            piece[t] = on_vector * scale[a + t] * vector[a + t]
         for i in range(pairs.shape[0]):
             c = on_pairs[i]
             if c != 0.0:
                 row = pairs[i, a:b]
                 for t in range(b - a):
                     piece[t] += c * row[t]
+        for t in range(b - a):
+            piece[t] *= scale[a + t]

@@ -7,7 +7,7 @@ makes a chain problem for training makes this one, ``with_`` keeps it, and a sol
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,8 +18,12 @@ from trellis.solvers.online.perceptron import Perceptron
 from trellis.solvers.online.sag import SAG
 from trellis.solvers.online.stochastic import StochasticSolver
 from trellis.solvers.planes.frank_wolfe import FrankWolfe
+from trellis.solvers.quasi_newton.stochastic_start import StochasticStart
 from trellis.solvers.run import Run
 from trellis.structures.chain.problem.chain_problem import LinearChainProblem
+
+if TYPE_CHECKING:
+    from trellis.structures.chain.passes.compiled_start import CompiledStart
 
 
 class CompiledChainProblem(LinearChainProblem):
@@ -32,7 +36,7 @@ class CompiledChainProblem(LinearChainProblem):
         rng: np.random.Generator,
         rule: Rule | None = None,
         state: OnlineState | None = None,
-    ) -> Run | None:
+    ) -> Run | CompiledStart | None:
         """The run of ``solver``, which has checked that it suits the problem, and says by which ``rule`` an
         online one updates."""
         if not self.compiled:
@@ -54,6 +58,10 @@ class CompiledChainProblem(LinearChainProblem):
             from trellis.structures.chain.passes.compiled_frank_wolfe import CompiledFrankWolfeRun
 
             return CompiledFrankWolfeRun(self, weights, rng, solver)
+        if isinstance(solver, StochasticStart) and self.objective.log_likelihood and not self.layout.n_edge:
+            from trellis.structures.chain.passes.compiled_start import CompiledStart
+
+            return CompiledStart(self)
         return None
 
     def gold_margins(self, weights: FloatArray) -> FloatArray:

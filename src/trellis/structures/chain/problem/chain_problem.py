@@ -197,6 +197,11 @@ class LinearChainProblem(StructuredProblem):
         over_shards(add, pieces, self.n_jobs if others else 1)
         return parts[0]
 
+    def arrange(self) -> None:
+        """Do now what the first evaluation would do once, for all that follow."""
+        if self.objective.log_likelihood and not self.layout.n_edge:
+            self._compact  # noqa: B018
+
     @cached_property
     def _compact(self) -> Compact:
         return compact(self.layout, self.design)
