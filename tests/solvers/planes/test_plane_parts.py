@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -39,7 +41,7 @@ def check_dual_point(problem: LinearChainProblem, going: CompiledFrankWolfeRun) 
         assert not cache.alpha[i, count:].any()
         spans = sorted(set(zip(first.tolist(), last.tolist(), strict=True)))
         parts = max(parts, len(spans))
-        for (_, end), (begin, _) in zip(spans, spans[1:], strict=False):
+        for (_, end), (begin, _) in pairwise(spans):
             assert end < begin  # a step with the gold label lies between any two
         for begin, _ in spans:
             assert alpha[first == begin].sum() == pytest.approx(1.0)
@@ -84,7 +86,7 @@ def test_distant_mistakes_have_parts_of_their_own_and_labellings_across_unite_th
             found.append(check_dual_point(problem, going))
         counts.append(found)
     assert max(map(max, counts)) >= 3
-    assert any(b < a for found in counts for a, b in zip(found, found[1:], strict=False))
+    assert any(b < a for found in counts for a, b in pairwise(found))
 
 
 @pytest.mark.parametrize("options", [{"loss": "zero_one"}, {}], ids=str)

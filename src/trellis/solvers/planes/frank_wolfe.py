@@ -52,8 +52,9 @@ class FrankWolfe:
     """Stops at a relative duality gap of ``tol``. Needs l2 > 0 and a convex objective made of planes: margin,
     slack or perceptron.
 
-    ``cached_passes``: at most so many passes over known planes follow a pass of the oracle. ``cache``: planes kept per example; those without mass make room for new ones, and the cache grows when an
-    example needs all of its planes. The dual starts at zero; given weights only serve as a first upper bound.
+    ``cache``: planes kept per example; those without mass make room for new ones, and the cache grows when an
+    example needs all of its planes. ``cached_passes``: how many passes over known planes may follow one of
+    the oracle. The dual starts at zero; given weights only serve as a first upper bound.
     """
 
     tol: float = 1e-3

@@ -3,8 +3,10 @@
 A plane is a labelling, so the cache keeps labels (``plane_cache_kernels``): 8 cache^2 bytes a sequence and 4
 cache bytes a step. Where the loss is a sum over steps, parts of a sequence that do not touch have simplices
 of their own (``plane_parts_kernels``). Passes without the oracle score only the steps of these parts, and
-leave out sequences that had next to no gap when last visited. Where slack rescaling's oracle is not exact, its upper bound takes the place of f_i, so
-the gap stays a certificate; the history's ``oracle_excess`` is the part of the primal due to that.
+leave out sequences that had next to no gap when last visited.
+
+Where slack rescaling's oracle is not exact, its upper bound takes the place of f_i, so the gap stays a
+certificate; the history's ``oracle_excess`` is the part of the primal due to that.
 """
 
 from __future__ import annotations
