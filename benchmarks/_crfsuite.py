@@ -1,6 +1,7 @@
 """CRFsuite as a peer: its chunking features made in Python, a trainer with clocks, its weights in our layout.
 
-python benchmarks/_crfsuite.py TRAIN_FILE        trains for 15 iterations and prints its peak memory
+python benchmarks/_crfsuite.py TRAIN_FILE strings       trains for 15 iterations and prints its peak memory;
+                                                        or "dictionaries", or "nothing" to train on
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pycrfsuite
 
@@ -135,14 +136,23 @@ def exported_weights(
     return layout.from_dense(features, np.concatenate([transitions.ravel(), np.zeros(2 * len(names))]))
 
 
-def train_for_memory(train_file: Path) -> None:
+def training_items(train_file: Path, kind: str) -> tuple[list[Any], list[list[str]]]:
+    """Feature strings of the file, or dictionaries of them; nothing else of the file is left in memory."""
     sentences = read_sentences(train_file)
-    X, y = [chunking_features(s) for s in sentences], [[row[2] for row in s] for s in sentences]
-    del sentences
+    y = [[row[2] for row in s] for s in sentences]
+    if kind == "dictionaries":
+        return [[dict.fromkeys(step, 1.0) for step in chunking_features(s)] for s in sentences], y
+    return [chunking_features(s) for s in sentences], y
+
+
+def train_for_memory(train_file: Path, kind: str) -> None:
+    if kind == "nothing":
+        return
+    X, y = training_items(train_file, kind)
     with tempfile.TemporaryDirectory() as folder:
         crfsuite_train(X, y, Path(folder) / "m.crf", "lbfgs", c2=1.0, max_iterations=15)
 
 
 if __name__ == "__main__":
-    train_for_memory(Path(sys.argv[1]))
+    train_for_memory(Path(sys.argv[1]), sys.argv[2])
     print_peak_memory()

@@ -30,7 +30,14 @@ from _common import (
     parser,
     run_until,
 )
-from _crfsuite import Items, chunking_features, crfsuite_train, exported_weights, read_sentences
+from _crfsuite import (
+    Items,
+    chunking_features,
+    crfsuite_train,
+    exported_weights,
+    read_sentences,
+    training_items,
+)
 from _memory import peak_memory, print_peak_memory
 from trellis import SequenceLabeler
 from trellis.data.columns import read_columns
@@ -48,6 +55,13 @@ from trellis.structures.chain.scores.linear_chain_scores import linear_chain_sco
 OPTIONS: dict[str, Any] = {"l2": 2.0, "weights": "observed", "boundaries": False, "verbose": False}
 FEW = 2000  # sentences of a small training set
 KNOWN_OPTIMUM = 13139.37  # of 452,755 weights
+MEMORY_PEERS = ("nothing", "strings", "dictionaries")
+MEMORY_ROWS = {
+    "nothing": "imports alone",
+    "template": "from the file",
+    "strings": "from the same feature strings",
+    "dictionaries": "from dictionaries {string: 1.0}",
+}
 COLD = """
 from trellis import SequenceLabeler
 from trellis.features.templates import Template
@@ -330,26 +344,27 @@ def tagging(corpus: Corpus, model: Path) -> Figures:
 
 def train_for_memory(kind: str, train_file: Path) -> None:
     """What a child process does: train for 15 iterations from the file, then tell its peak."""
-    if kind == "template":
+    if kind == "nothing":
+        SequenceLabeler(max_iter=15, **OPTIONS).fit([[["a"], ["b"]]] * 2, [["x", "y"]] * 2)
+    elif kind == "template":
         columns = read_columns(train_file)
         labeler = SequenceLabeler(template=Template.crfsuite_chunking(), max_iter=15, **OPTIONS)
         labeler.fit(columns.without(-1), columns.sequences(-1))
     else:
-        sentences = read_sentences(train_file)
-        X, y = [chunking_features(s) for s in sentences], [[row[2] for row in s] for s in sentences]
-        del sentences
+        X, y = training_items(train_file, kind)
         SequenceLabeler(max_iter=15, **OPTIONS).fit(X, y)
     print_peak_memory()
 
 
 def memory(data: Path, train_file: Path) -> Figures:
-    ours, strings = (
-        peak_memory(__file__, "--data", str(data), "--memory-of", kind) for kind in ("template", "strings")
-    )
-    peer = peak_memory(str(Path(__file__).with_name("_crfsuite.py")), str(train_file))
+    """Peaks of child processes; "imports" is a fit of two words, so what is there before any data."""
     figures = Figures("Peak memory of training, L-BFGS, imports included")
-    figures.times("from the file", ours, peer, 1, "MB")
-    figures.times("from the same feature strings", strings, peer, None, "MB")
+    peer_script = str(Path(__file__).with_name("_crfsuite.py"))
+    peer = {kind: peak_memory(peer_script, str(train_file), kind) for kind in MEMORY_PEERS}
+    for kind, name in MEMORY_ROWS.items():
+        ours = peak_memory(__file__, "--data", str(data), "--memory-of", kind)
+        theirs = peer[kind if kind in peer else "strings"]
+        figures.times(name, ours, theirs, None if kind == "nothing" else 1, "MB")
     return figures
 
 
@@ -363,7 +378,7 @@ def compilation() -> Figures:
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("--memory-of", choices=("template", "strings"), help="(for the child process)")
+    options.add_argument("--memory-of", choices=MEMORY_ROWS, help="(for the child process)")
     given = options.parse_args()
     train_file, test_file = files(given.data / "conll2000", "train.txt", "test.txt")
     if given.memory_of:

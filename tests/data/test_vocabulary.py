@@ -42,6 +42,9 @@ def test_reordered_and_packed() -> None:
     vocabulary.add([["a", "", "héé", "\ud800"]])
     chosen = vocabulary.reordered(np.array([3, 0, 2]))
     assert chosen.strings() == ["\ud800", "a", "héé"]
+    assert chosen._slots is None  # no table before it is needed
+    assert chosen.find([["héé", "", "a"]]).tolist() == [2, -1, 1]
+    assert vocabulary.reordered(np.array([2, 1])).add([["", "new", "héé"]]).tolist() == [1, 2, 0]
     again = Vocabulary.from_packed(*chosen.packed())
     assert again.find([["héé", "", "a"]]).tolist() == [2, -1, 1]
 

@@ -33,7 +33,7 @@ class Vocabulary:
     def __init__(self) -> None:
         self._pool: Bytes = np.zeros(1024, np.uint8)
         self._bounds: IntArray = np.zeros(64, np.int64)
-        self._slots: NDArray[np.int64] = np.full(256, -1, np.int64)
+        self._slots: NDArray[np.int64] | None = np.full(256, -1, np.int64)  # None: made when first needed
         self._used = 0
 
     @classmethod
@@ -75,8 +75,14 @@ class Vocabulary:
         return [raw[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(bounds)]
 
     def reordered(self, chosen: IntArray) -> Self:
-        """A vocabulary of the strings with the chosen codes, in that order."""
-        return self.from_packed(*gather(self._pool, self._bounds, chosen))
+        """A vocabulary of the strings with the chosen codes, in that order.
+
+        It makes its table when a string is first looked up, so that none takes up memory in training.
+        """
+        vocabulary = type(self)()
+        vocabulary._pool, vocabulary._bounds = gather(self._pool, self._bounds, chosen)
+        vocabulary._slots, vocabulary._used = None, len(chosen)
+        return vocabulary
 
     def add(self, groups: Sequence[Collection[str]]) -> Codes:
         """Codes of all strings of all groups, end to end; new ones are added. ``TypeError`` if one is not a
@@ -101,6 +107,8 @@ class Vocabulary:
         return codes
 
     def _look_up(self, text: Bytes, starts: IntArray, ends: IntArray, *, add: bool) -> Codes:
+        if self._slots is None:
+            self._slots = self.from_packed(*self.packed())._slots
         codes, *table = look_up(text, starts, ends, add, self._pool, self._bounds, self._slots, self._used)
         if add:
             self._pool, self._bounds, self._slots, self._used = table

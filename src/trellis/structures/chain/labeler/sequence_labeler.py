@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from trellis.core.arrays import FloatArray
+from trellis.core.heap import release_freed_memory
 from trellis.core.parameters import fitted, parameter
 from trellis.data.labels import FlatLabels, LabelSet, flatten_labels
 from trellis.data.latent_labels import LatentLabels, LatentStates
@@ -148,6 +149,7 @@ class SequenceLabeler(ChainLabeler):
             warm_start = latent_start(objective, get_solver("perceptron"))
         one_symbol = inspection.one_symbol_per_step(inputs)
         del inputs, data, everything, splits  # problems have arrangements of their own: memory for the solver
+        release_freed_memory()
         trained = train(
             problem,
             solver,

@@ -7,42 +7,26 @@ from __future__ import annotations
 import numpy as np
 
 from trellis.core.numerics import kernel
-from trellis.structures.chain.oracle.chain_kernels import max_length, score_labels
+from trellis.structures.chain.oracle.chain_kernels import max_length
 from trellis.structures.chain.passes.plane_cache_kernels import (
     block_change,
-    insert_plane,
-    make_room,
     move_edges,
     move_unary,
     pairwise_steps,
-    plane_path,
+)
+from trellis.structures.chain.passes.plane_parts_kernels import (
+    EQUAL,
+    add_labelling,
+    plane_values,
+    score_parts,
 )
 from trellis.structures.chain.problem.chain_problem_kernels import (
     path_at,
     score_sequence,
     score_shared,
 )
-from trellis.structures.chain.problem.objective_kernels import new_work, path_cost
+from trellis.structures.chain.problem.objective_kernels import new_work
 from trellis.structures.chain.problem.plane_kernels import room_for_difference
-
-EQUAL = 1e-12  # relative: a plane no higher than the cached ones by more than this is one of them
-
-
-@kernel
-def _plane_values(design, work, cache, i, gold, m, before):
-    """m_c of the cached planes from the scores in ``work``, and the alphas into ``before``; returns
-    (largest, mean)."""
-    n = gold.shape[0]
-    a = work.a if work.a.shape[0] == 1 else work.a[:n]
-    gold_score = score_labels(work.u[:n], a, work.start, work.end, gold)
-    top, mean = 0.0, 0.0
-    for c in range(cache.used[i]):
-        s = score_labels(work.u[:n], a, work.start, work.end, plane_path(cache, design, i, c))
-        m[c] = cache.offset[i, c] + cache.coefficient[i, c] * (s - gold_score)
-        before[c] = cache.alpha[i, c]
-        top = max(top, m[c])
-        mean += before[c] * m[c]
-    return top, mean
 
 
 @kernel
@@ -72,6 +56,9 @@ def block_pass(
     task,
     order,
     cache,
+    gaps,
+    least,
+    separable,
     l2,
     inner,
     scratch,
@@ -79,9 +66,11 @@ def block_pass(
     """Visit the sequences of ``order``: score, ask the oracle for the highest plane (if ``exact``), step
     inside the block.
 
-    Returns the sum of c_i (f_i(w) - sum_c alpha_c m_c), each at the weights of its visit; the first sequence
-    whose value is not finite (-1: none); and how many planes found no room. ``scratch``: views of a zero
-    vector. ``average``: views of A, or of nothing; ``time``: t and sum of t.
+    ``gaps`` (S,): c_i (f_i(w) - sum_c alpha_c m_c) at the last visit of each sequence, f_i being the highest
+    of the cached planes if not ``exact``; a pass that is not exact leaves out those of at most ``least``.
+    Returns the sum of those visited; the first sequence whose value is not finite (-1: none); and how many
+    planes found no room. ``scratch``: views of a zero vector. ``average``: views of A, or of nothing;
+    ``time``: t and sum of t.
     """
     S, C = cache.alpha.shape
     K = w.transitions.shape[0]
@@ -89,34 +78,36 @@ def block_pass(
     room = room_for_difference(design)
     position, value = np.empty(room, dtype=np.int64), np.empty(room)
     m, before = np.zeros(C), np.zeros(C)
+    piece = np.empty(work.u.shape[0], dtype=np.int32)
     gap, crowded = 0.0, 0
     for i in order:
         lo, hi = design.offsets[i], design.offsets[i + 1]
         weight = task.weight[i]
-        if hi == lo or weight == 0.0 or not (exact or cache.used[i] > 1):
+        if hi == lo or weight == 0.0 or not (exact or gaps[i] > least):
             continue
         gold, rate, d_unary = task.gold[lo:hi], weight / l2, work.d_unary[: hi - lo]
         score_shared(design, w, penalties, work)
-        score_sequence(design, rows, w, penalties, i, work)
-        top, mean = _plane_values(design, work, cache, i, gold, m, before)
+        if exact:
+            score_sequence(design, rows, w, penalties, i, work)
+        else:
+            score_parts(design, rows, w, penalties, cache, i, work)
+        top, mean = plane_values(design, work, cache, i, gold, m, before)
         height = top
         if exact:
             height, q = path_at(formula, loss_kind, 1.0, design, task, i, work)
             if not np.isfinite(height):
                 return gap, i, crowded
-        gap += weight * (height - mean)
+        gaps[i] = weight * (height - mean)
+        gap += gaps[i]
         if height > top + EQUAL * (1.0 + abs(height)):
-            slot = make_room(cache, i, m)
-            if slot < 0:
-                crowded += 1
-            else:
-                cost = task.cost[lo:hi] if task.cost.shape[0] > 0 else task.cost
-                b = formula.loss_scale * path_cost(loss_kind, cost, gold, work.up, hi - lo)
-                insert_plane(
-                    design, rows, mask, cache, i, slot, gold, work.up, b, q, scratch, position, value
-                )
-                m[slot], before[slot] = height, 0.0
-        pairwise_steps(cache.alpha[i], m, cache.gram[i], cache.used[i], rate, inner, 0.0)
+            cost = task.cost[lo:hi] if task.cost.shape[0] > 0 else task.cost
+            crowded += add_labelling(
+                formula, loss_kind, design, rows, mask, cost, cache, i, gold, work, q, separable, m, before,
+                piece, scratch, position, value,
+            )  # fmt: skip
+        pairwise_steps(
+            cache.alpha[i], m, cache.gram[i], cache.coefficient[i], cache.first[i], cache.used[i], rate, inner
+        )
         _move(design, rows, w, average, time[1], mask, cache, i, gold, before, rate, d_unary)
         time[0] += 1.0
         time[1] += time[0]

@@ -18,6 +18,7 @@ from scipy.sparse import csr_array
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
+from trellis.core.heap import release_freed_memory
 from trellis.core.shards import over_shards
 from trellis.core.simd_kernels import aligned_zeros, padded
 from trellis.losses.labelings import sum_by_sequence
@@ -204,7 +205,9 @@ class LinearChainProblem(StructuredProblem):
 
     @cached_property
     def _compact(self) -> Compact:
-        return compact(self.layout, self.design)
+        arranged = compact(self.layout, self.design)
+        release_freed_memory()  # its scratch
+        return arranged
 
     def new_work(self, first: int, last: int) -> Work:
         """Scratch for the sequences first..last-1."""

@@ -83,12 +83,18 @@ class Penalties(NamedTuple):
 @kernel
 def score_steps(design, rows, w, i, u):
     """u[t] = sum_f x[t, f] W[f] for the steps of sequence i."""
+    score_run(design, rows, w, i, 0, design.offsets[i + 1] - design.offsets[i], u)
+
+
+@kernel
+def score_run(design, rows, w, i, begin, end, u):
+    """The same for its steps begin..end-1."""
     K = u.shape[1]
     hot, flat, places, values = w.hot, w.flat, design.places, design.values
     label = rows.label
     first = design.offsets[i]
     one = values.shape[0] == 1
-    for t in range(first, design.offsets[i + 1]):
+    for t in range(first + begin, first + end):
         ut = u[t - first]
         for k in range(K):
             ut[k] = 0.0
