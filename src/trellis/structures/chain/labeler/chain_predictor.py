@@ -20,7 +20,6 @@ from trellis.data.latent_labels import LatentLabels
 from trellis.losses.labelings import DECODINGS, get_loss
 from trellis.structures.chain.labeler.minimum_risk import minimum_risk
 from trellis.structures.chain.oracle.chain_oracle import Chain
-from trellis.structures.chain.scores.chain_scores import ChainScores
 
 
 class ChainPredictor(Model):
@@ -35,9 +34,13 @@ class ChainPredictor(Model):
     history_: dict[str, list[float]] = fitted("What was measured at each iteration.")
     n_iter_: int = fitted("The number of iterations.")
 
-    def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> ChainScores:
+    def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> Any:
         """The part scores of new sequences: what :class:`trellis.structures.chain.Chain` takes."""
         raise NotImplementedError
+
+    def _chain(self) -> Any:
+        """The oracle that takes the scores."""
+        return Chain(self._threads())
 
     def _keep_labels(self, latent: LatentLabels) -> None:
         self.latent_ = latent
@@ -58,7 +61,7 @@ class ChainPredictor(Model):
         """``predict`` as indices into ``classes_``, packed, with the offsets of the sequences."""
         check_choice("decoding", decoding, DECODINGS)
         scores = self.scores(X, lengths=lengths)
-        chain = Chain(self._threads())
+        chain = self._chain()
         if decoding == "best":
             return self.latent_.collapse(chain.best(scores).labels), scores.offsets
         loss = get_loss(getattr(self, "loss", "hamming"))
@@ -67,7 +70,7 @@ class ChainPredictor(Model):
     def predict_marginals(self, X: Any, *, lengths: ArrayLike | None = None) -> list[FloatArray]:
         """P(y_t = k | x) under the log-linear model: a (length, n_labels) array for each sequence."""
         scores = self.scores(X, lengths=lengths)
-        marginals = self.latent_.sum_states(Chain(self._threads()).marginals(scores).unary)
+        marginals = self.latent_.sum_states(self._chain().marginals(scores).unary)
         return Answers(marginals[a:b] for a, b in pairwise(scores.offsets))
 
     def predict_k_best(
@@ -80,7 +83,7 @@ class ChainPredictor(Model):
                 "labels have several latent states, and the k best sequences of states are not the k best "
                 "labellings; for states use trellis.structures.chain.Chain().k_best(model.scores(X), k)"
             )
-        ranked = Chain(self._threads()).k_best(scores, k)
+        ranked = self._chain().k_best(scores, k)
         found: list[list[tuple[list[Any], float]]] = Answers([] for _ in range(scores.n_sequences))
         for rank in range(len(ranked.labels)):
             decoded = self.labels_.decode(np.maximum(ranked.labels[rank], 0), scores.offsets)
@@ -94,7 +97,7 @@ class ChainPredictor(Model):
         Where ``y`` has None or sets, it is that of all labellings that agree with it.
         """
         scores = self.scores(X, lengths=lengths)
-        chain = Chain(self._threads())
+        chain = self._chain()
         if y is None:
             best = chain.best(scores)
             if self.latent_.plain:

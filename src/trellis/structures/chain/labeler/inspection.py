@@ -74,7 +74,7 @@ def to_hmm(model: SequenceLabeler, length: int | None = None) -> HMMProbabilitie
     emissions, log_sums = softmax_and_log_sum(scores)
     emission_sum = log_sums[:, 0]
     start = w.start + p.start + emission_sum
-    step = w.transitions + p.transitions + emission_sum[None, :]
+    step = model.transition_table() + emission_sum[None, :]
     initial, transitions = normalised_chain(start, step, w.end + p.end, length)
     symbols = model.encoder_.feature_names()
     return HMMProbabilities(list(model.latent_.states.labels), symbols, initial, transitions, emissions)
