@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler as SequenceLabeler
     from trellis.structures.chain.oracle.chain_oracle import Chain as Chain
     from trellis.structures.chain.oracle.exhaustive import Enumeration as Enumeration
+    from trellis.structures.chain.oracle.many_labels.beam_search import beam_search as beam_search
     from trellis.structures.chain.oracle.many_labels.sparse_chain import SparseChain as SparseChain
     from trellis.structures.chain.problem.chain_problem import LinearChainProblem as LinearChainProblem
     from trellis.structures.chain.scores.chain_scores import ChainScores as ChainScores
@@ -24,6 +25,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "labeler.sequence_labeler": "SequenceLabeler",
         "oracle.chain_oracle": "Chain",
         "oracle.exhaustive": "Enumeration",
+        "oracle.many_labels.beam_search": "beam_search",
         "oracle.many_labels.sparse_chain": "SparseChain",
         "problem.chain_problem": "LinearChainProblem",
         "scores.chain_scores": "ChainScores",

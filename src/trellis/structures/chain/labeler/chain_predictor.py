@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,10 @@ from trellis.data.latent_labels import LatentLabels
 from trellis.losses.labelings import DECODINGS, get_loss
 from trellis.structures.chain.labeler.minimum_risk import minimum_risk
 from trellis.structures.chain.oracle.chain_oracle import Chain
+from trellis.structures.chain.scores.chain_scores import ChainScores
+
+if TYPE_CHECKING:
+    from trellis.structures.chain.oracle.many_labels.beam_search import BeamLabellings
 
 
 class ChainPredictor(Model):
@@ -67,6 +71,23 @@ class ChainPredictor(Model):
         loss = get_loss(getattr(self, "loss", "hamming"))
         return minimum_risk(chain, scores, self.latent_, loss), scores.offsets
 
+    def predict_beam(
+        self, X: Any, beam: int = 64, max_beam: int | None = None, *, lengths: ArrayLike | None = None
+    ) -> tuple[list[list[Any]], BeamLabellings]:
+        """Labellings found by beam search, and what is known about them: for models of many labels, whose
+        exact search takes long. ``found.exact`` says which are proved to be those of ``predict``, and no
+        labelling scores more than ``found.bounds``.
+
+        The ``beam`` most promising labels of each step are kept; where that proves nothing, twice as many,
+        and so on up to ``max_beam``. See :mod:`trellis.structures.chain.oracle.many_labels.beam_search`."""
+        from trellis.structures.chain.oracle.many_labels.beam_search import beam_search
+
+        scores = self.scores(X, lengths=lengths)
+        if not isinstance(scores, ChainScores):
+            raise UnsupportedError("sparse transitions are searched exactly and need no beam; use predict")
+        found = beam_search(scores, beam, max_beam, self._threads())
+        return self.labels_.decode(self.latent_.collapse(found.labels), scores.offsets), found
+
     def predict_marginals(self, X: Any, *, lengths: ArrayLike | None = None) -> list[FloatArray]:
         """P(y_t = k | x) under the log-linear model: a (length, n_labels) array for each sequence."""
         scores = self.scores(X, lengths=lengths)
@@ -98,17 +119,18 @@ class ChainPredictor(Model):
         """
         scores = self.scores(X, lengths=lengths)
         chain = self._chain()
+        total: FloatArray = chain.log_partition(scores)
         if y is None:
             best = chain.best(scores)
             if self.latent_.plain:
-                return best.scores - chain.log_partition(scores)
+                return np.asarray(best.scores - total)
             known = EncodedLabels(self.latent_.collapse(best.labels), None, scores.offsets)
         else:
             known = self.labels_.encode(y, lengths, like=scores.offsets)
         labels = self.latent_.expand(known)
         if labels.allowed is not None:
-            return chain.log_partition(scores.restricted(labels.allowed)) - chain.log_partition(scores)
-        return chain.score(scores, labels.codes) - chain.log_partition(scores)
+            return np.asarray(chain.log_partition(scores.restricted(labels.allowed)) - total)
+        return np.asarray(chain.score(scores, labels.codes) - total)
 
     def score(self, X: Any, y: Any, *, lengths: ArrayLike | None = None, sample_weight: Any = None) -> float:
         """The fraction of correct labels among the known ones (``sample_weight`` weighs sequences). A label

@@ -160,7 +160,7 @@ def _online_solver(model: SequenceLabeler, options: Options) -> Any:
 def _refuse_what_needs_all_data(model: SequenceLabeler, objective: Objective) -> None:
     if not (isinstance(model.transitions, str) and model.transitions == "all"):
         raise UnsupportedError(
-            "the allowed transitions are a list, which partial_fit does not take; use fit, or transitions='all'"
+            "partial_fit takes no list of allowed transitions; use fit, or transitions='all'"
         )
     if isinstance(model.class_weight, str):
         raise UnsupportedError(

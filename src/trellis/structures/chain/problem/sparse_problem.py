@@ -1,11 +1,12 @@
-"""A linear chain model over allowed pairs of labels, its data and an objective, as the problem that solvers minimise.
+"""A linear chain model over allowed pairs of labels, its data and an objective, as the problem that solvers
+minimise.
 
     min_w  sum_i c_i f_i(w) + (l2 / 2) ||w||^2 + l1 ||w||_1
 
 Time and memory grow with the allowed pairs, never with K x K. Runs of sequences are answered together
-(:class:`SparseBatchOracle`), so that every objective that reads oracles works, in compiled code; the log objective
-takes its sum and its gradient in one pass. A loss that is the number of wrong steps needs no table of costs.
-"""
+(:class:`SparseBatchOracle`), so that every objective that reads oracles works, in compiled code; the log
+objective takes its sum and its gradient in one pass. A loss that is the number of wrong steps needs no
+table of costs."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ from trellis.structures.chain.scores.sparse_chain_scores import SparseChainScore
 from trellis.structures.chain.scores.sparse_layout import SparseLayout
 from trellis.structures.chain.scores.step_score_kernels import ALL, GOLD, LOSS, Known
 
-# A label less probable than this passes nothing back in a gradient: of n steps and K labels, at most n K LEAST of
-# a sum of n is lost, far below rounding.
+# A label less probable than this passes nothing back in a gradient: of n steps and K labels, at most n K
+# LEAST of a sum of n is lost, far below rounding.
 LEAST = 1e-30
 
 
@@ -80,7 +81,8 @@ class SparseChainProblem(StructuredProblem):
             )
         if self.loss_kind == ZERO_ONE:
             raise UnsupportedError(
-                "loss 'zero_one' is not available for sparse transitions; use loss='hamming', or transitions='all'"
+                "loss 'zero_one' is not available for sparse transitions; use loss='hamming', or "
+                "transitions='all'"
             )
 
     @property
@@ -241,8 +243,8 @@ class SparseBatchOracle:
         """log-sums (n,); ``gradient`` += sum_i c_i times the expected parts, not masked."""
         values, k = np.empty(self._n), self._problem.layout.n_labels
         kernels.sum_batch(
-            self._steps, self.known, question, scale, self._pairs, self.offsets, 0, self._n, self._work, LEAST,
-            np.ascontiguousarray(c), values, np.zeros((0, k)), self._parts(gradient),
+            self._steps, self.known, question, scale, self._pairs, self.offsets, 0, self._n, self._work,
+            LEAST, np.ascontiguousarray(c), values, np.zeros((0, k)), self._parts(gradient),
         )  # fmt: skip
         return values
 
@@ -262,8 +264,8 @@ class SparseBatchOracle:
         labels, values = np.empty(int(self.offsets[-1]), np.int32), np.empty(self._n)
         losses = np.empty(self._n)
         kernels.best_batch(
-            self._steps, self.known, question, scale, self._pairs, self.offsets, 0, self._n, self._work, labels,
-            values, losses,
+            self._steps, self.known, question, scale, self._pairs, self.offsets, 0, self._n, self._work,
+            labels, values, losses,
         )  # fmt: skip
         check_feasible(values, self._first)
         return self._path_answers(values, losses, labels)

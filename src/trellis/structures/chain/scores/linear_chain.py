@@ -212,6 +212,14 @@ class LinearLayout:
         rows[row, self.rows.label & LABEL] = flat[: self._n_rows_weights]
         return rows[self.row_of]
 
+    def weight_entries(self, flat: FloatArray) -> tuple[NDArray[Any], NDArray[Any], FloatArray]:
+        """(feature, label, weight) of the weights of features that are not 0."""
+        feature_of = np.argsort(self.row_of)
+        feature = np.repeat(feature_of, self._widths())
+        weight = flat[: self._n_rows_weights]
+        some = weight != 0.0
+        return feature[some], (self.rows.label & LABEL)[some], weight[some]
+
     def to_state(self) -> dict[str, Any]:
         """The fields, without the labels of the hot rows, which are all labels in order."""
         tail = self.rows.label[self.n_hot * self.n_labels :]

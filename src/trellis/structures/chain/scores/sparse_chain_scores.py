@@ -2,8 +2,8 @@
 
     score(y) = start[y_1] + sum_t unary[t, y_t] + sum_{t>1} transitions[y_{t-1}, y_t] + end[y_n]
 
-and -inf where a pair of neighbours is not in the list. The unary scores may be a table (N, K), or features and
-weights from which they are computed a few steps at a time; ``unary`` then makes the table on request.
+and -inf where a pair of neighbours is not in the list. The unary scores may be a table (N, K), or features
+and weights from which they are computed a few steps at a time; ``unary`` then makes the table on request.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class SparseChainScores:
         lengths: ArrayLike | None = None,
         offsets: IntArray | None = None,
     ) -> SparseChainScores:
-        """``transitions``: a sparse matrix (K, K) whose stored entries, zeros included, are the allowed pairs,
-        with row = previous label. A stored ``-inf`` forbids, as an entry that is not stored does."""
+        """``transitions``: a sparse matrix (K, K) whose stored entries, zeros included, are the allowed
+        pairs, with row = previous label. A stored ``-inf`` forbids, as an entry that is not stored does."""
         if not issparse(transitions):
             raise DataError("transitions must be a SciPy sparse matrix; for a full table use ChainScores.of")
         u, stored = as_scores("unary", unary, 2), transitions.tocoo()

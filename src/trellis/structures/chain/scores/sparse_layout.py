@@ -2,10 +2,9 @@
 
     w = [ hot rows (H x K) | tail rows (ragged) | transitions (E) | start | end ]
 
-Where :class:`.linear_chain.LinearLayout` has a table of K x K weights, this one has a weight for each allowed pair
-(:class:`.transition_pairs.TransitionPairs`), and nothing in it, or on the way to it, grows with K x K. All other
-pairs are forbidden.
-"""
+Where :class:`.linear_chain.LinearLayout` has a table of K x K weights, this one has a weight for each
+allowed pair (:class:`.transition_pairs.TransitionPairs`), and nothing in it, or on the way to it, grows
+with K x K. All other pairs are forbidden."""
 
 from __future__ import annotations
 
@@ -18,13 +17,13 @@ from scipy.sparse import csr_array
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import ModelFileError, UnsupportedError
 from trellis.core.registration import register
+from trellis.data.labels import EncodedLabels
 from trellis.features.encoded import Encoded
 from trellis.structures.chain.scores.linear_chain import FULL_FRACTION, LinearLayout, weight_rows
 from trellis.structures.chain.scores.linear_chain_kernels import Design, Penalties, Rows, Weights
 from trellis.structures.chain.scores.sparse_chain_scores import SparseChainScores
 from trellis.structures.chain.scores.step_score_kernels import StepScores
 from trellis.structures.chain.scores.transition_pairs import TransitionPairs, observed_pairs
-from trellis.data.labels import EncodedLabels
 
 
 @register
@@ -38,12 +37,12 @@ class SparseLayout(LinearLayout):
     def of(
         cls, encoded: Encoded, labels: EncodedLabels | None, pairs: TransitionPairs, *, boundaries: bool
     ) -> SparseLayout:
-        """Weights for the pairs of feature and label, and for those of the allowed transitions, that occur with
-        ``labels``; without labels for all of them."""
+        """Weights for the pairs of feature and label, and for those of the allowed transitions, that occur
+        with ``labels``; without labels for all of them."""
         if encoded.edges is not None:
             raise UnsupportedError(
-                "transition_features give every step its own transitions, which sparse transitions do not have; "
-                "leave them out, or use transitions='all'"
+                "transition_features give every step its own transitions, which sparse ones cannot be; leave "
+                "them out, or use transitions='all'"
             )
         k, n = pairs.n_labels, encoded.nodes.n_features
         if labels is None:
@@ -105,7 +104,8 @@ class SparseLayout(LinearLayout):
 def _observed_rows(
     encoded: Encoded, labels: EncodedLabels, n_labels: int
 ) -> tuple[NDArray[np.int64], int, Rows, NDArray[np.uint8]]:
-    """Features in the order of their rows, how many of them are full, the rows, and the mask of the full ones."""
+    """Features in the order of their rows, how many of them are full, the rows, and the mask of the full
+    ones."""
     n = encoded.nodes.n_features
     codes = np.zeros(0, np.int64)
     for part in (encoded.nodes, encoded.zeros):

@@ -3,9 +3,8 @@
 
     u[t, k] = unary[t, k]   or   sum_f x[t, f] W[f, k],      and then, by the question that is asked,
 
-    ALL     every labelling
-    LOSS    + scale * L_t(k): a table of costs, or (where there is none) 1 for every wrong label, the Hamming loss
-    GOLD    -inf for what disagrees with the gold labels
+    ALL     every labelling LOSS    + scale * L_t(k): a table of costs, or (where there is none) 1 for every
+    wrong label, the Hamming loss GOLD    -inf for what disagrees with the gold labels
 
 :func:`add_steps` is the transpose of the second form: gradients of weights from gradients of scores.
 """
@@ -25,8 +24,8 @@ ALL, LOSS, GOLD = range(3)
 
 
 class StepScores(NamedTuple):
-    """``unary`` (N, K), or (0, K) and then features: those of :class:`.linear_chain_kernels.Design`, the labels
-    of rows of weights, and the weights, flat and as hot rows (H, K)."""
+    """``unary`` (N, K), or (0, K) and then features: those of :class:`.linear_chain_kernels.Design`, the
+    labels of rows of weights, and the weights, flat and as hot rows (H, K)."""
 
     unary: FloatArray
     indptr: NDArray[np.int64]
@@ -121,7 +120,8 @@ def step_losses(known, lo, hi, path):
 
 @kernel
 def add_steps(scores, lo, hi, d, g_flat, g_hot):
-    """g += d (the gradient of the scores of steps lo..hi-1, in rows from 0), pulled back through the features."""
+    """g += d (the gradient of the scores of steps lo..hi-1, in rows from 0), pulled back through the
+    features."""
     K = d.shape[1]
     label, values = scores.label, scores.values
     one = values.shape[0] == 1
@@ -145,7 +145,8 @@ def add_steps(scores, lo, hi, d, g_flat, g_hot):
 
 @kernel
 def add_label(scores, t, k, weight, mask, g_flat):
-    """g += weight * (features of step t, for label k); the labels of a row rise, so they are found by halving."""
+    """g += weight * (features of step t, for label k); the labels of a row rise, so they are found by
+    halving."""
     n_hot, K = scores.hot.shape
     one = scores.values.shape[0] == 1
     for p in range(scores.indptr[t], scores.indptr[t + 1]):

@@ -1,14 +1,13 @@
 """Which labels may follow which, as a list of allowed pairs: for chains of hundreds or thousands of labels.
 
 The pairs are sorted by the label that they lead to, then by the label that they come from (CSR over
-predecessors): those into label k are ``bounds[k]..bounds[k + 1] - 1``, and come from ``source[...]``. A score, a
-weight or a marginal of transitions is then one vector (E,) in this order. Both directions of a dynamic programme
-read this one list: what leaves a label is what the others gather from it.
-"""
+predecessors): those into label k are ``bounds[k]..bounds[k + 1] - 1``, and come from ``source[...]``. A
+score, a weight or a marginal of transitions is then one vector (E,) in this order. Both directions of a
+dynamic programme read this one list: what leaves a label is what the others gather from it."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,6 +20,7 @@ from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, ModelFileError
 from trellis.core.registration import register
 from trellis.data.labels import EncodedLabels, LabelSet
+from trellis.data.sequences import step_name
 
 MOST_LABELS = 0x7FFF  # what a label of a row of weights has room for
 
@@ -51,9 +51,10 @@ class TransitionPairs:
     @cached_property
     def target(self) -> NDArray[np.uint32]:
         """(E,) the label that each pair leads to."""
-        return np.repeat(np.arange(self.n_labels, dtype=np.uint32), np.diff(self.bounds.astype(np.int64)))
+        counts = self.bounds[1:].astype(np.int64) - self.bounds[:-1]
+        return np.repeat(np.arange(self.n_labels, dtype=np.uint32), counts)
 
-    def places(self, previous: IntArray, following: IntArray) -> IntArray:
+    def places(self, previous: NDArray[Any], following: NDArray[Any]) -> IntArray:
         """Where pairs stand in the list; -1 for those that are not allowed."""
         keys = self.target.astype(np.int64) * self.n_labels + self.source
         wanted = np.asarray(following, np.int64) * self.n_labels + previous
@@ -108,29 +109,22 @@ class TransitionPairs:
         return pairs
 
 
-def allowed_pairs(
-    transitions: str | Iterable[tuple[Hashable, Hashable]] | Any, encoded: EncodedLabels, labels: LabelSet
-) -> TransitionPairs:
+def allowed_pairs(transitions: Any, encoded: EncodedLabels, labels: LabelSet) -> TransitionPairs:
     """The parameter ``transitions`` of a labeller: "observed", pairs of labels, or a sparse matrix (K, K)."""
     k = len(labels)
     if k > MOST_LABELS:
         raise DataError(f"there are {k} labels; sparse transitions take at most {MOST_LABELS}")
-    if isinstance(transitions, str):
-        if transitions != "observed":
-            raise DataError(
-                f"transitions is {transitions!r}; give 'all', 'observed', a list of (previous, next) pairs, or a "
-                "sparse matrix of shape (labels, labels)"
-            )
+    if isinstance(transitions, str) and transitions == "observed":
         return observed_pairs(encoded, k)
     if issparse(transitions):
         if transitions.shape != (k, k):
             raise DataError(
-                f"transitions is a sparse matrix of shape {transitions.shape}; for {k} labels, in the order of "
-                f"classes_, it must have shape ({k}, {k})"
+                f"transitions is a sparse matrix of shape {transitions.shape}; for {k} labels, in the order "
+                f"of classes_, it must have shape ({k}, {k})"
             )
         stored = transitions.tocoo()
         return TransitionPairs.of(stored.row, stored.col, k)
-    if not isinstance(transitions, Iterable):
+    if isinstance(transitions, str) or not isinstance(transitions, Iterable):
         raise DataError(
             f"transitions is {transitions!r}; give 'all', 'observed', a list of (previous, next) pairs, or a "
             "sparse matrix of shape (labels, labels)"
@@ -165,8 +159,6 @@ def observed_pairs(encoded: EncodedLabels, n_labels: int) -> TransitionPairs:
 
 def check_pairs(encoded: EncodedLabels, pairs: TransitionPairs, labels: LabelSet) -> None:
     """Refuse labels that follow each other against the pairs, naming the first place."""
-    from trellis.data.sequences import step_name
-
     codes, offsets = encoded.codes, encoded.offsets
     inside = np.ones(len(codes), np.bool_)
     inside[offsets[:-1][np.diff(offsets) > 0]] = False

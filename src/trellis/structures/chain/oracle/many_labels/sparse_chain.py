@@ -1,15 +1,14 @@
 """Exact inference in chains over allowed pairs of labels: O(n (K + E)) time for n steps and E pairs.
 
-The questions and answers are those of :class:`~trellis.structures.chain.Chain`, the same numbers as for a table
-of transitions with -inf where a pair is not allowed. Scratch is O((B + n / B) K) for a sequence of n steps, with
-blocks of B steps (:mod:`.sparse_chain_kernels`), whatever the length.
-"""
+The questions and answers are those of :class:`~trellis.structures.chain.Chain`, the same numbers as for a
+table of transitions with -inf where a pair is not allowed. Scratch is O((B + n / B) K) for a sequence of n
+steps, with blocks of B steps (:mod:`.sparse_chain_kernels`), whatever the length."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -90,8 +89,8 @@ class SparseChain:
         def work(first: int, last: int) -> Gradient:
             scratch, own = new_blocks(scores.offsets, first, last, k), new_gradient(scores)
             kernels.sum_batch(
-                scores.steps, known, ALL, 0.0, pairs, scores.offsets, first, last, scratch, 0.0, weight, values,
-                unary, own,
+                scores.steps, known, ALL, 0.0, pairs, scores.offsets, first, last, scratch, 0.0, weight,
+                values, unary, own,
             )  # fmt: skip
             return own
 
@@ -141,16 +140,16 @@ class SparseChain:
         return self.best(allowed).labels
 
     def k_best(self, scores: SparseChainScores, k: int) -> NoReturn:
-        _refuse("the k best labellings")
+        raise _refusal("the k best labellings")
 
     def best_different(self, scores: SparseChainScores, labels: ArrayLike) -> NoReturn:
-        _refuse("the best labelling other than a given one")
+        raise _refusal("the best labelling other than a given one")
 
     def entropy(self, scores: SparseChainScores) -> NoReturn:
-        _refuse("the entropy")
+        raise _refusal("the entropy")
 
     def expected_loss(self, scores: SparseChainScores, cost: ArrayLike) -> NoReturn:
-        _refuse("the gradient of an expected loss")
+        raise _refusal("the gradient of an expected loss")
 
 
 def pair_scores(scores: SparseChainScores) -> PairScores:
@@ -169,17 +168,14 @@ def new_gradient(scores: SparseChainScores) -> Gradient:
 
 
 def new_blocks(offsets: IntArray, first: int, last: int, n_labels: int) -> Blocks:
-    """Scratch for the sequences first..last-1. Blocks are as long as the budget allows, or as is needed for the
-    rows kept between them to be as few as those of a block."""
+    """Scratch for the sequences first..last-1. Blocks are as long as the budget allows, or as is needed for
+    the rows kept between them to be as few as those of a block."""
     longest = max(int(np.diff(offsets[first : last + 1]).max(initial=0)), 1)
     rows = min(longest, max(BLOCK // n_labels, math.isqrt(longest - 1) + 1, 1))
     kept = -(-longest // rows)
-    return Blocks(
-        np.empty((rows, n_labels)),
-        *(np.zeros((rows + 1, n_labels)) for _ in range(3)),
-        np.empty((kept, n_labels)),
-        np.empty((2, n_labels)),
-    )
+    u, messages = np.empty((rows, n_labels)), (rows + 1, n_labels)
+    f, weight, arrive = np.zeros(messages), np.zeros(messages), np.zeros(messages)
+    return Blocks(u, f, weight, arrive, np.empty((kept, n_labels)), np.empty((2, n_labels)))
 
 
 def feasible_pairs(values: FloatArray) -> FloatArray:
@@ -192,13 +188,13 @@ def feasible_pairs(values: FloatArray) -> FloatArray:
 
 def _infeasible(sequence: int) -> InfeasibleError:
     return InfeasibleError(
-        f"sequence {sequence} has no allowed labelling: no chain of allowed pairs of labels is as long as it and "
-        "has allowed labels at every step; allow more transitions or labels, or drop the sequence"
+        f"sequence {sequence} has no allowed labelling: no chain of allowed pairs of labels is as long as it "
+        "and has allowed labels at every step; allow more transitions or labels, or drop the sequence"
     )
 
 
-def _refuse(what: str) -> Any:
-    raise UnsupportedError(
+def _refusal(what: str) -> UnsupportedError:
+    return UnsupportedError(
         f"{what} is not available for sparse transitions; use scores.to_dense() with "
         "trellis.structures.chain.Chain where the labels are few enough for a table, or transitions='all'"
     )

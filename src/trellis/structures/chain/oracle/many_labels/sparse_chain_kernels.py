@@ -5,13 +5,15 @@
     sum     f[t, k] = u[t, k] + log sum_{e into k} exp( f[t-1, j_e] + a[e] ),   f[t] -= max f[t]
             p_{t-1}(j) = sum_{e = (j, k)} p_t(k) exp( f[t-1, j] + a[e] - arrive[t, k] )
 
-The sum is a filter forward and conditional probabilities backward, as in :mod:`..backward_filter_kernels`, so
-that scores of any size and chains of any length are safe: exp(f + a) is exp(f - max f) exp(a - the largest score
-into k), and where the sum of these into a label is not far above underflow (``TINY``) it is taken again in logs.
+The sum is a filter forward and conditional probabilities backward, as in :mod:`..backward_filter_kernels`,
+so that scores of any size and chains of any length are safe: exp(f + a) is exp(f - max f) exp(a - the
+largest score into k), and where the sum of these into a label is not far above underflow (``TINY``) it is
+taken again in logs.
 
-**Memory.** A sequence is worked on in blocks of B steps; of the steps before a block only one row of messages is
-kept. The way back scores each block and runs through it once more, so scratch is O((B + n / B) K), and the tables
-of all steps need not exist: :func:`.step_score_kernels.load_steps` computes scores as they are needed.
+**Memory.** A sequence is worked on in blocks of B steps; of the steps before a block only one row of
+messages is kept. The way back scores each block and runs through it once more, so scratch is O((B + n / B)
+K), and the tables of all steps need not exist: :func:`.step_score_kernels.load_steps` computes scores as
+they are needed.
 
 Ties go to the smallest label, from the last step backwards, as everywhere.
 """
@@ -32,7 +34,8 @@ TINY = 1e-250
 
 
 class PairScores(NamedTuple):
-    """Transitions: ``a`` (E,) by pairs, exp(a - shift of the label they lead to) in ``e``; ``start``, ``end``."""
+    """Transitions: ``a`` (E,) by pairs, exp(a - shift of the label they lead to) in ``e``; ``start``,
+    ``end``."""
 
     bounds: NDArray[np.uint32]
     source: NDArray[np.uint32]
@@ -90,7 +93,8 @@ def _best_step(bounds, source, a, before, u, out):
 
 @kernel
 def _best_block(scores, known, question, scale, pairs, first, lo, hi, work):
-    """Scores of steps lo..hi-1 and the best messages into ``work.f[1:]``; ``first``: where the sequence begins."""
+    """Scores of steps lo..hi-1 and the best messages into ``work.f[1:]``; ``first``: where the sequence
+    begins."""
     load_steps(scores, known, question, scale, lo, hi, work.u)
     for t in range(lo, hi):
         s = t - lo
@@ -103,7 +107,8 @@ def _best_block(scores, known, question, scale, pairs, first, lo, hi, work):
 
 @kernel
 def best_path(scores, known, question, scale, pairs, first, last, work, path):
-    """The best labelling of steps first..last-1 into ``path`` (N,), and its score; -inf where there is none."""
+    """The best labelling of steps first..last-1 into ``path`` (N,), and its score; -inf where there is
+    none."""
     B, K = work.u.shape
     if first == last:
         return 0.0
@@ -116,10 +121,10 @@ def best_path(scores, known, question, scale, pairs, first, last, work, path):
         _best_block(scores, known, question, scale, pairs, first, lo, hi, work)
         for k in range(K):
             work.f[0, k] = work.f[hi - lo, k]
-    best, label = -np.inf, 0
+    best, label = -np.inf, np.int64(0)
     for k in range(K):
         if work.f[0, k] + pairs.end[k] > best:
-            best, label = work.f[0, k] + pairs.end[k], k
+            best, label = work.f[0, k] + pairs.end[k], np.int64(k)
     if best == -np.inf:
         return best
     for b in range(blocks - 1, -1, -1):
@@ -198,7 +203,8 @@ def _filter_block(scores, known, question, scale, pairs, first, lo, hi, work):
 
 @kernel
 def _filter(scores, known, question, scale, pairs, first, last, work):
-    """Run through all blocks; log Z. ``work`` is left as the last block wants it, ``work.p[0]`` holds p_{n-1}."""
+    """Run through all blocks; log Z. ``work`` is left as the last block wants it, ``work.p[0]`` holds
+    p_{n-1}."""
     B, K = work.u.shape
     blocks = (last - first + B - 1) // B
     log_z = 0.0
@@ -243,9 +249,8 @@ def _again(scores, known, question, scale, pairs, first, last, b, work):
 def sum_paths(scores, known, question, scale, pairs, first, last, work, least, c, marginals, g):
     """log Z of steps first..last-1; with c other than 0, adds c times their expected parts.
 
-    Those of labels go to ``marginals`` (N, K) if it has rows, otherwise through the features to ``g``. A label
-    whose probability at a step is at most ``least`` passes nothing on to the step before it.
-    """
+    Those of labels go to ``marginals`` (N, K) if it has rows, otherwise through the features to ``g``. A
+    label whose probability at a step is at most ``least`` passes nothing on to the step before it."""
     B, K = work.u.shape
     if first == last:
         return 0.0
