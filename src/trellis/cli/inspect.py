@@ -83,27 +83,11 @@ def _names(labeler: SequenceLabeler) -> dict[Any, str]:
 
 def _facts(labeler: SequenceLabeler) -> dict[str, Any]:
     parameters = labeler.get_params(deep=False)
-    changed: tuple[str, ...] = (
-        "objective",
-        "loss",
-        "l2",
-        "l1",
-        "constraints",
-        "latent_states",
-        "class_weight",
-        "min_count",
-    )
-    parameters |= {"constraints": _shown(parameters["constraints"])}
-    if not (isinstance(labeler.transitions, str) and labeler.transitions == "all"):
-        changed, parameters = (
-            (*changed, "transitions"),
-            parameters | {"transitions": _shown(labeler.transitions)},
-        )
+    names = "objective loss l2 l1 constraints transitions latent_states class_weight min_count".split()
+    options = {name: _shown(parameters[name]) for name in names if parameters[name] is not None}
     return {
         "model": type(labeler).__name__,
-        "options": ", ".join(
-            f"{name}={parameters[name]}" for name in changed if parameters[name] is not None
-        ),
+        "options": ", ".join(f"{name}={value}" for name, value in options.items()),
         "solver": labeler.solver_,
         "status": str(labeler.status_),
         "size": f"{len(labeler.classes_)} labels, {labeler.encoder_.n_features} features, "

@@ -421,3 +421,32 @@ def _draw(weight, size, uniform):
             if reached > uniform * total:
                 break
     return chosen
+
+
+@kernel
+def filter_batch(scores, known, pairs, offsets, first, last, work, out, log_p):
+    """p(y_t | x_1..t) into ``out`` (N, K), which comes as zeros and stays so from a step on that cannot be; log
+    of the sum over all prefixes that are as long as the sequence, without end scores."""
+    B, K = work.u.shape
+    for n in range(first, last):
+        log_p[n] = 0.0
+        for lo in range(offsets[n], offsets[n + 1], B):
+            hi = min(lo + B, offsets[n + 1])
+            log_p[n] += _filter_block(scores, known, 0, 0.0, pairs, offsets[n], lo, hi, work)
+            for t in range(lo, hi):
+                f, total = work.f[t - lo + 1], 0.0
+                for k in range(K):
+                    out[t, k] = math.exp(f[k])
+                    total += out[t, k]
+                if total == 0.0:
+                    break
+                for k in range(K):
+                    out[t, k] /= total
+            if log_p[n] == -np.inf:
+                break
+            total = 0.0
+            for k in range(K):
+                work.f[0, k] = work.f[hi - lo, k]
+                total += math.exp(work.f[0, k])
+            if hi == offsets[n + 1]:
+                log_p[n] += math.log(total)
