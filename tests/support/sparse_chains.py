@@ -13,8 +13,8 @@ FEW = [-300.0, -2.0, -1.0, 0.0, 0.5, 1.0, 2.0, 300.0]  # few values, so that the
 
 @st.composite
 def sparse_scores(draw: st.DrawFn, steps: int = 5, sequences: int = 3) -> SparseChainScores:
-    """Up to 5 labels; pairs that are missing, stored as -inf, or of score 0; forbidden labels, starts and ends;
-    sequences of no steps, of one, of several."""
+    """Up to 5 labels; pairs that are missing, stored as -inf, or of score 0; forbidden labels, starts and
+    ends; sequences of no steps, of one, of several."""
     k = draw(st.integers(1, 5))
     lengths = draw(st.lists(st.integers(0, steps), min_size=1, max_size=sequences))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))

@@ -83,7 +83,17 @@ def _names(labeler: SequenceLabeler) -> dict[Any, str]:
 
 def _facts(labeler: SequenceLabeler) -> dict[str, Any]:
     parameters = labeler.get_params(deep=False)
-    names = "objective loss l2 l1 constraints transitions latent_states class_weight min_count".split()
+    names = [
+        "objective",
+        "loss",
+        "l2",
+        "l1",
+        "constraints",
+        "transitions",
+        "latent_states",
+        "class_weight",
+        "min_count",
+    ]
     options = {name: _shown(parameters[name]) for name in names if parameters[name] is not None}
     return {
         "model": type(labeler).__name__,

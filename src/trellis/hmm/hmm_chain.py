@@ -120,7 +120,8 @@ class HMMChain:
     def best(
         self, logs: FloatArray, offsets: IntArray, states: NDArray[np.int32], scores: FloatArray
     ) -> None:
-        """The most probable states of sequences with the log-likelihoods ``logs``, and log p(x, y) of each."""
+        """The most probable states of sequences with the log-likelihoods ``logs``, and log p(x, y) of
+        each."""
         end = np.zeros(len(self.initial))
         arrays = logs, self.log_transitions[None], self.log_initial, end, offsets
         best_batch(*arrays, 0, len(offsets) - 1, states, scores)

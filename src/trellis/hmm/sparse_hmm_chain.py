@@ -1,9 +1,8 @@
 """The chain of a hidden Markov model whose transitions are mostly zeros: work by the pairs that are possible.
 
-Left-right and banded topologies, gene models, map matching: with E possible transitions a step costs O(K + E) in
-place of O(K^2). The answers are those of :class:`.hmm_chain.HMMChain`, in logs and safe for any zeros. The table
-of transitions itself stays (K, K).
-"""
+Left-right and banded topologies, gene models, map matching: with E possible transitions a step costs O(K +
+E) in place of O(K^2). The answers are those of :class:`.hmm_chain.HMMChain`, in logs and safe for any
+zeros. The table of transitions itself stays (K, K)."""
 
 from __future__ import annotations
 
@@ -43,7 +42,8 @@ class SparseHMMChain(HMMChain):
 
     @cached_property
     def possible(self) -> TransitionPairs:
-        return TransitionPairs.of(*np.nonzero(self.transitions), len(self.initial))
+        before, after = np.nonzero(self.transitions)
+        return TransitionPairs.of(before, after, len(self.initial))
 
     @cached_property
     def _pairs(self) -> PairScores:
@@ -79,7 +79,9 @@ class SparseHMMChain(HMMChain):
         )  # fmt: skip
         return out, log_p
 
-    def best(self, logs: FloatArray, offsets: IntArray, states: NDArray[np.int32], scores: FloatArray) -> None:
+    def best(
+        self, logs: FloatArray, offsets: IntArray, states: NDArray[np.int32], scores: FloatArray
+    ) -> None:
         k, n = len(self.initial), len(offsets) - 1
         kernels.best_batch(
             table_scores(logs), nothing_known(k), ALL, 0.0, self._pairs, offsets, 0, n,

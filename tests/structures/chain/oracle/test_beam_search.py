@@ -1,4 +1,5 @@
-"""Beam search: value <= optimum <= bound always, "exact" only where it is, and exact with a beam of all labels."""
+"""Beam search: value <= optimum <= bound always, "exact" only where it is, and exact with a beam of all
+labels."""
 
 from __future__ import annotations
 

@@ -137,7 +137,12 @@ class SequenceLabeler(ChainLabeler):
 
         problem = new_problem(everything)
         solver = options.solver or automatic_solver(
-            options, self.l2, self.l1, convex=problem.convex, latent=not latent.plain
+            options,
+            self.l2,
+            self.l1,
+            convex=problem.convex,
+            latent=not latent.plain,
+            large_planes=pairs is not None,
         )
         losses = [
             HeldOutLoss(one.held, layout, penalties, latent, one.names, loss, self._threads())

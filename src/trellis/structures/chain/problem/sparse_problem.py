@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ from trellis.objectives.records import Objective, names
 from trellis.objectives.structured_problem import BoolArray, StructuredProblem
 from trellis.structures.chain.oracle.many_labels import sparse_chain_kernels as kernels
 from trellis.structures.chain.oracle.many_labels.sparse_chain import new_blocks, pair_scores
-from trellis.structures.chain.oracle.many_labels.sparse_chain_kernels import Gradient
+from trellis.structures.chain.oracle.many_labels.sparse_chain_kernels import Gradient, PairScores
 from trellis.structures.chain.problem.chain_problem_kernels import Task
 from trellis.structures.chain.problem.chain_task import check_feasible
 from trellis.structures.chain.problem.objective_kernels import NO_LOSS, ZERO_ONE
@@ -202,8 +203,13 @@ class SparseBatchOracle:
         self.known = Known(task.gold, task.allowed, task.cost)
         self.offsets = design.offsets
         self._ambiguous = bool(task.ambiguous.any())
-        self._steps, self._pairs = scores.steps, pair_scores(scores)
+        self._scores, self._steps = scores, scores.steps
+        self._pairs = pair_scores(scores, exp=False)
         self._work = new_blocks(self.offsets, 0, self._n, layout.n_labels)
+
+    @cached_property
+    def _exp_pairs(self) -> PairScores:
+        return pair_scores(self._scores)
 
     def best(self, scale: float) -> PathAnswers:
         plain = scale == 0.0 or self._problem.loss_kind == NO_LOSS
@@ -243,7 +249,7 @@ class SparseBatchOracle:
         """log-sums (n,); ``gradient`` += sum_i c_i times the expected parts, not masked."""
         values, k = np.empty(self._n), self._problem.layout.n_labels
         kernels.sum_batch(
-            self._steps, self.known, question, scale, self._pairs, self.offsets, 0, self._n, self._work,
+            self._steps, self.known, question, scale, self._exp_pairs, self.offsets, 0, self._n, self._work,
             LEAST, np.ascontiguousarray(c), values, np.zeros((0, k)), self._parts(gradient),
         )  # fmt: skip
         return values

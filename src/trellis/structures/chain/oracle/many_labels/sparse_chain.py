@@ -39,7 +39,7 @@ class SparseChain:
         values, known, pairs = (
             np.empty(scores.n_sequences),
             nothing_known(scores.n_labels),
-            pair_scores(scores),
+            pair_scores(scores, exp=False),
         )
 
         def work(first: int, last: int) -> None:
@@ -57,7 +57,7 @@ class SparseChain:
         losses, known, pairs = (
             np.empty(scores.n_sequences),
             nothing_known(scores.n_labels),
-            pair_scores(scores),
+            pair_scores(scores, exp=False),
         )
 
         def work(first: int, last: int) -> None:
@@ -152,11 +152,12 @@ class SparseChain:
         raise _refusal("the gradient of an expected loss")
 
 
-def pair_scores(scores: SparseChainScores) -> PairScores:
-    """Transitions and boundaries as kernels take them."""
+def pair_scores(scores: SparseChainScores, exp: bool = True) -> PairScores:
+    """Transitions and boundaries as kernels take them; sums need their exponentials, paths do not."""
     bounds, a = scores.pairs.bounds, scores.transitions
-    shift, e = np.empty(scores.n_labels), np.empty(len(a))
-    kernels.exp_pairs(bounds, a, shift, e)
+    shift, e = np.empty(scores.n_labels * exp), np.empty(len(a) * exp)
+    if exp:
+        kernels.exp_pairs(bounds, a, shift, e)
     return PairScores(bounds, scores.pairs.source, a, e, shift, scores.start, scores.end)
 
 

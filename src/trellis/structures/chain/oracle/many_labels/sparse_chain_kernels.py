@@ -425,8 +425,8 @@ def _draw(weight, size, uniform):
 
 @kernel
 def filter_batch(scores, known, pairs, offsets, first, last, work, out, log_p):
-    """p(y_t | x_1..t) into ``out`` (N, K), which comes as zeros and stays so from a step on that cannot be; log
-    of the sum over all prefixes that are as long as the sequence, without end scores."""
+    """p(y_t | x_1..t) into ``out`` (N, K), which comes as zeros and stays so from a step on that cannot be;
+    log of the sum over all prefixes that are as long as the sequence, without end scores."""
     B, K = work.u.shape
     for n in range(first, last):
         log_p[n] = 0.0
