@@ -12,9 +12,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from trellis import HMM, emissions
 from trellis.core.errors import InfeasibleError
-from trellis.hmm import left_right, sparse_hmm_chain
+from trellis.hmm import left_right
 from trellis.hmm.hmm_chain import HMMChain
-from trellis.hmm.sparse_hmm_chain import SparseHMMChain
+from trellis.hmm.many_states import sparse_hmm_chain
+from trellis.hmm.many_states.sparse_hmm_chain import SparseHMMChain
 
 
 def banded(k: int, seed: int, holes: bool) -> HMM:

@@ -11,7 +11,7 @@ from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.weighted_counts import weighted_sum
 from trellis.hmm.emissions import Emission, Statistics
 from trellis.hmm.hmm_chain import HMMChain
-from trellis.hmm.sparse_hmm_chain import hmm_chain
+from trellis.hmm.many_states.sparse_hmm_chain import hmm_chain
 
 
 @dataclass(frozen=True, eq=False)

@@ -46,11 +46,9 @@ class BeamLabellings(Labellings):
         return np.where(self.exact, 0.0, self.bounds - self.scores)
 
     def __str__(self) -> str:
-        n = len(self.scores)
-        return (
-            f"{int(self.exact.sum())} of {n} labellings are proved to be the best; the others are at most "
-            f"{self.gaps.max(initial=0.0):.3g} below it"
-        )
+        n, proved = len(self.scores), int(self.exact.sum())
+        rest = "" if proved == n else f"; the others are at most {self.gaps.max():.3g} below it"
+        return f"{proved} of {n} labellings are proved to be the best{rest}"
 
 
 def beam_search(

@@ -5,14 +5,14 @@
     sum     f[t, k] = u[t, k] + log sum_{e into k} exp( f[t-1, j_e] + a[e] ),   f[t] -= max f[t]
             p_{t-1}(j) = sum_{e = (j, k)} p_t(k) exp( f[t-1, j] + a[e] - arrive[t, k] )
 
-The sum is a filter forward and conditional probabilities backward, as in :mod:`..backward_filter_kernels`,
-so that scores of any size and chains of any length are safe: exp(f + a) is exp(f - max f) exp(a - the
-largest score into k), and where the sum of these into a label is not far above underflow (``TINY``) it is
-taken again in logs.
+The sum is a filter forward and conditional probabilities backward, as in
+:mod:`trellis.structures.chain.oracle.backward_filter_kernels`, so that scores of any size and chains of any
+length are safe: exp(f + a) is exp(f - max f) exp(a - the largest score into k), and where the sum of these
+into a label is not far above underflow (``TINY``) it is taken again in logs.
 
 **Memory.** A sequence is worked on in blocks of B steps; of the steps before a block only one row of
 messages is kept. The way back scores each block and runs through it once more, so scratch is O((B + n / B)
-K), and the tables of all steps need not exist: :func:`.step_score_kernels.load_steps` computes scores as
+K), and the tables of all steps need not exist: :func:`load_steps` computes scores as
 they are needed.
 
 Ties go to the smallest label, from the last step backwards, as everywhere.

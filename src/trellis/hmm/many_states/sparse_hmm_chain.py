@@ -1,7 +1,7 @@
 """The chain of a hidden Markov model whose transitions are mostly zeros: work by the pairs that are possible.
 
 Left-right and banded topologies, gene models, map matching: with E possible transitions a step costs O(K +
-E) in place of O(K^2). The answers are those of :class:`.hmm_chain.HMMChain`, in logs and safe for any
+E) in place of O(K^2). The answers are those of :class:`HMMChain`, in logs and safe for any
 zeros. The table of transitions itself stays (K, K)."""
 
 from __future__ import annotations
