@@ -47,12 +47,44 @@ def transition_bounds(a, into, out, rest):
 
 
 @kernel
-def _most(values, m, chosen):
+def _lowest_of_most(values, m, heap):
+    """The m-th largest value, 0 < m < K: the root of a heap of the m largest so far, which few values
+    enter."""
+    for k in range(m):
+        heap[k] = values[k]
+    for start in range(m // 2 - 1, -1, -1):
+        _sift(heap, m, start)
+    for k in range(m, values.shape[0]):
+        if values[k] > heap[0]:
+            heap[0] = values[k]
+            _sift(heap, m, 0)
+    return heap[0]
+
+
+@kernel
+def _sift(heap, m, place):
+    """Move what stands at ``place`` down to where it belongs."""
+    x = heap[place]
+    while 2 * place + 1 < m:
+        below = 2 * place + 1
+        if below + 1 < m and heap[below + 1] < heap[below]:
+            below += 1
+        if heap[below] >= x:
+            break
+        heap[place] = heap[below]
+        place = below
+    heap[place] = x
+
+
+@kernel
+def _most(values, m, heap, chosen):
     """The indices of the m largest values that are above -inf, rising; returns how many. Ties: the smaller
     index."""
     K = values.shape[0]
     least = -np.inf
-    if m < K:
+    if 4 * m <= K:
+        least = _lowest_of_most(values, m, heap)
+    elif m < K:
         least = np.partition(values, K - m)[K - m]
     above = 0
     for k in range(K):
@@ -95,7 +127,7 @@ def _gather(table, chosen, size, plus, out):
 
 
 @kernel
-def _backward(u, a_t, into, out, rest, end, m, h, g, chosen, left):
+def _backward(u, a_t, into, out, rest, end, m, h, g, heap, chosen, left):
     """h (n, K), see above."""
     n, K = u.shape
     for k in range(K):
@@ -105,7 +137,7 @@ def _backward(u, a_t, into, out, rest, end, m, h, g, chosen, left):
             g[k] = u[t + 1, k] + h[t + 1, k]
             left[k] = into[k] + g[k]
             h[t, k] = -np.inf
-        size = _most(left, m, chosen)
+        size = _most(left, m, heap, chosen)
         for i in range(size):
             left[chosen[i]] = -np.inf
         by_into, by_rest = -np.inf, -np.inf
@@ -120,14 +152,14 @@ def _backward(u, a_t, into, out, rest, end, m, h, g, chosen, left):
 
 @kernel
 def _beam(
-    u, a, a_t, start, end, into, out, rest, m, floor, h, v, g, left, chosen, kept, sizes, reached, path
+    u, a, a_t, start, end, into, out, rest, m, floor, h, v, g, left, heap, chosen, kept, sizes, reached, path
 ):
     """The best labelling that stays among the kept labels into ``path``, its score, and the bound.
 
     ``floor``: the score of a labelling that is known already. What cannot beat it is dropped without
     raising the bound above it. ``kept`` and ``reached`` (n, M): labels, and the v of each."""
     n, K = u.shape
-    _backward(u, a_t, into, out, rest, end, m, h, g, chosen, left)
+    _backward(u, a_t, into, out, rest, end, m, h, g, heap, chosen, left)
     missed = -np.inf
     for t in range(n):
         now = v[t % 2]
@@ -145,7 +177,7 @@ def _beam(
             x = now[k] + h[t, k]
             g[k] = x
             left[k] = x if x > floor else -np.inf
-        size = _most(left, m, chosen)
+        size = _most(left, m, heap, chosen)
         sizes[t] = size
         for i in range(size):
             k = chosen[i]
@@ -196,7 +228,7 @@ def beam_batch(
     n = max(n, 1)
     most, width = min(most, K), min(width, K)
     h, v, g, left = np.empty((n, K)), np.empty((2, K)), np.empty(K), np.empty(K)
-    chosen, path = np.empty(K, np.int64), np.empty(n, np.int64)
+    heap, chosen, path = np.empty(most), np.empty(K, np.int64), np.empty(n, np.int64)
     kept, reached, sizes = np.empty((n, most), np.int64), np.empty((n, most)), np.empty(n, np.int64)
     for i in range(first, last):
         lo, hi = offsets[i], offsets[i + 1]
@@ -207,8 +239,8 @@ def beam_batch(
         u, m = unary[lo:hi], width
         while True:
             value, bound = _beam(
-                u, a, a_t, start, end, into, out, rest, m, values[i], h, v, g, left, chosen, kept, sizes,
-                reached, path,
+                u, a, a_t, start, end, into, out, rest, m, values[i], h, v, g, left, heap, chosen, kept,
+                sizes, reached, path,
             )  # fmt: skip
             widths[i] = m
             if value > values[i]:
