@@ -23,6 +23,7 @@ PAGES = [
             "alignment-model.md",
             "kalman.md",
             "label-bias.md",
+            "many-labels.md",
             "emissions.md",
             "em-as-dca.md",
             "latent.md",

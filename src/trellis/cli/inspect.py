@@ -16,6 +16,8 @@ Number = Annotated[int, option("-n --number N", "How many features to show for e
 Labels = Annotated[list[str] | None, option("-l --label LABEL", "Only this label (may be repeated).")]
 Transitions = Annotated[bool, option("--transitions/--no-transitions", "Show the transition table.")]
 
+MANY = 60  # labels, or pairs of labels: more are not shown without being asked for
+
 
 def inspect(
     model: Model,
@@ -44,9 +46,7 @@ def inspect(
         import json
 
         weights = {name: [list(pair) for pair in top] for name, top in strongest.items()}
-        # JSON has no infinity: what is forbidden has no score
-        rows = labeler.transition_table().tolist() if transitions else None
-        table = rows and [[None if math.isinf(score) else score for score in row] for row in rows]
+        table = _json_transitions(labeler, names) if transitions else None
         report = {**_facts(labeler), "labels": names, "strongest_weights": weights, "transitions": table}
         echo(json.dumps(report, indent=2, default=str))
         return
@@ -54,8 +54,23 @@ def inspect(
         echo(f"{key:<10} {value}")
     if number:
         _print_weights(strongest)
-    if transitions:
+    if transitions and (label is not None or len(names) <= MANY):
         _print_transitions(labeler, names, shown)
+    elif transitions:
+        echo(f"\nscores of transitions between {len(names)} labels: name some by --label to see theirs")
+
+
+def _json_transitions(labeler: SequenceLabeler, names: list[str]) -> list[Any]:
+    """A table, or [previous, next, score] where the allowed pairs are a list."""
+    from trellis.structures.chain.scores.sparse_layout import SparseLayout
+
+    layout = labeler.layout_
+    if isinstance(layout, SparseLayout):
+        scores, pairs = layout.views(labeler.weights_).transitions.tolist(), layout.pairs
+        ends = zip(pairs.source.tolist(), pairs.target.tolist(), scores, strict=True)
+        return [[names[j], names[k], score] for j, k, score in ends]
+    # JSON has no infinity: what is forbidden has no score
+    return [[None if math.isinf(x) else x for x in row] for row in labeler.transition_table().tolist()]
 
 
 def _names(labeler: SequenceLabeler) -> dict[Any, str]:
@@ -68,17 +83,31 @@ def _names(labeler: SequenceLabeler) -> dict[Any, str]:
 
 def _facts(labeler: SequenceLabeler) -> dict[str, Any]:
     parameters = labeler.get_params(deep=False)
-    changed = ("objective", "loss", "l2", "l1", "constraints", "latent_states", "class_weight", "min_count")
+    names = [
+        "objective",
+        "loss",
+        "l2",
+        "l1",
+        "constraints",
+        "transitions",
+        "latent_states",
+        "class_weight",
+        "min_count",
+    ]
+    options = {name: _shown(parameters[name]) for name in names if parameters[name] is not None}
     return {
         "model": type(labeler).__name__,
-        "options": ", ".join(
-            f"{name}={parameters[name]}" for name in changed if parameters[name] is not None
-        ),
+        "options": ", ".join(f"{name}={value}" for name, value in options.items()),
         "solver": labeler.solver_,
         "status": str(labeler.status_),
         "size": f"{len(labeler.classes_)} labels, {labeler.encoder_.n_features} features, "
         f"{len(labeler.weights_)} weights",
     }
+
+
+def _shown(option: Any) -> Any:
+    """A name as it is, a long list by its length."""
+    return f"{len(option)} pairs" if isinstance(option, list | tuple) and len(option) > MANY else option
 
 
 def _print_weights(strongest: dict[str, list[tuple[str, float]]]) -> None:

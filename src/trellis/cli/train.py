@@ -41,6 +41,7 @@ def train(
     sign: opt.Sign = None,
     average: opt.Average = True,
     constraints: opt.ConstraintsOption = None,
+    transitions: opt.TransitionsOption = "all",
     latent_states: opt.LatentStates = None,
     class_weight: opt.ClassWeight = None,
     seed: opt.Seed = 0,
@@ -78,7 +79,8 @@ def train(
         period=period,
         n_jobs=-1 if jobs is None else jobs,
         random_state=seed,
-        constraints=_constraints(constraints, encoding),
+        constraints=_label_pairs(constraints, encoding, "bio", "bioes"),
+        transitions=_label_pairs(transitions, encoding, "all", "observed"),
         latent_states=_latent_states(latent_states),
         template=_template(template, out_of_bounds, layout),
         min_count=min_count,
@@ -143,16 +145,16 @@ def _solver(name: str, average: bool) -> Any:
     return replace(solver, average=None if isinstance(solver.average, str) else False)
 
 
-def _constraints(constraints: str | None, encoding: str) -> str | list[tuple[str, str]] | None:
-    """The name of a grammar, or the pairs in a file."""
-    if constraints is None or constraints in {"bio", "bioes"} or not os.path.exists(constraints):
-        return constraints
+def _label_pairs(given: str | None, encoding: str, *names: str) -> str | list[tuple[str, str]] | None:
+    """One of the names, or the pairs in a file."""
+    if given is None or given in names or not os.path.exists(given):
+        return given
     from trellis.data.columns import read_columns
 
-    data = read_columns(constraints, encoding=encoding)
+    data = read_columns(given, encoding=encoding)
     if data.n_columns != 2:
         raise DataError(
-            f"{constraints}: {data.n_columns} labels in a line; give two, the previous one and the next"
+            f"{given}: {data.n_columns} labels in a line; give two, the previous one and the next"
         )
     return list(zip(data.column(0), data.column(1), strict=True))
 

@@ -65,6 +65,14 @@ Average = Annotated[
 ConstraintsOption = Annotated[
     str | None, option("--constraints NAME|FILE", "bio, bioes, or a file of allowed label pairs, one a line.")
 ]
+TransitionsOption = Annotated[
+    str,
+    option(
+        "--transitions NAME|FILE",
+        "Which labels may follow each other: all, observed (those that do in FILE), or a file of pairs, one "
+        "a line. With hundreds of labels, anything but all is faster and smaller.",
+    ),
+]
 LatentStates = Annotated[
     list[str] | None,
     option("--latent-states N|LABEL=N", "Hidden states of every label, or of one (may be repeated)."),

@@ -59,6 +59,7 @@ from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
+from trellis.structures.chain.scores.transition_pairs import TransitionPairs
 
 FACTORS = (np.log(1e-6), np.log(1e2))  # bounds of the log of the factor that rescales weights
 
@@ -111,12 +112,20 @@ class LogLinearHMM(SequenceLabeler):
     def _label_set(self, y: FlatLabels) -> LabelSet:
         return LabelSet(range(self.source.n_states))
 
-    def _penalties(self, latent: LatentLabels, labels: EncodedLabels) -> Penalties:
+    def _penalties(
+        self, latent: LatentLabels, labels: EncodedLabels, pairs: TransitionPairs | None = None
+    ) -> Penalties:
         ends = np.ones(len(latent.labels), dtype=np.bool_)
         fixed = self.transition_constraints
         return Penalties.where_not(fixed.allowed_initial, fixed.allowed, ends)
 
-    def _layout(self, examples: Examples, encoder: FeatureEncoder, n_labels: int) -> LinearLayout:
+    def _layout(
+        self,
+        examples: Examples,
+        encoder: FeatureEncoder,
+        n_labels: int,
+        pairs: TransitionPairs | None = None,
+    ) -> LinearLayout:
         """Every feature with every state; no scores for the last state, which an HMM does not have."""
         layout = LinearLayout.all_pairs(examples.inputs, n_labels, boundaries=True)
         trained = np.ones(layout.dimension)

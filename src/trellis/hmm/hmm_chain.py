@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.hmm.emissions.row_kernels import scale_rows
@@ -24,6 +25,7 @@ from trellis.hmm.hmm_kernels import (
     posterior_batch,
     value_posterior_batch,
 )
+from trellis.structures.chain.oracle.chain_batch_kernels import best_batch
 
 DENSE_FROM, SPARSE_FROM = 1e-50, 1e-100
 SMALL = 12  # up to this size the kernels want a matrix in blocks of four columns
@@ -153,6 +155,15 @@ class HMMChain:
                 pairs,
             )
 
+    def best(
+        self, logs: FloatArray, offsets: IntArray, states: NDArray[np.int32], scores: FloatArray
+    ) -> None:
+        """The most probable states of sequences with the log-likelihoods ``logs``, and log p(x, y) of
+        each."""
+        end = np.zeros(len(self.initial))
+        arrays = logs, self.log_transitions[None], self.log_initial, end, offsets
+        best_batch(*arrays, 0, len(offsets) - 1, states, scores)
+
     def transition_counts(self, counts: Counts) -> FloatArray:
         """Expected number of each transition, (K, K)."""
         k = len(self.initial)
@@ -164,10 +175,19 @@ class Counts:
     """Sums over sequences that :meth:`HMMChain.posterior` adds to."""
 
     def __init__(self, n_states: int) -> None:
-        size = (n_states + 3) // 4 * 4
         self.start = np.zeros(n_states)
-        self.outer = np.zeros((size, size))  # times the transitions: expected numbers of transitions
-        self.pairs = np.zeros((1, n_states, n_states))  # the same, finished: of what was done in log space
+        self.by_pair: FloatArray | None = None  # in place of the tables, where few transitions are possible
+
+    @cached_property
+    def outer(self) -> FloatArray:
+        """Times the transitions: expected numbers of transitions."""
+        size = (len(self.start) + 3) // 4 * 4
+        return np.zeros((size, size))
+
+    @cached_property
+    def pairs(self) -> FloatArray:
+        """Expected numbers of transitions, finished: of what was done in log space."""
+        return np.zeros((1, len(self.start), len(self.start)))
 
 
 def kernel_layout(matrix: FloatArray) -> FloatArray:

@@ -30,7 +30,6 @@ from trellis.hmm.hmm_parameters import HMMParameters
 from trellis.hmm.observations import Observations
 from trellis.hmm.streaming_filter import StreamingFilter
 from trellis.structures.chain.oracle.chain_batch_kernels import (
-    best_batch,
     k_best_batch,
     sample_batch,
     score_batch,
@@ -154,9 +153,10 @@ class HMMInference(Model):
         scores = np.empty(len(observations))
 
         def work(first: int, last: int) -> None:
-            for a, b, logs, chain, offsets in _log_blocks(parameters, observations, first, last):
-                own = states[observations.offsets[a] : observations.offsets[b]]
-                best_batch(logs, *chain, offsets, 0, b - a, own, scores[a:b])
+            for a, b, lo, hi in block_bounds(observations.offsets, first, last, parameters.n_states):
+                logs = parameters.emission.log_likelihood(observations.values[lo:hi])
+                own = observations.offsets[a : b + 1] - lo
+                parameters.chain.best(logs, own, states[lo:hi], scores[a:b])
 
         over_shards(work, observations.offsets, self._threads())
         check_possible(scores, parameters, observations)

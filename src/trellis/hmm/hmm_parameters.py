@@ -11,6 +11,7 @@ from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.weighted_counts import weighted_sum
 from trellis.hmm.emissions import Emission, Statistics
 from trellis.hmm.hmm_chain import HMMChain
+from trellis.hmm.many_states.sparse_hmm_chain import hmm_chain
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +28,7 @@ class HMMParameters:
 
     @cached_property
     def chain(self) -> HMMChain:
-        return HMMChain(self.initial, self.transitions)
+        return hmm_chain(self.initial, self.transitions)
 
     def permute(self, order: IntArray) -> HMMParameters:
         """State k of the result is state ``order[k]``."""

@@ -78,6 +78,12 @@ class Hamming(Loss):
     def risks(self, marginals: FloatArray, offsets: IntArray, labels: LabelSet) -> FloatArray:
         return -marginals  # 1 - P, up to a constant: small differences survive
 
+    def per_sequence(self, gold: EncodedLabels, predicted: Codes, labels: LabelSet) -> FloatArray:
+        wrong = (gold.codes != predicted) & ((gold.codes >= 0) | (gold.allowed is not None))
+        if gold.allowed is not None:  # no table of costs here: labels may be many
+            wrong &= ~gold.allowed[np.arange(len(predicted)), predicted]
+        return sum_by_sequence(wrong.astype(np.float64), gold.offsets)
+
 
 @dataclass(frozen=True, eq=False)
 class WeightedHamming(Loss):

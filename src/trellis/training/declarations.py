@@ -54,6 +54,13 @@ CONSTRAINTS = Parameter(
     None,
     '"bio", "bioes", or the allowed pairs of labels: what may follow what, in training and in prediction.',
 )
+TRANSITIONS = Parameter(
+    "all",
+    'Which labels may follow each other: "all", "observed" (as they do in the training data, and in no other '
+    "way), a list of allowed pairs (previous, next), or a SciPy sparse matrix (K, K) of them in the order of "
+    'the labels. Anything but "all" makes time and memory grow with the allowed pairs, not with K x K: for '
+    "hundreds or thousands of labels.",
+)
 TEMPLATE = Parameter(None, "CRF++ template (a path or a ``Template``) for inputs made of columns of strings.")
 TRANSITION_FEATURES = Parameter(
     (), "Names of features (columns of arrays) that also score transitions; True for all."

@@ -66,9 +66,11 @@ def automatic_solver(
     convex: bool,
     latent: bool = False,
     online: bool = False,
+    large_planes: bool = False,
 ) -> Solver:
     """The solver that suits the problem, one with a certificate where there is one; ``latent``: labels have
-    latent states. ``online`` asks for one that takes its data in pieces.
+    latent states. ``online`` asks for one that takes its data in pieces. ``large_planes``: that of an example
+    takes as much memory as the weights, so that a solver that keeps some of each needs too much.
     """
     objective = options.objective
     margins = objective.margin_rescaling and options.loss.kind == "costs"
@@ -85,7 +87,7 @@ def automatic_solver(
     elif latent and not online and l2 > 0 and l1 == 0 and margins:
         name = "cccp"
     elif l2 > 0 and convex and not online:
-        name = "frank_wolfe" if objective.piecewise_linear else "cutting_plane"
+        name = "frank_wolfe" if objective.piecewise_linear and not large_planes else "cutting_plane"
     elif l2 > 0 and objective.lipschitz:
         name = "subgradient"
     else:

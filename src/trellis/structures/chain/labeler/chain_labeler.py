@@ -29,6 +29,8 @@ from trellis.structures.chain.labeler.chain_predictor import ChainPredictor
 from trellis.structures.chain.labeler.chain_training import Examples
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
+from trellis.structures.chain.scores.sparse_layout import SparseLayout, sparse_penalties
+from trellis.structures.chain.scores.transition_pairs import TransitionPairs
 from trellis.training import declarations as declared
 
 
@@ -69,15 +71,37 @@ class ChainLabeler(ChainPredictor):
             )
         return TemplateEncoder(self.template, self.min_count)
 
-    def _penalties(self, latent: LatentLabels, labels: EncodedLabels) -> Penalties:
+    def _pairs(self, latent: LatentLabels, labels: EncodedLabels) -> TransitionPairs | None:
+        """The pairs of labels that may follow each other, where they are a list; None where all may."""
+        return None
+
+    def _penalties(
+        self, latent: LatentLabels, labels: EncodedLabels, pairs: TransitionPairs | None = None
+    ) -> Penalties:
         if self.constraints is None:
+            if pairs is not None:
+                every = np.ones(len(latent.label_of), np.bool_)
+                return sparse_penalties(every, every, pairs)
             return Penalties.none(len(latent.label_of))
         legal = legal_transitions(self.constraints, latent.labels)
         check_legal(labels, legal, latent.labels)
+        if pairs is not None:
+            h = latent.label_of
+            return sparse_penalties(legal.start[h], legal.end[h], pairs)
         return Penalties.where_not(*latent.expand_legal(legal))
 
-    def _layout(self, examples: Examples, encoder: FeatureEncoder, n_labels: int) -> LinearLayout:
-        if self.weights == "all" or (self.weights == "auto" and isinstance(encoder, ArrayEncoder)):
+    def _layout(
+        self,
+        examples: Examples,
+        encoder: FeatureEncoder,
+        n_labels: int,
+        pairs: TransitionPairs | None = None,
+    ) -> LinearLayout:
+        every = self.weights == "all" or (self.weights == "auto" and isinstance(encoder, ArrayEncoder))
+        if pairs is not None:
+            seen = None if every else examples.labels
+            return SparseLayout.of(examples.inputs, seen, pairs, boundaries=self.boundaries)
+        if every:
             return LinearLayout.all_pairs(examples.inputs, n_labels, boundaries=self.boundaries)
         labels = examples.labels
         return LinearLayout.observed(
@@ -113,7 +137,7 @@ class ChainLabeler(ChainPredictor):
             encoder.n_edge_features,
         ):
             raise ModelFileError("its weights do not fit its features and labels")
-        shapes = {"start": (k,), "transitions": (k, k), "end": (k,)}
+        shapes = {"start": (k,), "transitions": layout.transition_shape, "end": (k,)}
         for name, array in {"weights": self.weights_, **self.penalties_._asdict()}.items():
             shape = shapes.get(name, (layout.dimension,))
             if array.dtype != np.float64 or array.shape != shape:
@@ -134,5 +158,5 @@ class ChainLabeler(ChainPredictor):
     def transition_table(self) -> FloatArray:
         """Scores of transitions from label (or latent state) j, the row, to k; -inf where forbidden."""
         check_is_fitted(self, "weights_")
-        table: FloatArray = self.layout_.views(self.weights_).transitions + self.penalties_.transitions
-        return table
+        scores: FloatArray = self.layout_.views(self.weights_).transitions + self.penalties_.transitions
+        return self.layout_.transition_table(scores)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,9 @@ from trellis.structures.chain.labeler.minimum_risk import minimum_risk
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.scores.chain_scores import ChainScores
 
+if TYPE_CHECKING:
+    from trellis.structures.chain.oracle.many_labels.beam_search import BeamLabellings
+
 
 class ChainPredictor(Model):
     """The base of labellers of chains; a subclass offers ``fit`` and ``scores``."""
@@ -35,9 +38,13 @@ class ChainPredictor(Model):
     history_: dict[str, list[float]] = fitted("What was measured at each iteration.")
     n_iter_: int = fitted("The number of iterations.")
 
-    def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> ChainScores:
+    def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> Any:
         """The part scores of new sequences: what :class:`trellis.structures.chain.Chain` takes."""
         raise NotImplementedError
+
+    def _chain(self) -> Any:
+        """The oracle that takes the scores."""
+        return Chain(self._threads())
 
     def _keep_labels(self, latent: LatentLabels) -> None:
         self.latent_ = latent
@@ -58,16 +65,33 @@ class ChainPredictor(Model):
         """``predict`` as indices into ``classes_``, packed, with the offsets of the sequences."""
         check_choice("decoding", decoding, DECODINGS)
         scores = self.scores(X, lengths=lengths)
-        chain = Chain(self._threads())
+        chain = self._chain()
         if decoding == "best":
             return self.latent_.collapse(chain.best(scores).labels), scores.offsets
         loss = get_loss(getattr(self, "loss", "hamming"))
         return minimum_risk(chain, scores, self.latent_, loss), scores.offsets
 
+    def predict_beam(
+        self, X: Any, beam: int = 64, max_beam: int | None = None, *, lengths: ArrayLike | None = None
+    ) -> tuple[list[list[Any]], BeamLabellings]:
+        """Labellings found by beam search, and what is known about them: for models of many labels, whose
+        exact search takes long. ``found.exact`` says which are proved to be those of ``predict``, and no
+        labelling scores more than ``found.bounds``.
+
+        The ``beam`` most promising labels of each step are kept; where that proves nothing, twice as many,
+        and so on up to ``max_beam``. See :mod:`trellis.structures.chain.oracle.many_labels.beam_search`."""
+        from trellis.structures.chain.oracle.many_labels.beam_search import beam_search
+
+        scores = self.scores(X, lengths=lengths)
+        if not isinstance(scores, ChainScores):
+            raise UnsupportedError("sparse transitions are searched exactly and need no beam; use predict")
+        found = beam_search(scores, beam, max_beam, self._threads())
+        return self.labels_.decode(self.latent_.collapse(found.labels), scores.offsets), found
+
     def predict_marginals(self, X: Any, *, lengths: ArrayLike | None = None) -> list[FloatArray]:
         """P(y_t = k | x) under the log-linear model: a (length, n_labels) array for each sequence."""
         scores = self.scores(X, lengths=lengths)
-        marginals = self.latent_.sum_states(Chain(self._threads()).marginals(scores).unary)
+        marginals = self.latent_.sum_states(self._chain().marginals(scores).unary)
         return Answers(marginals[a:b] for a, b in pairwise(scores.offsets))
 
     def predict_k_best(
@@ -80,7 +104,7 @@ class ChainPredictor(Model):
                 "labels have several latent states, and the k best sequences of states are not the k best "
                 "labellings; for states use trellis.structures.chain.Chain().k_best(model.scores(X), k)"
             )
-        ranked = Chain(self._threads()).k_best(scores, k)
+        ranked = self._chain().k_best(scores, k)
         found: list[list[tuple[list[Any], float]]] = Answers([] for _ in range(scores.n_sequences))
         for rank in range(len(ranked.labels)):
             decoded = self.labels_.decode(np.maximum(ranked.labels[rank], 0), scores.offsets)
@@ -94,18 +118,19 @@ class ChainPredictor(Model):
         Where ``y`` has None or sets, it is that of all labellings that agree with it.
         """
         scores = self.scores(X, lengths=lengths)
-        chain = Chain(self._threads())
+        chain = self._chain()
+        total: FloatArray = chain.log_partition(scores)
         if y is None:
             best = chain.best(scores)
             if self.latent_.plain:
-                return best.scores - chain.log_partition(scores)
+                return np.asarray(best.scores - total)
             known = EncodedLabels(self.latent_.collapse(best.labels), None, scores.offsets)
         else:
             known = self.labels_.encode(y, lengths, like=scores.offsets)
         labels = self.latent_.expand(known)
         if labels.allowed is not None:
-            return chain.log_partition(scores.restricted(labels.allowed)) - chain.log_partition(scores)
-        return chain.score(scores, labels.codes) - chain.log_partition(scores)
+            return np.asarray(chain.log_partition(scores.restricted(labels.allowed)) - total)
+        return np.asarray(chain.score(scores, labels.codes) - total)
 
     def score(self, X: Any, y: Any, *, lengths: ArrayLike | None = None, sample_weight: Any = None) -> float:
         """The fraction of correct labels among the known ones (``sample_weight`` weighs sequences). A label

@@ -12,17 +12,21 @@ from numpy.typing import NDArray
 from trellis.core.arguments import check_sample_weight
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.oracle import Labels
 from trellis.data.labels import EncodedLabels, LabelSet, flatten_labels
 from trellis.data.latent_labels import LatentLabels
 from trellis.features.encoded import Encoded, FeatureEncoder
 from trellis.losses.labelings import Hamming, Loss, WeightedHamming, class_weights, sum_by_sequence
 from trellis.objectives.records import Objective
 from trellis.structures.chain.oracle.chain_oracle import Chain
+from trellis.structures.chain.oracle.many_labels.sparse_chain import SparseChain
 from trellis.structures.chain.passes.compiled_problem import CompiledChainProblem
 from trellis.structures.chain.problem.chain_task import loss_kind, new_task
+from trellis.structures.chain.problem.sparse_problem import SparseChainProblem
 from trellis.structures.chain.scores.linear_chain import LinearLayout
-from trellis.structures.chain.scores.linear_chain_kernels import Penalties
+from trellis.structures.chain.scores.linear_chain_kernels import Design, Penalties
 from trellis.structures.chain.scores.linear_chain_scores import linear_chain_scores
+from trellis.structures.chain.scores.sparse_layout import SparseLayout
 from trellis.training.direct_recipe import Fold
 from trellis.training.holdout import hold_out_in_turn
 from trellis.training.one_label import sample_with_several_labels
@@ -49,6 +53,7 @@ class WeightedExamples:
     examples: Examples
     weight: FloatArray
     cost: FloatArray | None
+    hamming_table: bool = True  # whether the Hamming loss comes as costs, too
 
     def take(self, sequences: NDArray[np.int64]) -> WeightedExamples:
         """Some of the sequences; ``sequences`` must rise."""
@@ -57,11 +62,11 @@ class WeightedExamples:
             chosen = np.zeros(len(self.examples), dtype=np.bool_)
             chosen[sequences] = True
             cost = np.ascontiguousarray(cost[np.repeat(chosen, np.diff(self.examples.labels.offsets))])
-        return WeightedExamples(self.examples.take(sequences), self.weight[sequences], cost)
+        return replace(self, examples=self.examples.take(sequences), weight=self.weight[sequences], cost=cost)
 
     def with_costs(self, loss: Loss, names: LabelSet) -> WeightedExamples:
         """Those of the loss, if it is a sum over steps and they are not there yet."""
-        if self.cost is not None or loss.kind != "costs":
+        if self.cost is not None or not _has_table(loss, self.hamming_table):
             return self
         return replace(self, cost=loss.costs(self.examples.labels, names))
 
@@ -71,7 +76,12 @@ class WeightedExamples:
             return self
         examples = Examples(self.examples.inputs, latent.expand(self.examples.labels))
         cost = None if self.cost is None else latent.expand_costs(self.cost)
-        return WeightedExamples(examples, self.weight, cost)
+        return replace(self, examples=examples, cost=cost)
+
+
+def _has_table(loss: Loss, hamming: bool) -> bool:
+    """Whether a loss comes as a table of costs (N, K); the Hamming loss need not, where labels are many."""
+    return loss.kind == "costs" and (hamming or not isinstance(loss, Hamming))
 
 
 def weighted_loss(loss: Loss, class_weight: Any, labels: EncodedLabels, names: LabelSet) -> Loss:
@@ -96,6 +106,8 @@ def weighted_examples(
     loss: Loss,
     sample_weight: Any,
     class_weight: Any,
+    *,
+    hamming_table: bool = True,
 ) -> WeightedExamples:
     """c_i is the sample weight, times the mean class weight if the objective does not look at the loss."""
     labels, n = examples.labels, len(examples)
@@ -107,8 +119,8 @@ def weighted_examples(
         by_label = np.append(class_weights(class_weight, labels, names), 1.0)
         lengths = np.maximum(np.diff(labels.offsets), 1)
         weight = weight * sum_by_sequence(by_label[labels.codes], labels.offsets) / lengths
-    cost = loss.costs(labels, names) if objective.uses_loss and loss.kind == "costs" else None
-    return WeightedExamples(examples, weight, cost)
+    table = objective.uses_loss and _has_table(loss, hamming_table)
+    return WeightedExamples(examples, weight, loss.costs(labels, names) if table else None, hamming_table)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +164,8 @@ def hold_out_sequences(
             inputs, y = encoder.transform(parts.given[0]), flatten_labels(parts.given[1])
             extended = names.extended(y)
             held = Examples(inputs, extended.encode(y, like=inputs.nodes.offsets))
-            splits.append(Split(data, WeightedExamples(held, np.ones(len(held)), None), extended))
+            weighted = replace(data, examples=held, weight=np.ones(len(held)), cost=None)
+            splits.append(Split(data, weighted, extended))
         elif parts.held is None:
             splits.append(Split(data, None, names))
         else:
@@ -183,12 +196,28 @@ def linear_problem(
     """The problem for solvers: with candidate labellings where the loss does not decompose."""
     task, kind = new_task(examples.labels, len(names), weight, cost), loss_kind(objective, loss)
     design = layout.design(examples.inputs, sort=True)
+    if isinstance(layout, SparseLayout):
+        if objective.uses_loss and loss.kind == "candidates":
+            raise UnsupportedError(
+                f"loss {loss.name!r} is not available for sparse transitions; use loss='hamming', or "
+                "transitions='all'"
+            )
+        return SparseChainProblem(layout, design, penalties, task, objective, kind, **options)
     problem = CompiledChainProblem(layout, design, penalties, task, objective, kind, **options)
     if objective.uses_loss and loss.kind == "candidates":
         from trellis.structures.chain.problem.chain_candidates import CandidateProblem
 
         return CandidateProblem.of(problem, loss, names)
     return problem
+
+
+def best_labels(
+    layout: LinearLayout, design: Design, penalties: Penalties, weights: FloatArray, n_jobs: int
+) -> Labels:
+    """The best labelling of every sequence, (N,)."""
+    if isinstance(layout, SparseLayout):
+        return SparseChain(n_jobs).best(layout.scores(design, penalties, weights)).labels
+    return Chain(n_jobs).best(linear_chain_scores(layout, design, penalties, weights, n_jobs)).labels
 
 
 class HeldOutLoss:
@@ -210,13 +239,13 @@ class HeldOutLoss:
         self._labels, self.weight = held.examples.labels, held.weight
         self._design = layout.design(held.examples.inputs, sort=True)
         self._cost = held.cost
-        if self._cost is None and loss.kind == "costs":
+        if self._cost is None and _has_table(loss, hamming=False):
             self._cost = loss.costs(self._labels, names)
 
     def losses(self, weights: FloatArray) -> FloatArray:
         """That of each sequence."""
-        scores = linear_chain_scores(self._layout, self._design, self._penalties, weights, self._n_jobs)
-        found = self._latent.collapse(Chain(self._n_jobs).best(scores).labels)
+        found = best_labels(self._layout, self._design, self._penalties, weights, self._n_jobs)
+        found = self._latent.collapse(found)
         if self._cost is None:
             return np.asarray(self._loss.per_sequence(self._labels, found, self._names))
         return sum_by_sequence(self._cost[np.arange(len(found)), found], self._labels.offsets)
@@ -236,8 +265,7 @@ def one_label_test(
     design = layout.design(sample.inputs, sort=True)
 
     def one_label(weights: FloatArray) -> bool:
-        scores = linear_chain_scores(layout, design, penalties, weights, n_jobs)
-        found = latent.collapse(Chain(n_jobs).best(scores).labels)
+        found = latent.collapse(best_labels(layout, design, penalties, weights, n_jobs))
         return bool(found.min() == found.max())
 
     return one_label

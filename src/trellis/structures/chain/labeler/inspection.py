@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 def strongest_weights(model: ChainLabeler, n: int) -> dict[Any, list[tuple[str, float]]]:
     """For each label (or latent state) the n features with the largest weights in absolute value."""
     n = check_int("n", n, 1)
-    weights = model.layout_.feature_weights(model.weights_)
+    feature, label, weight = model.layout_.weight_entries(model.weights_)
     names = model.encoder_.feature_names()
+    order = np.lexsort((feature, -np.abs(weight), label))
+    feature, weight = feature[order], weight[order]
+    states = model.latent_.states.labels
+    bounds = np.searchsorted(label[order], np.arange(len(states) + 1))
     found = {}
-    for k, label in enumerate(model.latent_.states.labels):
-        column = weights[:, k]
-        top = np.argsort(-np.abs(column), kind="stable")[:n]
-        found[label] = [(names[f], float(column[f])) for f in top if column[f] != 0.0]
+    for k, state in enumerate(states):
+        top = range(bounds[k], min(bounds[k] + n, bounds[k + 1]))
+        found[state] = [(names[feature[i]], float(weight[i])) for i in top]
     return found
 
 
@@ -74,7 +77,7 @@ def to_hmm(model: SequenceLabeler, length: int | None = None) -> HMMProbabilitie
     emissions, log_sums = softmax_and_log_sum(scores)
     emission_sum = log_sums[:, 0]
     start = w.start + p.start + emission_sum
-    step = w.transitions + p.transitions + emission_sum[None, :]
+    step = model.transition_table() + emission_sum[None, :]
     initial, transitions = normalised_chain(start, step, w.end + p.end, length)
     symbols = model.encoder_.feature_names()
     return HMMProbabilities(list(model.latent_.states.labels), symbols, initial, transitions, emissions)

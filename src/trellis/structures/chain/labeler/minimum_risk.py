@@ -37,6 +37,11 @@ def minimum_risk(chain: Chain, scores: ChainScores, latent: LatentLabels, loss: 
         risks = loss.risks(marginals, scores.offsets, latent.labels)
         return latent.collapse(chain.minimum_risk(scores, latent.expand_costs(risks)))
     if isinstance(loss, SpanF1):
+        if not isinstance(scores, ChainScores):
+            raise UnsupportedError(
+                "the expected span F1 is not available for sparse transitions; use decoding='best', or "
+                "transitions='all'"
+            )
         return best_expected_f1(scores, latent, chain.n_jobs).labels
     if not latent.plain:
         raise UnsupportedError(

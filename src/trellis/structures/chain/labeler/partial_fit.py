@@ -158,6 +158,10 @@ def _online_solver(model: SequenceLabeler, options: Options) -> Any:
 
 
 def _refuse_what_needs_all_data(model: SequenceLabeler, objective: Objective) -> None:
+    if not (isinstance(model.transitions, str) and model.transitions == "all"):
+        raise UnsupportedError(
+            "partial_fit takes no list of allowed transitions; use fit, or transitions='all'"
+        )
     if isinstance(model.class_weight, str):
         raise UnsupportedError(
             f"class_weight={model.class_weight!r} needs all data at once; for partial_fit give a dict of "

@@ -15,12 +15,14 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from trellis.core.arrays import FloatArray
 from trellis.core.heap import release_freed_memory
 from trellis.core.parameters import fitted, parameter
-from trellis.data.labels import FlatLabels, LabelSet, flatten_labels
+from trellis.data.constraints import legal_transitions
+from trellis.data.labels import EncodedLabels, FlatLabels, LabelSet, flatten_labels
 from trellis.data.latent_labels import LatentLabels, LatentStates
 from trellis.data.user_input import as_lists
 from trellis.features.encoded import Encoded, FeatureEncoder
@@ -41,11 +43,12 @@ from trellis.structures.chain.labeler.chain_training import (
 )
 from trellis.structures.chain.labeler.latent_start import refuse_candidates, split_states
 from trellis.structures.chain.labeler.warm_start import carried_over
-from trellis.structures.chain.oracle.chain_oracle import Chain
-from trellis.structures.chain.scores.chain_scores import ChainScores
+from trellis.structures.chain.oracle.many_labels.sparse_chain import SparseChain
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 from trellis.structures.chain.scores.linear_chain_scores import linear_chain_scores
+from trellis.structures.chain.scores.sparse_layout import SparseLayout
+from trellis.structures.chain.scores.transition_pairs import TransitionPairs, allowed_pairs, check_pairs
 from trellis.training import declarations as declared
 from trellis.training.direct_recipe import Parts
 from trellis.training.fit import convex_start, latent_start, train
@@ -72,6 +75,7 @@ class SequenceLabeler(ChainLabeler):
     )
     solver: str | Solver = parameter(default=declared.SOLVER, kw_only=False)
     random_state: Any = parameter(default=declared.RANDOM_STATE)
+    transitions: Any = parameter(default=declared.TRANSITIONS)
     latent_states: LatentStates = parameter(default=declared.LATENT_STATES)
     class_weight: Any = parameter(default=declared.CLASS_WEIGHT)
     holdout: Any = parameter(default=declared.HOLDOUT)
@@ -106,12 +110,19 @@ class SequenceLabeler(ChainLabeler):
         latent = LatentLabels.of(names, self.latent_states)
         refuse_candidates(latent, objective, options.loss)
         labels = names.encode(y, like=inputs.nodes.offsets)
-        penalties = self._penalties(latent, labels)
+        pairs = self._pairs(latent, labels)
+        penalties = self._penalties(latent, labels, pairs)
         loss = options.loss
         if objective.uses_loss:
             loss = weighted_loss(loss, self.class_weight, labels, names)
         data = weighted_examples(
-            Examples(inputs, labels), names, objective, loss, sample_weight, self.class_weight
+            Examples(inputs, labels),
+            names,
+            objective,
+            loss,
+            sample_weight,
+            self.class_weight,
+            hamming_table=pairs is None,
         )
         seed = draw_seed(self.random_state)
         splits = hold_out_sequences(self.holdout, data, objective, encoder, names, seed)
@@ -119,7 +130,7 @@ class SequenceLabeler(ChainLabeler):
         everything = data if refit else splits[0].kept
         sample = everything.examples.take(sample_with_several_labels(everything.examples.labels))
         # features that only held-out sequences have get no weight before these are trained on
-        layout = self._layout(everything.over_states(latent).examples, encoder, len(latent.label_of))
+        layout = self._layout(everything.over_states(latent).examples, encoder, len(latent.label_of), pairs)
 
         def new_problem(data: WeightedExamples) -> Any:
             data = data.over_states(latent)
@@ -127,7 +138,12 @@ class SequenceLabeler(ChainLabeler):
 
         problem = new_problem(everything)
         solver = options.solver or automatic_solver(
-            options, self.l2, self.l1, convex=problem.convex, latent=not latent.plain
+            options,
+            self.l2,
+            self.l1,
+            convex=problem.convex,
+            latent=not latent.plain,
+            large_planes=pairs is not None,
         )
         losses = [
             HeldOutLoss(one.held, layout, penalties, latent, one.names, loss, self._threads())
@@ -171,7 +187,7 @@ class SequenceLabeler(ChainLabeler):
         self.solver_ = solver.name
         self.epsilon_, self.epsilon_losses_ = trained.epsilon, trained.epsilon_losses
         if len(sample):
-            found = Chain(self._threads()).best(self._input_scores(sample.inputs)).labels
+            found = self._chain().best(self._input_scores(sample.inputs)).labels
             warn_of_one_label(sample.labels, latent.collapse(found), names)
         return self._finished(trained.solution.interrupted)
 
@@ -252,15 +268,39 @@ class SequenceLabeler(ChainLabeler):
     def predict_states(self, X: Any, *, lengths: ArrayLike | None = None) -> list[list[Any]]:
         """The best latent states of each sequence, by their names; their labels are those of ``predict``."""
         scores = self.scores(X, lengths=lengths)
-        return self.latent_.states.decode(Chain(self._threads()).best(scores).labels, scores.offsets)
+        return self.latent_.states.decode(self._chain().best(scores).labels, scores.offsets)
 
-    def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> ChainScores:
-        """The part scores of new sequences: what :class:`trellis.structures.chain.Chain` takes."""
+    def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> Any:
+        """The part scores of new sequences: what :class:`trellis.structures.chain.Chain` takes, or
+        :class:`trellis.structures.chain.SparseChain` where ``transitions`` is not "all"."""
         check_is_fitted(self, "weights_")
         return self._input_scores(self.encoder_.transform(X, lengths))
 
-    def _input_scores(self, inputs: Encoded) -> ChainScores:
+    def _pairs(self, latent: LatentLabels, labels: EncodedLabels) -> TransitionPairs | None:
+        if isinstance(self.transitions, str) and self.transitions == "all":
+            return None
+        pairs = allowed_pairs(self.transitions, labels, latent.labels)
+        if self.constraints is not None:
+            legal = legal_transitions(self.constraints, latent.labels).pair[pairs.source, pairs.target]
+            pairs = TransitionPairs.of(pairs.source[legal], pairs.target[legal], pairs.n_labels)
+        check_pairs(labels, pairs, latent.labels)
+        return pairs.expand(latent.label_of)
+
+    def _saved_parameters(self) -> dict[str, Any]:
+        kept = super()._saved_parameters()
+        if issparse(self.transitions):  # a file names the labels
+            names, stored = self.labels_.labels, self.transitions.tocoo()
+            kept["transitions"] = [(names[j], names[k]) for j, k in zip(stored.row, stored.col, strict=True)]
+        return kept
+
+    def _chain(self) -> Any:
+        sparse = isinstance(self.layout_, SparseLayout)
+        return SparseChain(self._threads()) if sparse else super()._chain()
+
+    def _input_scores(self, inputs: Encoded) -> Any:
         design = self.layout_.design(inputs, sort=False)
+        if isinstance(self.layout_, SparseLayout):
+            return self.layout_.scores(design, self.penalties_, self.weights_)
         return linear_chain_scores(self.layout_, design, self.penalties_, self.weights_, self._threads())
 
     def to_hmm(self, length: int | None = None) -> inspection.HMMProbabilities:

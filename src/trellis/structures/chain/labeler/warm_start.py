@@ -15,6 +15,7 @@ from trellis.core.arrays import FloatArray
 from trellis.data.labels import LabelSet
 from trellis.features.encoded import FeatureEncoder
 from trellis.structures.chain.scores.linear_chain import LinearLayout
+from trellis.structures.chain.scores.sparse_layout import SparseLayout
 
 if TYPE_CHECKING:
     from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
@@ -30,12 +31,31 @@ def carried_over(
     edge = _places(old.encoder_.edge_feature_names(), encoder.edge_feature_names())
     rest = [
         _moved(before.edge, edge, label, label),
-        _moved(before.transitions, label, label),
+        _moved_transitions(old.layout_, before.transitions, layout, label),
         _moved(before.start, label),
         _moved(before.end, label),
     ]
     features = _moved(old.layout_.feature_weights(old.weights_), feature, label)
     return layout.from_dense(features, np.concatenate([part.ravel() for part in rest]))
+
+
+def _moved_transitions(
+    old: LinearLayout, weights: FloatArray, new: LinearLayout, label: NDArray[np.int64]
+) -> FloatArray:
+    """Those of pairs, or of a table, as pairs or as a table; ``label``: where each new label was."""
+    if not isinstance(new, SparseLayout):
+        if isinstance(old, SparseLayout):
+            weights = old.pairs.to_matrix(weights).toarray()
+        return _moved(weights, label, label)
+    j, k = label[new.pairs.source], label[new.pairs.target]
+    known = (j < old.n_labels) & (k < old.n_labels)
+    moved = np.zeros(len(new.pairs))
+    if not isinstance(old, SparseLayout):
+        moved[known] = weights[j[known], k[known]]
+        return moved
+    place = old.pairs.places(j[known], k[known])
+    moved[known] = np.where(place >= 0, np.append(weights, 0.0)[place], 0.0)
+    return moved
 
 
 def _places(old: Sequence[Hashable], new: Sequence[Hashable]) -> NDArray[np.int64]:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trellis.core.arguments import check_int
-from trellis.core.arrays import FloatArray
+from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, InfeasibleError
 from trellis.core.oracle import Labellings, Labels, RankedLabellings
 from trellis.core.shards import over_shards
@@ -51,7 +51,7 @@ class Chain:
 
     def score(self, scores: ChainScores, labels: ArrayLike) -> FloatArray:
         """s(y) of the given labels (N,) for each sequence, (S,); ``-inf`` where they are forbidden."""
-        given = _check_labels(scores, labels)
+        given = check_labels(len(scores.unary), scores.n_labels, scores.offsets, labels)
         values = np.empty(scores.n_sequences)
         self._run(kernels.score_batch, scores, given, values)
         return values
@@ -77,7 +77,7 @@ class Chain:
         If there is none (a single label, no steps, or all others forbidden) the score is ``-inf`` and the
         labels are -1; this is not an error, because the 0-1 loss needs it.
         """
-        given = _check_labels(scores, labels)
+        given = check_labels(len(scores.unary), scores.n_labels, scores.offsets, labels)
         found, values = np.empty(len(scores.unary), dtype=np.int32), np.empty(scores.n_sequences)
         self._run(kernels.best_different_batch, scores, given, found, values)
         return Labellings(found, values)
@@ -135,7 +135,7 @@ class Chain:
         labels of the steps are allowed together, they are the answer; elsewhere Viterbi finds the best ones
         that are.
         """
-        risks = -self.marginals(scores).unary if risk is None else _check_cost(scores, risk)
+        risks = -self.marginals(scores).unary if risk is None else check_cost(scores.unary.shape, risk)
         cheapest = np.asarray(risks.argmin(axis=1), dtype=np.int32)
         if (self.score(scores, cheapest) > -np.inf).all():
             return cheapest
@@ -152,7 +152,7 @@ class Chain:
 
     def expected_loss(self, scores: ChainScores, cost: ArrayLike) -> ExpectedLoss:
         """E_p[sum_t cost[t, y_t]] and its gradient, the covariance of the loss with the part indicators."""
-        costs = _check_cost(scores, cost)
+        costs = check_cost(scores.unary.shape, cost)
         values, unary = np.empty(scores.n_sequences), np.zeros_like(scores.unary)
         k = scores.n_labels
         shared = scores.transitions.shape[0] == 1
@@ -205,31 +205,29 @@ def feasible(values: FloatArray) -> FloatArray:
     return values
 
 
-def _check_labels(scores: ChainScores, labels: ArrayLike) -> Labels:
+def check_labels(n_steps: int, n_labels: int, offsets: IntArray, labels: ArrayLike) -> Labels:
+    """Codes of labels, one for each step."""
     given = np.asarray(labels)
-    if given.shape != (len(scores.unary),):
-        raise DataError(
-            f"labels have shape {given.shape}; they must have shape ({len(scores.unary)},), one per step"
-        )
+    if given.shape != (n_steps,):
+        raise DataError(f"labels have shape {given.shape}; they must have shape ({n_steps},), one per step")
     if given.size and not np.issubdtype(given.dtype, np.integer):
-        raise DataError(f"labels must be whole numbers from 0 to {scores.n_labels - 1}, got {given.dtype}")
-    outside = np.flatnonzero((given < 0) | (given >= scores.n_labels))
+        raise DataError(f"labels must be whole numbers from 0 to {n_labels - 1}, got {given.dtype}")
+    outside = np.flatnonzero((given < 0) | (given >= n_labels))
     if outside.size:
         step = int(outside[0])
-        sequence = int(np.searchsorted(scores.offsets, step, side="right")) - 1
+        sequence = int(np.searchsorted(offsets, step, side="right")) - 1
         raise DataError(
-            f"label {given[step]} at step {step - scores.offsets[sequence]} of sequence {sequence}; "
-            f"labels run from 0 to {scores.n_labels - 1}"
+            f"label {given[step]} at step {step - offsets[sequence]} of sequence {sequence}; "
+            f"labels run from 0 to {n_labels - 1}"
         )
     return np.ascontiguousarray(given, dtype=np.int32)
 
 
-def _check_cost(scores: ChainScores, cost: ArrayLike) -> FloatArray:
+def check_cost(shape: tuple[int, ...], cost: ArrayLike) -> FloatArray:
+    """Finite costs, as many as unary scores."""
     costs = np.ascontiguousarray(cost, dtype=np.float64)
-    if costs.shape != scores.unary.shape:
-        raise DataError(
-            f"costs have shape {costs.shape}; they must have shape {scores.unary.shape}, as the unary scores"
-        )
+    if costs.shape != shape:
+        raise DataError(f"costs have shape {costs.shape}; they must have shape {shape}, as the unary scores")
     bad = np.argwhere(~np.isfinite(costs))
     if bad.size:
         where = tuple(int(i) for i in bad[0])

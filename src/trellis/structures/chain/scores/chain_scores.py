@@ -49,11 +49,11 @@ class ChainScores:
         offsets: IntArray | None = None,
     ) -> ChainScores:
         """Check shapes and values; ``lengths`` (or ``offsets``) default to one sequence of all the steps."""
-        u = _floats("unary", unary, 2)
+        u = as_scores("unary", unary, 2)
         n, k = u.shape
         if k == 0:
             raise DataError("unary scores have no labels; their shape must be (steps, labels)")
-        a = _floats("transitions", transitions, None)
+        a = as_scores("transitions", transitions, None)
         if a.ndim == 2:
             a = a[None]
         if a.shape not in {(1, k, k), (n, k, k)}:
@@ -61,14 +61,7 @@ class ChainScores:
                 f"transition scores have shape {np.shape(transitions)}; for {k} labels and {n} steps "
                 f"they must have shape ({k}, {k}) or ({n}, {k}, {k})"
             )
-        s = np.zeros(k) if start is None else _floats("start", start, 1)
-        e = np.zeros(k) if end is None else _floats("end", end, 1)
-        if s.shape != (k,) or e.shape != (k,):
-            raise DataError(f"start and end scores must have shape ({k},), got {s.shape} and {e.shape}")
-        if offsets is None:
-            offsets = offsets_from_lengths([n] if lengths is None else lengths)
-        check_offsets(offsets, n)
-        return cls(u, a, s, e, offsets)
+        return cls(u, a, *boundary_scores(start, end, k), checked_offsets(lengths, offsets, n))
 
     @property
     def n_labels(self) -> int:
@@ -122,7 +115,25 @@ class ChainParts:
         )
 
 
-def _floats(name: str, values: Any, ndim: int | None) -> FloatArray:
+def boundary_scores(start: ArrayLike | None, end: ArrayLike | None, k: int) -> tuple[FloatArray, FloatArray]:
+    """Those of the first and the last label, (K,) each; 0 where none are given."""
+    s = np.zeros(k) if start is None else as_scores("start", start, 1)
+    e = np.zeros(k) if end is None else as_scores("end", end, 1)
+    if s.shape != (k,) or e.shape != (k,):
+        raise DataError(f"start and end scores must have shape ({k},), got {s.shape} and {e.shape}")
+    return s, e
+
+
+def checked_offsets(lengths: ArrayLike | None, offsets: IntArray | None, n: int) -> IntArray:
+    """Those given, or from lengths; one sequence of all n steps by default."""
+    if offsets is None:
+        offsets = offsets_from_lengths([n] if lengths is None else lengths)
+    check_offsets(offsets, n)
+    return offsets
+
+
+def as_scores(name: str, values: Any, ndim: int | None) -> FloatArray:
+    """Numbers that are finite or -inf, with so many axes."""
     array = np.ascontiguousarray(values, dtype=np.float64)
     if ndim is not None and array.ndim != ndim:
         raise DataError(f"{name} scores must have {ndim} axes, got shape {array.shape}")

@@ -11,7 +11,7 @@ still stored in full, for speed: its other weights are masked, and stay zero.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,7 @@ class LinearLayout:
     def all_pairs(cls, encoded: Encoded, n_labels: int, *, boundaries: bool) -> LinearLayout:
         n = encoded.nodes.n_features
         width = np.full(n, n_labels, dtype=np.int64)
-        rows = _rows(width, n, n_labels, np.zeros(0, dtype=np.uint16))
+        rows = weight_rows(width, n, n_labels, np.zeros(0, dtype=np.uint16))
         layout = cls(
             n_labels,
             n,
@@ -101,7 +101,7 @@ class LinearLayout:
         row_of = np.empty(n_features, dtype=np.uint32)
         row_of[order] = np.arange(n_features, dtype=np.uint32)
         tail = seen[order[n_hot:]]
-        rows = _rows(count[order], n_hot, n_labels, np.nonzero(tail)[1].astype(np.uint16))
+        rows = weight_rows(count[order], n_hot, n_labels, np.nonzero(tail)[1].astype(np.uint16))
         layout = cls(n_labels, n_hot, n_edge, row_of, rows, np.zeros(0, np.uint8), boundaries)
         mask = np.ones(layout.dimension, dtype=np.uint8)
         mask[: n_hot * n_labels] = seen[order[:n_hot]].ravel()
@@ -112,9 +112,7 @@ class LinearLayout:
     def _with_mask(self, mask: NDArray[np.uint8]) -> LinearLayout:
         if not self.boundaries:
             mask[-2 * self.n_labels :] = 0
-        return LinearLayout(
-            self.n_labels, self.n_hot, self.n_edge, self.row_of, self.rows, mask, self.boundaries
-        )
+        return replace(self, mask=mask)
 
     def _sections(self) -> list[int]:
         k = self.n_labels
@@ -132,6 +130,15 @@ class LinearLayout:
     def dimension(self) -> int:
         k = self.n_labels
         return self._n_rows_weights + self.n_edge * k * k + k * k + 2 * k
+
+    @property
+    def transition_shape(self) -> tuple[int, ...]:
+        """Of the weights of transitions."""
+        return self.n_labels, self.n_labels
+
+    def transition_table(self, transitions: FloatArray) -> FloatArray:
+        """Scores of transitions, of that shape, as a table (K, K)."""
+        return transitions
 
     @property
     def n_weights(self) -> int:
@@ -205,6 +212,14 @@ class LinearLayout:
         rows[row, self.rows.label & LABEL] = flat[: self._n_rows_weights]
         return rows[self.row_of]
 
+    def weight_entries(self, flat: FloatArray) -> tuple[NDArray[Any], NDArray[Any], FloatArray]:
+        """(feature, label, weight) of the weights of features that are not 0."""
+        feature_of = np.argsort(self.row_of)
+        feature = np.repeat(feature_of, self._widths())
+        weight = flat[: self._n_rows_weights]
+        some = weight != 0.0
+        return feature[some], (self.rows.label & LABEL)[some], weight[some]
+
     def to_state(self) -> dict[str, Any]:
         """The fields, without the labels of the hot rows, which are all labels in order."""
         tail = self.rows.label[self.n_hot * self.n_labels :]
@@ -260,7 +275,8 @@ def _n_edge(encoded: Encoded) -> int:
     return 0 if encoded.edges is None else encoded.edges.n_features
 
 
-def _rows(count: NDArray[np.int64], n_hot: int, n_labels: int, tail_labels: NDArray[np.uint16]) -> Rows:
+def weight_rows(count: NDArray[np.int64], n_hot: int, n_labels: int, tail_labels: NDArray[np.uint16]) -> Rows:
+    """``n_hot`` full rows, then rows of ``count`` weights with these labels."""
     width = np.where(np.arange(len(count)) < n_hot, n_labels, count)
     pointer = np.concatenate([[0], np.cumsum(width)]).astype(np.uint32)
     hot = np.tile(np.arange(n_labels, dtype=np.uint16), n_hot)
