@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 EXP = 25.0
 DOUBLE = 8.0
+STREAMS = 4  # chains that share one reading of the transitions
 
 
 class Cost(NamedTuple):
@@ -23,16 +24,59 @@ class Cost(NamedTuple):
     working_set: float
 
 
-def crf_evaluation(rows: float, singles: float, labels: int, lanes: int, weights: float, block: int) -> Cost:
-    """Objective and gradient of a chain CRF: ``rows`` full rows of ``lanes`` weights and ``singles`` single
-    weights a token, read to score it, read and written to give its gradient back. The scores and marginals of
-    a block stay in a nearer cache and do not count; rows that many tokens share may, too, so with these bytes
-    the limit is that of a corpus without repetition. ``weights``: how many there are."""
-    scored = rows * lanes + singles
-    index = 4.0 * rows + 6.0 * singles
-    flops = 2 * (rows * labels + singles) + 6 * labels**2 + (EXP + 8) * labels
-    moved = scored * DOUBLE + scored * 2 * DOUBLE + 2 * index
-    return Cost(flops, moved, 2 * weights * DOUBLE + 4 * block * lanes * DOUBLE)
+class Stage(NamedTuple):
+    """A part of the CRF's evaluation, for one token."""
+
+    name: str
+    flops: float
+    moved: float  # bytes between registers and caches
+    needed: float  # bytes that no cache can save: each evaluation reads or writes them once
+
+
+class CompactSizes(NamedTuple):
+    """Of a compact design: tokens, full rows and single weights that all of them read, rows of the table,
+    weights, labels, columns of a row, and steps of a block."""
+
+    tokens: int
+    rows: int
+    singles: int
+    table: int
+    weights: int
+    labels: int
+    columns: int
+    block: int
+
+
+def crf_stages(sizes: CompactSizes) -> list[Stage]:
+    """Objective and gradient of a chain CRF as its kernels do it, padding included: r rows and s single
+    weights a token, P columns."""
+    n, P = sizes.tokens, sizes.columns
+    r, s = sizes.rows / n, sizes.singles / n
+    row, matrix = DOUBLE * P, DOUBLE * P * P / STREAMS
+    indices = 4 * r + 16 + 8 * s  # rows, two pointers, places and targets
+    table, weights = row * sizes.table / n, DOUBLE * sizes.weights / n
+    return [
+        Stage("weights to table and back", 4 * table / DOUBLE, 4 * table, 2 * weights),
+        Stage("scores", 2 * r * P + 2 * s, indices + r * row + row + 24 * s, indices),
+        Stage("exponentials", 36 * P, 3 * row, 0),
+        Stage("forward", 2 * P * P + 3 * P, matrix + 5 * row, 0),
+        Stage("backward", 2 * P * P + 3 * P, matrix + 7 * row, 0),
+        Stage("pairs", 2 * P * P, row * (P / 8 + P / 4), 0),
+        Stage("pull-back", 2 * r * P + 2 * s, indices + 2 * r * row + row + 24 * s, 0),
+    ]
+
+
+def crf_evaluation(sizes: CompactSizes) -> Cost:
+    """All stages, of which these bytes must cross: rows and single weights, read to score, read and written
+    to give the gradient back. What stays with a block in a nearer cache does not count; rows that many tokens
+    share may stay there, too, so with these bytes the limit is that of a corpus without repetition."""
+    scored = (sizes.rows * sizes.columns + sizes.singles) / sizes.tokens
+    index = (4.0 * sizes.rows + 6.0 * sizes.singles) / sizes.tokens
+    r, s, K = sizes.rows / sizes.tokens, sizes.singles / sizes.tokens, sizes.labels
+    flops = 2 * (r * K + s) + 6 * K**2 + (EXP + 8) * K
+    moved = 3 * DOUBLE * scored + 2 * index
+    kept = 2 * sizes.weights * DOUBLE + 4 * sizes.block * sizes.columns * DOUBLE
+    return Cost(flops, moved, kept)
 
 
 def viterbi(labels: int, steps: float) -> Cost:

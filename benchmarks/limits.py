@@ -18,7 +18,7 @@ import platform
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -26,19 +26,28 @@ from threadpoolctl import threadpool_limits
 import hmm
 import kalman
 from _common import Figures, chain_problem, fastest, parser
-from _kernel_costs import Cost, crf_evaluation, hmm_e_step, kalman_smoother, perceptron_pass, viterbi
+from _kernel_costs import (
+    CompactSizes,
+    Cost,
+    crf_evaluation,
+    crf_stages,
+    hmm_e_step,
+    kalman_smoother,
+    perceptron_pass,
+    viterbi,
+)
 from _machine import Machine, measure
+from trellis.core.simd_kernels import padded
 from trellis.data.columns import read_columns
 from trellis.data.labels import LabelSet
 from trellis.features.template_encoder import TemplateEncoder
 from trellis.features.templates import Template
 from trellis.objectives import Log, Perceptron
 from trellis.solvers import Perceptron as PerceptronSolver
-from trellis.structures.chain.oracle.chain_kernels import lanes
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.problem.chain_problem import LinearChainProblem
-from trellis.structures.chain.problem.log_objective_kernels import BLOCK
 from trellis.structures.chain.scores.chain_scores import ChainScores
+from trellis.structures.chain.scores.compact import STEPS
 
 PROSE = 120  # characters in a line of the page
 BEGIN, END = "<!-- figures of limits.py begin -->", "<!-- figures of limits.py end -->"
@@ -51,6 +60,7 @@ class Measured(NamedTuple):
     cost: Cost
     seconds: float
     why: str
+    compact: CompactSizes | None = None
 
     def limit(self, machine: Machine) -> tuple[float, str]:
         """The least seconds for a step, and what sets them."""
@@ -77,13 +87,15 @@ def linear_chains(data: Path, repeats: int) -> Iterator[Measured]:
     problem = chain_problem(inputs, labels, names, Log(), l2=2.0, observed=True)
     steps, k = len(labels.codes), len(names)
     weights = np.random.default_rng(0).normal(scale=0.1, size=problem.dimension) * problem.layout.mask
-    rows, singles = compact_layout(problem)
+    sizes = compact_sizes(problem, steps)
     yield Measured(
         f"CRF: objective and gradient, K = {k}",
-        crf_evaluation(rows / steps, singles / steps, k, int(lanes(k)), problem.dimension, BLOCK),
+        crf_evaluation(sizes),
         per_step(lambda: problem.value_and_gradient(weights), steps, repeats),
-        "each row of weights is at a place of its own, so it waits for single lines and not for bandwidth; "
-        "forward-backward is a chain of dependent steps.",
+        "rows that many tokens share stay in the second cache, so it can be faster than bytes from the last one "
+        "allow where nothing repeats; it waits for arithmetic: rows are padded to whole registers, and rare "
+        "ones are single lines from random places.",
+        sizes,
     )
     online = chain_problem(inputs, labels, names, Perceptron(), l2=0.0, observed=True)
     run = PerceptronSolver().start(online, np.zeros(online.dimension), np.random.default_rng(0))
@@ -98,11 +110,19 @@ def linear_chains(data: Path, repeats: int) -> Iterator[Measured]:
     )
 
 
-def compact_layout(problem: LinearChainProblem) -> tuple[int, int]:
+def compact_sizes(problem: LinearChainProblem, tokens: int) -> CompactSizes:
     """How many full rows and how many single weights one evaluation reads, by the arrangement at work."""
-    compact: Any = problem._compact
-    single = next(name for name in ("single_places", "tail_places") if hasattr(compact, name))
-    return len(compact.rows), len(getattr(compact, single))
+    data, k = problem._compact, problem.layout.n_labels
+    return CompactSizes(
+        tokens,
+        len(data.rows),
+        len(data.single_places),
+        len(data.bounds) - 1,
+        problem.dimension,
+        k,
+        padded(k),
+        STEPS,
+    )
 
 
 def decoding(quick: bool, repeats: int) -> Measured:
@@ -173,10 +193,25 @@ def kernel_lines(machine: Machine, kernels: list[Measured]) -> list[str]:
             f"| {kernel.name} | {kernel.cost.flops:,.0f} | {kernel.cost.bytes:,.0f} | "
             f"{1e9 * limit:,.0f} ns | {1e9 * kernel.seconds:,.0f} ns | {kernel.seconds / limit:.1f} | {by} |"
         )
+    for kernel in kernels:
+        if kernel.compact is not None:
+            lines += ["", f"{kernel.name}, stage by stage, a token:", "", *stage_lines(kernel.compact)]
     reasons = [
         textwrap.fill(f"* {kernel.name}: {kernel.why}", PROSE, subsequent_indent="  ") for kernel in kernels
     ]
     return [*lines, "", "Why:", "", *reasons]
+
+
+def stage_lines(sizes: CompactSizes) -> list[str]:
+    lines = [
+        "| stage | flops | bytes moved | bytes that must come from memory |",
+        "| --- | ---: | ---: | ---: |",
+    ]
+    stages = crf_stages(sizes)
+    everything = ("all", *(sum(column) for column in list(zip(*stages, strict=True))[1:]))
+    for name, flops, moved, needed in [*stages, everything]:
+        lines.append(f"| {name} | {flops:,.0f} | {moved:,.0f} | {needed:,.0f} |")
+    return lines
 
 
 def write_page(page: Path, lines: list[str]) -> None:
@@ -272,6 +307,8 @@ def print_tables(machine: Machine, kernels: list[Measured]) -> None:
         )
     figures.print()
     for kernel in kernels:
+        if kernel.compact is not None:
+            print("\n".join(stage_lines(kernel.compact)))
         print(f"{kernel.name}: {kernel.why}")
 
 

@@ -65,9 +65,15 @@ def test_the_limit_is_the_slower_of_bytes_and_operations(load: object) -> None:
 
 def test_more_rows_cost_in_proportion(load: object) -> None:
     costs: ModuleType = load("_kernel_costs")  # type: ignore[operator]
-    few, more = (costs.crf_evaluation(rows, 0.0, 8, 8, 1e5, 1024) for rows in (3.0, 4.0))
+    sizes = [costs.CompactSizes(10, rows, 0, 5, 100_000, 8, 8, 1024) for rows in (30, 40)]
+    few, more = (costs.crf_evaluation(one) for one in sizes)
     assert more.flops - few.flops == 2 * 8  # scored, and given back
     assert more.bytes - few.bytes == 3 * 8 * 8 + 2 * 4  # read, read and written; its number twice
+    scored, given_back = (
+        [stage.moved for stage in costs.crf_stages(one) if stage.name in ("scores", "pull-back")]
+        for one in sizes
+    )
+    assert np.subtract(given_back, scored).tolist() == [8 * 8 + 4, 2 * 8 * 8 + 4]
 
 
 def test_the_table_of_growth_on_tiny_sizes(

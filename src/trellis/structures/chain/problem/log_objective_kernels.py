@@ -14,7 +14,7 @@ What a token costs, with K labels in P = padded(K) columns, r rows and s single 
             and once per evaluation the weights and their gradient, must come from memory
 
 For chunking (K = 22, r = 5, s = 10) that is 5,000 flops, 11,000 bytes in the caches and 150 from memory: a
-block waits for arithmetic and for the second-level cache, not for memory (benchmarks/evaluation_limits.py).
+block waits for arithmetic and for the second-level cache, not for memory (benchmarks/limits.py).
 
 A partly known sequence is two chains of its block: all labellings with its weight, the allowed ones with
 minus that. Sequences whose scores are too wide for scaled messages are left to :mod:`.log_space_kernels`,
