@@ -92,9 +92,9 @@ def linear_chains(data: Path, repeats: int) -> Iterator[Measured]:
         f"CRF: objective and gradient, K = {k}",
         crf_evaluation(sizes),
         per_step(lambda: problem.value_and_gradient(weights), steps, repeats),
-        "rows that many tokens share stay in the second cache, so it can be faster than bytes from the last one "
-        "allow where nothing repeats; it waits for arithmetic: rows are padded to whole registers, and rare "
-        "ones are single lines from random places.",
+        "rows that many tokens share stay in the second cache, so it can be faster than bytes from the last "
+        "one allow where nothing repeats; it waits for arithmetic: rows are padded to whole registers, and "
+        "rare ones are single lines from random places.",
         sizes,
     )
     online = chain_problem(inputs, labels, names, Perceptron(), l2=0.0, observed=True)
