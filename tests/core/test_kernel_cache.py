@@ -68,3 +68,71 @@ def test_a_moved_file_has_another_key(tmp_path: Path) -> None:
         (tmp_path / name).write_text("A = 1\n")
         keys.add(source_key(tmp_path / name))
     assert len(keys) == 2
+
+
+RECORD = """
+import sys
+from typing import NamedTuple
+import numpy as np
+from numba import njit
+from trellis.core.compile_notice import notice
+from trellis.core.numerics import kernel
+
+class Pair(NamedTuple):
+    x: np.ndarray
+    total: float
+
+@kernel
+def pair(x):
+    if x.size == 0:
+        raise ValueError("no values")
+    return Pair(x.copy(), x.sum())  # the type of a new array is among the objects that a wrapper looks up
+
+@kernel
+def twice(x):
+    return 2.0 * pair(x).total
+
+@kernel
+def thrice(x):
+    return 3.0 * pair(x).total
+
+@njit
+def foreign(x):
+    return 4.0 * pair(x).total
+
+def answer(name, n=3):
+    x = np.ones(n)
+    return pair(x).total if name == "pair" else {"twice": twice, "thrice": thrice, "foreign": foreign}[name](x)
+"""
+
+
+def test_one_kernel_called_from_both_sides(tmp_path: Path) -> None:
+    """From Python, by other kernels and by functions that are not ours; compiled and loaded in every order."""
+    (tmp_path / "pair_kernels.py").write_text(RECORD)
+    work = """
+import sys
+from pair_kernels import answer, notice
+print(*map(answer, sys.argv[1:]), notice.compiled)
+try:
+    answer(sys.argv[1], 0)
+except ValueError as error:
+    print(error)
+"""
+    environment = {
+        **os.environ,
+        "NUMBA_CACHE_DIR": str(tmp_path / "kernels"),
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
+    }
+    expected = {"pair": "3.0", "twice": "6.0", "thrice": "9.0", "foreign": "12.0"}
+    for order, compiled in (
+        (["twice"], 2),  # and keeps what it links of "pair"
+        (["twice", "pair"], 0),
+        (["pair", "twice"], 0),
+        (["thrice", "pair"], 1),  # "pair" is loaded in both forms
+        (["foreign", "pair", "twice"], 0),  # a function of the user's calls it
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", work, *order], capture_output=True, text=True, env=environment, check=False
+        )
+        assert done.returncode == 0, (order, done.stderr[-2000:])
+        assert done.stdout.split() == [*(expected[one] for one in order), str(compiled), "no", "values"]

@@ -74,7 +74,7 @@ def _waiting(dispatcher: Any) -> set[Any]:
     todo = [dispatcher]
     while todo:
         one = todo.pop()
-        if one not in found and not one.overloads:
+        if one not in found and not one.overloads and not getattr(one, "linkable", None):
             found.add(one)
             function = one.py_func
             named = (function.__globals__.get(name) for name in function.__code__.co_names)

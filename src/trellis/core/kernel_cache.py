@@ -22,6 +22,8 @@ from typing import Any
 import llvmlite.binding as llvm
 import numba
 from numba.core import caching
+from numba.core.compiler import CompileResult
+from numba.core.environment import lookup_environment
 from numba.core.runtime import rtsys
 
 from trellis.core.kernel_folders import (
@@ -34,7 +36,9 @@ from trellis.core.kernel_folders import (
 )
 
 # Short cuts through Numba that were tested with this version; others take the long way.
-_NUMBA_IS_KNOWN = numba.__version__.startswith("0.68.")
+NUMBA_IS_KNOWN = numba.__version__.startswith("0.68.")
+LINKABLE = ".link"  # in the names of files for kernels that call this one (trellis.core.kernel_compiler)
+_HOW_KERNELS_ARE_MADE = [PACKAGE / "core" / name for name in ("kernel_cache.py", "kernel_compiler.py")]
 _IMPORT = re.compile(r"^\s*from trellis((?:\.\w+)*) import (\([^)]*\)|[^\n]*)", re.MULTILINE)
 
 
@@ -61,9 +65,10 @@ def _read(path: Path) -> tuple[bytes, list[Path]]:
 
 @cache
 def source_key(path: Path) -> str:
-    """A digest of a kernel file and of all that it imports; of other modules only their constants count."""
+    """A digest of a kernel file, of all that it imports (of other modules only their constants count), and of
+    the code that compiles and keeps kernels."""
     seen: dict[Path, bytes] = {}
-    todo = [path, *_imported_files(path.read_text(encoding="utf-8"))]
+    todo = [path, *_imported_files(path.read_text(encoding="utf-8")), *_HOW_KERNELS_ARE_MADE]
     while todo:
         file = todo.pop()
         if file not in seen:
@@ -102,32 +107,53 @@ class _Locator(caching._CacheLocator):
 class _Files(caching.CompileResultCacheImpl):
     _locator_classes = (_Locator,)
 
-    def rebuild(self, target_context: Any, payload: Any) -> Any:
-        """A compiled function from what its file holds: machine code, and LLVM's bitcode of the same.
+    def reduce(self, data: Any) -> Any:
+        """What a file holds: Numba's description, and the Python objects that compiled code looks up."""
+        environments = [data.environment, *data._find_referenced_environments()]
+        return super().reduce(data), {one.env_name: list(one.consts) for one in environments}
 
-        The bitcode is for kernels that are compiled later and call this one. To read it takes longer than all
-        the rest, so it is read when the first of them asks for it.
-        """
+    def rebuild(self, target_context: Any, payload: Any) -> Any:
+        """A compiled function from what its file holds: machine code, or LLVM's bitcode for kernels that are
+        compiled later and call this one."""
+        payload, objects = payload
+        for name, wanted in objects.items():
+            # another file may have brought the same table, without what the wrapper adds to it
+            known = lookup_environment(name).consts
+            known.extend(wanted[len(known) :])
         (name, kind, code), function, *rest = payload
-        if not _NUMBA_IS_KNOWN or kind != "object":
+        if kind == "linkable":
+            return self._linkable(target_context, name, code, function, *rest)
+        if not NUMBA_IS_KNOWN or kind != "object":
             return super().rebuild(target_context, payload)
-        machine_code, bitcode = code
         engine = target_context.codegen()._engine
         engine._defined_symbols.add(function.llvm_cpython_wrapper_name)  # else Numba learns it from bitcode
-        rebuilt = super().rebuild(
-            target_context, ((name, kind, (machine_code, _empty_bitcode())), function, *rest)
+        machine_code = (name, kind, (code[0], _empty_bitcode()))
+        return super().rebuild(target_context, (machine_code, function, *rest))
+
+    @staticmethod
+    def _linkable(context: Any, name: str, bitcode: bytes, function: Any, *rest: Any) -> Any:
+        from trellis.core.kernel_compiler import LazyLibrary
+
+        environment, signature, objectmode, lifted, annotation, reload_init, environments = rest
+        for initialise in reload_init:
+            initialise()
+        return CompileResult(
+            typing_context=context.typing_context,
+            target_context=context,
+            entry_point=None,
+            typing_error=None,
+            type_annotation=annotation,
+            signature=signature,
+            objectmode=objectmode,
+            lifted=lifted,
+            fndesc=function,
+            library=LazyLibrary.from_bitcode(context.codegen(), name, bitcode),
+            call_helper=None,
+            environment=environment,
+            metadata=None,
+            reload_init=reload_init,
+            referenced_envs=environments,
         )
-        library = rebuilt.library
-        library._shared_module = None
-
-        def module_for_linking() -> Any:
-            if library._shared_module is None:
-                library._shared_module = llvm.parse_bitcode(bitcode)
-                engine._load_defined_symbols(library._shared_module)
-            return library._shared_module
-
-        library._get_module_for_linking = module_for_linking
-        return rebuilt
 
 
 @cache
@@ -137,9 +163,21 @@ def _empty_bitcode() -> Any:
 
 class _Index(caching.IndexDataCacheFile):
     """The signatures that are compiled. What cannot be read, or names a record that has since moved, is as
-    good as none."""
+    good as none.
+
+    A file is named after its signature. Numba would number them, and of two processes that write at the same
+    time the index of one might name the file of the other.
+    """
 
     _unreadable = (ImportError, AttributeError, EOFError, pickle.UnpicklingError)
+
+    def save(self, key: Any, data: Any) -> None:
+        index = self._load_index()
+        if key not in index:
+            number = int(hashlib.sha256(repr(key).encode()).hexdigest()[:10], 16)
+            index[key] = self._data_name(number)
+            self._save_index(index)
+        self._save_data(index[key], data)
 
     def _load_index(self) -> dict[Any, Any]:
         try:
@@ -179,8 +217,8 @@ class KernelCache(caching.FunctionCache):
     def _cache_file(self) -> _Index:
         return self._index_in(kernel_folder())
 
-    def _index_in(self, folder: Path) -> _Index:
-        return _Index(str(folder), self._impl.filename_base, self._impl.locator.get_source_stamp())
+    def _index_in(self, folder: Path, form: str = "") -> _Index:
+        return _Index(str(folder), self._impl.filename_base + form, self._impl.locator.get_source_stamp())
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled form of a signature, shipped or our own; None if it has to be compiled.
@@ -188,7 +226,7 @@ class KernelCache(caching.FunctionCache):
         Numba would first load all that compiling may need, SciPy included. Compiled code needs the runtime of
         Numba alone, and what is compiled after all loads the rest by itself.
         """
-        if _NUMBA_IS_KNOWN:
+        if NUMBA_IS_KNOWN:
             rtsys.initialize(target_context)
         else:
             target_context.refresh()
@@ -196,8 +234,7 @@ class KernelCache(caching.FunctionCache):
             return self._load_overload(sig, target_context)
 
     def _load_overload(self, sig: Any, target_context: Any) -> Any:
-        codegen = target_context.codegen()
-        signature, machine, code = self._index_key(sig, codegen)
+        signature, machine, code = self._index_key(sig, target_context.codegen())
         shipped, level = shipped_folder(), shipped_level()
         data = None
         if shipped is not None and level is not None:
@@ -211,9 +248,26 @@ class KernelCache(caching.FunctionCache):
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep a compiled function; a disk that is full by now costs the file, not the answer."""
-        if user_folder() is None:
+        self._save(sig, data, "")
+
+    def load_linkable(self, sig: Any, target_context: Any) -> Any:
+        """The form that kernels link which call this one; None if it has to be compiled."""
+        if (own := user_folder()) is None:
+            return None
+        with self._guard_against_spurious_io_errors():
+            data = self._index_in(own, LINKABLE).load(self._index_key(sig, target_context.codegen()))
+        return None if data is None else self._impl.rebuild(target_context, data)
+
+    def save_linkable(self, sig: Any, data: Any) -> None:
+        self._save(sig, data, LINKABLE)
+
+    def _save(self, sig: Any, data: Any, form: str) -> None:
+        folder = user_folder()
+        if folder is None or not self._impl.check_cachable(data):
             return
         try:
-            super().save_overload(sig, data)
+            with self._guard_against_spurious_io_errors():
+                key = self._index_key(sig, data.codegen)
+                self._index_in(folder, form).save(key, self._impl.reduce(data))
         except OSError as error:
             warn_not_kept(error.strerror)

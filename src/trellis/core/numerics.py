@@ -10,31 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit, types
+from numba import njit
 
 from trellis.core import compile_notice as compile_notice
-from trellis.core.kernel_cache import KernelCache
+from trellis.core.kernel_cache import NUMBA_IS_KNOWN, KernelCache
+from trellis.core.kernel_compiler import KernelDispatcher
 
 
 def _compiled(function: Callable[..., Any], fastmath: set[str]) -> Any:
-    dispatcher: Any = njit(nogil=True, error_model="numpy", fastmath=fastmath)(function)
-    dispatcher._cache = KernelCache(dispatcher.py_func)
-    _forget_constants(dispatcher)
+    options = {"nopython": True, "nogil": True, "error_model": "numpy", "fastmath": fastmath}
+    if NUMBA_IS_KNOWN:
+        return KernelDispatcher(function, targetoptions=options)
+    dispatcher: Any = njit(**options)(function)
+    dispatcher._cache = KernelCache(function)
     return dispatcher
-
-
-def _forget_constants(dispatcher: Any) -> None:
-    """Compile one form of a kernel for all numbers that its callers write as constants; Numba would compile
-    one for each, and LLVM still sees them where it inlines."""
-    resolve = dispatcher.get_call_template
-
-    def get_call_template(args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
-        return resolve(
-            tuple(types.unliteral(one) for one in args),
-            {name: types.unliteral(one) for name, one in kws.items()},
-        )
-
-    dispatcher.get_call_template = get_call_template
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -46,3 +35,11 @@ def max_kernel(function: Callable[..., Any]) -> Any:
     """Compile a max-plus recursion: scores are never NaN there (-inf plus -inf is -inf), which lets LLVM use
     SIMD maxima. Sums keep their order."""
     return _compiled(function, {"contract", "nsz", "nnan"})
+
+
+def optimized_alone(dispatcher: Any) -> Any:
+    """Optimise a kernel before others link it, which costs as much again as optimising these.
+
+    For the few whose loops LLVM vectorises worse in the midst of their caller's."""
+    dispatcher.optimized_alone = True
+    return dispatcher

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trellis.core.numerics import max_kernel
+from trellis.core.numerics import max_kernel, optimized_alone
 
 GROUP = 8
 FEW = 32  # labels up to which this beats the general kernel
@@ -64,6 +64,7 @@ def _predecessor(v, t, a, j, k):
     return _higher(y0, y4), j + (i4 if y4 > y0 else i0)
 
 
+@optimized_alone
 @max_kernel
 def small_viterbi(u, lo, n, a, start, end, v, path):
     """Best labelling of rows lo..lo+n-1 (n > 0) into ``path`` (n,), its score returned.
