@@ -15,7 +15,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Compiled kernels are kept here, by the content of their sources: tests, demo and benchmarks share them.
 export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache
 
-.PHONY: help test test-random fuzz soak demo bench wheel lint format clean
+.PHONY: help test test-random fuzz soak demo bench wheel test-wheel lint format clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -53,6 +53,10 @@ wheel: $(VENV)/.test  ## build a wheel that brings its kernels compiled, in dist
 	@$(PIP) 'hatchling>=1.24'
 	@TRELLIS_SHIP_KERNELS=1 $(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	@ls -l dist/*.whl
+
+# Some minutes: everything is compiled first.
+test-wheel: wheel  ## install the wheel into a new environment and run README's first block: nothing may be compiled
+	@$(BIN)/python scripts/check_wheel.py
 
 lint: $(VENV)/.test  ## ruff, mypy and the direction of imports
 	@$(BIN)/ruff check --quiet .

@@ -2,7 +2,8 @@
 
 Each case runs in processes of its own, with three kinds of kernels: on an *empty* cache, which compiles; on a
 *warm* one; and *shipped*, from a copy of the package that has its kernels compiled for a common level of
-processors, as ``make wheel`` puts them into a wheel. Seconds are user and system time of the process and of
+processors, as ``make wheel`` puts them into a wheel, and Python's bytecode of its modules, as ``pip install``
+makes it. Seconds are user and system time of the process and of
 all its threads, so a busy machine changes them little. Every run is printed. Columns: what was compiled and
 loaded (of our kernels), and what importing scikit-learn or PyTorch alone takes, where a goal is counted from
 there.
@@ -15,6 +16,7 @@ there.
 
 from __future__ import annotations
 
+import compileall
 import json
 import os
 import re
@@ -122,6 +124,7 @@ def shipped_package(folder: Path) -> Path:
     ]
     environment = {**os.environ, "PYTHONPATH": str(folder)}
     subprocess.run([sys.executable, *command], env=environment, check=True)
+    compileall.compile_dir(folder, quiet=1)
     return folder
 
 

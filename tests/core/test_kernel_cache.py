@@ -102,12 +102,14 @@ def foreign(x):
 
 def answer(name, n=3):
     x = np.ones(n)
-    return pair(x).total if name == "pair" else {"twice": twice, "thrice": thrice, "foreign": foreign}[name](x)
+    if name == "pair":
+        return pair(x).total
+    return {"twice": twice, "thrice": thrice, "foreign": foreign}[name](x)
 """
 
 
 def test_one_kernel_called_from_both_sides(tmp_path: Path) -> None:
-    """From Python, by other kernels and by functions that are not ours; compiled and loaded in every order."""
+    """From Python, by other kernels and by functions that are not ours, compiled and loaded in any order."""
     (tmp_path / "pair_kernels.py").write_text(RECORD)
     work = """
 import sys

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from trellis.core.errors import TrellisError
+from trellis.core.kernel_cache import LINKABLE
 from trellis.core.kernel_folders import PACKAGE, Level, shipped_name
 from trellis.core.progress import terminal_bar
 
@@ -54,7 +55,8 @@ def compile_areas(areas: list[str], folder: Path, settings: dict[str, str], jobs
 
 
 def keep_what_python_calls(areas: list[str], folder: Path, settings: dict[str, str]) -> None:
-    """Remove the kernels that only other kernels call, whose code is in these: a wheel should be small."""
+    """Remove the kernels that only other kernels call, whose code is in these, and what other kernels would
+    link: a wheel should be small."""
     environment = {**os.environ, **settings, "PYTHONPATH": _import_path()}
     called: set[str] = set()
     for area in areas:
@@ -100,4 +102,6 @@ def _wait(running: dict[str, subprocess.Popen[bytes]]) -> None:
 
 
 def _count(folder: Path) -> int:
-    return sum(name.endswith(".nbc") for name in os.listdir(folder)) if folder.is_dir() else 0
+    """The kernels of which a folder has a compiled form."""
+    names = os.listdir(folder) if folder.is_dir() else []
+    return len({name.rsplit(".", 2)[0].removesuffix(LINKABLE) for name in names if name.endswith(".nbc")})
