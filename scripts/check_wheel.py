@@ -93,6 +93,9 @@ def main() -> None:
         )
         expect(f"README's first block compiled {compiled} kernels", compiled == 0)
         expect("nothing was written to the home folder", not list((folder / "home").iterdir()))
+        for name in ("HMM(", "NetworkBuilder", "GraphLabeler"):
+            _, compiled = run(python, next(block for block in blocks() if name in block), folder / "home")
+            expect(f"README's block with {name.rstrip('(')} compiled {compiled}", compiled == 0)
         (folder / "file").write_text("")
         for path in (place.parent, *place.parent.rglob("*")):
             path.chmod(0o555 if path.is_dir() else 0o444)

@@ -1,7 +1,8 @@
 """A little of the everyday work of each area, whose only purpose is what gets compiled on the way.
 
 The data have the types that users' data have after encoding, so the signatures are those of real calls. What
-no workload touches is compiled when it is first used.
+no workload touches is compiled when it is first used. Sizes are those of the README's blocks: some kernels
+take over where data are no longer tiny.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def hmm() -> None:
     from trellis import HMM, emissions
 
     rng = np.random.default_rng(0)
-    signals = [np.repeat([0.0, 3.0, -3.0], 10)[:, None] + rng.normal(size=(30, 2)) for _ in range(3)]
+    signals = [np.repeat([0.0, 3.0, -3.0], 40)[:, None] + rng.normal(size=(120, 2)) for _ in range(5)]
     holes = [signal.copy() for signal in signals]
     holes[0][3, 1] = np.nan
     symbols = [rng.integers(3, size=30) for _ in range(3)]
@@ -95,7 +96,7 @@ def hmm() -> None:
         (emissions.Categorical(3), symbols),
     ]
     for emission, data in kinds:
-        model = HMM(n_states=3, emission=emission, n_init=2, max_iter=5, random_state=0).fit(data)
+        model = HMM(n_states=3, emission=emission, n_init=5, random_state=0).fit(data)
         model.decode(data)
         model.smooth(data)
         model.predict_next(data, steps=2)
@@ -137,9 +138,9 @@ def graph() -> None:
     from trellis import Graph, GraphLabeler
 
     rng = np.random.default_rng(0)
-    shapes = [np.kron(rng.integers(2, size=(2, 2)), np.ones((3, 3), int)) for _ in range(4)]
+    shapes = [np.kron(rng.integers(2, size=(3, 3)), np.ones((4, 4), int)) for _ in range(12)]
     graphs = [Graph.grid(shape + rng.normal(0.0, 0.6, shape.shape)) for shape in shapes]
-    model = GraphLabeler(objective="margin", loss="hamming", random_state=0, max_iter=5).fit(graphs, shapes)
+    model = GraphLabeler(objective="margin", loss="hamming", random_state=0).fit(graphs, shapes)
     model.score(graphs, shapes)
     list(model.predict_relaxed(graphs))
 
