@@ -75,7 +75,7 @@ def test_a_chain_trains_saves_and_loads(objective: Any, solver: str, tmp_path: P
     X, y = sentences()
     model = SequenceLabeler(objective, solver=solver, l2=0.1, max_iter=20, random_state=0).fit(X, y)
     history = model.history_.get("objective", model.history_.get("pass_objective"))
-    assert history[-1] < 0.5 * history[0]
+    assert history[-1] < 0.6 * history[0]
     assert model.score(X, y) > 0.95
     model.save(tmp_path / "own.trellis")
     again = load(tmp_path / "own.trellis")

@@ -60,8 +60,9 @@ def _submodular(pairwise: FloatArray) -> NDArray[np.bool_]:
     with np.errstate(invalid="ignore"):
         equal = pairwise[:, 0, 0] + pairwise[:, 1, 1]
         unequal = pairwise[:, 0, 1] + pairwise[:, 1, 0]
-        rounding = ROUNDING * np.abs(pairwise).sum(axis=(1, 2))
-    return np.asarray(((equal >= unequal) | (unequal - equal <= rounding)) & (equal > -np.inf))
+        size = np.where(np.isfinite(pairwise), np.abs(pairwise), 0.0).sum(axis=(1, 2))
+        fits = (equal >= unequal) | (unequal - equal <= ROUNDING * size)
+    return np.asarray(fits & (equal > -np.inf))
 
 
 def max_flow(scores: GraphScores, tol: float) -> RelaxedSolution:
