@@ -75,10 +75,11 @@ class InverseHessian:
         ``None`` if the pair's curvature is not positive: it is then left out.
         """
         slot, n = self._spare[-1], self._n_slots
+        used = self._rows([*self._slots, slot])
         products = self._sum(
             (2, 2 * n),
             lambda first, last, out: store_pair(
-                self._pairs, slot, w_new, w_old, g_new, g_old, self._scale, first, last, out
+                self._pairs, used, slot, w_new, w_old, g_new, g_old, self._scale, first, last, out
             ),
         )
         by_change = products[0]
@@ -104,9 +105,12 @@ class InverseHessian:
         ``newest``: H is made from that many pairs only, the last ones."""
         slots = self._slots if newest is None else self._slots[-newest:]
         if products is None:
+            used = self._rows(slots)
             products = self._sum(
                 (2 * self._n_slots,),
-                lambda first, last, sums: products_with(self._pairs, vector, self._scale, first, last, sums),
+                lambda first, last, sums: products_with(
+                    self._pairs, used, vector, self._scale, first, last, sums
+                ),
             )
         on_pairs, on_vector = _two_loop(products, self._step_change, self._change_change, slots)
         over_shards(
@@ -116,6 +120,10 @@ class InverseHessian:
             self._pieces,
             self._n_jobs,
         )
+
+    def _rows(self, slots: list[int]) -> NDArray[np.int64]:
+        """The rows of these pairs in the block."""
+        return np.array([*slots, *(self._n_slots + i for i in slots)], dtype=np.int64)
 
     def _sum(self, shape: tuple[int, ...], work: Callable[[int, int, FloatArray], None]) -> FloatArray:
         """What ``work(first, last, out)`` adds to ``out`` over all coordinates."""

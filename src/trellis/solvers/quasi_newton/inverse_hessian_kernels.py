@@ -19,6 +19,7 @@ RUN = 1024  # coordinates at a time: the vectors' pieces stay in the first-level
 @kernel
 def store_pair(
     pairs: NDArray[np.float32],
+    used: NDArray[np.int64],
     slot: int,
     w_new: FloatArray,
     w_old: FloatArray,
@@ -31,10 +32,10 @@ def store_pair(
 ) -> None:
     """pairs[slot] = (w_new - w_old) / scale, pairs[n + slot] = scale (g_new - g_old) (n half the rows);
 
-    products[0, i] += pairs[i] . pairs[n + slot],    products[1, i] += pairs[i] . (scale g_new).
+    products[0, i] += pairs[i] . pairs[n + slot],  products[1, i] += pairs[i] . (scale g_new),  i in ``used``.
     """
-    rows, gradient = pairs.shape[0], np.empty(RUN)
-    changes = rows // 2 + slot
+    gradient = np.empty(RUN)
+    changes = pairs.shape[0] // 2 + slot
     for a in range(first, last, RUN):
         b = min(a + RUN, last)
         step, change = pairs[slot, a:b], pairs[changes, a:b]
@@ -42,7 +43,7 @@ def store_pair(
             gradient[t] = scale[a + t] * g_new[a + t]
             step[t] = (w_new[a + t] - w_old[a + t]) / scale[a + t]
             change[t] = scale[a + t] * (g_new[a + t] - g_old[a + t])
-        for i in range(rows):
+        for i in used:
             row = pairs[i, a:b]
             by_change, by_gradient = 0.0, 0.0
             for t in range(b - a):
@@ -56,19 +57,20 @@ def store_pair(
 @kernel
 def products_with(
     pairs: NDArray[np.float32],
+    used: NDArray[np.int64],
     vector: FloatArray,
     scale: NDArray[np.float32],
     first: int,
     last: int,
     products: FloatArray,
 ) -> None:
-    """products[i] += pairs[i] . (scale vector)."""
+    """products[i] += pairs[i] . (scale vector), i in ``used``."""
     scaled = np.empty(RUN)
     for a in range(first, last, RUN):
         b = min(a + RUN, last)
         for t in range(b - a):
             scaled[t] = scale[a + t] * vector[a + t]
-        for i in range(pairs.shape[0]):
+        for i in used:
             row, total = pairs[i, a:b], 0.0
             for t in range(b - a):
                 total += row[t] * scaled[t]
