@@ -1,12 +1,17 @@
-"""The base of estimators: scikit-learn's conventions, declared parameters, saving, a number of threads."""
+"""The base of estimators: scikit-learn's conventions, declared parameters, saving, a number of threads.
+
+A model keeps scikit-learn's protocol (``get_params``, ``set_params``, ``fit``, attributes that end in ``_``,
+tags) and so works in its pipelines, searches and validation, without being of its class: to import that takes
+more than a second and ninety megabytes, which a first fit has no use for. Whoever uses scikit-learn has
+imported it already; what only it asks for imports it here.
+"""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self, dataclass_transform
+import sys
+from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from trellis.core import persistence
 from trellis.core.codec import Arrays, State, decode, encode, function_not_stored
@@ -17,17 +22,100 @@ from trellis.core.parameters import FittedField, Parameter, check_parameters, de
 from trellis.core.shards import n_threads
 
 
+def is_fitted(model: object, name: str | None = None) -> bool:
+    """Whether the model has the attribute ``name``, or any that ``fit`` makes (they end in ``_``)."""
+    if name is not None:
+        return hasattr(model, name)
+    return any(one.endswith("_") and not one.startswith("__") for one in vars(model))
+
+
+def check_fitted(model: object, name: str | None = None) -> None:
+    """Raise scikit-learn's ``NotFittedError`` unless the model is fitted."""
+    if not is_fitted(model, name):
+        raise not_fitted(f"this {type(model).__name__} is not fitted yet; call fit first")
+
+
+def not_fitted(message: str) -> Exception:
+    """scikit-learn's ``NotFittedError``, a ``ValueError`` and ``AttributeError``."""
+    from sklearn.exceptions import NotFittedError
+
+    error: Exception = NotFittedError(message)
+    return error
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    if value is default:
+        return True
+    try:
+        return type(value) is type(default) and bool(value == default)
+    except ValueError:  # arrays
+        return False
+
+
 @dataclass_transform(kw_only_default=True, field_specifiers=(parameter, fitted))
-class Model(BaseEstimator):  # type: ignore[misc]
+class Model:
     """An estimator whose parameters and fitted attributes are declared (:mod:`trellis.core.parameters`)."""
 
     declared_parameters: ClassVar[dict[str, Parameter]] = {}
     fitted_fields: ClassVar[dict[str, FittedField]] = {}
+    if TYPE_CHECKING:
+        extra_: dict[str, Any]  # what a file holds beside the model; set by trellis.load
     learned_whole: ClassVar[bool] = True  # whether a model that has one saved attribute has them all
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         declare(cls)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name; with ``deep``, those of estimators among them, too, as ``name__inner``."""
+        found = {name: getattr(self, name) for name in self.declared_parameters}
+        if deep:
+            for name, value in list(found.items()):
+                if hasattr(value, "get_params") and not isinstance(value, type):
+                    found |= {f"{name}__{inner}": one for inner, one in value.get_params().items()}
+        return found
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, those of an estimator among them as ``name__parameter``."""
+        known, inner = self.get_params(deep=False), dict[str, dict[str, Any]]()
+        for key, value in params.items():
+            name, nested, rest = key.partition("__")
+            if name not in known:
+                raise ValueError(
+                    f"Invalid parameter {name!r} for estimator {self!r}; valid ones are {', '.join(known)}"
+                )
+            if nested:
+                inner.setdefault(name, {})[rest] = value
+            else:
+                setattr(self, name, value)
+        for name, values in inner.items():
+            getattr(self, name).set_params(**values)
+        return self
+
+    def __repr__(self) -> str:
+        """The parameters that are not as by default."""
+        changed = [
+            f"{name}={getattr(self, name, None)!r}"
+            for name, one in self.declared_parameters.items()
+            if not _is_default(getattr(self, name, None), one.default)
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.base import BaseEstimator
+
+        return BaseEstimator().__sklearn_tags__()
+
+    def _repr_html_(self) -> str | None:
+        """scikit-learn's diagram in a notebook that uses it."""
+        if "sklearn" not in sys.modules:
+            return None
+        from sklearn.utils import estimator_html_repr
+
+        return str(estimator_html_repr(self))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return is_fitted(self)
 
     def save(self, path: Target) -> None:
         """Write the model to one file, or to an open binary stream; :func:`trellis.load` reads the file. No
@@ -73,7 +161,7 @@ class Model(BaseEstimator):  # type: ignore[misc]
 
     def _check_fitted(self) -> None:
         """Raise scikit-learn's ``NotFittedError`` unless the model is fitted."""
-        check_is_fitted(self)
+        check_fitted(self)
 
     def _check_loaded(self) -> None:
         """Raise a ``ModelFileError`` unless the parts of a loaded model fit together. Kernels index without

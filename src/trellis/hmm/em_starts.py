@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
@@ -107,6 +106,8 @@ def _random_posteriors(values: NDArray[Any], k: int, rng: np.random.Generator) -
 
 
 def _kmeans(points: FloatArray, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    from sklearn.cluster import KMeans  # here, because importing it takes a second
+
     seen = points
     if len(points) > MAX_CLUSTERED:
         seen = points[rng.choice(len(points), MAX_CLUSTERED, replace=False)]

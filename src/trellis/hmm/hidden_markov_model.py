@@ -14,11 +14,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import NotFittedError
 
 from trellis.core.arguments import as_floats
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, ModelFileError, UnsupportedError
+from trellis.core.estimator import not_fitted
 from trellis.core.file_checks import check_array, check_size
 from trellis.core.parameters import choice, fitted, integer, number, parameter
 from trellis.core.status import Status
@@ -296,7 +296,7 @@ class HMM(HMMInference):
             return HMMParameters(self.initial_, self.transitions_, self.emission_)
         given = self._given()
         if given is None:
-            raise NotFittedError(
+            raise not_fitted(
                 "this HMM is not fitted; call fit, or give initial, transitions and an emission with its "
                 "parameters"
             )

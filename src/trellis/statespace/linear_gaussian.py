@@ -11,11 +11,10 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import NotFittedError
 
 from trellis.core.arguments import check_int, check_names, generator
 from trellis.core.arrays import FloatArray
-from trellis.core.estimator import Model
+from trellis.core.estimator import Model, not_fitted
 from trellis.core.parameters import fitted, integer, number, parameter
 from trellis.core.status import Status
 from trellis.statespace.kalman_em import (
@@ -174,7 +173,7 @@ class LinearGaussian(Model):
             given["initial_mean"] = np.zeros(self.n_states)
         absent = [name for name in _REQUIRED if given[name] is None]
         if absent:
-            raise NotFittedError(f"this LinearGaussian is not fitted; call fit, or give {', '.join(absent)}")
+            raise not_fitted(f"this LinearGaussian is not fitted; call fit, or give {', '.join(absent)}")
         sizes = (self._size(letter, given) or 0 for letter in "mp")
         return StateSpace.build(given, self.n_states, *sizes)
 

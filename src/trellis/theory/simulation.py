@@ -23,7 +23,6 @@ from typing import Any, Literal
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator, clone
 
 from trellis.core.arguments import check_choice, check_fraction, check_int
 from trellis.core.arrays import FloatArray
@@ -283,8 +282,10 @@ class _Repeat:
     def _fit(self, X: Any, y: Any, rng: np.random.Generator) -> Any:
         if not hasattr(self.learner, "fit"):
             return self.learner(X, y)
+        from sklearn.base import clone
+
         model = clone(self.learner)
-        if isinstance(model, BaseEstimator) and model.get_params().get("random_state", 0) is None:
+        if hasattr(model, "get_params") and model.get_params().get("random_state", 0) is None:
             model.set_params(random_state=int(rng.integers(2**31)))
         return model.fit(X, y)
 
@@ -302,7 +303,5 @@ class _Repeat:
 def _name(thing: Any) -> str:
     """A name that is the same in every run: no addresses."""
     return (
-        repr(thing)
-        if isinstance(thing, BaseEstimator)
-        else getattr(thing, "__qualname__", type(thing).__name__)
+        repr(thing) if hasattr(thing, "get_params") else getattr(thing, "__qualname__", type(thing).__name__)
     )

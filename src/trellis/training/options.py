@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.losses.labelings import Loss, get_loss
@@ -108,9 +107,12 @@ def draw_seed(random_state: Any) -> int:
     ``Generator``."""
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31 - 1))
-    try:
-        return int(check_random_state(random_state).randint(2**31 - 1))
-    except ValueError as error:
+    if random_state is None or random_state is np.random:
+        return int(np.random.randint(2**31 - 1))  # as in scikit-learn: numpy.random.seed fixes it
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if not isinstance(random_state, int | np.integer) or not 0 <= random_state < 2**32:
         raise DataError(
             f"random_state is {random_state!r}; give a whole number of at least 0, a numpy Generator or None"
-        ) from error
+        )
+    return int(np.random.RandomState(random_state).randint(2**31 - 1))

@@ -15,12 +15,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from trellis.core.arguments import as_floats, check_choice, check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, InfeasibleError, ModelFileError
-from trellis.core.estimator import Model
+from trellis.core.estimator import Model, check_fitted
 from trellis.core.parameters import choice, fitted, integer, number, parameter
 from trellis.core.shards import over_shards
 from trellis.core.status import Status
@@ -157,7 +156,7 @@ class IOHMM(Model):
         return self.emission
 
     def _fitted(self) -> IOParameters:
-        check_is_fitted(self, "parameters_")
+        check_fitted(self, "parameters_")
         self._check_unchanged("n_states", self.parameters_.n_states)
         return self.parameters_
 

@@ -18,12 +18,11 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from trellis.core.arguments import as_floats, check_int, check_sample_weight, generator
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, NumericalError
-from trellis.core.estimator import Model
+from trellis.core.estimator import Model, check_fitted
 from trellis.core.file_checks import check_array
 from trellis.core.parameters import choice, fitted, integer, number, parameter
 from trellis.data.row_checks import check_observed, check_symbols
@@ -258,7 +257,7 @@ class SpectralHMM(Model):
         check_array("noise_", self.noise_, (K,))
 
     def _fitted(self) -> moments.Operators:
-        check_is_fitted(self, "operators_")
+        check_fitted(self, "operators_")
         self._check_unchanged("n_states", len(self.operators_.start))
         return self.operators_
 

@@ -17,10 +17,10 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from trellis.core.arrays import AnyArray
 from trellis.core.errors import DataError, ModelFileError, UnsupportedError
+from trellis.core.estimator import check_fitted
 from trellis.core.parameters import choice, fitted, integer, number, parameter
 from trellis.core.progress import progress_bar
 from trellis.data.constraints import LegalTransitions, check_legal, legal_transitions
@@ -218,7 +218,7 @@ class NeuralSequenceLabeler(ChainPredictor):
 
     def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> ChainScores:
         """The part scores of new sentences: what :class:`trellis.structures.chain.Chain` takes."""
-        check_is_fitted(self, "inputs_")
+        check_fitted(self, "inputs_")
         if lengths is not None:
             raise UnsupportedError("sentences come as a list here; leave lengths out")
         network = self._network()

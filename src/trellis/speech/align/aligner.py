@@ -20,11 +20,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from sklearn.utils.validation import check_is_fitted
-
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.core.estimator import Model
+from trellis.core.estimator import Model, check_fitted
 from trellis.core.parameters import fitted, parameter
 from trellis.core.status import Status
 from trellis.core.storage import PathLike
@@ -146,7 +144,7 @@ class Aligner(Model):
         takes the transcript as it is. ``confidence=False`` saves about half of the time. ``margins=True``
         also computes how much worse, in nats, the best path with each boundary elsewhere is.
         """
-        check_is_fitted(self)
+        check_fitted(self)
         lattice = self._lattice(phones, words, dictionary, silence)
         source = "" if isinstance(audio, Recording) else str(audio)
         request = Request(source, self.refine, confidence, margins)

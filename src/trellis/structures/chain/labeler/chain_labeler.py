@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, ModelFileError, UnsupportedError
+from trellis.core.estimator import check_fitted
 from trellis.core.parameters import fitted, parameter
 from trellis.data.constraints import check_legal, legal_transitions
 from trellis.data.labels import EncodedLabels
@@ -152,11 +152,11 @@ class ChainLabeler(ChainPredictor):
 
     def strongest_weights(self, n: int = 10) -> dict[Any, list[tuple[str, float]]]:
         """For each label (or latent state) the ``n`` features with the largest weights in absolute value."""
-        check_is_fitted(self, "weights_")
+        check_fitted(self, "weights_")
         return inspection.strongest_weights(self, n)
 
     def transition_table(self) -> FloatArray:
         """Scores of transitions from label (or latent state) j, the row, to k; -inf where forbidden."""
-        check_is_fitted(self, "weights_")
+        check_fitted(self, "weights_")
         scores: FloatArray = self.layout_.views(self.weights_).transitions + self.penalties_.transitions
         return self.layout_.transition_table(scores)

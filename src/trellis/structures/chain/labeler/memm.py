@@ -16,10 +16,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from trellis.core.arguments import check_sample_weight
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.estimator import check_fitted
 from trellis.core.parameters import parameter
 from trellis.core.progress import progress_bar
 from trellis.data.labels import LabelSet, flatten_labels
@@ -109,7 +109,7 @@ class MEMM(ChainLabeler):
 
     def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> ChainScores:
         """Part scores that add up to the log-probability of a labelling."""
-        check_is_fitted(self, "weights_")
+        check_fitted(self, "weights_")
         return self._input_scores(self.encoder_.transform(X, lengths))
 
     def _input_scores(self, inputs: Encoded) -> ChainScores:

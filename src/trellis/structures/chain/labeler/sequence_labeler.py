@@ -16,9 +16,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import issparse
-from sklearn.utils.validation import check_is_fitted
 
 from trellis.core.arrays import FloatArray
+from trellis.core.estimator import check_fitted
 from trellis.core.heap import release_freed_memory
 from trellis.core.parameters import fitted, parameter
 from trellis.data.constraints import legal_transitions
@@ -262,7 +262,7 @@ class SequenceLabeler(ChainLabeler):
 
     @property
     def state_names_(self) -> list[Any]:
-        check_is_fitted(self, "weights_")
+        check_fitted(self, "weights_")
         return list(self.latent_.states.labels)
 
     def predict_states(self, X: Any, *, lengths: ArrayLike | None = None) -> list[list[Any]]:
@@ -273,7 +273,7 @@ class SequenceLabeler(ChainLabeler):
     def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> Any:
         """The part scores of new sequences: what :class:`trellis.structures.chain.Chain` takes, or
         :class:`trellis.structures.chain.SparseChain` where ``transitions`` is not "all"."""
-        check_is_fitted(self, "weights_")
+        check_fitted(self, "weights_")
         return self._input_scores(self.encoder_.transform(X, lengths))
 
     def _pairs(self, latent: LatentLabels, labels: EncodedLabels) -> TransitionPairs | None:
@@ -305,5 +305,5 @@ class SequenceLabeler(ChainLabeler):
 
     def to_hmm(self, length: int | None = None) -> inspection.HMMProbabilities:
         """The hidden Markov model with the same distribution, see :func:`inspection.to_hmm`."""
-        check_is_fitted(self, "weights_")
+        check_fitted(self, "weights_")
         return inspection.to_hmm(self, length)

@@ -16,12 +16,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from trellis.core.arguments import check_choice, check_sample_weight
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import ApproximationWarning, DataError, ModelFileError, UnsupportedError
-from trellis.core.estimator import Model
+from trellis.core.estimator import Model, check_fitted
 from trellis.core.parameters import Flag, fitted, parameter
 from trellis.core.shards import over_items
 from trellis.core.status import Status
@@ -204,7 +203,7 @@ class GraphLabeler(Model):
 
     def scores(self, graph: Graph, name: str = "the graph") -> GraphScores:
         """The part scores of one graph: what ``GraphInference`` takes."""
-        check_is_fitted(self, "weights_")
+        check_fitted(self, "weights_")
         self.layout_.check(graph, name)
         return self.layout_.scores(graph, self.weights_)
 
@@ -321,7 +320,7 @@ class GraphLabeler(Model):
 
     def _answers(self, graphs: list[Graph], method: str, of_many: Any, of_one: Any) -> list[Any]:
         """The answer about each graph: small ones together, others one by one."""
-        check_is_fitted(self, "weights_")
+        check_fitted(self, "weights_")
         for i, graph in enumerate(graphs):
             self.layout_.check(graph, f"graph {i}")
         unions, others = small_graphs(method, graphs, self.layout_.n_labels)
