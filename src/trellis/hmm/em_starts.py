@@ -9,12 +9,14 @@ show what each state emits. One seed determines all starts.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.cluster.vq import kmeans2
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
@@ -24,6 +26,7 @@ from trellis.hmm.observations import Observations
 from trellis.hmm.transition_constraints import PARTS, TransitionConstraints
 
 MAX_CLUSTERED = 20_000  # observations that k-means uses
+KMEANS_STEPS = 30
 UNKNOWN_WEIGHT = 0.1  # of all rows with unknown states, relative to those with known ones
 
 
@@ -106,14 +109,14 @@ def _random_posteriors(values: NDArray[Any], k: int, rng: np.random.Generator) -
 
 
 def _kmeans(points: FloatArray, k: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    from sklearn.cluster import KMeans  # here, because importing it takes a second
-
     seen = points
     if len(points) > MAX_CLUSTERED:
         seen = points[rng.choice(len(points), MAX_CLUSTERED, replace=False)]
     distinct = len(np.unique(seen, axis=0))
-    model = KMeans(min(k, distinct), n_init=1, random_state=int(rng.integers(2**31)))
-    return _nearest(points, model.fit(seen).cluster_centers_)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an empty cluster keeps its centre
+        centres, _ = kmeans2(seen, min(k, distinct), iter=KMEANS_STEPS, minit="++", seed=rng)
+    return _nearest(points, centres)
 
 
 def _nearest(points: FloatArray, centres: FloatArray) -> NDArray[np.int64]:

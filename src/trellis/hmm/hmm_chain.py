@@ -25,7 +25,7 @@ from trellis.hmm.hmm_kernels import (
     posterior_batch,
     value_posterior_batch,
 )
-from trellis.structures.chain.oracle.chain_batch_kernels import best_batch
+from trellis.structures.chain.oracle.chain_batch_kernels import viterbi_batch
 
 DENSE_FROM, SPARSE_FROM = 1e-50, 1e-100
 SMALL = 12  # up to this size the kernels want a matrix in blocks of four columns
@@ -161,8 +161,9 @@ class HMMChain:
         """The most probable states of sequences with the log-likelihoods ``logs``, and log p(x, y) of
         each."""
         end = np.zeros(len(self.initial))
-        arrays = logs, self.log_transitions[None], self.log_initial, end, offsets
-        best_batch(*arrays, 0, len(offsets) - 1, states, scores)
+        shared = self.log_transitions[None]
+        arrays = logs, shared, self.log_initial, end, offsets
+        viterbi_batch(shared)(*arrays, 0, len(offsets) - 1, states, scores)
 
     def transition_counts(self, counts: Counts) -> FloatArray:
         """Expected number of each transition, (K, K)."""

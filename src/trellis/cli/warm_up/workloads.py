@@ -47,6 +47,8 @@ def labeler() -> None:
     SequenceLabeler(l2=0.1, solver=LBFGS(start_passes=1), max_iter=2).fit(X, y)  # as large data start
     arrays = [np.ones((len(x), 2)) for x in X]
     SequenceLabeler(max_iter=2).fit(arrays, y).predict(arrays)
+    many = [[str(i) for i in range(40)]]  # more labels than the kernel for few of them takes
+    SequenceLabeler(max_iter=1).fit([np.eye(40)], many).predict([np.eye(40)])
 
 
 def objectives() -> None:

@@ -8,8 +8,11 @@ sequences are kept per shard. A sequence with no allowed labelling gets ``-inf``
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
+from trellis.core.arrays import FloatArray
 from trellis.core.numerics import kernel
 from trellis.structures.chain.oracle.backward_filter_kernels import filter_log_partition
 from trellis.structures.chain.oracle.chain_kernels import (
@@ -40,19 +43,27 @@ def score_batch(unary, transitions, start, end, offsets, first, last, labels, sc
         scores[i] = score_labels(unary[lo:hi], _steps(transitions, lo, hi), start, end, labels[lo:hi])
 
 
+def viterbi_batch(transitions: FloatArray) -> Callable[..., None]:
+    """The kernel that labels best with these transitions: only that one is compiled."""
+    shared, K = transitions.shape[0] == 1, transitions.shape[1]
+    chosen: Callable[..., None] = few_labels_batch if shared and 0 < K <= FEW else many_labels_batch
+    return chosen
+
+
 @kernel
-def best_batch(unary, transitions, start, end, offsets, first, last, labels, scores):
-    n, K = max_length(offsets, first, last), unary.shape[1]
-    if transitions.shape[0] == 1 and 0 < K <= FEW:
-        a = grouped_transitions(transitions[0])
-        w = np.full((n, a.shape[0]), -np.inf)
-        for i in range(first, last):
-            lo, hi = offsets[i], offsets[i + 1]
-            scores[i] = 0.0
-            if hi > lo:
-                scores[i] = small_viterbi(unary, lo, hi - lo, a, start, end, w, labels[lo:hi])
-        return
-    v = np.empty((n, K))
+def few_labels_batch(unary, transitions, start, end, offsets, first, last, labels, scores):
+    a = grouped_transitions(transitions[0])
+    v = np.full((max_length(offsets, first, last), a.shape[0]), -np.inf)
+    for i in range(first, last):
+        lo, hi = offsets[i], offsets[i + 1]
+        scores[i] = 0.0
+        if hi > lo:
+            scores[i] = small_viterbi(unary, lo, hi - lo, a, start, end, v, labels[lo:hi])
+
+
+@kernel
+def many_labels_batch(unary, transitions, start, end, offsets, first, last, labels, scores):
+    v = np.empty((max_length(offsets, first, last), unary.shape[1]))
     for i in range(first, last):
         lo, hi = offsets[i], offsets[i + 1]
         scores[i] = viterbi(unary[lo:hi], _steps(transitions, lo, hi), start, end, v, labels[lo:hi])

@@ -59,7 +59,7 @@ class Chain:
     def best(self, scores: ChainScores) -> Labellings:
         """argmax_y s(y) and its score (Viterbi)."""
         labels, values = np.empty(len(scores.unary), dtype=np.int32), np.empty(scores.n_sequences)
-        self._run(kernels.best_batch, scores, labels, values)
+        self._run(kernels.viterbi_batch(scores.transitions), scores, labels, values)
         return Labellings(labels, feasible(values))
 
     def k_best(self, scores: ChainScores, k: int) -> RankedLabellings:
