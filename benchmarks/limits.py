@@ -230,11 +230,13 @@ def picture(path: Path, machine: Machine, kernels: list[Measured]) -> None:
 
     figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
     peak, intensity = machine.flops[1] / 1e9, np.geomspace(0.05, 100, 200)
-    for level, shade in zip(machine.levels, np.linspace(0.75, 0.0, len(machine.levels)), strict=True):
+    shades = np.linspace(0.7, 0.0, len(machine.levels))
+    for number, (level, shade) in enumerate(zip(machine.levels, shades, strict=True)):
         roof = np.minimum(peak, intensity * level.bandwidth[1] / 1e9)
         axes.loglog(intensity, roof, color=str(shade), linewidth=1)
+        x = 0.055 * 1.7**number  # side by side: the roofs of the last cache and of the memory nearly meet
         axes.text(
-            0.055, 0.06 * level.bandwidth[1] / 1e9, level.name, fontsize=8, color=str(shade), rotation=35
+            x, 1.15 * x * level.bandwidth[1] / 1e9, level.name, fontsize=8, color=str(shade), rotation=36
         )
     axes.text(40, 1.1 * peak, "multiply-adds", fontsize=8)
     for number, kernel in enumerate(kernels):
