@@ -324,7 +324,7 @@ def test_long_recordings_in_chunks_agree_with_the_whole(
     monkeypatch.setattr(analysis, "LONG_SECONDS", 1.0)
     from trellis.speech.align import long_recordings as long
 
-    for name, seconds in {"LOOK_AHEAD": 6.0, "CHUNK": 2.0, "CHUNK_SLACK": 0.7, "OVERLAP": 0.5}.items():
+    for name, seconds in {"CHUNK": 2.0, "CHUNK_SLACK": 0.7, "OVERLAP": 0.5}.items():
         monkeypatch.setattr(long, name, seconds)
     chunks = aligner.align(sound, phones, silence="none")
     np.testing.assert_allclose(chunks.starts, whole.starts, atol=0.011)
@@ -368,7 +368,7 @@ def test_a_long_pause_in_a_long_recording(
         return exactly(model, frames, lattice, *rest)
 
     monkeypatch.setattr(long, "align_frames", watched)
-    for name, value in {"LOOK_AHEAD": 6.0, "CHUNK": 2.0, "CHUNK_SLACK": 0.7, "OVERLAP": 0.5}.items():
+    for name, value in {"CHUNK": 2.0, "CHUNK_SLACK": 0.7, "OVERLAP": 0.5}.items():
         monkeypatch.setattr(long, name, value)
     recording = Recording(samples, sound.rate)
     found = plain.align(recording, phones, silence="none")

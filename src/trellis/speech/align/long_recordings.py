@@ -1,26 +1,23 @@
-"""Long recordings, aligned in chunks, in memory for little more than their features (about 30 MB for half an
-hour).
+"""Long recordings: one search through the whole of it, then exact alignment in chunks.
 
-Segmental inference would need (phones x frames) numbers. So the recording is aligned in chunks of about
-``CHUNK`` seconds:
+Segmental inference would need (phones x frames) numbers. So
 
-1. From the current position (a node of the lattice that starts at a known frame) a frame-level Viterbi
-   search, with the frame classifier alone, looks ``LOOK_AHEAD`` seconds ahead. It is exact within its window
-   and may end in any node.
-2. Its path tells which node begins about ``CHUNK`` seconds ahead: in the longest silence near there, if there
-   is one.
-3. Segmental inference aligns the nodes up to there exactly, with silences at most ``EXTRA_SILENCE`` seconds
+1. :mod:`trellis.speech.align.frame_search` finds the best path of frames through the whole transcript, from
+   the first frame to the last: roughly where each phone is.
+2. The recording is cut into chunks of about ``CHUNK`` seconds: in the longest silence near there, if there is
+   one.
+3. Segmental inference aligns the nodes of each chunk exactly, with silences at most ``EXTRA_SILENCE`` seconds
    longer than the longest that the search found.
 4. All but the last ``OVERLAP`` seconds are kept; the next chunk begins with the first node that is not.
 
 A segment of twice ``CHUNK_SLACK`` seconds or more (a long pause, music) is not aligned as a whole: a chunk
 ends ``CHUNK_SLACK`` seconds after its start, and the next one begins within it, ``CHUNK_SLACK`` seconds
-before its end. So memory does not grow with pauses either, and no search needs to see beyond one.
+before its end. So memory does not grow with pauses either.
 
 A boundary that is kept was therefore found with at least ``OVERLAP`` seconds of what follows it in view, and
-never by the frame-level search. What can go wrong is a search that loses its way for longer than it looks
-ahead, because the recording has a minute of speech that is not in the transcript. The confidences of what
-follows are then low and its phones implausible, and flags say so.
+never by the search on frames. What can go wrong is that much was said that is not in the transcript, or the
+other way round: phones are then put where they do not belong. Each chunk whose score is no better than that
+of a wrong transcript is named in the flags, with its times.
 """
 
 from __future__ import annotations
@@ -28,31 +25,47 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trellis.core.arrays import Float32Array, FloatArray, IntArray
-from trellis.core.errors import InfeasibleError, UnsupportedError
+from trellis.core.errors import UnsupportedError
 from trellis.speech.align.alignment_model import AlignmentModel
-from trellis.speech.align.long_recordings_kernels import frame_trace, frame_viterbi
+from trellis.speech.align.frame_search import best_frame_path
 from trellis.speech.align.utterance_alignment import LONG_SECONDS, Request, Segments, align_frames
 from trellis.speech.corpus.phone_lattice import Lattice
 from trellis.speech.phones.silence import is_silence
 
-LOOK_AHEAD = 30.0  # seconds
-CHUNK = 12.0
+CHUNK = 12.0  # seconds
 CHUNK_SLACK = 4.0  # how much earlier or later a chunk may end, where there is silence
 OVERLAP = 2.0
-MAX_PHONES_PER_SECOND = 25.0  # on average over a search: nodes further ahead are not searched
 EXTRA_SILENCE = 1.0
-MAX_PREDECESSORS = 255  # of a node: moves are stored as bytes
+JUDGED_PHONES = 10  # a chunk of fewer has a score of its own by chance
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
-    """The node at each frame of a window (numbered as in the lattice), and whether the window reaches the
-    end."""
+class _Runs:
+    """The path of frames as segments: node ``nodes[k]`` from frame ``starts[k]`` to ``starts[k + 1]``."""
 
     nodes: IntArray
-    complete: bool
+    starts: IntArray
+    silent: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, path: IntArray, lattice: Lattice) -> _Runs:
+        starts = np.concatenate([[0], np.flatnonzero(np.diff(path)) + 1])
+        nodes = path[starts]
+        silent = np.array([is_silence(lattice.labels[i]) for i in nodes])
+        return cls(nodes, np.append(starts, len(path)), silent)
+
+    @property
+    def lengths(self) -> IntArray:
+        return np.diff(self.starts)
+
+    def longest_silence(self, begin: int, end: int) -> int:
+        """Frames of the longest silence between two frames."""
+        first, last = np.searchsorted(self.starts, [begin, end], side="right")
+        inside = slice(max(first - 1, 0), last)
+        return int(np.max(self.lengths[inside] * self.silent[inside], initial=0))
 
 
 @dataclass(frozen=True)
@@ -67,6 +80,32 @@ class _Cut:
     resume: int | None = None
 
 
+@dataclass
+class _Found:
+    """What is kept of the chunks, in order."""
+
+    nodes: list[int]
+    starts: list[FloatArray]
+    confidence: list[FloatArray]
+    margins: list[FloatArray]
+    scores: list[tuple[float, int]]
+    doubtful: list[tuple[float, float]]
+    stretched: bool = False
+
+    def segments(self) -> Segments:
+        """The score is the mean of the chunks' scores (per phone), weighted with their phones."""
+        total = sum(count for _, count in self.scores)
+        return Segments(
+            tuple(self.nodes),
+            np.concatenate(self.starts),
+            np.concatenate(self.confidence),
+            np.concatenate(self.margins),
+            sum(score * count for score, count in self.scores) / total,
+            self.stretched,
+            tuple(self.doubtful),
+        )
+
+
 def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, request: Request) -> Segments:
     """Align a long recording, chunk by chunk."""
     acoustics = model.acoustics
@@ -78,129 +117,61 @@ def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, re
     evidence = acoustics.confidences(frames)
     codes = acoustics.phones.encode(lattice.labels, request.source).codes
     per_second = 1.0 / acoustics.step
+    runs = _Runs.of(best_frame_path(lattice, codes, evidence, request.source), lattice)
     begin, heads, within = 0, lattice.first_nodes, False  # within: the first node began in an earlier chunk
-    parts: list[tuple[list[int], FloatArray, FloatArray, FloatArray]] = []
-    scores, stretched = [], False
+    passed = 0  # the frame of the path that the last chunk ended at
+    found = _Found([], [], [], [], [], [])
     while True:
-        search = _look_ahead(lattice, codes, evidence, begin, heads, per_second, request.source)
-        cut = _chunk_end(lattice, search, begin, len(frames), per_second)
-        if within and cut.resume is not None and [cut.stop] == heads:
-            begin = cut.resume  # still the same long segment
-            continue
-        end = cut.end
+        cut = _chunk_end(runs, begin, passed, len(frames), per_second)
+        end = passed = cut.end
         chunk = lattice.sublattice(heads, cut.stop, within_stop=cut.resume is not None)
-        limit = _longest_silence(lattice, search.nodes[: end - begin]) + round(EXTRA_SILENCE * per_second)
-        found = align_frames(model, frames[begin:end], chunk.lattice, request, evidence[begin:end], limit)
-        nodes = [chunk.nodes[i] for i in found.nodes]
+        limit = runs.longest_silence(begin, end) + round(EXTRA_SILENCE * per_second)
+        part = align_frames(model, frames[begin:end], chunk.lattice, request, evidence[begin:end], limit)
+        nodes = [chunk.nodes[i] for i in part.nodes]
         whole = cut.stop is None or cut.resume is not None
-        keep = len(nodes) if whole else _count_kept(found.starts, end - begin, OVERLAP * per_second)
+        keep = len(nodes) if whole else _count_kept(part.starts, end - begin, OVERLAP * per_second)
         new = slice(int(within), keep)
-        parts.append((nodes[new], found.starts[new] + begin, found.confidence[new], found.margins[new]))
-        scores.append((found.score, keep))
-        stretched |= found.stretched
+        found.nodes += nodes[new]
+        found.starts.append(part.starts[new] + begin)
+        found.confidence.append(part.confidence[new])
+        found.margins.append(part.margins[new])
+        found.scores.append((part.score, keep))
+        found.stretched |= part.stretched
+        if part.score < model.score_floor and len(nodes) >= JUDGED_PHONES:
+            found.doubtful.append((begin * acoustics.step, end * acoustics.step))
         if cut.stop is None:
-            break
+            return found.segments()
         within = cut.resume is not None
         if cut.resume is not None:
-            heads, begin = [cut.stop], cut.resume
+            heads, begin, passed = [cut.stop], cut.resume, cut.resume
         elif keep == len(nodes):  # a single segment, longer than what is kept in view
             heads, begin = [cut.stop], end
         else:
-            heads, begin = [nodes[keep]], begin + round(float(found.starts[keep]))
-    return _join(parts, scores, stretched)
+            heads, begin = [nodes[keep]], begin + round(float(part.starts[keep]))
 
 
-def _look_ahead(
-    lattice: Lattice,
-    codes: IntArray,
-    evidence: Float32Array,
-    begin: int,
-    heads: list[int],
-    per_second: float,
-    source: str,
-) -> _Search:
-    """The best path of frames from ``begin`` on, starting in one of ``heads``."""
-    end = min(len(evidence), begin + round(LOOK_AHEAD * per_second))
-    complete = end == len(evidence)
-    deepest = lattice.depth[heads[0]] + MAX_PHONES_PER_SECOND * (end - begin) / per_second
-    far = np.flatnonzero(lattice.depth[heads[0] :] > deepest)
-    last = lattice.n_nodes if complete or len(far) == 0 else heads[0] + int(far[0])
-    window = lattice.sublattice(heads, None, last)
-    befores = window.lattice.predecessors
-    if max(len(b) for b in befores) > MAX_PREDECESSORS:
-        raise UnsupportedError(
-            f"{source}: a phone has more than {MAX_PREDECESSORS} predecessors; give fewer pronunciations"
-        )
-    # a node before all others, so that several heads may begin
-    inner = [tuple(p + 1 for p in b if p >= 0) + ((0,) if -1 in b else ()) for b in befores]
-    indptr = np.concatenate([[0, 0], np.cumsum([len(b) for b in inner])]).astype(np.int64)
-    pred = np.array([p for b in inner for p in b], dtype=np.int64)
-    local = np.concatenate([[0], codes[list(window.nodes)]])
-    padded = np.concatenate([np.zeros((1, evidence.shape[1]), dtype=np.float32), evidence[begin:end]])
-    back = np.zeros((len(padded), len(local)), dtype=np.uint8)
-    score = np.empty(len(local))
-    frame_viterbi(padded, local, indptr, pred, score, back)
-    ends = np.concatenate([[False], window.lattice.final if complete else np.ones(len(window.nodes), bool)])
-    final = int(np.argmax(np.where(ends, score, -np.inf)))
-    if score[final] == -np.inf:
-        raise InfeasibleError(
-            f"{source + ': ' if source else ''}the recording is too short for its transcript; check it"
-        )
-    path = np.empty(len(padded), dtype=np.int64)
-    frame_trace(indptr, pred, back, final, path)
-    return _Search(np.array(window.nodes)[path[1:] - 1], complete)
-
-
-def _chunk_end(lattice: Lattice, search: _Search, begin: int, n_frames: int, per_second: float) -> _Cut:
-    """Where the chunk that begins at ``begin`` ends."""
-    nodes = search.nodes
+def _chunk_end(runs: _Runs, begin: int, passed: int, n_frames: int, per_second: float) -> _Cut:
+    """Where the chunk that begins at ``begin`` ends: after ``passed``, because the paths of chunks may differ
+    from that of the frames and only meet it where a chunk ended."""
     slack, middle = round(CHUNK_SLACK * per_second), round(CHUNK * per_second)
-    if search.complete and len(nodes) <= middle + slack:
-        return _Cut(n_frames, None)
-    changes = np.flatnonzero(np.diff(nodes)) + 1  # frames at which a node begins
-    starts = np.concatenate([[0], changes])
-    runs = np.diff(starts, append=len(nodes))
-    long = np.flatnonzero((runs >= 2 * slack) & (starts <= middle + slack))
+    starts, lengths = runs.starts[:-1], runs.lengths
+    later = np.flatnonzero(starts >= passed if passed == 0 else starts > passed)
+    long = later[(lengths[later] >= 2 * slack) & (starts[later] <= begin + middle + slack)]
     if len(long):
-        start, length = int(starts[long[0]]), int(runs[long[0]])
-        return _Cut(begin + start + slack, int(nodes[start]), begin + start + length - slack)
-    near = changes[np.abs(changes - middle) <= slack]  # some, since no segment is as long as that
-    lengths = np.append(changes[1:], len(nodes))[np.searchsorted(changes, near)] - near
-    silent = np.array([is_silence(lattice.labels[nodes[t]]) for t in near])
+        start, length = int(starts[long[0]]), int(lengths[long[0]])
+        return _Cut(start + slack, int(runs.nodes[long[0]]), start + length - slack)
+    if n_frames - begin <= middle + slack:
+        return _Cut(n_frames, None)
+    near = later[np.abs(starts[later] - begin - middle) <= slack]  # some: no segment is as long as that
     best = (
-        int(np.argmax(np.where(silent, lengths, 0)))
-        if silent.any()
-        else int(np.argmin(np.abs(near - middle)))
+        near[np.argmax(lengths[near] * runs.silent[near])]
+        if runs.silent[near].any()
+        else near[np.argmin(np.abs(starts[near] - begin - middle))]
     )
-    at = int(near[best])
-    return _Cut(begin + at, int(nodes[at]))
-
-
-def _longest_silence(lattice: Lattice, nodes: IntArray) -> int:
-    """The longest run of frames in one silence."""
-    changes = np.concatenate([[0], np.flatnonzero(np.diff(nodes)) + 1, [len(nodes)]])
-    runs = zip(changes[:-1], np.diff(changes), strict=True)
-    return int(max((n for t, n in runs if is_silence(lattice.labels[nodes[t]])), default=0))
+    return _Cut(int(starts[best]), int(runs.nodes[best]))
 
 
 def _count_kept(starts: FloatArray, n_frames: int, overlap: float) -> int:
     """How many segments of a chunk are kept: those that begin early enough, at least one."""
     early = int(np.searchsorted(starts, n_frames - overlap))
     return max(1, min(early, len(starts) - 1))
-
-
-def _join(
-    parts: list[tuple[list[int], FloatArray, FloatArray, FloatArray]],
-    scores: list[tuple[float, int]],
-    stretched: bool,
-) -> Segments:
-    """The score is the mean of the chunks' scores (per phone), weighted with their phones."""
-    total = sum(count for _, count in scores)
-    return Segments(
-        tuple(node for nodes, *_ in parts for node in nodes),
-        np.concatenate([starts for _, starts, _, _ in parts]),
-        np.concatenate([sure for _, _, sure, _ in parts]),
-        np.concatenate([margin for *_, margin in parts]),
-        sum(score * count for score, count in scores) / total,
-        stretched,
-    )

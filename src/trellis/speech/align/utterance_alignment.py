@@ -12,6 +12,7 @@ Flags are sentences about what looks wrong; nothing implausible passes in silenc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,6 +58,9 @@ class Segments:
     margins: FloatArray
     score: float
     stretched: bool
+    doubtful: tuple[
+        tuple[float, float], ...
+    ] = ()  # stretches of seconds that fit no better than wrong phones
 
 
 def align_utterance(
@@ -167,12 +171,28 @@ def _flags(model: AlignmentModel, found: Segments, lattice: Lattice, n_frames: i
                 f"phone {k + 1} ({labels[k]!r} at {found.starts[k] * acoustics.step:.2f} s) is "
                 f"{seconds[k]:.2f} s long; the longest in training was {longest[k] / SLACK:.2f} s"
             )
+    for begin, end in _merge_stretches(found.doubtful):
+        flags.append(
+            f"from {begin:.1f} to {end:.1f} s the score is no better than with a wrong transcript; listen to "
+            "what was said there"
+        )
     if found.score < model.score_floor:
         flags.append(
             f"the score {found.score:.3g} is no better than with a wrong transcript (usual: "
             f"{model.score_mean:.3g}); this may be the wrong transcript or recording"
         )
     return flags
+
+
+def _merge_stretches(stretches: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Those that touch as one."""
+    merged: list[tuple[float, float]] = []
+    for begin, end in stretches:
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((begin, end))
+    return merged
 
 
 def _tiers(found: Segments, lattice: Lattice, step: float, duration: float) -> tuple[Tier, Tier]:

@@ -1,0 +1,105 @@
+"""The search on frames against enumeration, in blocks of any size and with any beam."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trellis.core.arrays import Float32Array, IntArray
+from trellis.core.errors import InfeasibleError, UnsupportedError
+from trellis.speech.align import frame_search
+from trellis.speech.align.frame_search import best_frame_path
+from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice, word_lattice
+
+WORDS = {"a": [["x", "y"], ["x"]], "b": [["z"], ["y", "z"], ["w", "x", "z"]], "c": [["y"]]}
+
+
+def walks(lattice: Lattice, n_frames: int) -> list[tuple[int, ...]]:
+    """Every sequence of nodes, one for each frame, from a first node to a final one."""
+    ways: list[tuple[int, ...]] = [(i,) for i in lattice.first_nodes]
+    for _ in range(n_frames - 1):
+        ways = [
+            (*way, i)
+            for way in ways
+            for i, before in enumerate(lattice.predecessors)
+            if i == way[-1] or way[-1] in before
+        ]
+    return [way for way in ways if lattice.final[way[-1]]]
+
+
+def total(evidence: Float32Array, codes: IntArray, path: IntArray | tuple[int, ...]) -> float:
+    return float(sum(evidence[t, codes[i]] for t, i in enumerate(path)))
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.sampled_from("abc"), min_size=1, max_size=2),
+    st.integers(1, 6),
+    st.integers(1, 4),
+    st.sampled_from([0.5, 3.0, np.inf]),
+    st.integers(0, 1000),
+)
+def test_the_best_path_of_frames(words: list[str], n_frames: int, block: int, beam: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lattice = word_lattice(words, WORDS)
+    codes = rng.integers(0, 4, lattice.n_nodes)
+    evidence = rng.normal(size=(n_frames, 4)).astype(np.float32) * 3
+    ways = walks(lattice, n_frames)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frame_search, "BLOCK", block)
+        if np.isfinite(beam):  # repeated with wider ones until nothing is gained
+            patch.setattr(frame_search, "EXACT_CELLS", 0.0)
+            patch.setattr(frame_search, "BEAM", beam)
+        if not ways:
+            with pytest.raises(InfeasibleError, match="too short"):
+                best_frame_path(lattice, codes, evidence)
+            return
+        path = best_frame_path(lattice, codes, evidence)
+    assert tuple(path.tolist()) in set(ways)
+    best = max(total(evidence, codes, way) for way in ways)
+    found = total(evidence, codes, path)
+    if np.isfinite(beam):
+        assert found <= best + 1e-5
+    else:
+        assert found == pytest.approx(best, abs=1e-5)
+
+
+def test_a_wide_beam_finds_what_an_exact_search_finds() -> None:
+    rng = np.random.default_rng(1)
+    lattice = word_lattice([*rng.choice(list("abc"), 60)], WORDS)
+    codes = rng.integers(0, 4, lattice.n_nodes)
+    evidence = np.log(rng.dirichlet(np.ones(4), size=900)).astype(np.float32)
+    exact = best_frame_path(lattice, codes, evidence)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frame_search, "EXACT_CELLS", 0.0)
+        patch.setattr(frame_search, "BEAM", 100.0)
+        patch.setattr(frame_search, "BLOCK", 70)
+        beamed = best_frame_path(lattice, codes, evidence)
+    assert total(evidence, codes, beamed) == pytest.approx(total(evidence, codes, exact), rel=1e-6)
+
+
+def test_too_many_pronunciations_are_a_sentence() -> None:
+    many = {"a": [["x", f"p{i}"] for i in range(300)], "b": [["x"]]}
+    lattice = word_lattice(["a", "b"], {**many, "b": [["x"], ["y"]]}, silence=False)
+    joined = Lattice(
+        (*lattice.labels, "z"),
+        (*lattice.predecessors, tuple(range(lattice.n_nodes))),
+        np.append(lattice.final, True),
+        (*lattice.word_index, 1),
+        (*lattice.prior, 0.0),
+        lattice.words,
+    )
+    codes = np.zeros(joined.n_nodes, dtype=np.int64)
+    with pytest.raises(UnsupportedError, match="fewer pronunciations"):
+        best_frame_path(joined, codes, np.zeros((9, 1), np.float32), "long.wav")
+
+
+def test_the_path_ends_at_the_end_though_something_else_fits_better() -> None:
+    """Evidence for the first phone alone: a search with a free end would never leave it."""
+    lattice = phone_lattice(["x", "y", "z"])
+    evidence = np.tile(np.array([[0.0, -5.0, -5.0]], dtype=np.float32), (10, 1))
+    path = best_frame_path(lattice, np.arange(3), evidence)
+    assert path[-1] == 2
+    assert (path == 0).sum() == 8
