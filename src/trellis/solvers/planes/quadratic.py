@@ -25,6 +25,7 @@ from trellis.core.errors import NumericalError
 
 ACCURACY = 1e-12  # asked of PIQP, in the scaled problem
 ACCEPTED_GAP = 1e-4  # relative to the objective; an answer further from the optimum is a failure
+ROUNDED_GAP = 1e-10  # of bound max b: where the terms cancel to a tiny optimum, nothing finer is meant
 
 
 def solve_simplex_qp(gram: FloatArray, linear: FloatArray, bound: float = 1.0) -> FloatArray:
@@ -38,12 +39,13 @@ def solve_simplex_qp(gram: FloatArray, linear: FloatArray, bound: float = 1.0) -
     step = float(np.abs(slope).max())
     unit_gram = gram * size * size[:, None]
     gap = value = np.inf
+    rounding = ROUNDED_GAP * bound * float(linear.max())  # of the largest that the objective could be
     for unit in (step, bound / float(size.max())):
         scaled = _solve_with_piqp(unit_gram * (unit / step), slope / step, size * (unit / bound))
         alpha = np.maximum(scaled * size * unit, 0.0)
         alpha *= min(1.0, bound / max(float(alpha.sum()), 1e-300))
         gap, value = _gap_and_value(gram, linear, bound, alpha)
-        if gap <= ACCEPTED_GAP * max(abs(value), float(np.finfo(float).tiny)):
+        if gap <= max(ACCEPTED_GAP * abs(value), rounding):
             return alpha
     raise NumericalError(
         f"the quadratic program of {len(linear)} planes could not be solved (duality gap {gap:.3g} at "
