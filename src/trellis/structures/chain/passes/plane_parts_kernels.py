@@ -27,7 +27,7 @@ import numpy as np
 from trellis.core.numerics import kernel
 from trellis.structures.chain.passes.plane_cache_kernels import free_slot, insert_plane, plane_path
 from trellis.structures.chain.problem.objective_kernels import path_cost
-from trellis.structures.chain.scores.linear_chain_kernels import score_edges, score_run
+from trellis.structures.chain.scores.linear_chain_kernels import score_edges, score_features
 
 EQUAL = 1e-12  # relative: a plane no higher than the cached ones by more than this is one of them
 
@@ -52,9 +52,11 @@ def score_change(work, path, gold, first, last):
 @kernel
 def score_parts(design, rows, w, penalties, cache, i, work):
     """The scores of the steps that are in some part, which is all that :func:`plane_values` reads."""
+    begin = design.offsets[i]
     for c in range(cache.used[i]):
         if cache.coefficient[i, c] == 0.0:
-            score_run(design, rows, w, i, cache.first[i, c], cache.last[i, c], work.u)
+            first, last = cache.first[i, c], cache.last[i, c]
+            score_features(design, rows.label, w, begin + first, begin + last, work.u[first:])
     if work.a.shape[0] > 1:
         score_edges(design, w, penalties, i, work.a[: design.offsets[i + 1] - design.offsets[i]])
 

@@ -23,14 +23,13 @@ from trellis.core.shards import over_shards
 from trellis.core.simd_kernels import aligned_zeros, padded
 from trellis.losses.labelings import sum_by_sequence
 from trellis.objectives.latent import Completion
-from trellis.objectives.records import Objective, Perceptron
-from trellis.objectives.structured_problem import BoolArray, StructuredProblem
+from trellis.objectives.records import Perceptron
+from trellis.objectives.structured_problem import BoolArray
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.oracle.stream_kernels import Block
 from trellis.structures.chain.problem import objective_kernels as kernels
 from trellis.structures.chain.problem.chain_example import ChainOracle
 from trellis.structures.chain.problem.chain_problem_kernels import (
-    Task,
     dense_gradient,
     linear_planes,
     path_gradient,
@@ -40,58 +39,22 @@ from trellis.structures.chain.problem.latent_kernels import gold_completions
 from trellis.structures.chain.problem.log_objective_kernels import log_gradient, log_work
 from trellis.structures.chain.problem.log_space_kernels import log_space_gradient
 from trellis.structures.chain.problem.objective_kernels import NO_LOSS, ZERO_ONE, Work, labelling_loss
+from trellis.structures.chain.problem.packed_chain_problem import PackedChainProblem
 from trellis.structures.chain.problem.plane_kernels import planes_to_rows
 from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.structures.chain.scores.compact import compact
 from trellis.structures.chain.scores.compact_kernels import Compact, empty_table, fill_table
 from trellis.structures.chain.scores.linear_chain import LinearLayout
-from trellis.structures.chain.scores.linear_chain_kernels import Design, Penalties
 from trellis.structures.chain.scores.linear_chain_scores import linear_chain_scores, take_run
 
 PIECE = 32768  # numbers that it does not pay to share out among threads
 
 
 @dataclass(frozen=True, eq=False)
-class LinearChainProblem(StructuredProblem):
-    """``task.cost`` must be there if ``loss_kind`` is COSTS. ``epsilon`` concerns the direct objectives."""
+class LinearChainProblem(PackedChainProblem):
+    """``task.cost`` must be there if ``loss_kind`` is COSTS."""
 
     layout: LinearLayout
-    design: Design
-    penalties: Penalties
-    task: Task
-    objective: Objective
-    loss_kind: int
-    l2: float = 0.0
-    l1: float = 0.0
-    epsilon: float = 1.0
-    n_jobs: int = 1
-
-    noun = "sequence"
-
-    @property
-    def dimension(self) -> int:
-        return self.layout.dimension
-
-    @property
-    def n_examples(self) -> int:
-        return len(self.design.offsets) - 1
-
-    @property
-    def sample_weight(self) -> FloatArray:
-        return self.task.weight
-
-    @property
-    def latent(self) -> bool:
-        """Whether some label is not known."""
-        return bool(self.task.ambiguous.any())
-
-    @property
-    def squared_features(self) -> tuple[float, int]:
-        """The squared length of the features of all steps together, and the number of steps: solvers take
-        their rates from it."""
-        values, size = self.design.values, len(self.design.indices)
-        squares = float(size) if len(values) == 1 else float(values[:size] @ values[:size])
-        return squares, len(self.task.gold)
 
     def oracle(self, index: int, weights: FloatArray) -> ChainOracle:
         return ChainOracle(self.run(index, index + 1), index, weights)

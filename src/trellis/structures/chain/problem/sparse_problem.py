@@ -24,15 +24,15 @@ from trellis.core.oracle import Answer, Answers, Labels
 from trellis.core.shards import n_threads, over_shards, shard_bounds
 from trellis.losses.labelings import sum_by_sequence
 from trellis.objectives.latent import Completion
-from trellis.objectives.records import Objective, names
-from trellis.objectives.structured_problem import BoolArray, StructuredProblem
+from trellis.objectives.records import names
+from trellis.objectives.structured_problem import BoolArray
 from trellis.structures.chain.oracle.many_labels import sparse_chain_kernels as kernels
 from trellis.structures.chain.oracle.many_labels.sparse_chain import new_blocks, pair_scores
 from trellis.structures.chain.oracle.many_labels.sparse_chain_kernels import Gradient, PairScores
 from trellis.structures.chain.problem.chain_problem_kernels import Task
 from trellis.structures.chain.problem.chain_task import check_feasible
 from trellis.structures.chain.problem.objective_kernels import NO_LOSS, ZERO_ONE
-from trellis.structures.chain.scores.linear_chain_kernels import Design, Penalties
+from trellis.structures.chain.problem.packed_chain_problem import PackedChainProblem
 from trellis.structures.chain.scores.linear_chain_scores import take_run
 from trellis.structures.chain.scores.sparse_chain_scores import SparseChainScores
 from trellis.structures.chain.scores.sparse_layout import SparseLayout
@@ -57,22 +57,10 @@ class PathAnswers(Answers):
 
 
 @dataclass(frozen=True, eq=False)
-class SparseChainProblem(StructuredProblem):
-    """``task.cost`` has no rows where the loss is the Hamming loss, or none. ``epsilon`` concerns the direct
-    objective."""
+class SparseChainProblem(PackedChainProblem):
+    """``task.cost`` has no rows where the loss is the Hamming loss, or none."""
 
     layout: SparseLayout
-    design: Design
-    penalties: Penalties
-    task: Task
-    objective: Objective
-    loss_kind: int
-    l2: float = 0.0
-    l1: float = 0.0
-    epsilon: float = 1.0
-    n_jobs: int = 1
-
-    noun = "sequence"
 
     def __post_init__(self) -> None:
         if not self.objective.for_oracles:
@@ -85,30 +73,6 @@ class SparseChainProblem(StructuredProblem):
                 "loss 'zero_one' is not available for sparse transitions; use loss='hamming', or "
                 "transitions='all'"
             )
-
-    @property
-    def dimension(self) -> int:
-        return self.layout.dimension
-
-    @property
-    def n_examples(self) -> int:
-        return len(self.design.offsets) - 1
-
-    @property
-    def sample_weight(self) -> FloatArray:
-        return self.task.weight
-
-    @property
-    def latent(self) -> bool:
-        """Whether some label is not known."""
-        return bool(self.task.ambiguous.any())
-
-    @property
-    def squared_features(self) -> tuple[float, int]:
-        """The squared length of the features of all steps together, and the number of steps."""
-        values, size = self.design.values, len(self.design.indices)
-        squares = float(size) if len(values) == 1 else float(values[:size] @ values[:size])
-        return squares, len(self.task.gold)
 
     def scores(self, weights: FloatArray) -> SparseChainScores:
         return self.layout.scores(self.design, self.penalties, weights)

@@ -83,19 +83,17 @@ class Penalties(NamedTuple):
 @kernel
 def score_steps(design, rows, w, i, u):
     """u[t] = sum_f x[t, f] W[f] for the steps of sequence i."""
-    score_run(design, rows, w, i, 0, design.offsets[i + 1] - design.offsets[i], u)
+    score_features(design, rows.label, w, design.offsets[i], design.offsets[i + 1], u)
 
 
 @kernel
-def score_run(design, rows, w, i, begin, end, u):
-    """The same for its steps begin..end-1."""
+def score_features(design, label, w, lo, hi, u):
+    """The same for the steps lo..hi-1 of all, into the rows of ``u`` from 0."""
     K = u.shape[1]
     hot, flat, places, values = w.hot, w.flat, design.places, design.values
-    label = rows.label
-    first = design.offsets[i]
     one = values.shape[0] == 1
-    for t in range(first + begin, first + end):
-        ut = u[t - first]
+    for t in range(lo, hi):
+        ut = u[t - lo]
         for k in range(K):
             ut[k] = 0.0
         p, middle = design.indptr[t], design.middle[t]
@@ -179,11 +177,20 @@ def pull_back_steps(design, rows, g, i, d_unary):
     n, K = last - first, d_unary.shape[1]
     if n == 0:
         return
+    pull_back_features(design, rows.label, g, first, last, d_unary)
+    for k in range(K):
+        g.start[k] += d_unary[0, k]
+        g.end[k] += d_unary[n - 1, k]
+
+
+@kernel
+def pull_back_features(design, label, g, lo, hi, d):
+    """The transpose of :func:`score_features`: rows of ``g`` get the gradient ``d`` of the scores."""
+    K = d.shape[1]
     hot, flat, places, values = g.hot, g.flat, design.places, design.values
-    label = rows.label
     one = values.shape[0] == 1
-    for t in range(first, last):
-        dt = d_unary[t - first]
+    for t in range(lo, hi):
+        dt = d[t - lo]
         middle = design.middle[t]
         for p in range(design.indptr[t], middle):
             row = hot[places[p]]
@@ -203,9 +210,6 @@ def pull_back_steps(design, rows, g, i, d_unary):
                 q += np.uint32(1)
                 k = label[q]
             flat[q] += x * dt[k & LABEL]
-    for k in range(K):
-        g.start[k] += d_unary[0, k]
-        g.end[k] += d_unary[n - 1, k]
 
 
 @kernel

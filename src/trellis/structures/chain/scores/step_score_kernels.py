@@ -1,12 +1,11 @@
 # mypy: allow-untyped-defs
 """Scores of a few steps at a time, for chains of many labels: a table of all steps need not exist.
 
-    u[t, k] = unary[t, k]   or   sum_f x[t, f] W[f, k],      and then, by the question that is asked,
+u[t, k] = unary[t, k]   or   sum_f x[t, f] W[f, k],      and then, by the question that is asked,
 
-    ALL     every labelling LOSS    + scale * L_t(k): a table of costs, or (where there is none) 1 for every
-    wrong label, the Hamming loss GOLD    -inf for what disagrees with the gold labels
-
-:func:`add_steps` is the transpose of the second form: gradients of weights from gradients of scores.
+ALL     nothing: every labelling counts
+LOSS    + scale * L_t(k), from a table of costs or, where there is none, 1 for every wrong label (Hamming)
+GOLD    -inf for what disagrees with the gold labels
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray
 from trellis.core.numerics import kernel
-from trellis.structures.chain.scores.linear_chain_kernels import LABEL, LAST
+from trellis.structures.chain.scores.linear_chain_kernels import LABEL, score_features
 
 ALL, LOSS, GOLD = range(3)
 
@@ -66,31 +65,14 @@ def is_gold(known, t, k):
 def load_steps(scores, known, question, scale, lo, hi, u):
     """The scores of steps lo..hi-1 into ``u``, as the question wants them."""
     K = u.shape[1]
-    label, flat, hot, values = scores.label, scores.flat, scores.hot, scores.values
-    one = values.shape[0] == 1
+    if scores.unary.shape[0] == 0:
+        score_features(scores, scores.label, scores, lo, hi, u)
     for t in range(lo, hi):
         ut = u[t - lo]
         if scores.unary.shape[0] > 0:
             given = scores.unary[t]
             for k in range(K):
                 ut[k] = given[k]
-        else:
-            for k in range(K):
-                ut[k] = 0.0
-            for p in range(scores.indptr[t], scores.middle[t]):
-                row = hot[scores.places[p]]
-                x = 1.0 if one else values[p]
-                for k in range(K):
-                    ut[k] += x * row[k]
-            for p in range(scores.middle[t], scores.indptr[t + 1]):
-                q = scores.places[p]
-                x = 1.0 if one else values[p]
-                k = label[q]
-                while k < LAST:
-                    ut[k] += x * flat[q]
-                    q += np.uint32(1)
-                    k = label[q]
-                ut[k & LABEL] += x * flat[q]
         if question == LOSS:
             if known.cost.shape[0] > 0:
                 cost = known.cost[t]
@@ -116,31 +98,6 @@ def step_losses(known, lo, hi, path):
         elif not is_gold(known, t, path[t]):
             total += 1.0
     return total
-
-
-@kernel
-def add_steps(scores, lo, hi, d, g_flat, g_hot):
-    """g += d (the gradient of the scores of steps lo..hi-1, in rows from 0), pulled back through the
-    features."""
-    K = d.shape[1]
-    label, values = scores.label, scores.values
-    one = values.shape[0] == 1
-    for t in range(lo, hi):
-        dt = d[t - lo]
-        for p in range(scores.indptr[t], scores.middle[t]):
-            row = g_hot[scores.places[p]]
-            x = 1.0 if one else values[p]
-            for k in range(K):
-                row[k] += x * dt[k]
-        for p in range(scores.middle[t], scores.indptr[t + 1]):
-            q = scores.places[p]
-            x = 1.0 if one else values[p]
-            k = label[q]
-            while k < LAST:
-                g_flat[q] += x * dt[k]
-                q += np.uint32(1)
-                k = label[q]
-            g_flat[q] += x * dt[k & LABEL]
 
 
 @kernel

@@ -28,7 +28,8 @@ from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray
 from trellis.core.numerics import kernel, max_kernel
-from trellis.structures.chain.scores.step_score_kernels import add_label, add_steps, load_steps, step_losses
+from trellis.structures.chain.scores.linear_chain_kernels import pull_back_features
+from trellis.structures.chain.scores.step_score_kernels import add_label, load_steps, step_losses
 
 TINY = 1e-250
 
@@ -296,7 +297,7 @@ def sum_paths(scores, known, question, scale, pairs, first, last, work, least, c
                 for k in range(K):
                     marginals[t, k] += work.u[t - lo, k]
         else:
-            add_steps(scores, lo, hi, work.u, g.flat, g.hot)
+            pull_back_features(scores, scores.label, g, lo, hi, work.u)
     return log_z
 
 
