@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.hmm.hmm_chain import Block, Counts, HMMChain
 from trellis.hmm.hmm_kernels import LOG
-from trellis.structures.chain.oracle.many_labels import sparse_chain_kernels as kernels
+from trellis.structures.chain.oracle.many_labels.best_path_kernels import best_batch
+from trellis.structures.chain.oracle.many_labels.pair_kernels import PairScores
 from trellis.structures.chain.oracle.many_labels.sparse_chain import new_blocks, new_gradient, pair_scores
-from trellis.structures.chain.oracle.many_labels.sparse_chain_kernels import PairScores
+from trellis.structures.chain.oracle.many_labels.sum_path_kernels import filter_batch, sum_batch
 from trellis.structures.chain.scores.sparse_chain_scores import SparseChainScores, nothing_known
 from trellis.structures.chain.scores.step_score_kernels import ALL, table_scores
 from trellis.structures.chain.scores.transition_pairs import TransitionPairs
@@ -62,7 +63,7 @@ class SparseHMMChain(HMMChain):
         k, n, offsets = len(self.initial), len(block.offsets) - 1, block.offsets
         log_p, out = np.empty(n), np.zeros(block.scaled.shape)
         total = new_gradient(self._scores(block.scaled, self._pairs.a, offsets))
-        kernels.sum_batch(
+        sum_batch(
             table_scores(block.scaled), nothing_known(k), ALL, 0.0, self._pairs, offsets, 0, n,
             new_blocks(offsets, 0, n, k), 0.0, np.ones(n), log_p, out, total,
         )  # fmt: skip
@@ -73,7 +74,7 @@ class SparseHMMChain(HMMChain):
     def filter(self, block: Block) -> tuple[FloatArray, FloatArray]:
         k, n, offsets = len(self.initial), len(block.offsets) - 1, block.offsets
         log_p, out = np.empty(n), np.zeros(block.scaled.shape)
-        kernels.filter_batch(
+        filter_batch(
             table_scores(block.scaled), nothing_known(k), self._pairs, offsets, 0, n,
             new_blocks(offsets, 0, n, k), out, log_p,
         )  # fmt: skip
@@ -83,7 +84,7 @@ class SparseHMMChain(HMMChain):
         self, logs: FloatArray, offsets: IntArray, states: NDArray[np.int32], scores: FloatArray
     ) -> None:
         k, n = len(self.initial), len(offsets) - 1
-        kernels.best_batch(
+        best_batch(
             table_scores(logs), nothing_known(k), ALL, 0.0, self._pairs, offsets, 0, n,
             new_blocks(offsets, 0, n, k), states, scores, np.empty(n),
         )  # fmt: skip

@@ -26,9 +26,11 @@ from trellis.losses.labelings import sum_by_sequence
 from trellis.objectives.latent import Completion
 from trellis.objectives.records import names
 from trellis.objectives.structured_problem import BoolArray
-from trellis.structures.chain.oracle.many_labels import sparse_chain_kernels as kernels
+from trellis.structures.chain.oracle.many_labels.best_path_kernels import best_batch
+from trellis.structures.chain.oracle.many_labels.given_path_kernels import add_paths, score_batch
+from trellis.structures.chain.oracle.many_labels.pair_kernels import Gradient, PairScores
 from trellis.structures.chain.oracle.many_labels.sparse_chain import new_blocks, pair_scores
-from trellis.structures.chain.oracle.many_labels.sparse_chain_kernels import Gradient, PairScores
+from trellis.structures.chain.oracle.many_labels.sum_path_kernels import sum_batch
 from trellis.structures.chain.problem.chain_problem_kernels import Task
 from trellis.structures.chain.problem.chain_task import check_feasible
 from trellis.structures.chain.problem.objective_kernels import NO_LOSS, ZERO_ONE
@@ -196,7 +198,7 @@ class SparseBatchOracle:
     def gold_scores(self) -> FloatArray:
         """Of labels that are all known."""
         values = np.empty(self._n)
-        kernels.score_batch(
+        score_batch(
             self._steps,
             self.known,
             self._pairs,
@@ -212,7 +214,7 @@ class SparseBatchOracle:
     def add_sum(self, question: int, scale: float, c: FloatArray, gradient: FloatArray) -> FloatArray:
         """log-sums (n,); ``gradient`` += sum_i c_i times the expected parts, not masked."""
         values, k = np.empty(self._n), self._problem.layout.n_labels
-        kernels.sum_batch(
+        sum_batch(
             self._steps, self.known, question, scale, self._exp_pairs, self.offsets, 0, self._n, self._work,
             LEAST, np.ascontiguousarray(c), values, np.zeros((0, k)), self._parts(gradient),
         )  # fmt: skip
@@ -220,7 +222,7 @@ class SparseBatchOracle:
 
     def add_paths(self, labels: Labels, c: FloatArray, gradient: FloatArray) -> None:
         """``gradient`` += sum_i c_i Phi(labels of i)."""
-        kernels.add_paths(
+        add_paths(
             self._steps, self._pairs, self.offsets, 0, self._n, np.ascontiguousarray(c), labels,
             self._parts(gradient),
         )  # fmt: skip
@@ -233,7 +235,7 @@ class SparseBatchOracle:
     def _best(self, question: int, scale: float) -> PathAnswers:
         labels, values = np.empty(int(self.offsets[-1]), np.int32), np.empty(self._n)
         losses = np.empty(self._n)
-        kernels.best_batch(
+        best_batch(
             self._steps, self.known, question, scale, self._pairs, self.offsets, 0, self._n, self._work,
             labels, values, losses,
         )  # fmt: skip

@@ -2,7 +2,7 @@
 
 The questions and answers are those of :class:`~trellis.structures.chain.Chain`, the same numbers as for a
 table of transitions with -inf where a pair is not allowed. Scratch is O((B + n / B) K) for a sequence of n
-steps, with blocks of B steps (:mod:`.sparse_chain_kernels`), whatever the length."""
+steps, with blocks of B steps (:mod:`.pair_kernels`), whatever the length."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from trellis.core.errors import InfeasibleError, UnsupportedError
 from trellis.core.oracle import Labellings, Labels
 from trellis.core.shards import over_shards
 from trellis.structures.chain.oracle.chain_oracle import ChainMarginals, check_cost, check_labels
-from trellis.structures.chain.oracle.many_labels import sparse_chain_kernels as kernels
-from trellis.structures.chain.oracle.many_labels.sparse_chain_kernels import Blocks, Gradient, PairScores
+from trellis.structures.chain.oracle.many_labels.best_path_kernels import best_batch
+from trellis.structures.chain.oracle.many_labels.given_path_kernels import score_batch
+from trellis.structures.chain.oracle.many_labels.pair_kernels import Blocks, Gradient, PairScores, exp_pairs
+from trellis.structures.chain.oracle.many_labels.sum_path_kernels import sample_batch, sum_batch
 from trellis.structures.chain.scores.sparse_chain_scores import SparseChainScores, nothing_known
 from trellis.structures.chain.scores.step_score_kernels import ALL
 
@@ -44,9 +46,7 @@ class SparseChain:
 
         def work(first: int, last: int) -> None:
             scratch = new_blocks(scores.offsets, first, last, scores.n_labels)
-            kernels.score_batch(
-                scores.steps, known, pairs, scores.offsets, first, last, scratch, given, values
-            )
+            score_batch(scores.steps, known, pairs, scores.offsets, first, last, scratch, given, values)
 
         over_shards(work, scores.offsets, self.n_jobs)
         return values
@@ -62,7 +62,7 @@ class SparseChain:
 
         def work(first: int, last: int) -> None:
             scratch = new_blocks(scores.offsets, first, last, scores.n_labels)
-            kernels.best_batch(
+            best_batch(
                 scores.steps, known, ALL, 0.0, pairs, scores.offsets, first, last, scratch, labels, values,
                 losses,
             )  # fmt: skip
@@ -88,7 +88,7 @@ class SparseChain:
 
         def work(first: int, last: int) -> Gradient:
             scratch, own = new_blocks(scores.offsets, first, last, k), new_gradient(scores)
-            kernels.sum_batch(
+            sum_batch(
                 scores.steps, known, ALL, 0.0, pairs, scores.offsets, first, last, scratch, 0.0, weight,
                 values, unary, own,
             )  # fmt: skip
@@ -110,7 +110,7 @@ class SparseChain:
 
         def work(first: int, last: int) -> int:
             scratch = new_blocks(scores.offsets, first, last, scores.n_labels)
-            dead = kernels.sample_batch(
+            dead = sample_batch(
                 scores.steps, known, pairs, scores.offsets, first, last, scratch, uniforms, labels
             )
             return int(dead)
@@ -157,7 +157,7 @@ def pair_scores(scores: SparseChainScores, exp: bool = True) -> PairScores:
     bounds, a = scores.pairs.bounds, scores.transitions
     shift, e = np.empty(scores.n_labels * exp), np.empty(len(a) * exp)
     if exp:
-        kernels.exp_pairs(bounds, a, shift, e)
+        exp_pairs(bounds, a, shift, e)
     return PairScores(bounds, scores.pairs.source, a, e, shift, scores.start, scores.end)
 
 

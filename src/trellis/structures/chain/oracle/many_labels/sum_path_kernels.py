@@ -1,151 +1,26 @@
 # mypy: allow-untyped-defs
-"""The dynamic programmes of a chain over allowed pairs of labels: O(n (K + E)) time for E pairs.
+"""Sums over the labellings of a chain over allowed pairs of labels: O(n (K + E)) time for E pairs.
 
-    best    v[t, k] = u[t, k] + max_{e into k} ( v[t-1, j_e] + a[e] )
-    sum     f[t, k] = u[t, k] + log sum_{e into k} exp( f[t-1, j_e] + a[e] ),   f[t] -= max f[t]
-            p_{t-1}(j) = sum_{e = (j, k)} p_t(k) exp( f[t-1, j] + a[e] - arrive[t, k] )
+    f[t, k] = u[t, k] + log sum_{e into k} exp( f[t-1, j_e] + a[e] ),   f[t] -= max f[t]
+    p_{t-1}(j) = sum_{e = (j, k)} p_t(k) exp( f[t-1, j] + a[e] - arrive[t, k] )
 
-The sum is a filter forward and conditional probabilities backward, as in
+A filter forward and conditional probabilities backward, as in
 :mod:`trellis.structures.chain.oracle.backward_filter_kernels`, so that scores of any size and chains of any
 length are safe: exp(f + a) is exp(f - max f) exp(a - the largest score into k), and where the sum of these
 into a label is not far above underflow (``TINY``) it is taken again in logs.
-
-**Memory.** A sequence is worked on in blocks of B steps; of the steps before a block only one row of
-messages is kept. The way back scores each block and runs through it once more, so scratch is O((B + n / B)
-K), and the tables of all steps need not exist: :func:`load_steps` computes scores as
-they are needed.
-
-Ties go to the smallest label, from the last step backwards, as everywhere.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from trellis.core.arrays import FloatArray
-from trellis.core.numerics import kernel, max_kernel
+from trellis.core.numerics import kernel
 from trellis.structures.chain.scores.linear_chain_kernels import pull_back_features
-from trellis.structures.chain.scores.step_score_kernels import add_label, load_steps, step_losses
+from trellis.structures.chain.scores.step_score_kernels import load_steps
 
 TINY = 1e-250
-
-
-class PairScores(NamedTuple):
-    """Transitions: ``a`` (E,) by pairs, exp(a - shift of the label they lead to) in ``e``; ``start``,
-    ``end``."""
-
-    bounds: NDArray[np.uint32]
-    source: NDArray[np.uint32]
-    a: FloatArray
-    e: FloatArray
-    shift: FloatArray
-    start: FloatArray
-    end: FloatArray
-
-
-class Blocks(NamedTuple):
-    """Scratch: rows of a block, and one row of messages for each block of the longest sequence."""
-
-    u: FloatArray  # (B, K) scores, and then the gradient
-    f: FloatArray  # (B + 1, K) messages; row 0 is that before the block
-    weight: FloatArray  # (B + 1, K) exp(f - max f)
-    arrive: FloatArray  # (B + 1, K) sums of weight * e into each label
-    kept: FloatArray  # (blocks, K) the messages before each block
-    p: FloatArray  # (2, K)
-
-
-class Gradient(NamedTuple):
-    """Where sums over sequences go: weights of features, by pairs, of first and last labels; which weights
-    there are."""
-
-    flat: FloatArray
-    hot: FloatArray
-    pairs: FloatArray
-    start: FloatArray
-    end: FloatArray
-    mask: NDArray[np.uint8]
-
-
-@kernel
-def exp_pairs(bounds, a, shift, e):
-    """shift[k] = the largest a into k (0 where there is none), e = exp(a - shift)."""
-    for k in range(shift.shape[0]):
-        top = -np.inf
-        for i in range(bounds[k], bounds[k + 1]):
-            top = max(top, a[i])
-        shift[k] = top if top > -np.inf else 0.0
-        for i in range(bounds[k], bounds[k + 1]):
-            e[i] = math.exp(a[i] - shift[k])
-
-
-@max_kernel
-def _best_step(bounds, source, a, before, u, out):
-    for k in range(u.shape[0]):
-        top = -np.inf
-        for i in range(bounds[k], bounds[k + 1]):
-            x = before[source[i]] + a[i]
-            top = x if x > top else top
-        out[k] = top + u[k]
-
-
-@kernel
-def _best_block(scores, known, question, scale, pairs, first, lo, hi, work):
-    """Scores of steps lo..hi-1 and the best messages into ``work.f[1:]``; ``first``: where the sequence
-    begins."""
-    load_steps(scores, known, question, scale, lo, hi, work.u)
-    for t in range(lo, hi):
-        s = t - lo
-        if t == first:
-            for k in range(work.u.shape[1]):
-                work.f[s + 1, k] = pairs.start[k] + work.u[s, k]
-        else:
-            _best_step(pairs.bounds, pairs.source, pairs.a, work.f[s], work.u[s], work.f[s + 1])
-
-
-@kernel
-def best_path(scores, known, question, scale, pairs, first, last, work, path):
-    """The best labelling of steps first..last-1 into ``path`` (N,), and its score; -inf where there is
-    none."""
-    B, K = work.u.shape
-    if first == last:
-        return 0.0
-    blocks = (last - first + B - 1) // B
-    for b in range(blocks):
-        lo = first + b * B
-        hi = min(lo + B, last)
-        for k in range(K):
-            work.kept[b, k] = work.f[0, k]
-        _best_block(scores, known, question, scale, pairs, first, lo, hi, work)
-        for k in range(K):
-            work.f[0, k] = work.f[hi - lo, k]
-    best, label = -np.inf, np.int64(0)
-    for k in range(K):
-        if work.f[0, k] + pairs.end[k] > best:
-            best, label = work.f[0, k] + pairs.end[k], np.int64(k)
-    if best == -np.inf:
-        return best
-    for b in range(blocks - 1, -1, -1):
-        lo = first + b * B
-        hi = min(lo + B, last)
-        for k in range(K):
-            work.f[0, k] = work.kept[b, k]
-        if b < blocks - 1:
-            _best_block(scores, known, question, scale, pairs, first, lo, hi, work)
-        for t in range(hi - 1, lo - 1, -1):
-            path[t] = label
-            if t > first:
-                before = work.f[t - lo]
-                top, previous = -np.inf, label
-                for i in range(pairs.bounds[label], pairs.bounds[label + 1]):
-                    x = before[pairs.source[i]] + pairs.a[i]
-                    if x > top:
-                        top, previous = x, pairs.source[i]
-                label = np.int64(previous)
-    return best
 
 
 @kernel
@@ -302,49 +177,6 @@ def sum_paths(scores, known, question, scale, pairs, first, last, work, least, c
 
 
 @kernel
-def pair_place(pairs, j, k):
-    """Where the pair (j, k) stands; -1 if it is not allowed."""
-    low, high = np.int64(pairs.bounds[k]), np.int64(pairs.bounds[k + 1])
-    while low < high:
-        middle = (low + high) // 2
-        if pairs.source[middle] < j:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < np.int64(pairs.bounds[k + 1]) and pairs.source[low] == j else np.int64(-1)
-
-
-@kernel
-def score_path(scores, known, pairs, first, last, work, path):
-    """The score of a labelling, -inf where it is forbidden."""
-    B = work.u.shape[0]
-    total = 0.0
-    for t in range(first, last):
-        if (t - first) % B == 0:
-            load_steps(scores, known, 0, 0.0, t, min(t + B, last), work.u)
-        total += work.u[(t - first) % B, path[t]]
-        if t == first:
-            total += pairs.start[path[t]]
-        else:
-            place = pair_place(pairs, path[t - 1], path[t])
-            if place < 0:
-                return -np.inf
-            total += pairs.a[place]
-    return total + pairs.end[path[last - 1]] if last > first else 0.0
-
-
-@kernel
-def best_batch(scores, known, question, scale, pairs, offsets, first, last, work, paths, values, losses):
-    """Best labellings of sequences first..last-1, their scores and losses."""
-    for i in range(first, last):
-        lo, hi = offsets[i], offsets[i + 1]
-        values[i] = best_path(scores, known, question, scale, pairs, lo, hi, work, paths)
-        losses[i] = 0.0
-        if values[i] > -np.inf and known.gold.shape[0] > 0:
-            losses[i] = step_losses(known, lo, hi, paths)
-
-
-@kernel
 def sum_batch(
     scores, known, question, scale, pairs, offsets, first, last, work, least, c, values, marginals, g
 ):
@@ -353,30 +185,6 @@ def sum_batch(
         values[i] = sum_paths(
             scores, known, question, scale, pairs, offsets[i], offsets[i + 1], work, least, c[i], marginals, g
         )
-
-
-@kernel
-def score_batch(scores, known, pairs, offsets, first, last, work, paths, values):
-    """Scores of the labellings ``paths``."""
-    for i in range(first, last):
-        values[i] = score_path(scores, known, pairs, offsets[i], offsets[i + 1], work, paths)
-
-
-@kernel
-def add_paths(scores, pairs, offsets, first, last, c, paths, g):
-    """g += sum_i c[i] * (features, pairs and ends of path i)."""
-    for i in range(first, last):
-        lo, hi = offsets[i], offsets[i + 1]
-        if lo == hi or c[i] == 0.0:
-            continue
-        for t in range(lo, hi):
-            add_label(scores, t, paths[t], c[i], g.mask, g.flat)
-            if t > lo:
-                place = pair_place(pairs, paths[t - 1], paths[t])
-                if place >= 0:
-                    g.pairs[place] += c[i]
-        g.start[paths[lo]] += c[i]
-        g.end[paths[hi - 1]] += c[i]
 
 
 @kernel
