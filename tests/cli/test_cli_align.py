@@ -62,7 +62,7 @@ def test_every_option_has_a_sentence() -> None:
 
 
 def test_choices_are_those_of_the_library() -> None:
-    from trellis.speech.acoustics.frame_classifiers import CLASSIFIERS
+    from trellis.speech.acoustics.classifier_names import CLASSIFIERS
     from trellis.speech.corpus.corpus import Corpus
     from trellis.speech.formats import FORMATS
     from trellis.speech.phones import folding

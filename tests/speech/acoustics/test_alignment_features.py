@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trellis.core.errors import DataError
+from trellis.core.errors import DataError, UnsupportedError
 from trellis.speech.acoustics.alignment_features import (
     ALL,
     Evidence,
@@ -32,18 +32,20 @@ def test_spectral_change_by_hand() -> None:
     assert (change[:, 0] == 0).all()
 
 
-def test_all_nine_features_of_a_path_by_hand() -> None:
+def test_all_ten_features_of_a_path_by_hand() -> None:
     rng = np.random.default_rng(0)
-    n_frames, codes, kinds = 7, np.array([1, 0, 1]), np.array([3, 0, 3])
+    n_frames, rows, kinds = 7, np.array([1, 0, 1]), np.array([3, 0, 3])
     graph = SegmentGraph.chain([1] * 3, [6] * 3, [2.0, 1.5, 2.0])
-    g, change = rng.normal(size=(n_frames, 2)).astype(np.float32), rng.random((4, n_frames + 1))
+    g, a = rng.normal(size=(2, 2, n_frames)).astype(np.float32)
+    change = rng.random((4, n_frames + 1))
     odds, durations = rng.normal(size=(3, n_frames + 1)).astype(np.float32), rng.normal(size=(2, 4, 7))
-    scale = np.arange(1.0, 10.0)
-    evidence = Evidence(codes, kinds, durations, g, change, odds, np.array([0, 1, 2]))
+    scale = np.arange(1.0, 11.0)
+    evidence = Evidence(kinds, durations, g, a, rows, change, odds, np.array([0, 1, 2]))
     features = segment_features(ALL, scale, graph, n_frames, 3, evidence)
     path = SegmentPath.of_chain([0, 2, 6], n_frames)
     expected = [
-        g[:2, 1].sum() + g[2:6, 0].sum() + g[6:, 1].sum(),
+        g[1, :2].sum() + g[0, 2:6].sum() + g[1, 6:].sum(),
+        a[1, :2].sum() + a[0, 2:6].sum() + a[1, 6:].sum(),
         *(change[j, 0] + change[j, 2] + change[j, 6] for j in range(4)),
         odds[0, 0] + odds[1, 2] + odds[2, 6],
         durations[0, 3, 2] + durations[0, 0, 4] + durations[0, 3, 1],
@@ -85,6 +87,14 @@ def test_whole_frames_are_apart_and_near(times: list[float], more: int) -> None:
 def test_too_many_phones_for_the_frames() -> None:
     with pytest.raises(DataError, match="4 phones in 3 frames"):
         whole_frames(np.zeros(4), 3)
+
+
+def test_articulation_is_left_out_of_presets_where_it_cannot_be_heard() -> None:
+    assert "articulation" in feature_names("standard")
+    assert "articulation" not in feature_names("standard", articulation=False)
+    assert feature_names(["boundary", "articulation"]) == ("articulation", "boundary")
+    with pytest.raises(UnsupportedError, match="'articulation' needs classifier='convolutional'"):
+        feature_names(["articulation"], articulation=False)
 
 
 def test_feature_names() -> None:

@@ -16,6 +16,7 @@ from trellis.speech.acoustics.boundary_classifier import (
     BoundaryExamples,
     BoundaryOptions,
 )
+from trellis.speech.acoustics.classifier_names import get_classifier
 from trellis.speech.acoustics.feed_forward import UNSEEN, Network, NetworkOptions, fit_network
 from trellis.speech.acoustics.frame_classifier_kernels import feature_pass, kernel_pass
 from trellis.speech.acoustics.frame_classifiers import (
@@ -23,7 +24,6 @@ from trellis.speech.acoustics.frame_classifiers import (
     NetworkClassifier,
     PassiveAggressiveClassifier,
     gaussian_kernel,
-    get_classifier,
 )
 from trellis.speech.audio.windows import PackedFrames, windows
 

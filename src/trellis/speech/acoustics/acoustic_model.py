@@ -1,5 +1,10 @@
 """The acoustic model: frames, phones, classifiers and durations, as one map from an utterance to its
-features."""
+features.
+
+The classifiers are one convolutional network for everything, or a frame classifier and a boundary classifier.
+What they hear in a stretch of a recording (:meth:`AcousticModel.evidence`) is computed with as many frames on
+either side as they look at, so that it is the same in pieces as in one.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +24,13 @@ from trellis.speech.acoustics.alignment_features import (
     spectral_change,
 )
 from trellis.speech.acoustics.boundary_classifier import BoundaryClassifier
+from trellis.speech.acoustics.convolutional.convolutional_network import ConvolutionalNetwork
 from trellis.speech.acoustics.frame_classifiers import FrameClassifier
+from trellis.speech.acoustics.frame_evidence import FrameEvidence
 from trellis.speech.acoustics.phone_durations import DurationModel
 from trellis.speech.audio.cepstra import FrameOptions
 from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice
-from trellis.speech.phones.phone_set import PhoneSet
+from trellis.speech.phones.phone_set import EncodedPhones, PhoneSet
 from trellis.structures.segments.problem.segment_problem import SegmentExample
 from trellis.structures.segments.scores.segment_graph import SegmentGraph, SegmentPath
 from trellis.structures.segments.scores.segment_scores import SegmentFeatures
@@ -31,7 +38,7 @@ from trellis.structures.segments.scores.segment_scores import SegmentFeatures
 if TYPE_CHECKING:
     from trellis.speech.acoustics.acoustic_training import TrainingUtterance
 
-PIECE, CONTEXT = 8192, 128  # frames classified at a time, and those on either side that a window may reach
+PIECE = 8192  # frames classified at a time
 
 
 @dataclass(frozen=True)
@@ -61,6 +68,7 @@ class AcousticModel:
     names: tuple[str, ...]
     scale: FloatArray
     shortest: float
+    network: ConvolutionalNetwork | None = None
 
     def __post_init__(self) -> None:
         width, n_classes = self.options.dimension, len(self.phones.classes)
@@ -75,12 +83,22 @@ class AcousticModel:
                 raise DataError("the frame classifier does not fit the frames and the phones of the model")
         if self.boundaries is not None:
             self.boundaries.check(width, self.phones.n_descriptors)
+        if self.network is not None:
+            n_descriptors = self.phones.n_descriptors
+            self.network.check(width, n_classes, n_descriptors - n_classes, n_descriptors)
 
     @property
     def complete(self) -> bool:
         """Whether the classifiers that the features need are there."""
-        needed = {"classifier": self.classifier, "boundary": self.boundaries}
+        if self.network is not None:
+            return True
+        needed = {"classifier": self.classifier, "articulation": None, "boundary": self.boundaries}
         return all(part is not None for name, part in needed.items() if name in self.names)
+
+    @property
+    def hears_classes(self) -> bool:
+        """Whether it has confidences of phone classes, frame by frame."""
+        return "classifier" in self.names
 
     @property
     def step(self) -> float:
@@ -91,14 +109,34 @@ class AcousticModel:
 
     def confidences(self, frames: Float32Array) -> Float32Array:
         """(T, C), computed in pieces, so that the windows of a long recording need little memory."""
-        if self.classifier is None:
-            raise DataError("this model has no frame classifier; train with the feature 'classifier'")
         pieces = []
         for first in range(0, len(frames), PIECE):
-            begin = max(0, first - CONTEXT)
-            piece = self.classifier.confidences(frames[begin : first + PIECE + CONTEXT])
-            pieces.append(piece[first - begin :][:PIECE])
+            confidences = self.evidence(frames, first, first + PIECE).confidences
+            if confidences is None:
+                raise DataError("this model has no frame classifier; train with the feature 'classifier'")
+            pieces.append(confidences)
         return np.concatenate(pieces)
+
+    def evidence(self, frames: Float32Array, begin: int = 0, end: int | None = None) -> FrameEvidence:
+        """What the classifiers hear from frame ``begin`` to ``end``."""
+        end = len(frames) if end is None else min(end, len(frames))
+        reach = self._reach
+        first = max(0, begin - reach)
+        seen, own = frames[first : end + reach], slice(begin - first, end - first)
+        if self.network is not None:
+            hidden = self.network.hidden(seen)[own]
+            articulation = self.network.articulation(hidden) if "articulation" in self.names else None
+            return FrameEvidence(self.network.class_scores(hidden), articulation, hidden)
+        if self.classifier is not None:
+            return FrameEvidence(self.classifier.confidences(seen)[own])
+        return FrameEvidence()
+
+    @property
+    def _reach(self) -> int:
+        """Frames to either side that the evidence of a frame depends on."""
+        if self.network is not None:
+            return self.network.reach
+        return 0 if self.classifier is None else self.classifier.context
 
     def lengths(
         self, kinds: IntArray, n_frames: int, limits: Limits = UNLIMITED
@@ -118,12 +156,12 @@ class AcousticModel:
         lattice: Lattice,
         *,
         where: str = "",
-        confidences: Float32Array | None = None,
+        evidence: FrameEvidence | None = None,
         gold: SegmentPath | None = None,
         limits: Limits = UNLIMITED,
     ) -> SegmentFeatures:
         """The features of one utterance. ``gold`` widens the limits of lengths so that they allow it;
-        ``confidences`` are computed unless given; ``where`` names the utterance in messages."""
+        ``evidence`` of the frames is computed unless given; ``where`` names the utterance in messages."""
         encoded = self.phones.encode(lattice.labels, where)
         n_frames = len(frames)
         low, high = self.lengths(encoded.kinds, n_frames, limits)
@@ -132,27 +170,44 @@ class AcousticModel:
             high[gold.nodes] = np.maximum(high[gold.nodes], gold.lengths)
         mean = self.durations.mean[encoded.kinds] / self.step
         graph = SegmentGraph.of(low, high, lattice.predecessors, lattice.final, mean)
-        if confidences is None and self.classifier is not None:
-            confidences = self.confidences(frames)
+        heard = self.evidence(frames) if evidence is None else evidence
         changed = any(name in self.names for name in CHANGES)
-        log_odds, pairs = self._log_odds(frames, lattice, encoded.descriptors)
-        evidence = Evidence(
-            encoded.codes,
+        classes, articulation, phones = self._frame_scores(heard, lattice, encoded)
+        log_odds, pairs = self._log_odds(frames, heard, lattice, encoded.descriptors)
+        tables = Evidence(
             encoded.kinds,
             self.durations.tables(self.step, graph.longest, encoded.kinds),
-            confidences,
+            classes,
+            articulation,
+            phones,
             spectral_change(frames[:, : self.options.n_static]) if changed else None,
             log_odds,
             pairs,
         )
-        return segment_features(self.names, self.scale, graph, n_frames, lattice.min_phones, evidence)
+        return segment_features(self.names, self.scale, graph, n_frames, lattice.min_phones, tables)
+
+    def _frame_scores(
+        self, heard: FrameEvidence, lattice: Lattice, encoded: EncodedPhones
+    ) -> tuple[Float32Array | None, Float32Array | None, IntArray]:
+        """(R, T), the scores of frames by class and by articulation for the R distinct phones, and the row of
+        each node."""
+        row_of = {label: row for row, label in enumerate(dict.fromkeys(lattice.labels))}
+        rows = np.array([row_of[label] for label in lattice.labels])
+        nodes = np.unique(rows, return_index=True)[1]
+        classes = articulation = None
+        if heard.confidences is not None:
+            classes = heard.confidences[:, encoded.codes[nodes]].T
+        if heard.articulation is not None:
+            phi, z = encoded.descriptors[nodes, len(self.phones.classes) :], heard.articulation
+            articulation = phi @ z.T - np.logaddexp(np.float32(0.0), z).sum(axis=1)
+        return classes, articulation, rows
 
     def _log_odds(
-        self, frames: Float32Array, lattice: Lattice, descriptors: Float32Array
+        self, frames: Float32Array, heard: FrameEvidence, lattice: Lattice, descriptors: Float32Array
     ) -> tuple[Float32Array | None, IntArray | None]:
         """Log-odds of the distinct pairs of phones, and the row of each node; first nodes have row 0, all
         zeros."""
-        if self.boundaries is None:
+        if "boundary" not in self.names or not self.complete:
             return None, None
         left = np.array(lattice.left)
         pairs: dict[tuple[str, str], int] = {}
@@ -168,7 +223,11 @@ class AcousticModel:
             rows[i] = pairs[key]
         odds = np.zeros((len(pairs) + 1, len(frames) + 1), dtype=np.float32)
         if nodes:
-            odds[1:] = self.boundaries.log_odds(frames, descriptors[left[nodes]], descriptors[nodes])
+            before, after = descriptors[left[nodes]], descriptors[nodes]
+            if self.network is not None and heard.hidden is not None:
+                odds[1:] = self.network.boundary_scores(heard.hidden, before, after)
+            elif self.boundaries is not None:
+                odds[1:] = self.boundaries.log_odds(frames, before, after)
         return odds, rows
 
     def example(self, utterance: TrainingUtterance) -> SegmentExample:

@@ -23,9 +23,13 @@ from trellis.speech.acoustics.boundary_classifier import (
     BoundaryExamples,
     BoundaryOptions,
 )
-from trellis.speech.acoustics.frame_classifiers import ClassifierOptions, FrameClassifier, FrameExamples
+from trellis.speech.acoustics.classifier_names import AnyClassifierOptions
+from trellis.speech.acoustics.convolutional.convolutional_training import ConvolutionalOptions, Report
+from trellis.speech.acoustics.convolutional.packed_batch import NetworkExample
+from trellis.speech.acoustics.frame_classifiers import FrameClassifier, FrameExamples
 from trellis.speech.acoustics.phone_durations import DurationModel
 from trellis.speech.corpus.utterance import Utterance
+from trellis.speech.phones.phone_set import PhoneSet
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,28 +64,35 @@ def fit_acoustics(
     utterances: Sequence[TrainingUtterance],
     more: Sequence[TrainingUtterance],
     base: AcousticModel,
-    classifier: ClassifierOptions,
+    classifier: AnyClassifierOptions,
     boundaries: BoundaryOptions,
     seed: int,
     n_jobs: int = 1,
+    report: Report | None = None,
 ) -> AcousticModel:
     """Train the classifiers on ``utterances``, and the durations on ``more`` as well; the rest is ``base``.
+    ``report(share)`` is called as the convolutional network is trained.
 
     BLAS runs on one thread: sums then have one order, and the classifiers do not depend on the number of
     cores. The two classifiers train in parallel instead.
     """
-    phones, step_ms = base.phones, 1000.0 * base.step
-    encoded = {u.id: phones.encode(u.labels, u.id) for u in (*utterances, *more)}
+    phones, step_ms, names = base.phones, 1000.0 * base.step, base.names
+    base = replace(base, durations=fit_durations([*utterances, *more], base))
+    if isinstance(classifier, ConvolutionalOptions):
+        examples = [network_example(u, phones) for u in utterances]
+        network = classifier.fit(examples, len(phones.classes), step_ms, seed, report)
+        return replace(base, network=network)
+    encoded = {u.id: phones.encode(u.labels, u.id) for u in utterances}
 
     def fit_classifier() -> FrameClassifier | None:
-        if "classifier" not in base.names:
+        if "classifier" not in names:
             return None
         codes = [frame_codes(u, encoded[u.id].codes) for u in utterances]
         frames = [u.frames for u in utterances]
         return classifier.fit(FrameExamples(frames, codes, len(phones.classes), step_ms), seed)
 
     def fit_boundaries() -> BoundaryClassifier | None:
-        if "boundary" not in base.names:
+        if "boundary" not in names:
             return None
         examples = [BoundaryExamples(u.frames, encoded[u.id].descriptors, u.starts) for u in utterances]
         return boundaries.fit(examples, step_ms, seed + 1)
@@ -89,10 +100,21 @@ def fit_acoustics(
     trainers: list[Callable[[], Any]] = [fit_classifier, fit_boundaries]
     with threadpool_limits(limits=1, user_api="blas"):
         frame_classifier, boundary_classifier = over_items(lambda i: trainers[i](), 2, n_jobs)
-    both = [*utterances, *more]
-    lengths = [np.diff(u.starts, append=float(len(u.frames))) * base.step for u in both]
-    durations = DurationModel.fit([encoded[u.id].kinds for u in both], lengths, phones.silent_kinds)
-    return replace(base, classifier=frame_classifier, boundaries=boundary_classifier, durations=durations)
+    return replace(base, classifier=frame_classifier, boundaries=boundary_classifier)
+
+
+def fit_durations(utterances: Sequence[TrainingUtterance], base: AcousticModel) -> DurationModel:
+    """How long the phones of the references are."""
+    kinds = [base.phones.encode(u.labels, u.id).kinds for u in utterances]
+    lengths = [np.diff(u.starts, append=float(len(u.frames))) * base.step for u in utterances]
+    return DurationModel.fit(kinds, lengths, base.phones.silent_kinds)
+
+
+def network_example(utterance: TrainingUtterance, phones: PhoneSet) -> NetworkExample:
+    """The utterance as the convolutional network is trained on it."""
+    encoded = phones.encode(utterance.labels, utterance.id)
+    silent = phones.silent_kinds[encoded.kinds]
+    return NetworkExample(utterance.frames, encoded.codes, encoded.descriptors, silent, utterance.starts)
 
 
 def frame_codes(utterance: TrainingUtterance, codes: IntArray) -> IntArray:

@@ -1,16 +1,22 @@
-"""The feature map of the aligner: seven features of Keshet et al. (2007), and two more.
+"""The feature map of the aligner: seven features of Keshet et al. (2007), and three more.
 
 For K phones p_1..p_K with start frames s_1 = 0 < s_2 < ... and lengths l_k = s_{k+1} - s_k, before
 normalisation:
 
     classifier     sum_k sum_{s_k <= t < s_{k+1}} g_{p_k}(x_t)        confidence of the frame classifier
+    articulation   sum_k sum_{s_k <= t < s_{k+1}} log p(phi_{p_k} | x, t)     articulatory features (option)
     change_j       sum_{k>1} d_j(s_k),  j = 1..4                      spectral change across the boundary
-    boundary       sum_{k>1} log-odds(s_k; p_{k-1}, p_k)              of the boundary classifier (option)
-    duration       sum_k log N(step l_k; mu_{p_k}, sigma_{p_k}^2)     Gaussian on the length
-    log_duration   sum_k log N(log(step l_k); m_{p_k}, s_{p_k}^2)     Gaussian on its logarithm (option)
-    rate           -sum_{k>1} (l_k / mu_k - l_{k-1} / mu_{k-1})^2     steadiness of the speaking rate
+    boundary       sum_{k>1} log-odds(s_k; p_{k-1}, p_k)              of a boundary between two phones
+    (option) duration       sum_k log N(step l_k; mu_{p_k}, sigma_{p_k}^2)     Gaussian on the length
+    log_duration   sum_k log N(log(step l_k); m_{p_k}, s_{p_k}^2)     Gaussian on its logarithm (option) rate
+    -sum_{k>1} (l_k / mu_k - l_{k-1} / mu_{k-1})^2     steadiness of the speaking rate
 
     d_j(t) = (1/D) || (x_{t-1} + ... + x_{t-j}) / j - (x_t + ... + x_{t+j-1}) / j ||^2
+
+The convolutional network (:mod:`trellis.speech.acoustics.convolutional.convolutional_network`) has
+``classifier``, ``articulation`` and ``boundary``; other frame classifiers have a boundary classifier beside
+them, and no ``articulation``. Nor has a phone set that is not folded by articulation: presets then leave the
+feature out.
 
 x are the D static columns of the frames (cepstra and energy), standardised. Every feature is divided by K, so
 that long utterances do not outweigh short ones, and by its *scale*: the root mean square, over training
@@ -28,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from trellis.core.arrays import Float32Array, FloatArray, IntArray
-from trellis.core.errors import DataError
+from trellis.core.errors import DataError, UnsupportedError
 from trellis.structures.segments.problem.segment_problem import SegmentExample
 from trellis.structures.segments.scores.segment_graph import SegmentGraph, SegmentPath
 from trellis.structures.segments.scores.segment_scores import SegmentFeatures
@@ -36,6 +42,7 @@ from trellis.structures.segments.scores.segment_scores import SegmentFeatures
 CHANGES = ("change_1", "change_2", "change_3", "change_4")
 ALL = (
     "classifier",
+    "articulation",
     *CHANGES,
     "boundary",
     "duration",
@@ -44,22 +51,28 @@ ALL = (
 )  # also the order of the weights
 PRESETS = {
     "paper": ("classifier", *CHANGES, "duration", "rate"),
-    "standard": ("classifier", *CHANGES, "boundary", "log_duration"),
+    "standard": ("classifier", "articulation", *CHANGES, "boundary", "log_duration"),
     "all": ALL,
 }
 JITTER_MS = 20.0
 
 
-def feature_names(features: str | Sequence[str]) -> tuple[str, ...]:
-    """A preset or a choice of names, in the order of the weights."""
+def feature_names(features: str | Sequence[str], articulation: bool = True) -> tuple[str, ...]:
+    """A preset or a choice of names, in the order of the weights; ``articulation``: whether that feature is
+    there."""
     if isinstance(features, str):
         if features not in PRESETS:
             raise DataError(
                 f"features is {features!r}; give one of {', '.join(PRESETS)}, or a list of {', '.join(ALL)}"
             )
-        return PRESETS[features]
+        return tuple(name for name in PRESETS[features] if articulation or name != "articulation")
     if not features or not set(features) <= set(ALL):
         raise DataError(f"features is {list(features)!r}; choose from {', '.join(ALL)}")
+    if "articulation" in features and not articulation:
+        raise UnsupportedError(
+            "the feature 'articulation' needs classifier='convolutional' and phones folded by articulation, "
+            "such as fold='voiced'; leave it out, or give both"
+        )
     return tuple(name for name in ALL if name in features)
 
 
@@ -67,15 +80,16 @@ def feature_names(features: str | Sequence[str]) -> tuple[str, ...]:
 class Evidence:
     """The tables of an utterance that features are made of, and the rows of its P nodes in them.
 
-    ``confidences``: (T, C) of the frame classifier, with the columns ``codes`` (P,). ``change``: (4, T + 1).
-    ``log_odds``: (R, T + 1) of R pairs of phones, with the rows ``pairs`` (P,). ``durations``: (2, kinds,
-    L + 1), with the rows ``kinds`` (P,).
+    ``classes``, ``articulation``: (R, T), the scores of frames for R phones, with the rows ``phones`` (P,).
+    ``change``: (4, T + 1). ``log_odds``: (R, T + 1) of R pairs of phones, with the rows ``pairs`` (P,).
+    ``durations``: (2, kinds, L + 1), with the rows ``kinds`` (P,).
     """
 
-    codes: IntArray
     kinds: IntArray
     durations: FloatArray
-    confidences: Float32Array | None = None
+    classes: Float32Array | None = None
+    articulation: Float32Array | None = None
+    phones: IntArray | None = None
     change: FloatArray | None = None
     log_odds: Float32Array | None = None
     pairs: IntArray | None = None
@@ -107,11 +121,14 @@ def segment_features(
     """The features of one utterance, divided by ``n_phones`` and ``scale``."""
     factor = dict(zip(names, 1.0 / (n_phones * scale), strict=True))
     tables: dict[str, Any] = {}
-    if "classifier" in factor and evidence.confidences is not None:
-        used, rows = np.unique(evidence.codes, return_inverse=True)
-        sums = np.zeros((1, len(used), n_frames + 1))
-        np.cumsum(evidence.confidences[:, used].T, axis=1, dtype=np.float64, out=sums[0, :, 1:])
-        tables |= {"prefix": sums * factor["classifier"], "prefix_rows": rows}
+    by_frames = {"classifier": evidence.classes, "articulation": evidence.articulation}
+    heard = [(table, factor[n]) for n, table in by_frames.items() if n in factor and table is not None]
+    if heard:
+        sums = np.zeros((len(heard), len(heard[0][0]), n_frames + 1))
+        for into, (table, f) in zip(sums[:, :, 1:], heard, strict=True):
+            np.cumsum(table, axis=1, dtype=np.float64, out=into)
+            into *= f
+        tables |= {"prefix": sums, "prefix_rows": evidence.phones}
     tables |= _boundary_tables(factor, evidence, n_frames)
     chosen = [(row, factor[n]) for row, n in enumerate(("duration", "log_duration")) if n in factor]
     if chosen:

@@ -230,16 +230,3 @@ def gaussian_kernel(left: Float32Array, right: Float32Array, sigma2: float) -> F
     np.maximum(distance, 0.0, out=distance)
     distance *= -0.5 / sigma2
     return np.asarray(np.exp(distance, out=distance))
-
-
-CLASSIFIERS: dict[str, ClassifierOptions] = {
-    "mlp": NetworkClassifier(),
-    "linear": NetworkClassifier(network=NetworkOptions(hidden=())),
-    "torch": NetworkClassifier(network=NetworkOptions(hidden=(256, 256), torch=True)),
-    "passive_aggressive": PassiveAggressiveClassifier(),
-}
-
-
-def get_classifier(classifier: str | ClassifierOptions) -> ClassifierOptions:
-    """A classifier by name with its default options, or as given."""
-    return CLASSIFIERS[classifier] if isinstance(classifier, str) else classifier

@@ -4,11 +4,11 @@
     aligner.align("new.wav", phones=["sil", "h", "ax", "l", "ow", "sil"]).to_textgrid("new.TextGrid")
 
 Training follows McAllester, Hazan and Keshet (2010), section 6. The corpus is split into three disjoint
-parts. On the first, a frame classifier and a boundary classifier are trained; on the second, the weights of
-a handful of features (:mod:`trellis.speech.acoustics.alignment_features`), for the chosen objective and loss
-(``weight_training``); the third decides when to stop. With ``cross_fit`` = n the first two parts are one:
-the weights are trained on features from classifiers of n folds, each on the utterances that its classifiers
-have not seen, and the classifiers of the result are trained on all of them.
+parts. On the first, a network that hears classes, articulation and boundaries is trained; on the second, the
+weights of a handful of features (:mod:`trellis.speech.acoustics.alignment_features`), for the chosen
+objective and loss (``weight_training``); the third decides when to stop. With ``cross_fit`` = n the first two
+parts are one: the weights are trained on features from classifiers of n folds, each on the utterances that
+its classifiers have not seen, and the classifiers of the result are trained on all of them.
 
 Alignment is exact: the best of all segmentations (``segment_oracle``), for recordings of up to
 ``LONG_SECONDS`` seconds. Longer ones are aligned in chunks (:mod:`trellis.speech.align.long_recordings`).
@@ -30,7 +30,8 @@ from trellis.objectives.records import Objective, get_objective
 from trellis.objectives.special_cases import Direct
 from trellis.speech.acoustics.alignment_features import feature_names
 from trellis.speech.acoustics.boundary_classifier import BoundaryOptions
-from trellis.speech.acoustics.frame_classifiers import ClassifierOptions, get_classifier
+from trellis.speech.acoustics.classifier_names import AnyClassifierOptions, get_classifier
+from trellis.speech.acoustics.convolutional.convolutional_training import ConvolutionalOptions
 from trellis.speech.align import aligner_parameters as declared
 from trellis.speech.align.alignment_model import AlignmentModel
 from trellis.speech.align.calibration import calibrate
@@ -61,7 +62,7 @@ class Aligner(Model):
     objective: str | Objective = parameter(default=declared.OBJECTIVE, kw_only=False)
     loss: str | AlignmentLoss = parameter(default=declared.LOSS, kw_only=False)
     tau_ms: float = parameter(default=declared.TAU_MS, kw_only=False)
-    classifier: str | ClassifierOptions = parameter(default=declared.CLASSIFIER)
+    classifier: str | AnyClassifierOptions = parameter(default=declared.CLASSIFIER)
     boundaries: BoundaryOptions | None = parameter(default=declared.BOUNDARIES)
     features: str | Sequence[str] = parameter(default=declared.FEATURES)
     fold: Fold = parameter(default=declared.FOLD)
@@ -200,7 +201,13 @@ class Aligner(Model):
                 "epsilon='auto' is measured by the scores of trained weights, and start='zero' has none; "
                 "give epsilon a number, or leave start='log'"
             )
-        feature_names(self.features)
+        convolutional = isinstance(get_classifier(self.classifier), ConvolutionalOptions)
+        feature_names(self.features, convolutional)
+        if convolutional and self.boundaries is not None:
+            raise UnsupportedError(
+                "boundaries has the options of a boundary classifier, and the convolutional network scores "
+                "boundaries itself; leave boundaries out, or give classifier='mlp'"
+            )
         self.frame_options()
 
     def _lattice(

@@ -17,11 +17,13 @@ LOSS = Parameter(
 )
 TAU_MS = Parameter(10.0, "Tolerance of the loss in ms.", number(0.0))
 CLASSIFIER = Parameter(
-    "mlp",
-    "Frame classifier.",
-    choice("mlp", "linear", "passive_aggressive", "torch", others="a record of its options"),
+    "convolutional",
+    "What hears phones in the frames: one convolutional network for everything, or a frame classifier.",
+    choice("convolutional", "mlp", "linear", "passive_aggressive", "torch", others="a record of its options"),
 )
-BOUNDARIES = Parameter(None, "Options of the boundary classifier (``BoundaryOptions``).")
+BOUNDARIES = Parameter(
+    None, "Options of the boundary classifier beside a frame classifier (``BoundaryOptions``)."
+)
 FEATURES = Parameter(
     "standard", 'Feature map: "standard", "paper" (the seven of 2007), "all", or a list of names.'
 )

@@ -17,7 +17,8 @@ from trellis.speech.acoustics.acoustic_model import AcousticModel
 from trellis.speech.acoustics.acoustic_training import TrainingUtterance, fit_acoustics
 from trellis.speech.acoustics.alignment_features import JITTER_MS, feature_names, measure_scale
 from trellis.speech.acoustics.boundary_classifier import BoundaryOptions
-from trellis.speech.acoustics.frame_classifiers import get_classifier
+from trellis.speech.acoustics.classifier_names import get_classifier
+from trellis.speech.acoustics.convolutional.convolutional_training import ConvolutionalOptions
 from trellis.speech.acoustics.phone_durations import DurationModel
 from trellis.speech.align.topology import fit_topology
 from trellis.speech.audio.front_end import frame_recording
@@ -101,7 +102,8 @@ def _untrained(aligner: Aligner, used: Sequence[Utterance], frames: Sequence[Flo
     together = np.concatenate(frames)
     deviation = together.std(axis=0, dtype=np.float64)
     ones = np.ones(phones.n_kinds)
-    names = feature_names(aligner.features)
+    convolutional = isinstance(get_classifier(aligner.classifier), ConvolutionalOptions)
+    names = feature_names(aligner.features, convolutional and phones.articulated)
     return AcousticModel(
         options=aligner.frame_options(),
         phones=phones,
@@ -128,8 +130,15 @@ def _train_acoustics(
     seed, n_jobs = aligner.random_state, aligner._threads()
     classifier, boundaries = get_classifier(aligner.classifier), aligner.boundaries or BoundaryOptions()
 
+    n_fits, done = aligner.cross_fit + 1, count()
+
     def fit(own: Sequence[TrainingUtterance], more: Sequence[TrainingUtterance]) -> AcousticModel:
-        return fit_acoustics(own, more, base, classifier, boundaries, seed, n_jobs)
+        number = next(done)
+
+        def tell(share: float) -> None:
+            report("classifiers", (number + share) / n_fits)
+
+        return fit_acoustics(own, more, base, classifier, boundaries, seed, n_jobs, tell)
 
     def scale(acoustics: AcousticModel, utterances: Sequence[TrainingUtterance]) -> FloatArray:
         examples = _on_threads(acoustics.example, utterances[:SCALE_UTTERANCES], n_jobs)
@@ -143,13 +152,13 @@ def _train_acoustics(
         return acoustics, _on_threads(acoustics.example, weigh, n_jobs)
     both = [*classify, *weigh]
     found: list[SegmentExample] = []
-    for number, part in enumerate(folds(groups, aligner.cross_fit, np.random.default_rng(seed + 1))):
+    for part in folds(groups, aligner.cross_fit, np.random.default_rng(seed + 1)):
         left_out, seen = [both[i] for i in part], [u for i, u in enumerate(both) if i not in set(part)]
         acoustics = fit(seen, left_out)
-        if number == 0:
+        if not found:
             base = replace(base, scale=scale(acoustics, left_out))
         found += _on_threads(replace(acoustics, scale=base.scale).example, left_out, n_jobs)
-        report("classifiers", (number + 1.0) / (aligner.cross_fit + 1.0))
+        report("classifiers", len(found) / len(both) * aligner.cross_fit / n_fits)
     return fit(both, []), found
 
 

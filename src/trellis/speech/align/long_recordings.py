@@ -109,15 +109,14 @@ class _Found:
 def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, request: Request) -> Segments:
     """Align a long recording, chunk by chunk."""
     acoustics = model.acoustics
-    if acoustics.classifier is None:
+    if not acoustics.hears_classes:
         raise UnsupportedError(
             f"recordings longer than {LONG_SECONDS:g} s need a frame classifier; train with the feature "
             "'classifier', or cut the recording"
         )
-    evidence = acoustics.confidences(frames)
     codes = acoustics.phones.encode(lattice.labels, request.source).codes
     per_second = 1.0 / acoustics.step
-    runs = _Runs.of(best_frame_path(lattice, codes, evidence, request.source), lattice)
+    runs = _Runs.of(best_frame_path(lattice, codes, acoustics.confidences(frames), request.source), lattice)
     begin, heads, within = 0, lattice.first_nodes, False  # within: the first node began in an earlier chunk
     passed = 0  # the frame of the path that the last chunk ended at
     found = _Found([], [], [], [], [], [])
@@ -126,7 +125,8 @@ def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, re
         end = passed = cut.end
         chunk = lattice.sublattice(heads, cut.stop, within_stop=cut.resume is not None)
         limit = runs.longest_silence(begin, end) + round(EXTRA_SILENCE * per_second)
-        part = align_frames(model, frames[begin:end], chunk.lattice, request, evidence[begin:end], limit)
+        heard = acoustics.evidence(frames, begin, end)
+        part = align_frames(model, frames[begin:end], chunk.lattice, request, heard, limit)
         nodes = [chunk.nodes[i] for i in part.nodes]
         whole = cut.stop is None or cut.resume is not None
         keep = len(nodes) if whole else _count_kept(part.starts, end - begin, OVERLAP * per_second)

@@ -25,6 +25,7 @@ from trellis.objectives.records import Log
 from trellis.solvers import Solution, get_solver
 from trellis.speech.acoustics.acoustic_model import UNLIMITED, AcousticModel, Limits
 from trellis.speech.acoustics.acoustic_training import TrainingUtterance
+from trellis.speech.acoustics.frame_evidence import FrameEvidence
 from trellis.speech.corpus.phone_lattice import Lattice, loose_lattice, phone_lattice
 from trellis.speech.phones.silence import is_silence
 from trellis.structures.segments.oracle.segment_oracle import Segmentation
@@ -64,7 +65,7 @@ def choose_path(
     frames: Float32Array,
     lattice: Lattice,
     *,
-    evidence: Float32Array | None = None,
+    evidence: FrameEvidence | None = None,
     limits: Limits = UNLIMITED,
 ) -> SegmentPath:
     """The best path through a lattice."""
@@ -81,13 +82,13 @@ def _features(
     frames: Float32Array,
     lattice: Lattice,
     gold: SegmentPath | None = None,
-    evidence: Float32Array | None = None,
+    evidence: FrameEvidence | None = None,
     limits: Limits = UNLIMITED,
 ) -> SegmentFeatures:
     """Sums over phones, and the number of silences."""
     kept = [i for i, name in enumerate(acoustics.names) if name != "rate"]
     plain = replace(acoustics, names=topology_names(acoustics.names), scale=acoustics.scale[kept])
-    features = plain.features(frames, lattice, confidences=evidence, gold=gold, limits=limits)
+    features = plain.features(frames, lattice, evidence=evidence, gold=gold, limits=limits)
     silent = np.array([is_silence(label) for label in lattice.labels], dtype=np.float64)
     longest = features.graph.longest
     duration = np.concatenate([

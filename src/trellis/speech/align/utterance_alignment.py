@@ -20,6 +20,7 @@ import numpy as np
 from trellis.core.arrays import Float32Array, FloatArray
 from trellis.core.errors import InfeasibleError
 from trellis.speech.acoustics.acoustic_model import Limits
+from trellis.speech.acoustics.frame_evidence import FrameEvidence
 from trellis.speech.acoustics.phone_durations import SLACK
 from trellis.speech.align.alignment_model import AlignmentModel
 from trellis.speech.align.boundary_confidence import confidences, refine_starts, sharpen
@@ -94,20 +95,20 @@ def align_frames(
     frames: Float32Array,
     lattice: Lattice,
     request: Request,
-    evidence: Float32Array | None = None,
+    evidence: FrameEvidence | None = None,
     longest_silence: int | None = None,
 ) -> Segments:
-    """Exact inference on frames that fit into memory at once; ``evidence``: the confidences of the frame
-    classifier, if known."""
+    """Exact inference on frames that fit into memory at once; ``evidence``: what the classifiers hear in
+    them, if known."""
     limits = _limits(model, lattice, len(frames), longest_silence)
     acoustics, nodes = model.acoustics, tuple(range(lattice.n_nodes))
-    if evidence is None and acoustics.classifier is not None:
-        evidence = acoustics.confidences(frames)
+    if evidence is None:
+        evidence = acoustics.evidence(frames)
     if not lattice.is_chain:
         path = choose_path(acoustics, model.topology, frames, lattice, evidence=evidence, limits=limits)
         nodes = tuple(path.nodes.tolist())
     chain = phone_lattice([lattice.labels[i] for i in nodes])
-    features = acoustics.features(frames, chain, where=request.source, confidences=evidence, limits=limits)
+    features = acoustics.features(frames, chain, where=request.source, evidence=evidence, limits=limits)
     scores = features.scores(model.weights)
     path = Segmentation().best(scores)
     sharp = sharpen(scores, model.beta * len(nodes))

@@ -1,0 +1,215 @@
+"""Training the convolutional network, from scratch or on from where it stands.
+
+AdamW on mini-batches of about ``batch_frames`` frames: with the gradient g (scaled down to the norm ``clip``
+where it is longer), its running mean m and mean square v (corrected for their start at 0),
+
+    theta <- theta - rate_i (m / (sqrt(v) + 1e-8) + pull (theta - anchor))
+
+From scratch the anchor is 0 and the pull is ``decay``. Where a network is continued, the anchor is the
+network that it starts from: the pull is a proximal term, which holds it near. The rate rises to ``rate`` in
+the first ``warm_up`` of all steps and falls to 0, both along a cosine. From scratch there are ``passes`` over
+the utterances, or as many as ``fewest_steps`` steps need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from math import cos, pi
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from trellis.core.arrays import Float32Array, IntArray
+from trellis.core.errors import DataError
+from trellis.core.registration import register
+from trellis.speech.acoustics.convolutional.augmentation import vary
+from trellis.speech.acoustics.convolutional.convolutional_network import ConvolutionalNetwork
+from trellis.speech.acoustics.convolutional.network_gradient import backward, forward
+from trellis.speech.acoustics.convolutional.network_losses import AbsentPairs, losses, targets_of
+from trellis.speech.acoustics.convolutional.packed_batch import NetworkExample, PackedBatch
+from trellis.speech.acoustics.frame_classifiers import LOG_MEL
+from trellis.speech.audio.cepstra import FrameOptions
+
+BETAS = 0.9, 0.999
+UNSEEN = -12.0  # logit of a class without training frames: a probability of about 1e-5
+
+Report = Callable[[float], None]
+
+
+@register
+@dataclass(frozen=True)
+class ConvolutionalOptions:
+    """The network and its training; see the modules of this package. ``articulation``: w_a; ``absent``: the
+    weight of pairs that do not occur; ``prior``: the share of the log prior that is taken off class
+    scores."""
+
+    units: int = 128
+    dilations: tuple[int, ...] = (1, 2, 4)
+    dropout: float = 0.2
+    augment: bool = True
+    passes: int = 15
+    fewest_steps: int = 200
+    batch_frames: int = 1200
+    rate: float = 2e-3
+    warm_up: float = 0.15
+    decay: float = 1e-2
+    clip: float = 5.0
+    articulation: float = 5.0
+    absent: float = 0.3
+    target_ms: float = 5.0
+    prior: float = 1.0
+
+    def frames(self) -> FrameOptions:
+        return LOG_MEL
+
+    def fit(
+        self,
+        examples: Sequence[NetworkExample],
+        n_classes: int,
+        step_ms: float,
+        seed: int,
+        report: Report | None = None,
+    ) -> ConvolutionalNetwork:
+        """A network from scratch; ``report(share)`` is called as training goes on."""
+        rng = np.random.default_rng(seed)
+        codes = np.concatenate([e.codes[e.phone_of_frame] for e in examples])
+        seen = np.bincount(codes, minlength=n_classes)
+        if np.count_nonzero(seen) < 2:
+            raise DataError(
+                "the frames for the classifier are all of one phone class; give more utterances, or another "
+                "fold"
+            )
+        if all(len(e.starts) < 2 for e in examples):
+            raise DataError(
+                "the utterances for the classifiers have no boundary between two phones; give longer ones"
+            )
+        n_descriptors = examples[0].descriptors.shape[1]
+        start = ConvolutionalNetwork.random(
+            examples[0].frames.shape[1], self.units, self.dilations, n_classes,
+            n_descriptors - n_classes, n_descriptors, rng,
+        )  # fmt: skip
+        prior = np.log((seen + 1.0) / (seen + 1.0).sum())
+        start = start.with_prior((self.prior * prior).astype(np.float32))
+        per_pass = sum(1 for _ in _batches(examples, self.batch_frames, np.random.default_rng(0)))
+        passes = max(self.passes, -(-self.fewest_steps // per_pass))
+        schedule = Schedule(self.rate, passes, self.warm_up, self.decay)
+        network = self.train(start, examples, schedule, step_ms, rng, anchor=None, report=report)
+        network.class_weight[:, seen == 0] = 0.0
+        network.class_bias[seen == 0] = UNSEEN
+        return network
+
+    def train(
+        self,
+        start: ConvolutionalNetwork,
+        examples: Sequence[NetworkExample],
+        schedule: Schedule,
+        step_ms: float,
+        rng: np.random.Generator,
+        *,
+        anchor: ConvolutionalNetwork | None,
+        report: Report | None = None,
+    ) -> ConvolutionalNetwork:
+        """``start`` trained on, pulled towards ``anchor`` (None: 0)."""
+        theta = start.flat()
+        network, slope = start.on(theta), np.zeros_like(theta)
+        gradient = start.on(slope)
+        absent = AbsentPairs.of(examples) if self.absent > 0.0 else None
+        optimiser = AdamW(theta, schedule.pull, None if anchor is None else anchor.flat(), self.clip)
+        with threadpool_limits(limits=1, user_api="blas"):
+            for number in range(schedule.passes):
+                batches = list(_batches(examples, self.batch_frames, rng))
+                for i, chosen in enumerate(batches):
+                    part = [vary(examples[k], rng) if self.augment else examples[k] for k in chosen]
+                    batch = PackedBatch.of([e.frames for e in part], network.gap)
+                    sigma = self.target_ms / step_ms
+                    pairs, targets = targets_of(part, batch, absent, self.absent, sigma, rng)
+                    trace = forward(network, batch, pairs, self.dropout, rng)
+                    _, derivatives = losses(trace, targets, self.articulation)
+                    backward(network, trace, derivatives, gradient)
+                    optimiser.step(slope, schedule.rate_at((number + i / len(batches)) / schedule.passes))
+                if report is not None:
+                    report((number + 1.0) / schedule.passes)
+        return network.on(theta.copy())
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """``passes`` over the utterances with at most the rate ``rate``; ``pull``: towards the anchor."""
+
+    rate: float
+    passes: int
+    warm_up: float
+    pull: float
+
+    def rate_at(self, share: float) -> float:
+        """The rate when ``share`` of all steps are done."""
+        if share < self.warm_up:
+            return self.rate * (0.04 + 0.48 * (1.0 - cos(pi * share / self.warm_up)))
+        return self.rate * 0.5 * (1.0 + cos(pi * (share - self.warm_up) / (1.0 - self.warm_up)))
+
+
+class AdamW:
+    """Changes ``theta`` in place; see the module docstring."""
+
+    def __init__(
+        self, theta: Float32Array, pull: float, anchor: Float32Array | None, clip: float = np.inf
+    ) -> None:
+        self.theta, self.pull, self.anchor, self.clip = theta, pull, anchor, clip
+        self.mean, self.square, self.n = np.zeros_like(theta), np.zeros_like(theta), 0
+
+    def step(self, gradient: Float32Array, rate: float) -> None:
+        one, two = BETAS
+        self.n += 1
+        norm = float(np.linalg.norm(gradient))
+        if not np.isfinite(norm):
+            raise DataError("training the network diverged; give a smaller rate")
+        scale = min(1.0, self.clip / norm) if norm > 0.0 else 1.0
+        self.mean *= one
+        self.mean += gradient * np.float32((1.0 - one) * scale)
+        self.square *= two
+        self.square += np.square(gradient) * np.float32((1.0 - two) * scale**2)
+        away = self.theta if self.anchor is None else self.theta - self.anchor
+        change = away * np.float32(rate * self.pull)
+        root = np.sqrt(self.square)
+        root *= np.float32((1.0 - two**self.n) ** -0.5)
+        root += np.float32(1e-8)
+        change += self.mean / root * np.float32(rate / (1.0 - one**self.n))
+        self.theta -= change
+
+
+def continue_training(
+    network: ConvolutionalNetwork,
+    examples: Sequence[NetworkExample],
+    step_ms: float,
+    *,
+    rate: float = 3e-4,
+    passes: int = 10,
+    pull: float = 0.0,
+    options: ConvolutionalOptions | None = None,
+    seed: int = 0,
+    report: Report | None = None,
+) -> ConvolutionalNetwork:
+    """The network trained on ``examples`` with a rate that falls from ``rate``, held near where it starts by
+    ``pull``; its prior stays. ``options`` has what else training needs."""
+    return (options or ConvolutionalOptions()).train(
+        network,
+        examples,
+        Schedule(rate, passes, 0.0, pull),
+        step_ms,
+        np.random.default_rng(seed),
+        anchor=network,
+        report=report,
+    )
+
+
+def _batches(
+    examples: Sequence[NetworkExample], batch_frames: int, rng: np.random.Generator
+) -> Iterator[IntArray]:
+    """The examples in random order, cut into runs of about ``batch_frames`` frames."""
+    order = rng.permutation(len(examples))
+    ends = np.cumsum([len(examples[k].frames) for k in order])
+    n_batches = max(1, round(float(ends[-1]) / batch_frames))
+    number = np.minimum((ends - 1) * n_batches // ends[-1], n_batches - 1)
+    for batch in np.unique(number):
+        yield order[number == batch]
