@@ -23,7 +23,7 @@ from rich.table import Table
 
 from trellis.objectives.records import get_objective
 from trellis.speech import Aligner, Alignment, Corpus, Utterance
-from trellis.speech.align.corpus_preparation import PreparedCorpus
+from trellis.speech.align.learning.corpus_preparation import PreparedCorpus
 from trellis.speech.evaluate.boundary_evaluation import AlignmentEvaluation, compare, evaluate_alignments
 from trellis.structures.segments.problem.alignment_losses import get_alignment_loss
 from trellis.structures.segments.problem.segment_problem import SegmentProblem

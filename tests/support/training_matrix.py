@@ -34,7 +34,7 @@ from trellis.speech.acoustics.boundary_classifier import BoundaryOptions
 from trellis.speech.acoustics.feed_forward import NetworkOptions
 from trellis.speech.acoustics.frame_classifiers import NetworkClassifier
 from trellis.speech.align.aligner import Aligner
-from trellis.speech.align.corpus_preparation import PreparedCorpus
+from trellis.speech.align.learning.corpus_preparation import PreparedCorpus
 from trellis.speech.audio.recordings import Recording
 from trellis.structures.segments.problem.alignment_losses import ALIGNMENT_LOSSES
 

@@ -25,7 +25,7 @@ from trellis.speech.acoustics.feed_forward import NetworkOptions
 from trellis.speech.acoustics.frame_classifiers import NetworkClassifier
 from trellis.speech.align import utterance_alignment as analysis
 from trellis.speech.align.aligner import Aligner
-from trellis.speech.align.weight_training import STEPS, configure_solver
+from trellis.speech.align.learning.weight_training import STEPS, configure_solver
 from trellis.speech.audio.cepstra import FrameOptions
 from trellis.speech.audio.recordings import Recording
 from trellis.speech.corpus.corpus import Corpus
@@ -330,7 +330,7 @@ def test_long_recordings_in_chunks_agree_with_the_whole(
     assert 5 < sound.duration < 60
     whole = aligner.align(sound, phones, silence="none")
     monkeypatch.setattr(analysis, "LONG_SECONDS", 1.0)
-    from trellis.speech.align import long_recordings as long
+    from trellis.speech.align.search import long_recordings as long
 
     for name, seconds in {"CHUNK": 2.0, "CHUNK_SLACK": 0.7, "OVERLAP": 0.5}.items():
         monkeypatch.setattr(long, name, seconds)
@@ -357,7 +357,7 @@ def test_a_long_pause_in_a_long_recording(
     plain: Aligner, monkeypatch: pytest.MonkeyPatch, seconds: float, place: int
 ) -> None:
     """A pause longer than a chunk, and than what a search sees: at the beginning, inside, at the end."""
-    from trellis.speech.align import long_recordings as long
+    from trellis.speech.align.search import long_recordings as long
 
     rng = np.random.default_rng(3)
     phones = [p for _ in range(6) for p in tone_speech.phones_of(rng)[:-1]] + ["sil"]

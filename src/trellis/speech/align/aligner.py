@@ -11,7 +11,7 @@ parts are one: the weights are trained on features from classifiers of n folds, 
 its classifiers have not seen, and the classifiers of the result are trained on all of them.
 
 Alignment is exact: the best of all segmentations (``segment_oracle``), for recordings of up to
-``LONG_SECONDS`` seconds. Longer ones are aligned in chunks (:mod:`trellis.speech.align.long_recordings`).
+``LONG_SECONDS`` seconds. Longer ones are aligned in chunks (``search.long_recordings``).
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from trellis.speech.acoustics.classifier_names import AnyClassifierOptions, get_
 from trellis.speech.acoustics.convolutional.convolutional_training import ConvolutionalOptions
 from trellis.speech.align import aligner_parameters as declared
 from trellis.speech.align.alignment_model import AlignmentModel
-from trellis.speech.align.calibration import calibrate
-from trellis.speech.align.corpus_preparation import PreparedCorpus, Progress, prepare_corpus
+from trellis.speech.align.doubt.calibration import calibrate
+from trellis.speech.align.learning.corpus_preparation import PreparedCorpus, Progress, prepare_corpus
+from trellis.speech.align.learning.weight_training import choose_solver, train_weights
 from trellis.speech.align.utterance_alignment import Request, align_utterance
-from trellis.speech.align.weight_training import choose_solver, train_weights
 from trellis.speech.audio.cepstra import FrameOptions, mfcc
 from trellis.speech.audio.front_end import FramedRecording, frame_recording
 from trellis.speech.audio.recordings import Recording, sound_flags

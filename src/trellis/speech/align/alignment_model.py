@@ -10,17 +10,17 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.core.registration import register
 from trellis.speech.acoustics.acoustic_model import AcousticModel
-from trellis.speech.align.topology import topology_names
+from trellis.speech.align.search.topology import topology_names
 
 
 @register
 @dataclass(frozen=True, eq=False)
 class AlignmentModel:
     """``topology``: the weights that choose among pronunciations and silences
-    (:mod:`trellis.speech.align.topology`). ``beta``: sharpness of the marginals (``boundary_confidence``).
+    (``search.topology``). ``beta``: sharpness of the marginals (``boundary_confidence``).
     ``tolerance``: seconds, of the confidences. ``score_mean``: of the best alignments of utterances that were
     not used for the classifiers; ``score_floor``: below it a score is suspicious
-    (:mod:`trellis.speech.align.calibration`)."""
+    (:mod:`trellis.speech.align.doubt.calibration`)."""
 
     acoustics: AcousticModel
     weights: FloatArray

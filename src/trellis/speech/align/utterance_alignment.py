@@ -6,7 +6,7 @@ Flags are sentences about what looks wrong; nothing implausible passes in silenc
 * a phone whose class was missing in training, so that another class stood in;
 * a phone as long as the model allows (half as long again as any in training), or longer than
   ``MAX_PHONE_SECONDS``;
-* a score no better than those of wrong transcripts (:mod:`trellis.speech.align.calibration`);
+* a score no better than those of wrong transcripts (:mod:`trellis.speech.align.doubt.calibration`);
 * a recording so long for its phones that their longest lengths had to be stretched.
 """
 
@@ -23,8 +23,8 @@ from trellis.speech.acoustics.acoustic_model import Limits
 from trellis.speech.acoustics.frame_evidence import FrameEvidence
 from trellis.speech.acoustics.phone_durations import SLACK
 from trellis.speech.align.alignment_model import AlignmentModel
-from trellis.speech.align.boundary_confidence import confidences, refine_starts, sharpen
-from trellis.speech.align.topology import choose_path
+from trellis.speech.align.doubt.boundary_confidence import confidences, refine_starts, sharpen
+from trellis.speech.align.search.topology import choose_path
 from trellis.speech.audio.front_end import FramedRecording
 from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice
 from trellis.speech.formats.alignment import Alignment
@@ -72,7 +72,7 @@ def align_utterance(
     model.acoustics.phones.encode(lattice.labels, request.source)  # unknown phones, before any work
     check_length(model, lattice, len(frames), recording.duration, request.source)
     if recording.duration > LONG_SECONDS:
-        from trellis.speech.align.long_recordings import align_long
+        from trellis.speech.align.search.long_recordings import align_long
 
         found = align_long(model, frames, lattice, request)
     else:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from trellis.core.arrays import Float32Array, IntArray
 from trellis.core.errors import InfeasibleError, UnsupportedError
-from trellis.speech.align import frame_search
-from trellis.speech.align.frame_search import best_frame_path
+from trellis.speech.align.search import frame_search
+from trellis.speech.align.search.frame_search import best_frame_path
 from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice, word_lattice
 
 WORDS = {"a": [["x", "y"], ["x"]], "b": [["z"], ["y", "z"], ["w", "x", "z"]], "c": [["y"]]}

@@ -14,7 +14,7 @@ from trellis.core.errors import UnsupportedError
 from trellis.objectives import Direct, Log
 from trellis.solvers import FineTuning
 from trellis.speech.align.aligner import Aligner
-from trellis.speech.align.weight_training import train_weights
+from trellis.speech.align.learning.weight_training import train_weights
 from trellis.structures.segments.problem.alignment_losses import TauAlignment, TauInsensitive
 from trellis.structures.segments.problem.segment_problem import SegmentExample, SegmentProblem
 from trellis.training.direct_recipe import typical_gap

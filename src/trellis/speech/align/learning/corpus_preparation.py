@@ -20,7 +20,7 @@ from trellis.speech.acoustics.boundary_classifier import BoundaryOptions
 from trellis.speech.acoustics.classifier_names import get_classifier
 from trellis.speech.acoustics.convolutional.convolutional_training import ConvolutionalOptions
 from trellis.speech.acoustics.phone_durations import DurationModel
-from trellis.speech.align.topology import fit_topology
+from trellis.speech.align.search.topology import fit_topology
 from trellis.speech.audio.front_end import frame_recording
 from trellis.speech.corpus.corpus_split import folds, split_corpus
 from trellis.speech.corpus.phone_lattice import phone_lattice
@@ -45,7 +45,7 @@ Result = TypeVar("Result")
 @dataclass(frozen=True, eq=False)
 class PreparedCorpus:
     """What training the weights needs: features of utterances that the classifiers have not seen.
-    ``wrong``: features of some of them with wrong transcripts (:mod:`trellis.speech.align.calibration`)."""
+    ``wrong``: features of some of them with wrong transcripts (``doubt.calibration``)."""
 
     acoustics: AcousticModel
     train: list[SegmentExample]

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from trellis.speech.align.boundary_confidence import confidences, fit_beta, refine_starts, sharpen
+from trellis.speech.align.doubt.boundary_confidence import confidences, fit_beta, refine_starts, sharpen
 from trellis.structures.segments.oracle.segment_oracle import Segmentation
 from trellis.structures.segments.scores.segment_graph import SegmentGraph, SegmentPath
 from trellis.structures.segments.scores.segment_scores import SegmentScores

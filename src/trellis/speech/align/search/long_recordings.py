@@ -2,7 +2,7 @@
 
 Segmental inference would need (phones x frames) numbers. So
 
-1. :mod:`trellis.speech.align.frame_search` finds the best path of frames through the whole transcript, from
+1. :mod:`.frame_search` finds the best path of frames through the whole transcript, from
    the first frame to the last: roughly where each phone is.
 2. The recording is cut into chunks of about ``CHUNK`` seconds: in the longest silence near there, if there is
    one.
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from trellis.core.arrays import Float32Array, FloatArray, IntArray
 from trellis.core.errors import UnsupportedError
 from trellis.speech.align.alignment_model import AlignmentModel
-from trellis.speech.align.frame_search import best_frame_path
+from trellis.speech.align.search.frame_search import best_frame_path
 from trellis.speech.align.utterance_alignment import LONG_SECONDS, Request, Segments, align_frames
 from trellis.speech.corpus.phone_lattice import Lattice
 from trellis.speech.phones.silence import is_silence

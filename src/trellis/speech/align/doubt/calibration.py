@@ -18,8 +18,8 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.speech.align.alignment_model import AlignmentModel
-from trellis.speech.align.boundary_confidence import fit_beta
-from trellis.speech.align.corpus_preparation import PreparedCorpus
+from trellis.speech.align.doubt.boundary_confidence import fit_beta
+from trellis.speech.align.learning.corpus_preparation import PreparedCorpus
 from trellis.structures.segments.oracle.segment_oracle import Segmentation
 from trellis.structures.segments.problem.segment_problem import SegmentExample
 from trellis.structures.segments.scores.segment_scores import SegmentFeatures

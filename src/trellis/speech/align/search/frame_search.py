@@ -20,7 +20,7 @@ import numpy as np
 
 from trellis.core.arrays import Float32Array, IntArray
 from trellis.core.errors import InfeasibleError, UnsupportedError
-from trellis.speech.align.frame_search_kernels import search_block, trace_block
+from trellis.speech.align.search.frame_search_kernels import search_block, trace_block
 from trellis.speech.corpus.phone_lattice import Lattice
 from trellis.structures.segments.scores.segment_graph import BEGIN
 

@@ -1,0 +1,1 @@
+"""How sure an alignment is, and whether its transcript is what was said."""

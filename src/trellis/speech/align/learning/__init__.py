@@ -1,0 +1,1 @@
+"""How an aligner learns: the network, the weights, corrections."""

@@ -1,0 +1,1 @@
+"""Where phones are: paths through lattices, tolerances, long recordings."""
