@@ -121,8 +121,8 @@ class Aligner(Model):
     def adapt(self, corpus: Iterable[Utterance], progress: Progress | None = None) -> Aligner:
         """A new aligner that has learned from corrected utterances, one or more; this one stays as it is.
 
-        Utterances that are left out decide how far it moves (:mod:`trellis.speech.align.learning.adaptation`);
-        its ``status_`` says how far, and why. ``progress(stage, share)`` is called along the way.
+        Utterances that are left out decide how far it moves (``learning.adaptation``); its ``status_`` says
+        how far, and why. ``progress(stage, share)`` is called along the way.
         """
         from trellis.speech.align.learning.adaptation import adapt
 
