@@ -31,7 +31,7 @@ from _paired import paired
 from alignment import languages
 from trellis.speech import Aligner, Corpus
 from trellis.speech.acoustics.acoustic_training import TrainingUtterance
-from trellis.speech.align.learning.adaptation import boundary_errors
+from trellis.speech.align.learning.adaptation import as_asked, boundary_errors
 from trellis.speech.audio.front_end import frame_recording
 
 SIZES = 1, 2, 5, 10, 20
@@ -55,14 +55,9 @@ class Measured:
             return None
         before, after = (np.concatenate([run[k] for runs in own.values() for run in runs]) for k in (0, 1))
         by_language = np.array(
-            [
-                [within(np.concatenate([run[k] for run in runs])) for k in (0, 1)]
-                for runs in own.values()
-            ]
+            [[within(np.concatenate([run[k] for run in runs])) for k in (0, 1)] for runs in own.values()]
         )
-        changes = [
-            str(paired(by_language[:, 1, t], by_language[:, 0, t])) for t in range(len(TOLERANCES))
-        ]
+        changes = [str(paired(by_language[:, 1, t], by_language[:, 0, t])) for t in range(len(TOLERANCES))]
         worse = np.mean(by_language[:, 1, 1] < by_language[:, 0, 1] - 1.0)
         goal = GOALS.get(n)
         found = within(after)
@@ -90,7 +85,9 @@ def show(shares: np.ndarray) -> str:
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("--models", type=Path, required=True, help="folder of fold0.trellis ... fold4.trellis")
+    options.add_argument(
+        "--models", type=Path, required=True, help="folder of fold0.trellis ... fold4.trellis"
+    )
     options.add_argument("--draws", type=int, default=5)
     options.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="numbers of corrected words")
     options.add_argument("--chosen-on", action="store_true", help="held-out languages in place of test ones")
@@ -122,7 +119,7 @@ def one_language(
     aligner: Aligner, words: Corpus, language: str, draws: int, measured: dict[int, Measured]
 ) -> None:
     pieces = [as_trained(aligner, words, i) for i in range(len(words))]
-    before = [boundary_errors(aligner.model_, [piece], aligner.refine) for piece in pieces]
+    before = [boundary_errors(aligner.model_, [piece], as_asked(aligner)) for piece in pieces]
     for n, found in measured.items():
         if len(words) < n + LEFT:
             continue
@@ -134,7 +131,7 @@ def one_language(
             found.seconds.append(time.process_time() - began)
             found.moved += adapted.model_ is not aligner.model_
             rest = order[n:].tolist()
-            after = boundary_errors(adapted.model_, [pieces[i] for i in rest], aligner.refine)
+            after = boundary_errors(adapted.model_, [pieces[i] for i in rest], as_asked(aligner))
             runs = found.errors.setdefault(language, [])
             runs.append((np.concatenate([before[i] for i in rest]), after))
 

@@ -106,7 +106,9 @@ def test_one_corrected_file_is_enough_and_the_status_says_that_none_was_left_out
     loaded = load(tmp_path / "adapted.trellis")
     assert isinstance(loaded, Aligner)
     np.testing.assert_array_equal(flat(loaded), flat(adapted))
-    assert loaded.align_reference(other[5]).starts.tolist() == adapted.align_reference(other[5]).starts.tolist()
+    assert (
+        loaded.align_reference(other[5]).starts.tolist() == adapted.align_reference(other[5]).starts.tolist()
+    )
 
 
 def test_the_answers_of_the_model_itself_teach_nothing(aligner: Aligner, other: Corpus) -> None:
@@ -194,7 +196,7 @@ def test_a_long_recording_is_learned_in_pieces(aligner: Aligner, tmp_path) -> No
 
     rng = np.random.default_rng(3)
     samples, alignment = tone_speech.utterance(
-        [phone for _ in range(25) for phone in tone_speech.phones_of(rng)][:-1] + ["sil"], rng
+        [*(phone for _ in range(25) for phone in tone_speech.phones_of(rng)[:-1]), "sil"], rng
     )
     assert len(samples) > 15 * tone_speech.RATE
     soundfile.write(tmp_path / "long.wav", samples, tone_speech.RATE, subtype="FLOAT")
