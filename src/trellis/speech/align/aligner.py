@@ -42,14 +42,16 @@ from trellis.speech.audio.cepstra import FrameOptions, mfcc
 from trellis.speech.audio.front_end import FramedRecording, frame_recording
 from trellis.speech.audio.recordings import Recording, sound_flags
 from trellis.speech.corpus.corpus_split import Split
+from trellis.speech.corpus.dictionary import Dictionary
 from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice, word_lattice
+from trellis.speech.corpus.unknown_words import UnknownWords, keep_known, unknown_flags
 from trellis.speech.formats.alignment import Alignment
+from trellis.speech.phones.alphabets import check_alphabet, guess_alphabet
 from trellis.speech.phones.phone_set import Fold
 from trellis.structures.segments.problem.alignment_losses import AlignmentLoss, get_alignment_loss
 from trellis.training.declarations import N_JOBS
 
 if TYPE_CHECKING:
-    from trellis.speech.corpus.dictionary import Dictionary
     from trellis.speech.corpus.utterance import Utterance
     from trellis.speech.evaluate.boundary_evaluation import AlignmentEvaluation
 
@@ -66,6 +68,8 @@ class Aligner(Model):
     boundaries: BoundaryOptions | None = parameter(default=declared.BOUNDARIES)
     features: str | Sequence[str] = parameter(default=declared.FEATURES)
     fold: Fold = parameter(default=declared.FOLD)
+    alphabet: str = parameter(default=declared.ALPHABET)
+    unknown_phones: str = parameter(default=declared.UNKNOWN_PHONES)
     step_ms: float = parameter(default=declared.STEP_MS)
     frames: FrameOptions | None = parameter(default=declared.FRAMES)
     shortest_ms: float = parameter(default=declared.SHORTEST_MS)
@@ -134,6 +138,8 @@ class Aligner(Model):
         words: Sequence[str] | None = None,
         dictionary: Dictionary | Mapping[str, Sequence[Sequence[str]]] | None = None,
         silence: Silence = "auto",
+        unknown: UnknownWords = "noise",
+        alphabet: str = "auto",
         channel: int | None = None,
         confidence: bool = True,
         margins: bool = False,
@@ -142,14 +148,22 @@ class Aligner(Model):
 
         Give ``phones``, or ``words`` and a ``dictionary``: the best of their pronunciations is chosen.
         ``silence="auto"`` allows silence at the ends where the transcript has none, and between words; "none"
-        takes the transcript as it is. ``confidence=False`` saves about half of the time. ``margins=True``
+        takes the transcript as it is. A word that is not in the dictionary is aligned as noise and flagged
+        (``unknown``: "noise", "skip" or "error"). ``alphabet`` is that of the phones or of the dictionary,
+        guessed by all of them if "auto"; a model folded by articulation reads them all, and results keep
+        the labels as they are given. ``confidence=False`` saves about half of the time. ``margins=True``
         also computes how much worse, in nats, the best path with each boundary elsewhere is.
         """
         check_fitted(self)
-        lattice = self._lattice(phones, words, dictionary, silence)
+        lattice = self._lattice(phones, words, dictionary, silence, unknown)
         source = "" if isinstance(audio, Recording) else str(audio)
         request = Request(source, self.refine, confidence, margins)
-        return align_utterance(self.model_, self._frames(audio, channel), lattice, request)
+        model = self.model_.reading(self._alphabet(lattice.labels, dictionary, alphabet))
+        aligned = align_utterance(model, self._frames(audio, channel), lattice, request)
+        if words is None or dictionary is None:
+            return aligned
+        flags = unknown_flags(words, aligned.words, dictionary, unknown)
+        return replace(aligned, flags=(*aligned.flags, *flags)) if flags else aligned
 
     def evaluate(self, corpus: Iterable[Utterance]) -> AlignmentEvaluation:
         """Align every utterance to the phones of its reference, and measure how far boundaries lie from
@@ -216,6 +230,7 @@ class Aligner(Model):
         words: Sequence[str] | None,
         dictionary: Any,
         silence: str,
+        unknown: UnknownWords = "noise",
     ) -> Lattice:
         if silence not in ("auto", "none"):
             raise DataError(f"silence={silence!r}; give 'auto' or 'none'")
@@ -230,7 +245,15 @@ class Aligner(Model):
             raise DataError("aligning words needs a pronunciation dictionary; give dictionary=...")
         if isinstance(words, str):
             raise DataError("words must be a list of words, not one string; split the text first")
-        return word_lattice(_labels(words or (), "words"), dictionary, optional)
+        kept = keep_known(_labels(words or (), "words"), dictionary, unknown)
+        return word_lattice(kept, dictionary, optional, unknown)
+
+    def _alphabet(self, labels: Sequence[str], dictionary: Any, alphabet: str) -> str:
+        """The alphabet of a transcript: given, or guessed by its phones or by all of the dictionary."""
+        if alphabet != "auto":
+            return check_alphabet(alphabet)
+        inventory = dictionary.phones if isinstance(dictionary, Dictionary) else labels
+        return guess_alphabet(inventory, self.model_.acoustics.phones.alphabet)
 
     def _frames(self, audio: PathLike | Recording, channel: int | None) -> FramedRecording:
         options = self.model_.acoustics.options

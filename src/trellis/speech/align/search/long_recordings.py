@@ -33,6 +33,7 @@ from trellis.speech.align.alignment_model import AlignmentModel
 from trellis.speech.align.search.frame_search import best_frame_path
 from trellis.speech.align.utterance_alignment import LONG_SECONDS, Request, Segments, align_frames
 from trellis.speech.corpus.phone_lattice import Lattice
+from trellis.speech.phones.noise import is_noise
 from trellis.speech.phones.silence import is_silence
 
 CHUNK = 12.0  # seconds
@@ -54,7 +55,9 @@ class _Runs:
     def of(cls, path: IntArray, lattice: Lattice) -> _Runs:
         starts = np.concatenate([[0], np.flatnonzero(np.diff(path)) + 1])
         nodes = path[starts]
-        silent = np.array([is_silence(lattice.labels[i]) for i in nodes])
+        silent = np.array(
+            [is_silence(label) or is_noise(label) for label in map(lattice.labels.__getitem__, nodes)]
+        )
         return cls(nodes, np.append(starts, len(path)), silent)
 
     @property
