@@ -38,4 +38,4 @@ def noise_articulation(log_odds: Float32Array, centroids: FloatArray) -> Float32
 def _ranked(scores: Float32Array) -> Float32Array:
     n_classes = scores.shape[1]
     rank = min(RANK, max(2, 1 + n_classes // 5), n_classes)
-    return np.partition(scores, -rank, axis=1)[:, -rank]
+    return np.asarray(np.partition(scores, -rank, axis=1)[:, -rank])

@@ -40,7 +40,7 @@ from trellis.speech.align.learning.weight_training import choose_solver, train_w
 from trellis.speech.align.utterance_alignment import Request, align_utterance
 from trellis.speech.audio.cepstra import FrameOptions, mfcc
 from trellis.speech.audio.front_end import FramedRecording, frame_recording
-from trellis.speech.audio.recordings import Recording, sound_flags
+from trellis.speech.audio.recordings import Recording, load_recording, sound_flags
 from trellis.speech.corpus.corpus_split import Split
 from trellis.speech.corpus.dictionary import Dictionary
 from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice, word_lattice
@@ -132,7 +132,7 @@ class Aligner(Model):
 
     def align(
         self,
-        audio: PathLike | Recording,
+        audio: PathLike | Recording | FramedRecording,
         phones: Sequence[str] | None = None,
         *,
         words: Sequence[str] | None = None,
@@ -156,10 +156,10 @@ class Aligner(Model):
         """
         check_fitted(self)
         lattice = self._lattice(phones, words, dictionary, silence, unknown)
-        source = "" if isinstance(audio, Recording) else str(audio)
+        source = "" if isinstance(audio, Recording | FramedRecording) else str(audio)
         request = Request(source, self.refine, confidence, margins)
         model = self.model_.reading(self._alphabet(lattice.labels, dictionary, alphabet))
-        aligned = align_utterance(model, self._frames(audio, channel), lattice, request)
+        aligned = align_utterance(model, self.framed(audio, channel), lattice, request)
         if words is None or dictionary is None:
             return aligned
         flags = unknown_flags(words, aligned.words, dictionary, unknown)
@@ -255,10 +255,22 @@ class Aligner(Model):
         inventory = dictionary.phones if isinstance(dictionary, Dictionary) else labels
         return guess_alphabet(inventory, self.model_.acoustics.phones.alphabet)
 
-    def _frames(self, audio: PathLike | Recording, channel: int | None) -> FramedRecording:
+    def framed(
+        self,
+        audio: PathLike | Recording | FramedRecording,
+        channel: int | None = None,
+        start: float = 0.0,
+        end: float | None = None,
+    ) -> FramedRecording:
+        """The frames of a recording (of a file also from ``start`` to ``end``), as ``align`` makes and takes
+        them."""
+        if isinstance(audio, FramedRecording):
+            return audio
         options = self.model_.acoustics.options
         if not isinstance(audio, Recording):
-            return frame_recording(audio, options, channel)
+            if start == 0.0 and end is None:
+                return frame_recording(audio, options, channel)
+            audio = load_recording(audio, options.rate, channel, start, end)
         flags = dict.fromkeys((*audio.flags, *sound_flags(audio.samples)))
         return FramedRecording(mfcc(audio.samples, audio.rate, options), audio.duration, tuple(flags))
 

@@ -63,8 +63,8 @@ def _describe(utterance: Utterance, bad: Sequence[Interval], why: str) -> str:
     others = list(dict.fromkeys(i.label for i in bad if i.label != bad[0].label))
     more = f" (and {' '.join(map(repr, others[:_NAMED]))}{' ...' * (len(others) > _NAMED)})" if others else ""
     return (
-        f"{source}{f', tier {tier!r}' if tier else ''}: at {bad[0].start:.3f} s {why}{more}; correct the label, "
-        "leave such files out with --skip-bad, or take such labels as noise with --unknown-phones noise"
+        f"{source}{f', tier {tier!r}' if tier else ''}: at {bad[0].start:.3f} s {why}{more}; correct "
+        "it, leave such files out with --skip-bad, or take such labels as noise with --unknown-phones noise"
     )
 
 

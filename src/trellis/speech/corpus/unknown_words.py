@@ -50,13 +50,11 @@ def unknown_flags(words: Sequence[str], aligned: Tier, dictionary: AnyDictionary
         elif unknown == "skip":
             before = aligned[place - 1].end if place else 0.0
             after = f"{aligned[place].start:.2f} s" if place < len(aligned) else "the end"
-            flags.append(
-                f"the word {word!r} is not in the dictionary; skipped between {before:.2f} s and {after}"
-            )
+            where = f"between {before:.2f} s and {after}"
+            flags.append(f"the word {word!r} ({where}) is not in the dictionary; it is skipped")
         else:
             at = aligned[place]
-            flags.append(
-                f"the word {word!r} ({at.start:.2f} to {at.end:.2f} s) is not in the dictionary; aligned as noise"
-            )
+            where = f"{at.start:.2f} to {at.end:.2f} s"
+            flags.append(f"the word {word!r} ({where}) is not in the dictionary; it is aligned as noise")
             place += 1
     return flags

@@ -27,7 +27,8 @@ HEIGHT = {
     "near-open": "open", "open": "open",
 }  # fmt: skip
 FEATURE_NAMES = (
-    *(name for name in BROAD_CLASSES if name not in ("other", NOISE)), "voiced", "labial", "coronal", "postalveolar", "dorsal", "guttural", "sibilant",
+    *(name for name in BROAD_CLASSES if name not in ("other", NOISE)), "voiced", "labial", "coronal",
+    "postalveolar", "dorsal", "guttural", "sibilant",
     "lateral_release", "close", "mid", "open", "front", "central", "back", "rounded", "nasalised", "long",
     "diphthong", "rhotic", "aspirated", "breathy", "creaky", "glottalised", "labialised", "palatalised",
     "pharyngealised", "syllabic", "implosive", "prenasalised",

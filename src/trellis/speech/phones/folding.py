@@ -10,8 +10,8 @@ Folding by articulation makes one model serve languages that were not in trainin
 ``detailed``          voiced, with the region of consonants and the backness of vowels (about 60 classes)
 ====================  ========================================================================================
 
-The last three read the IPA, ARPABET (and TIMIT's names) or X-SAMPA. Labels of noise have the class ``noise`` in
-all of them; an unknown phone is an error, or in the class ``other`` or ``noise`` on request.
+The last three read the IPA, ARPABET (and TIMIT's names) or X-SAMPA. Labels of noise have the class ``noise``
+in all of them; an unknown phone is an error, or in the class ``other`` or ``noise`` on request.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ fits; a tie bar, above or below, says that they do:
 
 * a click and its velar, uvular or glottal accompaniment is a click;
 * vowels are a diphthong, named after its nucleus: the first vowel that is not marked as non-syllabic; so are
-  a vowel and a glide after it (``aj``, ``ow``);
+  a vowel and a glide after it (``aj``, ``ow``); with ``ɹ`` or ``ɻ`` after it, a vowel is rhotic;
 * a letter twice is one long sound;
 * a stop and a fricative make an affricate, made where the fricative is;
 * a glottal beside another sound is its onset or release (``h`` makes it voiceless);
@@ -222,8 +222,10 @@ def _joined(first: Articulation, second: Articulation, tied: bool) -> Articulati
 
 def _diphthong(first: Articulation, second: Articulation, marks: frozenset[str]) -> Articulation | None:
     """Named after its nucleus."""
+    if second.manner == "approximant":
+        more = {"alveolar": "rhotic", "retroflex": "rhotic"} | dict.fromkeys(_SECONDARY, "diphthong")
+        return replace(first, modifiers=marks | {more[second.place]}) if second.place in more else None
     if second.manner != "vowel":
-        glide = second.manner == "approximant" and second.place in _SECONDARY
-        return replace(first, modifiers=marks | {"diphthong"}) if glide else None
+        return None
     rising = "nonsyllabic" in first.modifiers and "diphthong" not in first.modifiers
     return replace(second if rising else first, modifiers=marks | {"diphthong"})

@@ -66,7 +66,7 @@ VOWELS = {
     if letter != "-"
 }
 
-# what is typed for a letter because it looks like it: ASCII, Latin letters of other alphabets, Greek, Cyrillic
+# what is typed for a letter because it looks like it: ASCII, other Latin letters, Greek, Cyrillic
 LOOK_ALIKES = {
     "g": "ɡ", "'": "ʼ", "\u2019": "ʼ", "\u02bb": "ʼ", ":": "ː", "\ua789": "ː", "!": "ǃ", "|": "ǀ",
     "\u01dd": "ə", "\u0142": "ɫ", "\u0241": "ʔ", "\u0242": "ʔ", "\u222b": "ʃ", "\u03b1": "ɑ", "\u03b5": "ɛ",

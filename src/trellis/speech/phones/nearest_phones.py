@@ -44,8 +44,8 @@ def describe_unknown(
     if articulated:
         named = " ".join(map(repr, labels[:_NAMED])) + more
         return (
-            f"{place}the model does not know the phone{plural} {named}, not in {_NAMES[alphabet]}; correct the "
-            f"label{plural}, give the right --alphabet, or write noise as spn"
+            f"{place}the model does not know the phone{plural} {named}, not in {_NAMES[alphabet]}; correct "
+            f"the label{plural}, give the right --alphabet, or write noise as spn"
         )
     named = " ".join(_with_nearest(label, known, alphabet) for label in labels[:_NAMED]) + more
     return (

@@ -1,8 +1,8 @@
 """Which labels mean a sound that is no phone: noise, laughter, speech that nobody transcribed.
 
 The Montreal aligner writes ``spn`` for words that it does not know, Munich's ``<usb>`` and ``<nib>``, Buckeye
-``VOCNOISE``, ``{B_TRANS}`` and the like. Whatever stands in brackets is a remark, not a phone, unless it means
-silence (:mod:`trellis.speech.phones.silence`). Labels are compared without regard to case.
+``VOCNOISE``, ``{B_TRANS}`` and the like. Whatever stands in brackets is a remark, not a phone, unless it
+means silence (:mod:`trellis.speech.phones.silence`). Labels are compared without regard to case.
 
 Labels of noise have the class :data:`NOISE` in every folding, and any sound can fill them
 (:mod:`trellis.speech.acoustics.noise_scores`).

@@ -54,8 +54,8 @@ class EncodedPhones:
 @dataclass(frozen=True, eq=False)
 class PhoneSet:
     """``classes`` in the order of their codes; ``alphabet`` in which the labels are written; ``centroids``:
-    (C, F), the mean articulatory features of the labels of each class, for folds by articulation; ``unknown``:
-    what becomes of labels that are no phones (:data:`trellis.speech.phones.noise.UNKNOWN_PHONES`)."""
+    (C, F), the mean articulatory features of the labels of each class, for folds by articulation;
+    ``unknown``: what becomes of labels that are no phones (``noise.UNKNOWN_PHONES``)."""
 
     fold: Fold
     classes: tuple[str, ...]

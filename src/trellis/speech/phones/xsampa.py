@@ -52,7 +52,8 @@ _SYMBOL = re.compile("|".join(map(re.escape, sorted(_SYMBOLS, key=len, reverse=T
 @lru_cache(maxsize=4096)
 def xsampa_to_ipa(label: str) -> str:
     """The label in the IPA; what X-SAMPA has no symbol for is a :class:`DataError` that names it."""
-    text, place, found = label.strip(), 0, []
+    text, place = label.strip(), 0
+    found: list[str] = []
     while place < len(text):
         match = _SYMBOL.match(text, place)
         if match is None or (match[0] == "?" and found):

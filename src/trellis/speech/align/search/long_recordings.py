@@ -55,9 +55,8 @@ class _Runs:
     def of(cls, path: IntArray, lattice: Lattice) -> _Runs:
         starts = np.concatenate([[0], np.flatnonzero(np.diff(path)) + 1])
         nodes = path[starts]
-        silent = np.array(
-            [is_silence(label) or is_noise(label) for label in map(lattice.labels.__getitem__, nodes)]
-        )
+        labels = [lattice.labels[i] for i in nodes]
+        silent = np.array([is_silence(label) or is_noise(label) for label in labels])  # of any length
         return cls(nodes, np.append(starts, len(path)), silent)
 
     @property
