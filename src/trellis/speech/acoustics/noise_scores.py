@@ -32,7 +32,7 @@ def with_noise(confidences: Float32Array, code: int) -> Float32Array:
 def noise_articulation(log_odds: Float32Array, centroids: FloatArray) -> Float32Array:
     """(T,) from the (T, F) log-odds of articulatory features and the (C, F) features of the classes."""
     scores = log_odds @ centroids.T.astype(np.float32)
-    return _ranked(scores) - np.logaddexp(np.float32(0.0), log_odds).sum(axis=1)
+    return np.asarray(_ranked(scores) - np.logaddexp(np.float32(0.0), log_odds).sum(axis=1))
 
 
 def _ranked(scores: Float32Array) -> Float32Array:
