@@ -24,6 +24,8 @@ from trellis.core.errors import DataError, ModelFileError, TrellisError, Unsuppo
 from trellis.core.status import Status
 from trellis.speech.align import aligner_parameters as declared
 from trellis.speech.formats.alignment import Alignment
+from trellis.speech.formats.intervals import Interval
+from trellis.speech.formats.textgrid import read_textgrid_tiers, write_textgrid_tiers
 
 TRELLIS = [sys.executable, "-c", "from trellis.cli import main; main()"]
 
@@ -101,11 +103,17 @@ def test_run_writes_every_format_in_place(recordings: Path) -> None:
 def test_run_from_words(recordings: Path) -> None:
     (recordings / "one.txt").write_text("Hello, you.")
     (recordings / "deep" / "two.lab").write_text("hello stranger")
-    result = invoke("run", "model", recordings, "-o", "out", "--dictionary", "d", "--to", "phn,textgrid")
+    options = ["run", "model", recordings, "--dictionary", "d", "--to", "phn,textgrid"]
+    result = invoke(*options, "-o", "noisy")
+    assert result.exit_code == 0
+    assert result.stderr.splitlines()[0] == "1 word is not in d; aligned as noise (spn): stranger"
+    assert f"check {recordings}/deep/two.wav: stranger is unknown" in result.stderr
+    assert Alignment.read("noisy/deep/two.TextGrid").labels == ("h", "ow", "spn")
+    result = invoke(*options, "-o", "out", "--unknown", "error")
     assert result.exit_code == 1  # one of two could not be aligned
     lines = result.stderr.splitlines()
     assert lines[0] == (
-        "1 words are not in d; recordings that contain them are skipped (1 of 2): stranger"
+        "1 word is not in d; recordings that contain them are not aligned (1 of 2): stranger"
     )  # before anything is aligned
     assert lines[1].startswith("aligned 1 recordings")
     assert lines[2] == f"failed {recordings}/deep/two.wav: 1 word is not in the dictionary; add: stranger"
@@ -443,3 +451,77 @@ def test_texts_in_another_encoding(recordings: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError):
         invoke(*compared)
     assert "all" in run(*compared, "--encoding", "latin-1")
+
+
+@pytest.fixture
+def talk(recordings: Path) -> Path:
+    """A recording of two speakers who talk at the same time, in the folder of its session."""
+    folder = recordings / "session"
+    folder.mkdir()
+    write_wav(folder / "talk.wav", 3.0)
+    anna = (Interval(0.2, 1.0, "Hello, you!"), Interval(1.5, 2.1, "you stranger"))
+    ben = (Interval(0.8, 1.7, "hello"), Interval(2.0, 2.01, "hello hello"))
+    tiers = [("Anna", anna), ("Ben/B", ben), ("notes", ())]
+    write_textgrid_tiers(tiers, 3.0, folder / "talk.TextGrid")
+    return folder
+
+
+def test_utterances_of_speakers_become_one_textgrid(talk: Path) -> None:
+    result = invoke("run", "model", talk.parent, "-o", "out", "-d", "d", "--to", "textgrid,json")
+    assert result.exit_code == 0
+    made = read_textgrid_tiers("out/session/talk.TextGrid")
+    assert list(made.tiers) == ["Anna - words", "Anna - phones", "Ben/B - words", "Ben/B - phones"]
+    assert made.duration == 3.0
+    spoken = {name: [i for i in tier if i.label] for name, tier in made.tiers.items()}
+    assert [w.label for w in spoken["Anna - words"]] == ["Hello", "you", "you", "stranger"]
+    assert [p.label for p in spoken["Anna - phones"]] == ["h", "ow", "y", "uw", "y", "uw", "spn"]
+    assert spoken["Anna - phones"][0].start == 0.2
+    assert spoken["Anna - phones"][3].end == 1.0
+    assert spoken["Anna - phones"][-1].end == 2.1
+    assert [(w.start, w.end) for w in spoken["Ben/B - words"]] == [(0.8, 1.7)]
+    assert "Ben/B, 2.00 to 2.01 s: not aligned, " in result.stderr  # too short; the rest is not lost
+    assert "Anna, 1.50 to 2.10 s: stranger is unknown" in result.stderr
+    assert sorted(p.name for p in Path("out/session").iterdir()) == [
+        "talk - Anna.json", "talk - Ben_B.json", "talk.TextGrid",
+    ]  # fmt: skip
+    assert Alignment.read("out/session/talk - Anna.json").confidence is not None
+    text = run("evaluate", "out", "out", "--csv")
+    assert "all" in text
+    again = invoke("run", "model", talk.parent, "-o", "out", "-d", "d", "--to", "textgrid,json", "--resume")
+    assert "were up to date" in again.stderr
+
+
+def test_tiers_can_be_chosen_and_transcripts_are_never_replaced(talk: Path) -> None:
+    run("run", "model", talk, "-o", "out", "-d", "d", "--tiers", "Anna", "-q", "--page")
+    assert list(read_textgrid_tiers("out/talk.TextGrid").tiers) == ["Anna - words", "Anna - phones"]
+    assert "talk.wav - Anna" in Path("out/talk - Anna.html").read_text("utf-8")
+    before = (talk / "talk.TextGrid").read_bytes()
+    with pytest.raises(UnsupportedError, match="the result would replace the transcript"):
+        invoke("run", "model", talk, "-o", talk, "-d", "d")
+    assert (talk / "talk.TextGrid").read_bytes() == before
+
+
+def test_words_keep_their_times(recordings: Path) -> None:
+    words = (Interval(0.05, 0.2, "hello"), Interval(0.2, 0.31, "you"))
+    write_textgrid_tiers([("words", words)], 0.4, recordings / "one.TextGrid")
+    run("run", "model", recordings / "one.wav", "-o", "out", "-d", "d", "--keep-words", "-q")
+    made = Alignment.read("out/one.TextGrid")
+    assert [w for w in made.words if w.label] == list(words)
+    phones = [p for p in made.phones if p.label]
+    assert [p.label for p in phones] == ["h", "ow", "y", "uw"]
+    assert [phones[0].start, phones[1].end, phones[2].start, phones[3].end] == [0.05, 0.2, 0.2, 0.31]
+
+
+def test_bad_labels_stop_or_are_skipped_before_training(tmp_path: Path) -> None:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    for name, label in (("a", "a"), ("b", "a?")):
+        write_wav(folder / f"{name}.wav", 1.0)
+        Alignment.from_starts([0.0, 0.5], ["t", label], 1.0).to_textgrid(folder / f"{name}.TextGrid")
+    options = ["train", folder, "-o", tmp_path / "m", "--fold", "voiced"]
+    with pytest.raises(DataError, match=r"b\.TextGrid, tier 'phones': at 0.500 s the phone 'a\?' holds"):
+        invoke(*options)
+    with pytest.raises(DataError, match="1 utterances with a reference are too few"):
+        invoke(*options, "--skip-bad")
+    with pytest.raises(DataError, match="2 utterances with a reference are too few"):
+        invoke(*options, "--unknown-phones", "noise")

@@ -148,6 +148,57 @@ def _transcript(path: Path) -> None:
         _allowed(lambda dictionary=dictionary: find_transcript(path.with_suffix(""), dictionary))
 
 
+def _textgrid_transcript(path: Path) -> None:
+    from trellis.speech.corpus.textgrid_transcripts import read_textgrid_transcript
+    from trellis.speech.formats.conversation import read_conversation
+
+    for keep_words in (False, True):
+        _allowed(lambda keep_words=keep_words: read_textgrid_transcript(path, keep_words=keep_words))
+    _allowed(lambda: read_conversation(path).to_textgrid(path.with_name("again.TextGrid")))
+
+
+def _labels(path: Path) -> None:
+    """Whatever a label is, it is read or refused, in every alphabet and folding."""
+    from trellis.data.streams import read_utf8
+    from trellis.speech.phones.alphabets import ALPHABETS, ambiguous, guess_alphabet
+    from trellis.speech.phones.articulation import articulatory_features
+    from trellis.speech.phones.folding import FOLDINGS, Folding
+    from trellis.speech.phones.nearest_phones import describe_unknown
+
+    labels = read_utf8(path).split()
+    guess_alphabet(labels)
+    ambiguous(labels)
+    for label in labels:
+        for alphabet in ALPHABETS:
+            _allowed(lambda label=label, alphabet=alphabet: articulatory_features(label, alphabet))
+            assert articulatory_features(label, alphabet, "other") is not None
+            for name in FOLDINGS:
+                assert Folding(name, alphabet, "noise")(label)
+    describe_unknown(labels[:3] or ["x"], ["a", "b", "sil"], "ipa", False)
+
+
+def _conversations() -> list[bytes]:
+    """Utterances by speaker, and what comes of them."""
+    from trellis.speech.formats.textgrid import write_textgrid_tiers
+
+    tiers = {
+        ("Anna", "Ben"): (
+            (Interval(0.0, 0.4, "hi you"), Interval(0.6, 1.0, "x")),
+            (Interval(0.2, 0.9, 'a "b"'),),
+        ),
+        ("Anna - words", "Anna - phones"): ((Interval(0.0, 0.4, "hi"),), (Interval(0.0, 0.4, "aɪ"),)),
+        ("words",): ((Interval(0.0, 0.4, "hi"), Interval(0.5, 0.7, "<usb>")),),
+    }
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "a.TextGrid")
+        for names, contents in tiers.items():
+            for short in (False, True):
+                write_textgrid_tiers(list(zip(names, contents, strict=True)), 1.0, path, short)
+                found.append(path.read_bytes())
+    return [*found, found[0].decode().encode("utf-16")]
+
+
 def _sound(path: Path) -> None:
     from trellis.speech.audio.cepstra import mfcc
     from trellis.speech.audio.recordings import audio_info, load_recording
@@ -300,6 +351,14 @@ READERS: dict[str, Reader] = {
     "phones": Reader(_transcript, _texts("sil h aɪ sil\n"), ".phones"),
     "timed words": Reader(
         _transcript, _texts("0 1000000 sil\n1000000 3000000 a\n"), ".lab", _texts(f"0 {DIGITS} a\n")
+    ),
+    "utterances": Reader(
+        _textgrid_transcript, _conversations, ".TextGrid", ALIGNMENT_FINDS["textgrid"]
+    ),
+    "labels": Reader(
+        _labels,
+        _texts("p t͡ʃʰ ãː ⁿd ɡ͡b r̥ a͜ɪ spn <usb> a? e3 k’", "HH AH0 tcl ax-h p\\_< r\\` |\\|\\ t_S @` {: _h"),
+        finds=_texts("\u0361 \u0303 a\u0361 _ ) _< < > ` 12 {} <> () '", "ʰ ⁿ ǃǃ kǃ ʔ ʔʔ hh 1a a1a"),
     ),
     "sound": Reader(_sound, _sounds, ".wav", _bad_sounds, mutate_sound),
     "bif": Reader(
