@@ -37,7 +37,7 @@ from trellis.speech.audio.cepstra import FrameOptions
 from trellis.speech.audio.windows import PackedFrames, windows
 
 EXACT = 4000  # frames: a kernel matrix of 128 MB
-LOG_MEL = FrameOptions(cepstra=0, energy=False, deltas=0, low_hz=50.0, high_hz=7600.0)
+LOG_MEL = FrameOptions(cepstra=0, energy=False, deltas=0, low_hz=50.0, high_hz=7600.0, normalise="speech")
 
 
 class FrameClassifier(Protocol):

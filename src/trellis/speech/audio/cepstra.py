@@ -12,7 +12,8 @@ a noise generator. These are Kaldi's features, with which the tests compare; Num
 that fit the cache, several times faster than the Kaldi code, and identically for a recording in pieces.
 
 Derivatives are regressions over ``+-w`` frames, ``d_t = sum_n n (c_{t+n} - c_{t-n}) / (2 sum_n n^2)``, with
-the end frames repeated. Normalisation is over the utterance and comes before the derivatives.
+the end frames repeated. Normalisation is over the utterance, or the speech in it (``speech_level``), and comes
+before the derivatives.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import scipy.fft
 from trellis.core.arrays import Float32Array, FloatArray
 from trellis.core.errors import DataError
 from trellis.core.registration import register
+from trellis.speech.audio.speech_level import normalise_by_speech
 
 # Frames at a time: their spectra fit the cache, and their products are so small that BLAS stays on one
 # thread, which is fastest here.
@@ -37,7 +39,8 @@ _FULL_SCALE = 32768.0
 @dataclass(frozen=True)
 class FrameOptions:
     """Frame options. ``cepstra=0``: the logarithms of the mel channels themselves. ``normalise`` is ``mean``,
-    ``mean_variance`` or ``none``; ``deltas`` 0, 1 or 2."""
+    ``mean_variance``, ``none``, or ``speech`` (``speech_level``), which needs the channels themselves;
+    ``deltas`` 0, 1 or 2."""
 
     step_ms: float = 10.0
     window_ms: float = 25.0
@@ -63,8 +66,9 @@ class FrameOptions:
             "c0 goes with cepstra": self.cepstra > 0 or not self.c0,
             "deltas must be 0, 1 or 2": self.deltas in (0, 1, 2),
             "delta_width must be at least 1": self.delta_width >= 1,
-            "normalise must be mean, mean_variance or none": self.normalise
-            in ("mean", "mean_variance", "none"),
+            "normalise must be mean, mean_variance, speech or none": self.normalise
+            in ("mean", "mean_variance", "speech", "none"),
+            "normalise='speech' goes with cepstra=0": self.normalise != "speech" or self.cepstra == 0,
             "low_hz and high_hz must lie in order between 0 and rate / 2": 0 <= self.low_hz < self.top_hz
             and self.top_hz <= self.rate / 2,
             "step_ms must be a whole number of samples": abs(self.step - self.step_ms * self.rate / 1000)
@@ -117,7 +121,7 @@ def add_derivatives(static: FloatArray, options: FrameOptions) -> FloatArray:
     """Normalise the features of a whole utterance and append their derivatives."""
     if not len(static):
         return np.zeros((0, options.dimension))
-    columns = [normalise(static, options.normalise)]
+    columns = [normalise(static, options)]
     for _ in range(options.deltas):
         columns.append(delta(columns[-1], options.delta_width))
     return np.concatenate(columns, axis=1)
@@ -163,10 +167,14 @@ def delta(values: FloatArray, width: int = 2) -> FloatArray:
     return np.asarray(total) / (2 * sum(k * k for k in range(1, width + 1)))
 
 
-def normalise(values: FloatArray, how: str) -> FloatArray:
-    """Each column minus its mean over the utterance and, for ``"mean_variance"``, over its deviation."""
+def normalise(values: FloatArray, options: FrameOptions) -> FloatArray:
+    """Each column minus its mean over the utterance (or its speech) and, for ``"mean_variance"``, over its
+    deviation."""
+    how = options.normalise
     if how == "none":
         return values
+    if how == "speech":
+        return normalise_by_speech(values, options.step_seconds)
     centred: FloatArray = values - values.mean(axis=0)
     if how == "mean":
         return centred

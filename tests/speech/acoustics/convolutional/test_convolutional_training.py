@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trellis.core.errors import DataError
-from trellis.speech.acoustics.convolutional.augmentation import change_frames, trim_end, trim_start, vary
+from trellis.speech.acoustics.convolutional.augmentation import (
+    change_frames,
+    lengthen_silences,
+    trim_end,
+    trim_start,
+    vary,
+)
 from trellis.speech.acoustics.convolutional.convolutional_network import ConvolutionalNetwork
 from trellis.speech.acoustics.convolutional.convolutional_training import (
     AdamW,
@@ -195,6 +201,15 @@ def test_variations_keep_the_reference_with_its_frames(seed: int) -> None:
         assert len(trimmed.starts) == len(trimmed.codes) == len(trimmed.descriptors) == len(trimmed.silent)
         spoken = example.codes[example.codes > 0]
         np.testing.assert_array_equal(trimmed.codes[trimmed.codes > 0], spoken)
+    longer = lengthen_silences(example, rng)
+    added = len(longer.frames) - len(example.frames)
+    is_own = longer.frames.argmax(axis=1) == longer.codes[longer.phone_of_frame]
+    quietest = (longer.frames == example.frames.min(axis=0)).all(axis=1)
+    assert added >= 0
+    assert np.all(is_own | quietest)
+    lengths, before = (np.diff(e.starts, append=float(len(e.frames))) for e in (longer, example))
+    np.testing.assert_allclose(lengths[~example.silent], before[~example.silent])
+    np.testing.assert_allclose((lengths - before).sum(), added)
     varied = vary(example, rng)
     assert varied.frames.shape[1] == example.frames.shape[1]
     assert np.isfinite(varied.frames).all()

@@ -1,7 +1,9 @@
 """Random changes to utterances while training, so that the network learns neither voices nor habits by heart.
 
 Each visit of an utterance: silence at either end is sometimes cut off, in part or as a whole, because
-recordings need not begin with silence even if all of the corpus do. The channels are warped (channel b is
+recordings need not begin with silence even if all of the corpus do; and silences, wherever they are, are
+sometimes lengthened in their middle, by their own frames to and fro or by the quietest value of every
+channel, as if somebody had padded the recording. The channels are warped (channel b is
 read at ``alpha`` b + shift, between its neighbours), scaled as a whole and shifted each; half of the time a
 few neighbouring channels are masked; sometimes quiet frames are filled up to a floor, as noise would do.
 """
@@ -16,6 +18,7 @@ from trellis.core.arrays import Float32Array
 from trellis.speech.acoustics.convolutional.packed_batch import NetworkExample
 
 TRIMMED_SHARE = 0.2
+LENGTHENED_SHARE, MEAN_LENGTHENING, MAX_LENGTHENING = 0.3, 25.0, 100  # frames
 WARP, SHIFT = 0.12, 0.5
 SCALE, OFFSET = 0.15, 0.15
 MASKED_CHANNELS, MASKED_SHARE = 4, 0.5
@@ -24,7 +27,7 @@ FLOOR, FLOOR_SHARE = 1.0, 0.3
 
 def vary(example: NetworkExample, rng: np.random.Generator) -> NetworkExample:
     """A changed copy of an utterance with standardised frames."""
-    trimmed = trim_end(trim_start(example, rng), rng)
+    trimmed = lengthen_silences(trim_end(trim_start(example, rng), rng), rng)
     return replace(trimmed, frames=change_frames(trimmed.frames, rng))
 
 
@@ -60,6 +63,28 @@ def trim_end(example: NetworkExample, rng: np.random.Generator) -> NetworkExampl
         example.silent[:last],
         example.starts[:last],
     )
+
+
+def lengthen_silences(example: NetworkExample, rng: np.random.Generator) -> NetworkExample:
+    """Sometimes with silences that go on for longer."""
+    chosen = np.flatnonzero(example.silent & (rng.random(len(example.silent)) < LENGTHENED_SHARE))
+    if not len(chosen):
+        return example
+    quietest = example.frames.min(axis=0, keepdims=True)
+    ends = np.append(example.starts[1:], len(example.frames))
+    pieces, starts, taken = [], example.starts.copy(), 0
+    for k in chosen:
+        begin, end = int(np.ceil(example.starts[k])), int(ends[k])
+        if end <= begin:  # shorter than a frame
+            continue
+        at = int(rng.integers(begin, end))
+        more = 1 + int(min(rng.exponential(MEAN_LENGTHENING), MAX_LENGTHENING))
+        own = example.frames[begin:end]
+        filled = quietest if rng.random() < 0.5 else np.concatenate([own, own[::-1]])
+        pieces += [example.frames[taken:at], np.resize(filled, (more, filled.shape[1]))]
+        taken = at
+        starts[k + 1 :] += more
+    return replace(example, frames=np.concatenate([*pieces, example.frames[taken:]]), starts=starts)
 
 
 def change_frames(frames: Float32Array, rng: np.random.Generator) -> Float32Array:
