@@ -27,6 +27,7 @@ from builtin import espeak_speech, festival_speech, flite_speech, texts
 from builtin.label_repair import SHORTEST, move_to_voicing, start_closures_early
 from builtin.recording_conditions import Conditions
 from builtin.spoken import RATE, SILENCE, Spoken
+
 from trellis.core.errors import DataError
 from trellis.speech import Aligner, Alignment, Corpus
 from trellis.speech.phones.articulation import articulation
@@ -36,9 +37,9 @@ PER_LANGUAGE, PER_FLITE_VOICE = 14, 80
 PER_FESTIVAL_VOICE = {"ked": 80, "slt": 60, "lj": 100, "mv": 100, "ru": 180, "ona": 80}
 LANGUAGES = (
     "af am ar az bg bn ca chr cmn cs cy da de el en en-us eo es et eu fa fi fr ga gd gn gu hak haw he hi hr "
-    "ht hu hy id is it ja ka kk kl kn ko ku ky lb lt lv mi mk ml mr mt my nb ne nl om or pa pl pt pt-br qu quc "
-    "ro ru sd shn si sk sl smj sq sv sw ta te th tn tr tt ug uk ur uz vi yue"
-).split()
+    "ht hu hy id is it ja ka kk kl kn ko ku ky lb lt lv mi mk ml mr mt my nb ne nl om or pa pl pt pt-br qu "
+    "quc ro ru sd shn si sk sl smj sq sv sw ta te th tn tr tt ug uk ur uz vi yue"
+)
 TABLES = {"nb": "no", "pt-br": "pt"}  # tables of phonemes that have other names than the voices
 VARIANTS = (
     "", "+f1", "+f2", "+f3", "+f4", "+f5", "+m2", "+m3", "+m4", "+m5", "+m6", "+m7", "+m8", "+klatt",
@@ -47,7 +48,9 @@ VARIANTS = (
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--keep", type=Path, required=True, metavar="FOLDER", help="for the speech")
     options.add_argument("-o", "--output", type=Path, default=TARGET)
     options.add_argument("--seed", type=int, default=0)
@@ -88,7 +91,9 @@ def write_corpus(folder: Path, seed: int) -> None:
         place = partial / utterance.voice.replace("+", "-") / f"{number:05d}"
         place.parent.mkdir(parents=True, exist_ok=True)
         soundfile.write(f"{place}.flac", utterance.samples, RATE)
-        Alignment.from_starts(utterance.starts, utterance.labels, utterance.duration).write(f"{place}.TextGrid")
+        Alignment.from_starts(utterance.starts, utterance.labels, utterance.duration).write(
+            f"{place}.TextGrid"
+        )
         number += 1
         if number % 100 == 0:
             print(f"{number} utterances", flush=True)
@@ -99,15 +104,17 @@ def spoken(rng: np.random.Generator) -> Iterator[Spoken]:
     """Clean speech with repaired labels."""
     for found in (*espeak(rng), *english(rng), *festival(rng)):
         if known(found):
-            yield found
+            yield move_to_voicing(found)
 
 
 def espeak(rng: np.random.Generator) -> Iterator[Spoken]:
     speaker, tables = espeak_speech.Espeak(), espeak_speech.inventories()
-    for language in LANGUAGES:
+    for language in LANGUAGES.split():
         table = texts.speakable(tables[TABLES.get(language, language)])
         for _ in range(PER_LANGUAGE):
-            words = [texts.espeak_word(rng, table) for _ in range(int(rng.choice([1, 2, 3], p=[0.8, 0.12, 0.08])))]
+            words = [
+                texts.espeak_word(rng, table) for _ in range(int(rng.choice([1, 2, 3], p=[0.8, 0.12, 0.08])))
+            ]
             pause = "_:" if rng.random() < 0.5 else "||"
             found = speaker.say(
                 f"{language}{rng.choice(VARIANTS)}",
@@ -117,7 +124,7 @@ def espeak(rng: np.random.Generator) -> Iterator[Spoken]:
                 intonation=int(rng.integers(20, 80)),
             )
             if found is not None and known(found):
-                yield move_to_voicing(start_closures_early(found))
+                yield start_closures_early(found)
 
 
 def english(rng: np.random.Generator) -> Iterator[Spoken]:

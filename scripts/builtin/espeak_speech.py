@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
 from builtin.spoken import SILENCE, Spoken, merge_silences, resampled
+
 from trellis.speech.phones.ipa_tables import VOWELS
 
 PHONEME_EVENT, END_OF_EVENTS = 7, 0  # espeakEVENT_TYPE
@@ -30,11 +30,11 @@ VOWEL, LIQUID, STOP, VOICED_STOP, FRICATIVE, VOICED_FRICATIVE, NASAL = range(2, 
 
 
 class _Name(ctypes.Union):
-    _fields_ = [("number", ctypes.c_int), ("name", ctypes.c_char_p), ("string", ctypes.c_char * 8)]  # noqa: RUF012
+    _fields_ = [("number", ctypes.c_int), ("name", ctypes.c_char_p), ("string", ctypes.c_char * 8)]
 
 
 class _Event(ctypes.Structure):
-    _fields_ = [  # noqa: RUF012
+    _fields_ = [
         ("type", ctypes.c_int), ("uid", ctypes.c_uint), ("text_position", ctypes.c_int),
         ("length", ctypes.c_int), ("audio_position", ctypes.c_int), ("sample", ctypes.c_int),
         ("user_data", ctypes.c_void_p), ("id", _Name),

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import soundfile
-
 from builtin.flite_speech import from_ends
 from builtin.spoken import Spoken, resampled
+
 from trellis.speech.phones.arpabet import ARPABET_TO_IPA
 
 _FINNISH = {
-    **{x: x for x in "a b d e f h i j k l m n o p r s t u v w y".split()},
+    **{x: x for x in "abdefhijklmnoprstuvwy"},
     "@": "æ", "7": "ø", "&": "ə", "g": "ɡ", "N": "ŋ", "S": "ʃ", "T": "θ", "v": "ʋ", "L": "l",
 }  # fmt: skip
 FINNISH = _FINNISH | {f"{x}:": f"{ipa}ː" for x, ipa in _FINNISH.items()}
@@ -34,7 +34,7 @@ RUSSIAN = {
     "y": "ɨ", "yy": "ɨ", "z": "z", "zh": "ʐ", "zz": "zʲ", "er": "ɪ", "ir": "ɪ", "yr": "ɨ", "ae1": "ə",
 }  # fmt: skip
 _CATALAN = {
-    **{x: x for x in "b d f j k l m n p s t w v z a e i o u".split()},
+    **{x: x for x in "bdfjklmnpstwvzaeiou"},
     "g": "ɡ", "E": "ɛ", "O": "ɔ", "ax": "ə", "L": "ʎ", "J": "ɲ", "N": "ŋ", "S": "ʃ", "Z": "ʒ", "rr": "r",
     "r": "ɾ", "B": "β", "D": "ð", "G": "ɣ", "T": "θ", "ts": "ts", "tS": "tʃ", "dZ": "dʒ", "dz": "dz",
     "uw": "w", "y": "j", "x": "x", "X": "x", "jj": "j", "kk": "k", "bb": "b", "dd": "d", "gg": "ɡ",

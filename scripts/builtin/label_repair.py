@@ -1,12 +1,14 @@
-"""Where phones of synthesised speech begin for the ear, from the clean samples; nothing is learnt from labels.
+"""Where phones of synthesised speech begin for the ear, by the clean samples alone.
 
-The level L(t) is the energy of 5 ms around t, in dB, every millisecond; B(t) the same below 900 Hz.
+The level L(t) is the energy of 5 ms around t, in dB, every millisecond; B(t) the same below 900 Hz, F(t) that
+between 400 and 3000 Hz.
 
 * *Closures.* Synthesisers that give the burst as the start of a voiceless stop leave its closure to the phone
   before. The closure is the stretch before the burst that is ``QUIET`` dB below the phone before: the stop
   starts where it starts.
-* *Voicing.* Between a voiceless obstruent and a voiced sound the boundary lies where voicing sets in or stops:
-  where B passes halfway between its levels on both sides, at most ``REACH`` away.
+* *Voicing.* Between a voiceless obstruent and a voiced sound the boundary lies where voicing begins or ends:
+  where B passes halfway between its levels on both sides, at most ``REACH`` away. Between a voiced stop or
+  nasal and a vowel it lies where the formants do, by F.
 * *Edges.* Beside a silence, a phone starts (ends) with the first (last) millisecond that is louder than
   ``FAINT`` dB below the loudest of the recording and than the noise that will be added: a stop after a pause
   starts with its burst, and a vowel before a pause ends where it can no longer be heard.
@@ -18,15 +20,17 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+from builtin.spoken import RATE, SILENCE, Spoken
 from scipy.signal import butter, sosfiltfilt
 
-from builtin.spoken import RATE, SILENCE, Spoken
 from trellis.speech.phones.articulation import articulation
+from trellis.speech.phones.ipa import Articulation
 
 HOP = RATE // 1000  # samples; levels are per millisecond
 WINDOW = 5 * HOP
 QUIET, FAINT = 30.0, 38.0  # dB
 REACH = 25  # ms
+CLEAR = 8.0  # dB: a rise that can be located
 SHORTEST = 0.012  # s
 LONGEST_CLOSURE = 0.25  # s
 OBSTRUENTS = ("stop", "affricate", "fricative")
@@ -43,9 +47,9 @@ def levels(samples: npt.NDArray[np.generic]) -> Levels:
     return 10.0 * np.log10(energy + 1e-9)
 
 
-def low_levels(samples: npt.NDArray[np.generic]) -> Levels:
-    """B, one value per millisecond."""
-    return levels(sosfiltfilt(butter(4, 900.0, "low", fs=RATE, output="sos"), samples))
+def band_levels(samples: npt.NDArray[np.generic], low: float, high: float) -> Levels:
+    """The level of what lies between two frequencies."""
+    return levels(sosfiltfilt(butter(2, (low, high), "bandpass", fs=RATE, output="sos"), samples))
 
 
 def start_closures_early(spoken: Spoken) -> Spoken:
@@ -67,24 +71,37 @@ def start_closures_early(spoken: Spoken) -> Spoken:
 
 
 def move_to_voicing(spoken: Spoken) -> Spoken:
-    """Boundaries between voiceless obstruents and voiced sounds where voicing begins or ends."""
-    low, starts = low_levels(spoken.samples), list(spoken.starts)
+    """Boundaries between obstruents and other sounds where voicing, or formants, begin or end."""
+    voice = band_levels(spoken.samples, 60.0, 900.0)
+    formants = band_levels(spoken.samples, 400.0, 3000.0)
+    starts = list(spoken.starts)
     for i in range(1, len(starts)):
         left, right = (articulation(x) for x in spoken.labels[i - 1 : i + 1])
-        if left.broad == "silence" or right.broad == "silence" or left.voiced == right.voiced:
+        rising = _rising(left, right)
+        if rising is None:
             continue
-        if (right if left.voiced else left).broad not in OBSTRUENTS:
-            continue
-        first = max(int(1000 * (starts[i - 1] + SHORTEST)), int(1000 * starts[i]) - REACH)
         end = starts[i + 1] if i + 1 < len(starts) else spoken.duration
+        first = max(int(1000 * (starts[i - 1] + SHORTEST)), int(1000 * starts[i]) - REACH)
         last = min(int(1000 * (end - SHORTEST)), int(1000 * starts[i]) + REACH)
-        part = low[first : last + 1] if right.voiced else low[first : last + 1][::-1]
-        if len(part) < 10 or part[-5:].mean() - part[:5].mean() < 8.0:
+        level = voice if left.voiced != right.voiced else formants
+        part = level[first : last + 1] if rising else level[first : last + 1][::-1]
+        if len(part) < 10 or part[-5:].mean() - part[:5].mean() < CLEAR:
             continue
-        halfway = (part[:5].mean() + part[-5:].mean()) / 2
-        crossing = int(np.argmax(part > halfway))
-        starts[i] = (first + crossing if right.voiced else last - crossing) / 1000
+        crossing = int(np.argmax(part > (part[:5].mean() + part[-5:].mean()) / 2))
+        starts[i] = (first + crossing if rising else last - crossing) / 1000
     return replace(spoken, starts=tuple(starts))
+
+
+def _rising(left: Articulation, right: Articulation) -> bool | None:
+    """Whether voicing or formants begin at a boundary; None if neither begins or ends."""
+    if "silence" in (left.broad, right.broad):
+        return None
+    if left.voiced != right.voiced and (right if left.voiced else left).broad in OBSTRUENTS:
+        return right.voiced
+    for one, other in ((left, right), (right, left)):
+        if one.voiced and one.broad in ("stop", "nasal") and other.broad == "vowel" and other.voiced:
+            return one is left
+    return None
 
 
 def move_edges(spoken: Spoken, noise: float) -> Spoken:

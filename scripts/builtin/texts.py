@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-
 from builtin.espeak_speech import FRICATIVE, LIQUID, NASAL, STOP, VOICED_FRICATIVE, VOICED_STOP, VOWEL
 
 SYLLABLES = (0.2, 0.45, 0.25, 0.1)  # shares of words of 1, 2, 3, 4
@@ -22,9 +21,9 @@ SPELLINGS: dict[str, tuple[str, str]] = {  # nuclei and consonants
 }
 
 
-def made_up(rng: np.random.Generator, nuclei: Sequence[str], onsets: Sequence[str], codas: Sequence[str]) -> (
-    list[str]
-):
+def made_up(
+    rng: np.random.Generator, nuclei: Sequence[str], onsets: Sequence[str], codas: Sequence[str]
+) -> list[str]:
     """A word as a list of sounds."""
     n = int(rng.choice(4, p=SYLLABLES)) + 1
     word: list[str] = []

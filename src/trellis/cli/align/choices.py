@@ -12,3 +12,4 @@ AlignmentFormat = StrEnum(
 Folding = StrEnum("Folding", ["none", "timit48", "timit39", "broad", "voiced", "detailed"])
 Silence = StrEnum("Silence", ["auto", "none"])
 Side = StrEnum("Side", ["right", "left", "pair"])
+Language = StrEnum("Language", ["english"])
