@@ -1,6 +1,7 @@
 """Learn boundaries from three synthetic voices and align a fourth: speech whose phones are known exactly.
 
-The speech was synthesised by flite, so that where each phone begins is known exactly, and figures are far better than on people. The voices say different sentences. One classifier of
+The speech was synthesised by flite, so that where each phone begins is known exactly, and figures are far
+better than on people. The voices say different sentences. One classifier of
 frames and one of boundaries are trained on 66 sentences; then the weights of a handful of features are
 learnt twice on the same ground, for the likelihood and for the loss that is reported: the share of
 boundaries that are off by more than 10 ms.
