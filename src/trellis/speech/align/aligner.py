@@ -20,6 +20,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.estimator import Model, check_fitted
@@ -78,6 +80,8 @@ class Aligner(Model):
     split: Split = parameter(default=declared.SPLIT)
     cross_fit: int = parameter(default=declared.CROSS_FIT)
     refine: bool = parameter(default=declared.REFINE)
+    decoding: str = parameter(default=declared.DECODING)
+    tolerances_ms: Sequence[float] = parameter(default=declared.TOLERANCES_MS)
     n_jobs: int | None = parameter(default=N_JOBS)
     random_state: int = parameter(default=declared.RANDOM_STATE)
 
@@ -121,8 +125,8 @@ class Aligner(Model):
     def adapt(self, corpus: Iterable[Utterance], progress: Progress | None = None) -> Aligner:
         """A new aligner that has learned from corrected utterances, one or more; this one stays as it is.
 
-        Utterances that are left out decide how far it moves (:mod:`trellis.speech.align.learning.adaptation`);
-        its ``status_`` says how far, and why. ``progress(stage, share)`` is called along the way.
+        Utterances that are left out decide how far it moves (``learning.adaptation``); its ``status_`` says
+        how far, and why. ``progress(stage, share)`` is called along the way.
         """
         from trellis.speech.align.learning.adaptation import adapt
 
@@ -152,13 +156,14 @@ class Aligner(Model):
 
         Give ``phones``, or ``words`` and a ``dictionary``: the best of their pronunciations is chosen.
         ``silence="auto"`` allows silence at the ends where the transcript has none, and between words; "none"
-        takes the transcript as it is. ``confidence=False`` saves about half of the time. ``margins=True``
-        also computes how much worse, in nats, the best path with each boundary elsewhere is.
+        takes the transcript as it is. ``confidence=False`` saves time where ``decoding="best_path"``.
+        ``margins=True`` also computes how much worse than the best path, in nats, the best one with each of
+        its boundaries elsewhere is.
         """
         check_fitted(self)
         lattice = self._lattice(phones, words, dictionary, silence)
         source = "" if isinstance(audio, Recording) else str(audio)
-        request = Request(source, self.refine, confidence, margins)
+        request = Request(source, self.refine, confidence, margins, self._tolerances())
         return align_utterance(self.model_, self._frames(audio, channel), lattice, request)
 
     def evaluate(self, corpus: Iterable[Utterance]) -> AlignmentEvaluation:
@@ -219,6 +224,16 @@ class Aligner(Model):
                 "boundaries itself; leave boundaries out, or give classifier='mlp'"
             )
         self.frame_options()
+        self._tolerances()
+
+    def _tolerances(self) -> tuple[float, ...]:
+        """Seconds, for the decoding; none for the best path."""
+        given = tuple(np.atleast_1d(self.tolerances_ms).tolist())
+        if not given or not all(declared.TOLERANCE.accepts(ms) for ms in given):
+            raise DataError(
+                f"tolerances_ms is {self.tolerances_ms!r}; give numbers above 0, such as (10, 20)"
+            )
+        return tuple(ms / 1000.0 for ms in given) if self.decoding == "tolerance" else ()
 
     def _lattice(
         self,

@@ -1,7 +1,7 @@
 """Learning from a handful of corrected recordings: how far to move, and what is said about it.
 
-A network is continued on the corrected pieces (``continued_model``); how much of the way is gone is decided by
-pieces that were left out. They are dealt into ``FOLDS`` parts at most, by whole pieces; for each part, a
+A network is continued on the corrected pieces (``continued_model``); how much of the way is gone is decided
+by pieces that were left out. They are dealt into ``FOLDS`` parts at most, by whole pieces; for each part, a
 network continued on the others aligns it after each share s of the way. With e_k the error of boundary k,
 
     gain(s) = sum_k [c(e_k(0)) - c(e_k(s))] + PRIOR prior(s),     c(e) = min(|e|, CAP) / CAP,
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -80,7 +80,7 @@ def adapt(aligner: Aligner, corpus: Iterable[Utterance], progress: Progress | No
             "classifier='convolutional', the default"
         )
     pieces = read_corrections(aligner, corpus, report)
-    own = boundary_errors(base, pieces, aligner.refine)
+    own = boundary_errors(base, pieces, as_asked(aligner))
     if np.abs(own).max(initial=0.0) <= SAME:
         reason = (
             "the corrections are what the model says already: there is nothing to learn, nothing was moved"
@@ -118,7 +118,7 @@ def leave_out(
         return LeftOut(np.zeros((len(SHARES), 0)))
     order = np.random.default_rng(aligner.random_state).permutation(len(pieces))
     parts = np.array_split(order, n_folds)[: 1 if len(pieces) > PLENTY else None]
-    found = []
+    found, request = [], as_asked(aligner)
     for number, part in enumerate(parts):
         out, rest = [pieces[i] for i in part], [pieces[i] for i in order if i not in set(part.tolist())]
 
@@ -127,16 +127,23 @@ def leave_out(
 
         network = continue_network(base, rest, options, aligner.random_state, tell)
         models = [part_of_the_way(base, network, share, rest) for share in SHARES]
-        found.append(np.stack([boundary_errors(model, out, aligner.refine) for model in models]))
+        found.append(np.stack([boundary_errors(model, out, request) for model in models]))
     return LeftOut(np.concatenate(found, axis=1))
 
 
-def boundary_errors(model: AlignmentModel, pieces: Sequence[TrainingUtterance], refine: bool) -> FloatArray:
+def as_asked(aligner: Aligner) -> Request:
+    """Alignment as the aligner does it, without confidences."""
+    return Request("", aligner.refine, confidence=False, tolerances=aligner._tolerances())
+
+
+def boundary_errors(
+    model: AlignmentModel, pieces: Sequence[TrainingUtterance], request: Request
+) -> FloatArray:
     """Seconds by which the model places boundaries later than the corrections do."""
     errors = [np.zeros(0)]
     for piece in pieces:
-        request = Request(piece.id, refine, confidence=False)
-        starts = align_frames(model, piece.frames, phone_lattice(piece.labels), request).starts
+        asked = replace(request, source=piece.id)
+        starts = align_frames(model, piece.frames, phone_lattice(piece.labels), asked).starts
         errors.append((starts - piece.starts)[1:] * model.acoustics.step)
     return np.concatenate(errors)
 

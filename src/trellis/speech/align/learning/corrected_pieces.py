@@ -30,7 +30,7 @@ SPOKEN_CUT = 3.0  # a cut between two phones is as good as one in a silence that
 def read_corrections(
     aligner: Aligner, corpus: Iterable[Utterance], report: Progress
 ) -> list[TrainingUtterance]:
-    """The pieces of all utterances that have a reference; phones that the model does not know are an error."""
+    """The pieces of all utterances with a reference; phones that the model does not know are an error."""
     corrected = [u for u in corpus if u.reference is not None]
     if not corrected:
         raise DataError("there is no corrected recording to learn from; give utterances with a reference")
@@ -53,7 +53,7 @@ def read_corrections(
 
 
 def cut(utterance: TrainingUtterance, longest: int) -> list[TrainingUtterance]:
-    """Pieces of about ``longest`` frames. A silence is cut in its middle, and both pieces keep a part of it."""
+    """Pieces of about ``longest`` frames. A silence is cut in its middle: both pieces keep a part of it."""
     n_frames, gold = len(utterance.frames), utterance.gold
     if n_frames <= longest:
         return [utterance]
