@@ -103,7 +103,7 @@ def align_frames(
 ) -> Segments:
     """Exact inference on frames that fit into memory at once; ``evidence``: what the classifiers hear in
     them, if known."""
-    limits = _limits(model, lattice, len(frames), longest_silence)
+    limits = length_limits(model, lattice, len(frames), longest_silence)
     acoustics, nodes = model.acoustics, tuple(range(lattice.n_nodes))
     if evidence is None:
         evidence = acoustics.evidence(frames)
@@ -148,7 +148,9 @@ def check_length(
         )
 
 
-def _limits(model: AlignmentModel, lattice: Lattice, n_frames: int, longest_silence: int | None) -> Limits:
+def length_limits(
+    model: AlignmentModel, lattice: Lattice, n_frames: int, longest_silence: int | None = None
+) -> Limits:
     """Maximum lengths, stretched where the phones could not fill the recording."""
     acoustics = model.acoustics
     encoded = acoustics.phones.encode(lattice.labels)

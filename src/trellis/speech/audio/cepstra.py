@@ -12,8 +12,8 @@ a noise generator. These are Kaldi's features, with which the tests compare; Num
 that fit the cache, several times faster than the Kaldi code, and identically for a recording in pieces.
 
 Derivatives are regressions over ``+-w`` frames, ``d_t = sum_n n (c_{t+n} - c_{t-n}) / (2 sum_n n^2)``, with
-the end frames repeated. Normalisation is over the utterance, or the speech in it (``speech_level``), and comes
-before the derivatives.
+the end frames repeated. Normalisation is over the utterance, or the speech in it (``speech_level``), and
+comes before the derivatives.
 """
 
 from __future__ import annotations

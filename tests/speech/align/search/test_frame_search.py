@@ -29,24 +29,37 @@ def walks(lattice: Lattice, n_frames: int) -> list[tuple[int, ...]]:
     return [way for way in ways if lattice.final[way[-1]]]
 
 
+def fits(way: tuple[int, ...], longest: IntArray) -> bool:
+    """Whether no node has more frames than it may have: a path visits each at most once."""
+    return all(way.count(i) <= longest[i] for i in set(way))
+
+
 def total(evidence: Float32Array, codes: IntArray, path: IntArray | tuple[int, ...]) -> float:
     return float(sum(evidence[t, codes[i]] for t, i in enumerate(path)))
 
 
-@settings(max_examples=40)
+@settings(max_examples=100)
 @given(
     st.lists(st.sampled_from("abc"), min_size=1, max_size=2),
     st.integers(1, 6),
     st.integers(1, 4),
     st.sampled_from([0.5, 3.0, np.inf]),
+    st.booleans(),
     st.integers(0, 1000),
 )
-def test_the_best_path_of_frames(words: list[str], n_frames: int, block: int, beam: float, seed: int) -> None:
+def test_the_best_path_of_frames(
+    words: list[str], n_frames: int, block: int, beam: float, limited: bool, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     lattice = word_lattice(words, WORDS)
     codes = rng.integers(0, 4, lattice.n_nodes)
     evidence = rng.normal(size=(n_frames, 4)).astype(np.float32) * 3
+    if seed % 3 == 0:
+        evidence = np.round(evidence)  # ties
+    longest = rng.integers(1, n_frames + 2, lattice.n_nodes) if limited else None
     ways = walks(lattice, n_frames)
+    if longest is not None:
+        ways = [way for way in ways if fits(way, longest)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frame_search, "BLOCK", block)
         if np.isfinite(beam):  # repeated with wider ones until nothing is gained
@@ -54,9 +67,9 @@ def test_the_best_path_of_frames(words: list[str], n_frames: int, block: int, be
             patch.setattr(frame_search, "BEAM", beam)
         if not ways:
             with pytest.raises(InfeasibleError, match="too short"):
-                best_frame_path(lattice, codes, evidence)
+                best_frame_path(lattice, codes, evidence, longest)
             return
-        path = best_frame_path(lattice, codes, evidence)
+        path = best_frame_path(lattice, codes, evidence, longest)
     assert tuple(path.tolist()) in set(ways)
     best = max(total(evidence, codes, way) for way in ways)
     found = total(evidence, codes, path)
@@ -71,12 +84,13 @@ def test_a_wide_beam_finds_what_an_exact_search_finds() -> None:
     lattice = word_lattice([*rng.choice(list("abc"), 60)], WORDS)
     codes = rng.integers(0, 4, lattice.n_nodes)
     evidence = np.log(rng.dirichlet(np.ones(4), size=900)).astype(np.float32)
-    exact = best_frame_path(lattice, codes, evidence)
+    longest = rng.integers(10, 1000, lattice.n_nodes)
+    exact = best_frame_path(lattice, codes, evidence, longest)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frame_search, "EXACT_CELLS", 0.0)
         patch.setattr(frame_search, "BEAM", 100.0)
         patch.setattr(frame_search, "BLOCK", 70)
-        beamed = best_frame_path(lattice, codes, evidence)
+        beamed = best_frame_path(lattice, codes, evidence, longest)
     assert total(evidence, codes, beamed) == pytest.approx(total(evidence, codes, exact), rel=1e-6)
 
 
@@ -93,7 +107,7 @@ def test_too_many_pronunciations_are_a_sentence() -> None:
     )
     codes = np.zeros(joined.n_nodes, dtype=np.int64)
     with pytest.raises(UnsupportedError, match="fewer pronunciations"):
-        best_frame_path(joined, codes, np.zeros((9, 1), np.float32), "long.wav")
+        best_frame_path(joined, codes, np.zeros((9, 1), np.float32), source="long.wav")
 
 
 def test_the_path_ends_at_the_end_though_something_else_fits_better() -> None:
@@ -103,3 +117,15 @@ def test_the_path_ends_at_the_end_though_something_else_fits_better() -> None:
     path = best_frame_path(lattice, np.arange(3), evidence)
     assert path[-1] == 2
     assert (path == 0).sum() == 8
+
+
+def test_a_phone_that_sounds_like_the_noise_does_not_sit_in_a_pause() -> None:
+    """Pause and noise are told apart only by how long a phone may be."""
+    lattice = phone_lattice(["x", "sil", "y"])
+    evidence = np.full((100, 3), -4.0, dtype=np.float32)
+    evidence[:10, 0] = evidence[90:, 2] = 0.0
+    evidence[10:90] = [-1.0, -2.0, -3.0]  # x, sil, y
+    free = best_frame_path(lattice, np.arange(3), evidence)
+    assert (free == 0).sum() == 89
+    limited = best_frame_path(lattice, np.arange(3), evidence, np.array([15, 100, 15]))
+    assert [(limited == i).sum() for i in range(3)] == [15, 75, 10]

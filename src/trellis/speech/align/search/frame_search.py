@@ -3,9 +3,12 @@ beginning to its end, with the frame classifier alone.
 
     max over paths  sum_t log p(class of the path's node at t | frames around t)
 
-Back-pointers of an hour of speech would fill a disk. So the scores are kept at the beginning of every block
-of ``BLOCK`` frames only, and moves are computed again, block by block, on the way back: memory is that of one
-block, time twice that of the search.
+Paths are those whose segments are no longer than the longest lengths allow: otherwise a phone that sounds
+like the background noise would sit in every pause, at the expense of all others.
+
+Back-pointers of an hour of speech would fill a disk. So the state of the search is kept at the beginning of
+every block of ``BLOCK`` frames only, and moves are computed again, block by block, on the way back: memory is
+that of one block, time twice that of the search.
 
 Up to ``EXACT_CELLS`` (frames times nodes, ten minutes or so) the search is exact. Beyond, nodes that fall
 ``BEAM`` nats behind the best of their frame are given up, and the search is repeated with twice as wide a
@@ -18,9 +21,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trellis.core.arrays import Float32Array, IntArray
+from trellis.core.arrays import Float32Array, FloatArray, IntArray
 from trellis.core.errors import InfeasibleError, UnsupportedError
-from trellis.speech.align.search.frame_search_kernels import search_block, trace_block
+from trellis.speech.align.search.frame_search_kernels import (
+    pack_queues,
+    search_block,
+    trace_block,
+    unpack_queues,
+)
 from trellis.speech.corpus.phone_lattice import Lattice
 from trellis.structures.segments.scores.segment_graph import BEGIN
 
@@ -32,15 +40,17 @@ MAX_PREDECESSORS = 254  # of a node: moves are stored as bytes
 
 @dataclass(frozen=True, eq=False)
 class _Moves:
-    """The lattice as arrays: the classes of its nodes and, CSR, what comes before each."""
+    """The lattice as arrays: the classes of its nodes, their longest lengths and, CSR, what comes before
+    each."""
 
     codes: IntArray
+    longest: IntArray
     indptr: IntArray
     pred: IntArray
     reach: int
 
     @classmethod
-    def of(cls, lattice: Lattice, codes: IntArray, source: str) -> _Moves:
+    def of(cls, lattice: Lattice, codes: IntArray, longest: IntArray, source: str) -> _Moves:
         befores = [[p for p in before if p != BEGIN] for before in lattice.predecessors]
         counts = np.array([len(before) for before in befores])
         if counts.max() > MAX_PREDECESSORS:
@@ -49,62 +59,114 @@ class _Moves:
             )
         reach = max((i - before[0] for i, before in enumerate(befores) if before), default=1)
         pred = np.array([p for before in befores for p in before], dtype=np.int64)
-        return cls(codes, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64), pred, int(reach))
+        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        return cls(codes.astype(np.int64), longest.astype(np.int64), indptr, pred, int(reach))
 
 
-def best_frame_path(lattice: Lattice, codes: IntArray, evidence: Float32Array, source: str = "") -> IntArray:
-    """The node of each frame. ``codes``: the classes of the nodes; ``evidence``: (T, classes)."""
-    moves = _Moves.of(lattice, codes, source)
-    if float(len(evidence)) * lattice.n_nodes <= EXACT_CELLS:
-        found, _ = _search(lattice, moves, evidence, np.inf)
-    else:
-        beam = BEAM
-        found, score = _search(lattice, moves, evidence, beam)
-        while beam < np.inf:
-            beam = 2.0 * beam if beam < 64.0 * BEAM else np.inf
-            wider, risen = _search(lattice, moves, evidence, beam)
-            if found is not None and risen <= score:
-                break
-            found, score = wider, risen
-    if found is None:
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """The state of a search at the beginning of a block."""
+
+    low: int
+    high: int
+    total: FloatArray
+    sizes: IntArray
+    values: FloatArray
+    whens: IntArray
+
+
+class _Search:
+    """The queues of :mod:`.frame_search_kernels`; ``longest`` below ``n_frames`` is a limit."""
+
+    def __init__(self, lattice: Lattice, moves: _Moves, evidence: Float32Array, beam: float) -> None:
+        self.lattice, self.moves, self.evidence, self.beam = lattice, moves, evidence, beam
+        limited = moves.longest[moves.longest < len(evidence)]
+        n, width = lattice.n_nodes, int(limited.max(initial=0)) + 1
+        self.value, self.when = np.zeros((n, width)), np.zeros((n, width), dtype=np.int32)
+        self.head, self.size = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        self.ends = np.full(n, -np.inf)
+        self.total = np.zeros(evidence.shape[1])
+        self.blocks = range(0, len(evidence), BLOCK)
+        self.kept: list[tuple[_Kept, int]] = []  # with the most nodes that the block has
+
+    def forwards(self) -> float:
+        """The score of the best path, -inf if none reaches the end."""
+        heads = self.lattice.first_nodes
+        self.size[heads] = 1
+        low, high = min(heads), max(heads) + 1
+        nothing = np.zeros((0, 0), dtype=np.int32), np.zeros((0, 0), dtype=np.uint8)
+        for first in self.blocks:
+            state = self._state(low, high)
+            low, high, widest = self._run(first, low, high, *nothing)
+            self.kept.append((state, widest))
+        return float(np.max(self.ends[self.lattice.final]))
+
+    def backwards(self) -> IntArray:
+        """The node of each frame on the best path, once it is found."""
+        moves, path = self.moves, np.empty(len(self.evidence), dtype=np.int64)
+        node = int(np.argmax(np.where(self.lattice.final, self.ends, -np.inf)))
+        at, begun = len(path), False
+        for first, (state, widest) in zip(reversed(self.blocks), reversed(self.kept), strict=True):
+            shape = len(self.evidence[first : first + BLOCK]), widest - state.low
+            starts, chosen = np.zeros(shape, dtype=np.int32), np.zeros(shape, dtype=np.uint8)
+            self._restore(state)
+            self._run(first, state.low, state.high, starts, chosen)
+            node, at, begun = trace_block(
+                moves.indptr, moves.pred, first, state.low, starts, chosen, node, at, begun, path
+            )
+        return path
+
+    def _run(
+        self, first: int, low: int, high: int, starts: IntArray, chosen: IntArray
+    ) -> tuple[int, int, int]:
+        moves = self.moves
+        found: tuple[int, int, int] = search_block(
+            self.evidence[first : first + BLOCK], first, moves.codes, moves.longest, moves.indptr, moves.pred,
+            moves.reach, self.beam, low, high, self.total, self.value, self.when, self.head, self.size,
+            self.ends, starts, chosen,
+        )  # fmt: skip
+        return found
+
+    def _state(self, low: int, high: int) -> _Kept:
+        sizes = self.size[low:high].copy()
+        values, whens = np.empty(int(sizes.sum())), np.empty(int(sizes.sum()), dtype=np.int32)
+        pack_queues(self.value, self.when, self.head, self.size, low, high, values, whens)
+        return _Kept(low, high, self.total.copy(), sizes, values, whens)
+
+    def _restore(self, state: _Kept) -> None:
+        self.size[:] = 0
+        self.ends[:] = -np.inf
+        self.total[:] = state.total
+        unpack_queues(
+            state.values, state.whens, state.sizes, state.low, self.value, self.when, self.head, self.size
+        )
+
+
+def best_frame_path(
+    lattice: Lattice,
+    codes: IntArray,
+    evidence: Float32Array,
+    longest: IntArray | None = None,
+    source: str = "",
+) -> IntArray:
+    """The node of each frame. ``codes``: the classes of the nodes; ``evidence``: (T, classes); ``longest``:
+    lengths of nodes in frames, at least T where there is no limit."""
+    if longest is None:
+        longest = np.full(lattice.n_nodes, len(evidence))
+    moves = _Moves.of(lattice, codes, longest, source)
+    exact = float(len(evidence)) * lattice.n_nodes <= EXACT_CELLS
+    beam = np.inf if exact else BEAM
+    search = _Search(lattice, moves, evidence, beam)
+    score = search.forwards()
+    while beam < np.inf:
+        beam = 2.0 * beam if beam < 64.0 * BEAM else np.inf
+        wider = _Search(lattice, moves, evidence, beam)
+        risen = wider.forwards()
+        if score > -np.inf and risen <= score:
+            break
+        search, score = wider, risen
+    if score == -np.inf:
         raise InfeasibleError(
             f"{source + ': ' if source else ''}the recording is too short for its transcript; check it"
         )
-    return found
-
-
-def _search(
-    lattice: Lattice, moves: _Moves, evidence: Float32Array, beam: float
-) -> tuple[IntArray | None, float]:
-    """The best path and its score, None if no path reaches the end."""
-    n_frames, n_nodes = len(evidence), lattice.n_nodes
-    no_moves = np.zeros((0, 0), dtype=np.uint8)
-    score = np.full(n_nodes, -np.inf)
-    heads = lattice.first_nodes
-    score[heads] = evidence[0, moves.codes[heads]]
-    low, high = min(heads), max(heads) + 1
-    blocks = range(1, n_frames, BLOCK)
-    kept = []
-    for first in blocks:
-        before = low, high, score[low:high].copy()
-        low, high, widest = search_block(
-            evidence[first : first + BLOCK], moves.codes, moves.indptr, moves.pred, moves.reach, beam, low,
-            high, score, no_moves,
-        )  # fmt: skip
-        kept.append((*before, widest))
-    ends = np.where(lattice.final, score, -np.inf)
-    last = int(np.argmax(ends))
-    best = float(ends[last])
-    if best == -np.inf:
-        return None, best
-    path = np.empty(n_frames, dtype=np.int64)
-    path[0] = last
-    for first, (low, high, scores, widest) in zip(reversed(blocks), reversed(kept), strict=True):
-        frames = evidence[first : first + BLOCK]
-        score[:] = -np.inf
-        score[low:high] = scores
-        back = np.zeros((len(frames), widest - low), dtype=np.uint8)
-        search_block(frames, moves.codes, moves.indptr, moves.pred, moves.reach, beam, low, high, score, back)
-        last = trace_block(moves.indptr, moves.pred, back, low, last, path[first : first + len(frames)])
-        path[0] = last
-    return path, best
+    return search.backwards()

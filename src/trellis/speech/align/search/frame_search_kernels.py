@@ -1,5 +1,16 @@
 # mypy: allow-untyped-defs
-"""Frame-level Viterbi search through a lattice, a block of frames at a time."""
+"""Viterbi search through a lattice with longest lengths of segments, a block of frames at a time.
+
+With the sum S_i(t) of the evidence for node i in frames before t, A_i(t) the score of the best path whose
+segment of node i ends at t, and L_i its longest length:
+
+    E_i(s) = max over p before i of A_p(s)                                  node i begins at s
+    A_i(t) = S_i(t) + max over s = t - L_i .. t - 1 of E_i(s) - S_i(s)
+
+The maximum over a sliding window is kept as a queue of falling values (each beaten by none that is younger),
+a ring of entries per node: ``value``, ``when``, with ``head`` and ``size``. A node without a limit keeps its
+best entry only.
+"""
 
 from __future__ import annotations
 
@@ -9,52 +20,112 @@ from trellis.core.numerics import max_kernel
 
 
 @max_kernel
-def search_block(emission, codes, pred_indptr, pred, reach, beam, low, high, score, moves):
-    """One block of frames, from scores of the frame before it; returns the nodes that are left, and the most.
+def search_block(
+    emission, first, codes, longest, pred_indptr, pred, reach, beam, low, high, total,
+    value, when, head, size, ends, starts, moves,
+):  # fmt: skip
+    """One block of frames from ``first`` on; returns the nodes that are left, and the most there were.
 
-        score_t[i] = emission[t, codes[i]] + max(score_{t-1}[i], max_{p in pred(i)} score_{t-1}[p])
-
-    Only the nodes ``low`` to ``high - 1`` are alive at the start; ``reach`` is how far a node lies behind its
-    first predecessor, at most. Nodes more than ``beam`` below the best of a frame die. Nodes come after their
-    predecessors, so going through them backwards needs one row of scores. ``moves[t, i - low]`` is 0 for
-    "stayed", else 1 + the position of the predecessor in its list; a table without columns takes none.
+    Only the nodes ``low`` to ``high - 1`` have entries at the start; ``reach`` is how far a node lies behind
+    its first predecessor, at most. Nodes at either end of them that are more than ``beam`` below the best of
+    a frame die. ``total``: S of each class, ``ends``: A of each node, -inf outside. ``starts[t, i - low]``:
+    where the segment begins that ends after frame t; ``moves[t, i - low]``: the position in its list of the
+    predecessor of a segment that begins there; tables without columns take none.
     """
-    n_nodes, first, widest = len(codes), low, high
-    keep_moves = moves.shape[1] > 0
+    n_nodes, bottom, widest, width = len(codes), low, high, value.shape[1]
+    keep = moves.shape[1] > 0
     for t in range(len(emission)):
-        top = min(n_nodes, high + reach)
+        now = first + t + 1
+        for c in range(len(total)):
+            total[c] += emission[t, c]
         best = -np.inf
-        for i in range(top - 1, low - 1, -1):
-            value, move = score[i], 0
-            for k in range(pred_indptr[i], pred_indptr[i + 1]):
-                before = score[pred[k]]
-                if before > value:
-                    value, move = before, k - pred_indptr[i] + 1
-            value += emission[t, codes[i]]
-            score[i] = value
-            if value > best:
-                best = value
-            if keep_moves:
-                moves[t, i - first] = move
+        for i in range(low, high):
+            if longest[i] < width:
+                while size[i] > 0 and now - when[i, head[i]] > longest[i]:
+                    head[i] = (head[i] + 1) % width
+                    size[i] -= 1
+            if size[i] == 0:
+                ends[i] = -np.inf
+                continue
+            ends[i] = total[codes[i]] + value[i, head[i]]
+            best = max(best, ends[i])
+            if keep:
+                starts[t, i - bottom] = when[i, head[i]]
         least = best - beam
-        while low < top and score[low] < least:
-            score[low] = -np.inf
+        while low < high and (ends[low] < least or ends[low] == -np.inf):
+            ends[low] = -np.inf
+            size[low] = 0
             low += 1
-        while top > low and (score[top - 1] < least or score[top - 1] == -np.inf):
-            score[top - 1] = -np.inf
-            top -= 1
-        high = top
-        widest = max(widest, top + reach)
-    return low, high, min(widest, n_nodes)
+        while high > low and (ends[high - 1] < least or ends[high - 1] == -np.inf):
+            ends[high - 1] = -np.inf
+            size[high - 1] = 0
+            high -= 1
+        top = min(n_nodes, high + reach)
+        last = high
+        for i in range(low, top):
+            entry, move = -np.inf, 0
+            for k in range(pred_indptr[i], pred_indptr[i + 1]):
+                before = ends[pred[k]]
+                if before > entry:
+                    entry, move = before, k - pred_indptr[i]
+            if entry == -np.inf:
+                continue
+            entry -= total[codes[i]]
+            last = max(last, i + 1)
+            if keep:
+                moves[t, i - bottom] = move
+            if longest[i] >= width:  # no limit: only the best entry matters
+                if size[i] == 0 or entry > value[i, head[i]]:
+                    head[i], size[i] = 0, 1
+                    value[i, 0], when[i, 0] = entry, now
+                continue
+            while size[i] > 0 and value[i, (head[i] + size[i] - 1) % width] < entry:
+                size[i] -= 1
+            place = (head[i] + size[i]) % width
+            value[i, place], when[i, place] = entry, now
+            size[i] += 1
+        high = last
+        widest = max(widest, high)
+    return low, high, widest
 
 
 @max_kernel
-def trace_block(pred_indptr, pred, moves, low, last, path):
-    """path[t]: the node at frame t of a block on the best path into ``last``; returns the node before it."""
-    i = last
-    for t in range(len(path) - 1, -1, -1):
-        path[t] = i
-        move = moves[t, i - low]
-        if move > 0:
-            i = pred[pred_indptr[i] + move - 1]
-    return i
+def pack_queues(value, when, head, size, low, high, values, whens):
+    """All entries of the nodes ``low`` to ``high - 1``, one node after the other."""
+    width, at = value.shape[1], 0
+    for i in range(low, high):
+        for k in range(size[i]):
+            place = (head[i] + k) % width
+            values[at], whens[at] = value[i, place], when[i, place]
+            at += 1
+
+
+@max_kernel
+def unpack_queues(values, whens, sizes, low, value, when, head, size):
+    """The inverse of :func:`pack_queues`, into empty queues."""
+    at = 0
+    for j in range(len(sizes)):
+        head[low + j], size[low + j] = 0, sizes[j]
+        for k in range(sizes[j]):
+            value[low + j, k], when[low + j, k] = values[at], whens[at]
+            at += 1
+
+
+@max_kernel
+def trace_block(pred_indptr, pred, first, low, starts, moves, node, at, begun, path):
+    """The best path backwards through a block of frames from ``first`` on, into ``path``.
+
+    ``begun``: ``node`` begins at frame ``at``, and what is before it is asked; otherwise it ends there, and
+    where it begins is asked. Returns the same of the frame where the block before has to answer.
+    """
+    while at > first:
+        if begun:
+            node = pred[pred_indptr[node] + moves[at - 1 - first, node - low]]
+            begun = False
+        else:
+            start = starts[at - 1 - first, node - low]
+            for t in range(start, at):
+                path[t] = node
+            at = start
+            begun = True
+    return node, at, begun

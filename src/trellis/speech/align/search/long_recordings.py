@@ -31,7 +31,13 @@ from trellis.core.arrays import Float32Array, FloatArray, IntArray
 from trellis.core.errors import UnsupportedError
 from trellis.speech.align.alignment_model import AlignmentModel
 from trellis.speech.align.search.frame_search import best_frame_path
-from trellis.speech.align.utterance_alignment import LONG_SECONDS, Request, Segments, align_frames
+from trellis.speech.align.utterance_alignment import (
+    LONG_SECONDS,
+    Request,
+    Segments,
+    align_frames,
+    length_limits,
+)
 from trellis.speech.corpus.phone_lattice import Lattice
 from trellis.speech.phones.silence import is_silence
 
@@ -114,9 +120,8 @@ def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, re
             f"recordings longer than {LONG_SECONDS:g} s need a frame classifier; train with the feature "
             "'classifier', or cut the recording"
         )
-    codes = acoustics.phones.encode(lattice.labels, request.source).codes
     per_second = 1.0 / acoustics.step
-    runs = _Runs.of(best_frame_path(lattice, codes, acoustics.confidences(frames), request.source), lattice)
+    runs = _rough_path(model, frames, lattice, request.source)
     begin, heads, within = 0, lattice.first_nodes, False  # within: the first node began in an earlier chunk
     passed = 0  # the frame of the path that the last chunk ended at
     found = _Found([], [], [], [], [], [])
@@ -148,6 +153,17 @@ def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, re
             heads, begin = [cut.stop], end
         else:
             heads, begin = [nodes[keep]], begin + round(float(part.starts[keep]))
+
+
+def _rough_path(model: AlignmentModel, frames: Float32Array, lattice: Lattice, source: str) -> _Runs:
+    """Roughly where each phone is, with phones no longer than segmental inference allows them to be."""
+    acoustics = model.acoustics
+    encoded = acoustics.phones.encode(lattice.labels, source)
+    limits = length_limits(model, lattice, len(frames))
+    _, longest = acoustics.lengths(encoded.kinds, len(frames), limits)
+    return _Runs.of(
+        best_frame_path(lattice, encoded.codes, acoustics.confidences(frames), longest, source), lattice
+    )
 
 
 def _chunk_end(runs: _Runs, begin: int, passed: int, n_frames: int, per_second: float) -> _Cut:
