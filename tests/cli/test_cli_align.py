@@ -101,11 +101,17 @@ def test_run_writes_every_format_in_place(recordings: Path) -> None:
 def test_run_from_words(recordings: Path) -> None:
     (recordings / "one.txt").write_text("Hello, you.")
     (recordings / "deep" / "two.lab").write_text("hello stranger")
-    result = invoke("run", "model", recordings, "-o", "out", "--dictionary", "d", "--to", "phn,textgrid")
+    options = ["run", "model", recordings, "--dictionary", "d", "--to", "phn,textgrid"]
+    result = invoke(*options, "-o", "noisy")
+    assert result.exit_code == 0
+    assert result.stderr.splitlines()[0] == "1 word is not in d; aligned as noise (spn): stranger"
+    assert f"check {recordings}/deep/two.wav: stranger is unknown" in result.stderr
+    assert Alignment.read("noisy/deep/two.TextGrid").labels == ("h", "ow", "spn")
+    result = invoke(*options, "-o", "out", "--unknown", "error")
     assert result.exit_code == 1  # one of two could not be aligned
     lines = result.stderr.splitlines()
     assert lines[0] == (
-        "1 words are not in d; recordings that contain them are skipped (1 of 2): stranger"
+        "1 word is not in d; recordings that contain them are not aligned (1 of 2): stranger"
     )  # before anything is aligned
     assert lines[1].startswith("aligned 1 recordings")
     assert lines[2] == f"failed {recordings}/deep/two.wav: 1 word is not in the dictionary; add: stranger"

@@ -11,6 +11,7 @@ import numpy as np
 
 from trellis.core.errors import DataError
 from trellis.speech.align.batch_alignment import Job
+from trellis.speech.audio.front_end import FramedRecording
 from trellis.speech.audio.recordings import audio_info
 from trellis.speech.corpus.dictionary import Dictionary
 from trellis.speech.formats.alignment import Alignment
@@ -43,14 +44,20 @@ class EvenAligner:
         words: Any = None,
         dictionary: Dictionary | None = None,
         silence: str = "auto",
+        unknown: str = "noise",
+        alphabet: str = "auto",
         channel: int | None = None,
     ) -> Alignment:
         spoken: list[Interval] = []
-        duration = audio_info(audio).duration
+        duration = audio.duration if isinstance(audio, FramedRecording) else audio_info(audio).duration
+        flags = ("phone 1 is odd",) if "odd" in (phones or ()) else ()
         if words is not None:
             if dictionary is None:
                 raise DataError("no dictionary")
-            phones = [p for word in words for p in dictionary[word][0].phones]
+            phones = [
+                p for word in words for p in (dictionary[word][0].phones if word in dictionary else ["spn"])
+            ]
+            flags = tuple(f"{word} is unknown" for word in dictionary.missing(words))
             times = np.linspace(0, duration, len(words) + 1)
             spoken = [Interval(times[k], times[k + 1], word) for k, word in enumerate(words)]
         if "die" in phones:
@@ -65,9 +72,16 @@ class EvenAligner:
             duration,
             words=tuple(spoken),
             confidence=tuple(np.linspace(1, 0.1, len(phones))),
-            flags=("phone 1 is odd",) if "odd" in phones else (),
-            source=str(audio),
+            flags=flags,
+            source="" if isinstance(audio, FramedRecording) else str(audio),
         )
+
+    def framed(
+        self, audio: Path, channel: int | None = None, start: float = 0.0, end: float | None = None
+    ) -> FramedRecording:
+        """Of 10 ms, with nothing in them."""
+        duration = (audio_info(audio).duration if end is None else end) - start
+        return FramedRecording(np.zeros((round(100 * duration), 1)), duration, ())
 
 
 def open_even(*_: object) -> tuple[Any, Dictionary | None]:

@@ -10,7 +10,14 @@ import pytest
 from small_speech import open_even, write_json, write_wav
 from trellis.core.errors import DataError
 from trellis.core.output_files import atomic_writer
-from trellis.speech.align.batch_alignment import Job, Outcome, Work, align_jobs, plan_jobs
+from trellis.speech.align.batch_alignment import (
+    Job,
+    Outcome,
+    TranscriptOptions,
+    Work,
+    align_jobs,
+    plan_jobs,
+)
 from trellis.speech.corpus.transcripts import Transcript, find_transcript, parse_transcript
 from trellis.speech.formats.alignment import Alignment
 
@@ -59,6 +66,10 @@ def test_unknown_words_are_known_before(tmp_path: Path) -> None:
         write_wav(tmp_path / f"{name}.wav", 0.2)
         (tmp_path / f"{name}.txt").write_text(words)
     plan = plan_jobs([tmp_path], tmp_path / "out", dictionary=DICTIONARY)
+    assert [job.audio.stem for job in plan.jobs] == ["a", "b", "c"]
+    assert plan.unknown == {"stranger": 2, "in": 1, "town": 1}
+    strict = TranscriptOptions(unknown="error")
+    plan = plan_jobs([tmp_path], tmp_path / "out", dictionary=DICTIONARY, options=strict)
     assert [job.audio.stem for job in plan.jobs] == ["a"]
     assert plan.unknown == {"stranger": 2, "in": 1, "town": 1}
     assert "add: stranger in town" in (plan.problems[1].problem or "")

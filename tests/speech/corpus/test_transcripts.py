@@ -26,7 +26,7 @@ def test_transcripts(tmp_path: Path) -> None:
     (tmp_path / "e.txt").write_text(" ...\n")
     with pytest.raises(DataError, match=r"e\.txt: the transcript has no words"):
         find_transcript(tmp_path / "e", True)
-    with pytest.raises(DataError, match=r"no transcript of this name \(\.phones, \.txt, \.lab\)"):
+    with pytest.raises(DataError, match=r"no transcript of this name \(\.phones, \.TextGrid, \.txt, \.lab\)"):
         find_transcript(tmp_path / "f", False)
 
 

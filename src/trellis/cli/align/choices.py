@@ -10,6 +10,8 @@ AlignmentFormat = StrEnum(
     "AlignmentFormat", ["textgrid", "elan", "json", "csv", "ctm", "lab", "phn", "audacity"]
 )
 Folding = StrEnum("Folding", ["none", "timit48", "timit39", "broad", "voiced", "detailed"])
+Alphabet = StrEnum("Alphabet", ["auto", "ipa", "arpabet", "xsampa"])
+UnknownWords = StrEnum("UnknownWords", ["noise", "skip", "error"])
 Silence = StrEnum("Silence", ["auto", "none"])
 Side = StrEnum("Side", ["right", "left", "pair"])
 Language = StrEnum("Language", ["english"])

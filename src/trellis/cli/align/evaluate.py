@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
-from trellis.cli.align.choices import AlignmentFormat, Folding, Side
+from trellis.cli.align.choices import AlignmentFormat, Alphabet, Folding, Side
 from trellis.cli.console import echo, echo_table, note
 from trellis.cli.options import AsJson, Encoding, argument, option
 from trellis.core.errors import UnsupportedError
@@ -33,6 +33,9 @@ ReferenceTier = Annotated[
     str | None, option("--reference-tier NAME", "Tier of the phones in REF's TextGrids or ELAN files.")
 ]
 Tier = Annotated[str | None, option("--tier NAME", "Tier of the phones in HYP's TextGrids or ELAN files.")]
+AlphabetOption = Annotated[
+    Alphabet, option("--alphabet", "Alphabet of the phones, for --by-class; auto guesses it.")
+]
 AsCsv = Annotated[bool, option("--csv", "Print the figures as CSV.")]
 
 
@@ -47,6 +50,7 @@ def evaluate(
     format: Format = None,
     reference_tier: ReferenceTier = None,
     tier: Tier = None,
+    alphabet: AlphabetOption = Alphabet.auto,
     encoding: Encoding = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
@@ -64,7 +68,7 @@ def evaluate(
         raise UnsupportedError("--json and --csv exclude each other; give one of them")
     references = find_alignments(reference, reference_format, reference_tier, encoding)
     found = evaluate_files(references, find_alignments(hypothesis, format, tier, encoding))
-    parts = _parts(found, classes, side) if by_class else {}
+    parts = _parts(found, classes, side, alphabet) if by_class else {}
     comparison = None
     if against is not None:
         comparison = compare(
@@ -80,11 +84,13 @@ def evaluate(
         _print_tables(found, parts, comparison, side)
 
 
-def _parts(found: AlignmentEvaluation, classes: str, side: str) -> dict[str, AlignmentEvaluation]:
+def _parts(
+    found: AlignmentEvaluation, classes: str, side: str, alphabet: str
+) -> dict[str, AlignmentEvaluation]:
     from trellis.speech.phones.folding import folding
 
     labels = {label for u in found.utterances for label in (*u.left, *u.right)}
-    return found.by_class(folding(classes, labels, unknown="other"), side)
+    return found.by_class(folding(classes, labels, unknown="other", alphabet=alphabet), side)
 
 
 def _print_json(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trellis.cli.align.choices import AlignmentFormat, Language, Silence
+from trellis.cli.align.choices import AlignmentFormat, Alphabet, Language, Silence, UnknownWords
 from trellis.cli.console import STDOUT, note
 from trellis.cli.options import Encoding, argument, option
 from trellis.cli.process import stop_code
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from trellis.cli.align.results import Results
     from trellis.speech.align.batch_alignment import Job, Outcome, Plan, Work
     from trellis.speech.corpus.dictionary import Dictionary
+
+_MAX_NAMED = 10  # phones in a note
 
 Model = Annotated[
     str, argument("MODEL", "Model that trellis align train wrote; builtin: the one that Trellis has.")
@@ -43,6 +45,19 @@ LanguageOption = Annotated[
 StripStress = Annotated[
     bool, option("--strip-stress", "Strip the stress digits from the dictionary's phones (AH0 to AH).")
 ]
+Tiers = Annotated[
+    str | None, option("--tiers NAMES", "Tiers of TextGrids to read; separated by commas, all if not given.")
+]
+KeepWords = Annotated[
+    bool, option("--keep-words", "Keep the times of words in TextGrids; align the phones within each.")
+]
+Unknown = Annotated[
+    UnknownWords,
+    option("--unknown", "Words that are not in the dictionary: align them as noise, skip them, or fail."),
+]
+AlphabetOption = Annotated[
+    Alphabet, option("--alphabet", "Alphabet of the phones and of the dictionary; auto guesses it.")
+]
 SilenceOption = Annotated[
     Silence, option("--silence", "Where pauses may be: auto, at both ends and between words; none.")
 ]
@@ -64,9 +79,13 @@ def run(
     phones: Phones = None,
     words: Words = None,
     transcripts: Transcripts = None,
+    tiers: Tiers = None,
+    keep_words: KeepWords = False,
     dictionary: DictionaryFile = None,
     language: LanguageOption = None,
     strip_stress: StripStress = False,
+    unknown: Unknown = UnknownWords.noise,
+    alphabet: AlphabetOption = Alphabet.auto,
     silence: SilenceOption = Silence.auto,
     to: To = "textgrid",
     page: Page = False,
@@ -81,13 +100,14 @@ def run(
 
     Without a model of your own: trellis align run builtin talk.wav --words "Hello." --language english -o out
 
-    The transcript of talk.wav is talk.phones, talk.txt or talk.lab (words) beside it, unless given. A
-    recording that cannot be aligned does not stop the rest: it is listed at the end, and the exit code is 1.
+    The transcript of talk.wav is talk.phones, talk.txt, talk.lab (words) or talk.TextGrid (utterances, one
+    tier for each speaker) beside it, unless given. A recording that cannot be aligned does not stop the rest:
+    it is listed at the end, and the exit code is 1.
     """
     from trellis.cli.align import models
     from trellis.cli.align.results import Results
     from trellis.core.output_files import check_folder
-    from trellis.speech.align.batch_alignment import Work, plan_jobs
+    from trellis.speech.align.batch_alignment import TranscriptOptions, Work, plan_jobs
     from trellis.speech.corpus.transcripts import parse_transcript
 
     transcript = parse_transcript(phones, words, encoding)
@@ -102,17 +122,21 @@ def run(
     check_folder(output)
     formats = _formats(to)
     open_model = partial(models.open_aligner, model, dictionary, strip_stress, encoding, language)
-    pronunciations = open_model()[1]  # also checks whether the model can be loaded
-    plan = plan_jobs(audio, output, transcript, transcripts, pronunciations, encoding)
+    aligner, pronunciations = open_model()
+    names = None if tiers is None else tuple(name.strip() for name in tiers.split(",") if name.strip())
+    how = TranscriptOptions(encoding, names, keep_words, unknown, alphabet, _alphabet(aligner))
+    plan = plan_jobs(audio, output, transcript, transcripts, pronunciations, how)
     results = Results(formats, page, _references(reference, encoding), channel)
     for job in plan.jobs:
         results.check(job)
-    _report_unknown(plan, dictionary or language)
+    _report_unknown(plan, dictionary or language, unknown)
     if not quiet:
         _report_builtin(model, pronunciations)
     if not plan.jobs:
         raise DataError(_first(plan.problems))
-    work = Work(open_model, results, channel, silence)
+    if alphabet == Alphabet.auto:
+        _report_ambiguous(aligner, [plan.phones, pronunciations.phones if pronunciations else ()])
+    work = Work(open_model, results, channel, silence, unknown)
     _align_all(plan, work, results, models.model_path(model), jobs, resume, quiet)
 
 
@@ -148,14 +172,38 @@ def _references(path: str | None, encoding: str | None) -> Any:
     return find_alignments(path, encoding=encoding)
 
 
-def _report_unknown(plan: Plan, dictionary: str | None) -> None:
+def _alphabet(aligner: Any) -> str:
+    """That of the labels which the model was trained on."""
+    model = getattr(aligner, "model_", None)
+    return "ipa" if model is None else str(model.acoustics.phones.alphabet)
+
+
+def _report_ambiguous(aligner: Any, inventories: list[tuple[str, ...]]) -> None:
+    """Say which phones are other sounds in another alphabet that they may be written in."""
+    from trellis.speech.phones.alphabets import ambiguous, guess_alphabet
+
+    model = getattr(aligner, "model_", None)
+    if model is None or not model.acoustics.phones.articulated:
+        return
+    for phones in inventories:
+        unclear = ambiguous(phones)
+        if unclear:
+            read = guess_alphabet(phones, _alphabet(aligner))
+            named = " ".join(unclear[:_MAX_NAMED])
+            note(f"read as {read}, though other alphabets have these phones, too: {named}; --alphabet tells")
+
+
+def _report_unknown(plan: Plan, dictionary: str | None, unknown: str) -> None:
     """Report unknown words before anything is aligned, so that the dictionary can be completed first."""
     if plan.unknown:
-        n = sum(1 for _ in plan.problems)
-        note(
-            f"{len(plan.unknown)} words are not in {dictionary}; recordings that contain them are skipped "
-            f"({n} of {n + len(plan.jobs)}): {' '.join(plan.unknown)}"
-        )
+        count = "1 word is" if len(plan.unknown) == 1 else f"{len(plan.unknown)} words are"
+        n = len(plan.problems)
+        fate = {
+            "noise": "aligned as noise (spn)",
+            "skip": "skipped",
+            "error": f"recordings that contain them are not aligned ({n} of {n + len(plan.jobs)})",
+        }[unknown]
+        note(f"{count} not in {dictionary}; {fate}: {' '.join(plan.unknown)}")
 
 
 def _first(problems: tuple[Outcome, ...]) -> str:

@@ -40,6 +40,8 @@ Quiet = Annotated[bool, option("-q --quiet", "Print nothing but errors.")]
     features=(declared.FEATURES, "--features NAMES"),
     step_ms=(declared.STEP_MS, "--step MS"),
     fold=(declared.FOLD, "--fold"),
+    alphabet=(declared.ALPHABET, "--alphabet"),
+    unknown_phones=(declared.UNKNOWN_PHONES, "--unknown-phones"),
     cross_fit=(declared.CROSS_FIT, "--cross-fit N"),
     solver=(declared.SOLVER, "--solver NAME"),
     max_iter=(declared.MAX_ITER, "--max-iter N"),
@@ -65,6 +67,7 @@ def train(
 ) -> None:
     """Train an aligner on a CORPUS of recordings whose boundaries are known."""
     from trellis.speech.align.aligner import Aligner
+    from trellis.speech.corpus.label_checks import check_labels, skip_bad_labels
 
     began = time.perf_counter()
     check_output(output, "a model")
@@ -73,8 +76,11 @@ def train(
     found = read_corpus(
         corpus, layout, {**tiers, "audio": audio, "split": split, "channel": channel}, skip_bad, encoding
     )
+    labels = parameters["fold"], parameters["alphabet"], parameters["unknown_phones"]
+    found = skip_bad_labels(found, *labels) if skip_bad else found
     for name, reason in found.skipped:
-        note(f"skipped {name}: {reason}")
+        note(f"skipped {name}: {reason.removeprefix(f'{name}: ')}")
+    check_labels(found, *labels)
     with terminal_bar("training", 100, False if quiet else None) as update:
         try:
             aligner.fit(found, None if update is None else lambda stage, share: update(100 * share, stage))

@@ -27,6 +27,7 @@ from trellis.speech.acoustics.boundary_classifier import BoundaryClassifier
 from trellis.speech.acoustics.convolutional.convolutional_network import ConvolutionalNetwork
 from trellis.speech.acoustics.frame_classifiers import FrameClassifier
 from trellis.speech.acoustics.frame_evidence import FrameEvidence
+from trellis.speech.acoustics.noise_scores import noise_articulation, with_noise
 from trellis.speech.acoustics.phone_durations import DurationModel
 from trellis.speech.audio.cepstra import FrameOptions
 from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice
@@ -126,9 +127,10 @@ class AcousticModel:
         if self.network is not None:
             hidden = self.network.hidden(seen)[own]
             articulation = self.network.articulation(hidden) if "articulation" in self.names else None
-            return FrameEvidence(self.network.class_scores(hidden), articulation, hidden)
+            scores = with_noise(self.network.class_scores(hidden), self.phones.noise_code)
+            return FrameEvidence(scores, articulation, hidden)
         if self.classifier is not None:
-            return FrameEvidence(self.classifier.confidences(seen)[own])
+            return FrameEvidence(with_noise(self.classifier.confidences(seen)[own], self.phones.noise_code))
         return FrameEvidence()
 
     @property
@@ -200,6 +202,9 @@ class AcousticModel:
         if heard.articulation is not None:
             phi, z = encoded.descriptors[nodes, len(self.phones.classes) :], heard.articulation
             articulation = phi @ z.T - np.logaddexp(np.float32(0.0), z).sum(axis=1)
+            noise = encoded.codes[nodes] == self.phones.noise_code
+            if noise.any() and self.phones.centroids is not None:
+                articulation[noise] = noise_articulation(z, self.phones.centroids)
         return classes, articulation, rows
 
     def _log_odds(

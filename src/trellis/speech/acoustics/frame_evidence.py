@@ -9,8 +9,9 @@ from trellis.core.arrays import Float32Array
 
 @dataclass(frozen=True, eq=False)
 class FrameEvidence:
-    """``confidences``: (T, C) of the classes. ``articulation``: (T, F) log-odds of articulatory features, and
-    ``hidden``: (T, H) the trunk of the convolutional network, where the model has one."""
+    """``confidences``: (T, C) of the classes, and of noise (``noise_scores``). ``articulation``: (T, F)
+    log-odds of articulatory features, and ``hidden``: (T, H) the trunk of the convolutional network,
+    where the model has one."""
 
     confidences: Float32Array | None = None
     articulation: Float32Array | None = None

@@ -42,16 +42,18 @@ from trellis.speech.align.learning.weight_training import choose_solver, train_w
 from trellis.speech.align.utterance_alignment import Request, align_utterance
 from trellis.speech.audio.cepstra import FrameOptions, mfcc
 from trellis.speech.audio.front_end import FramedRecording, frame_recording
-from trellis.speech.audio.recordings import Recording, sound_flags
+from trellis.speech.audio.recordings import Recording, load_recording, sound_flags
 from trellis.speech.corpus.corpus_split import Split
+from trellis.speech.corpus.dictionary import Dictionary
 from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice, word_lattice
+from trellis.speech.corpus.unknown_words import UnknownWords, keep_known, unknown_flags
 from trellis.speech.formats.alignment import Alignment
+from trellis.speech.phones.alphabets import check_alphabet, guess_alphabet
 from trellis.speech.phones.phone_set import Fold
 from trellis.structures.segments.problem.alignment_losses import AlignmentLoss, get_alignment_loss
 from trellis.training.declarations import N_JOBS
 
 if TYPE_CHECKING:
-    from trellis.speech.corpus.dictionary import Dictionary
     from trellis.speech.corpus.utterance import Utterance
     from trellis.speech.evaluate.boundary_evaluation import AlignmentEvaluation
 
@@ -68,6 +70,8 @@ class Aligner(Model):
     boundaries: BoundaryOptions | None = parameter(default=declared.BOUNDARIES)
     features: str | Sequence[str] = parameter(default=declared.FEATURES)
     fold: Fold = parameter(default=declared.FOLD)
+    alphabet: str = parameter(default=declared.ALPHABET)
+    unknown_phones: str = parameter(default=declared.UNKNOWN_PHONES)
     step_ms: float = parameter(default=declared.STEP_MS)
     frames: FrameOptions | None = parameter(default=declared.FRAMES)
     shortest_ms: float = parameter(default=declared.SHORTEST_MS)
@@ -142,12 +146,14 @@ class Aligner(Model):
 
     def align(
         self,
-        audio: PathLike | Recording,
+        audio: PathLike | Recording | FramedRecording,
         phones: Sequence[str] | None = None,
         *,
         words: Sequence[str] | None = None,
         dictionary: Dictionary | Mapping[str, Sequence[Sequence[str]]] | None = None,
         silence: Silence = "auto",
+        unknown: UnknownWords = "noise",
+        alphabet: str = "auto",
         channel: int | None = None,
         confidence: bool = True,
         margins: bool = False,
@@ -156,15 +162,23 @@ class Aligner(Model):
 
         Give ``phones``, or ``words`` and a ``dictionary``: the best of their pronunciations is chosen.
         ``silence="auto"`` allows silence at the ends where the transcript has none, and between words; "none"
-        takes the transcript as it is. ``confidence=False`` saves time where ``decoding="best_path"``.
-        ``margins=True`` also computes how much worse than the best path, in nats, the best one with each of
-        its boundaries elsewhere is.
+        takes the transcript as it is. A word that is not in the dictionary is aligned as noise and flagged
+        (``unknown``: "noise", "skip" or "error"). ``alphabet`` is that of the phones or of the dictionary,
+        guessed by all of them if "auto"; a model folded by articulation reads them all, and results keep
+        the labels as they are given. ``confidence=False`` saves time where
+        ``decoding="best_path"``. ``margins=True`` also computes how much worse than the best path, in nats,
+        the best one with each of its boundaries elsewhere is.
         """
         check_fitted(self)
-        lattice = self._lattice(phones, words, dictionary, silence)
-        source = "" if isinstance(audio, Recording) else str(audio)
+        lattice = self._lattice(phones, words, dictionary, silence, unknown)
+        source = "" if isinstance(audio, Recording | FramedRecording) else str(audio)
         request = Request(source, self.refine, confidence, margins, self._tolerances())
-        return align_utterance(self.model_, self._frames(audio, channel), lattice, request)
+        model = self.model_.reading(self._alphabet(lattice.labels, dictionary, alphabet))
+        aligned = align_utterance(model, self.framed(audio, channel), lattice, request)
+        if words is None or dictionary is None:
+            return aligned
+        flags = unknown_flags(words, aligned.words, dictionary, unknown)
+        return replace(aligned, flags=(*aligned.flags, *flags)) if flags else aligned
 
     def evaluate(self, corpus: Iterable[Utterance]) -> AlignmentEvaluation:
         """Align every utterance to the phones of its reference, and measure how far boundaries lie from
@@ -241,6 +255,7 @@ class Aligner(Model):
         words: Sequence[str] | None,
         dictionary: Any,
         silence: str,
+        unknown: UnknownWords = "noise",
     ) -> Lattice:
         if silence not in ("auto", "none"):
             raise DataError(f"silence={silence!r}; give 'auto' or 'none'")
@@ -255,12 +270,32 @@ class Aligner(Model):
             raise DataError("aligning words needs a pronunciation dictionary; give dictionary=...")
         if isinstance(words, str):
             raise DataError("words must be a list of words, not one string; split the text first")
-        return word_lattice(_labels(words or (), "words"), dictionary, optional)
+        kept = keep_known(_labels(words or (), "words"), dictionary, unknown)
+        return word_lattice(kept, dictionary, optional, unknown)
 
-    def _frames(self, audio: PathLike | Recording, channel: int | None) -> FramedRecording:
+    def _alphabet(self, labels: Sequence[str], dictionary: Any, alphabet: str) -> str:
+        """The alphabet of a transcript: given, or guessed by its phones or by all of the dictionary."""
+        if alphabet != "auto":
+            return check_alphabet(alphabet)
+        inventory = dictionary.phones if isinstance(dictionary, Dictionary) else labels
+        return guess_alphabet(inventory, self.model_.acoustics.phones.alphabet)
+
+    def framed(
+        self,
+        audio: PathLike | Recording | FramedRecording,
+        channel: int | None = None,
+        start: float = 0.0,
+        end: float | None = None,
+    ) -> FramedRecording:
+        """The frames of a recording (of a file also from ``start`` to ``end``), as ``align`` makes and takes
+        them."""
+        if isinstance(audio, FramedRecording):
+            return audio
         options = self.model_.acoustics.options
         if not isinstance(audio, Recording):
-            return frame_recording(audio, options, channel)
+            if start == 0.0 and end is None:
+                return frame_recording(audio, options, channel)
+            audio = load_recording(audio, options.rate, channel, start, end)
         flags = dict.fromkeys((*audio.flags, *sound_flags(audio.samples)))
         return FramedRecording(mfcc(audio.samples, audio.rate, options), audio.duration, tuple(flags))
 

@@ -32,6 +32,16 @@ FOLD = Parameter(
     "Which phones share a class: each its own, TIMIT's tables, or by articulation.",
     choice("none", "timit48", "timit39", "broad", "voiced", "detailed", others="a dict"),
 )
+ALPHABET = Parameter(
+    "auto",
+    "Alphabet of the labels; auto guesses it by all of them.",
+    choice("auto", "ipa", "arpabet", "xsampa"),
+)
+UNKNOWN_PHONES = Parameter(
+    "error",
+    "What labels that are no phones become: an error, a class of their own (other), or noise.",
+    choice("error", "other", "noise"),
+)
 STEP_MS = Parameter(10.0, "Time from frame to frame in ms.", number(0.0, above=True))
 FRAMES = Parameter(None, "Frame options (``FrameOptions``); None takes those that suit the classifier.")
 SHORTEST_MS = Parameter(10.0, "Minimum duration of a phone in ms.", number(0.0, above=True))

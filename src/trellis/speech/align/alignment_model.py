@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -38,3 +38,10 @@ class AlignmentModel:
             raise DataError("the weights do not fit the features of the model")
         if not (self.acoustics.complete and self.beta > 0):
             raise DataError("the model lacks a classifier, or its beta is not positive")
+
+    def reading(self, alphabet: str) -> AlignmentModel:
+        """The model for transcripts in ``alphabet`` (``PhoneSet.reading``)."""
+        phones = self.acoustics.phones.reading(alphabet)
+        if phones is self.acoustics.phones:
+            return self
+        return replace(self, acoustics=replace(self.acoustics, phones=phones))

@@ -25,7 +25,7 @@ from concurrent.futures import (
 )
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
@@ -35,10 +35,14 @@ from threadpoolctl import threadpool_limits
 
 from trellis.core.errors import DataError, TrellisError
 from trellis.core.output_files import PathLike, remove_partial
+from trellis.speech.align.piece_alignment import align_pieces
 from trellis.speech.audio.recordings import AUDIO_SUFFIXES
 from trellis.speech.corpus.corpus_files import find_files
 from trellis.speech.corpus.transcripts import Transcript, find_transcript
+from trellis.speech.corpus.unknown_words import check_unknown_words
 from trellis.speech.formats.alignment import Alignment
+from trellis.speech.formats.conversation import Conversation
+from trellis.speech.phones.alphabets import check_alphabet, guess_alphabet
 
 if TYPE_CHECKING:
     from trellis.speech.align.aligner import Aligner
@@ -50,11 +54,12 @@ _DIED = "the process that aligned it died (out of memory?); align it on a machin
 
 @dataclass(frozen=True)
 class Job:
-    """``target`` is the path of the results without their suffix."""
+    """``target`` is the path of the results without their suffix; ``alphabet`` is that of phones given."""
 
     audio: Path
     target: Path
     transcript: Transcript
+    alphabet: str = "auto"
 
     def is_done(self, outputs: Iterable[Path], model: PathLike) -> bool:
         """Whether all ``outputs`` exist and none is older than what it was made from."""
@@ -80,23 +85,39 @@ class Outcome:
 class Work:
     """How every job is done. It is sent to other processes, so all of it can be pickled.
 
-    ``open_model()`` loads the aligner and the dictionary, ``write(job, alignment)`` writes the results.
+    ``open_model()`` loads the aligner and the dictionary, ``write(job, result)`` writes the results.
     """
 
     open_model: Callable[[], tuple[Aligner, Dictionary | None]]
-    write: Callable[[Job, Alignment], None]
+    write: Callable[[Job, Any], None]  # an alignment, or a conversation if the transcript has pieces
     channel: int | None = None
     silence: Any = "auto"
+    unknown: Any = "noise"
 
 
 @dataclass(frozen=True)
 class Plan:
     """``problems``: recordings that cannot be aligned; ``unknown``: words without an entry, and in how many
-    transcripts they occur."""
+    transcripts they occur; ``phones``: all that transcripts give."""
 
     jobs: tuple[Job, ...]
     problems: tuple[Outcome, ...]
     unknown: dict[str, int]
+    phones: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TranscriptOptions:
+    """How transcripts are read: their ``encoding``; of TextGrids, the ``tiers`` (None: all) and whether the
+    times of words are kept; what becomes of ``unknown`` words; the ``alphabet`` of phones, or ("auto") the
+    one that is ``preferred`` where they do not tell."""
+
+    encoding: str | None = None
+    tiers: tuple[str, ...] | None = None
+    keep_words: bool = False
+    unknown: str = "noise"
+    alphabet: str = "auto"
+    preferred: str = "ipa"
 
 
 def plan_jobs(
@@ -105,14 +126,15 @@ def plan_jobs(
     transcript: Transcript | None = None,
     transcripts: PathLike | None = None,
     dictionary: Dictionary | None = None,
-    encoding: str | None = None,
+    options: TranscriptOptions | None = None,
 ) -> Plan:
     """The jobs for files and folders of recordings.
 
     Results go to ``output``, in the same places as in the given folders. ``transcript`` applies to every
-    recording; otherwise each has its own beside it, or in the same place under ``transcripts``, written in
-    ``encoding``.
+    recording; otherwise each has its own beside it, or in the same place under ``transcripts``.
     """
+    how = options or TranscriptOptions()
+    check_unknown_words(how.unknown)
     jobs, problems = [], []
     unknown: Counter[str] = Counter()
     taken: dict[Path, Path] = {}
@@ -125,10 +147,14 @@ def plan_jobs(
         taken[target] = audio
         base = audio.with_suffix("") if transcripts is None else Path(transcripts, place)
         try:
-            said = transcript or find_transcript(base, dictionary is not None, encoding)
-            if said.words is not None and dictionary is not None:
-                unknown.update(dictionary.missing(said.words))
-                dictionary.require(said.words)
+            said = transcript or find_transcript(
+                base, dictionary is not None, how.encoding, how.tiers, how.keep_words
+            )
+            if dictionary is not None:
+                missing = dictionary.missing(said.all_words)
+                unknown.update(missing)
+                if missing and how.unknown == "error":
+                    dictionary.require(missing)
         except DataError as error:
             problems.append(Outcome(audio, str(error)))
         else:
@@ -137,7 +163,21 @@ def plan_jobs(
         raise DataError(
             f"{', '.join(str(path) for path in recordings)}: no recordings here ({' '.join(AUDIO_SUFFIXES)})"
         )
-    return Plan(tuple(jobs), tuple(problems), dict(unknown.most_common()))
+    phones = tuple(dict.fromkeys(phone for job in jobs for phone in job.transcript.all_phones))
+    return Plan(_with_alphabets(jobs, phones, how), tuple(problems), dict(unknown.most_common()), phones)
+
+
+def _with_alphabets(jobs: Sequence[Job], phones: Sequence[str], how: TranscriptOptions) -> tuple[Job, ...]:
+    """Jobs with the alphabets of their phones: each tells its own, or else all together."""
+    if how.alphabet != "auto":
+        return tuple(replace(job, alphabet=check_alphabet(how.alphabet)) for job in jobs)
+    usual = guess_alphabet(phones, how.preferred)
+    return tuple(
+        replace(job, alphabet=guess_alphabet(job.transcript.all_phones, usual))
+        if job.transcript.all_phones
+        else job
+        for job in jobs
+    )
 
 
 def _recordings(paths: Sequence[PathLike]) -> Iterator[tuple[Path, Path]]:
@@ -226,18 +266,20 @@ class _Worker:
         self._aligner, self._dictionary = work.open_model()
 
     def align(self, job: Job) -> Outcome:
-        said = job.transcript
-        alignment = self._aligner.align(
-            job.audio,
-            phones=said.phones,
-            words=said.words,
-            dictionary=None if said.words is None else self._dictionary,
-            silence=self._work.silence,
-            channel=self._work.channel,
-        )
+        said, work = job.transcript, self._work
+        how: dict[str, Any] = {"silence": work.silence, "unknown": work.unknown, "alphabet": job.alphabet}
+        result: Alignment | Conversation
+        if said.pieces:
+            how["dictionary"] = self._dictionary
+            result = align_pieces(self._aligner, job.audio, said.pieces, channel=work.channel, **how)
+        else:
+            how["dictionary"] = None if said.words is None else self._dictionary
+            result = self._aligner.align(
+                job.audio, phones=said.phones, words=said.words, channel=work.channel, **how
+            )
         job.target.parent.mkdir(parents=True, exist_ok=True)
-        self._work.write(job, alignment)
-        return Outcome(job.audio, None, alignment.flags, float(alignment.duration or 0.0))
+        work.write(job, result)
+        return Outcome(job.audio, None, result.flags, float(result.duration or 0.0))
 
 
 _workers: list[_Worker] = []  # the only one of a process of the pool

@@ -30,6 +30,7 @@ from trellis.speech.audio.front_end import FramedRecording
 from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice
 from trellis.speech.formats.alignment import Alignment
 from trellis.speech.formats.intervals import Interval, Tier
+from trellis.speech.phones.noise import is_noise
 from trellis.speech.phones.silence import is_silence
 from trellis.structures.segments.oracle.segment_oracle import Segmentation
 from trellis.structures.segments.scores.segment_graph import BEGIN
@@ -177,7 +178,7 @@ def _flags(model: AlignmentModel, found: Segments, lattice: Lattice, n_frames: i
     if found.stretched:
         flags.append("the recording is very long for its phones; the transcript may be incomplete")
     for k in np.flatnonzero((seconds > longest - 1.5 * acoustics.step) | (seconds > MAX_PHONE_SECONDS)):
-        if not is_silence(labels[k]):
+        if not (is_silence(labels[k]) or is_noise(labels[k])):  # these may be of any length
             flags.append(
                 f"phone {k + 1} ({labels[k]!r} at {found.starts[k] * acoustics.step:.2f} s) is "
                 f"{seconds[k]:.2f} s long; the longest in training was {longest[k] / SLACK:.2f} s"

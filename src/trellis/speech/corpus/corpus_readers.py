@@ -71,7 +71,7 @@ def read_ctm_corpus(path: PathLike, audio: PathLike | None, words: PathLike | No
         sound = finder.find(id)
         return id, sound, _with_words(phones[id], spoken.get(id))
 
-    return _collect(((Path(id), "") for id in phones), entry, rules)
+    return _collect(((Path(id), Path(id).parent.name) for id in phones), entry, rules)
 
 
 def read_timit(root: PathLike, files: Sequence[Path], rules: Rules) -> Read:

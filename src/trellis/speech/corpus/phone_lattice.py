@@ -18,6 +18,7 @@ import numpy as np
 
 from trellis.core.arrays import BoolArray, IntArray
 from trellis.core.errors import DataError
+from trellis.speech.phones.noise import SPOKEN_NOISE
 from trellis.speech.phones.silence import SILENCE, is_silence
 from trellis.structures.segments.scores.segment_graph import BEGIN
 
@@ -192,17 +193,20 @@ def loose_lattice(phones: Sequence[str]) -> Lattice:
 
 
 def word_lattice(
-    words: Sequence[str], dictionary: Dictionary | Mapping[str, Sequence[Sequence[str]]], silence: bool = True
+    words: Sequence[str],
+    dictionary: Dictionary | Mapping[str, Sequence[Sequence[str]]],
+    silence: bool = True,
+    unknown: str = "error",
 ) -> Lattice:
     """Words with all their pronunciations; ``silence``: optional ones at the ends and between words.
 
-    Unknown words are an error that names all of them.
+    Words that are not in the dictionary are an error that names all of them, or ``"noise"``.
     """
     if isinstance(words, str):
         raise DataError("words must be a list of words, not one string; split the text first")
     if not words:
         raise DataError("the transcript has no words; give at least one")
-    ways = _pronunciations(words, dictionary)
+    ways = _pronunciations(words, dictionary, unknown)
     builder = _Builder()
     ends = [BEGIN]
     for number, word in enumerate(words):
@@ -217,16 +221,20 @@ def word_lattice(
 
 
 def _pronunciations(
-    words: Sequence[str], dictionary: Dictionary | Mapping[str, Sequence[Sequence[str]]]
+    words: Sequence[str], dictionary: Dictionary | Mapping[str, Sequence[Sequence[str]]], unknown: str
 ) -> dict[str, dict[tuple[str, ...], float]]:
     """The log-probability of each pronunciation of each word."""
     from trellis.speech.corpus.dictionary import Dictionary
 
     known = dictionary if isinstance(dictionary, Dictionary) else Dictionary(dictionary)
-    known.require(words)
+    if unknown == "error":
+        known.require(words)
     found: dict[str, dict[tuple[str, ...], float]] = {}
     for word in dict.fromkeys(words):
         ways = found.setdefault(word, {})
+        if word not in known:
+            ways[(SPOKEN_NOISE,)] = 0.0
+            continue
         for way in known[word]:
             prior = float(np.log(max(way.probability, MIN_PROBABILITY)))
             ways[way.phones] = max(prior, ways.get(way.phones, -np.inf))

@@ -2,7 +2,8 @@
 
 A set is one file, a folder (searched recursively) with one file per recording, or a CTM file of many
 recordings. Names are file names without suffix, or paths below the folder where a name occurs twice. Where a
-folder has a recording in several formats, the first of :data:`ORDER` is read.
+folder has a recording in several formats, the first of :data:`ORDER` is read. A TextGrid of several speakers
+is one alignment for each, called "name - speaker".
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from trellis.speech.evaluate.boundary_evaluation import (
 from trellis.speech.formats import FORMATS, get_format
 from trellis.speech.formats.alignment import Alignment
 from trellis.speech.formats.ctm import read_ctm_file
+from trellis.speech.formats.text_files import read_text
+from trellis.speech.formats.textgrid import read_textgrid_tiers, split_speaker
 
 # Text files are more often transcripts than Audacity's labels, which are read only on request.
 ORDER = ("textgrid", "elan", "json", "csv", "phn", "ctm", "lab")
@@ -40,14 +43,17 @@ def find_alignments(
         entry = get_format(root, format)
         if entry.name == "ctm":
             return {name: partial(_same, one) for name, one in read_ctm_file(root, encoding=encoding).items()}
-        return {root.stem: partial(_read, root, entry.name, phones, encoding)}
+        return _readers(root, root.stem, entry.name, phones, encoding)
     names = ORDER if format is None else (get_format(root, format).name,)
     found: dict[str, Callable[[], Alignment]] = {}
+    seen: set[str] = set()
     for name in names:
         suffixes = {s.lower() for s in FORMATS[name].suffixes} - {".wrd"}
         for file in find_files(root, suffixes):
             key = file.relative_to(root).with_suffix("").as_posix()
-            found.setdefault(key, partial(_read, file, name, phones, encoding))
+            if key not in seen:
+                found |= _readers(file, key, name, phones, encoding)
+                seen.add(key)
     if not found:
         raise DataError(f"{root}: no alignments here ({', '.join(names)}); check the folder or the format")
     return dict(sorted(found.items()))
@@ -86,6 +92,33 @@ def evaluate_files(
 
 def _unique_names(readers: Readers) -> bool:
     return len({key.rpartition("/")[2] for key in readers}) == len(readers)
+
+
+def _readers(
+    path: Path, key: str, format: str, phones: str | None, encoding: str | None
+) -> dict[str, Callable[[], Alignment]]:
+    """The readers of one file: of a TextGrid of several speakers one for each, "talk - anna"."""
+    if format == "textgrid" and phones is None:
+        speakers = _speakers(path, encoding)
+        if len(speakers) > 1:
+            return {
+                f"{key} - {speaker}": partial(_read, path, format, name, encoding)
+                for speaker, name in speakers.items()
+            }
+    return {key: partial(_read, path, format, phones, encoding)}
+
+
+def _speakers(path: Path, encoding: str | None) -> dict[str, str]:
+    """The tier of the phones of each speaker; none of a file that cannot be read, which is reported later."""
+    try:
+        text = read_text(path, encoding)
+        if text.lower().count("- phone") < 2:  # as in almost all files, which need not be taken apart twice
+            return {}
+        names = list(read_textgrid_tiers(path, encoding).tiers)
+    except DataError:
+        return {}
+    found = ((split_speaker(name), name) for name in names)
+    return {speaker: name for (speaker, what), name in found if speaker and what == "phones"}
 
 
 def _read(path: Path, format: str, phones: str | None, encoding: str | None) -> Alignment:

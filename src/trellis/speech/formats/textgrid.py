@@ -157,6 +157,21 @@ def choose_tiers(
     return tiers[names[0]], tiers[names[1]] if names[1] is not None else ()
 
 
+def split_speaker(name: str) -> tuple[str, str]:
+    """The speaker of a tier and what it holds: ``"words"``, ``"phones"``, or ``""`` for neither.
+
+    The Montreal aligner writes "speaker - phones"; a usual name has no speaker, any other is one.
+    """
+    for what, usual in (("phones", PHONE_TIERS), ("words", WORD_TIERS)):
+        plain = name.strip().lower()
+        if plain in usual:
+            return "", what
+        for ending in usual[:2]:
+            if plain.endswith(f"- {ending}"):
+                return name.strip()[: -len(ending) - 2].strip(), what
+    return name.strip(), ""
+
+
 def _find(tiers: Sequence[str] | dict[str, Tier], asked: str | None, usual: Sequence[str]) -> str | None:
     if asked is not None:
         return asked if asked in tiers else None
@@ -178,11 +193,21 @@ def write_textgrid(
     encoding: str = "utf-8",
 ) -> None:
     """The tiers words (if there are any) and phones; gaps become empty intervals, as Praat requires."""
-    length = float(alignment.duration or 0.0)
-    if length <= 0:
-        raise DataError(f"{os.fspath(path)}: a TextGrid of length 0 is not allowed; align a recording first")
     tiers = [(words, alignment.words)] if alignment.words else []
     tiers.append((phones, alignment.phones))
+    write_textgrid_tiers(tiers, float(alignment.duration or 0.0), path, short, encoding)
+
+
+def write_textgrid_tiers(
+    tiers: Sequence[tuple[str, Tier]],
+    length: float,
+    path: PathLike,
+    short: bool = False,
+    encoding: str = "utf-8",
+) -> None:
+    """Any tiers of a recording of ``length`` seconds, in order."""
+    if length <= 0:
+        raise DataError(f"{os.fspath(path)}: a TextGrid of length 0 is not allowed; align a recording first")
     lines = ['File type = "ooTextFile"', 'Object class = "TextGrid"', ""]
     for key, value in _entries([(name, fill(tier, length)) for name, tier in tiers], length):
         if short:

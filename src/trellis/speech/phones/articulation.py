@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 
 import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
-from trellis.speech.phones.arpabet import ARPABET_TO_IPA, CLOSURES, arpabet_symbol, is_arpabet
+from trellis.speech.phones.arpabet import ARPABET_TO_IPA, CLOSURES, arpabet_symbol
 from trellis.speech.phones.ipa import BROAD_CLASSES, Articulation, ipa_articulation
+from trellis.speech.phones.noise import NOISE, check_unknown_phones, is_noise
 from trellis.speech.phones.silence import is_silence
+from trellis.speech.phones.xsampa import xsampa_to_ipa
 
 # where consonants are made, in five regions
 REGION = {
@@ -25,7 +27,8 @@ HEIGHT = {
     "near-open": "open", "open": "open",
 }  # fmt: skip
 FEATURE_NAMES = (
-    *BROAD_CLASSES[:-1], "voiced", "labial", "coronal", "postalveolar", "dorsal", "guttural", "sibilant",
+    *(name for name in BROAD_CLASSES if name not in ("other", NOISE)), "voiced", "labial", "coronal",
+    "postalveolar", "dorsal", "guttural", "sibilant",
     "lateral_release", "close", "mid", "open", "front", "central", "back", "rounded", "nasalised", "long",
     "diphthong", "rhotic", "aspirated", "breathy", "creaky", "glottalised", "labialised", "palatalised",
     "pharyngealised", "syllabic", "implosive", "prenasalised",
@@ -37,27 +40,31 @@ _MARKS = frozenset(FEATURE_NAMES) & {
 
 
 def articulation(label: str, alphabet: str = "ipa", unknown: str = "error") -> Articulation:
-    """How a phone is articulated; ``alphabet`` is ``"ipa"`` or ``"arpabet"``.
+    """How a phone is articulated; ``alphabet`` is one of :data:`READERS`.
 
-    A phone that is not in the alphabet is an error, or has the manner ``"other"`` with ``unknown="other"``.
+    Labels of silence and of noise are the same in all of them. A phone that is not in the alphabet is an
+    error, or has the manner ``"other"`` or ``"noise"`` if ``unknown`` says so.
     """
-    if unknown not in ("error", "other"):
-        raise DataError(f"unknown={unknown!r}; choose error or other")
+    check_unknown_phones(unknown)
     if is_silence(label):
         return Articulation("silence")
+    if is_noise(label):
+        return Articulation(NOISE)
+    if alphabet not in READERS:
+        raise DataError(f"no alphabet {alphabet!r}; choose {', '.join(READERS)}")
     try:
-        return _read_phone(label, alphabet)
+        return READERS[alphabet](label)
     except DataError:
         if unknown == "error":
             raise
-        return Articulation("other")
+        return Articulation(unknown)
 
 
-def _read_phone(label: str, alphabet: str) -> Articulation:
-    if alphabet == "ipa":
-        return ipa_articulation(label)
-    if alphabet != "arpabet":
-        raise DataError(f"no alphabet {alphabet!r}; choose ipa or arpabet")
+def _read_xsampa(label: str) -> Articulation:
+    return ipa_articulation(xsampa_to_ipa(label))
+
+
+def _read_arpabet(label: str) -> Articulation:
     symbol = arpabet_symbol(label)
     if symbol in CLOSURES:
         return Articulation("closure", voiced=CLOSURES[symbol])
@@ -66,15 +73,16 @@ def _read_phone(label: str, alphabet: str) -> Articulation:
     return ipa_articulation(ARPABET_TO_IPA[symbol])
 
 
-def guess_alphabet(labels: Iterable[str]) -> str:
-    """``"arpabet"`` if every phone can be that and some phone needs two letters, else ``"ipa"``."""
-    spoken = {label for label in labels if not is_silence(label)}
-    needs = any(len(arpabet_symbol(label)) > 1 for label in spoken)
-    return "arpabet" if needs and all(map(is_arpabet, spoken)) else "ipa"
+# alphabet -> the articulation of a label that is neither silence nor noise; ARPABET includes TIMIT's names
+READERS: dict[str, Callable[[str], Articulation]] = {
+    "ipa": ipa_articulation,
+    "arpabet": _read_arpabet,
+    "xsampa": _read_xsampa,
+}
 
 
 def articulatory_features(label: str, alphabet: str = "ipa", unknown: str = "error") -> FloatArray:
-    """Zeros and ones in the order of :data:`FEATURE_NAMES`; an unknown phone has none of them."""
+    """Zeros and ones in the order of :data:`FEATURE_NAMES`; noise and unknown phones have none."""
     phone = articulation(label, alphabet, unknown)
     true = {phone.broad, *(phone.modifiers & _MARKS), HEIGHT.get(phone.height, ""), phone.backness}
     region = REGION.get(phone.place, "")

@@ -3,25 +3,29 @@
 Folding by articulation makes one model serve languages that were not in training. By name (:func:`folding`):
 
 ====================  ========================================================================================
-``none``              the label itself; silences are ``sil``
+``none``              the label itself, composed, look-alikes replaced; silences are ``sil``
 ``timit48, timit39``  Lee and Hon's tables (:mod:`trellis.speech.phones.timit_phones`)
 ``broad``             vowel, stop, affricate, fricative, nasal, approximant, lateral, tap_trill, click
 ``voiced``            broad, obstruents by voicing, vowels by height (about 20 classes)
 ``detailed``          voiced, with the region of consonants and the backness of vowels (about 60 classes)
 ====================  ========================================================================================
 
-The last three read the IPA or ARPABET; an unknown phone is an error, or in the class ``other`` on request.
+The last three read the IPA, ARPABET (and TIMIT's names) or X-SAMPA. Labels of noise have the class ``noise``
+in all of them; an unknown phone is an error, or in the class ``other`` or ``noise`` on request.
 """
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from trellis.core.errors import DataError
+from trellis.speech.phones.alphabets import guess_alphabet
 from trellis.speech.phones.arpabet import arpabet_symbol
-from trellis.speech.phones.articulation import HEIGHT, REGION, articulation, guess_alphabet
-from trellis.speech.phones.ipa import Articulation
+from trellis.speech.phones.articulation import HEIGHT, REGION, articulation
+from trellis.speech.phones.ipa import Articulation, canonical
+from trellis.speech.phones.noise import NOISE, check_unknown_phones, is_noise
 from trellis.speech.phones.silence import SILENCE, is_silence
 from trellis.speech.phones.timit_phones import FROM_48_TO_39, TIMIT_TO_39, TIMIT_TO_48
 
@@ -39,6 +43,7 @@ class Folding:
     def __post_init__(self) -> None:
         if self.name not in FOLDINGS:
             raise DataError(f"no folding {self.name!r}; choose one of {', '.join(FOLDINGS)}")
+        check_unknown_phones(self.unknown)
 
     def __call__(self, label: str) -> str:
         return FOLDINGS[self.name](self, label)
@@ -47,13 +52,17 @@ class Folding:
         return articulation(label, self.alphabet, self.unknown)
 
 
-def folding(name: str, labels: Iterable[str] = (), unknown: str = "error") -> Folding:
+def folding(name: str, labels: Iterable[str] = (), unknown: str = "error", alphabet: str = "auto") -> Folding:
     """The folding called ``name``, in the alphabet that ``labels`` are written in."""
-    return Folding(name, guess_alphabet(labels), unknown)
+    return Folding(name, guess_alphabet(labels) if alphabet == "auto" else alphabet, unknown)
 
 
 def _as_is(fold: Folding, label: str) -> str:
-    return SILENCE if is_silence(label) else label
+    if is_silence(label):
+        return SILENCE
+    if is_noise(label):
+        return NOISE
+    return canonical(label) if fold.alphabet == "ipa" else unicodedata.normalize("NFC", label.strip())
 
 
 def _by_table(table: Mapping[str, str]) -> Callable[[Folding, str], str]:
@@ -67,8 +76,10 @@ def _by_table(table: Mapping[str, str]) -> Callable[[Folding, str], str]:
             return symbol
         if is_silence(label):
             return SILENCE
-        if fold.unknown == "other":
-            return "other"
+        if is_noise(label):
+            return NOISE
+        if fold.unknown != "error":
+            return fold.unknown
         raise DataError(f"the phone {label!r} is not one of the 61 of TIMIT; correct it or fold another way")
 
     return look_up

@@ -1,12 +1,21 @@
 """Phones in the International Phonetic Alphabet, taken apart: what kind of sound, where and how it is made.
 
-A label is decomposed into letters with their diacritics; ties hold letters together, and so does standing in
-one label. Several letters make one sound by these rules, the first that fits:
+A label is decomposed into letters with their diacritics; composed and decomposed characters, and look-alikes
+(``g``, ``:``, ``'``), are one. Several letters in one label make one sound by these rules, the first that
+fits; a tie bar, above or below, says that they do:
 
-* a click and its accompaniment is a click; two vowels are a diphthong, named after the first;
+* a click and its velar, uvular or glottal accompaniment is a click;
+* vowels are a diphthong, named after its nucleus: the first vowel that is not marked as non-syllabic; so are
+  a vowel and a glide after it (``aj``, ``ow``); with ``ɹ`` or ``ɻ`` after it, a vowel is rhotic;
+* a letter twice is one long sound;
 * a stop and a fricative make an affricate, made where the fricative is;
 * a glottal beside another sound is its onset or release (``h`` makes it voiceless);
-* a nasal before a stop or fricative is prenasalisation; otherwise the first letter says what the sound is.
+* a nasal before an obstruent is prenasalisation; velar with bilabial is labial-velar;
+* a glide after a consonant is labialisation, palatalisation or velarisation;
+* of other letters that are tied, the first says what the sound is.
+
+Anything else is not one phone: an error, never a guess. Nor is a label with a character outside the tables,
+a digit elsewhere than at the end of what can carry a tone, or a tie that ties nothing.
 
 A raised approximant is a fricative, a lowered fricative an approximant, a stop with a fricative release an
 affricate.
@@ -15,17 +24,20 @@ affricate.
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import pairwise
 
 from trellis.core.errors import DataError
 from trellis.speech.phones.ipa_tables import (
     CONSONANTS,
+    LOOK_ALIKES,
     MODIFIERS,
     PRENASAL,
     PROSODY,
     SPELLINGS,
     TIES,
+    TONE_DIGITS,
     VOWELS,
 )  # fmt: skip
 
@@ -34,13 +46,22 @@ _MANNERS = {
     "vowel": ("vowel",), "stop": ("stop", "implosive"), "affricate": ("affricate", "lateral affricate"),
     "fricative": ("fricative", "lateral fricative"), "nasal": ("nasal",), "approximant": ("approximant",),
     "lateral": ("lateral",), "tap_trill": ("tap", "lateral tap", "trill"), "click": ("click",),
-    "closure": ("closure",), "silence": ("silence",), "other": ("other",),
+    "closure": ("closure",), "silence": ("silence",), "other": ("other",), "noise": ("noise",),
 }  # fmt: skip
 BROAD_CLASSES = tuple(_MANNERS)
 BROAD_CLASS = {manner: broad for broad, manners in _MANNERS.items() for manner in manners}
 _OBSTRUENTS = frozenset(
     ("stop", "implosive", "fricative", "lateral fricative", "affricate", "lateral affricate")
 )
+
+_MOST_LETTERS = 4  # of one phone: a prenasalised affricate and its release
+_TONED = ("vowel", "nasal", "lateral", "approximant", "tap_trill")
+_CLICK_PLACES = ("velar", "uvular", "glottal")
+# glides, and what they are when they follow a consonant in one phone
+_SECONDARY = {
+    "palatal": "palatalised", "labial-velar": "labialised", "labial-palatal": "labialised",
+    "velar": "velarised",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -61,45 +82,85 @@ class Articulation:
         return BROAD_CLASS[self.manner]
 
 
+@dataclass
+class _Letter:
+    """A letter, what its diacritics say, and whether a tie leads to the next one."""
+
+    letter: str
+    marks: list[str] = field(default_factory=list)
+    tied: bool = False
+
+
 @lru_cache(maxsize=4096)
 def ipa_articulation(label: str) -> Articulation:
-    """The articulation of one phone; an unknown symbol is a :class:`DataError` that names it."""
-    letters, before = _letters(label)
+    """The articulation of one phone; what is not one is a :class:`DataError` that says why."""
+    letters, toned, before = _letters(label)
     if not letters:
         raise DataError(
             f"the phone {label!r} has no letter of the IPA; correct it, or choose another alphabet"
         )
-    sounds = [_sound(letter, frozenset(marks)) for letter, marks in letters]
-    sound = sounds[0]
-    for other in sounds[1:]:
-        sound = _joined(sound, other, label)
+    if letters[-1].tied:
+        raise DataError(f"the phone {label!r} ends in a tie that ties nothing; correct it")
+    if len(letters) > _MOST_LETTERS:
+        raise DataError(f"the phone {label!r} has {len(letters)} letters; label them as separate phones")
+    sound = _sound(letters[0].letter, frozenset(letters[0].marks))
+    for left, right in pairwise(letters):
+        other = _sound(right.letter, frozenset(right.marks))
+        joined = _doubled(sound, left, right) or _joined(sound, other, left.tied)
+        if joined is None:
+            raise DataError(
+                f"the phone {label!r} is several sounds; label them as separate phones, or tie what is one"
+            )
+        sound = joined
+    if toned and not (sound.broad in _TONED or "syllabic" in sound.modifiers):
+        raise DataError(f"the phone {label!r} ends in a digit, and no tone is on a {sound.broad}; correct it")
     if before:
         sound = replace(sound, modifiers=sound.modifiers | {"prenasalised"})
     return sound
 
 
-def _letters(label: str) -> tuple[list[tuple[str, list[str]]], bool]:
-    """Each letter with what its diacritics say, and whether a small nasal stands before the first."""
+def canonical(label: str) -> str:
+    """The label composed (NFC), with look-alikes replaced by the letters of the IPA."""
     text = unicodedata.normalize("NFD", label.strip())
-    for written, meant in SPELLINGS.items():
+    for written, meant in LOOK_ALIKES.items():
         text = text.replace(written, meant)
-    letters: list[tuple[str, list[str]]] = []
+    return unicodedata.normalize("NFC", text)
+
+
+def _letters(label: str) -> tuple[list[_Letter], bool, bool]:
+    """The letters; whether digits of a tone end the label; whether a small nasal stands before the first."""
+    text = unicodedata.normalize("NFD", label.strip())
+    plain = text.rstrip("0123456789")
+    toned = len(plain) < len(text)
+    for written, meant in SPELLINGS.items():
+        plain = plain.replace(written, meant)
+    letters: list[_Letter] = []
     before = False
-    for character in text:
+    for character in plain:
         if character in CONSONANTS or character in VOWELS:
-            letters.append((character, []))
+            letters.append(_Letter(character))
+        elif character in TIES and letters and not letters[-1].tied:
+            letters[-1].tied = True
         elif character in PRENASAL and not letters:
             before = True
-        elif character in MODIFIERS:
+        elif character in MODIFIERS and (letters or not unicodedata.combining(character)):
             if letters:  # before the letter stand pre-aspiration and the like, which change no class
-                letters[-1][1].append(MODIFIERS[character])
-        elif character not in PROSODY and character not in TIES:
-            name = unicodedata.name(character, "unnamed")
-            raise DataError(
-                f"the phone {label!r} holds {character!r} (U+{ord(character):04X} {name}), which is not "
-                "in the IPA table; correct it, or let unknown phones be 'other'"
-            )
-    return letters, before
+                letters[-1].marks.append(MODIFIERS[character])
+        elif character not in PROSODY:
+            raise DataError(_foreign(label, character))
+    return letters, toned, before
+
+
+def _foreign(label: str, character: str) -> str:
+    if character in TIES:
+        return f"the phone {label!r} has a tie that ties nothing; correct it"
+    if character in TONE_DIGITS:
+        return f"the phone {label!r} has a digit before its end, which is not in the IPA; correct it"
+    name = unicodedata.name(character, "unnamed")
+    return (
+        f"the phone {label!r} holds {character!r} (U+{ord(character):04X} {name}), which is not "
+        "in the IPA table; correct it, or let unknown phones be 'other'"
+    )
 
 
 def _sound(letter: str, marks: frozenset[str]) -> Articulation:
@@ -124,16 +185,23 @@ def _sound(letter: str, marks: frozenset[str]) -> Articulation:
     return Articulation(manner, voiced, place, modifiers=marks)
 
 
-def _joined(first: Articulation, second: Articulation, label: str) -> Articulation:
+def _doubled(sound: Articulation, left: _Letter, right: _Letter) -> Articulation | None:
+    """A consonant written twice is one long consonant; so are ``ttʃ`` and ``ssʰ``."""
+    if left.letter != right.letter or left.letter in VOWELS:
+        return None
+    return replace(sound, modifiers=sound.modifiers | set(right.marks) | {"long"})
+
+
+def _joined(first: Articulation, second: Articulation, tied: bool) -> Articulation | None:
+    """Two sounds as one, None if they are two."""
     marks = first.modifiers | second.modifiers
-    pair = (first.manner, second.manner)
-    for one in (first, second):
+    for one, other in ((first, second), (second, first)):
         if one.manner == "click":
-            return replace(one, modifiers=marks)
-    if pair == ("vowel", "vowel"):
-        return replace(first, modifiers=marks | {"diphthong"})
-    if "vowel" in pair:
-        raise DataError(f"the phone {label!r} is a vowel and a consonant in one; label them as two phones")
+            return replace(one, modifiers=marks) if other.place in _CLICK_PLACES else None
+    if first.manner == "vowel":
+        return _diphthong(first, second, marks)
+    if second.manner == "vowel":
+        return None
     if first.manner in ("stop", "implosive") and second.manner in ("fricative", "lateral fricative"):
         if second.place == "glottal":
             return replace(first, modifiers=marks | {"aspirated"})
@@ -147,4 +215,17 @@ def _joined(first: Articulation, second: Articulation, label: str) -> Articulati
         return replace(second, modifiers=marks | {"prenasalised"})
     if {first.place, second.place} == {"velar", "bilabial"}:
         return replace(first, place="labial-velar", modifiers=marks)
-    return replace(first, modifiers=marks)
+    if second.manner == "approximant" and second.place in _SECONDARY:
+        return replace(first, modifiers=marks | {_SECONDARY[second.place]})
+    return replace(first, modifiers=marks) if tied else None
+
+
+def _diphthong(first: Articulation, second: Articulation, marks: frozenset[str]) -> Articulation | None:
+    """Named after its nucleus."""
+    if second.manner == "approximant":
+        more = {"alveolar": "rhotic", "retroflex": "rhotic"} | dict.fromkeys(_SECONDARY, "diphthong")
+        return replace(first, modifiers=marks | {more[second.place]}) if second.place in more else None
+    if second.manner != "vowel":
+        return None
+    rising = "nonsyllabic" in first.modifiers and "diphthong" not in first.modifiers
+    return replace(second if rising else first, modifiers=marks | {"diphthong"})

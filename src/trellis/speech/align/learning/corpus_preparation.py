@@ -24,6 +24,7 @@ from trellis.speech.align.learning.end_to_end import train_end_to_end
 from trellis.speech.align.search.topology import fit_topology
 from trellis.speech.audio.front_end import frame_recording
 from trellis.speech.corpus.corpus_split import folds, split_corpus
+from trellis.speech.corpus.label_checks import check_labels
 from trellis.speech.corpus.phone_lattice import phone_lattice
 from trellis.speech.corpus.utterance import Utterance
 from trellis.speech.phones.phone_set import PhoneSet
@@ -66,6 +67,7 @@ def prepare_corpus(aligner: Aligner, corpus: Iterable[Utterance], report: Progre
     ids = [u.id for u in utterances]
     if len(set(ids)) < len(ids):
         raise DataError("two utterances of the corpus have the same id; give each its own")
+    check_labels(utterances, aligner.fold, aligner.alphabet, aligner.unknown_phones)
     rng = np.random.default_rng(aligner.random_state)
     parts = split_corpus(ids, [u.group for u in utterances], aligner.split, rng)
     used = sorted({*parts.classifier, *parts.weights, *parts.holdout})
@@ -99,7 +101,7 @@ def prepare_corpus(aligner: Aligner, corpus: Iterable[Utterance], report: Progre
 def _untrained(aligner: Aligner, used: Sequence[Utterance], frames: Sequence[Float32Array]) -> AcousticModel:
     """The acoustic model without classifiers: phones, and mean and deviation of each column of the frames."""
     labels = [label for u in used if u.reference is not None for label in u.reference.labels]
-    phones = PhoneSet.of(labels, aligner.fold)
+    phones = PhoneSet.of(labels, aligner.fold, aligner.alphabet, aligner.unknown_phones)
     together = np.concatenate(frames)
     deviation = together.std(axis=0, dtype=np.float64)
     ones = np.ones(phones.n_kinds)

@@ -39,6 +39,7 @@ from trellis.speech.align.utterance_alignment import (
     length_limits,
 )
 from trellis.speech.corpus.phone_lattice import Lattice
+from trellis.speech.phones.noise import is_noise
 from trellis.speech.phones.silence import is_silence
 
 CHUNK = 12.0  # seconds
@@ -60,7 +61,8 @@ class _Runs:
     def of(cls, path: IntArray, lattice: Lattice) -> _Runs:
         starts = np.concatenate([[0], np.flatnonzero(np.diff(path)) + 1])
         nodes = path[starts]
-        silent = np.array([is_silence(lattice.labels[i]) for i in nodes])
+        labels = [lattice.labels[i] for i in nodes]
+        silent = np.array([is_silence(label) or is_noise(label) for label in labels])  # of any length
         return cls(nodes, np.append(starts, len(path)), silent)
 
     @property
