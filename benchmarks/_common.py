@@ -33,6 +33,7 @@ from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 DATA = CHECKOUT.parent / "shared" / "data"
+SPEECH = CHECKOUT / "tests" / "support" / "synthetic_speech"  # for synthetic_corpus
 
 Work = Callable[[], object]
 

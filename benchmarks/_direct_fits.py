@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from _alignment import held_out_loss
+from _common import SPEECH
 from _direct_tasks import Data, Sizes, Task
 from trellis import GraphLabeler, SequenceLabeler
 from trellis.core.errors import UnsupportedError
@@ -185,7 +186,7 @@ class Alignments:
     def __init__(self, seed: int) -> None:
         self.seed, self.voice = seed, VOICES[seed % len(VOICES)]
         others = [voice for voice in VOICES if voice != self.voice]
-        self.prepared = self._new().prepare(synthetic_corpus(others))
+        self.prepared = self._new().prepare(synthetic_corpus(others, SPEECH))
 
     def measure(self, method: str) -> Figure:
         asked: dict[str, list[dict[str, Any]]] = {
@@ -200,7 +201,7 @@ class Alignments:
             warnings.simplefilter("ignore", TrainingWarning)
             models = [self._new(**options).fit(self.prepared) for options in asked[method]]
         model = min(models, key=lambda one: held_out_loss(one, self.prepared))
-        found = model.evaluate(synthetic_corpus([self.voice]))
+        found = model.evaluate(synthetic_corpus([self.voice], SPEECH))
         chosen = {"voice": self.voice, "l2": model.l2, **what_was_chosen(model)}
         return Figure(100.0 * (1.0 - found.within[10.0].value), chosen)
 

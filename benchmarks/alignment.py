@@ -46,7 +46,7 @@ from _alignment import (
     references,
     run_systems,
 )
-from _common import parser
+from _common import SPEECH, parser
 from trellis.speech import Aligner, Alignment, Corpus, synthetic_corpus
 from trellis.speech.corpus.synthetic import VOICES
 from trellis.speech.evaluate.boundary_evaluation import AlignmentEvaluation, evaluate_alignments
@@ -91,7 +91,7 @@ def synthetic(seeds: int, keep: Path | None, jobs: int, systems: Systems) -> Non
     runs = []
     for seed in range(seeds):
         for voice in VOICES:
-            train, test = (synthetic_corpus(v) for v in ([v for v in VOICES if v != voice], [voice]))
+            train, test = (synthetic_corpus(v, SPEECH) for v in ([v for v in VOICES if v != voice], [voice]))
             heard = {phone for u in train for phone in u.phones}
             test = test.select(u.id for u in test if heard.issuperset(u.phones))
             make = partial(Aligner, max_iter=PASSES, random_state=seed, n_jobs=jobs)

@@ -22,7 +22,7 @@ import numpy as np
 import soundfile
 from threadpoolctl import threadpool_limits
 
-from _common import Figures, Work, fastest, parser
+from _common import SPEECH, Figures, Work, fastest, parser
 from _memory import peak_memory, print_peak_memory
 from trellis import load
 from trellis.speech import Aligner, Corpus, read_audio, synthetic_corpus
@@ -48,7 +48,7 @@ def main() -> None:
         child(*given.child)
         return
     repeats = 3 if given.quick else 7
-    train, test = synthetic_corpus(TRAIN), synthetic_corpus(TEST)
+    train, test = (synthetic_corpus(voices, SPEECH) for voices in (TRAIN, TEST))
     figures = Figures("aligning, one core", ("ours", "target", "met"))
     aligners: dict[object, Aligner] = {}
     with threadpool_limits(limits=1, user_api="blas"), tempfile.TemporaryDirectory() as folder:
@@ -141,7 +141,7 @@ def child(*paths: str) -> None:
         model, audio, phones = paths
         load(model).align(audio, json.loads(Path(phones).read_text(encoding="utf-8")), silence="none")
     else:
-        Aligner(epsilon=1.0).fit(synthetic_corpus(TRAIN))
+        Aligner(epsilon=1.0).fit(synthetic_corpus(TRAIN, SPEECH))
     print_peak_memory()
 
 

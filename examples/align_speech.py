@@ -1,7 +1,7 @@
 """Learn boundaries from three synthetic voices and align a fourth: speech whose phones are known exactly.
 
-The speech comes with the package and was synthesised by flite, so that where each phone begins is known
-exactly, and figures are far better than on people. The voices say different sentences. One classifier of
+The speech was synthesised by flite, so that where each phone begins is known exactly, and figures are far
+better than on people. The voices say different sentences. One classifier of
 frames and one of boundaries are trained on 66 sentences; then the weights of a handful of features are
 learnt twice on the same ground, for the likelihood and for the loss that is reported: the share of
 boundaries that are off by more than 10 ms.
@@ -25,6 +25,7 @@ from trellis.speech.evaluate.boundary_evaluation import AlignmentEvaluation, eva
 
 TRAIN, TEST = ("awb", "kal16", "rms"), "slt"
 OUTPUT = Path("demo_output/alignment.html")
+SPEECH = Path(__file__).resolve().parent.parent / "tests/support/synthetic_speech"
 SHOWN = "slt-14"
 
 
@@ -35,7 +36,7 @@ def equal_lengths(utterance: Utterance) -> Alignment:
 
 
 def run() -> tuple[dict[str, AlignmentEvaluation], Aligner]:
-    train, test = synthetic_corpus(TRAIN), synthetic_corpus([TEST])
+    train, test = (synthetic_corpus(voices, SPEECH) for voices in (TRAIN, [TEST]))
     references = {u.id: u.reference for u in test if u.reference is not None}
     found = {"equal lengths": evaluate_alignments(references, {u.id: equal_lengths(u) for u in test})}
     settings: dict[str, Any] = {"n_jobs": 2}
@@ -67,7 +68,7 @@ def report(found: dict[str, AlignmentEvaluation], seconds: float) -> None:
 def main() -> None:
     began = time.perf_counter()
     found, aligner = run()
-    utterance = next(u for u in synthetic_corpus([TEST]) if u.id == SHOWN)
+    utterance = next(u for u in synthetic_corpus([TEST], SPEECH) if u.id == SHOWN)
     alignment = aligner.align(utterance.audio, utterance.phones, silence="none")
     OUTPUT.parent.mkdir(exist_ok=True)
     title = f"synthetic speech, voice {TEST}: {' '.join(utterance.words)}"

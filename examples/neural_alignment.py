@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -30,6 +31,7 @@ from trellis.speech.audio.front_end import frame_recording
 from trellis.structures.segments.problem.alignment_losses import TauAlignment
 from trellis.structures.segments.scores.segment_graph import SegmentGraph
 
+SPEECH = Path(__file__).resolve().parent.parent / "tests/support/synthetic_speech"
 VOICES, STEP, CONTEXT, LONGEST = ("rms", "slt"), 0.010, 5, 60
 # The loss of one boundary is 1 / phones, about 1 / 40: epsilon must be so large that it moves boundaries.
 DIRECT = [Direct(epsilon, sign) for epsilon in (20.0, 60.0, 200.0) for sign in ("better", "worse")]
@@ -56,7 +58,7 @@ class Heard:
 
 
 def corpus() -> tuple[list[Heard], int]:
-    spoken = [(u, u.reference) for u in synthetic_corpus(VOICES) if u.reference is not None]
+    spoken = [(u, u.reference) for u in synthetic_corpus(VOICES, SPEECH) if u.reference is not None]
     names = sorted({label for _, reference in spoken for label in reference.labels})
     heard = []
     for utterance, reference in spoken:

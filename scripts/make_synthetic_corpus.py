@@ -1,6 +1,8 @@
-"""Make the synthetic speech of the package, with flite: recordings whose phone boundaries are known exactly.
+"""Make the synthetic speech of the tests, with flite: recordings whose phone boundaries are known exactly.
 
-    python scripts/make_synthetic_corpus.py            # writes src/trellis/speech/corpus/synthetic/
+    python scripts/make_synthetic_corpus.py            # writes tests/support/synthetic_speech/
+
+The sentences ``SHIPPED`` are copied to src/trellis/speech/corpus/synthetic/, and come with the package.
 
 Line k of ``synthetic_sentences.txt`` is spoken by voice k mod 4, so no two voices say the same sentence: a
 model that is tried on one voice has heard neither the voice nor its sentences. flite (Debian package
@@ -22,7 +24,9 @@ from typing import Any
 import soundfile
 
 HERE = Path(__file__).resolve().parent
-TARGET = HERE.parent / "src/trellis/speech/corpus/synthetic"
+TARGET = HERE.parent / "tests/support/synthetic_speech"
+PACKAGE = HERE.parent / "src/trellis/speech/corpus/synthetic"
+SHIPPED = tuple(f"kal16-{number:02d}" for number in (7, 11, 12, 14, 19, 20))  # short ones
 VOICES = ("kal16", "awb", "rms", "slt")
 PAUSE = "pau"
 
@@ -40,9 +44,18 @@ def main() -> None:
         print(f"\r{number + 1} of {len(sentences)}", end="", flush=True)
     size = sum(f.stat().st_size for f in (TARGET / "audio").iterdir())
     print(f": {sum(u['phones'][-1][1] for u in utterances):.0f} s, {size / 1e6:.2f} MB")
+    write_index(TARGET, utterances)
+    shutil.rmtree(PACKAGE / "audio", ignore_errors=True)
+    (PACKAGE / "audio").mkdir()
+    for name in SHIPPED:
+        shutil.copy(TARGET / "audio" / f"{name}.flac", PACKAGE / "audio")
+    write_index(PACKAGE, [u for u in utterances if u["id"] in SHIPPED])
+
+
+def write_index(folder: Path, utterances: list[dict[str, Any]]) -> None:
     lines = ",\n".join(json.dumps(u) for u in utterances)
     note = "synthetic speech made with flite by scripts/make_synthetic_corpus.py; phones end at these seconds"
-    (TARGET / "corpus.json").write_text(f'{{"note": {json.dumps(note)}, "utterances": [\n{lines}\n]}}\n')
+    (folder / "corpus.json").write_text(f'{{"note": {json.dumps(note)}, "utterances": [\n{lines}\n]}}\n')
 
 
 def speak(name: str, voice: str, text: str) -> dict[str, Any]:

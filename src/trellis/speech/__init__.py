@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from trellis.speech.audio.cepstra import FrameOptions as FrameOptions
     from trellis.speech.audio.cepstra import mfcc as mfcc
     from trellis.speech.audio.recordings import read_audio as read_audio
+    from trellis.speech.builtin import builtin_aligner as builtin_aligner
     from trellis.speech.corpus.corpus import Corpus as Corpus
     from trellis.speech.corpus.corpus import Utterance as Utterance
     from trellis.speech.corpus.dictionary import Dictionary as Dictionary
     from trellis.speech.corpus.synthetic import synthetic_corpus as synthetic_corpus
     from trellis.speech.formats.alignment import Alignment as Alignment
     from trellis.speech.formats.alignment import Interval as Interval
+    from trellis.speech.pronunciation.english import EnglishDictionary as EnglishDictionary
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
@@ -28,9 +30,11 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "align.aligner": "Aligner",
         "audio.cepstra": "FrameOptions mfcc",
         "audio.recordings": "read_audio",
+        "builtin": "builtin_aligner",
         "corpus.corpus": "Corpus Utterance",
         "corpus.dictionary": "Dictionary",
         "corpus.synthetic": "synthetic_corpus",
         "formats.alignment": "Alignment Interval",
+        "pronunciation.english": "EnglishDictionary",
     },
 )

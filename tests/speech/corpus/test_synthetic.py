@@ -10,19 +10,30 @@ from trellis.core.errors import DataError
 from trellis.speech import synthetic_corpus
 
 pytest.importorskip("soundfile")
+SPEECH = Path(__file__).parents[2] / "support" / "synthetic_speech"
 
 
 @pytest.fixture(scope="module")
 def corpus():
-    return synthetic_corpus()
+    return synthetic_corpus(folder=SPEECH)
+
+
+def test_the_package_has_a_handful(corpus):
+    few = synthetic_corpus()
+    assert few.groups == ("kal16",)
+    assert 5 <= len(few) <= 8
+    assert sum(u.audio.stat().st_size for u in few) < 2.5e5
+    same = corpus.select(u.id for u in few)
+    assert [u.reference.phones for u in few] == [u.reference.phones for u in same]
+    assert [u.audio.read_bytes() for u in few] == [u.audio.read_bytes() for u in same]
 
 
 def test_four_voices_with_sentences_of_their_own(corpus):
     assert corpus.groups == ("awb", "kal16", "rms", "slt")
-    assert [len(synthetic_corpus([voice])) for voice in corpus.groups] == [22] * 4
+    assert [len(synthetic_corpus([voice], SPEECH)) for voice in corpus.groups] == [22] * 4
     assert len({u.words for u in corpus}) == len(corpus) == 88
     with pytest.raises(DataError, match="no group nobody"):
-        synthetic_corpus(["nobody"])
+        synthetic_corpus(["nobody"], SPEECH)
 
 
 def test_at_most_six_megabytes(corpus):
@@ -62,7 +73,7 @@ def test_silences_are_silent_and_vowels_are_not(corpus):
     """Mean power of the pauses at the ends against that of the vowels, per voice."""
     for voice in corpus.groups:
         quiet, loud = [], []
-        for utterance in synthetic_corpus([voice]):
+        for utterance in synthetic_corpus([voice], SPEECH):
             sound = utterance.recording()
             for p in utterance.reference.phones:
                 samples = sound.samples[round(p.start * sound.rate) : round(p.end * sound.rate)]

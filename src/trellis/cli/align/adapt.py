@@ -22,7 +22,7 @@ from trellis.cli.options import Encoding, argument, offer_parameters
 from trellis.core.progress import terminal_bar
 from trellis.speech.align import aligner_parameters as declared
 
-Model = Annotated[str, argument("MODEL", "Model that trellis align train or adapt wrote.")]
+Model = Annotated[str, argument("MODEL", "Model that trellis align train or adapt wrote, or builtin.")]
 Corrected = Annotated[str, argument("CORRECTED", "Folder of recordings and their corrected labels.")]
 
 

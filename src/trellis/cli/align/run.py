@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trellis.cli.align.choices import AlignmentFormat, Alphabet, Silence, UnknownWords
+from trellis.cli.align.choices import AlignmentFormat, Alphabet, Language, Silence, UnknownWords
 from trellis.cli.console import STDOUT, note
 from trellis.cli.options import Encoding, argument, option
 from trellis.cli.process import stop_code
@@ -18,10 +18,13 @@ from trellis.core.progress import terminal_bar
 if TYPE_CHECKING:
     from trellis.cli.align.results import Results
     from trellis.speech.align.batch_alignment import Job, Outcome, Plan, Work
+    from trellis.speech.corpus.dictionary import Dictionary
 
 _MAX_NAMED = 10  # phones in a note
 
-Model = Annotated[str, argument("MODEL", "Model that trellis align train wrote.")]
+Model = Annotated[
+    str, argument("MODEL", "Model that trellis align train wrote; builtin: the one that Trellis has.")
+]
 Audio = Annotated[list[str], argument("AUDIO...", "Recordings, or folders of them.")]
 Output = Annotated[str, option("-o --output DIR", "Folder for the results.")]
 Phones = Annotated[
@@ -35,6 +38,9 @@ Transcripts = Annotated[
 ]
 DictionaryFile = Annotated[
     str | None, option("-d --dictionary FILE", "Pronunciations of words, in CMU's or MFA's format.")
+]
+LanguageOption = Annotated[
+    Language | None, option("--language", "Take pronunciations from CMU's dictionary; others are guessed.")
 ]
 StripStress = Annotated[
     bool, option("--strip-stress", "Strip the stress digits from the dictionary's phones (AH0 to AH).")
@@ -76,6 +82,7 @@ def run(
     tiers: Tiers = None,
     keep_words: KeepWords = False,
     dictionary: DictionaryFile = None,
+    language: LanguageOption = None,
     strip_stress: StripStress = False,
     unknown: Unknown = UnknownWords.noise,
     alphabet: AlphabetOption = Alphabet.auto,
@@ -91,6 +98,8 @@ def run(
 ) -> None:
     """Align recordings to their transcripts.
 
+    Without a model of your own: trellis align run builtin talk.wav --words "Hello." --language english -o out
+
     The transcript of talk.wav is talk.phones, talk.txt, talk.lab (words) or talk.TextGrid (utterances, one
     tier for each speaker) beside it, unless given. A recording that cannot be aligned does not stop the rest:
     it is listed at the end, and the exit code is 1.
@@ -102,15 +111,17 @@ def run(
     from trellis.speech.corpus.transcripts import parse_transcript
 
     transcript = parse_transcript(phones, words, encoding)
-    if words is not None and dictionary is None:
-        raise UnsupportedError("--words needs a --dictionary")
+    if dictionary is not None and language is not None:
+        raise UnsupportedError("--dictionary and --language exclude each other; give one of them")
+    if words is not None and dictionary is None and language is None:
+        raise UnsupportedError("--words needs a --dictionary, or --language english")
     if reference is not None and not page:
         raise UnsupportedError("--reference needs --page")
     if output == STDOUT:
         raise UnsupportedError("there is a file for each recording; give -o a folder, not -")
     check_folder(output)
     formats = _formats(to)
-    open_model = partial(models.open_aligner, model, dictionary, strip_stress, encoding)
+    open_model = partial(models.open_aligner, model, dictionary, strip_stress, encoding, language)
     aligner, pronunciations = open_model()
     names = None if tiers is None else tuple(name.strip() for name in tiers.split(",") if name.strip())
     how = TranscriptOptions(encoding, names, keep_words, unknown, alphabet, _alphabet(aligner))
@@ -118,13 +129,29 @@ def run(
     results = Results(formats, page, _references(reference, encoding), channel)
     for job in plan.jobs:
         results.check(job)
-    _report_unknown(plan, dictionary, unknown)
+    _report_unknown(plan, dictionary or language, unknown)
+    if not quiet:
+        _report_builtin(model, pronunciations)
     if not plan.jobs:
         raise DataError(_first(plan.problems))
     if alphabet == Alphabet.auto:
         _report_ambiguous(aligner, [plan.phones, pronunciations.phones if pronunciations else ()])
     work = Work(open_model, results, channel, silence, unknown)
-    _align_all(plan, work, results, model, jobs, resume, quiet)
+    _align_all(plan, work, results, models.model_path(model), jobs, resume, quiet)
+
+
+def _report_builtin(model: str, pronunciations: Dictionary | None) -> None:
+    """How good the builtin model is, and which words were pronounced by the model of letters."""
+    from trellis.speech import builtin
+
+    if model == builtin.NAME:
+        note(builtin.FIGURES.sentence())
+    guessed = getattr(pronunciations, "guessed", ())
+    if guessed:
+        note(
+            f"{len(guessed)} words are not in CMU's dictionary; their pronunciations are guessed from their "
+            f"letters: {' '.join(guessed)}"
+        )
 
 
 def _formats(names: str) -> tuple[str, ...]:
