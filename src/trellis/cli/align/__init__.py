@@ -1,4 +1,4 @@
-"""``trellis align train | run | evaluate``: forced alignment, one file per command."""
+"""``trellis align train | run | evaluate | studio``: forced alignment, one file per command."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import typer
 
 from trellis.cli.align.evaluate import evaluate
 from trellis.cli.align.run import run
+from trellis.cli.align.studio import studio
 from trellis.cli.align.train import train
 
 align = typer.Typer(
@@ -16,3 +17,4 @@ align = typer.Typer(
 align.command()(train)
 align.command()(run)
 align.command()(evaluate)
+align.command()(studio)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -178,18 +178,29 @@ def write_textgrid(
     encoding: str = "utf-8",
 ) -> None:
     """The tiers words (if there are any) and phones; gaps become empty intervals, as Praat requires."""
-    length = float(alignment.duration or 0.0)
-    if length <= 0:
+    if float(alignment.duration or 0.0) <= 0:
         raise DataError(f"{os.fspath(path)}: a TextGrid of length 0 is not allowed; align a recording first")
+    write_text(path, textgrid_text(alignment, phones, words, short=short), encoding)
+
+
+def textgrid_text(
+    alignment: Alignment,
+    phones: str = "phones",
+    words: str = "words",
+    others: Mapping[str, Tier] | None = None,
+    short: bool = False,
+) -> str:
+    """What :func:`write_textgrid` writes, with tiers of ``others`` after its own."""
+    length = float(alignment.duration or 0.0)
     tiers = [(words, alignment.words)] if alignment.words else []
-    tiers.append((phones, alignment.phones))
+    tiers += [(phones, alignment.phones), *(others or {}).items()]
     lines = ['File type = "ooTextFile"', 'Object class = "TextGrid"', ""]
     for key, value in _entries([(name, fill(tier, length)) for name, tier in tiers], length):
         if short:
             lines += [value] * bool(value)
         else:
             lines.append(f"{key}{value} " if value else key)
-    write_text(path, "\n".join(lines) + "\n", encoding)
+    return "\n".join(lines) + "\n"
 
 
 def _entries(tiers: list[tuple[str, Tier]], length: float) -> Iterator[tuple[str, str]]:
