@@ -2,7 +2,8 @@
 
 One thread does one task at a time; the page asks how far it is. A task can be cancelled between two
 recordings, and wherever learning reports its progress. Learning begins from the given model every time, with
-all corrections so far, so that it does not drift; it never touches what a person corrected."""
+all corrections so far, so that it does not drift; it never touches what a person corrected.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +29,8 @@ from trellis.studio.workspace import OpenModel, Workspace
 
 SUFFIX = ".alignment"  # JSON, under a suffix that no reader of corpora takes for labels
 MOVED = 0.010  # seconds: boundaries that moved by more are counted
+LEARNED = 0.7  # of the task of learning; the rest is aligning anew
+_STAGES = {"reading": (0.0, 0.05), "leaving out": (0.05, 0.5), "learning": (0.5, LEARNED)}
 
 
 class CancelledError(TrellisError):
@@ -196,13 +199,17 @@ class Background:
             pass
         return given
 
+    def _learning_progress(self, stage: str, share: float) -> None:
+        begin, end = _STAGES.get(stage, (0.0, LEARNED))
+        self._progress(stage, max(self.task.share, begin + (end - begin) * share))
+
     def _learn(self) -> None:
         workspace = self._workspace
         settings = workspace.settings
         corpus = workspace.corrected()
         self._progress(f"learning from {len(corpus)} corrected recordings", 0.0)
         aligner, _ = settings.open_model(settings.model)
-        adapted = aligner.adapt(corpus, progress=lambda stage, share: self._progress(stage, 0.7 * share))
+        adapted = aligner.adapt(corpus, progress=self._learning_progress)
         workspace.save_model.parent.mkdir(parents=True, exist_ok=True)
         adapted.save(workspace.save_model)
         with atomic_text(_note(workspace.save_model)) as file:
@@ -216,7 +223,7 @@ class Background:
                 moved.append(found)
                 self._update(moved=tuple(sorted(moved, key=lambda m: -m.n_moved)))
 
-        self._align(workspace.to_align(), str(workspace.save_model), take, 0.7)
+        self._align(workspace.to_align(), str(workspace.save_model), take, LEARNED)
 
 
 def _compare(number: int, name: str, before: Alignment, after: Alignment) -> Moved:

@@ -93,7 +93,7 @@ class Journal:
             _sync_folder(self.path.parent)
 
     def replay(self) -> tuple[EditHistory | None, dict[str, Any], list[Alignment]]:
-        """The history that the lines lead to (None if there are none), the base line, all alignments on the way."""
+        """Where the lines lead to (None if there are none), the base line, all alignments on the way."""
         history: EditHistory | None = None
         base: dict[str, Any] = {}
         passed: list[Alignment] = []

@@ -9,7 +9,8 @@ At level L a column stands for ``0.5 * 2**L`` ms, and a tile has ``COLUMNS`` of 
 The spectrogram is that of a Gaussian window about 5 ms wide, as phoneticians look at formants, of up to 16 ms
 where a column stands for more time; high frequencies are raised by 6 dB per octave. A column longer than 16
 ms is the mean power of up to eight windows in it. From 16 ms per column on, the waveform comes from peaks of
-64 samples, which are kept for the whole recording (0.5 MB an hour at 16 kHz)."""
+64 samples, which are kept for the whole recording (0.5 MB an hour at 16 kHz).
+"""
 
 from __future__ import annotations
 

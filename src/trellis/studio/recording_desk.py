@@ -6,7 +6,8 @@ again.
 
 A TextGrid that the studio did not write is never lost. One that was there first is the alignment to go on
 from, and is copied before the first edit replaces it. One that another program saves meanwhile is adopted as
-a step that can be undone. Where every edit is undone, a TextGrid that only the studio wrote goes away again."""
+a step that can be undone. Where every edit is undone, a TextGrid that only the studio wrote goes away again.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 The *dress* of a TextGrid is what an alignment does not hold: the names of its tiers and the interval tiers
 that are neither phones nor words, which are written back unchanged. Point tiers and Praat's short form are
-not kept; the copy of the first TextGrid (:meth:`trellis.studio.folder.Folder.keep`) has them."""
+not kept; the copy of the first TextGrid (:meth:`trellis.studio.folder.Folder.keep`) has them.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@ range.
 
 Samples are 16-bit mono at the recording's own rate, so nothing is resampled; pieces of ten seconds are kept
 until others need the memory. The WAV is a header of 44 bytes and then the samples: byte b of it is in sample
-(b - 44) / 2."""
+(b - 44) / 2.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""``trellis align train | run | evaluate | studio``: forced alignment, one file per command."""
+"""``trellis align train | run | adapt | evaluate | studio``: forced alignment, one file per command."""
 
 from __future__ import annotations
 
 import typer
 
+from trellis.cli.align.adapt import adapt
 from trellis.cli.align.evaluate import evaluate
 from trellis.cli.align.run import run
 from trellis.cli.align.studio import studio
@@ -16,5 +17,6 @@ align = typer.Typer(
 )
 align.command()(train)
 align.command()(run)
+align.command()(adapt)
 align.command()(evaluate)
 align.command()(studio)

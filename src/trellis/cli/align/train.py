@@ -69,7 +69,7 @@ def train(
     check_output(output, "a model")
     aligner = Aligner(**parameters)
     tiers = {"phones": phone_tier, "words": word_tier}
-    found = _read(
+    found = read_corpus(
         corpus, layout, {**tiers, "audio": audio, "split": split, "channel": channel}, skip_bad, encoding
     )
     for name, reason in found.skipped:
@@ -89,9 +89,10 @@ def train(
         )
 
 
-def _read(
+def read_corpus(
     corpus: str, layout: str | None, options: dict[str, Any], skip_bad: bool, encoding: str | None
 ) -> Corpus:
+    """The corpus; ``options`` by the names that its reader has for them."""
     from trellis.speech.corpus.corpus import Corpus
     from trellis.speech.corpus.corpus_files import guess_layout
 

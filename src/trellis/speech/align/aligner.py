@@ -118,6 +118,16 @@ class Aligner(Model):
         self._check()
         return prepare_corpus(self, corpus, progress or (lambda stage, share: None))
 
+    def adapt(self, corpus: Iterable[Utterance], progress: Progress | None = None) -> Aligner:
+        """A new aligner that has learned from corrected utterances, one or more; this one stays as it is.
+
+        Utterances that are left out decide how far it moves (``learning.adaptation``); its ``status_`` says
+        how far, and why. ``progress(stage, share)`` is called along the way.
+        """
+        from trellis.speech.align.learning.adaptation import adapt
+
+        return adapt(self, corpus, progress)
+
     @property
     def weights_(self) -> FloatArray:
         return self.model_.weights

@@ -1,0 +1,70 @@
+"""``trellis align adapt``: let an aligner learn from recordings whose boundaries were corrected."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+
+from trellis.cli.align.train import (
+    AudioFolder,
+    Channel,
+    Layout,
+    Output,
+    PhoneTier,
+    Quiet,
+    SkipBad,
+    Split,
+    WordTier,
+    read_corpus,
+)
+from trellis.cli.console import binary_target, check_output, note
+from trellis.cli.options import Encoding, argument, offer_parameters
+from trellis.core.progress import terminal_bar
+from trellis.speech.align import aligner_parameters as declared
+
+Model = Annotated[str, argument("MODEL", "Model that trellis align train or adapt wrote.")]
+Corrected = Annotated[str, argument("CORRECTED", "Folder of recordings and their corrected labels.")]
+
+
+@offer_parameters(random_state=(declared.RANDOM_STATE, "--seed N"))
+def adapt(
+    model: Model,
+    corrected: Corrected,
+    output: Output,
+    layout: Layout = None,
+    audio: AudioFolder = None,
+    phone_tier: PhoneTier = None,
+    word_tier: WordTier = None,
+    split: Split = None,
+    channel: Channel = None,
+    skip_bad: SkipBad = False,
+    encoding: Encoding = None,
+    quiet: Quiet = False,
+    **parameters: Any,
+) -> None:
+    """Learn from recordings whose boundaries were corrected, one or more.
+
+    Example: trellis align adapt base.trellis corrected/ -o mine.trellis
+
+    How far the model moves is decided by recordings that are left out in turn; where they would be aligned no
+    better, it stays as it is, and says so.
+    """
+    from trellis.cli.align import models
+
+    began = time.perf_counter()
+    check_output(output, "a model")
+    aligner, _ = models.open_aligner(model, None)
+    tiers = {"phones": phone_tier, "words": word_tier}
+    found = read_corpus(
+        corrected, layout, {**tiers, "audio": audio, "split": split, "channel": channel}, skip_bad, encoding
+    )
+    for name, reason in found.skipped:
+        note(f"skipped {name}: {reason}")
+    aligner.set_params(**parameters)
+    with terminal_bar("adapting", 100, False if quiet else None) as update:
+        tell = None if update is None else lambda stage, share: update(100 * share, stage)
+        adapted = aligner.adapt(found, tell)
+    adapted.save(binary_target(output))
+    if not quiet:
+        took = time.perf_counter() - began
+        note(f"{adapted.status_.reason}\n{len(found)} recordings, {took:.1f} s; the model is in {output}")
