@@ -1,4 +1,4 @@
-"""``trellis align train | run | adapt | evaluate``: forced alignment, one file per command."""
+"""``trellis align train | run | adapt | evaluate | studio``: forced alignment, one file per command."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import typer
 from trellis.cli.align.adapt import adapt
 from trellis.cli.align.evaluate import evaluate
 from trellis.cli.align.run import run
+from trellis.cli.align.studio import studio
 from trellis.cli.align.train import train
 
 align = typer.Typer(
@@ -18,3 +19,4 @@ align.command()(train)
 align.command()(run)
 align.command()(adapt)
 align.command()(evaluate)
+align.command()(studio)

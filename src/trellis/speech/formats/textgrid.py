@@ -193,9 +193,14 @@ def write_textgrid(
     encoding: str = "utf-8",
 ) -> None:
     """The tiers words (if there are any) and phones; gaps become empty intervals, as Praat requires."""
-    tiers = [(words, alignment.words)] if alignment.words else []
-    tiers.append((phones, alignment.phones))
+    tiers = alignment_tiers(alignment, phones, words)
     write_textgrid_tiers(tiers, float(alignment.duration or 0.0), path, short, encoding)
+
+
+def alignment_tiers(alignment: Alignment, phones: str, words: str) -> list[tuple[str, Tier]]:
+    """The tiers words (if there are any) and phones, under these names."""
+    spoken = [(words, alignment.words)] if alignment.words else []
+    return [*spoken, (phones, alignment.phones)]
 
 
 def write_textgrid_tiers(
@@ -208,13 +213,18 @@ def write_textgrid_tiers(
     """Any tiers of a recording of ``length`` seconds, in order."""
     if length <= 0:
         raise DataError(f"{os.fspath(path)}: a TextGrid of length 0 is not allowed; align a recording first")
+    write_text(path, textgrid_text(tiers, length, short), encoding)
+
+
+def textgrid_text(tiers: Sequence[tuple[str, Tier]], length: float, short: bool = False) -> str:
+    """What :func:`write_textgrid_tiers` writes."""
     lines = ['File type = "ooTextFile"', 'Object class = "TextGrid"', ""]
     for key, value in _entries([(name, fill(tier, length)) for name, tier in tiers], length):
         if short:
             lines += [value] * bool(value)
         else:
             lines.append(f"{key}{value} " if value else key)
-    write_text(path, "\n".join(lines) + "\n", encoding)
+    return "\n".join(lines) + "\n"
 
 
 def _entries(tiers: list[tuple[str, Tier]], length: float) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,93 @@
+"""``trellis align studio``: align, check, correct and learn, on a page on this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trellis.cli.align.run import Channel, DictionaryFile, Jobs, Model, StripStress, Transcripts
+from trellis.cli.console import echo, note
+from trellis.cli.options import Encoding, argument, option
+from trellis.cli.process import stop_code
+
+Recordings = Annotated[str, argument("RECORDINGS", "Folder of recordings with their transcripts.")]
+Port = Annotated[int, option("--port N", "Port to listen to; 0 takes any that is free.", min=0, max=65535)]
+NoBrowser = Annotated[bool, option("--no-browser", "Only print the address, and open no browser.")]
+SaveModel = Annotated[
+    str | None,
+    option(
+        "--save-model FILE",
+        "Where the adapted model goes (default: RECORDINGS/.trellis-studio/model.trellis).",
+    ),
+]
+
+
+def studio(
+    model: Model,
+    recordings: Recordings,
+    dictionary: DictionaryFile = None,
+    strip_stress: StripStress = False,
+    transcripts: Transcripts = None,
+    channel: Channel = None,
+    encoding: Encoding = None,
+    jobs: Jobs = 1,
+    save_model: SaveModel = None,
+    port: Port = 0,
+    no_browser: NoBrowser = False,
+) -> None:
+    """Align recordings, correct them by hand, and let the aligner learn from that, on a page on this machine.
+
+    Every correction is saved at once as a TextGrid beside the recording. TextGrids that are there are loaded
+    as corrected alignments. The page is served to this machine only, at an address with a secret token.
+    """
+    from trellis.studio.server import listen, require_extra, serve
+
+    require_extra()
+    from trellis.cli.align import models
+    from trellis.core.output_files import check_destination, check_folder
+    from trellis.studio.workspace import Settings, Workspace
+
+    if save_model is not None:
+        check_destination(save_model)
+    open_model = partial(
+        models.open_aligner, dictionary=dictionary, strip_stress=strip_stress, encoding=encoding
+    )
+    pronunciations = open_model(model)[1]  # also checks whether the model can be loaded
+    settings = Settings(
+        model,
+        Path(recordings),
+        open_model,
+        None if transcripts is None else Path(transcripts),
+        channel,
+        jobs,
+        encoding,
+        None if save_model is None else Path(save_model),
+    )
+    workspace = Workspace(settings, pronunciations)
+    check_folder(workspace.folder.home)
+    listener = listen(port)
+    given = sum(desk.state == "given" for desk in workspace.desks)
+    if given:
+        note(f"{given} of {len(workspace.desks)} recordings have TextGrids, which count as corrected by hand")
+    if not serve(workspace, listener, partial(_announce, no_browser)):
+        # A recording is being aligned still. Every file is replaced in one step, so nothing can be half
+        # written; waiting for the thread would take as long as the recording needs.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(stop_code() or 130)
+    raise typer.Exit(stop_code() or 0)
+
+
+def _announce(no_browser: bool, address: str) -> None:
+    echo(address)
+    sys.stdout.flush()
+    note("the studio is open in this machine's browser at this address; Ctrl-C ends it")
+    if not no_browser:
+        import webbrowser
+
+        webbrowser.open(address)
