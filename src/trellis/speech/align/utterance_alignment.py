@@ -6,7 +6,9 @@ Flags are sentences about what looks wrong; nothing implausible passes in silenc
 * a phone whose class was missing in training, so that another class stood in;
 * a phone as long as the model allows (half as long again as any in training), or longer than
   ``MAX_PHONE_SECONDS``;
-* a score no better than those of wrong transcripts (:mod:`trellis.speech.align.doubt.calibration`);
+* a transcript that does not match, and the phone that looks most wrong
+  (:mod:`trellis.speech.align.doubt.transcript_match`); or a score no better than those of wrong transcripts
+  (:mod:`trellis.speech.align.doubt.calibration`);
 * a recording so long for its phones that their longest lengths had to be stretched.
 """
 
@@ -23,9 +25,12 @@ from trellis.speech.acoustics.acoustic_model import Limits
 from trellis.speech.acoustics.frame_evidence import FrameEvidence
 from trellis.speech.acoustics.phone_durations import SLACK
 from trellis.speech.align.alignment_model import AlignmentModel
-from trellis.speech.align.doubt.boundary_confidence import probability_near, refine_starts, sharpen
+from trellis.speech.align.doubt.boundary_confidence import refine_starts, sharpen
+from trellis.speech.align.doubt.match_statistics import AlignedPhones, match_statistics
+from trellis.speech.align.doubt.start_posterior import share_within, start_posterior
+from trellis.speech.align.doubt.transcript_match import Match
 from trellis.speech.align.search.tolerance_decoding import decode_starts
-from trellis.speech.align.search.topology import choose_path
+from trellis.speech.align.search.topology import topology_scores
 from trellis.speech.audio.front_end import FramedRecording
 from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice
 from trellis.speech.formats.alignment import Alignment
@@ -66,6 +71,7 @@ class Segments:
     doubtful: tuple[
         tuple[float, float], ...
     ] = ()  # stretches of seconds that fit no better than wrong phones
+    match: Match | None = None
 
 
 def align_utterance(
@@ -91,6 +97,7 @@ def align_utterance(
         request.source,
         found.score,
         tuple(found.margins.tolist()) if request.margins else None,
+        None if found.match is None else found.match.probability,
     )
 
 
@@ -105,33 +112,43 @@ def align_frames(
     """Exact inference on frames that fit into memory at once; ``evidence``: what the classifiers hear in
     them, if known."""
     limits = length_limits(model, lattice, len(frames), longest_silence)
-    acoustics, nodes = model.acoustics, tuple(range(lattice.n_nodes))
+    acoustics, nodes = model.acoustics, np.arange(lattice.n_nodes)
     if evidence is None:
         evidence = acoustics.evidence(frames)
+    features = acoustics.features(frames, lattice, where=request.source, evidence=evidence, limits=limits)
+    likelihood = topology_scores(acoustics, model.topology, features, lattice)
+    chain = lattice
     if not lattice.is_chain:
-        path = choose_path(acoustics, model.topology, frames, lattice, evidence=evidence, limits=limits)
-        nodes = tuple(path.nodes.tolist())
-    chain = phone_lattice([lattice.labels[i] for i in nodes])
-    features = acoustics.features(frames, chain, where=request.source, evidence=evidence, limits=limits)
+        nodes = Segmentation().best(likelihood).nodes
+        chain = phone_lattice([lattice.labels[i] for i in nodes])
+        features = acoustics.features(frames, chain, where=request.source, evidence=evidence, limits=limits)
     scores = features.scores(model.weights)
-    best = path = Segmentation().best(scores)
     sharp = sharpen(scores, model.beta * len(nodes))
-    if request.tolerances or request.confidence:
-        posterior = Segmentation().marginals(sharp).parts.starts
+    best = path = Segmentation().best(scores)
     if request.tolerances:
         widths = [t / acoustics.step for t in request.tolerances]
+        posterior = Segmentation().marginals(sharp).parts.starts
         path = replace(best, starts=decode_starts(posterior, scores.graph.min_length, widths))
+    starts = refine_starts(scores, path) if request.refine else path.starts.astype(np.float64)
     tolerance = model.tolerance / acoustics.step
-    unknown = np.full(len(path.nodes), np.nan)
+    confidence = margins = np.full(len(nodes), np.nan)
+    match = None
+    if request.confidence:
+        share = share_within(start_posterior(likelihood, lattice.occurrences, nodes), starts, tolerance)
+        confidence = model.calibration(share)
+        if model.match is not None:
+            aligned = AlignedPhones(chain.labels, starts, share, likelihood.boundary[nodes], path.score)
+            match = model.match(match_statistics(acoustics, evidence, aligned))
+    if request.margins:
+        margins = Segmentation().gaps(sharp, best, int(tolerance + 1e-9), LARGEST_MARGIN)
     return Segments(
-        nodes,
-        refine_starts(scores, path) if request.refine else path.starts.astype(np.float64),
-        probability_near(posterior, path.starts, tolerance) if request.confidence else unknown,
-        Segmentation().gaps(sharp, best, int(tolerance + 1e-9), LARGEST_MARGIN)
-        if request.margins
-        else unknown,
+        tuple(nodes.tolist()),
+        starts,
+        confidence,
+        margins,
         best.score,
         limits.stretch > 1.0,
+        match=match,
     )
 
 
@@ -188,7 +205,13 @@ def _flags(model: AlignmentModel, found: Segments, lattice: Lattice, n_frames: i
             f"from {begin:.1f} to {end:.1f} s the score is no better than with a wrong transcript; listen to "
             "what was said there"
         )
-    if found.score < model.score_floor:
+    if found.match is not None and found.match.flagged:
+        k = found.match.worst
+        flags.append(
+            f"this may not be what was said: what looks most wrong is phone {k + 1} ({labels[k]!r} at "
+            f"{found.starts[k] * acoustics.step:.2f} s); check the transcript there, and the phones beside it"
+        )
+    elif found.score < model.score_floor:
         flags.append(
             f"the score {found.score:.3g} is no better than with a wrong transcript (usual: "
             f"{model.score_mean:.3g}); this may be the wrong transcript or recording"

@@ -69,6 +69,34 @@ class Lattice:
             count.append(1 + min(0 if p == BEGIN else count[p] for p in before))
         return np.array(count, dtype=np.int64)
 
+    @cached_property
+    def occurrences(self) -> IntArray:
+        """(P,): nodes with the same number are the same phone of the transcript, on different paths.
+
+        A phone is the same if it is the n-th of its label in its word, whatever the pronunciation; a silence,
+        if it comes after the same word. Without words, a phone is the same after as many phones, and a
+        silence likewise. No path meets the same phone twice.
+        """
+        numbers: dict[tuple[object, ...], int] = {}
+        found: list[int] = []
+        spoken: list[int] = []  # phones up to each node that are not silence
+        same: list[dict[str, int]] = []  # of its word up to each node: how many phones have each label
+        last: list[int] = []  # the last word up to each node
+        for i, (label, before) in enumerate(zip(self.labels, self.left, strict=True)):
+            word, first = self.word_index[i], before == BEGIN
+            spoken.append((0 if first else spoken[before]) + (not is_silence(label)))
+            last.append(word if word >= 0 else -1 if first else last[before])
+            inside = not first and word >= 0 and self.word_index[before] == word
+            counts = dict(same[before]) if inside else {}
+            counts[label] = counts.get(label, 0) + 1
+            same.append(counts)
+            if word >= 0:
+                key: tuple[object, ...] = ("phone", word, label, counts[label])
+            else:
+                key = ("gap", label, last[i] if self.words else spoken[i])
+            found.append(numbers.setdefault(key, len(numbers)))
+        return np.array(found, dtype=np.int64)
+
     @property
     def min_phones(self) -> int:
         """The number of phones on the shortest path."""

@@ -2,8 +2,8 @@
 
 ``phones`` and ``words`` are tiers (``intervals``). ``confidence`` has one number from 0 to 1 per phone:
 how sure its *start* is; ``nan`` where unknown. ``flags`` are sentences about what looks wrong. An aligner
-also gives the ``score`` per phone and, on request, ``margins``: by how many nats the best path whose boundary
-lies elsewhere is worse. Every file format reads into an ``Alignment`` and is written from one; what each can
+also gives the ``score`` per phone, ``match``, the probability that the transcript is what was said, and, on
+request, ``margins``: by how many nats the best path whose boundary lies elsewhere is worse. Every file format reads into an ``Alignment`` and is written from one; what each can
 hold is in ``docs/speech-formats.md``.
 """
 
@@ -38,6 +38,7 @@ class Alignment:
     source: str = ""
     score: float | None = None
     margins: tuple[float, ...] | None = None
+    match: float | None = None
 
     def __post_init__(self) -> None:
         phones = check_tier(self.phones, "phone", self.source)
@@ -52,6 +53,8 @@ class Alignment:
                 f"{place}the last interval ends at {last:.6g} s, after the end at {duration:.6g} s; "
                 "give the length of the right recording"
             )
+        if self.match is not None and not 0.0 <= self.match <= 1.0:
+            raise DataError(f"{place}match is {self.match!r}; give a probability from 0 to 1")
         values = {"phones": phones, "words": words, "duration": max(duration, last)}
         for name in ("confidence", "margins"):
             given = getattr(self, name)

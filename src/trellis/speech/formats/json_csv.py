@@ -32,6 +32,7 @@ def write_json(alignment: Alignment, path: PathLike) -> None:
         "duration": alignment.duration,
         "flags": list(alignment.flags),
         "score": alignment.score,
+        "match": alignment.match,
         "words": _rows(alignment.words),
         "phones": _rows(alignment.phones, confidence=alignment.confidence, margin=alignment.margins),
     }
@@ -67,12 +68,13 @@ def read_json(path: PathLike, duration: float | None = None, encoding: str | Non
         length = _number(content.get("duration")) if duration is None else duration
         flags = tuple(str(flag) for flag in content.get("flags", []))
         source, score = str(content.get("source") or shown), _number(content.get("score"))
+        match = _number(content.get("match"))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise DataError(
             f"{shown}: phones and words must be lists of start, end and label, and times must be numbers "
             f"({error!r}); write it again"
         ) from error
-    return Alignment(tuple(phones), tuple(words), length, confidence, flags, source, score, margins)
+    return Alignment(tuple(phones), tuple(words), length, confidence, flags, source, score, margins, match)
 
 
 def _column(rows: list[dict[str, Any]], name: str) -> tuple[float, ...] | None:

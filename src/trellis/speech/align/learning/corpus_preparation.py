@@ -47,13 +47,15 @@ Result = TypeVar("Result")
 @dataclass(frozen=True, eq=False)
 class PreparedCorpus:
     """What training the weights needs: features of utterances that the classifiers have not seen.
-    ``wrong``: features of some of them with wrong transcripts (``doubt.calibration``)."""
+    ``wrong``: features of some of them with wrong transcripts (``doubt.calibration``). ``unheard``: utterances
+    that the classifiers have not heard, those of the hold-out first."""
 
     acoustics: AcousticModel
     train: list[SegmentExample]
     holdout: list[SegmentExample]
     topology: FloatArray
     wrong: list[SegmentFeatures]
+    unheard: list[TrainingUtterance]
 
 
 def prepare_corpus(aligner: Aligner, corpus: Iterable[Utterance], report: Progress) -> PreparedCorpus:
@@ -92,10 +94,11 @@ def prepare_corpus(aligner: Aligner, corpus: Iterable[Utterance], report: Progre
     acoustics, train = _train_acoustics(aligner, classify, weigh, hold, groups, base, report)
     holdout = _on_threads(acoustics.example, hold, aligner._threads())
     report("topology", 0.0)
-    unseen = hold if aligner.cross_fit else [*weigh, *hold]
-    topology = fit_topology(acoustics, unseen[:TOPOLOGY_UTTERANCES], aligner._threads())
+    weighed = hold if aligner.cross_fit else [*weigh, *hold]
+    topology = fit_topology(acoustics, weighed[:TOPOLOGY_UTTERANCES], aligner._threads())
     wrong = _with_wrong_transcripts(aligner, acoustics, [*hold, *weigh][:WRONG_UTTERANCES])
-    return PreparedCorpus(acoustics, train, holdout, topology, wrong)
+    unheard = hold if aligner.cross_fit else [*hold, *weigh]
+    return PreparedCorpus(acoustics, train, holdout, topology, wrong, unheard)
 
 
 def _untrained(aligner: Aligner, used: Sequence[Utterance], frames: Sequence[Float32Array]) -> AcousticModel:

@@ -22,7 +22,7 @@ of a wrong transcript is named in the flags, with its times.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from trellis.core.arrays import Float32Array, FloatArray, IntArray
 from trellis.core.errors import UnsupportedError
 from trellis.speech.align.alignment_model import AlignmentModel
+from trellis.speech.align.doubt.transcript_match import Match
 from trellis.speech.align.search.frame_search import best_frame_path
 from trellis.speech.align.utterance_alignment import (
     LONG_SECONDS,
@@ -99,6 +100,7 @@ class _Found:
     scores: list[tuple[float, int]]
     doubtful: list[tuple[float, float]]
     stretched: bool = False
+    match: Match | None = None  # of the chunk that matches least
 
     def segments(self) -> Segments:
         """The score is the mean of the chunks' scores (per phone), weighted with their phones."""
@@ -111,6 +113,8 @@ class _Found:
             sum(score * count for score, count in self.scores) / total,
             self.stretched,
             tuple(self.doubtful),
+            # The chunks that do not match are in ``doubtful``, with their times.
+            None if self.match is None else replace(self.match, flagged=False),
         )
 
 
@@ -144,7 +148,12 @@ def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, re
         found.margins.append(part.margins[new])
         found.scores.append((part.score, keep))
         found.stretched |= part.stretched
-        if part.score < model.score_floor and len(nodes) >= JUDGED_PHONES:
+        if part.match is not None and (
+            found.match is None or part.match.probability < found.match.probability
+        ):
+            found.match = part.match
+        suspicious = part.score < model.score_floor or (part.match is not None and part.match.flagged)
+        if suspicious and len(nodes) >= JUDGED_PHONES:
             found.doubtful.append((begin * acoustics.step, end * acoustics.step))
         if cut.stop is None:
             return found.segments()

@@ -10,7 +10,8 @@ segmentations of all sequences that a lattice allows,
 on utterances that the classifiers have not seen, with an optional silence at every place. Phi are the
 features of ``alignment_features`` without rate, summed (not divided by the number of phones), and
 the number of silences. The best path, with the priors of pronunciations added, is the sequence that the
-aligner then aligns.
+aligner then aligns. The same distribution says how sure a boundary is (``doubt.start_posterior``): it is a
+likelihood of whole alignments, silences and pronunciations included.
 """
 
 from __future__ import annotations
@@ -25,10 +26,8 @@ from trellis.objectives.records import Log
 from trellis.solvers import Solution, get_solver
 from trellis.speech.acoustics.acoustic_model import UNLIMITED, AcousticModel, Limits
 from trellis.speech.acoustics.acoustic_training import TrainingUtterance
-from trellis.speech.acoustics.frame_evidence import FrameEvidence
 from trellis.speech.corpus.phone_lattice import Lattice, loose_lattice, phone_lattice
 from trellis.speech.phones.silence import is_silence
-from trellis.structures.segments.oracle.segment_oracle import Segmentation
 from trellis.structures.segments.problem.alignment_losses import TauAlignment
 from trellis.structures.segments.problem.segment_problem import SegmentExample, SegmentProblem
 from trellis.structures.segments.scores.segment_graph import SegmentPath
@@ -59,22 +58,21 @@ def fit_topology(
     return solution.weights
 
 
-def choose_path(
-    acoustics: AcousticModel,
-    weights: FloatArray,
-    frames: Float32Array,
-    lattice: Lattice,
-    *,
-    evidence: FrameEvidence | None = None,
-    limits: Limits = UNLIMITED,
-) -> SegmentPath:
-    """The best path through a lattice."""
-    features = _features(acoustics, frames, lattice, None, evidence, limits)
-    scores: SegmentScores = features.scores(weights)
-    prior = np.array(lattice.prior)
-    if prior.any():
-        scores = replace(scores, boundary=scores.boundary + prior[:, None])
-    return Segmentation().best(scores)
+def topology_scores(
+    acoustics: AcousticModel, weights: FloatArray, features: SegmentFeatures, lattice: Lattice
+) -> SegmentScores:
+    """log p(path) but for a constant, of the ``features`` of a lattice: sums over phones, the number of
+    silences, and the priors of pronunciations. There is no rate."""
+    by_name = dict(zip(topology_names(acoustics.names), weights, strict=False))
+    plain = np.array([by_name.get(name, 0.0) for name in acoustics.names])
+    scores = features.scores(lattice.min_phones * plain)
+    silent = np.array([is_silence(label) for label in lattice.labels], dtype=np.float64)
+    return replace(
+        scores,
+        boundary=scores.boundary + np.array(lattice.prior)[:, None],
+        duration=scores.duration + weights[-1] * silent[:, None],
+        rate_weight=0.0,
+    )
 
 
 def _features(
@@ -82,13 +80,12 @@ def _features(
     frames: Float32Array,
     lattice: Lattice,
     gold: SegmentPath | None = None,
-    evidence: FrameEvidence | None = None,
     limits: Limits = UNLIMITED,
 ) -> SegmentFeatures:
     """Sums over phones, and the number of silences."""
     kept = [i for i, name in enumerate(acoustics.names) if name != "rate"]
     plain = replace(acoustics, names=topology_names(acoustics.names), scale=acoustics.scale[kept])
-    features = plain.features(frames, lattice, evidence=evidence, gold=gold, limits=limits)
+    features = plain.features(frames, lattice, gold=gold, limits=limits)
     sums = replace(
         features,
         prefix=lattice.min_phones * features.prefix,
@@ -117,7 +114,7 @@ def _example(acoustics: AcousticModel, utterance: TrainingUtterance) -> SegmentE
     silent = [n for label, n in zip(utterance.labels, gold.lengths, strict=True) if is_silence(label)]
     longest = int(max(silent, default=0)) + round(EXTRA_SILENCE / acoustics.step)
     limits = Limits(longest_silence=longest)
-    features = _features(acoustics, utterance.frames, lattice, gold, limits=limits)
+    features = _features(acoustics, utterance.frames, lattice, gold, limits)
     return SegmentExample(features, gold, name=utterance.id)
 
 
