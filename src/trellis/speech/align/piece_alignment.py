@@ -37,7 +37,7 @@ def align_pieces(
     channel: int | None = None,
     **options: Any,
 ) -> Conversation:
-    """Align every piece; ``options`` are those of :meth:`Aligner.align`."""
+    """Align every piece; ``options`` are those of ``Aligner.align``."""
     duration = audio_info(audio).duration
     last = max(piece.end for piece in pieces)
     if last > duration + MAX_EXCESS:
