@@ -155,6 +155,8 @@ class Aligner(Model):
         also computes how much worse, in nats, the best path with each boundary elsewhere is.
         """
         check_fitted(self)
+        if dictionary is not None and not isinstance(dictionary, Dictionary):
+            dictionary = Dictionary(dictionary)
         lattice = self._lattice(phones, words, dictionary, silence, unknown)
         source = "" if isinstance(audio, Recording | FramedRecording) else str(audio)
         request = Request(source, self.refine, confidence, margins)
@@ -248,11 +250,11 @@ class Aligner(Model):
         kept = keep_known(_labels(words or (), "words"), dictionary, unknown)
         return word_lattice(kept, dictionary, optional, unknown)
 
-    def _alphabet(self, labels: Sequence[str], dictionary: Any, alphabet: str) -> str:
+    def _alphabet(self, labels: Sequence[str], dictionary: Dictionary | None, alphabet: str) -> str:
         """The alphabet of a transcript: given, or guessed by its phones or by all of the dictionary."""
         if alphabet != "auto":
             return check_alphabet(alphabet)
-        inventory = dictionary.phones if isinstance(dictionary, Dictionary) else labels
+        inventory = labels if dictionary is None else (*labels, *dictionary.phones)
         return guess_alphabet(inventory, self.model_.acoustics.phones.alphabet)
 
     def framed(
