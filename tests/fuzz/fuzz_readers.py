@@ -159,13 +159,13 @@ def _textgrid_transcript(path: Path) -> None:
 
 def _labels(path: Path) -> None:
     """Whatever a label is, it is read or refused, in every alphabet and folding."""
-    from trellis.data.streams import read_utf8
+    from trellis.speech.formats.text_files import read_text
     from trellis.speech.phones.alphabets import ALPHABETS, ambiguous, guess_alphabet
     from trellis.speech.phones.articulation import articulatory_features
     from trellis.speech.phones.folding import FOLDINGS, Folding
     from trellis.speech.phones.nearest_phones import describe_unknown
 
-    labels = read_utf8(path).split()
+    labels = read_text(path).split()
     guess_alphabet(labels)
     ambiguous(labels)
     for label in labels:

@@ -63,6 +63,11 @@ def test_utterances_within_their_times(aligner: Aligner, tmp_path: Path) -> None
     assert len(anna.confidence) == len(anna.phones)
     assert anna.duration == pytest.approx(starts[-1])
     assert anna.score is not None
+    noisy = align_pieces(aligner, path, pieces, dictionary=WITHOUT)
+    at = noisy.speakers["anna"].words[1]
+    assert at.start == pytest.approx(starts[8], abs=0.03)  # times are those in the recording
+    assert f"the word 'sim' ({at.start:.2f} to {at.end:.2f} s) is not in the dictionary" in noisy.flags[-1]
+    assert noisy.flags[-1].startswith(f"anna, {b:.2f} to ")
 
 
 def test_a_piece_that_fails_is_flagged_and_no_more(aligner: Aligner, tmp_path: Path) -> None:

@@ -172,6 +172,8 @@ class Aligner(Model):
         its boundaries elsewhere is.
         """
         check_fitted(self)
+        if dictionary is not None and not isinstance(dictionary, Dictionary):
+            dictionary = Dictionary(dictionary)
         lattice = self._lattice(phones, words, dictionary, silence, unknown)
         source = "" if isinstance(audio, Recording | FramedRecording) else str(audio)
         ways = {"auto": self.model_.refine, "always": True, "never": False}
@@ -277,11 +279,11 @@ class Aligner(Model):
         kept = keep_known(_labels(words or (), "words"), dictionary, unknown)
         return word_lattice(kept, dictionary, optional, unknown)
 
-    def _alphabet(self, labels: Sequence[str], dictionary: Any, alphabet: str) -> str:
+    def _alphabet(self, labels: Sequence[str], dictionary: Dictionary | None, alphabet: str) -> str:
         """The alphabet of a transcript: given, or guessed by its phones or by all of the dictionary."""
         if alphabet != "auto":
             return check_alphabet(alphabet)
-        inventory = dictionary.phones if isinstance(dictionary, Dictionary) else labels
+        inventory = labels if dictionary is None else (*labels, *dictionary.phones)
         return guess_alphabet(inventory, self.model_.acoustics.phones.alphabet)
 
     def framed(

@@ -10,6 +10,7 @@ A piece that cannot be aligned (too short for its words, say) is left out and fl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from trellis.core.storage import PathLike
 from trellis.speech.audio.front_end import FramedRecording
 from trellis.speech.audio.recordings import audio_info
 from trellis.speech.corpus.transcripts import Piece
+from trellis.speech.corpus.unknown_words import unknown_flags
 from trellis.speech.formats.alignment import Alignment
 from trellis.speech.formats.conversation import Conversation
 from trellis.speech.formats.intervals import Interval, Tier
@@ -26,6 +28,7 @@ from trellis.speech.formats.intervals import Interval, Tier
 if TYPE_CHECKING:
     from trellis.speech.align.aligner import Aligner
 
+_TIME = re.compile(r"\d s\b")
 MAX_EXCESS = 0.1  # seconds by which a piece may end after its recording
 
 
@@ -37,7 +40,7 @@ def align_pieces(
     channel: int | None = None,
     **options: Any,
 ) -> Conversation:
-    """Align every piece; ``options`` are those of :meth:`Aligner.align`."""
+    """Align every piece; ``options`` are those of ``Aligner.align``."""
     duration = audio_info(audio).duration
     last = max(piece.end for piece in pieces)
     if last > duration + MAX_EXCESS:
@@ -102,7 +105,20 @@ def _align_piece(
             for i in tier
         )
 
-    return replace(part, phones=move(part.phones), words=move(part.words), duration=end)
+    moved = replace(part, phones=move(part.phones), words=move(part.words), duration=end)
+    return replace(moved, flags=_moved_flags(part, moved, piece, options))
+
+
+def _moved_flags(part: Alignment, moved: Alignment, piece: Piece, options: dict[str, Any]) -> tuple[str, ...]:
+    """Unknown words with their times in the recording; other flags say that theirs are those in the piece."""
+    dictionary, unknown = options.get("dictionary"), options.get("unknown", "noise")
+    here: list[str] = []
+    there: list[str] = []
+    if piece.words is not None and dictionary is not None:
+        here = unknown_flags(piece.words, part.words, dictionary, unknown)
+        there = unknown_flags(piece.words, moved.words, dictionary, unknown)
+    others = [flag for flag in part.flags if flag not in here]
+    return (*(f"{flag} (times in the utterance)" if _TIME.search(flag) else flag for flag in others), *there)
 
 
 def _together(parts: Iterable[Alignment], duration: float, source: str) -> Alignment:

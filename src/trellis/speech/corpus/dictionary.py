@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from trellis.core.errors import DataError
 from trellis.core.storage import PathLike
@@ -85,7 +86,7 @@ class Dictionary:
     def _key(self, word: str) -> str | None:
         return word if word in self._entries else self._lower.get(word.lower())
 
-    @property
+    @cached_property
     def phones(self) -> tuple[str, ...]:
         """The phones of all pronunciations, sorted."""
         return tuple(sorted({p for ways in self._entries.values() for way in ways for p in way.phones}))

@@ -47,7 +47,7 @@ def describe_unknown(
             f"{place}the model does not know the phone{plural} {named}, not in {_NAMES[alphabet]}; correct "
             f"the label{plural}, give the right --alphabet, or write noise as spn"
         )
-    named = " ".join(_with_nearest(label, known, alphabet) for label in labels[:_NAMED]) + more
+    named = ", ".join(_with_nearest(label, known, alphabet) for label in labels[:_NAMED]) + more
     return (
         f"{place}the model does not know the phone{plural} {named}; rename the label{plural}, or train with "
         "--fold voiced, which knows new phones by their articulation"
