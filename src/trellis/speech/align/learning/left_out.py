@@ -32,9 +32,9 @@ from trellis.speech.align.learning.corpus_preparation import Progress
 from trellis.speech.align.utterance_alignment import Request, align_frames
 from trellis.speech.corpus.phone_lattice import phone_lattice
 
-FIRST_LEG = (0.0, 0.2, 0.5, 1.0)  # places
-PRIOR_GAIN = (0.0, 0.007, 0.003, -0.02)  # at these; beyond, as at the last
-PRIOR = 40.0  # boundaries
+FIRST_LEG = (0.0, 0.5, 0.75, 1.0)  # places
+PRIOR_GAIN = (0.0, 0.010, 0.004, -0.005)  # at these; beyond, as at the last
+PRIOR = 100.0  # boundaries
 DOUBT = 0.25
 LEGS, CLEAR = 3, 2.0
 FOLDS = 3
