@@ -295,14 +295,23 @@ def test_training_options_are_those_of_the_aligner(monkeypatch: pytest.MonkeyPat
         write_wav(folder / f"{name}.wav", 1.0)
         Alignment.from_starts([0.0, 0.5], ["t", "a"], 1.0).to_textgrid(folder / f"{name}.TextGrid")
     options = ["--loss", "tau_insensitive", "--tau", 15, "--epsilon", 1.1, "--fold", "broad", "--seed", 3]
-    options += ["--features", "classifier, duration", "--step", 5, "--no-refine", "--phone-tier", "phones"]
+    options += [
+        "--features",
+        "classifier, duration",
+        "--step",
+        5,
+        "--refine",
+        "never",
+        "--phone-tier",
+        "phones",
+    ]
     result = invoke("train", folder, "-o", tmp_path / "m", *options)
     assert result.exit_code == 0, result.output
     assert "converged\n2 recordings, 0.0 minutes of sound" in result.stderr
     assert seen["ids"] == ["a", "b"]
     assert (seen["loss"], seen["tau_ms"], seen["epsilon"]) == ("tau_insensitive", 15, 1.1)
     assert (seen["fold"], seen["random_state"], seen["step_ms"]) == ("broad", 3, 5)
-    assert (seen["features"], seen["refine"]) == (["classifier", "duration"], False)
+    assert (seen["features"], seen["refine"]) == (["classifier", "duration"], "never")
     (folder / "b.wav").unlink()
     with pytest.raises(DataError, match="no recording called b"):
         invoke("train", folder, "-o", tmp_path / "n")

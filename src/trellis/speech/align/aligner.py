@@ -38,6 +38,7 @@ from trellis.speech.align import aligner_parameters as declared
 from trellis.speech.align.alignment_model import AlignmentModel
 from trellis.speech.align.doubt.calibration import calibrate
 from trellis.speech.align.learning.corpus_preparation import PreparedCorpus, Progress, prepare_corpus
+from trellis.speech.align.learning.refinement_choice import choose_refinement
 from trellis.speech.align.learning.weight_training import choose_solver, train_weights
 from trellis.speech.align.utterance_alignment import Request, align_utterance
 from trellis.speech.audio.cepstra import FrameOptions, mfcc
@@ -79,7 +80,7 @@ class Aligner(Model):
     start: str = parameter(default=declared.START)
     split: Split = parameter(default=declared.SPLIT)
     cross_fit: int = parameter(default=declared.CROSS_FIT)
-    refine: bool = parameter(default=declared.REFINE)
+    refine: str | bool = parameter(default=declared.REFINE)
     decoding: str = parameter(default=declared.DECODING)
     tolerances_ms: Sequence[float] = parameter(default=declared.TOLERANCES_MS)
     n_jobs: int | None = parameter(default=N_JOBS)
@@ -112,7 +113,8 @@ class Aligner(Model):
         self.status_, self.history_ = solution.status, solution.history
         self.epsilon_, self.epsilon_losses_ = training.epsilon, training.epsilon_losses
         report("confidence", 0.0)
-        self.model_ = calibrate(AlignmentModel(acoustics, solution.weights, prepared.topology), prepared)
+        model = calibrate(AlignmentModel(acoustics, solution.weights, prepared.topology), prepared)
+        self.model_ = choose_refinement(model, prepared.holdout, self._tolerances())
         report("done", 1.0)
         return self._finished(solution.interrupted)
 
@@ -163,7 +165,9 @@ class Aligner(Model):
         check_fitted(self)
         lattice = self._lattice(phones, words, dictionary, silence)
         source = "" if isinstance(audio, Recording) else str(audio)
-        request = Request(source, self.refine, confidence, margins, self._tolerances())
+        ways = {"auto": self.model_.refine, "always": True, "never": False}
+        refine = ways.get(str(self.refine), self.refine)
+        request = Request(source, bool(refine), confidence, margins, self._tolerances())
         return align_utterance(self.model_, self._frames(audio, channel), lattice, request)
 
     def evaluate(self, corpus: Iterable[Utterance]) -> AlignmentEvaluation:

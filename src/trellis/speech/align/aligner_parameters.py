@@ -57,7 +57,11 @@ SPLIT = Parameter(
 CROSS_FIT = Parameter(
     0, "Number of folds, so that every recording serves classifiers and weights; 0: none.", integer(0)
 )
-REFINE = Parameter(True, "Whether boundaries are placed between frames.", Flag())
+REFINE = Parameter(
+    "auto",
+    'Whether boundaries lie between frames: "always", "never", or "auto" (held-out references decide).',
+    choice("auto", "always", "never", others="True or False"),
+)
 DECODING = Parameter(
     "tolerance",
     'Which boundaries are the answer: "tolerance" (each most probably within ``tolerances_ms``) or '

@@ -41,14 +41,15 @@ Report = Callable[[float], None]
 @dataclass(frozen=True)
 class ConvolutionalOptions:
     """The network and its training; see the modules of this package. ``articulation``: w_a; ``absent``: the
-    weight of pairs that do not occur; ``prior``: the share of the log prior that is taken off class
-    scores."""
+    weight of pairs that do not occur; ``prior``: the share of the log prior that is taken off class scores.
+    ``end_to_end_passes``: through the alignment, with the rate ``end_to_end_rate``. ``networks``: how many
+    listen together."""
 
     units: int = 128
     dilations: tuple[int, ...] = (1, 2, 4)
     dropout: float = 0.2
     augment: bool = True
-    passes: int = 15
+    passes: int = 30
     fewest_steps: int = 200
     batch_frames: int = 1200
     rate: float = 2e-3
@@ -60,7 +61,15 @@ class ConvolutionalOptions:
     target_ms: float = 5.0
     prior: float = 1.0
     end_to_end_passes: int = 4
-    end_to_end_rate: float = 3e-4
+    end_to_end_rate: float = 1e-3
+    networks: int = 1
+
+    def __post_init__(self) -> None:
+        if self.networks < 1 or self.end_to_end_passes < 0:
+            raise DataError(
+                f"networks is {self.networks} and end_to_end_passes {self.end_to_end_passes}; give at least "
+                "1 network, and 0 passes or more"
+            )
 
     def frames(self) -> FrameOptions:
         return LOG_MEL

@@ -67,14 +67,6 @@ class LatticeExample:
         """The nodes that another comes before."""
         return np.flatnonzero(self.left >= 0)
 
-    def closeness(self, sigma: float) -> FloatArray:
-        """log N(y_k; t, sigma^2) of each start t (P, T + 1), constants left out; -inf for other nodes."""
-        table = np.full((len(self.codes), len(self.frames) + 1), -np.inf)
-        away = (np.arange(len(self.frames) + 1) - self.starts[:, None]) / sigma
-        table[self.gold.nodes] = -0.5 * away**2
-        table[self.gold.nodes[0]] = 0.0
-        return table
-
 
 @lru_cache(maxsize=4096)
 def _structure(silent: tuple[bool, ...], loose: bool) -> tuple[Lattice, IntArray, IntArray]:
@@ -94,8 +86,6 @@ def _structure(silent: tuple[bool, ...], loose: bool) -> tuple[Lattice, IntArray
 class AlignmentLikelihood:
     """The likelihood of the aligner with the phones, durations and features of ``acoustics``; w has the order
     of ``topology_names``, the number of silences last."""
-
-    sigma = 0.0
 
     def __init__(self, acoustics: AcousticModel) -> None:
         self.acoustics, self.names = acoustics, topology_names(acoustics.names)
@@ -196,18 +186,11 @@ class AlignmentLikelihood:
         for e, features in zip(examples, self.features(network, trace, examples), strict=True):
             scores = features.scores(weights)
             marginals = Segmentation().marginals(scores)
+            total += share * (marginals.log_partition - scores.of_path(e.gold))
             parts, gold = marginals.parts, e.gold
-            if self.sigma > 0.0:
-                near = Segmentation().marginals(scores.plus(e.closeness(self.sigma)))
-                total += share * (marginals.log_partition - near.log_partition)
-                parts.starts[...] -= near.parts.starts
-                parts.ends[...] -= near.parts.ends
-                parts.lengths[...] -= near.parts.lengths
-            else:
-                total += share * (marginals.log_partition - scores.of_path(e.gold))
-                parts.starts[gold.nodes, gold.starts] -= 1.0
-                parts.ends[gold.nodes, gold.ends] -= 1.0
-                parts.lengths[gold.nodes, gold.lengths] -= 1.0
+            parts.starts[gold.nodes, gold.starts] -= 1.0
+            parts.ends[gold.nodes, gold.ends] -= 1.0
+            parts.lengths[gold.nodes, gold.lengths] -= 1.0
             d_weights += share * features.of_parts(parts)
             inside = share * np.cumsum(parts.starts - parts.ends, axis=1)[:, :-1].T
             n_frames, entered = len(e.frames), e.entered

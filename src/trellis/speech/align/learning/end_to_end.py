@@ -34,6 +34,7 @@ from trellis.speech.acoustics.convolutional.convolutional_training import (
     batches,
 )
 from trellis.speech.acoustics.convolutional.network_gradient import backward
+from trellis.speech.acoustics.convolutional.network_mixture import members, mixed
 from trellis.speech.align.learning.alignment_likelihood import AlignmentLikelihood, LatticeExample
 from trellis.speech.align.search.topology import topology_names
 from trellis.structures.segments.oracle.segment_oracle import Segmentation
@@ -53,12 +54,33 @@ def train_end_to_end(
     seed: int,
     report: Report | None = None,
 ) -> AcousticModel:
-    """The acoustic model with its network trained on. ``weights``: where those of the features start, as
-    ``search.topology`` has them."""
-    start = acoustics.network
+    """The acoustic model with its networks trained on, each by itself. ``weights``: where those of the
+    features start, as ``search.topology`` has them."""
     heard = {"classifier", "articulation", "boundary"} & set(acoustics.names)
-    if start is None or not heard or options.end_to_end_passes == 0:
+    if acoustics.network is None or not heard or options.end_to_end_passes == 0:
         return acoustics
+    each, trained = members(acoustics.network), []
+    for i, start in enumerate(each):
+
+        def tell(share: float, i: int = i) -> None:
+            if report is not None:
+                report((i + share) / len(each))
+
+        one = _train(acoustics, start, weights, utterances, holdout, options, seed + i, tell)
+        trained.append(one)
+    return replace(acoustics, network=mixed(trained))
+
+
+def _train(
+    acoustics: AcousticModel,
+    start: ConvolutionalNetwork,
+    weights: FloatArray,
+    utterances: Sequence[TrainingUtterance],
+    holdout: Sequence[TrainingUtterance],
+    options: ConvolutionalOptions,
+    seed: int,
+    report: Report,
+) -> ConvolutionalNetwork:
     likelihood, rng = AlignmentLikelihood(acoustics), np.random.default_rng(seed)
     theta = np.concatenate([start.flat(), _starting_weights(acoustics, weights)])
     slope = np.zeros_like(theta)
@@ -90,9 +112,8 @@ def train_end_to_end(
             share = held_out_share(likelihood, network, theta[n:], held, step_ms)
             if share > best:
                 best, kept = share, theta.copy()
-            if report is not None:
-                report((number + 1.0) / schedule.passes)
-    return replace(acoustics, network=start.on(kept[:n].copy()))
+            report((number + 1.0) / schedule.passes)
+    return start.on(kept[:n].copy())
 
 
 def in_nats(acoustics: AcousticModel, weights: FloatArray) -> FloatArray:
