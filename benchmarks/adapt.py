@@ -1,18 +1,18 @@
 """Learning from a handful of corrected words: boundaries within 10, 20, 50 ms before and after ``adapt``.
 
-    python benchmarks/adapt.py --models FOLDER             # 40 languages of voxangeles, 1 to 20 words, 5 draws
-    python benchmarks/adapt.py --models FOLDER --quick     # one draw, 1 and 10 words
-    python benchmarks/adapt.py --models FOLDER --chosen-on # the languages that constants were chosen on
+    python benchmarks/adapt.py --models FOLDER              # 40 languages, 1 to 20 words, 5 draws
+    python benchmarks/adapt.py --models FOLDER --quick      # one draw, 1 and 10 words
+    python benchmarks/adapt.py --models FOLDER --chosen-on  # the languages that constants were chosen on
 
-Every language by the model of the fold that has not heard it (trained and kept in FOLDER where it is missing).
+Every language by the model of the fold that has not heard it (trained and kept in FOLDER if it is missing).
 A draw takes n words as corrected ones; the rest of the language, at least 10 words, is aligned before and
 after as ``Aligner.align_reference`` does. Languages with fewer words are left out for that n, and counted.
 
 Shares are over all boundaries of all languages and draws; the difference is the mean over languages, with
 Student's interval over them. CPU seconds are those of one call of ``adapt``, reading the recordings included.
 
-The constants of ``adapt`` were chosen on the held-out languages of the folds (``--chosen-on``: 20 languages by
-the models that held them out). Another fold tests each of these; the second table has the other 20 alone.
+The constants of ``adapt`` were chosen on the held-out languages of the folds (``--chosen-on``: 20 languages,
+by the models that held them out). Another fold tests each of these; the second table has the other 20 alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from _paired import paired
 from alignment import languages
 from trellis.speech import Aligner, Corpus
 from trellis.speech.acoustics.acoustic_training import TrainingUtterance
-from trellis.speech.align.learning.adaptation import as_asked, boundary_errors
+from trellis.speech.align.learning.adaptation import as_asked
+from trellis.speech.align.learning.left_out import boundary_errors
 from trellis.speech.audio.front_end import frame_recording
 
 SIZES = 1, 2, 5, 10, 20
