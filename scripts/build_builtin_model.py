@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -61,7 +61,7 @@ def main() -> None:
     if not folder.is_dir():
         write_corpus(folder, given.seed)
         print(f"speech: {time.perf_counter() - began:.0f} s", flush=True)
-    corpus = Corpus.textgrids(folder)
+    corpus = Corpus(tuple(u for u in Corpus.textgrids(folder) if known(u.phones)))
     print(f"{len(corpus)} utterances of {len(corpus.groups)} voices", flush=True)
     began = time.perf_counter()
     aligner = train(corpus, given.seed, given.jobs)
@@ -78,7 +78,8 @@ def train(corpus: Corpus, seed: int, jobs: int) -> Aligner:
     parts = voices[: cuts[0]], voices[cuts[0] : cuts[1]], voices[cuts[1] :]
     named = zip(("classifier", "weights", "holdout"), parts, strict=True)
     split = {name: [u.id for u in corpus.in_groups(part)] for name, part in named}
-    return Aligner(objective="log", fold="voiced", split=split, random_state=seed, n_jobs=jobs).fit(corpus)
+    options = {"fold": "voiced", "alphabet": "ipa", "split": split, "random_state": seed, "n_jobs": jobs}
+    return Aligner("log", **options).fit(corpus)
 
 
 def write_corpus(folder: Path, seed: int) -> None:
@@ -103,7 +104,7 @@ def write_corpus(folder: Path, seed: int) -> None:
 def spoken(rng: np.random.Generator) -> Iterator[Spoken]:
     """Clean speech with repaired labels."""
     for found in (*espeak(rng), *english(rng), *festival(rng)):
-        if known(found):
+        if known(found.labels):
             yield move_to_voicing(found)
 
 
@@ -123,7 +124,7 @@ def espeak(rng: np.random.Generator) -> Iterator[Spoken]:
                 pitch=int(rng.integers(15, 85)),
                 intonation=int(rng.integers(20, 80)),
             )
-            if found is not None and known(found):
+            if found is not None and known(found.labels):
                 yield start_closures_early(found)
 
 
@@ -144,10 +145,10 @@ def festival(rng: np.random.Generator) -> Iterator[Spoken]:
             yield from festival_speech.say_all(voice, said)
 
 
-def known(utterance: Spoken) -> bool:
-    """Whether every phone is in the IPA."""
+def known(labels: Iterable[str]) -> bool:
+    """Whether every phone is one of the IPA."""
     try:
-        return all(articulation(label).broad != "other" for label in utterance.labels)
+        return all(articulation(label).broad != "other" for label in labels)
     except DataError:
         return False
 
