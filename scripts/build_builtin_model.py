@@ -5,7 +5,7 @@
     python scripts/build_builtin_model.py --keep /tmp/builtin
 
 It has synthesisers speak words of many languages, and changes what they say as rooms, microphones and noise
-would (package ``builtin`` beside this file); then it trains an aligner on phones folded by articulation.
+would (package ``builtin_speech``); then it trains an aligner on phones folded by articulation.
 Speech is written to FOLDER/corpus, and used again as long as it is there. Everything is a function of
 ``--seed``. Nobody's recordings are used, and only the model is shipped.
 """
@@ -23,10 +23,10 @@ import soundfile
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from builtin import espeak_speech, festival_speech, flite_speech, texts
-from builtin.label_repair import SHORTEST, move_to_voicing, start_closures_early
-from builtin.recording_conditions import Conditions
-from builtin.spoken import RATE, SILENCE, Spoken
+from builtin_speech import espeak_speech, festival_speech, flite_speech, texts
+from builtin_speech.label_repair import SHORTEST, move_to_voicing, start_closures_early
+from builtin_speech.recording_conditions import Conditions
+from builtin_speech.spoken import RATE, SILENCE, Spoken
 
 from trellis.core.errors import DataError
 from trellis.speech import Aligner, Alignment, Corpus
@@ -78,8 +78,8 @@ def train(corpus: Corpus, seed: int, jobs: int) -> Aligner:
     parts = voices[: cuts[0]], voices[cuts[0] : cuts[1]], voices[cuts[1] :]
     named = zip(("classifier", "weights", "holdout"), parts, strict=True)
     split = {name: [u.id for u in corpus.in_groups(part)] for name, part in named}
-    options = {"fold": "voiced", "alphabet": "ipa", "split": split, "random_state": seed, "n_jobs": jobs}
-    return Aligner("log", **options).fit(corpus)
+    aligner = Aligner("log", fold="voiced", alphabet="ipa", split=split, random_state=seed, n_jobs=jobs)
+    return aligner.fit(corpus)
 
 
 def write_corpus(folder: Path, seed: int) -> None:

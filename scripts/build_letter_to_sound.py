@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import numpy as np
-from builtin.letter_alignment import divide, estimate
+from builtin_speech.letter_alignment import divide, estimate
 from make_synthetic_corpus import edits
 
 from trellis import SequenceLabeler

@@ -21,7 +21,7 @@ def ways(dictionary, word):
 
 def test_words_of_the_dictionary(english):
     assert ways(english, "the") == ["dh ah", "dh iy"]
-    assert ways(english, "Don\u2019t") == ["d ow n t"]
+    assert ways(english, "Don\u2019t")[0] == "d ow n t"
     assert [way.phones for way in EnglishDictionary()["cat"]] == [("k", "æ", "t")]
     assert english.guessed == ()
     assert {"aa", "zh", "ng"} <= set(english.phones)
