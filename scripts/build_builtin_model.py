@@ -5,7 +5,7 @@
     python scripts/build_builtin_model.py --keep /tmp/builtin
 
 It has synthesisers speak words of many languages, and changes what they say as rooms, microphones and noise
-would (package ``builtin`` beside this file); then it trains an aligner on phones folded by articulation.
+would (package ``builtin_speech``); then it trains an aligner on phones folded by articulation.
 Speech is written to FOLDER/corpus, and used again as long as it is there. Everything is a function of
 ``--seed``. Nobody's recordings are used, and only the model is shipped.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +23,10 @@ import soundfile
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from builtin import espeak_speech, festival_speech, flite_speech, texts
-from builtin.label_repair import SHORTEST, move_to_voicing, start_closures_early
-from builtin.recording_conditions import Conditions
-from builtin.spoken import RATE, SILENCE, Spoken
+from builtin_speech import espeak_speech, festival_speech, flite_speech, texts
+from builtin_speech.label_repair import SHORTEST, move_to_voicing, start_closures_early
+from builtin_speech.recording_conditions import Conditions
+from builtin_speech.spoken import RATE, SILENCE, Spoken
 
 from trellis.core.errors import DataError
 from trellis.speech import Aligner, Alignment, Corpus
@@ -61,7 +61,7 @@ def main() -> None:
     if not folder.is_dir():
         write_corpus(folder, given.seed)
         print(f"speech: {time.perf_counter() - began:.0f} s", flush=True)
-    corpus = Corpus.textgrids(folder)
+    corpus = Corpus(tuple(u for u in Corpus.textgrids(folder) if known(u.phones)))
     print(f"{len(corpus)} utterances of {len(corpus.groups)} voices", flush=True)
     began = time.perf_counter()
     aligner = train(corpus, given.seed, given.jobs)
@@ -78,7 +78,8 @@ def train(corpus: Corpus, seed: int, jobs: int) -> Aligner:
     parts = voices[: cuts[0]], voices[cuts[0] : cuts[1]], voices[cuts[1] :]
     named = zip(("classifier", "weights", "holdout"), parts, strict=True)
     split = {name: [u.id for u in corpus.in_groups(part)] for name, part in named}
-    return Aligner(objective="log", fold="voiced", split=split, random_state=seed, n_jobs=jobs).fit(corpus)
+    aligner = Aligner("log", fold="voiced", alphabet="ipa", split=split, random_state=seed, n_jobs=jobs)
+    return aligner.fit(corpus)
 
 
 def write_corpus(folder: Path, seed: int) -> None:
@@ -103,7 +104,7 @@ def write_corpus(folder: Path, seed: int) -> None:
 def spoken(rng: np.random.Generator) -> Iterator[Spoken]:
     """Clean speech with repaired labels."""
     for found in (*espeak(rng), *english(rng), *festival(rng)):
-        if known(found):
+        if known(found.labels):
             yield move_to_voicing(found)
 
 
@@ -123,7 +124,7 @@ def espeak(rng: np.random.Generator) -> Iterator[Spoken]:
                 pitch=int(rng.integers(15, 85)),
                 intonation=int(rng.integers(20, 80)),
             )
-            if found is not None and known(found):
+            if found is not None and known(found.labels):
                 yield start_closures_early(found)
 
 
@@ -144,10 +145,10 @@ def festival(rng: np.random.Generator) -> Iterator[Spoken]:
             yield from festival_speech.say_all(voice, said)
 
 
-def known(utterance: Spoken) -> bool:
-    """Whether every phone is in the IPA."""
+def known(labels: Iterable[str]) -> bool:
+    """Whether every phone is one of the IPA."""
     try:
-        return all(articulation(label).broad != "other" for label in utterance.labels)
+        return all(articulation(label).broad != "other" for label in labels)
     except DataError:
         return False
 

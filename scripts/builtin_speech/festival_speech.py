@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import soundfile
-from builtin.flite_speech import from_ends
-from builtin.spoken import Spoken, resampled
 
+from builtin_speech.flite_speech import from_ends
+from builtin_speech.spoken import Spoken, resampled
 from trellis.speech.phones.arpabet import ARPABET_TO_IPA
 
 _FINNISH = {

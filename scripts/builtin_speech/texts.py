@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from builtin.espeak_speech import FRICATIVE, LIQUID, NASAL, STOP, VOICED_FRICATIVE, VOICED_STOP, VOWEL
+
+from builtin_speech.espeak_speech import FRICATIVE, LIQUID, NASAL, STOP, VOICED_FRICATIVE, VOICED_STOP, VOWEL
 
 SYLLABLES = (0.2, 0.45, 0.25, 0.1)  # shares of words of 1, 2, 3, 4
 ONSET_SHARE, CODA_SHARE, FINAL_CODA_SHARE, CLUSTER_SHARE, LONG_SHARE = 0.85, 0.2, 0.4, 0.08, 0.1

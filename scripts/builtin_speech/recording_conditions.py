@@ -15,9 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from builtin.label_repair import move_edges
-from builtin.spoken import RATE, SILENCE, Samples, Spoken
 from scipy.signal import butter, fftconvolve, lfilter, resample, sosfilt
+
+from builtin_speech.label_repair import move_edges
+from builtin_speech.spoken import RATE, SILENCE, Samples, Spoken
 
 VOICE = 0.87, 1.15
 ROOM_SHARE, BAND_SHARE, HUM_SHARE, VOICE_SHARE = 0.5, 0.5, 0.15, 0.7

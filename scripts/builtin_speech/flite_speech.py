@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 import soundfile
-from builtin.spoken import SILENCE, Samples, Spoken, merge_silences, resampled
 
+from builtin_speech.spoken import SILENCE, Samples, Spoken, merge_silences, resampled
 from trellis.speech.phones.arpabet import ARPABET_TO_IPA
 
 VOICES = ("awb", "kal16", "rms", "slt")

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from builtin.spoken import SILENCE, Spoken, merge_silences, resampled
 
+from builtin_speech.spoken import SILENCE, Spoken, merge_silences, resampled
 from trellis.speech.phones.ipa_tables import VOWELS
 
 PHONEME_EVENT, END_OF_EVENTS = 7, 0  # espeakEVENT_TYPE
@@ -104,7 +104,8 @@ def inventories() -> dict[str, dict[str, int]]:
     """Language -> mnemonic -> type, of its own phonemes and of those in the tables that it includes."""
     folder = subprocess.run(["espeak-ng", "--version"], check=True, capture_output=True, text=True).stdout
     content = (Path(folder.rsplit("Data at:", 1)[1].strip()) / "phontab").read_bytes()
-    place, tables, names = 4, [], []
+    tables: list[dict[int, tuple[str, int]]] = []
+    names, place = [], 4
     for _ in range(content[0]):
         count, included = content[place], content[place + 1]
         names.append(content[place + 4 : place + 36].split(b"\0")[0].decode())

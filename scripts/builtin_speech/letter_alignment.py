@@ -29,7 +29,7 @@ def estimate(words: Sequence[tuple[str, tuple[str, ...]]], passes: int, fewest: 
             counts = Counter({k: n for k, n in counts.items() if n >= (fewest if JOIN in k[1] else 1.0)})
         totals: Counter[str] = Counter()
         for (letter, _), n in counts.items():
-            totals[letter] += n  # type: ignore[assignment]
+            totals[letter] += n
         table = {k: n / totals[k[0]] for k, n in counts.items()}
     return table
 

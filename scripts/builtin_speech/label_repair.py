@@ -20,9 +20,9 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-from builtin.spoken import RATE, SILENCE, Spoken
 from scipy.signal import butter, sosfiltfilt
 
+from builtin_speech.spoken import RATE, SILENCE, Spoken
 from trellis.speech.phones.articulation import articulation
 from trellis.speech.phones.ipa import Articulation
 
