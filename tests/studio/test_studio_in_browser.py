@@ -289,6 +289,7 @@ def test_learning_moves_what_nobody_touched(desk: Desk) -> None:
     task = desk.run("return studio.learning.task")
     assert task["problem"] is None
     assert "corrected recordings" in task["status"]
+    assert "left out: script.wav: the model does not know" in task["status"]
     assert sorted(row["name"] for row in task["moved"]) == sorted(untouched)
     assert desk.wait("document.getElementById('moved').open")
     table = desk.run("return document.querySelector('#moved table').innerText")
@@ -312,7 +313,7 @@ def test_killed_in_the_middle_of_saves(desk: Desk) -> None:
         """
         window.answered = [];
         const k = 2, low = studio.desk.phones[k - 1][0] + .002, high = studio.desk.phones[k][1] - .002;
-        for (let i = 0; i < 400; i++) {
+        for (let i = 0; i < 60; i++) {
           const time = low + (high - low) * (i % 100) / 100;
           const edit = studio.desk.edit({ op: "move", boundary: k, time });
           edit.then(done => { if (done) window.answered.push(time); });
@@ -323,7 +324,7 @@ def test_killed_in_the_middle_of_saves(desk: Desk) -> None:
     desk.server.kill()
     time.sleep(0.2)
     answered = desk.run("return window.answered")
-    assert len(answered) < 400
+    assert len(answered) < 60
     desk.server = Studio(*desk.arguments)
     desk.open_page()
     desk.open("u2_004")
