@@ -6,7 +6,6 @@ import base64
 import io
 import json
 import re
-import shutil
 import subprocess
 import wave
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from browser import BROWSER, DRIVER, MISSING, browser
 from small_speech import write_wav
 from trellis.core.errors import DataError
 from trellis.report.alignment_page import alignment_page, write_alignment_page
@@ -22,7 +22,6 @@ from trellis.speech.audio.recordings import Recording
 from trellis.speech.formats.alignment import Alignment
 from trellis.speech.formats.intervals import Interval
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 WORDS = (Interval(0.25, 0.75, "<b>oh</b>"),)
 ALIGNMENT = Alignment.from_starts(
     [0.0, 0.25, 0.5, 0.75],
@@ -219,3 +218,43 @@ def test_the_page_lives_in_a_browser(tmp_path: Path) -> None:
     assert result["near"] == ["sil", "</script>"]  # an eighth of the view, around the least sure start
     assert result["whole"] == 4
     assert result["rows"] == 5
+
+
+@pytest.mark.skipif(BROWSER is None or DRIVER is None, reason=MISSING)
+def test_a_corrected_page_gives_its_textgrid(tmp_path: Path) -> None:
+    from selenium.webdriver import ActionChains
+
+    page = tmp_path / "page.html"
+    page.write_text(alignment_page(_recording(), ALIGNMENT, title="a/talk.wav"), "utf-8")
+    with browser(tmp_path / "profile") as driver:
+        driver.get(page.as_uri())
+        assert not driver.find_element("id", "export").is_displayed()
+        spectrum = driver.find_element("id", "spectrum")
+        width = spectrum.size["width"]
+        for start, by in ((0.25, 100), (0.5, -60)):
+            chain = ActionChains(driver, duration=20)
+            chain.move_to_element_with_offset(spectrum, round((start - 0.5) * width), 0).click_and_hold()
+            chain.move_by_offset(by, 0).release().perform()
+        assert "2 boundaries moved" in driver.find_element("id", "edited").text
+        text = driver.execute_async_script(
+            """
+            const done = arguments[0], make = URL.createObjectURL;
+            URL.createObjectURL = blob => { blob.text().then(done); return make.call(URL, blob); };
+            HTMLAnchorElement.prototype.click = function () { window.named = this.download; };
+            document.getElementById("download").click();
+            """
+        )
+        assert driver.execute_script("return window.named") == "talk.TextGrid"
+        driver.find_element("tag name", "body").send_keys("uu")
+        assert not driver.find_element("id", "export").is_displayed()
+        starts = "[...document.querySelectorAll('[data-tier=phones]')].map(b => Number(b.dataset.start))"
+        assert driver.execute_script(f"return {starts}") == [0.0, 0.25, 0.5, 0.75]
+        said = [entry for entry in driver.get_log("browser") if entry["level"] == "SEVERE"]
+    (tmp_path / "talk.TextGrid").write_text(text, "utf-8")
+    found = Alignment.read(tmp_path / "talk.TextGrid")
+    assert found.labels == ALIGNMENT.labels
+    np.testing.assert_allclose(found.starts, [0, 0.25 + 100 / width, 0.5 - 60 / width, 0.75], atol=2 / width)
+    assert [(w.start, w.end, w.label) for w in found.words if w.label] == [
+        (found.starts[1], 0.75, "<b>oh</b>")  # it began with the first phone
+    ]
+    assert not said

@@ -3,7 +3,8 @@
 The page is self-contained (its content security policy forbids every other resource), so it can be mailed,
 kept beside the recording, or put on a server. The sound is 16-bit mono WAV in base64, 43 kB a second at 16
 kHz, and half of that for recordings of more than ten minutes, at 8 kHz. The script needs the samples to
-redraw its pictures at every zoom; WAV needs no decoder.
+redraw its pictures at every zoom; WAV needs no decoder. Boundaries can be dragged, and the corrected alignment
+downloaded as a TextGrid; the page itself cannot save anything.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import html
 import io
 import json
 import math
+import re
 import wave
 from collections.abc import Sequence
 from importlib.resources import files
+from pathlib import PurePath
 from string import Template
 from typing import Any
 
@@ -59,6 +62,7 @@ def alignment_page(
     errors, problem = _compare(alignment, reference)
     content = {
         "rate": recording.rate,
+        "name": PurePath(title).stem,
         "duration": recording.duration,
         "words": _cells(alignment.words),
         "phones": _cells(alignment.phones, alignment.confidence),
@@ -76,12 +80,19 @@ def alignment_page(
         data=json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"),
         audio=base64.b64encode(_wav(recording)).decode(),
         style=_asset("css"),
+        shared=_shared_script(),
         script=_asset("js"),
     )
 
 
 def _asset(kind: str) -> str:
     return files("trellis.report").joinpath("assets", f"alignment.{kind}").read_text("utf-8")
+
+
+def _shared_script() -> str:
+    """The rules of boundaries, which the studio imports as a module, as part of this page's one script."""
+    text = files("trellis.report").joinpath("assets", "boundaries.js").read_text("utf-8")
+    return re.sub(r"^export ", "", text, flags=re.MULTILINE)
 
 
 def _wav(recording: Recording) -> bytes:

@@ -23,6 +23,7 @@ from trellis.core.errors import DataError, TrellisError
 from trellis.core.output_files import atomic_text
 from trellis.speech.align.aligner import Aligner
 from trellis.speech.align.batch_alignment import Job, Outcome, Work, align_jobs
+from trellis.speech.corpus.corpus import Corpus
 from trellis.speech.corpus.dictionary import Dictionary
 from trellis.speech.formats.alignment import Alignment
 from trellis.studio.workspace import OpenModel, Workspace
@@ -206,15 +207,16 @@ class Background:
     def _learn(self) -> None:
         workspace = self._workspace
         settings = workspace.settings
-        corpus = workspace.corrected()
-        self._progress(f"learning from {len(corpus)} corrected recordings", 0.0)
+        self._progress("loading the model", 0.0)
         aligner, _ = settings.open_model(settings.model)
+        corpus, left_out = _usable(aligner, workspace.corrected())
         adapted = aligner.adapt(corpus, progress=self._learning_progress)
         workspace.save_model.parent.mkdir(parents=True, exist_ok=True)
         adapted.save(workspace.save_model)
         with atomic_text(_note(workspace.save_model)) as file:
             json.dump({"base": _fingerprint(settings.model), "corrected": len(corpus)}, file)
-        self._update(status=str(adapted.status_))
+        more = f"; left out: {'; '.join(left_out)}" if left_out else ""
+        self._update(status=f"{adapted.status_.reason}{more}")
         moved: list[Moved] = []
 
         def take(outcome: Outcome) -> None:
@@ -224,6 +226,20 @@ class Background:
                 self._update(moved=tuple(sorted(moved, key=lambda m: -m.n_moved)))
 
         self._align(workspace.to_align(), str(workspace.save_model), take, LEARNED)
+
+
+def _usable(aligner: Aligner, corpus: Corpus) -> tuple[Corpus, list[str]]:
+    """The utterances whose phones the model knows, and why others are left out; an error if all are."""
+    kept, left_out = [], []
+    for utterance in corpus:
+        try:
+            aligner.model_.acoustics.phones.encode(utterance.phones, utterance.id)
+            kept.append(utterance)
+        except DataError as error:
+            left_out.append(str(error))
+    if not kept:
+        raise DataError(left_out[0])
+    return Corpus(tuple(kept)), left_out
 
 
 def _compare(number: int, name: str, before: Alignment, after: Alignment) -> Moved:

@@ -50,8 +50,9 @@ def new_token() -> str:
 class Guard:
     """The only way to the application: it answers those who may not ask itself."""
 
-    def __init__(self, app: App, token: str, cookie: str = "trellis-studio") -> None:
-        self._app, self._token, self._cookie = app, token, cookie
+    def __init__(self, app: App, token: str, port: int) -> None:
+        self._app, self._token = app, token
+        self._cookie = f"trellis-studio-{port}"  # cookies are the same for all ports of a machine
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

@@ -52,7 +52,8 @@ def serve(workspace: Workspace, listener: socket.socket, ready: Callable[[str], 
 
     token = new_token()
     background = Background(workspace)
-    app = make_app(workspace, background, token)
+    port = int(listener.getsockname()[1])
+    app = make_app(workspace, background, token, port)
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -63,7 +64,7 @@ def serve(workspace: Workspace, listener: socket.socket, ready: Callable[[str], 
         ws="none",
     )
     background.start_aligning()
-    ready(f"http://{ADDRESS}:{listener.getsockname()[1]}/?token={token}")
+    ready(f"http://{ADDRESS}:{port}/?token={token}")
     with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises again the signal that ended it
         uvicorn.Server(config).run(sockets=[listener])
     return background.close(_GRACE)

@@ -47,7 +47,7 @@ _FOR_EVER = {"cache-control": "private, max-age=31536000, immutable"}
 _NEVER = {"cache-control": "no-store"}
 
 
-def make_app(workspace: Workspace, background: Background, token: str) -> App:
+def make_app(workspace: Workspace, background: Background, token: str, port: int) -> App:
     """The application behind its guard."""
     asked = _Questions(workspace, background)
     one = "/api/recordings/{number:int}"
@@ -65,7 +65,7 @@ def make_app(workspace: Workspace, background: Background, token: str) -> App:
         Route(one + "/{step}", asked.change, methods=["POST"]),
     ]
     handlers = {StaleError: _sentence(409), TrellisError: _sentence(400)}
-    return Guard(Starlette(routes=routes, exception_handlers=handlers), token)
+    return Guard(Starlette(routes=routes, exception_handlers=handlers), token, port)
 
 
 def _sentence(status: int) -> Callable[[Request, Exception], Response]:

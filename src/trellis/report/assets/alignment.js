@@ -4,7 +4,9 @@ const $ = id => document.getElementById(id);
 const data = JSON.parse($("data").textContent);
 const samples = decode($("audio").textContent), rate = data.rate, length = data.duration;
 const view = { from: 0, to: length > 8 ? 6 : length };
-const doubtful = data.phones.filter(p => p[3] !== null).sort((p, q) => p[3] - q[3]);  // the least sure start first
+const contiguous = data.phones.every((p, k) => k === 0 || Math.abs(p[0] - data.phones[k - 1][1]) < SLACK);
+let doubtful = data.phones.filter(p => p[3] !== null).sort((p, q) => p[3] - q[3]);  // the least sure start first
+const moves = [];  // [boundary, where it was, its confidence]: the last one first to be taken back
 let selection = null, picked = null, playing = null, doubt = -1, scheduled = false;
 
 // --- sound -----------------------------------------------------------------------------------------------
@@ -297,7 +299,65 @@ function draw() {
   thumb.style.opacity = view.to - view.from < length ? 1 : .3;
 }
 
+// --- correcting ------------------------------------------------------------------------------------------
+const near = event => {  // the boundary under the pointer, 0 if there is none
+  if (!contiguous || !event.target.closest("#wave, #spectrum, [data-tier=phones]")) return 0;
+  const box = $("wave").getBoundingClientRect(), span = view.to - view.from;
+  return nearestBoundary(data.phones, view.from + (event.clientX - box.left) / box.width * span, 5 / box.width * span);
+};
+function edited() {
+  const n = new Set(moves.map(m => m[0])).size;
+  doubtful = data.phones.filter(p => p[3] !== null).sort((p, q) => p[3] - q[3]);
+  $("export").hidden = !moves.length;
+  $("edited").textContent = `${n} ${n === 1 ? "boundary" : "boundaries"} moved; the page keeps this only until it is closed`;
+  cells(); overlay();
+}
+function drag(event, k) {
+  const panel = $("panel"), before = data.phones[k][0];
+  panel.setPointerCapture(event.pointerId);
+  const follow = e => {
+    const now = moveBoundary(data.phones, data.words, k, time(e));
+    $("status").textContent = `${data.phones[k - 1][2]} | ${data.phones[k][2]}  ${now.toFixed(3)} s · ${Math.round(1000 * (now - before))} ms from where it was`;
+    cells(); overlay();
+  };
+  const end = () => {
+    panel.removeEventListener("pointermove", follow);
+    panel.removeEventListener("pointerup", end);
+    panel.removeEventListener("pointercancel", end);
+    if (Math.abs(data.phones[k][0] - before) < SLACK) return;
+    moves.push([k, before, data.phones[k][3]]);
+    data.phones[k][3] = null;  // no aligner vouches for it
+    edited();
+  };
+  panel.addEventListener("pointermove", follow);
+  panel.addEventListener("pointerup", end);
+  panel.addEventListener("pointercancel", end);
+}
+$("panel").addEventListener("pointerdown", event => {
+  const k = event.button === 0 ? near(event) : 0;
+  if (!k) return;
+  event.stopPropagation();
+  event.preventDefault();
+  drag(event, k);
+}, true);
+$("panel").addEventListener("pointermove", event => { if (!event.buttons) $("panel").classList.toggle("grab", near(event) > 0); });
+$("panel").addEventListener("click", event => { if (near(event)) event.stopPropagation(); }, true);
+$("download").onclick = () => {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([textGrid(data.phones, data.words, data.duration)], { type: "text/plain" }));
+  link.download = data.name + ".TextGrid";
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+};
+
 const keys = {
+  u: () => {
+    if (!moves.length) return;
+    const [k, before, sure] = moves.pop();
+    moveBoundary(data.phones, data.words, k, before);
+    data.phones[k][3] = sure;
+    edited();
+  },
   ArrowLeft: () => move(-.2), ArrowRight: () => move(.2), ArrowUp: () => zoom(.5), ArrowDown: () => zoom(2),
   "+": () => zoom(.5), "-": () => zoom(2), 0: () => show(0, length), Home: () => show(0, view.to - view.from),
   End: () => show(length - (view.to - view.from), length),

@@ -22,9 +22,9 @@ export function colours() {  // the colours of the theme, read once
       return "rgb(" + u.map((c, k) => Math.round(c + (v[k] - c) * share)).join(" ") + ")";
     });
     const paper = rgb(palette.paper), ink = rgb(palette.deep);
-    palette.ramp = new Uint32Array(256);  // a byte of a spectrogram to a pixel, 55 of its 70 dB
+    palette.ramp = new Uint32Array(256);  // a byte of a spectrogram to a pixel, the middle 45 of its 70 dB
     for (let b = 0; b < 256; b++) {
-      const dark = Math.max(0, (b / 255 - 15 / 70) / (55 / 70)) ** 1.25;
+      const dark = Math.min(1, Math.max(0, (70 * b / 255 - 19) / 45)) ** 1.1;
       const [r, g, c] = paper.map((p, k) => Math.round(p + (ink[k] - p) * dark));
       palette.ramp[b] = 0xff000000 | c << 16 | g << 8 | r;
     }

@@ -28,7 +28,7 @@ export class List {
     const byName = (a, b) => a.name < b.name ? -1 : 1;
     const rank = r => order === "state" ? -RANK[r.state] : RANK[r.state];
     if (order === "name") return shown.sort(byName);
-    return shown.sort((a, b) => rank(a) - rank(b) || b.flags.length - a.flags.length || (b.doubt ?? -1) - (a.doubt ?? -1) || byName(a, b));
+    return shown.sort((a, b) => rank(a) - rank(b) || (b.doubt ?? -1) - (a.doubt ?? -1) || b.flags.length - a.flags.length || byName(a, b));
   }
 
   neighbour(step) {
