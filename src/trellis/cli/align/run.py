@@ -119,6 +119,10 @@ def run(
     for job in plan.jobs:
         results.check(job)
     _report_unknown(plan, dictionary, unknown)
+    if hasattr(aligner, "model_"):
+        from trellis.speech.align.plan_checks import check_phones
+
+        plan = check_phones(plan, aligner, pronunciations, alphabet)
     if not plan.jobs:
         raise DataError(_first(plan.problems))
     if alphabet == Alphabet.auto:
