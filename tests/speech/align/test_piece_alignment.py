@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from trellis.core.errors import DataError
 from trellis.speech.acoustics.convolutional.convolutional_training import ConvolutionalOptions
 from trellis.speech.align import utterance_alignment
 from trellis.speech.align.aligner import Aligner
+from trellis.speech.align.batch_alignment import plan_jobs
 from trellis.speech.align.piece_alignment import align_pieces
+from trellis.speech.align.plan_checks import check_phones
 from trellis.speech.corpus.dictionary import Dictionary
 from trellis.speech.corpus.transcripts import Piece
 
@@ -167,3 +170,22 @@ def test_transcripts_in_other_alphabets_keep_their_labels(aligner: Aligner, tmp_
         aligner.align(path, ["M", "AA1"], alphabet="ipa")
     with pytest.raises(DataError, match="no alphabet 'x'"):
         aligner.align(path, ["m"], alphabet="x")
+
+
+def test_phones_that_the_model_does_not_know_are_found_before(aligner: Aligner, tmp_path: Path) -> None:
+    path, _ = _talk(tmp_path)
+    for name, phones in (("good", "m a s"), ("bad", "m a? s"), ("other", "M AA1 S")):
+        shutil.copy(path, tmp_path / f"{name}.wav")
+        (tmp_path / f"{name}.phones").write_text(phones)
+    path.unlink()
+    plan = check_phones(plan_jobs([tmp_path], tmp_path / "out"), aligner)
+    assert [job.audio.stem for job in plan.jobs] == ["good", "other"]
+    assert plan.jobs[1].alphabet == "arpabet"
+    assert plan.jobs[0].alphabet in ("ipa", "xsampa")  # which are the same for these letters
+    assert "does not know the phone 'a?'" in str(plan.problems[0].problem)
+    for name in ("good", "bad", "other"):
+        (tmp_path / f"{name}.txt").write_text("mass fu" if name == "good" else "sim stranger")
+    odd = Dictionary({"mass": [["m", "a", "s"]], "fu": [["f", "u"]], "sim": [["s", "i§"]]})
+    plan = check_phones(plan_jobs([tmp_path], tmp_path / "out", dictionary=odd), aligner, odd)
+    assert [job.audio.stem for job in plan.jobs] == ["good"]
+    assert "'i§'" in str(plan.problems[0].problem)

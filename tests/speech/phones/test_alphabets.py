@@ -27,6 +27,7 @@ def test_inventories() -> None:
     assert guess_alphabet(["p", "a", "t", "spn", "<usb>"]) == "ipa"
     assert guess_alphabet(["p", "a", "t"], preferred="xsampa") == "xsampa"
     assert guess_alphabet(["p", "t"], preferred="arpabet") == "arpabet"
+    assert guess_alphabet(["a?", "b"]) == "ipa"
     assert guess_alphabet(["p", "a", "t", "a?"]) == "ipa"  # a doubtful label is no glottal stop
     assert guess_alphabet([*ENGLISH_MFA, "a?", "!!", "N"]) == "ipa"  # a few bad labels do not change the rest
     assert guess_alphabet([*TIMIT_61, "zz"]) == "arpabet"

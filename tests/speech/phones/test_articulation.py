@@ -154,5 +154,8 @@ def test_arpabet_covers_timit_and_is_guessed() -> None:
         "approximant": 3, "lateral": 2, "tap_trill": 2, "silence": 3,
     }  # fmt: skip
     assert set(ARPABET_TO_IPA) > set(TIMIT_61) - {"h#", "pau", "epi"} - {f"{c}cl" for c in "ptkbdg"}
+    assert broad_class("AH0", "arpabet") == broad_class("ah", "arpabet") == "vowel"
+    with pytest.raises(DataError, match="'W1' has a digit of stress, but is no vowel"):
+        broad_class("W1", "arpabet")
     with pytest.raises(DataError, match="'ʃ' is not in ARPABET"):
         broad_class("ʃ", "arpabet")

@@ -85,7 +85,7 @@ def test_capitals_are_not_in_the_ipa(letter: str) -> None:
 def test_digits_are_tones_at_the_end_of_what_can_carry_one() -> None:
     for label in ("a3", "ŋ̩55", "m2", "əɻ35", "z̩4", "aj51"):
         assert articulation(label) == articulation(label.rstrip("0123456789"))
-    for label in ("3a", "a3a", "p3", "s1", "t͡s5", "7", "12"):
+    for label in ("3a", "a3a", "p3", "s1", "t͡s5", "w0", "l2", "r1", "7", "12"):
         with pytest.raises(DataError):
             articulation(label)
 

@@ -132,6 +132,10 @@ def run(
     _report_unknown(plan, dictionary or language, unknown)
     if not quiet:
         _report_builtin(model, pronunciations)
+    if hasattr(aligner, "model_"):
+        from trellis.speech.align.plan_checks import check_phones
+
+        plan = check_phones(plan, aligner, pronunciations, alphabet)
     if not plan.jobs:
         raise DataError(_first(plan.problems))
     if alphabet == Alphabet.auto:

@@ -30,7 +30,7 @@ def guess_alphabet(labels: Iterable[str], preferred: str = "ipa") -> str:
     read = {alphabet: sum(_reads(alphabet, label) for label in spoken) for alphabet in ALPHABETS}
     most = max(read.values())
     best = [alphabet for alphabet in ALPHABETS if read[alphabet] == most]
-    if "arpabet" in best and any(len(arpabet_symbol(label)) > 1 for label in spoken):
+    if "arpabet" in best and any(len(arpabet_symbol(x)) > 1 and _reads("arpabet", x) for x in spoken):
         return "arpabet"
     return preferred if preferred in best else next(a for a in ("ipa", "xsampa", "arpabet") if a in best)
 

@@ -70,7 +70,10 @@ def _read_arpabet(label: str) -> Articulation:
         return Articulation("closure", voiced=CLOSURES[symbol])
     if symbol not in ARPABET_TO_IPA:
         raise DataError(f"the phone {label!r} is not in ARPABET; correct it, or choose another alphabet")
-    return ipa_articulation(ARPABET_TO_IPA[symbol])
+    sound = ipa_articulation(ARPABET_TO_IPA[symbol])
+    if symbol != label.strip().lower() and not (sound.manner == "vowel" or "syllabic" in sound.modifiers):
+        raise DataError(f"the phone {label!r} has a digit of stress, but is no vowel of ARPABET; correct it")
+    return sound
 
 
 # alphabet -> the articulation of a label that is neither silence nor noise; ARPABET includes TIMIT's names

@@ -55,7 +55,7 @@ _OBSTRUENTS = frozenset(
 )
 
 _MOST_LETTERS = 4  # of one phone: a prenasalised affricate and its release
-_TONED = ("vowel", "nasal", "lateral", "approximant", "tap_trill")
+_TONED = ("vowel", "nasal")  # and what is marked as syllabic
 _CLICK_PLACES = ("velar", "uvular", "glottal")
 # glides, and what they are when they follow a consonant in one phone
 _SECONDARY = {
