@@ -44,16 +44,18 @@ def test_the_gradient_is_that_of_the_likelihood(loose: list[bool]) -> None:
         trace = likelihood.listen(network, examples)
         return likelihood.gradient(network, trace, examples, at[size:])[0]
 
-    network = network_of(acoustics).on(theta[:size])  # type: ignore[arg-type]
+    network = network_of(acoustics).on(theta[:size])
     trace = likelihood.listen(network, examples)
     _, derivatives, d_weights = likelihood.gradient(network, trace, examples, weights)
-    gradient = network.on(np.zeros(size))
+    slope: Any = np.zeros(size)
+    gradient = network.on(slope)
     backward(network, trace, derivatives, gradient)
     whole = np.concatenate([gradient.flat(), d_weights])
     for direction in [*rng.normal(size=(4, len(theta))), *np.eye(len(theta))[-7:]]:
+        # a long step, because tables are in single precision
         direction = direction * 1e-3 / np.linalg.norm(direction)
         difference = (loss(theta + direction) - loss(theta - direction)) / 2.0
-        assert_allclose(whole @ direction, difference, rtol=2e-4, atol=1e-8)  # tables are single
+        assert_allclose(whole @ direction, difference, rtol=2e-4, atol=1e-8)
 
 
 def test_scores_of_chains_are_those_of_the_features_up_to_a_constant() -> None:
