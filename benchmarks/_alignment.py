@@ -25,11 +25,17 @@ from rich.table import Table
 from trellis.objectives.records import get_objective
 from trellis.speech import Aligner, Alignment, Corpus, Utterance
 from trellis.speech.align.learning.corpus_preparation import PreparedCorpus
-from trellis.speech.evaluate.boundary_evaluation import AlignmentEvaluation, compare, evaluate_alignments
+from trellis.speech.evaluate.boundary_evaluation import (
+    AlignmentEvaluation,
+    BoundaryErrors,
+    compare,
+    evaluate_alignments,
+)
 from trellis.structures.segments.problem.alignment_losses import get_alignment_loss
 from trellis.structures.segments.problem.segment_problem import SegmentProblem
 
 PASSES = 40
+GRID = 0.02  # frames of 10 ms
 # name -> what it asks of the aligner: one or several candidates, among which the hold-out loss chooses
 SYSTEMS: dict[str, list[dict[str, Any]]] = {
     "passive-aggressive": [{"objective": "margin", "solver": "passive_aggressive"}],
@@ -184,3 +190,29 @@ def print_verdict(evaluations: Mapping[str, AlignmentEvaluation]) -> None:
         apart = [f"{ms:g} ms" for ms in (10.0, 20.0, 30.0, 40.0) if within[ms].low * within[ms].high > 0]
         verdict = f"differ within {', '.join(apart)}" if apart else "cannot be told apart"
         print(f"direct loss and CRF, both {how}, {verdict} (95% intervals of the paired differences)")
+
+
+def print_grid(evaluations: Mapping[str, AlignmentEvaluation]) -> None:
+    """Whole frames and times between them, on references that lie on multiples of 10 ms and on the others: do
+    the frames suit the model, or the labels?"""
+    whole, between = (evaluations[DIRECT + suffix] for suffix in FRAMES)
+    for name, on_grid in (("on multiples of 10 ms", True), ("elsewhere", False)):
+        a, b = (_by_grid(e, on_grid) for e in (whole, between))
+        share = 100 * a.n_boundaries / whole.n_boundaries
+        print(f"references {name} ({share:.0f} %): median error {a.median_ms.value:.1f} ms in whole frames, "
+              f"{b.median_ms.value:.1f} ms between frames; between minus whole, points:", end="")  # fmt: skip
+        for ms, d in compare(b, a).within.items():
+            if ms <= 20:
+                print(f" ≤{ms:g}: {100 * d.value:+.1f} ({100 * d.low:+.1f} to {100 * d.high:+.1f})", end="")
+        print()
+
+
+def _by_grid(evaluation: AlignmentEvaluation, on_grid: bool) -> AlignmentEvaluation:
+    """The boundaries whose reference lies on a multiple of 10 ms, or the others."""
+    parts = []
+    for u in evaluation.utterances:
+        frames = 100.0 * u.reference
+        chosen = np.flatnonzero((np.abs(frames - np.rint(frames)) < GRID) == on_grid)
+        left, right = (tuple(labels[k] for k in chosen) for labels in (u.left, u.right))
+        parts.append(BoundaryErrors(u.id, u.reference[chosen], u.predicted[chosen], left, right))
+    return AlignmentEvaluation(tuple(parts), (), evaluation.tolerances_ms)

@@ -44,6 +44,7 @@ from _alignment import (
     kept,
     pooled,
     print_differences,
+    print_grid,
     print_table,
     print_verdict,
     references,
@@ -137,6 +138,7 @@ def voxangeles(
     first["Montreal Forced Aligner"] = forced(folder / "mfa", [test for test, _ in once])
     print_differences(DIRECT, first)
     print_verdict(first)
+    print_grid(first)
     for ms, goal in GOAL.items():
         share = 100 * evaluations[DIRECT].within[ms].value
         print(f"within {ms:g} ms: {share:.1f} %, goal {goal:g} %: {'met' if share >= goal else 'missed'}")

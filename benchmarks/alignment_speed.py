@@ -35,7 +35,7 @@ ROWS = {
     "the seven features": (SEVEN, False, 150.0),
     "without the speaking rate": (SIX, False, 400.0),
     "the default features": ("standard", False, None),
-    "the default features, with confidences": ("standard", True, None),
+    "the default features, with confidences": ("standard", True, 200.0),
 }
 MINUTES = 30
 

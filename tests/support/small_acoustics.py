@@ -49,3 +49,9 @@ def acoustic_model(names: tuple[str, ...] = NAMES, seed: int = 0) -> AcousticMod
         network=network.with_prior(np.linspace(-1, 0, n_classes).astype(np.float32)),
     )
     return replace(base, durations=fit_durations([utterance(i) for i in range(10)], base))
+
+
+def network_of(acoustics: AcousticModel) -> ConvolutionalNetwork:
+    """Its one network."""
+    assert isinstance(acoustics.network, ConvolutionalNetwork)
+    return acoustics.network

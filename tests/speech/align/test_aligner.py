@@ -181,6 +181,8 @@ def test_a_model_without_its_classifier_is_refused(aligner: Aligner) -> None:
         {"fold": "voiced", "features": "all", "epsilon": 3.0},
         {"fold": "broad", "epsilon": 3.0, "frames": FrameOptions(cepstra=20, c0=True, deltas=0)},
         {"cross_fit": 2, "epsilon": 3.0},
+        {"classifier": replace(FAST["classifier"], networks=2, passes=12), "objective": "log"},
+        {"decoding": "best_path", "refine": "never", "objective": "log"},
     ],
     ids=str,
 )
@@ -188,7 +190,11 @@ def test_every_option_learns(options: dict, train: Corpus, test: Corpus, tmp_pat
     aligner = Aligner(**{**FAST, **options}).fit(train)
     assert within(aligner, test, 30) > 0.9
     aligner.save(tmp_path / "model")
-    assert load(tmp_path / "model").get_params() == aligner.get_params()
+    again = load(tmp_path / "model")
+    assert again.get_params() == aligner.get_params()
+    assert again.align_reference(test[0], confidence=True) == aligner.align_reference(
+        test[0], confidence=True
+    )
 
 
 def test_epsilon_is_chosen_on_the_hold_out(train: Corpus) -> None:

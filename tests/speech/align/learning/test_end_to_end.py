@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from small_acoustics import NAMES, acoustic_model, utterance
+from small_acoustics import NAMES, acoustic_model, network_of, utterance
 from trellis.speech.acoustics.acoustic_model import AcousticModel
 from trellis.speech.acoustics.acoustic_training import network_example
 from trellis.speech.acoustics.convolutional.convolutional_training import ConvolutionalOptions
@@ -32,39 +32,39 @@ def examples_of(likelihood: AlignmentLikelihood, loose: list[bool]) -> list[Latt
 @pytest.mark.parametrize("loose", [[False] * 4, [True] * 4, [True, False, True, False]])
 def test_the_gradient_is_that_of_the_likelihood(loose: list[bool]) -> None:
     acoustics = acoustic_model()
-    assert acoustics.network is not None
     likelihood = AlignmentLikelihood(acoustics)
     examples = [replace(e, frames=e.frames.astype(np.float64)) for e in examples_of(likelihood, loose)]
-    size = acoustics.network.flat().size
+    size = network_of(acoustics).flat().size
     rng = np.random.default_rng(0)
     weights = np.array([0.7, 0.3, 0.2, 1.1, -0.1, 0.5, 0.4])
-    theta = np.concatenate([acoustics.network.flat().astype(np.float64), weights])
+    theta = np.concatenate([network_of(acoustics).flat().astype(np.float64), weights])
 
     def loss(at: Any) -> float:
-        network = acoustics.network.on(at[:size])  # type: ignore[union-attr]
+        network = network_of(acoustics).on(at[:size])
         trace = likelihood.listen(network, examples)
         return likelihood.gradient(network, trace, examples, at[size:])[0]
 
-    network = acoustics.network.on(theta[:size])
+    network = network_of(acoustics).on(theta[:size])
     trace = likelihood.listen(network, examples)
     _, derivatives, d_weights = likelihood.gradient(network, trace, examples, weights)
-    gradient = network.on(np.zeros(size))
+    slope: Any = np.zeros(size)
+    gradient = network.on(slope)
     backward(network, trace, derivatives, gradient)
     whole = np.concatenate([gradient.flat(), d_weights])
     for direction in [*rng.normal(size=(4, len(theta))), *np.eye(len(theta))[-7:]]:
+        # a long step, because tables are in single precision
         direction = direction * 1e-3 / np.linalg.norm(direction)
         difference = (loss(theta + direction) - loss(theta - direction)) / 2.0
-        assert_allclose(whole @ direction, difference, rtol=2e-4, atol=1e-8)  # tables are single
+        assert_allclose(whole @ direction, difference, rtol=2e-4, atol=1e-8)
 
 
 def test_scores_of_chains_are_those_of_the_features_up_to_a_constant() -> None:
     acoustics = acoustic_model()
-    assert acoustics.network is not None
     likelihood = AlignmentLikelihood(acoustics)
     (example, *_) = examples_of(likelihood, [False] * 4)
     weights = np.arange(1.0, 8.0)
-    trace = likelihood.listen(acoustics.network, [example])
-    (features,) = likelihood.features(acoustics.network, trace, [example])
+    trace = likelihood.listen(network_of(acoustics), [example])
+    (features,) = likelihood.features(network_of(acoustics), trace, [example])
     ours = features.scores(in_nats(acoustics, weights))
     theirs = acoustics.example(utterance(0)).features
     moved = replace(example.gold, starts=example.gold.starts + np.array([0, 1, 1, 0, 0]))
@@ -75,9 +75,8 @@ def test_scores_of_chains_are_those_of_the_features_up_to_a_constant() -> None:
 def negative_log_likelihood(acoustics: AcousticModel, weights: Any, seeds: range) -> float:
     likelihood = AlignmentLikelihood(acoustics)
     found = [likelihood.example(network_example(utterance(i), acoustics.phones), True) for i in seeds]
-    assert acoustics.network is not None
-    trace = likelihood.listen(acoustics.network, found)
-    return likelihood.gradient(acoustics.network, trace, found, weights)[0]
+    trace = likelihood.listen(network_of(acoustics), found)
+    return likelihood.gradient(network_of(acoustics), trace, found, weights)[0]
 
 
 def test_training_lowers_the_loss_and_keeps_the_best_pass() -> None:
@@ -92,9 +91,7 @@ def test_training_lowers_the_loss_and_keeps_the_best_pass() -> None:
     assert after < 0.8 * before
     likelihood = AlignmentLikelihood(acoustics)
     held = [likelihood.example(network_example(u, acoustics.phones), False) for u in hold]
-    assert acoustics.network is not None
-    assert trained.network is not None
-    shares = [held_out_share(likelihood, a.network, nats, held, 10.0) for a in (acoustics, trained)]
+    shares = [held_out_share(likelihood, network_of(a), nats, held, 10.0) for a in (acoustics, trained)]
     assert shares[1] > shares[0] + 0.1
 
 
@@ -104,9 +101,7 @@ def test_training_is_reproducible_and_can_be_left_out() -> None:
     train, hold = [utterance(i) for i in range(12)], [utterance(i) for i in range(20, 25)]
     options = replace(OPTIONS, augment=True, end_to_end_passes=1)
     one, two = (train_end_to_end(acoustics, weights, train, hold, options, 3) for _ in range(2))
-    assert one.network is not None
-    assert two.network is not None
-    assert_array_equal(one.network.flat(), two.network.flat())
+    assert_array_equal(network_of(one).flat(), network_of(two).flat())
     off = replace(OPTIONS, end_to_end_passes=0)
     assert train_end_to_end(acoustics, weights, train, hold, off, 3) is acoustics
     deaf = acoustic_model(("duration", "rate"))

@@ -61,7 +61,7 @@ class NetworkMixture:
 
 
 def _mean(scores: list[Float32Array]) -> Float32Array:
-    return np.mean(scores, axis=0, dtype=np.float32)
+    return np.asarray(np.mean(scores, axis=0, dtype=np.float32))
 
 
 AnyNetwork = ConvolutionalNetwork | NetworkMixture

@@ -6,6 +6,10 @@ network's and the weights of the features, by AdamW over a few passes; a share `
 lattice with optional silences. After each pass the share of held-out boundaries within 10, 20, 30 and 40 ms,
 averaged, is measured; the best pass is kept, and the start counts as one.
 
+The likelihood alone would let the frame scores forget what they mean: any part of a score may then be in any
+head. But frames are searched by class scores alone in long recordings, so the losses of classes and of
+articulation (``network_losses``) stay, with the weight ``FRAME_LOSS``.
+
 Beside the boundary scores the frame scores of an untuned network count for little, and a head with the weight
 0 has no gradient: their weights start at ``FLOOR`` nats or more.
 
@@ -34,6 +38,7 @@ from trellis.speech.acoustics.convolutional.convolutional_training import (
     batches,
 )
 from trellis.speech.acoustics.convolutional.network_gradient import backward
+from trellis.speech.acoustics.convolutional.network_losses import frame_targets, losses
 from trellis.speech.acoustics.convolutional.network_mixture import members, mixed
 from trellis.speech.align.learning.alignment_likelihood import AlignmentLikelihood, LatticeExample
 from trellis.speech.align.search.topology import topology_names
@@ -41,6 +46,7 @@ from trellis.structures.segments.oracle.segment_oracle import Segmentation
 
 LOOSE = 0.5
 FRAME_SCORES, FLOOR = ("classifier", "articulation"), 0.15
+FRAME_LOSS = 0.5
 CLIP = 1.0
 TOLERANCES_MS = (10.0, 20.0, 30.0, 40.0)
 
@@ -96,17 +102,14 @@ def _train(
         for number in range(schedule.passes):
             parts = list(batches(examples, options.batch_frames // 2, rng))
             for i, chosen in enumerate(parts):
-                part = [
-                    likelihood.example(vary(examples[k], rng) if options.augment else examples[k], loose)
-                    for k, loose in zip(
-                        chosen.tolist(), (rng.random(len(chosen)) < LOOSE).tolist(), strict=True
-                    )
-                ]
+                varied = [vary(examples[k], rng) if options.augment else examples[k] for k in chosen]
+                loose = (rng.random(len(chosen)) < LOOSE).tolist()
+                part = [likelihood.example(e, free) for e, free in zip(varied, loose, strict=True)]
                 trace = likelihood.listen(network, part, options.dropout, rng)
-                _, derivatives, d_weights = likelihood.gradient(
-                    network, trace, part, theta[n:].astype(np.float64)
-                )
-                backward(network, trace, derivatives, gradient)
+                nats = theta[n:].astype(np.float64)
+                _, derivatives, d_weights = likelihood.gradient(network, trace, part, nats)
+                _, by_frames = losses(trace, frame_targets(varied), options.articulation)
+                backward(network, trace, derivatives.plus(by_frames, FRAME_LOSS), gradient)
                 slope[n:] = d_weights
                 optimiser.step(slope, schedule.rate_at((number + i / len(parts)) / schedule.passes))
             share = held_out_share(likelihood, network, theta[n:], held, step_ms)

@@ -40,8 +40,8 @@ def choose_refinement(
         between.append((refine_starts(scores, path) - reference)[1:])
     measured = tolerances or [ms / 1000.0 for ms in TOLERANCES_MS]
 
-    def share(errors: list[FloatArray]) -> float:
+    def met(errors: list[FloatArray]) -> int:
         together = step * np.abs(np.concatenate([np.zeros(0), *errors]))
-        return sum(np.count_nonzero(together <= t + 1e-9) for t in measured)
+        return sum(int(np.count_nonzero(together <= t + 1e-9)) for t in measured)
 
-    return replace(model, refine=share(between) >= share(whole))
+    return replace(model, refine=met(between) >= met(whole))
