@@ -41,6 +41,7 @@ from trellis.structures.segments.scores.segment_graph import BEGIN
 MAX_PHONE_SECONDS = 1.0
 LONG_SECONDS = 15.0  # seconds: longer recordings are aligned in chunks
 LARGEST_MARGIN = 50.0  # nats
+MISMATCH = "this may not be what was said"
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def align_frames(
         confidence = model.calibration(share)
         if model.match is not None:
             aligned = AlignedPhones(chain.labels, starts, share, likelihood.boundary[nodes], path.score)
-            match = model.match(match_statistics(acoustics, evidence, aligned))
+            match = model.match(match_statistics(acoustics, model.topology, evidence, aligned))
     if request.margins:
         sharp = sharpen(scores, model.beta * len(nodes))
         margins = Segmentation().gaps(sharp, path, int(tolerance + 1e-9), LARGEST_MARGIN)
@@ -198,7 +199,7 @@ def _flags(model: AlignmentModel, found: Segments, lattice: Lattice, n_frames: i
     if found.match is not None and found.match.flagged:
         k = found.match.worst
         flags.append(
-            f"this may not be what was said: what looks most wrong is phone {k + 1} ({labels[k]!r} at "
+            f"{MISMATCH}: what looks most wrong is phone {k + 1} ({labels[k]!r} at "
             f"{found.starts[k] * acoustics.step:.2f} s); check the transcript there, and the phones beside it"
         )
     elif found.score < model.score_floor:

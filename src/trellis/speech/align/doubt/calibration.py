@@ -1,10 +1,10 @@
-"""Calibration on utterances that the classifiers have not heard, after the weights: how sharp probabilities are,
-how often starts are right, and which transcripts and scores are suspicious. (A handful of weights was trained on
-these utterances; the classifiers never have been.)
+"""Calibration on utterances that the classifiers have not heard, after the weights: how sharp probabilities
+are, how often starts are right, and which transcripts and scores are suspicious. (A handful of weights was
+trained on these utterances; the classifiers never have been.)
 
-Confidences (:mod:`.confidence_calibration`) are fitted on the starts of up to ``JUDGED_UTTERANCES`` utterances, and
-the match of transcripts (:mod:`.transcript_match`) on their transcripts and on wrong ones, all aligned as they would
-be later.
+Confidences (:mod:`.confidence_calibration`) are fitted on the starts of up to ``JUDGED_UTTERANCES``
+utterances, and the match of transcripts (:mod:`.transcript_match`) on their transcripts and on wrong ones, all
+aligned as they would be later.
 
 A voice that was not in training scores far lower than those that were, and may still be aligned well; how far
 a score lies below the usual ones says little. So a suspicious score is one that is no better than those of
@@ -136,7 +136,7 @@ class _Judge:
         number: int,
         kind: str = "right",
     ) -> JudgedTranscript:
-        statistics = match_statistics(self.model.acoustics, evidence, aligned)
+        statistics = match_statistics(self.model.acoustics, self.model.topology, evidence, aligned)
         return JudgedTranscript(statistics, wrong[statistics.places], number, kind)
 
 
