@@ -3,9 +3,10 @@
     python benchmarks/doubt.py --data FOLDER --models FOLDER [--quick]
 
 ``--data`` holds voxangeles/audited; ``--models`` holds fold0.trellis .. fold4.trellis, the models of
-``benchmarks/alignment.py`` (seed s tests 8 languages, holds out 4, learns from 28). Missing ones are trained and
-kept there. Calibration and match are fitted anew on the utterances that a model's classifiers have not heard
-(``calibrate_doubt``): the 4 languages held out and a fifth of the words of the others. ``--quick``: fold 0.
+``benchmarks/alignment.py`` (seed s tests 8 languages, holds out 4, learns from 28). Missing ones are trained
+and kept there. Calibration and match are fitted anew on the utterances that a model's classifiers have not
+heard (``calibrate_doubt``): the 4 languages held out and a fifth of the words of the others. ``--quick``: fold
+0 alone.
 
 Printed, for phones given with the silences of the reference and without (silences are then optional):
 
@@ -13,14 +14,15 @@ Printed, for phones given with the silences of the reference and without (silenc
     AUROC         that a start off by more than 20 ms has a lower confidence than one that is not
     least sure    the share of such errors among the 20 % of starts with the lowest confidence
 
-and how many transcripts are flagged: right ones, and wrong ones of each kind (``wrong_transcripts``; "neighbour"
-is the next word of the language), phones given without silences. The first start of a transcript that begins
-with silence is left out: it is 0 by definition.
+and how many transcripts are flagged: right ones, and wrong ones of each kind (``wrong_transcripts``;
+"neighbour" is the next word of the language), phones given without silences. The first start of a transcript
+that begins with silence is left out: it is 0 by definition.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +98,7 @@ def fold_model(folder: Path, corpus: Corpus, fold: int) -> Aligner:
             )
             for u in unheard
         ],
+        aligner.refine,
     )
     return aligner
 
@@ -135,9 +138,10 @@ def phones(word: Utterance) -> tuple[str, ...]:
 
 
 def judged(word: Utterance, found: Alignment) -> Starts:
-    """Confidence of each start, and whether it is within the tolerance; a silence that is not in the reference
-    is wrong."""
-    assert word.reference is not None and found.confidence is not None
+    """Confidence of each start, and whether it is within the tolerance; a silence that is not in the
+    reference is wrong."""
+    assert word.reference is not None
+    assert found.confidence is not None
     truth = places(word.reference)
     rows = []
     for key, start, sure in zip(places(found), found.starts, found.confidence, strict=True):
@@ -163,7 +167,7 @@ def print_calibration(way: str, rows: Starts) -> None:
     print(f"\n{way}: {len(sure)} starts, {100 * right.mean():.1f} % within {1000 * TOLERANCE:g} ms")
     print("  confidence      starts    mean   right   [95 %]          off, points")
     worst = 0.0
-    for low, high in zip(BINS[:-1], BINS[1:], strict=True):
+    for low, high in pairwise(BINS):
         inside = (sure >= low) & ((sure < high) if high < 1.0 else (sure <= 1.0))
         n = int(inside.sum())
         if n == 0:
@@ -172,8 +176,8 @@ def print_calibration(way: str, rows: Starts) -> None:
         bounds = [100 * x for x in wilson(int(right[inside].sum()), n)]
         worst = max(worst, abs(mean - share)) if n >= FEWEST else worst
         print(
-            f"  {low:.2f} - {high:.2f}  {n:8d}  {mean:6.1f}  {share:6.1f}   [{bounds[0]:5.1f}, {bounds[1]:5.1f}]"
-            f"  {mean - share:+6.1f}"
+            f"  {low:.2f} - {high:.2f}  {n:8d}  {mean:6.1f}  {share:6.1f}   "
+            f"[{bounds[0]:5.1f}, {bounds[1]:5.1f}]  {mean - share:+6.1f}"
         )
     wrong = ~right
     print(f"  largest difference in bins of {FEWEST} or more: {worst:.1f} points (goal 3)")

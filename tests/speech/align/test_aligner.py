@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -19,12 +20,15 @@ from trellis.core.errors import (
 )
 from trellis.objectives.special_cases import Direct
 from trellis.solvers import MiniBatch
+from trellis.speech.acoustics.acoustic_training import TrainingUtterance
 from trellis.speech.acoustics.boundary_classifier import BoundaryOptions
 from trellis.speech.acoustics.convolutional.convolutional_training import ConvolutionalOptions
 from trellis.speech.acoustics.feed_forward import NetworkOptions
 from trellis.speech.acoustics.frame_classifiers import NetworkClassifier
 from trellis.speech.align import utterance_alignment as analysis
 from trellis.speech.align.aligner import Aligner
+from trellis.speech.align.doubt.calibration import calibrate_doubt
+from trellis.speech.align.doubt.wrong_transcripts import wrong_transcripts
 from trellis.speech.align.learning.weight_training import STEPS, configure_solver
 from trellis.speech.audio.cepstra import FrameOptions
 from trellis.speech.audio.recordings import Recording
@@ -259,16 +263,46 @@ def test_a_start_at_0_because_silence_was_dropped_is_as_sure_as_that(aligner: Al
     assert sure["torn"] < 0.9 < sure["sure"]
 
 
-def test_match_is_a_probability_that_files_keep(aligner: Aligner, test: Corpus, tmp_path) -> None:
-    assert aligner.model_.match is not None
-    found = aligner.align_reference(test[0], confidence=True)
-    assert found.match is not None
-    assert 0.0 < found.match < 1.0
+def _utterances(aligner: Aligner, corpus: Corpus) -> list[TrainingUtterance]:
+    acoustics = aligner.model_.acoustics
+    return [
+        TrainingUtterance.of(
+            u, acoustics.standardise(aligner._frames(u.audio, None).features), acoustics.step
+        )
+        for u in corpus
+    ]
+
+
+def test_a_learned_match_flags_wrong_transcripts_and_files_keep_it(
+    aligner: Aligner, test: Corpus, tmp_path_factory: pytest.TempPathFactory, tmp_path
+) -> None:
+    assert aligner.model_.match is None  # there were too few utterances that the network has not heard
+    assert aligner.align_reference(test[0], confidence=True).match is None
+    unheard = _utterances(aligner, tone_speech.corpus(tmp_path_factory.mktemp("unheard"), 60, seed=2))
+    taught = copy(aligner)
+    taught.model_ = calibrate_doubt(aligner.model_, unheard)
+    assert calibrate_doubt(aligner.model_, []) is aligner.model_
+    rng, flagged, probability = np.random.default_rng(0), {}, {}
+    for i, utterance in enumerate(test):
+        labels, other = list(utterance.phones), test[(i + 1) % len(test)].phones
+        made = {w.kind: w.labels for w in wrong_transcripts(labels, other, labels, rng)}
+        for kind in ("right", "neighbour", "omitted"):
+            found = taught.align(utterance.audio, made.get(kind, labels), silence="none")
+            assert found.match is not None
+            flagged.setdefault(kind, []).append(any(f.startswith(analysis.MISMATCH) for f in found.flags))
+            probability.setdefault(kind, []).append(found.match)
+    assert sum(flagged["right"]) <= 1
+    assert np.mean(flagged["neighbour"]) >= 0.8
+    assert np.mean(flagged["omitted"]) >= 0.3
+    assert np.mean(probability["right"]) > 0.7 > np.mean(probability["omitted"])
+    found = taught.align_reference(test[0], confidence=True)
     found.write(tmp_path / "one.json")
     assert Alignment.read(tmp_path / "one.json").match == found.match
-    assert aligner.align_reference(test[0]).match is None  # it comes with confidences
-    with pytest.raises(DataError, match="match is 1.5"):
+    assert taught.align_reference(test[0]).match is None  # it comes with confidences
+    with pytest.raises(DataError, match=r"match is 1\.5"):
         replace(found, match=1.5)
+    taught.save(tmp_path / "taught.trellis")
+    assert load(tmp_path / "taught.trellis").align_reference(test[0], confidence=True).match == found.match
 
 
 def test_flags(aligner: Aligner) -> None:

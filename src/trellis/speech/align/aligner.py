@@ -108,7 +108,8 @@ class Aligner(Model):
         self.status_, self.history_ = solution.status, solution.history
         self.epsilon_, self.epsilon_losses_ = training.epsilon, training.epsilon_losses
         report("confidence", 0.0)
-        self.model_ = calibrate(AlignmentModel(acoustics, solution.weights, prepared.topology), prepared)
+        model = AlignmentModel(acoustics, solution.weights, prepared.topology)
+        self.model_ = calibrate(model, prepared, self.refine)
         report("done", 1.0)
         return self._finished(solution.interrupted)
 

@@ -128,6 +128,8 @@ def align_frames(
     if request.confidence:
         share = share_within(start_posterior(likelihood, lattice.occurrences, nodes), starts, tolerance)
         confidence = model.calibration(share)
+        if len(set(lattice.occurrences[lattice.first_nodes].tolist())) == 1:
+            confidence[0] = 1.0  # nothing else can come first: its start is given, not found
         if model.match is not None:
             aligned = AlignedPhones(chain.labels, starts, share, likelihood.boundary[nodes], path.score)
             match = model.match(match_statistics(acoustics, model.topology, evidence, aligned))

@@ -14,11 +14,22 @@ def arrays(rng: np.random.Generator, n_frames: int, n_classes: int, units: int) 
     around, left, right = (
         rng.normal(size=(n, units)).astype(np.float32) for n in (n_frames - 1, n_classes, n_classes)
     )
-    return rng.normal(size=(n_frames, n_classes)), around, left, right, rng.normal(size=units).astype(np.float32)
+    return (
+        rng.normal(size=(n_frames, n_classes)),
+        around,
+        left,
+        right,
+        rng.normal(size=units).astype(np.float32),
+    )
 
 
 def run(
-    frames: np.ndarray, around: np.ndarray, left: np.ndarray, right: np.ndarray, weight: np.ndarray, branch: int
+    frames: np.ndarray,
+    around: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    weight: np.ndarray,
+    branch: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     path, gains = np.empty(len(frames), dtype=np.int64), np.empty(len(frames))
     rooms = np.empty(branch, dtype=np.int64), np.empty(branch, dtype=np.int64)

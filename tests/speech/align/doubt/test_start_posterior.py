@@ -55,9 +55,7 @@ def random_scores(lattice: Lattice, n_frames: int, seed: int, forbid: bool) -> S
     return SegmentScores.of(graph, prefix, boundary, rng.normal(size=(n, n_frames + 1)))
 
 
-@given(
-    st.sampled_from(sorted(LATTICES)), st.integers(5, 7), st.integers(0, 10**6), st.booleans(), st.data()
-)
+@given(st.sampled_from(sorted(LATTICES)), st.integers(5, 7), st.integers(0, 10**6), st.booleans(), st.data())
 def test_the_posterior_is_the_mass_of_all_paths_on_which_the_phone_starts_there(
     name: str, n_frames: int, seed: int, forbid: bool, data: st.DataObject
 ) -> None:
@@ -100,7 +98,9 @@ def test_a_silence_left_out_makes_the_first_start_as_doubtful_as_the_silence() -
     lattice = phone_lattice(["a"], True)
     n = 9
     scores = random_scores(lattice, n, 4, False)
-    first = next(i for i, before in enumerate(lattice.predecessors) if BEGIN in before and lattice.labels[i] == "a")
+    first = next(
+        i for i, before in enumerate(lattice.predecessors) if BEGIN in before and lattice.labels[i] == "a"
+    )
     paths = list(every_path(lattice, n))
     mass = np.exp([scores.of_path(path) for path in paths])
     without = sum(m for path, m in zip(paths, mass, strict=True) if path.nodes[0] == first) / mass.sum()

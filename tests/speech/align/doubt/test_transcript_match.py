@@ -25,9 +25,7 @@ def simulated(n: int, seed: int, apart: float) -> list[JudgedTranscript]:
             phones = rng.normal(size=(5, 3))
             phones[wrong, 0] -= apart
             whole = np.array([phones[:, 0].mean()])
-            found.append(
-                JudgedTranscript(MatchStatistics(phones, np.arange(1, 6), whole), wrong, i, kind)
-            )
+            found.append(JudgedTranscript(MatchStatistics(phones, np.arange(1, 6), whole), wrong, i, kind))
     return found
 
 

@@ -3,8 +3,8 @@ are, how often starts are right, and which transcripts and scores are suspicious
 trained on these utterances; the classifiers never have been.)
 
 Confidences (:mod:`.confidence_calibration`) are fitted on the starts of up to ``JUDGED_UTTERANCES``
-utterances, and the match of transcripts (:mod:`.transcript_match`) on their transcripts and on wrong ones, all
-aligned as they would be later.
+utterances, and the match of transcripts (:mod:`.transcript_match`) on their transcripts and on wrong ones,
+all aligned as they would be later.
 
 A voice that was not in training scores far lower than those that were, and may still be aligned well; how far
 a score lies below the usual ones says little. So a suspicious score is one that is no better than those of
@@ -25,7 +25,7 @@ from trellis.core.arrays import BoolArray, FloatArray
 from trellis.speech.acoustics.acoustic_training import TrainingUtterance
 from trellis.speech.acoustics.frame_evidence import FrameEvidence
 from trellis.speech.align.alignment_model import AlignmentModel
-from trellis.speech.align.doubt.boundary_confidence import fit_beta
+from trellis.speech.align.doubt.boundary_confidence import fit_beta, refine_starts
 from trellis.speech.align.doubt.confidence_calibration import ConfidenceCalibration
 from trellis.speech.align.doubt.match_statistics import AlignedPhones, match_statistics
 from trellis.speech.align.doubt.start_posterior import share_within, start_posterior
@@ -46,8 +46,8 @@ JUDGED_UTTERANCES = 400
 UNUSUAL, WRONG = 3.0, 2.0  # standard deviations
 
 
-def calibrate(model: AlignmentModel, prepared: PreparedCorpus) -> AlignmentModel:
-    """The model with the numbers that tell how far to trust an alignment."""
+def calibrate(model: AlignmentModel, prepared: PreparedCorpus, refine: bool = True) -> AlignmentModel:
+    """The model with the numbers that tell how far to trust an alignment; ``refine``: as it will be aligned."""
     train, holdout, wrong = prepared.train, prepared.holdout, prepared.wrong
     right = _best_scores(model, [e.features for e in [*holdout, *train][:RANGE_UTTERANCES]])
     floor = right.mean() - UNUSUAL * right.std()
@@ -61,10 +61,12 @@ def calibrate(model: AlignmentModel, prepared: PreparedCorpus) -> AlignmentModel
         tolerance=CONFIDENCE_SECONDS,
         beta=_beta(model, holdout[:BETA_UTTERANCES]),
     )
-    return calibrate_doubt(scaled, prepared.unheard[:JUDGED_UTTERANCES])
+    return calibrate_doubt(scaled, prepared.unheard[:JUDGED_UTTERANCES], refine)
 
 
-def calibrate_doubt(model: AlignmentModel, unheard: Sequence[TrainingUtterance]) -> AlignmentModel:
+def calibrate_doubt(
+    model: AlignmentModel, unheard: Sequence[TrainingUtterance], refine: bool = True
+) -> AlignmentModel:
     """The model with confidences and a match of transcripts fitted on ``unheard``, in their order."""
     judge = _Judge(
         model, np.random.default_rng(0), [x for u in unheard for x in u.labels if not is_silence(x)]
@@ -95,6 +97,7 @@ class _Judge:
     model: AlignmentModel
     rng: np.random.Generator
     inventory: list[str]
+    refine: bool
 
     def transcripts(self, utterance: TrainingUtterance, other: Sequence[str], number: int) -> _Found:
         """The right transcript and wrong ones; those that the recording is too short or too long for are left
@@ -121,10 +124,11 @@ class _Judge:
         features = acoustics.features(utterance.frames, lattice, where=utterance.id, evidence=evidence)
         if not features.graph.min_length.sum() <= features.n_frames <= features.graph.max_length.sum():
             return None
-        path = Segmentation().best(features.scores(model.weights))
+        scores = features.scores(model.weights)
+        path = Segmentation().best(scores)
         likelihood = topology_scores(acoustics, model.topology, features, lattice)
         posterior = start_posterior(likelihood, lattice.occurrences, path.nodes)
-        starts = path.starts.astype(np.float64)
+        starts = refine_starts(scores, path) if self.refine else path.starts.astype(np.float64)
         share = share_within(posterior, starts, model.tolerance / acoustics.step)
         return AlignedPhones(lattice.labels, starts, share, likelihood.boundary, path.score)
 

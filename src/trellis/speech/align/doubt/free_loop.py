@@ -4,9 +4,9 @@ Score of a sequence of classes c_1, c_2, ... with boundaries, under the weights 
 
     sum_t w_1 g_c(t) + w_2 log p(phi_c | x, t)  +  sum over boundaries w_3 s(t; c, c')
 
-that is classes, articulation and boundaries; lengths and spectral change are left out. A class stands for its
-phones with their mean articulation. At a boundary only the ``BRANCH`` best classes on either side are tried, so
-that the boundary scores of 16 pairs are computed in a frame and not those of all.
+that is classes, articulation and boundaries; lengths and spectral change are left out. A class stands for
+its phones with their mean articulation. At a boundary only the ``BRANCH`` best classes on either side are
+tried, so that the boundary scores of 16 pairs are computed in a frame and not those of all.
 
 The score of a transcript in the same units, less the score of this sequence, is a log-likelihood ratio that
 forgives a recording in which nothing is heard well.
@@ -29,8 +29,8 @@ BRANCH = 4
 
 @dataclass(frozen=True, eq=False)
 class FreeLoop:
-    """``gains``: (T,), the score of each frame of the free sequence and of the boundary before it; ``begins``:
-    (T,), 1 where one of its segments begins. ``forced``: (T,), ``gains`` for the transcript."""
+    """``gains``: (T,), the score of each frame of the free sequence and of the boundary before it;
+    ``begins``: (T,), 1 where one of its segments begins. ``forced``: (T,), ``gains`` for the transcript."""
 
     gains: FloatArray
     begins: FloatArray
@@ -45,7 +45,7 @@ def free_loop(
     starts: IntArray,
     owner: IntArray,
 ) -> FreeLoop | None:
-    """None for a model without a network. ``starts``: (n,) whole frames; ``owner``: (T,), the phone of each."""
+    """None for a model without a network. ``starts``: (n,), whole frames; ``owner``: (T,), their phones."""
     network = acoustics.network
     if network is None or evidence.confidences is None or evidence.hidden is None:
         return None

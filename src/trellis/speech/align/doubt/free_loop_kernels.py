@@ -1,5 +1,5 @@
 # mypy: allow-untyped-defs
-"""The best sequence of classes when any class may follow any other, with boundary scores computed as needed."""
+"""The best sequence of classes when any may follow any other, with boundary scores computed as needed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def free_path(frames, around, left, right, weight, offset, factor, sources, targ
         score_t[b] = frames[t, b] + max(score_{t-1}[b], max_a score_{t-1}[a] + factor s(t; a, b))
         s(t; a, b) = offset + sum_h weight[h] max(around[t - 1, h] + left[a, h] + right[b, h], 0)
 
-    with a only among the ``len(sources)`` best classes at t - 1, and b among the ``len(targets)`` best at t by
-    their frame score (both are room to work in).
+    with a only among the ``len(sources)`` best classes at t - 1, and b among the ``len(targets)`` best at t
+    by their frame score (both are room to work in).
     """
     n_frames, n_classes = frames.shape
     score, new = frames[0].copy(), np.empty(n_classes)
