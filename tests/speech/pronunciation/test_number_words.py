@@ -9,8 +9,7 @@ from trellis.speech.pronunciation.number_words import LARGEST, number_words
 ONES = {
     name: value
     for value, name in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
-        "sixteen seventeen eighteen nineteen".split()  # noqa: SIM905
+        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
     )
 }
 TENS = {

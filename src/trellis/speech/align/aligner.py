@@ -36,7 +36,7 @@ from trellis.speech.acoustics.classifier_names import AnyClassifierOptions, get_
 from trellis.speech.acoustics.convolutional.convolutional_training import ConvolutionalOptions
 from trellis.speech.align import aligner_parameters as declared
 from trellis.speech.align.alignment_model import AlignmentModel
-from trellis.speech.align.doubt.calibration import calibrate
+from trellis.speech.align.doubt.calibration import calibrate_doubt, calibrate_scores
 from trellis.speech.align.learning.corpus_preparation import PreparedCorpus, Progress, prepare_corpus
 from trellis.speech.align.learning.refinement_choice import choose_refinement
 from trellis.speech.align.learning.weight_training import choose_solver, train_weights
@@ -117,8 +117,9 @@ class Aligner(Model):
         self.status_, self.history_ = solution.status, solution.history
         self.epsilon_, self.epsilon_losses_ = training.epsilon, training.epsilon_losses
         report("confidence", 0.0)
-        model = calibrate(AlignmentModel(acoustics, solution.weights, prepared.topology), prepared)
-        self.model_ = choose_refinement(model, prepared.holdout, self._tolerances())
+        model = calibrate_scores(AlignmentModel(acoustics, solution.weights, prepared.topology), prepared)
+        model = choose_refinement(model, prepared.holdout, self._tolerances())
+        self.model_ = calibrate_doubt(model, prepared.unheard, self._tolerances(), self._refines(model))
         report("done", 1.0)
         return self._finished(solution.interrupted)
 
@@ -176,9 +177,7 @@ class Aligner(Model):
             dictionary = Dictionary(dictionary)
         lattice = self._lattice(phones, words, dictionary, silence, unknown)
         source = "" if isinstance(audio, Recording | FramedRecording) else str(audio)
-        ways = {"auto": self.model_.refine, "always": True, "never": False}
-        refine = ways.get(str(self.refine), self.refine)
-        request = Request(source, bool(refine), confidence, margins, self._tolerances())
+        request = Request(source, self._refines(self.model_), confidence, margins, self._tolerances())
         model = self.model_.reading(self._alphabet(lattice.labels, dictionary, alphabet))
         aligned = align_utterance(model, self.framed(audio, channel), lattice, request)
         if words is None or dictionary is None:
@@ -245,6 +244,11 @@ class Aligner(Model):
             )
         self.frame_options()
         self._tolerances()
+
+    def _refines(self, model: AlignmentModel) -> bool:
+        """Whether boundaries are placed between frames."""
+        ways = {"auto": model.refine, "always": True, "never": False}
+        return bool(ways.get(str(self.refine), self.refine))
 
     def _tolerances(self) -> tuple[float, ...]:
         """Seconds, for the decoding; none for the best path."""

@@ -10,7 +10,7 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.core.registration import register
 from trellis.speech.acoustics.acoustic_model import AcousticModel
-from trellis.speech.align.doubt.confidence_calibration import ConfidenceCalibration
+from trellis.speech.align.doubt.confidence_calibration import IDENTITY, ConfidenceCalibration
 from trellis.speech.align.doubt.transcript_match import TranscriptMatch
 from trellis.speech.align.search.topology import topology_names
 
@@ -19,12 +19,12 @@ from trellis.speech.align.search.topology import topology_names
 @dataclass(frozen=True, eq=False)
 class AlignmentModel:
     """``topology``: the weights that choose among pronunciations and silences, and say how sure a start is
-    (``search.topology``). ``beta``: how sharp margins are (``boundary_confidence``). ``tolerance``: seconds, of
-    the confidences; ``calibration``: from the posterior of a start to its confidence. ``match``: whether a
-    transcript is what was said, None if there were too few utterances to learn it. ``score_mean``: of the best
-    alignments of utterances that were not used for the classifiers; ``score_floor``: below it a score is
-    suspicious (:mod:`trellis.speech.align.doubt.calibration`). ``refine``: whether the references of its corpus lie
-    between frames (``learning.refinement_choice``)."""
+    (``search.topology``). ``beta``: how sharp margins are (``boundary_confidence``). ``tolerance``: seconds,
+    of the confidences; ``calibration``: from the posterior of a start to its confidence. ``match``: whether a
+    transcript is what was said, None if there were too few utterances to learn it. ``score_mean``: of the
+    best alignments of utterances that were not used for the classifiers; ``score_floor``: below it a score is
+    suspicious (:mod:`trellis.speech.align.doubt.calibration`). ``refine``: whether the references of its
+    corpus lie between frames (``learning.refinement_choice``)."""
 
     acoustics: AcousticModel
     weights: FloatArray
@@ -34,7 +34,7 @@ class AlignmentModel:
     score_mean: float = 0.0
     score_floor: float = -np.inf
     refine: bool = True
-    calibration: ConfidenceCalibration = ConfidenceCalibration()
+    calibration: ConfidenceCalibration = IDENTITY
     match: TranscriptMatch | None = None
 
     def __post_init__(self) -> None:

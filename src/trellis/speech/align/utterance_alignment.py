@@ -15,7 +15,7 @@ Flags are sentences about what looks wrong; nothing implausible passes in silenc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from trellis.speech.align.doubt.boundary_confidence import refine_starts, sharpe
 from trellis.speech.align.doubt.match_statistics import AlignedPhones, match_statistics
 from trellis.speech.align.doubt.start_posterior import share_within, start_posterior
 from trellis.speech.align.doubt.transcript_match import Match
-from trellis.speech.align.search.tolerance_decoding import decode_starts
+from trellis.speech.align.search.tolerance_decoding import decode_path
 from trellis.speech.align.search.topology import topology_scores
 from trellis.speech.audio.front_end import FramedRecording
 from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice
@@ -43,6 +43,7 @@ from trellis.structures.segments.scores.segment_graph import BEGIN
 MAX_PHONE_SECONDS = 1.0
 LONG_SECONDS = 15.0  # seconds: longer recordings are aligned in chunks
 LARGEST_MARGIN = 50.0  # nats
+MISMATCH = "this may not be what was said"
 
 
 @dataclass(frozen=True)
@@ -123,12 +124,7 @@ def align_frames(
         chain = phone_lattice([lattice.labels[i] for i in nodes])
         features = acoustics.features(frames, chain, where=request.source, evidence=evidence, limits=limits)
     scores = features.scores(model.weights)
-    sharp = sharpen(scores, model.beta * len(nodes))
-    best = path = Segmentation().best(scores)
-    if request.tolerances:
-        widths = [t / acoustics.step for t in request.tolerances]
-        posterior = Segmentation().marginals(sharp).parts.starts
-        path = replace(best, starts=decode_starts(posterior, scores.graph.min_length, widths))
+    best, path = decode_path(scores, model.beta, [t / acoustics.step for t in request.tolerances])
     starts = refine_starts(scores, path) if request.refine else path.starts.astype(np.float64)
     tolerance = model.tolerance / acoustics.step
     confidence = margins = np.full(len(nodes), np.nan)
@@ -136,10 +132,13 @@ def align_frames(
     if request.confidence:
         share = share_within(start_posterior(likelihood, lattice.occurrences, nodes), starts, tolerance)
         confidence = model.calibration(share)
+        if len(set(lattice.occurrences[lattice.first_nodes].tolist())) == 1:
+            confidence[0] = 1.0  # nothing else can come first: its start is given, not found
         if model.match is not None:
             aligned = AlignedPhones(chain.labels, starts, share, likelihood.boundary[nodes], path.score)
-            match = model.match(match_statistics(acoustics, evidence, aligned))
+            match = model.match(match_statistics(acoustics, model.topology, evidence, aligned))
     if request.margins:
+        sharp = sharpen(scores, model.beta * len(nodes))
         margins = Segmentation().gaps(sharp, best, int(tolerance + 1e-9), LARGEST_MARGIN)
     return Segments(
         tuple(nodes.tolist()),
@@ -208,7 +207,7 @@ def _flags(model: AlignmentModel, found: Segments, lattice: Lattice, n_frames: i
     if found.match is not None and found.match.flagged:
         k = found.match.worst
         flags.append(
-            f"this may not be what was said: what looks most wrong is phone {k + 1} ({labels[k]!r} at "
+            f"{MISMATCH}: what looks most wrong is phone {k + 1} ({labels[k]!r} at "
             f"{found.starts[k] * acoustics.step:.2f} s); check the transcript there, and the phones beside it"
         )
     elif found.score < model.score_floor:

@@ -3,8 +3,8 @@
 ``phones`` and ``words`` are tiers (``intervals``). ``confidence`` has one number from 0 to 1 per phone:
 how sure its *start* is; ``nan`` where unknown. ``flags`` are sentences about what looks wrong. An aligner
 also gives the ``score`` per phone, ``match``, the probability that the transcript is what was said, and, on
-request, ``margins``: by how many nats the best path whose boundary lies elsewhere is worse. Every file format reads into an ``Alignment`` and is written from one; what each can
-hold is in ``docs/speech-formats.md``.
+request, ``margins``: by how many nats the best path whose boundary lies elsewhere is worse. Every file format
+reads into an ``Alignment`` and is written from one; what each can hold is in ``docs/speech-formats.md``.
 """
 
 from __future__ import annotations

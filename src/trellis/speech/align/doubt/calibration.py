@@ -1,10 +1,10 @@
-"""Calibration on utterances that the classifiers have not heard, after the weights: how sharp probabilities are,
-how often starts are right, and which transcripts and scores are suspicious. (A handful of weights was trained on
-these utterances; the classifiers never have been.)
+"""Calibration on utterances that the classifiers have not heard, after the weights: how sharp probabilities
+are, how often starts are right, and which transcripts and scores are suspicious. (A handful of weights was
+trained on these utterances; the classifiers never have been.)
 
-Confidences (:mod:`.confidence_calibration`) are fitted on the starts of up to ``JUDGED_UTTERANCES`` utterances, and
-the match of transcripts (:mod:`.transcript_match`) on their transcripts and on wrong ones, all aligned as they would
-be later.
+Confidences (:mod:`.confidence_calibration`) are fitted on the starts of up to ``JUDGED_UTTERANCES``
+utterances, and the match of transcripts (:mod:`.transcript_match`) on their transcripts and on wrong ones,
+all aligned as they would be later.
 
 A voice that was not in training scores far lower than those that were, and may still be aligned well; how far
 a score lies below the usual ones says little. So a suspicious score is one that is no better than those of
@@ -25,13 +25,14 @@ from trellis.core.arrays import BoolArray, FloatArray
 from trellis.speech.acoustics.acoustic_training import TrainingUtterance
 from trellis.speech.acoustics.frame_evidence import FrameEvidence
 from trellis.speech.align.alignment_model import AlignmentModel
-from trellis.speech.align.doubt.boundary_confidence import fit_beta
+from trellis.speech.align.doubt.boundary_confidence import fit_beta, refine_starts
 from trellis.speech.align.doubt.confidence_calibration import ConfidenceCalibration
 from trellis.speech.align.doubt.match_statistics import AlignedPhones, match_statistics
 from trellis.speech.align.doubt.start_posterior import share_within, start_posterior
 from trellis.speech.align.doubt.transcript_match import JudgedTranscript, TranscriptMatch
 from trellis.speech.align.doubt.wrong_transcripts import wrong_transcripts
 from trellis.speech.align.learning.corpus_preparation import PreparedCorpus
+from trellis.speech.align.search.tolerance_decoding import decode_path
 from trellis.speech.align.search.topology import topology_scores
 from trellis.speech.corpus.phone_lattice import phone_lattice
 from trellis.speech.phones.silence import is_silence
@@ -46,29 +47,34 @@ JUDGED_UTTERANCES = 400
 UNUSUAL, WRONG = 3.0, 2.0  # standard deviations
 
 
-def calibrate(model: AlignmentModel, prepared: PreparedCorpus) -> AlignmentModel:
-    """The model with the numbers that tell how far to trust an alignment."""
+def calibrate_scores(model: AlignmentModel, prepared: PreparedCorpus) -> AlignmentModel:
+    """The model with what scores usually are, and how sharp they make probabilities."""
     train, holdout, wrong = prepared.train, prepared.holdout, prepared.wrong
     right = _best_scores(model, [e.features for e in [*holdout, *train][:RANGE_UTTERANCES]])
     floor = right.mean() - UNUSUAL * right.std()
     if wrong:
         scores = _best_scores(model, wrong)
         floor = min(floor, scores.mean() + WRONG * scores.std())
-    scaled = replace(
+    return replace(
         model,
         score_mean=float(right.mean()),
         score_floor=float(floor),
         tolerance=CONFIDENCE_SECONDS,
         beta=_beta(model, holdout[:BETA_UTTERANCES]),
     )
-    return calibrate_doubt(scaled, prepared.unheard[:JUDGED_UTTERANCES])
 
-
-def calibrate_doubt(model: AlignmentModel, unheard: Sequence[TrainingUtterance]) -> AlignmentModel:
-    """The model with confidences and a match of transcripts fitted on ``unheard``, in their order."""
-    judge = _Judge(
-        model, np.random.default_rng(0), [x for u in unheard for x in u.labels if not is_silence(x)]
-    )
+def calibrate_doubt(
+    model: AlignmentModel,
+    unheard: Sequence[TrainingUtterance],
+    tolerances: Sequence[float] = (),
+    refine: bool = True,
+) -> AlignmentModel:
+    """The model with confidences and a match of transcripts fitted on ``unheard``, in their order.
+    ``tolerances`` (seconds, of the decoding) and ``refine`` are those of the answers that it will give."""
+    unheard = unheard[:JUDGED_UTTERANCES]
+    widths = tuple(t / model.acoustics.step for t in tolerances)
+    spoken = [x for u in unheard for x in u.labels if not is_silence(x)]
+    judge = _Judge(model, np.random.default_rng(0), spoken, widths, refine)
     shares, hits, examples = [], [], []
     for i, utterance in enumerate(unheard):
         found = judge.transcripts(utterance, unheard[(i + 1) % len(unheard)].labels, i)
@@ -95,6 +101,8 @@ class _Judge:
     model: AlignmentModel
     rng: np.random.Generator
     inventory: list[str]
+    widths: tuple[float, ...]
+    refine: bool
 
     def transcripts(self, utterance: TrainingUtterance, other: Sequence[str], number: int) -> _Found:
         """The right transcript and wrong ones; those that the recording is too short or too long for are left
@@ -121,12 +129,13 @@ class _Judge:
         features = acoustics.features(utterance.frames, lattice, where=utterance.id, evidence=evidence)
         if not features.graph.min_length.sum() <= features.n_frames <= features.graph.max_length.sum():
             return None
-        path = Segmentation().best(features.scores(model.weights))
+        scores = features.scores(model.weights)
+        best, path = decode_path(scores, model.beta, self.widths)
         likelihood = topology_scores(acoustics, model.topology, features, lattice)
         posterior = start_posterior(likelihood, lattice.occurrences, path.nodes)
-        starts = path.starts.astype(np.float64)
+        starts = refine_starts(scores, path) if self.refine else path.starts.astype(np.float64)
         share = share_within(posterior, starts, model.tolerance / acoustics.step)
-        return AlignedPhones(lattice.labels, starts, share, likelihood.boundary, path.score)
+        return AlignedPhones(lattice.labels, starts, share, likelihood.boundary, best.score)
 
     def _example(
         self,
@@ -136,7 +145,7 @@ class _Judge:
         number: int,
         kind: str = "right",
     ) -> JudgedTranscript:
-        statistics = match_statistics(self.model.acoustics, evidence, aligned)
+        statistics = match_statistics(self.model.acoustics, self.model.topology, evidence, aligned)
         return JudgedTranscript(statistics, wrong[statistics.places], number, kind)
 
 

@@ -4,8 +4,8 @@
 
 a and b are those that make the starts of unseen utterances most probable, drawn to the identity (a = 0,
 b = 1) with the strength of ``PRIOR`` starts in the middle of the scale: a handful of utterances hardly
-move it, and below ``FEWEST`` boundaries the posterior stays as it is. b is not allowed below ``SMALLEST_SLOPE``: a more
-probable start is never called less sure.
+move it, and below ``FEWEST`` boundaries the posterior stays as it is. b is at least ``SMALLEST_SLOPE``: a
+more probable start is never called less sure.
 
 There is nothing but c in it. Spread and entropy of the posterior, fit and length of the phones around, their
 classes, the boundary score and the score of the utterance were tried beside it: on languages that were not in
@@ -53,3 +53,6 @@ class ConfidenceCalibration:
         prior, strength = np.array([0.0, 1.0]), np.full(2, 0.25 * PRIOR)
         offset, slope = fit_logistic(x, right, np.ones(len(share)), prior, strength)
         return cls(float(offset), max(float(slope), SMALLEST_SLOPE))
+
+
+IDENTITY = ConfidenceCalibration()

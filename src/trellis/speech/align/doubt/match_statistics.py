@@ -1,21 +1,24 @@
 """What speaks for and against each phone of a transcript, once it is aligned.
 
-For a phone of class c in frames s <= t < e, with the scores g of the classes and the log-odds z of articulation
-in each frame (``FrameEvidence``; what a model does not hear is left out):
+For a phone of class c in frames s <= t < e, with the scores g of the classes and the log-odds z of
+articulation in each frame (``FrameEvidence``; what a model does not hear is left out):
 
     rival         mean over t of  max_c' g_c'(t) - g_c(t)         by how much the best class is better
     posterior     mean over t of  log softmax(g)_c(t)
     worst         the largest mean of ``rival`` over WINDOW frames that begin in the phone
-    articulation  mean over t of  -log p(phi_f | x, t), one for each feature f
-    boundaries    score of the boundary at s and at e; how far the one at s stays below its best elsewhere
-    length        z = (log length - m) / s of its kind, and z^2
-    doubt         logit of the probability that s, and e, are within the tolerance
     clarity       mean over t of  max_c' log softmax(g)_c'(t)     how sure the classes are here at all
+    articulation  mean over t of  -log p(phi_f | x, t), one for each feature f
+    boundaries    score of the boundary at s and at e; how far that at s stays below its best elsewhere
+    doubt         logit of the probability that s, and e, are within the tolerance
+    free          by how much the free sequence of classes (:mod:`.free_loop`) scores better in its frames, in
+                  sum and per frame, and how many segments that begins there
+    length        z = (log length - m) / s of its kind, and z^2
     class         one-hot: some classes are heard less well than others
 
-For the whole transcript: mean of ``rival`` over its frames, the largest gain by giving one stretch of frames to
-another class (max over classes c' and stretches of sum_t g_c'(t) - g_own(t)), per phone; the logarithm of the mean
-length of its phones; the logarithm of their number; the score per phone.
+For the whole transcript: the mean of ``rival`` over its frames; the largest gain by giving one stretch of
+frames to another class, max over c' and stretches of sum_t g_c'(t) - g_own(t), per phone; the logarithms of
+the mean length of its phones and of their number; the score per phone; by how much the free sequence is
+better, per phone, per frame and in sum, and how many segments it has more, per phone.
 """
 
 from __future__ import annotations
@@ -24,10 +27,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trellis.core.arrays import BoolArray, FloatArray, IntArray
+from trellis.core.arrays import FloatArray, IntArray
 from trellis.speech.acoustics.acoustic_model import AcousticModel
 from trellis.speech.acoustics.alignment_features import whole_frames
 from trellis.speech.acoustics.frame_evidence import FrameEvidence
+from trellis.speech.align.doubt.free_loop import free_loop
 from trellis.speech.align.doubt.ridge_logistic import log_odds
 
 WINDOW = 3  # frames
@@ -37,8 +41,8 @@ LARGEST_Z = 6.0
 
 @dataclass(frozen=True, eq=False)
 class AlignedPhones:
-    """An alignment to judge: ``starts`` (n,) in frames, ``share`` (n,) the probability that each is within the
-    tolerance, ``boundary`` (n, T + 1) the score of a start at each frame, ``score`` per phone."""
+    """An alignment to judge: ``starts`` (n,) in frames, ``share`` (n,) the probability that each is within
+    the tolerance, ``boundary`` (n, T + 1) the score of a start at each frame, ``score`` per phone."""
 
     labels: tuple[str, ...]
     starts: FloatArray
@@ -58,8 +62,9 @@ class MatchStatistics:
 
 
 def match_statistics(
-    acoustics: AcousticModel, evidence: FrameEvidence, aligned: AlignedPhones
+    acoustics: AcousticModel, topology: FloatArray, evidence: FrameEvidence, aligned: AlignedPhones
 ) -> MatchStatistics:
+    """``topology``: the weights of ``search.topology``."""
     n_frames = aligned.boundary.shape[1] - 1
     encoded = acoustics.phones.encode(aligned.labels)
     starts = whole_frames(aligned.starts, n_frames)
@@ -71,6 +76,14 @@ def match_statistics(
         phi = encoded.descriptors[:, len(acoustics.phones.classes) :]
         columns.append(_articulation(evidence.articulation, phi, owner, starts, lengths))
     columns.append(_boundaries(aligned, starts))
+    free = free_loop(acoustics, topology, evidence, aligned.labels, starts, owner)
+    better: list[float] = []
+    if free is not None:
+        gain_of = np.add.reduceat(free.gains - free.forced, starts)
+        begun = np.add.reduceat(free.begins, starts)
+        columns.append(np.stack([gain_of, gain_of / lengths, begun], axis=1))
+        total, more = float(gain_of.sum()), float(begun.sum()) - len(starts)
+        better = [total / len(starts), total / n_frames, total, more / len(starts)]
     kinds, durations = encoded.kinds, acoustics.durations
     z = (np.log(lengths * acoustics.step) - durations.log_mean[kinds]) / durations.log_deviation[kinds]
     z = np.where(spoken, np.clip(z, -LARGEST_Z, LARGEST_Z), 0.0)
@@ -83,6 +96,7 @@ def match_statistics(
         float(np.log(max(lengths[spoken].sum(), 1) * acoustics.step / n_spoken)),
         float(np.log(n_spoken)),
         aligned.score,
+        *better,
     ]
     return MatchStatistics(table[spoken], np.flatnonzero(spoken), np.array(whole))
 
@@ -126,8 +140,3 @@ def _boundaries(aligned: AlignedPhones, starts: IntArray) -> FloatArray:
     below = np.minimum(aligned.boundary.max(axis=1) - at, 50.0)
     doubt = log_odds(aligned.share, SMALLEST)
     return np.stack([at, np.append(at[1:], 0.0), below, doubt, np.append(doubt[1:], 0.0)], axis=1)
-
-
-def spoken_mask(acoustics: AcousticModel, labels: tuple[str, ...]) -> BoolArray:
-    """Which labels are not silence."""
-    return np.asarray(~acoustics.phones.silent_kinds[acoustics.phones.encode(labels).kinds])

@@ -12,9 +12,9 @@ no silence. The probability that a start lies within the tolerance d of the answ
 
     c_k = sum_t q_k(t) |[t - 1/2, t + 1/2] and [s - d, s + d]|          (d > 0; the length they share)
 
-because frame t stands for all times nearer to it than to any other frame, and answers lie between frames. At
-the beginning of a recording the window is not cut: a start at 0 is a start at 0. With d = 0, the frame nearest
-to the answer counts.
+because frame t stands for all times nearer to it than to any other frame, and answers lie between frames.
+A start at 0 is exactly there: it counts whole, or not at all. With d = 0, the frame nearest to the answer
+counts.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from trellis.structures.segments.scores.segment_scores import SegmentScores
 
 
 def start_posterior(scores: SegmentScores, occurrences: IntArray, nodes: IntArray) -> FloatArray:
-    """q, (n, T + 1), for the phones that ``nodes`` are nodes of. ``occurrences``: (P,), the phone of each node
-    of the lattice."""
+    """q, (n, T + 1), for the phones that ``nodes`` are nodes of. ``occurrences``: (P,), the phone of each
+    node of the lattice."""
     starts = Segmentation().marginals(scores).parts.starts
     wanted = occurrences[nodes]
     if len(wanted) == len(occurrences):  # a chain

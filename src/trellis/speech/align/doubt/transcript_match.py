@@ -3,17 +3,18 @@
 Two logistic regressions on what :mod:`.match_statistics` measures, learned from the transcripts of utterances
 that the classifiers have not heard and wrong ones made from them (:mod:`.wrong_transcripts`):
 
-    phone    log-odds that phone k is right:             l_k = w . x_k
-    whole    log-odds that the transcript is right:      v . (mean l, min l, mean of the two smallest, x_whole)
+    phone    log-odds that phone k is right:          l_k = w . x_k
+    whole    log-odds that the transcript is right:   v . (mean l, min l, mean of the two smallest, x_whole)
 
-x are standardised and kept within ``LARGEST`` deviations; right and wrong transcripts count the same in sum, and
-the weights are drawn to 0 with the strength ``PENALTY``. ``probability`` is therefore that for a transcript which
-is as likely to be wrong as right.
+x are standardised and kept within ``LARGEST`` deviations; right and wrong transcripts count the same in sum,
+and the weights are drawn to 0 with the strength ``PENALTY``. ``probability`` is therefore that for a
+transcript which is as likely to be wrong as right.
 
-A transcript is flagged below ``threshold``, set so that at most ``FALSE_ALARMS`` of right ones are: the utterances are
-dealt into ``FOLDS`` stretches (neighbours in a corpus are alike, so each stretch is strange to the others), each is
-judged by regressions on the others, and the threshold is the lower of the ``QUANTILE`` of those log-odds and of their
-mean less ``DEVIATIONS`` deviations. Below ``FEWEST`` utterances nothing is learned, and nothing is flagged.
+A transcript is flagged below ``threshold``, which is to leave at most 2 in 100 right ones flagged: the
+utterances are dealt into ``FOLDS`` stretches (neighbours in a corpus are alike, so each stretch is strange to
+the others), each is judged by regressions on the others, and the threshold is the ``QUANTILE`` of those
+log-odds. Where they are fewer than ``MANY`` it is no higher than their mean less ``DEVIATIONS`` deviations.
+Below ``FEWEST`` utterances nothing is learned, and nothing is flagged.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ from trellis.speech.align.doubt.ridge_logistic import fit_logistic, sigmoid
 FEWEST = 15  # utterances
 FOLDS = 5
 LARGEST = 4.0
-PENALTY = 10.0
-QUANTILE = 0.01
-DEVIATIONS = 2.33
+PENALTY = 50.0
+QUANTILE = 0.015
+MANY = 100
+DEVIATIONS = 2.5
 
 
 @register
@@ -124,7 +126,9 @@ class TranscriptMatch:
             model = cls._regressions([e for e in used if e.utterance not in inside])
             left_out += [model._odds(e) for e in used if e.right and e.utterance in inside]
         odds = np.array(left_out)
-        threshold = min(float(np.quantile(odds, QUANTILE)), float(odds.mean() - DEVIATIONS * odds.std()))
+        threshold = float(np.quantile(odds, QUANTILE))
+        if len(odds) < MANY:
+            threshold = min(threshold, float(odds.mean() - DEVIATIONS * odds.std()))
         found = cls._regressions(used)
         return cls(found.phone, found.whole, threshold)
 

@@ -6,8 +6,8 @@
     exchanged   one phone for another
     shuffled    the phones in another order
 
-Silences stay where they are at the ends. A mask says which phones are wrong; beside a phone that was left out,
-its neighbours are, because one of them has to cover its frames.
+Silences stay where they are at the ends. A mask says which phones are wrong; beside a phone that was left
+out, its neighbours are, because one of them has to cover its frames.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def wrong_transcripts(
     made: dict[str, tuple[list[str], list[bool]]] = {
         "neighbour": (theirs, [True] * len(theirs)),
         "omitted": (middle[:k] + middle[k + 1 :], beside),
-        "inserted": (middle[:at] + [new] + middle[at:], [i == at for i in range(n + 1)]),
-        "exchanged": (middle[:k] + [newer] + middle[k + 1 :], [i == k for i in range(n)]),
+        "inserted": ([*middle[:at], new, *middle[at:]], [i == at for i in range(n + 1)]),
+        "exchanged": ([*middle[:k], newer, *middle[k + 1 :]], [i == k for i in range(n)]),
         "shuffled": ([middle[i] for i in order], [middle[i] != middle[j] for j, i in enumerate(order)]),
     }
     return [

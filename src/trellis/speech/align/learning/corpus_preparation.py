@@ -47,8 +47,8 @@ Result = TypeVar("Result")
 @dataclass(frozen=True, eq=False)
 class PreparedCorpus:
     """What training the weights needs: features of utterances that the classifiers have not seen.
-    ``wrong``: features of some of them with wrong transcripts (``doubt.calibration``). ``unheard``: utterances
-    that the classifiers have not heard, those of the hold-out first."""
+    ``wrong``: features of some of them with wrong transcripts (``doubt.calibration``). ``unheard``: those
+    utterances themselves, the hold-out first."""
 
     acoustics: AcousticModel
     train: list[SegmentExample]

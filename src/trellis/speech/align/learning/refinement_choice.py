@@ -16,9 +16,8 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.speech.align.alignment_model import AlignmentModel
-from trellis.speech.align.doubt.boundary_confidence import refine_starts, sharpen
-from trellis.speech.align.search.tolerance_decoding import TOLERANCES_MS, decode_starts
-from trellis.structures.segments.oracle.segment_oracle import Segmentation
+from trellis.speech.align.doubt.boundary_confidence import refine_starts
+from trellis.speech.align.search.tolerance_decoding import TOLERANCES_MS, decode_path
 from trellis.structures.segments.problem.segment_problem import SegmentExample
 
 
@@ -26,15 +25,11 @@ def choose_refinement(
     model: AlignmentModel, holdout: Sequence[SegmentExample], tolerances: Sequence[float]
 ) -> AlignmentModel:
     """The model with its ``refine``; ``tolerances`` in seconds, none for the best path."""
-    step, oracle = model.acoustics.step, Segmentation()
+    step = model.acoustics.step
     whole, between = list[FloatArray](), list[FloatArray]()
     for example in holdout:
         scores = example.features.scores(model.weights)
-        path = oracle.best(scores)
-        if tolerances:
-            posterior = oracle.marginals(sharpen(scores, model.beta * len(path.nodes))).parts.starts
-            widths = [t / step for t in tolerances]
-            path = replace(path, starts=decode_starts(posterior, scores.graph.min_length, widths))
+        _, path = decode_path(scores, model.beta, [t / step for t in tolerances])
         reference = np.asarray(example.reference)
         whole.append((path.starts - reference)[1:])
         between.append((refine_starts(scores, path) - reference)[1:])

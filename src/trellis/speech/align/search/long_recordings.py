@@ -102,6 +102,11 @@ class _Found:
     stretched: bool = False
     match: Match | None = None  # of the chunk that matches least
 
+    def judge(self, match: Match | None) -> None:
+        """Keep the match of the chunk that matches least."""
+        if match is not None and (self.match is None or match.probability < self.match.probability):
+            self.match = match
+
     def segments(self) -> Segments:
         """The score is the mean of the chunks' scores (per phone), weighted with their phones."""
         total = sum(count for _, count in self.scores)

@@ -15,13 +15,30 @@ model: maximum lengths bound its paths, hence p, but not the answer.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from trellis.core.arrays import FloatArray, IntArray
+from trellis.speech.align.doubt.boundary_confidence import sharpen
 from trellis.speech.align.search.tolerance_decoding_kernels import increasing_path
+from trellis.structures.segments.oracle.segment_oracle import Segmentation
+from trellis.structures.segments.scores.segment_graph import SegmentPath
+from trellis.structures.segments.scores.segment_scores import SegmentScores
 
 TOLERANCES_MS = (10.0, 20.0)
+
+
+def decode_path(
+    scores: SegmentScores, beta: float, widths: Sequence[float]
+) -> tuple[SegmentPath, SegmentPath]:
+    """The best path of a chain, and the answer: the same phones, decoded for the tolerances ``widths`` (in
+    frames), if there are any. ``beta``: see :mod:`trellis.speech.align.doubt.boundary_confidence`."""
+    best = Segmentation().best(scores)
+    if not widths:
+        return best, best
+    posterior = Segmentation().marginals(sharpen(scores, beta * len(best.nodes))).parts.starts
+    return best, replace(best, starts=decode_starts(posterior, scores.graph.min_length, widths))
 
 
 def tolerance_gains(posterior: FloatArray, widths: Sequence[float]) -> FloatArray:
