@@ -31,7 +31,6 @@ from _paired import paired
 from alignment import languages
 from trellis.speech import Aligner, Corpus
 from trellis.speech.acoustics.acoustic_training import TrainingUtterance
-from trellis.speech.align.learning.adaptation import as_asked
 from trellis.speech.align.learning.left_out import boundary_errors
 from trellis.speech.audio.front_end import frame_recording
 
@@ -119,8 +118,9 @@ def held_out_of_folds(corpus: Corpus) -> list[str]:
 def one_language(
     aligner: Aligner, words: Corpus, language: str, draws: int, measured: dict[int, Measured]
 ) -> None:
+    request = aligner._request("", confidence=False)
     pieces = [as_trained(aligner, words, i) for i in range(len(words))]
-    before = [boundary_errors(aligner.model_, [piece], as_asked(aligner)) for piece in pieces]
+    before = [boundary_errors(aligner.model_, [piece], request) for piece in pieces]
     for n, found in measured.items():
         if len(words) < n + LEFT:
             continue
@@ -132,7 +132,7 @@ def one_language(
             found.seconds.append(time.process_time() - began)
             found.moved += adapted.model_ is not aligner.model_
             rest = order[n:].tolist()
-            after = boundary_errors(adapted.model_, [pieces[i] for i in rest], as_asked(aligner))
+            after = boundary_errors(adapted.model_, [pieces[i] for i in rest], request)
             runs = found.errors.setdefault(language, [])
             runs.append((np.concatenate([before[i] for i in rest]), after))
 

@@ -165,9 +165,7 @@ class Aligner(Model):
         check_fitted(self)
         lattice = self._lattice(phones, words, dictionary, silence)
         source = "" if isinstance(audio, Recording) else str(audio)
-        ways = {"auto": self.model_.refine, "always": True, "never": False}
-        refine = ways.get(str(self.refine), self.refine)
-        request = Request(source, bool(refine), confidence, margins, self._tolerances())
+        request = self._request(source, confidence, margins)
         return align_utterance(self.model_, self._frames(audio, channel), lattice, request)
 
     def evaluate(self, corpus: Iterable[Utterance]) -> AlignmentEvaluation:
@@ -229,6 +227,12 @@ class Aligner(Model):
             )
         self.frame_options()
         self._tolerances()
+
+    def _request(self, source: str, confidence: bool, margins: bool = False) -> Request:
+        """What to compute for a recording, by the parameters and what was learned of them."""
+        ways = {"auto": self.model_.refine, "always": True, "never": False}
+        refine = ways.get(str(self.refine), self.refine)
+        return Request(source, bool(refine), confidence, margins, self._tolerances())
 
     def _tolerances(self) -> tuple[float, ...]:
         """Seconds, for the decoding; none for the best path."""

@@ -12,7 +12,7 @@ corrected word of a language that it had never heard; it counts as much as ``PRI
 piece, which cannot be left out, it decides alone.
 
 The way is followed beyond its first leg, up to ``LEGS``, only while the end of the last one wins and is
-better than the place before it by ``CLEAR`` standard errors. Many pieces (more than ``PLENTY``) need no
+better than half a leg before by ``CLEAR`` standard errors. Many pieces (more than ``PLENTY``) need no
 rotation: a single part is left out.
 """
 
@@ -63,8 +63,9 @@ class LeftOut:
 
     @property
     def still_rising(self) -> bool:
-        """Whether the last place is clearly better than the one before."""
-        saved = self._cost[-2] - self._cost[-1]
+        """Whether the last place wins, and is clearly better than half a leg or more before."""
+        earlier = int(np.searchsorted(self.places, self.places[-1] - 0.5, side="right")) - 1
+        saved = self._cost[earlier] - self._cost[-1]
         return self.best == len(self.places) - 1 and bool(saved.sum() > CLEAR * _root(saved))
 
     def within(self, seconds: float) -> FloatArray:
