@@ -3,6 +3,7 @@
     python benchmarks/adapt.py --models FOLDER              # 40 languages, 1 to 20 words, 5 draws
     python benchmarks/adapt.py --models FOLDER --quick      # one draw, 1 and 10 words
     python benchmarks/adapt.py --models FOLDER --chosen-on  # the languages that constants were chosen on
+    python benchmarks/adapt.py --models FOLDER --prior      # what one word of these gains, place by place
 
 Every language by the model of the fold that has not heard it (trained and kept in FOLDER if it is missing).
 A draw takes n words as corrected ones; the rest of the language, at least 10 words, is aligned before and
@@ -31,7 +32,10 @@ from _paired import paired
 from alignment import languages
 from trellis.speech import Aligner, Corpus
 from trellis.speech.acoustics.acoustic_training import TrainingUtterance
-from trellis.speech.align.learning.left_out import boundary_errors
+from trellis.speech.acoustics.classifier_names import get_classifier
+from trellis.speech.acoustics.convolutional.convolutional_training import ConvolutionalOptions
+from trellis.speech.align.learning.continued_model import Way
+from trellis.speech.align.learning.left_out import CAP, FIRST_LEG, boundary_errors
 from trellis.speech.audio.front_end import frame_recording
 
 SIZES = 1, 2, 5, 10, 20
@@ -91,11 +95,15 @@ def main() -> None:
     options.add_argument("--draws", type=int, default=5)
     options.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="numbers of corrected words")
     options.add_argument("--chosen-on", action="store_true", help="held-out languages in place of test ones")
+    options.add_argument("--prior", action="store_true", help="measure PRIOR_GAIN of learning.left_out")
     given = options.parse_args()
     if given.quick:
         given.draws, given.sizes = 1, (1, 10)
     (folder,) = files(given.data, "voxangeles/audited")
     corpus = Corpus.textgrids(folder)
+    if given.prior:
+        measure_prior(given.models, corpus, given.draws)
+        return
     measured = {n: Measured() for n in given.sizes}
     tuned_on: set[str] = set()
     for seed in range(FOLDS):
@@ -109,6 +117,28 @@ def main() -> None:
     report("all of these languages", measured, every)
     if not given.chosen_on:
         report("languages on which nothing was chosen", measured, [g for g in every if g not in tuned_on])
+
+
+def measure_prior(models: Path, corpus: Corpus, draws: int) -> None:
+    """The mean cost that is saved at each place of the way after one word of a held-out language."""
+    costs = []
+    for seed in range(FOLDS):
+        aligner = fold_model(models, corpus, seed)
+        request, options = aligner._request("", confidence=False), get_classifier(aligner.classifier)
+        assert isinstance(options, ConvolutionalOptions)
+        for language in languages(corpus.groups, seed)[1]:
+            words = corpus.in_groups({language})
+            pieces = [as_trained(aligner, words, i) for i in range(len(words))]
+            for draw in range(draws):
+                first, *rest = np.random.default_rng([draw, 1]).permutation(len(words)).tolist()
+                way = Way(aligner.model_, [pieces[first]], options, aligner.random_state)
+                way.walk(1)
+                left = [pieces[i] for i in rest]
+                errors = [boundary_errors(way.model(place), left, request) for place in FIRST_LEG]
+                costs.append(np.minimum(np.abs(errors), CAP) / CAP)
+    together = np.concatenate(costs, axis=1)
+    for place, saved in zip(FIRST_LEG, (together[:1] - together).mean(axis=1), strict=True):
+        print(f"place {place:g}: {saved:+.4f} of a boundary's cost saved")
 
 
 def held_out_of_folds(corpus: Corpus) -> list[str]:

@@ -8,8 +8,8 @@ d_k(s) = c(e_k(0)) - c(e_k(s)), c(e) = min(|e|, CAP) / CAP, what it cost before 
 
 The place with the largest gain wins, and that of the base is 0. The root is about the standard error of the
 sum: a gain that could well be chance is none. prior(s) is the mean of d where an aligner moved to s after one
-corrected word of a language that it had never heard; it counts as much as ``PRIOR`` boundaries. With a single
-piece, which cannot be left out, it decides alone.
+corrected word of a language that it had never heard (``benchmarks/adapt.py --prior``); it counts as much as
+``PRIOR`` boundaries. With a single piece, which cannot be left out, it decides alone.
 
 The way is followed beyond its first leg, up to ``LEGS``, only while the end of the last one wins and is
 better than half a leg before by ``CLEAR`` standard errors. Many pieces (more than ``PLENTY``) need no
