@@ -3,7 +3,7 @@
     python benchmarks/adapt.py --models FOLDER              # 40 languages, 1 to 20 words, 5 draws
     python benchmarks/adapt.py --models FOLDER --quick      # one draw, 1 and 10 words
     python benchmarks/adapt.py --models FOLDER --chosen-on  # the languages that constants were chosen on
-    python benchmarks/adapt.py --models FOLDER --prior      # what one word of these gains, place by place
+    python benchmarks/adapt.py --models FOLDER --prior      # what 1 and 10 words of these gain
 
 Every language by the model of the fold that has not heard it (trained and kept in FOLDER if it is missing).
 A draw takes n words as corrected ones; the rest of the language, at least 10 words, is aligned before and
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -95,7 +96,7 @@ def main() -> None:
     options.add_argument("--draws", type=int, default=5)
     options.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="numbers of corrected words")
     options.add_argument("--chosen-on", action="store_true", help="held-out languages in place of test ones")
-    options.add_argument("--prior", action="store_true", help="measure PRIOR_GAIN of learning.left_out")
+    options.add_argument("--prior", action="store_true", help="measure the prior of learning.left_out")
     given = options.parse_args()
     if given.quick:
         given.draws, given.sizes = 1, (1, 10)
@@ -120,8 +121,8 @@ def main() -> None:
 
 
 def measure_prior(models: Path, corpus: Corpus, draws: int) -> None:
-    """The mean cost that is saved at each place of the way after one word of a held-out language."""
-    costs = []
+    """The mean cost saved at each place of the way after 1 and 10 words of a held-out language."""
+    costs: dict[int, list[np.ndarray]] = {1: [], 10: []}
     for seed in range(FOLDS):
         aligner = fold_model(models, corpus, seed)
         request, options = aligner._request("", confidence=False), get_classifier(aligner.classifier)
@@ -129,16 +130,20 @@ def measure_prior(models: Path, corpus: Corpus, draws: int) -> None:
         for language in languages(corpus.groups, seed)[1]:
             words = corpus.in_groups({language})
             pieces = [as_trained(aligner, words, i) for i in range(len(words))]
-            for draw in range(draws):
-                first, *rest = np.random.default_rng([draw, 1]).permutation(len(words)).tolist()
-                way = Way(aligner.model_, [pieces[first]], options, aligner.random_state)
+            for n, draw in product(costs, range(draws)):
+                if len(words) < n + LEFT:
+                    continue
+                order = np.random.default_rng([draw, n]).permutation(len(words)).tolist()
+                way = Way(aligner.model_, [pieces[i] for i in order[:n]], options, aligner.random_state)
                 way.walk(1)
-                left = [pieces[i] for i in rest]
+                left = [pieces[i] for i in order[n:]]
                 errors = [boundary_errors(way.model(place), left, request) for place in FIRST_LEG]
-                costs.append(np.minimum(np.abs(errors), CAP) / CAP)
-    together = np.concatenate(costs, axis=1)
-    for place, saved in zip(FIRST_LEG, (together[:1] - together).mean(axis=1), strict=True):
-        print(f"place {place:g}: {saved:+.4f} of a boundary's cost saved")
+                costs[n].append(np.minimum(np.abs(errors), CAP) / CAP)
+    for n, found in costs.items():
+        together = np.concatenate(found, axis=1)
+        saved = (together[:1] - together).mean(axis=1)
+        each = ", ".join(f"{place:g}: {s:+.4f}" for place, s in zip(FIRST_LEG, saved, strict=True))
+        print(f"cost saved per boundary after {n} words, by place: {each}")
 
 
 def held_out_of_folds(corpus: Corpus) -> list[str]:

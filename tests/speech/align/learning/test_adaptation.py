@@ -20,7 +20,16 @@ from trellis.speech.align.aligner import Aligner
 from trellis.speech.align.learning import continued_model
 from trellis.speech.align.learning.continued_model import Way
 from trellis.speech.align.learning.corrected_pieces import cut
-from trellis.speech.align.learning.left_out import CAP, DOUBT, FIRST_LEG, PRIOR, PRIOR_GAIN, LeftOut
+from trellis.speech.align.learning.left_out import (
+    CAP,
+    DOUBT,
+    FIRST_LEG,
+    ONE_WORD,
+    PRIOR,
+    TEN_WORDS,
+    WORD,
+    LeftOut,
+)
 from trellis.speech.corpus.corpus import Corpus
 from trellis.speech.corpus.utterance import Utterance
 from trellis.speech.formats.alignment import Alignment
@@ -160,24 +169,35 @@ def test_where_nothing_is_gained_nothing_moves(
 
 def test_the_gain_is_that_of_the_formula() -> None:
     errors = np.array([[0.01, -0.2, 0.03], [0.0, 0.04, 0.03], [-0.02, 0.06, 0.0], [0.0, 0.0, 0.0]])
-    found = LeftOut(FIRST_LEG, errors)
-    for row, prior, gain in zip(errors, PRIOR_GAIN, found.gains, strict=True):
+    found = LeftOut(FIRST_LEG, errors, 1)
+    for row, prior, gain in zip(errors, ONE_WORD, found.gains, strict=True):
         saved = [min(abs(a), CAP) / CAP - min(abs(b), CAP) / CAP for a, b in zip(errors[0], row, strict=True)]
         chance = DOUBT * sum(d * d for d in saved) ** 0.5
         assert gain == pytest.approx(sum(saved) + PRIOR * prior - chance)
     assert found.gains[0] == 0.0
-    assert found.best == 1  # three boundaries count for little beside the prior
+    assert found.best != 3  # three boundaries count for little beside the prior
     assert not found.still_rising
-    many = LeftOut(FIRST_LEG, np.tile(errors, 9))
+    many = LeftOut(FIRST_LEG, np.tile(errors, 9), 27)
     assert many.best == 3
     assert many.still_rising
-    slower = LeftOut((*FIRST_LEG, 2.0), np.append(many.errors, many.errors[-1:], axis=0))
+    slower = LeftOut((*FIRST_LEG, 2.0), np.append(many.errors, many.errors[-1:], axis=0), 27)
     assert not slower.still_rising  # the end of the second leg is no better than that of the first
     assert found.within(0.03).tolist() == pytest.approx([2 / 3, 2 / 3, 2 / 3, 1.0])
-    nothing = LeftOut(FIRST_LEG, np.zeros((len(FIRST_LEG), 0)))
-    assert nothing.gains == pytest.approx(PRIOR * np.array(PRIOR_GAIN))
-    assert 0 < nothing.best < len(FIRST_LEG) - 1
-    assert not nothing.still_rising
+
+
+def test_the_prior_is_that_of_one_word_and_of_ten_along_the_logarithm() -> None:
+    def nothing(n_boundaries: int) -> LeftOut:
+        return LeftOut((*FIRST_LEG, 2.0), np.zeros((len(FIRST_LEG) + 1, 0)), n_boundaries)
+
+    assert nothing(1).prior[:-1] == pytest.approx(ONE_WORD)
+    assert nothing(round(10 * WORD)).prior[:-1] == pytest.approx(TEN_WORDS)
+    between = round(WORD * 10**0.5)
+    assert nothing(between).prior[:-1] == pytest.approx(np.add(ONE_WORD, TEN_WORDS) / 2, abs=1e-3)
+    assert nothing(10**6).prior == pytest.approx(nothing(round(20 * WORD)).prior)
+    assert nothing(1).prior[-1] == ONE_WORD[-1]
+    assert nothing(5).gains == pytest.approx(PRIOR * nothing(5).prior)
+    assert 0 < nothing(5).best < len(FIRST_LEG) - 1
+    assert not nothing(5).still_rising
 
 
 def test_places_of_the_way_lie_between_and_allow_the_corrections(
