@@ -3,6 +3,7 @@
     python benchmarks/adapt.py --models FOLDER              # 40 languages, 1 to 20 words, 5 draws
     python benchmarks/adapt.py --models FOLDER --quick      # one draw, 1 and 10 words
     python benchmarks/adapt.py --models FOLDER --chosen-on  # the languages that constants were chosen on
+    python benchmarks/adapt.py --models FOLDER --prior      # what 1 and 10 words of these gain
 
 Every language by the model of the fold that has not heard it (trained and kept in FOLDER if it is missing).
 A draw takes n words as corrected ones; the rest of the language, at least 10 words, is aligned before and
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -31,8 +33,10 @@ from _paired import paired
 from alignment import languages
 from trellis.speech import Aligner, Corpus
 from trellis.speech.acoustics.acoustic_training import TrainingUtterance
-from trellis.speech.align.learning.adaptation import as_asked
-from trellis.speech.align.learning.left_out import boundary_errors
+from trellis.speech.acoustics.classifier_names import get_classifier
+from trellis.speech.acoustics.convolutional.convolutional_training import ConvolutionalOptions
+from trellis.speech.align.learning.continued_model import Way
+from trellis.speech.align.learning.left_out import CAP, FIRST_LEG, boundary_errors
 from trellis.speech.audio.front_end import frame_recording
 
 SIZES = 1, 2, 5, 10, 20
@@ -92,11 +96,15 @@ def main() -> None:
     options.add_argument("--draws", type=int, default=5)
     options.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="numbers of corrected words")
     options.add_argument("--chosen-on", action="store_true", help="held-out languages in place of test ones")
+    options.add_argument("--prior", action="store_true", help="measure the prior of learning.left_out")
     given = options.parse_args()
     if given.quick:
         given.draws, given.sizes = 1, (1, 10)
     (folder,) = files(given.data, "voxangeles/audited")
     corpus = Corpus.textgrids(folder)
+    if given.prior:
+        measure_prior(given.models, corpus, given.draws)
+        return
     measured = {n: Measured() for n in given.sizes}
     tuned_on: set[str] = set()
     for seed in range(FOLDS):
@@ -112,6 +120,32 @@ def main() -> None:
         report("languages on which nothing was chosen", measured, [g for g in every if g not in tuned_on])
 
 
+def measure_prior(models: Path, corpus: Corpus, draws: int) -> None:
+    """The mean cost saved at each place of the way after 1 and 10 words of a held-out language."""
+    costs: dict[int, list[np.ndarray]] = {1: [], 10: []}
+    for seed in range(FOLDS):
+        aligner = fold_model(models, corpus, seed)
+        request, options = aligner._request("", confidence=False), get_classifier(aligner.classifier)
+        assert isinstance(options, ConvolutionalOptions)
+        for language in languages(corpus.groups, seed)[1]:
+            words = corpus.in_groups({language})
+            pieces = [as_trained(aligner, words, i) for i in range(len(words))]
+            for n, draw in product(costs, range(draws)):
+                if len(words) < n + LEFT:
+                    continue
+                order = np.random.default_rng([draw, n]).permutation(len(words)).tolist()
+                way = Way(aligner.model_, [pieces[i] for i in order[:n]], options, aligner.random_state)
+                way.walk(1)
+                left = [pieces[i] for i in order[n:]]
+                errors = [boundary_errors(way.model(place), left, request) for place in FIRST_LEG]
+                costs[n].append(np.minimum(np.abs(errors), CAP) / CAP)
+    for n, found in costs.items():
+        together = np.concatenate(found, axis=1)
+        saved = (together[:1] - together).mean(axis=1)
+        each = ", ".join(f"{place:g}: {s:+.4f}" for place, s in zip(FIRST_LEG, saved, strict=True))
+        print(f"cost saved per boundary after {n} words, by place: {each}")
+
+
 def held_out_of_folds(corpus: Corpus) -> list[str]:
     return sorted({name for seed in range(FOLDS) for name in languages(corpus.groups, seed)[1]})
 
@@ -119,8 +153,9 @@ def held_out_of_folds(corpus: Corpus) -> list[str]:
 def one_language(
     aligner: Aligner, words: Corpus, language: str, draws: int, measured: dict[int, Measured]
 ) -> None:
+    request = aligner._request("", confidence=False)
     pieces = [as_trained(aligner, words, i) for i in range(len(words))]
-    before = [boundary_errors(aligner.model_, [piece], as_asked(aligner)) for piece in pieces]
+    before = [boundary_errors(aligner.model_, [piece], request) for piece in pieces]
     for n, found in measured.items():
         if len(words) < n + LEFT:
             continue
@@ -132,7 +167,7 @@ def one_language(
             found.seconds.append(time.process_time() - began)
             found.moved += adapted.model_ is not aligner.model_
             rest = order[n:].tolist()
-            after = boundary_errors(adapted.model_, [pieces[i] for i in rest], as_asked(aligner))
+            after = boundary_errors(adapted.model_, [pieces[i] for i in rest], request)
             runs = found.errors.setdefault(language, [])
             runs.append((np.concatenate([before[i] for i in rest]), after))
 

@@ -94,11 +94,12 @@ def fold_model(folder: Path, corpus: Corpus, fold: int) -> Aligner:
         aligner.model_,
         [
             TrainingUtterance.of(
-                u, acoustics.standardise(aligner._frames(u.audio, u.channel).features), acoustics.step
+                u, acoustics.standardise(aligner.framed(u.audio, u.channel).features), acoustics.step
             )
             for u in unheard
         ],
-        aligner.refine,
+        aligner._tolerances(),
+        aligner._refines(aligner.model_),
     )
     return aligner
 

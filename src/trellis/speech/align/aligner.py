@@ -177,8 +177,8 @@ class Aligner(Model):
             dictionary = Dictionary(dictionary)
         lattice = self._lattice(phones, words, dictionary, silence, unknown)
         source = "" if isinstance(audio, Recording | FramedRecording) else str(audio)
-        request = Request(source, self._refines(self.model_), confidence, margins, self._tolerances())
         model = self.model_.reading(self._alphabet(lattice.labels, dictionary, alphabet))
+        request = self._request(source, confidence, margins)
         aligned = align_utterance(model, self.framed(audio, channel), lattice, request)
         if words is None or dictionary is None:
             return aligned
@@ -244,6 +244,10 @@ class Aligner(Model):
             )
         self.frame_options()
         self._tolerances()
+
+    def _request(self, source: str, confidence: bool, margins: bool = False) -> Request:
+        """What to compute for a recording, by the parameters and what was learned of them."""
+        return Request(source, self._refines(self.model_), confidence, margins, self._tolerances())
 
     def _refines(self, model: AlignmentModel) -> bool:
         """Whether boundaries are placed between frames."""

@@ -13,12 +13,23 @@ from sklearn.exceptions import NotFittedError
 import tone_speech
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.speech.acoustics.acoustic_training import TrainingUtterance
+from trellis.speech.acoustics.convolutional.convolutional_network import ConvolutionalNetwork
 from trellis.speech.acoustics.convolutional.convolutional_training import ConvolutionalOptions
+from trellis.speech.acoustics.convolutional.network_mixture import NetworkMixture
 from trellis.speech.align.aligner import Aligner
 from trellis.speech.align.learning import continued_model
 from trellis.speech.align.learning.continued_model import Way
 from trellis.speech.align.learning.corrected_pieces import cut
-from trellis.speech.align.learning.left_out import CAP, DOUBT, FIRST_LEG, PRIOR, PRIOR_GAIN, LeftOut
+from trellis.speech.align.learning.left_out import (
+    CAP,
+    DOUBT,
+    FIRST_LEG,
+    ONE_WORD,
+    PRIOR,
+    TEN_WORDS,
+    WORD,
+    LeftOut,
+)
 from trellis.speech.corpus.corpus import Corpus
 from trellis.speech.corpus.utterance import Utterance
 from trellis.speech.formats.alignment import Alignment
@@ -67,7 +78,7 @@ def bias_of_noises(aligner: Aligner, corpus: Corpus) -> float:
 
 def flat(aligner: Aligner) -> np.ndarray:
     network = aligner.model_.acoustics.network
-    assert network is not None
+    assert isinstance(network, ConvolutionalNetwork)
     return network.flat()
 
 
@@ -158,22 +169,35 @@ def test_where_nothing_is_gained_nothing_moves(
 
 def test_the_gain_is_that_of_the_formula() -> None:
     errors = np.array([[0.01, -0.2, 0.03], [0.0, 0.04, 0.03], [-0.02, 0.06, 0.0], [0.0, 0.0, 0.0]])
-    found = LeftOut(FIRST_LEG, errors)
-    for row, prior, gain in zip(errors, PRIOR_GAIN, found.gains, strict=True):
+    found = LeftOut(FIRST_LEG, errors, 1)
+    for row, prior, gain in zip(errors, ONE_WORD, found.gains, strict=True):
         saved = [min(abs(a), CAP) / CAP - min(abs(b), CAP) / CAP for a, b in zip(errors[0], row, strict=True)]
         chance = DOUBT * sum(d * d for d in saved) ** 0.5
         assert gain == pytest.approx(sum(saved) + PRIOR * prior - chance)
     assert found.gains[0] == 0.0
-    assert found.best == 3
-    assert not found.still_rising  # 0.03 + 0.06 s less may be chance
-    many = LeftOut((*FIRST_LEG, 2.0), np.tile(np.append(errors, errors[-1:], axis=0), 9))
-    assert not many.still_rising  # the end is no better than the place before
-    assert LeftOut(FIRST_LEG, np.tile(errors, 9)).still_rising
+    assert found.best != 3  # three boundaries count for little beside the prior
+    assert not found.still_rising
+    many = LeftOut(FIRST_LEG, np.tile(errors, 9), 27)
+    assert many.best == 3
+    assert many.still_rising
+    slower = LeftOut((*FIRST_LEG, 2.0), np.append(many.errors, many.errors[-1:], axis=0), 27)
+    assert not slower.still_rising  # the end of the second leg is no better than that of the first
     assert found.within(0.03).tolist() == pytest.approx([2 / 3, 2 / 3, 2 / 3, 1.0])
-    nothing = LeftOut(FIRST_LEG, np.zeros((len(FIRST_LEG), 0)))
-    assert nothing.gains == pytest.approx(PRIOR * np.array(PRIOR_GAIN))
-    assert 0 < nothing.best < len(FIRST_LEG) - 1
-    assert not nothing.still_rising
+
+
+def test_the_prior_is_that_of_one_word_and_of_ten_along_the_logarithm() -> None:
+    def nothing(n_boundaries: int) -> LeftOut:
+        return LeftOut((*FIRST_LEG, 2.0), np.zeros((len(FIRST_LEG) + 1, 0)), n_boundaries)
+
+    assert nothing(1).prior[:-1] == pytest.approx(ONE_WORD)
+    assert nothing(round(10 * WORD)).prior[:-1] == pytest.approx(TEN_WORDS)
+    between = round(WORD * 10**0.5)
+    assert nothing(between).prior[:-1] == pytest.approx(np.add(ONE_WORD, TEN_WORDS) / 2, abs=1e-3)
+    assert nothing(10**6).prior == pytest.approx(nothing(round(20 * WORD)).prior)
+    assert nothing(1).prior[-1] == ONE_WORD[-1]
+    assert nothing(5).gains == pytest.approx(PRIOR * nothing(5).prior)
+    assert 0 < nothing(5).best < len(FIRST_LEG) - 1
+    assert not nothing(5).still_rising
 
 
 def test_places_of_the_way_lie_between_and_allow_the_corrections(
@@ -184,15 +208,22 @@ def test_places_of_the_way_lie_between_and_allow_the_corrections(
 
     monkeypatch.setattr(continued_model, "continue_training", one_further)
     base, network = aligner.model_, aligner.model_.acoustics.network
-    assert network is not None
+    assert isinstance(network, ConvolutionalNetwork)
     frames = np.zeros((400, network.n_columns), np.float32)
     long = TrainingUtterance("long", frames, ("sil", "a", "sil"), np.array([0.0, 20.0, 320.0]))
     way = Way(base, [long], SMALL, 0)
     way.walk(2)
     for place in (0.5, 1.0, 1.25, 2.0):
         there = way.model(place).acoustics.network
-        assert there is not None
+        assert isinstance(there, ConvolutionalNetwork)
         np.testing.assert_allclose(there.flat(), network.flat() + place, atol=1e-6)
+    two = NetworkMixture((network, network.on(network.flat() + np.float32(3.0))))
+    both = Way(replace(base, acoustics=replace(base.acoustics, network=two)), [long], SMALL, 0)
+    both.walk(1)
+    there = both.model(0.5).acoustics.network
+    assert isinstance(there, NetworkMixture)
+    for one, start in zip(there.networks, two.networks, strict=True):
+        np.testing.assert_allclose(one.flat(), start.flat() + 0.5, atol=1e-6)
     kind = base.acoustics.phones.encode(["a"]).kinds[0]
     assert base.acoustics.durations.longest[kind] < 3.0
     assert way.model(0.5).acoustics.durations.longest[kind] == pytest.approx(4.5)

@@ -24,7 +24,6 @@ from trellis.speech.align.learning.continued_model import PASSES, Way
 from trellis.speech.align.learning.corpus_preparation import Progress
 from trellis.speech.align.learning.corrected_pieces import read_corrections
 from trellis.speech.align.learning.left_out import LeftOut, boundary_errors, leave_out
-from trellis.speech.align.utterance_alignment import Request
 from trellis.speech.corpus.utterance import Utterance
 
 if TYPE_CHECKING:
@@ -44,7 +43,8 @@ def adapt(aligner: Aligner, corpus: Iterable[Utterance], progress: Progress | No
             "classifier='convolutional', the default"
         )
     corrected = [u for u in corpus if u.reference is not None]
-    pieces, request = read_corrections(base.acoustics, corrected, report), as_asked(aligner)
+    request = aligner._request("", confidence=False)
+    pieces = read_corrections(base.acoustics, corrected, report)
     if np.abs(boundary_errors(base, pieces, request)).max() <= SAME:
         reason = "the corrections are what the model says already; there is nothing to learn from them"
         return _with(aligner, base, Status(True, reason), {})
@@ -62,11 +62,6 @@ def adapt(aligner: Aligner, corpus: Iterable[Utterance], progress: Progress | No
     }
     status = Status(False, _sentence(len(corrected), len(pieces), left_out), PASSES * ceil(place))
     return _with(aligner, way.model(place), status, history)
-
-
-def as_asked(aligner: Aligner) -> Request:
-    """Alignment as the aligner does it, without confidences."""
-    return Request("", aligner.refine, confidence=False, tolerances=aligner._tolerances())
 
 
 def _sentence(n_recordings: int, n_pieces: int, left_out: LeftOut) -> str:

@@ -7,6 +7,7 @@ base and theta_l those after l legs, the model at *place* s = l + r, 0 <= r < 1,
 
     theta(s) = theta_l + r (theta_{l+1} - theta_l)
 
+(in a mixture, each of the networks; the same pieces in the same order).
 Means of networks near each other are good networks, often better than the two, so that one training gives a
 model for each s. Place 0 is the base itself. Elsewhere no length that the corrections show is forbidden: the
 longest lengths are raised to ``SLACK`` times theirs.
@@ -26,6 +27,7 @@ from trellis.speech.acoustics.convolutional.convolutional_training import (
     ConvolutionalOptions,
     continue_training,
 )
+from trellis.speech.acoustics.convolutional.network_mixture import members, mixed
 from trellis.speech.acoustics.phone_durations import SLACK, DurationModel
 from trellis.speech.align.alignment_model import AlignmentModel
 
@@ -49,27 +51,29 @@ class Way:
         self._base, self._options, self._seed = base, replace(options, augment=False), seed
         self._examples = [network_example(piece, base.acoustics.phones) for piece in pieces]
         self._durations = _widened(base.acoustics, pieces)
-        self._networks = [base.acoustics.network]
+        self._networks = [members(base.acoustics.network)]
 
     def walk(self, legs: int, report: Report | None = None) -> None:
-        """Go on until ``legs`` legs are behind."""
+        """Go on until ``legs`` legs are behind; the networks of a mixture each on its own."""
         while len(self._networks) <= legs:
-            self._networks.append(self._next(report))
+            now = self._networks[-1]
+            self._networks.append(
+                tuple(self._next(one, _part(report, i, len(now))) for i, one in enumerate(now))
+            )
 
     def model(self, place: float) -> AlignmentModel:
         """The model at a place that has been walked to."""
         if place == 0.0:
             return self._base
         leg = min(int(place), len(self._networks) - 2)
-        start, end = self._networks[leg], self._networks[leg + 1]
-        theta = start.flat()
-        theta += np.float32(place - leg) * (end.flat() - theta)
-        acoustics = replace(self._base.acoustics, network=start.on(theta), durations=self._durations)
+        pairs = zip(self._networks[leg], self._networks[leg + 1], strict=True)
+        network = mixed([_between(start, end, place - leg) for start, end in pairs])
+        acoustics = replace(self._base.acoustics, network=network, durations=self._durations)
         return replace(self._base, acoustics=acoustics)
 
-    def _next(self, report: Report | None) -> ConvolutionalNetwork:
+    def _next(self, network: ConvolutionalNetwork, report: Report | None) -> ConvolutionalNetwork:
         return continue_training(
-            self._networks[-1],
+            network,
             self._examples,
             1000.0 * self._base.acoustics.step,
             rate=RATE,
@@ -78,6 +82,16 @@ class Way:
             seed=self._seed + len(self._networks) - 1,
             report=report,
         )
+
+
+def _between(start: ConvolutionalNetwork, end: ConvolutionalNetwork, share: float) -> ConvolutionalNetwork:
+    theta = start.flat()
+    theta += np.float32(share) * (end.flat() - theta)
+    return start.on(theta)
+
+
+def _part(report: Report | None, number: int, of: int) -> Report | None:
+    return None if report is None else lambda share: report((number + share) / of)
 
 
 def _widened(acoustics: AcousticModel, pieces: Sequence[TrainingUtterance]) -> DurationModel:
