@@ -76,7 +76,9 @@ def test_windows_at_the_edges():
 
 def test_shipped_model_reads_regular_words():
     model = LetterToSound.load(MODEL)
-    said = dict(zip(("blicket", "stoop", "frabbing"), model.pronounce(["blicket", "stoop", "frabbing"]), strict=True))
+    said = dict(
+        zip(("blicket", "stoop", "frabbing"), model.pronounce(["blicket", "stoop", "frabbing"]), strict=True)
+    )
     assert said["blicket"] in (tuple("b l ih k ah t".split()), tuple("b l ih k ih t".split()))  # noqa: SIM905
     assert said["stoop"] == ("s", "t", "uw", "p")
     assert said["frabbing"] == ("f", "r", "ae", "b", "ih", "ng")
