@@ -1,6 +1,6 @@
 """Letters to phones: against all labellings, through the file, and on words that everyone can check."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def small(seed):
 def by_enumeration(model, word):
     def score(labels):
         total = model.start[labels[0]] + model.end[labels[-1]]
-        total += sum(model.transitions[a, b] for a, b in zip(labels, labels[1:], strict=False))
+        total += sum(model.transitions[a, b] for a, b in pairwise(labels))
         for k, features in zip(labels, letter_features(word), strict=True):
             for name in features:
                 row = model.rows.get(name)
