@@ -30,6 +30,7 @@ from builtin_speech.spoken import RATE, SILENCE, Spoken
 
 from trellis.core.errors import DataError
 from trellis.speech import Aligner, Alignment, Corpus
+from trellis.speech.acoustics.convolutional.convolutional_training import ConvolutionalOptions
 from trellis.speech.phones.articulation import articulation
 
 TARGET = Path(__file__).resolve().parent.parent / "src/trellis/speech/builtin/builtin.trellis"
@@ -55,6 +56,7 @@ def main() -> None:
     options.add_argument("-o", "--output", type=Path, default=TARGET)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--jobs", type=int, default=1)
+    options.add_argument("--end-to-end", type=int, default=4, metavar="N", help="passes, last")
     given = options.parse_args()
     began = time.perf_counter()
     folder = given.keep / "corpus"
@@ -64,21 +66,24 @@ def main() -> None:
     corpus = Corpus(tuple(u for u in Corpus.textgrids(folder) if known(u.phones)))
     print(f"{len(corpus)} utterances of {len(corpus.groups)} voices", flush=True)
     began = time.perf_counter()
-    aligner = train(corpus, given.seed, given.jobs)
+    aligner = train(corpus, given.seed, given.jobs, given.end_to_end)
     print(f"training: {time.perf_counter() - began:.0f} s; {aligner.status_}", flush=True)
     given.output.parent.mkdir(parents=True, exist_ok=True)
     aligner.save(given.output)
     print(f"{given.output}: {given.output.stat().st_size / 1e6:.2f} MB")
 
 
-def train(corpus: Corpus, seed: int, jobs: int) -> Aligner:
+def train(corpus: Corpus, seed: int, jobs: int, end_to_end: int) -> Aligner:
     """Weights are learnt on voices that the network has not heard."""
     voices = np.random.default_rng(seed).permutation(corpus.groups).tolist()
     cuts = round(0.75 * len(voices)), round(0.92 * len(voices))
     parts = voices[: cuts[0]], voices[cuts[0] : cuts[1]], voices[cuts[1] :]
     named = zip(("classifier", "weights", "holdout"), parts, strict=True)
     split = {name: [u.id for u in corpus.in_groups(part)] for name, part in named}
-    aligner = Aligner("log", fold="voiced", alphabet="ipa", split=split, random_state=seed, n_jobs=jobs)
+    network = ConvolutionalOptions(end_to_end_passes=end_to_end)
+    aligner = Aligner(
+        "log", classifier=network, fold="voiced", alphabet="ipa", split=split, random_state=seed, n_jobs=jobs
+    )
     return aligner.fit(corpus)
 
 

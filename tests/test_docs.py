@@ -20,6 +20,7 @@ PAGES = [
             "direct-loss.md",
             "align-command.md",
             "aligner.md",
+            "builtin-model.md",
             "alignment-model.md",
             "kalman.md",
             "label-bias.md",

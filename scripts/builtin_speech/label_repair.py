@@ -7,8 +7,9 @@ between 400 and 3000 Hz.
   before. The closure is the stretch before the burst that is ``QUIET`` dB below the phone before: the stop
   starts where it starts.
 * *Voicing.* Between a voiceless obstruent and a voiced sound the boundary lies where voicing begins or ends:
-  where B passes halfway between its levels on both sides, at most ``REACH`` away. Between a voiced stop or
-  nasal and a vowel it lies where the formants do, by F.
+  where B passes halfway between its levels on both sides, but at most ``FULL`` dB below the louder one (a
+  burst is not yet a vowel), and at most ``REACH`` away. Between a voiced stop or nasal and a vowel it lies
+  where the formants begin or end, by F.
 * *Edges.* Beside a silence, a phone starts (ends) with the first (last) millisecond that is louder than
   ``FAINT`` dB below the loudest of the recording and than the noise that will be added: a stop after a pause
   starts with its burst, and a vowel before a pause ends where it can no longer be heard.
@@ -31,6 +32,7 @@ WINDOW = 5 * HOP
 QUIET, FAINT = 30.0, 38.0  # dB
 REACH = 25  # ms
 CLEAR = 8.0  # dB: a rise that can be located
+FULL = 10.0  # dB
 SHORTEST = 0.012  # s
 LONGEST_CLOSURE = 0.25  # s
 OBSTRUENTS = ("stop", "affricate", "fricative")
@@ -87,7 +89,8 @@ def move_to_voicing(spoken: Spoken) -> Spoken:
         part = level[first : last + 1] if rising else level[first : last + 1][::-1]
         if len(part) < 10 or part[-5:].mean() - part[:5].mean() < CLEAR:
             continue
-        crossing = int(np.argmax(part > (part[:5].mean() + part[-5:].mean()) / 2))
+        threshold = max((part[:5].mean() + part[-5:].mean()) / 2, part[-5:].mean() - FULL)
+        crossing = int(np.argmax(part > threshold))
         starts[i] = (first + crossing if rising else last - crossing) / 1000
     return replace(spoken, starts=tuple(starts))
 

@@ -1,6 +1,6 @@
 """Letters to phones: against all labellings, through the file, and on words that everyone can check."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def small(seed):
 def by_enumeration(model, word):
     def score(labels):
         total = model.start[labels[0]] + model.end[labels[-1]]
-        total += sum(model.transitions[a, b] for a, b in zip(labels, labels[1:], strict=False))
+        total += sum(model.transitions[a, b] for a, b in pairwise(labels))
         for k, features in zip(labels, letter_features(word), strict=True):
             for name in features:
                 row = model.rows.get(name)
@@ -76,7 +76,9 @@ def test_windows_at_the_edges():
 
 def test_shipped_model_reads_regular_words():
     model = LetterToSound.load(MODEL)
-    said = dict(zip(("blicket", "stoop", "frabbing"), model.pronounce(["blicket", "stoop", "frabbing"]), strict=True))
+    said = dict(
+        zip(("blicket", "stoop", "frabbing"), model.pronounce(["blicket", "stoop", "frabbing"]), strict=True)
+    )
     assert said["blicket"] in (tuple("b l ih k ah t".split()), tuple("b l ih k ih t".split()))  # noqa: SIM905
     assert said["stoop"] == ("s", "t", "uw", "p")
     assert said["frabbing"] == ("f", "r", "ae", "b", "ih", "ng")

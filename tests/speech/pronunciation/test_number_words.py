@@ -6,12 +6,11 @@ from hypothesis import strategies as st
 
 from trellis.speech.pronunciation.number_words import LARGEST, number_words
 
-ONES = {
-    name: value
-    for value, name in enumerate(
-        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
-    )
-}
+BELOW_TWENTY = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen"
+)
+ONES = {name: value for value, name in enumerate(BELOW_TWENTY.split())}
 TENS = {
     name: 10 * value
     for value, name in enumerate(

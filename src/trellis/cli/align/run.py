@@ -153,8 +153,8 @@ def _report_builtin(model: str, pronunciations: Dictionary | None) -> None:
     guessed = getattr(pronunciations, "guessed", ())
     if guessed:
         note(
-            f"{len(guessed)} words are not in CMU's dictionary; their pronunciations are guessed from their "
-            f"letters: {' '.join(guessed)}"
+            f"not in CMU's dictionary, so pronounced as their letters suggest: {' '.join(guessed)}; give a "
+            "--dictionary if that is wrong"
         )
 
 

@@ -17,6 +17,7 @@ Alignment is exact: the best of all segmentations (``segment_oracle``), for reco
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -137,7 +138,12 @@ class Aligner(Model):
         """
         from trellis.speech.align.learning.adaptation import adapt
 
-        return adapt(self, corpus, progress)
+        check_fitted(self)
+        given = list(corpus)
+        labels = [label for u in given if u.reference is not None for label in u.reference.labels]
+        base = copy(self)
+        base.model_ = self.model_.reading(self._alphabet(labels, None, "auto"))
+        return adapt(base, given, progress)
 
     @property
     def weights_(self) -> FloatArray:
