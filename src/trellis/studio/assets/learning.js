@@ -2,8 +2,8 @@
 import { $, ask, make } from "./basics.js";
 
 export class Learning {
-  constructor(refresh, say) {
-    Object.assign(this, { refresh, say });
+  constructor(refresh, say, resort) {
+    Object.assign(this, { refresh, say, resort });
     this.task = null;
     this.shown = 0;
     this.timer = null;
@@ -41,6 +41,7 @@ export class Learning {
   }
 
   finished(task) {
+    if (task.kind === "learn") this.resort();
     this.refresh();
     if (task.problem) this.say(task.kind === "learn" ? `Learning: ${task.problem}` : `Aligning: ${task.problem}`);
     if (task.kind === "learn" && !task.problem) $("moved").showModal();
@@ -54,7 +55,7 @@ export class Learning {
       tr.append(make("td", m.name), make("td", m.n_moved), make("td", m.n_boundaries), make("td", ms(m.mean_ms)), make("td", ms(m.largest_ms)));
       return tr;
     });
-    if (!rows.length) { const tr = make("tr"), td = make("td", "nothing was left to align anew"); td.colSpan = 5; tr.append(td); rows.push(tr); }
+    if (!rows.length) { const tr = make("tr"), td = make("td", "no recording was aligned anew"); td.colSpan = 5; tr.append(td); rows.push(tr); }
     $("moved").querySelector("tbody").replaceChildren(...rows);
   }
 }

@@ -30,6 +30,7 @@ export class Stage {
     this.overview = null;
     this.show(0, length > 4 ? 3 : length);
     const id = this.state.id;
+    if (!this.state.tiles) return;  // there is no sound to see
     fetch(`/api/recordings/${id}/overview`).then(answer => answer.ok ? answer.arrayBuffer() : null).then(buffer => {
       if (!buffer || id !== this.state.id) return;
       this.overview = new Int16Array(buffer);
@@ -68,6 +69,7 @@ export class Stage {
     this.box = $("wave").getBoundingClientRect();
     this.ruler();
     if (this.state.tiles) this.pictures();
+    else for (const id of ["wave", "spectrum"]) fitted($(id));
     this.whole();
     for (const follower of this.followers) follower();
     this.overlay();

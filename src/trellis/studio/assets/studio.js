@@ -26,7 +26,7 @@ function say(text) {
 const answer = await ask("/api/recordings").catch(error => { say(error.message); throw error; });
 const desk = new Desk(answer.silences, changed, stale, say), stage = new Stage(desk);
 const player = new Player(now => { desk.playing = now; $("play").textContent = now === null ? "▶" : "■"; follow(now); });
-const list = new List(id => open(id)), learning = new Learning(refresh, say);
+const list = new List(id => open(id)), learning = new Learning(refresh, say, () => list.resort());
 
 // --- the recording at work -------------------------------------------------------------------------------------
 async function open(id, view) {
@@ -210,6 +210,7 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 function theme(name) {
   document.documentElement.dataset.theme = name;
   forgetColours();
+  list.draw();
   stage.redraw();
 }
 try { theme(localStorage.getItem("trellis-studio-theme") || (dark.matches ? "dark" : "light")); } catch { theme(dark.matches ? "dark" : "light"); }
