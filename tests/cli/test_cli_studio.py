@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import subprocess
 import sys
 from http.client import HTTPResponse
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from small_speech import open_even, write_wav
-from studio_server import dictionary, recordings, small_aligner, studio
+from studio_server import TRELLIS, dictionary, recordings, small_aligner, studio
 from trellis.cli.align.studio import _open_browser
 from trellis.cli.app import app
 from trellis.core.errors import DataError, MissingExtraError, ModelFileError, TrellisError, UnsupportedError
@@ -87,6 +88,10 @@ def test_it_serves_this_machine_and_ends_with_ctrl_c(tmp_path: Path) -> None:
         assert b"Trellis studio" in page.read()
         content = json.load(urlopen(Request(f"{address}/api/recordings", headers={"cookie": cookie})))
         assert [row["name"] for row in content["recordings"]] == [u.audio.name for u in truth]
+        command = [*TRELLIS, "align", "studio", model, tmp_path / "recordings", "-d", words]
+        second = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert second.returncode == 2
+        assert "another studio is open on this folder" in second.stderr
         code, errors = running.end(signal.SIGINT)
     assert code == 130
     assert "Traceback" not in errors

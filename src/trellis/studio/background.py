@@ -167,7 +167,7 @@ class Background:
         """Bring a finished alignment to its desk; how it moved, or None if a person was faster."""
         workspace = self._workspace
         name = workspace.folder.name(outcome.audio)
-        number = next(n for n, desk in enumerate(workspace.desks) if desk.name == name)
+        number = workspace.numbers[name]
         desk = workspace.desks[number]
         problem, moved = outcome.problem, None
         if problem is None:

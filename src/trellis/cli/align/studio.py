@@ -72,6 +72,7 @@ def studio(
     workspace = Workspace(settings, pronunciations)
     check_folder(workspace.folder.home)
     listener = listen(port)
+    workspace.folder.lock()
     given = sum(desk.state == "given" for desk in workspace.desks)
     if given:
         note(f"{given} of {len(workspace.desks)} recordings have TextGrids, which count as corrected by hand")

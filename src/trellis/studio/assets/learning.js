@@ -30,10 +30,18 @@ export class Learning {
     $("progress").value = task.share;
     $("stage").textContent = task.is_running ? task.stage : "";
     this.enable(this.corrected || 0);
-    if (before && task.changes !== before.changes) this.refresh();
+    if (before && task.changes !== before.changes) this.later();
     if (task.is_running) { clearTimeout(this.timer); this.timer = setTimeout(() => this.poll(), 400); }
     else if (before?.is_running && before.number === task.number) this.finished(task);
     if (task.kind === "learn") this.table(task);
+  }
+
+  async later() {  // a long list is not asked for all the time
+    if (this.refreshing) return;
+    this.refreshing = true;
+    const began = performance.now();
+    await this.refresh();
+    setTimeout(() => { this.refreshing = false; }, Math.max(300, 10 * (performance.now() - began)));
   }
 
   async poll() {

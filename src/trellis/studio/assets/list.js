@@ -2,6 +2,7 @@
 import { $, make, seconds, shade } from "./basics.js";
 
 const STATES = { waiting: "to be aligned", untouched: "aligned", corrected: "corrected", given: "from its TextGrid", failed: "not aligned" };
+const MOST = 400;  // in the list at once
 const RANK = { failed: 1, waiting: 2, untouched: 0, corrected: 3, given: 3 };
 
 export class List {
@@ -49,7 +50,8 @@ export class List {
   draw() {
     const shown = this.sorted(), corrected = this.all.filter(r => r.state === "corrected" || r.state === "given").length;
     $("counts").textContent = `${shown.length === this.all.length ? "" : shown.length + " of "}${this.all.length} recording${this.all.length === 1 ? "" : "s"} · ${corrected} corrected`;
-    $("list").replaceChildren(...shown.map(r => this.item(r)));
+    $("list").replaceChildren(...shown.slice(0, MOST).map(r => this.item(r)));
+    if (shown.length > MOST) $("list").append(make("li", `and ${shown.length - MOST} more: search to see them`, "more"));
     if (this.current !== null) $("list").querySelector("[aria-current]")?.scrollIntoView({ block: "nearest" });
   }
 
