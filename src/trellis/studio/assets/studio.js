@@ -237,4 +237,6 @@ const asked = location.hash.slice(1);
 take(answer);
 const first = answer.recordings.find(r => encodeURIComponent(r.name) === asked)?.id ?? list.sorted()[0]?.id;
 if (first !== undefined) await open(first);
+const unknown = Object.keys(answer.unknown);
+if (unknown.length) say(`${unknown.length} word${unknown.length === 1 ? " is" : "s are"} not in the dictionary: ${unknown.slice(0, 30).join(" ")}${unknown.length > 30 ? " …" : ""}`);
 document.documentElement.dataset.ready = "true";
