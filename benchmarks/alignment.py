@@ -2,11 +2,12 @@
 
     python benchmarks/alignment.py                       # synthetic speech, and voxangeles where it is found
     python benchmarks/alignment.py --voxangeles FOLDER   # 40 languages: 28 to train on, 4 held out, 8 to test
+    python benchmarks/alignment.py --voxangeles FOLDER --fine-tuning --repeats 3    # three random seeds each
     python benchmarks/alignment.py --timit FOLDER        # Table 1 of McAllester, Hazan and Keshet (2010)
 
-voxangeles: the languages are shuffled once and dealt into five groups of 8. Seed s tests group s, holds out
-the next 4 languages (they stop the training and choose eps), and learns from the other 28: four fifths of
-the words for the classifiers, one for the weights. Every word is thus tested once, by a model that has
+voxangeles: the languages are shuffled once and dealt into five groups of 8. Run s tests group s, holds out
+the next 4 languages (they stop the training and make every choice), and learns from the other 28: four fifths
+of the words for the classifiers, one for the weights. Every word is thus tested once, by a model that has
 never heard its language. The phones are given. The output of the Montreal Forced Aligner that comes with
 the corpus is scored on the same boundaries, where it has the same number of phones.
 
@@ -18,8 +19,9 @@ test utterances; no SA sentences; 61 phones folded to 39. First as published (se
 kernel classifier, w = 0, eps = 1.1), then the systems of the other tables.
 
 ``--fine-tuning`` compares the aligner's default, direct loss fine-tuned from the CRF with a measured eps,
-with the CRF and the structural SVM alone. ``--keep FOLDER`` stores predictions, so that an interrupted run
-goes on where it stopped.
+with the CRF and the structural SVM alone. ``--repeats`` trains that often for each group, with seeds of their
+own; tables then count every word as often, intervals of differences once. ``--keep FOLDER`` stores
+predictions, so that an interrupted run goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ from _alignment import (
     pooled,
     print_differences,
     print_table,
+    print_verdict,
     references,
     run_systems,
 )
@@ -51,8 +54,9 @@ from trellis.speech import Aligner, Alignment, Corpus, synthetic_corpus
 from trellis.speech.corpus.synthetic import VOICES
 from trellis.speech.evaluate.boundary_evaluation import AlignmentEvaluation, evaluate_alignments
 
-GOAL = {10.0: 62.0, 20.0: 77.0, 30.0: 85.0, 40.0: 89.0}  # voxangeles, per cent
+GOAL = {10.0: 71.0, 20.0: 84.5, 30.0: 90.0, 40.0: 92.5}  # voxangeles, per cent
 TEST, DEVELOPMENT = 8, 4  # languages
+SEEDS = 100  # from the seed of one repeat to that of the next
 TIMIT_PARTS = {"classifier": 1500, "weights": 1796, "holdout": 100}
 
 
@@ -65,17 +69,17 @@ def main() -> None:
     options.add_argument("--keep", type=Path, help="folder for predictions")
     options.add_argument("--jobs", type=int, default=1, help="threads")
     options.add_argument("--fine-tuning", action="store_true", help="the default against CRF and margin only")
+    options.add_argument("--repeats", type=int, default=1, help="voxangeles: random seeds for each group")
     given = options.parse_args()
     if given.quick:
-        given.seeds = 1
+        given.seeds = given.repeats = 1
     systems = FINE_TUNED if given.fine_tuning else SYSTEMS
     named = given.synthetic or given.voxangeles or given.timit
     if given.synthetic or not named:
         synthetic(given.seeds, given.keep, given.jobs, systems)
     if given.voxangeles or not named:
-        voxangeles(
-            given.voxangeles or given.data / "voxangeles", given.seeds, given.keep, given.jobs, systems
-        )
+        folder = given.voxangeles or given.data / "voxangeles"
+        voxangeles(folder, given.seeds, given.repeats, given.keep, given.jobs, systems)
     if given.timit or not named:
         timit(given.timit, given.seeds, given.keep, given.jobs)
 
@@ -106,23 +110,33 @@ def synthetic(seeds: int, keep: Path | None, jobs: int, systems: Systems) -> Non
     print_differences(DIRECT, evaluations)
 
 
-def voxangeles(folder: Path, seeds: int, keep: Path | None, jobs: int, systems: Systems) -> None:
+def voxangeles(
+    folder: Path, seeds: int, repeats: int, keep: Path | None, jobs: int, systems: Systems
+) -> None:
     if not there(folder / "audited", "voxangeles", "--voxangeles"):
         return
     corpus = Corpus.textgrids(folder / "audited")
     runs = []
-    for seed in range(min(seeds, len(corpus.groups) // TEST)):
-        train, held_out, test = languages(corpus.groups, seed)
-        split = weights_split(corpus.in_groups(train), corpus.in_groups(held_out), seed)
-        make = partial(Aligner, fold="voiced", max_iter=PASSES, split=split, random_state=seed, n_jobs=jobs)
-        chosen = corpus.in_groups({*train, *held_out}), corpus.in_groups(test)
-        found = timed(f"voxangeles, seed {seed}, {len(chosen[1])} words", keep, make, *chosen, systems)
-        print_table(f"seed {seed}: {' '.join(test)}", pooled([(chosen[1], found)]))
-        runs.append((chosen[1], found))
+    for repeat in range(repeats):
+        for seed in range(min(seeds, len(corpus.groups) // TEST)):
+            train, held_out, test = languages(corpus.groups, seed)
+            drawn = seed + SEEDS * repeat
+            split = weights_split(corpus.in_groups(train), corpus.in_groups(held_out), drawn)
+            make = partial(
+                Aligner, fold="voiced", max_iter=PASSES, split=split, random_state=drawn, n_jobs=jobs
+            )
+            chosen = corpus.in_groups({*train, *held_out}), corpus.in_groups(test)
+            name = f"voxangeles, group {seed}, seed {drawn}, {len(chosen[1])} words"
+            runs.append((chosen[1], timed(name, keep, make, *chosen, systems)))
+            print_table(f"group {seed}, seed {drawn}: {' '.join(test)}", pooled(runs[-1:]))
     evaluations = pooled(runs)
     evaluations["Montreal Forced Aligner"] = forced(folder / "mfa", [test for test, _ in runs])
-    print_table(f"voxangeles, languages never heard, {len(runs)} seeds", evaluations)
-    print_differences(DIRECT, evaluations)
+    print_table(f"voxangeles, languages never heard, {len(runs)} runs", evaluations)
+    once = runs[: len(runs) // repeats]  # a word that is counted again says nothing new: the first seeds only
+    first = pooled(once)
+    first["Montreal Forced Aligner"] = forced(folder / "mfa", [test for test, _ in once])
+    print_differences(DIRECT, first)
+    print_verdict(first)
     for ms, goal in GOAL.items():
         share = 100 * evaluations[DIRECT].within[ms].value
         print(f"within {ms:g} ms: {share:.1f} %, goal {goal:g} %: {'met' if share >= goal else 'missed'}")
@@ -173,7 +187,8 @@ def timit(folder: Path | None, seeds: int, keep: Path | None, jobs: int) -> None
 
 
 def as_published(make: Callable[..., Aligner], train: Corpus, test: Corpus) -> Predictions:
-    paper = {"features": "paper", "classifier": "passive_aggressive", "refine": False}
+    paper = {"features": "paper", "classifier": "passive_aggressive", "refine": "never"}
+    paper["decoding"] = "best_path"
     prepared = make(**paper).prepare(train)
     asked = {"epsilon": 1.1, "start": "zero", **paper}
     return {

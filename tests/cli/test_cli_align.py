@@ -21,6 +21,7 @@ from small_speech import open_even, write_wav
 from trellis.cli.align.choices import AlignmentFormat, CorpusLayout, Folding
 from trellis.cli.app import app
 from trellis.core.errors import DataError, ModelFileError, TrellisError, UnsupportedError
+from trellis.core.status import Status
 from trellis.speech.align import aligner_parameters as declared
 from trellis.speech.formats.alignment import Alignment
 
@@ -294,14 +295,23 @@ def test_training_options_are_those_of_the_aligner(monkeypatch: pytest.MonkeyPat
         write_wav(folder / f"{name}.wav", 1.0)
         Alignment.from_starts([0.0, 0.5], ["t", "a"], 1.0).to_textgrid(folder / f"{name}.TextGrid")
     options = ["--loss", "tau_insensitive", "--tau", 15, "--epsilon", 1.1, "--fold", "broad", "--seed", 3]
-    options += ["--features", "classifier, duration", "--step", 5, "--no-refine", "--phone-tier", "phones"]
+    options += [
+        "--features",
+        "classifier, duration",
+        "--step",
+        5,
+        "--refine",
+        "never",
+        "--phone-tier",
+        "phones",
+    ]
     result = invoke("train", folder, "-o", tmp_path / "m", *options)
     assert result.exit_code == 0, result.output
     assert "converged\n2 recordings, 0.0 minutes of sound" in result.stderr
     assert seen["ids"] == ["a", "b"]
     assert (seen["loss"], seen["tau_ms"], seen["epsilon"]) == ("tau_insensitive", 15, 1.1)
     assert (seen["fold"], seen["random_state"], seen["step_ms"]) == ("broad", 3, 5)
-    assert (seen["features"], seen["refine"]) == (["classifier", "duration"], False)
+    assert (seen["features"], seen["refine"]) == (["classifier", "duration"], "never")
     (folder / "b.wav").unlink()
     with pytest.raises(DataError, match="no recording called b"):
         invoke("train", folder, "-o", tmp_path / "n")
@@ -316,6 +326,67 @@ def test_training_options_are_those_of_the_aligner(monkeypatch: pytest.MonkeyPat
         invoke("train", folder, "-o", tmp_path / "n", "--split", "train")
     with pytest.raises(ModelFileError, match="does not exist; make it first"):
         invoke("train", folder, "-o", tmp_path / "no" / "m")
+
+
+def test_adapt_learns_from_a_folder_and_replaces_nothing_when_it_cannot(
+    recordings: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command from the outside; what is learned is tested with the library."""
+    seen: dict[str, Any] = {}
+
+    class Adapting:
+        random_state = 0
+        status_ = Status(False, "the network moved all the way")
+
+        def set_params(self, **given: Any) -> None:
+            seen.update(given)
+
+        def adapt(self, corpus: Any, progress: Any) -> Any:
+            seen["ids"] = [u.id for u in corpus]
+            seen["channel"] = corpus[0].channel
+            if seen.get("stop"):
+                raise KeyboardInterrupt
+            return self
+
+        def save(self, path: str) -> None:
+            Path(path).write_text("adapted")
+
+    monkeypatch.setattr("trellis.cli.align.models.open_aligner", lambda model, dictionary: (Adapting(), None))
+    for name in ("one", "deep/two"):
+        Alignment.from_starts([0.0, 0.2], ["h", "ow"], 0.4).to_textgrid(recordings / f"{name}.TextGrid")
+    result = invoke("adapt", "model", recordings, "-o", "new", "--seed", 3, "--channel", 0)
+    assert result.exit_code == 0, result.output
+    assert seen == {"random_state": 3, "ids": ["deep/two", "one"], "channel": 0}
+    assert "the network moved all the way\n2 recordings" in result.stderr
+    assert Path("new").read_text() == "adapted"
+    assert invoke("adapt", "model", recordings, "-o", "new", "-q").stderr == ""
+
+    (recordings / "deep/two.wav").unlink()
+    with pytest.raises(DataError, match="no recording called"):
+        invoke("adapt", "model", recordings, "-o", "other")
+    result = invoke("adapt", "model", recordings, "-o", "other", "--skip-bad")
+    assert "skipped" in result.stderr
+    assert seen["ids"] == ["one"]
+    with pytest.raises(ModelFileError, match="does not exist; make it first"):
+        invoke("adapt", "model", recordings, "-o", "no/such/place")
+    with pytest.raises(UnsupportedError, match="--split does not apply"):
+        invoke("adapt", "model", recordings, "-o", "other", "--skip-bad", "--split", "train")
+    seen["stop"] = True
+    Path("model").write_text("base")
+    stopped = CliRunner().invoke(
+        app, ["align", "adapt", "model", str(recordings), "-o", "model", "--skip-bad"]
+    )
+    assert stopped.exit_code != 0
+    assert Path("model").read_text() == "base"
+
+
+def test_adapt_refuses_a_model_of_another_kind(tmp_path: Path) -> None:
+    from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
+
+    other = tmp_path / "other.trellis"
+    SequenceLabeler().fit([[["a"], ["b"]]], [["A", "B"]]).save(other)
+    with pytest.raises(ModelFileError, match="this is a SequenceLabeler, not an aligner"):
+        invoke("adapt", other, tmp_path, "-o", tmp_path / "new")
 
 
 def test_a_page_shows_the_reference_at_its_own_place(recordings: Path) -> None:

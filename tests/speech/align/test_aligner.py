@@ -74,10 +74,10 @@ def test_refinement_beats_whole_frames(aligner: Aligner, test: Corpus) -> None:
         return float(np.mean(np.abs(np.concatenate([u.seconds for u in aligner.evaluate(test).utterances]))))
 
     fine = mean_error()
-    aligner.set_params(refine=False)
+    aligner.set_params(refine="never")
     coarse = mean_error()
     starts = aligner.align_reference(test[0]).starts
-    aligner.set_params(refine=True)
+    aligner.set_params(refine="always")
     assert np.allclose(starts / 0.01, np.round(starts / 0.01))
     assert fine < coarse
 

@@ -46,8 +46,8 @@ def adapt(
 
     Example: trellis align adapt base.trellis corrected/ -o mine.trellis
 
-    How far the model moves is decided by recordings that are left out in turn; where they would be aligned no
-    better, it stays as it is, and says so.
+    How far the model moves is decided by recordings that are left out in turn; where they would be aligned
+    worse, it stays as it is, and says so.
     """
     from trellis.cli.align import models
 

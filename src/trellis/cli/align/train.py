@@ -45,6 +45,7 @@ Quiet = Annotated[bool, option("-q --quiet", "Print nothing but errors.")]
     max_iter=(declared.MAX_ITER, "--max-iter N"),
     l2=(declared.L2, "--l2 X"),
     refine=(declared.REFINE, "--refine"),
+    decoding=(declared.DECODING, "--decoding"),
     random_state=(declared.RANDOM_STATE, "--seed N"),
     n_jobs=(N_JOBS, "-j --jobs N"),
 )

@@ -24,7 +24,7 @@ from trellis.speech.acoustics.alignment_features import (
     spectral_change,
 )
 from trellis.speech.acoustics.boundary_classifier import BoundaryClassifier
-from trellis.speech.acoustics.convolutional.convolutional_network import ConvolutionalNetwork
+from trellis.speech.acoustics.convolutional.network_mixture import AnyNetwork
 from trellis.speech.acoustics.frame_classifiers import FrameClassifier
 from trellis.speech.acoustics.frame_evidence import FrameEvidence
 from trellis.speech.acoustics.phone_durations import DurationModel
@@ -68,7 +68,7 @@ class AcousticModel:
     names: tuple[str, ...]
     scale: FloatArray
     shortest: float
-    network: ConvolutionalNetwork | None = None
+    network: AnyNetwork | None = None
 
     def __post_init__(self) -> None:
         width, n_classes = self.options.dimension, len(self.phones.classes)

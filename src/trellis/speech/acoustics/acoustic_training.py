@@ -25,11 +25,14 @@ from trellis.speech.acoustics.boundary_classifier import (
 )
 from trellis.speech.acoustics.classifier_names import AnyClassifierOptions
 from trellis.speech.acoustics.convolutional.convolutional_training import ConvolutionalOptions, Report
+from trellis.speech.acoustics.convolutional.network_mixture import mixed
 from trellis.speech.acoustics.convolutional.packed_batch import NetworkExample
 from trellis.speech.acoustics.frame_classifiers import FrameClassifier, FrameExamples
 from trellis.speech.acoustics.phone_durations import DurationModel
 from trellis.speech.corpus.utterance import Utterance
 from trellis.speech.phones.phone_set import PhoneSet
+
+SEEDS = 10_000  # from the seed of one network of a mixture to that of the next
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +83,15 @@ def fit_acoustics(
     base = replace(base, durations=fit_durations([*utterances, *more], base))
     if isinstance(classifier, ConvolutionalOptions):
         examples = [network_example(u, phones) for u in utterances]
-        network = classifier.fit(examples, len(phones.classes), step_ms, seed, report)
-        return replace(base, network=network)
+        n, networks = classifier.networks, []
+        for i in range(n):
+
+            def tell(share: float, i: int = i) -> None:
+                if report is not None:
+                    report((i + share) / n)
+
+            networks.append(classifier.fit(examples, len(phones.classes), step_ms, seed + i * SEEDS, tell))
+        return replace(base, network=mixed(networks))
     encoded = {u.id: phones.encode(u.labels, u.id) for u in utterances}
 
     def fit_classifier() -> FrameClassifier | None:

@@ -20,6 +20,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.estimator import Model, check_fitted
@@ -36,6 +38,7 @@ from trellis.speech.align import aligner_parameters as declared
 from trellis.speech.align.alignment_model import AlignmentModel
 from trellis.speech.align.doubt.calibration import calibrate
 from trellis.speech.align.learning.corpus_preparation import PreparedCorpus, Progress, prepare_corpus
+from trellis.speech.align.learning.refinement_choice import choose_refinement
 from trellis.speech.align.learning.weight_training import choose_solver, train_weights
 from trellis.speech.align.utterance_alignment import Request, align_utterance
 from trellis.speech.audio.cepstra import FrameOptions, mfcc
@@ -77,7 +80,9 @@ class Aligner(Model):
     start: str = parameter(default=declared.START)
     split: Split = parameter(default=declared.SPLIT)
     cross_fit: int = parameter(default=declared.CROSS_FIT)
-    refine: bool = parameter(default=declared.REFINE)
+    refine: str | bool = parameter(default=declared.REFINE)
+    decoding: str = parameter(default=declared.DECODING)
+    tolerances_ms: Sequence[float] = parameter(default=declared.TOLERANCES_MS)
     n_jobs: int | None = parameter(default=N_JOBS)
     random_state: int = parameter(default=declared.RANDOM_STATE)
 
@@ -108,7 +113,8 @@ class Aligner(Model):
         self.status_, self.history_ = solution.status, solution.history
         self.epsilon_, self.epsilon_losses_ = training.epsilon, training.epsilon_losses
         report("confidence", 0.0)
-        self.model_ = calibrate(AlignmentModel(acoustics, solution.weights, prepared.topology), prepared)
+        model = calibrate(AlignmentModel(acoustics, solution.weights, prepared.topology), prepared)
+        self.model_ = choose_refinement(model, prepared.holdout, self._tolerances())
         report("done", 1.0)
         return self._finished(solution.interrupted)
 
@@ -152,13 +158,14 @@ class Aligner(Model):
 
         Give ``phones``, or ``words`` and a ``dictionary``: the best of their pronunciations is chosen.
         ``silence="auto"`` allows silence at the ends where the transcript has none, and between words; "none"
-        takes the transcript as it is. ``confidence=False`` saves about half of the time. ``margins=True``
-        also computes how much worse, in nats, the best path with each boundary elsewhere is.
+        takes the transcript as it is. ``confidence=False`` saves time where ``decoding="best_path"``.
+        ``margins=True`` also computes how much worse than the best path, in nats, the best one with each of
+        its boundaries elsewhere is.
         """
         check_fitted(self)
         lattice = self._lattice(phones, words, dictionary, silence)
         source = "" if isinstance(audio, Recording) else str(audio)
-        request = Request(source, self.refine, confidence, margins)
+        request = self._request(source, confidence, margins)
         return align_utterance(self.model_, self._frames(audio, channel), lattice, request)
 
     def evaluate(self, corpus: Iterable[Utterance]) -> AlignmentEvaluation:
@@ -219,6 +226,22 @@ class Aligner(Model):
                 "boundaries itself; leave boundaries out, or give classifier='mlp'"
             )
         self.frame_options()
+        self._tolerances()
+
+    def _request(self, source: str, confidence: bool, margins: bool = False) -> Request:
+        """What to compute for a recording, by the parameters and what was learned of them."""
+        ways = {"auto": self.model_.refine, "always": True, "never": False}
+        refine = ways.get(str(self.refine), self.refine)
+        return Request(source, bool(refine), confidence, margins, self._tolerances())
+
+    def _tolerances(self) -> tuple[float, ...]:
+        """Seconds, for the decoding; none for the best path."""
+        given = tuple(np.atleast_1d(self.tolerances_ms).tolist())
+        if not given or not all(declared.TOLERANCE.accepts(ms) for ms in given):
+            raise DataError(
+                f"tolerances_ms is {self.tolerances_ms!r}; give numbers above 0, such as (10, 20)"
+            )
+        return tuple(ms / 1000.0 for ms in given) if self.decoding == "tolerance" else ()
 
     def _lattice(
         self,

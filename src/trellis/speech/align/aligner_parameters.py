@@ -57,5 +57,17 @@ SPLIT = Parameter(
 CROSS_FIT = Parameter(
     0, "Number of folds, so that every recording serves classifiers and weights; 0: none.", integer(0)
 )
-REFINE = Parameter(True, "Whether boundaries are placed between frames.", Flag())
+REFINE = Parameter(
+    "auto",
+    'Whether boundaries lie between frames: "always", "never", or "auto" (held-out references decide).',
+    choice("auto", "always", "never", others="True or False"),
+)
+DECODING = Parameter(
+    "tolerance",
+    'Which boundaries are the answer: "tolerance" (each most probably within ``tolerances_ms``) or '
+    '"best_path" (the most probable alignment as a whole).',
+    choice("tolerance", "best_path"),
+)
+TOLERANCE = number(0.0, above=True)
+TOLERANCES_MS = Parameter((10.0, 20.0), "Tolerances in ms that boundaries are to be within, on average.")
 RANDOM_STATE = Parameter(0, "Seed of everything that is random.", integer(0))

@@ -20,7 +20,8 @@ class AlignmentModel:
     (``search.topology``). ``beta``: sharpness of the marginals (``boundary_confidence``).
     ``tolerance``: seconds, of the confidences. ``score_mean``: of the best alignments of utterances that were
     not used for the classifiers; ``score_floor``: below it a score is suspicious
-    (:mod:`trellis.speech.align.doubt.calibration`)."""
+    (:mod:`trellis.speech.align.doubt.calibration`). ``refine``: whether the references of its corpus lie
+    between frames (``learning.refinement_choice``)."""
 
     acoustics: AcousticModel
     weights: FloatArray
@@ -29,6 +30,7 @@ class AlignmentModel:
     tolerance: float = 0.02
     score_mean: float = 0.0
     score_floor: float = -np.inf
+    refine: bool = True
 
     def __post_init__(self) -> None:
         names = self.acoustics.names

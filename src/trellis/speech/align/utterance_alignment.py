@@ -13,7 +13,7 @@ Flags are sentences about what looks wrong; nothing implausible passes in silenc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,7 +23,8 @@ from trellis.speech.acoustics.acoustic_model import Limits
 from trellis.speech.acoustics.frame_evidence import FrameEvidence
 from trellis.speech.acoustics.phone_durations import SLACK
 from trellis.speech.align.alignment_model import AlignmentModel
-from trellis.speech.align.doubt.boundary_confidence import confidences, refine_starts, sharpen
+from trellis.speech.align.doubt.boundary_confidence import probability_near, refine_starts, sharpen
+from trellis.speech.align.search.tolerance_decoding import decode_starts
 from trellis.speech.align.search.topology import choose_path
 from trellis.speech.audio.front_end import FramedRecording
 from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice
@@ -40,12 +41,14 @@ LARGEST_MARGIN = 50.0  # nats
 
 @dataclass(frozen=True)
 class Request:
-    """What to compute besides the best path; ``source`` names the recording in messages."""
+    """What to compute; ``source`` names the recording in messages. ``tolerances``: seconds, of the decoding
+    (``search.tolerance_decoding``); none for the best path."""
 
     source: str = ""
     refine: bool = True
     confidence: bool = True
     margins: bool = False
+    tolerances: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,18 +113,23 @@ def align_frames(
     chain = phone_lattice([lattice.labels[i] for i in nodes])
     features = acoustics.features(frames, chain, where=request.source, evidence=evidence, limits=limits)
     scores = features.scores(model.weights)
-    path = Segmentation().best(scores)
+    best = path = Segmentation().best(scores)
     sharp = sharpen(scores, model.beta * len(nodes))
+    if request.tolerances or request.confidence:
+        posterior = Segmentation().marginals(sharp).parts.starts
+    if request.tolerances:
+        widths = [t / acoustics.step for t in request.tolerances]
+        path = replace(best, starts=decode_starts(posterior, scores.graph.min_length, widths))
     tolerance = model.tolerance / acoustics.step
     unknown = np.full(len(path.nodes), np.nan)
     return Segments(
         nodes,
         refine_starts(scores, path) if request.refine else path.starts.astype(np.float64),
-        confidences(sharp, path, tolerance) if request.confidence else unknown,
-        Segmentation().gaps(sharp, path, int(tolerance + 1e-9), LARGEST_MARGIN)
+        probability_near(posterior, path.starts, tolerance) if request.confidence else unknown,
+        Segmentation().gaps(sharp, best, int(tolerance + 1e-9), LARGEST_MARGIN)
         if request.margins
         else unknown,
-        path.score,
+        best.score,
         limits.stretch > 1.0,
     )
 

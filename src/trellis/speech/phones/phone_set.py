@@ -93,6 +93,11 @@ class PhoneSet:
     def silent_kinds(self) -> BoolArray:
         return np.asarray(np.arange(self.n_kinds) % _KINDS == _KINDS - 1)
 
+    def kinds(self, codes: IntArray, descriptors: Float32Array, silent: BoolArray) -> IntArray:
+        """The kinds of phones with these classes and descriptors, of which some are silence."""
+        long = descriptors[:, len(self.classes) + _LONG].astype(np.int64) if self.articulated else 0
+        return np.asarray(_KINDS * codes + np.where(silent, _KINDS - 1, long))
+
     def encode(self, labels: Sequence[str], where: str = "") -> EncodedPhones:
         """Codes and descriptors of a sequence of labels; an error names all unknown ones at once."""
         known = self._rows

@@ -16,7 +16,7 @@ from trellis.speech.acoustics.convolutional.convolutional_training import (
     AdamW,
     ConvolutionalOptions,
     Schedule,
-    _batches,
+    batches,
     continue_training,
 )
 from trellis.speech.acoustics.convolutional.packed_batch import NetworkExample
@@ -179,9 +179,9 @@ def test_long_gradients_are_scaled_down() -> None:
 @given(st.integers(0, 1000), st.integers(1, 2000))
 def test_batches_hold_every_utterance_once(seed: int, batch_frames: int) -> None:
     examples = corpus(seed % 3, 12)
-    batches = list(_batches(examples, batch_frames, np.random.default_rng(seed)))
-    assert sorted(np.concatenate(batches).tolist()) == list(range(12))
-    assert all(len(batch) for batch in batches)
+    drawn = list(batches(examples, batch_frames, np.random.default_rng(seed)))
+    assert sorted(np.concatenate(drawn).tolist()) == list(range(12))
+    assert all(len(batch) for batch in drawn)
 
 
 @given(st.integers(0, 10_000))

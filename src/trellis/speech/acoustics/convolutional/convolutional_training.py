@@ -41,14 +41,15 @@ Report = Callable[[float], None]
 @dataclass(frozen=True)
 class ConvolutionalOptions:
     """The network and its training; see the modules of this package. ``articulation``: w_a; ``absent``: the
-    weight of pairs that do not occur; ``prior``: the share of the log prior that is taken off class
-    scores."""
+    weight of pairs that do not occur; ``prior``: the share of the log prior that is taken off class scores.
+    ``end_to_end_passes``: through the alignment, with the rate ``end_to_end_rate``. ``networks``: how many
+    listen together."""
 
     units: int = 128
     dilations: tuple[int, ...] = (1, 2, 4)
     dropout: float = 0.2
     augment: bool = True
-    passes: int = 15
+    passes: int = 30
     fewest_steps: int = 200
     batch_frames: int = 1200
     rate: float = 2e-3
@@ -59,6 +60,16 @@ class ConvolutionalOptions:
     absent: float = 0.3
     target_ms: float = 5.0
     prior: float = 1.0
+    end_to_end_passes: int = 4
+    end_to_end_rate: float = 1e-3
+    networks: int = 1
+
+    def __post_init__(self) -> None:
+        if self.networks < 1 or self.end_to_end_passes < 0:
+            raise DataError(
+                f"networks is {self.networks} and end_to_end_passes {self.end_to_end_passes}; give at least "
+                "1 network, and 0 passes or more"
+            )
 
     def frames(self) -> FrameOptions:
         return LOG_MEL
@@ -91,7 +102,7 @@ class ConvolutionalOptions:
         )  # fmt: skip
         prior = np.log((seen + 1.0) / (seen + 1.0).sum())
         start = start.with_prior((self.prior * prior).astype(np.float32))
-        per_pass = sum(1 for _ in _batches(examples, self.batch_frames, np.random.default_rng(0)))
+        per_pass = sum(1 for _ in batches(examples, self.batch_frames, np.random.default_rng(0)))
         passes = max(self.passes, -(-self.fewest_steps // per_pass))
         schedule = Schedule(self.rate, passes, self.warm_up, self.decay)
         network = self.train(start, examples, schedule, step_ms, rng, anchor=None, report=report)
@@ -118,8 +129,8 @@ class ConvolutionalOptions:
         optimiser = AdamW(theta, schedule.pull, None if anchor is None else anchor.flat(), self.clip)
         with threadpool_limits(limits=1, user_api="blas"):
             for number in range(schedule.passes):
-                batches = list(_batches(examples, self.batch_frames, rng))
-                for i, chosen in enumerate(batches):
+                parts = list(batches(examples, self.batch_frames, rng))
+                for i, chosen in enumerate(parts):
                     part = [vary(examples[k], rng) if self.augment else examples[k] for k in chosen]
                     batch = PackedBatch.of([e.frames for e in part], network.gap)
                     sigma = self.target_ms / step_ms
@@ -127,7 +138,7 @@ class ConvolutionalOptions:
                     trace = forward(network, batch, pairs, self.dropout, rng)
                     _, derivatives = losses(trace, targets, self.articulation)
                     backward(network, trace, derivatives, gradient)
-                    optimiser.step(slope, schedule.rate_at((number + i / len(batches)) / schedule.passes))
+                    optimiser.step(slope, schedule.rate_at((number + i / len(parts)) / schedule.passes))
                 if report is not None:
                     report((number + 1.0) / schedule.passes)
         return network.on(theta.copy())
@@ -203,7 +214,7 @@ def continue_training(
     )
 
 
-def _batches(
+def batches(
     examples: Sequence[NetworkExample], batch_frames: int, rng: np.random.Generator
 ) -> Iterator[IntArray]:
     """The examples in random order, cut into runs of about ``batch_frames`` frames."""

@@ -27,7 +27,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from trellis.core.arrays import FloatArray
+from trellis.core.arrays import FloatArray, IntArray
 from trellis.structures.segments.oracle.segment_oracle import Segmentation
 from trellis.structures.segments.scores.segment_graph import SegmentPath
 from trellis.structures.segments.scores.segment_scores import SegmentScores
@@ -51,9 +51,14 @@ def sharpen(scores: SegmentScores, factor: float) -> SegmentScores:
 def confidences(scores: SegmentScores, path: SegmentPath, tolerance: float) -> FloatArray:
     """The probability of each start of ``path`` within ``tolerance`` frames, (n,); of scores that are
     sharpened already."""
-    starts = Segmentation().marginals(scores).parts.starts[path.nodes]
-    near = np.abs(np.arange(scores.n_frames + 1) - path.starts[:, None]) <= tolerance + 1e-9
-    return np.asarray(np.clip(np.sum(starts, axis=1, where=near), 0.0, 1.0))
+    posterior = Segmentation().marginals(scores).parts.starts[path.nodes]
+    return probability_near(posterior, path.starts, tolerance)
+
+
+def probability_near(posterior: FloatArray, starts: IntArray, tolerance: float) -> FloatArray:
+    """The probability of each start within ``tolerance`` frames, (n,); ``posterior``: (n, T + 1)."""
+    near = np.abs(np.arange(posterior.shape[1]) - starts[:, None]) <= tolerance + 1e-9
+    return np.asarray(np.clip(np.sum(posterior, axis=1, where=near), 0.0, 1.0))
 
 
 def fit_beta(

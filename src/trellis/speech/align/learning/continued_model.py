@@ -1,14 +1,16 @@
-"""A model that goes on learning from corrected pieces, and the models on the way to it.
+"""A model that goes on learning from corrected pieces, and the models on the way.
 
-The network is continued on the pieces with small steps (``continue_training``), ``steps(n)`` of them for n
-boundaries: a few boundaries ask for few steps, or the network learns them by heart. The *way* leads from the
-base model to the continued one: a share s of it is the model whose network has the weights
+The network is continued on the pieces (``continue_training``) without augmentation, which would hide what is
+special about them: a *leg* of ``PASSES`` passes with a rate that falls from ``RATE`` to 0, then perhaps
+another. After the first leg the network knows the pieces almost by heart. With theta_0 the weights of the
+base and theta_l those after l legs, the model at *place* s = l + r, 0 <= r < 1, has the network
 
-    theta(s) = theta_base + s (theta_continued - theta_base)
+    theta(s) = theta_l + r (theta_{l+1} - theta_l)
 
-and s = 0 is the base itself. Averages of networks near each other are good networks, so that one training
-gives a model for each s. No phone may be forbidden by its length that the corrections show: the longest
-lengths are raised to ``SLACK`` times those of the corrections.
+(in a mixture, each of the networks; the same pieces in the same order).
+Means of networks near each other are good networks, often better than the two, so that one training gives a
+model for each s. Place 0 is the base itself. Elsewhere no length that the corrections show is forbidden: the
+longest lengths are raised to ``SLACK`` times theirs.
 """
 
 from __future__ import annotations
@@ -18,65 +20,81 @@ from dataclasses import replace
 
 import numpy as np
 
+from trellis.speech.acoustics.acoustic_model import AcousticModel
 from trellis.speech.acoustics.acoustic_training import TrainingUtterance, network_example
 from trellis.speech.acoustics.convolutional.convolutional_network import ConvolutionalNetwork
 from trellis.speech.acoustics.convolutional.convolutional_training import (
     ConvolutionalOptions,
     continue_training,
 )
+from trellis.speech.acoustics.convolutional.network_mixture import members, mixed
 from trellis.speech.acoustics.phone_durations import SLACK, DurationModel
 from trellis.speech.align.alignment_model import AlignmentModel
 
-RATE = 3e-4
-FEWEST_PASSES, MOST_PASSES = 10, 15
+RATE, PASSES = 6e-4, 15
 
 Report = Callable[[float], None]
 
 
-def passes_for(n_boundaries: int) -> int:
-    """Passes over the pieces."""
-    return int(np.clip(n_boundaries // 5, FEWEST_PASSES, MOST_PASSES))
+class Way:
+    """From the network of ``base`` on, in legs that are walked when they are asked for."""
+
+    def __init__(
+        self,
+        base: AlignmentModel,
+        pieces: Sequence[TrainingUtterance],
+        options: ConvolutionalOptions,
+        seed: int,
+    ) -> None:
+        if base.acoustics.network is None:
+            raise TypeError("the model has no network to continue")
+        self._base, self._options, self._seed = base, replace(options, augment=False), seed
+        self._examples = [network_example(piece, base.acoustics.phones) for piece in pieces]
+        self._durations = _widened(base.acoustics, pieces)
+        self._networks = [members(base.acoustics.network)]
+
+    def walk(self, legs: int, report: Report | None = None) -> None:
+        """Go on until ``legs`` legs are behind; the networks of a mixture each on its own."""
+        while len(self._networks) <= legs:
+            now = self._networks[-1]
+            self._networks.append(
+                tuple(self._next(one, _part(report, i, len(now))) for i, one in enumerate(now))
+            )
+
+    def model(self, place: float) -> AlignmentModel:
+        """The model at a place that has been walked to."""
+        if place == 0.0:
+            return self._base
+        leg = min(int(place), len(self._networks) - 2)
+        pairs = zip(self._networks[leg], self._networks[leg + 1], strict=True)
+        network = mixed([_between(start, end, place - leg) for start, end in pairs])
+        acoustics = replace(self._base.acoustics, network=network, durations=self._durations)
+        return replace(self._base, acoustics=acoustics)
+
+    def _next(self, network: ConvolutionalNetwork, report: Report | None) -> ConvolutionalNetwork:
+        return continue_training(
+            network,
+            self._examples,
+            1000.0 * self._base.acoustics.step,
+            rate=RATE,
+            passes=PASSES,
+            options=self._options,
+            seed=self._seed + len(self._networks) - 1,
+            report=report,
+        )
 
 
-def continue_network(
-    model: AlignmentModel,
-    pieces: Sequence[TrainingUtterance],
-    options: ConvolutionalOptions,
-    seed: int,
-    report: Report | None = None,
-) -> ConvolutionalNetwork:
-    """The network of the model, continued on the pieces."""
-    acoustics = model.acoustics
-    assert acoustics.network is not None
-    examples = [network_example(piece, acoustics.phones) for piece in pieces]
-    passes = passes_for(sum(len(piece.starts) - 1 for piece in pieces))
-    return continue_training(
-        acoustics.network,
-        examples,
-        1000.0 * acoustics.step,
-        rate=RATE,
-        passes=passes,
-        options=options,
-        seed=seed,
-        report=report,
-    )
+def _between(start: ConvolutionalNetwork, end: ConvolutionalNetwork, share: float) -> ConvolutionalNetwork:
+    theta = start.flat()
+    theta += np.float32(share) * (end.flat() - theta)
+    return start.on(theta)
 
 
-def part_of_the_way(
-    base: AlignmentModel, continued: ConvolutionalNetwork, share: float, pieces: Sequence[TrainingUtterance]
-) -> AlignmentModel:
-    """The model after a share of the way to the ``continued`` network."""
-    network = base.acoustics.network
-    if network is None or share == 0.0:
-        return base
-    theta = network.flat()
-    theta += np.float32(share) * (continued.flat() - theta)
-    durations = _widened(base, pieces)
-    return replace(base, acoustics=replace(base.acoustics, network=network.on(theta), durations=durations))
+def _part(report: Report | None, number: int, of: int) -> Report | None:
+    return None if report is None else lambda share: report((number + share) / of)
 
 
-def _widened(base: AlignmentModel, pieces: Sequence[TrainingUtterance]) -> DurationModel:
-    acoustics = base.acoustics
+def _widened(acoustics: AcousticModel, pieces: Sequence[TrainingUtterance]) -> DurationModel:
     longest = acoustics.durations.longest.copy()
     for piece in pieces:
         seconds = np.diff(piece.starts, append=float(len(piece.frames))) * acoustics.step

@@ -20,6 +20,7 @@ from trellis.speech.acoustics.boundary_classifier import BoundaryOptions
 from trellis.speech.acoustics.classifier_names import get_classifier
 from trellis.speech.acoustics.convolutional.convolutional_training import ConvolutionalOptions
 from trellis.speech.acoustics.phone_durations import DurationModel
+from trellis.speech.align.learning.end_to_end import train_end_to_end
 from trellis.speech.align.search.topology import fit_topology
 from trellis.speech.audio.front_end import frame_recording
 from trellis.speech.corpus.corpus_split import folds, split_corpus
@@ -86,7 +87,7 @@ def prepare_corpus(aligner: Aligner, corpus: Iterable[Utterance], report: Progre
     )
     report("classifiers", 0.0)
     groups = [utterances[i].group for i in (*parts.classifier, *parts.weights)]
-    acoustics, train = _train_acoustics(aligner, classify, weigh, groups, base, report)
+    acoustics, train = _train_acoustics(aligner, classify, weigh, hold, groups, base, report)
     holdout = _on_threads(acoustics.example, hold, aligner._threads())
     report("topology", 0.0)
     unseen = hold if aligner.cross_fit else [*weigh, *hold]
@@ -122,11 +123,15 @@ def _train_acoustics(
     aligner: Aligner,
     classify: Sequence[TrainingUtterance],
     weigh: Sequence[TrainingUtterance],
+    hold: Sequence[TrainingUtterance],
     groups: Sequence[str],
     base: AcousticModel,
     report: Progress,
 ) -> tuple[AcousticModel, list[SegmentExample]]:
-    """The acoustic model of the result, and examples for the weights from models that have not seen them."""
+    """The acoustic model of the result, and examples for the weights from models that have not seen them.
+
+    The features get their scale twice: the network that was trained end to end speaks louder.
+    """
     seed, n_jobs = aligner.random_state, aligner._threads()
     classifier, boundaries = get_classifier(aligner.classifier), aligner.boundaries or BoundaryOptions()
 
@@ -140,13 +145,25 @@ def _train_acoustics(
 
         return fit_acoustics(own, more, base, classifier, boundaries, seed, n_jobs, tell)
 
+    def through_alignment(
+        acoustics: AcousticModel, own: Sequence[TrainingUtterance], unseen: Sequence[TrainingUtterance]
+    ) -> AcousticModel:
+        if not isinstance(classifier, ConvolutionalOptions) or not classifier.end_to_end_passes:
+            return acoustics
+        acoustics = replace(acoustics, scale=scale(acoustics, unseen))
+        weights = fit_topology(acoustics, unseen[:TOPOLOGY_UTTERANCES], n_jobs)
+        return train_end_to_end(
+            acoustics, weights, own, hold, classifier, seed, lambda share: report("end to end", share)
+        )
+
     def scale(acoustics: AcousticModel, utterances: Sequence[TrainingUtterance]) -> FloatArray:
-        examples = _on_threads(acoustics.example, utterances[:SCALE_UTTERANCES], n_jobs)
+        plain = replace(acoustics, scale=np.ones(len(acoustics.names)))
+        examples = _on_threads(plain.example, utterances[:SCALE_UTTERANCES], n_jobs)
         jitter = max(1, round(JITTER_MS / (1000.0 * acoustics.step)))
         return measure_scale(examples, jitter, seed)
 
     if not aligner.cross_fit:
-        acoustics = fit(classify, weigh)
+        acoustics = through_alignment(fit(classify, weigh), classify, weigh)
         report("features", 0.0)
         acoustics = replace(acoustics, scale=scale(acoustics, weigh))
         return acoustics, _on_threads(acoustics.example, weigh, n_jobs)
@@ -154,12 +171,12 @@ def _train_acoustics(
     found: list[SegmentExample] = []
     for part in folds(groups, aligner.cross_fit, np.random.default_rng(seed + 1)):
         left_out, seen = [both[i] for i in part], [u for i, u in enumerate(both) if i not in set(part)]
-        acoustics = fit(seen, left_out)
+        acoustics = through_alignment(fit(seen, left_out), seen, left_out)
         if not found:
             base = replace(base, scale=scale(acoustics, left_out))
         found += _on_threads(replace(acoustics, scale=base.scale).example, left_out, n_jobs)
         report("classifiers", len(found) / len(both) * aligner.cross_fit / n_fits)
-    return fit(both, []), found
+    return replace(through_alignment(fit(both, []), both, hold), scale=base.scale), found
 
 
 def _with_wrong_transcripts(

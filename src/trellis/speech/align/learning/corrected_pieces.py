@@ -7,37 +7,32 @@ cut, in silences where it has any, else between two phones, and its pieces can b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from trellis.core.arrays import BoolArray, IntArray
 from trellis.core.errors import DataError
+from trellis.speech.acoustics.acoustic_model import AcousticModel
 from trellis.speech.acoustics.acoustic_training import TrainingUtterance
 from trellis.speech.align.learning.corpus_preparation import Progress
 from trellis.speech.audio.front_end import frame_recording
 from trellis.speech.corpus.utterance import Utterance
 from trellis.speech.phones.silence import is_silence
 
-if TYPE_CHECKING:
-    from trellis.speech.align.aligner import Aligner
-
 LONGEST = 10.0  # seconds
 SPOKEN_CUT = 3.0  # a cut between two phones is as good as one in a silence that is so many times further off
 
 
 def read_corrections(
-    aligner: Aligner, corpus: Iterable[Utterance], report: Progress
+    acoustics: AcousticModel, corrected: Sequence[Utterance], report: Progress
 ) -> list[TrainingUtterance]:
-    """The pieces of all utterances that have a reference; phones that the model does not know are an error."""
-    corrected = [u for u in corpus if u.reference is not None]
+    """The pieces of utterances with references; phones that the model does not know are an error."""
     if not corrected:
         raise DataError("there is no corrected recording to learn from; give utterances with a reference")
     ids = [u.id for u in corrected]
     if len(set(ids)) < len(ids):
         raise DataError("two utterances of the corpus have the same id; give each its own")
-    acoustics = aligner.model_.acoustics
     for u in corrected:
         acoustics.phones.encode(u.reference.labels if u.reference else (), u.id)  # before any work
     pieces: list[TrainingUtterance] = []
@@ -53,7 +48,7 @@ def read_corrections(
 
 
 def cut(utterance: TrainingUtterance, longest: int) -> list[TrainingUtterance]:
-    """Pieces of about ``longest`` frames. A silence is cut in its middle, and both pieces keep a part of it."""
+    """Pieces of about ``longest`` frames. A silence is cut in its middle: both pieces keep a part of it."""
     n_frames, gold = len(utterance.frames), utterance.gold
     if n_frames <= longest:
         return [utterance]
@@ -66,7 +61,7 @@ def cut(utterance: TrainingUtterance, longest: int) -> list[TrainingUtterance]:
         begin, end = frames[number], frames[number + 1]
         last += int(last < len(gold) and gold[last] < end)  # the first half of a silence
         starts = np.clip(utterance.starts[first:last] - begin, 0.0, end - begin - 1.0)
-        labels, name = utterance.labels[first:last], f"{utterance.id}, piece {number + 1}"
+        labels, name = utterance.labels[first:last], f"{utterance.id}, from frame {begin}"
         pieces.append(TrainingUtterance(name, utterance.frames[begin:end], labels, starts))
     return pieces
 

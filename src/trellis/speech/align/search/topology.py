@@ -20,7 +20,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from trellis.core.arrays import Float32Array, FloatArray, IntArray
+from trellis.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from trellis.objectives.records import Log
 from trellis.solvers import Solution, get_solver
 from trellis.speech.acoustics.acoustic_model import UNLIMITED, AcousticModel, Limits
@@ -89,26 +89,27 @@ def _features(
     kept = [i for i, name in enumerate(acoustics.names) if name != "rate"]
     plain = replace(acoustics, names=topology_names(acoustics.names), scale=acoustics.scale[kept])
     features = plain.features(frames, lattice, evidence=evidence, gold=gold, limits=limits)
-    silent = np.array([is_silence(label) for label in lattice.labels], dtype=np.float64)
-    longest = features.graph.longest
-    duration = np.concatenate([
-        lattice.min_phones * features.duration[:, features.duration_rows],
-        np.repeat(silent[:, None], longest + 1, axis=1)[None],
-    ])  # fmt: skip
-    return replace(
+    sums = replace(
         features,
         prefix=lattice.min_phones * features.prefix,
         boundary=lattice.min_phones * features.boundary,
-        duration=duration,
-        duration_rows=np.arange(lattice.n_nodes),
+        duration=lattice.min_phones * features.duration,
     )
+    return count_silences(sums, np.array([is_silence(label) for label in lattice.labels]))
+
+
+def count_silences(features: SegmentFeatures, silent: BoolArray) -> SegmentFeatures:
+    """With one more feature, the last: the number of ``silent`` (P,) nodes on the path."""
+    one = np.repeat(silent.astype(np.float64)[:, None], features.graph.longest + 1, axis=1)
+    duration = np.concatenate([features.duration[:, features.duration_rows], one[None]])
+    return replace(features, duration=duration, duration_rows=np.arange(len(silent)))
 
 
 def _example(acoustics: AcousticModel, utterance: TrainingUtterance) -> SegmentExample | None:
     """The reference as a path; None if it has silences in a row, which no lattice has."""
     with_silence = acoustics.phones.has_silence
     lattice = loose_lattice(utterance.labels) if with_silence else phone_lattice(utterance.labels)
-    nodes = _follow(lattice, utterance.labels)
+    nodes = follow_labels(lattice, utterance.labels)
     if nodes is None:
         return None
     n_frames = len(utterance.frames)
@@ -120,7 +121,7 @@ def _example(acoustics: AcousticModel, utterance: TrainingUtterance) -> SegmentE
     return SegmentExample(features, gold, name=utterance.id)
 
 
-def _follow(lattice: Lattice, labels: Sequence[str]) -> IntArray | None:
+def follow_labels(lattice: Lattice, labels: Sequence[str]) -> IntArray | None:
     """The nodes of the path with these labels."""
     nodes: list[int] = []
     after: dict[int, list[int]] = {}

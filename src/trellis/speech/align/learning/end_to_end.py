@@ -1,0 +1,149 @@
+"""Training the network through the alignment: all that it hears is judged by the boundaries that follow.
+
+The network was trained for classes, articulation and boundaries, one frame or one boundary at a time. Here
+the likelihood of whole alignments (``alignment_likelihood``) is raised in all parameters together, the
+network's and the weights of the features, by AdamW over a few passes; a share ``LOOSE`` of the visits is to a
+lattice with optional silences. After each pass the share of held-out boundaries within 10, 20, 30 and 40 ms,
+averaged, is measured; the best pass is kept, and the start counts as one.
+
+Beside the boundary scores the frame scores of an untuned network count for little, and a head with the weight
+0 has no gradient: their weights start at ``FLOOR`` nats or more.
+
+The weights serve the training only: ``fit`` learns its own afterwards, on utterances that the network has not
+seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from trellis.core.arrays import Float32Array, FloatArray
+from trellis.speech.acoustics.acoustic_model import AcousticModel
+from trellis.speech.acoustics.acoustic_training import TrainingUtterance, network_example
+from trellis.speech.acoustics.convolutional.augmentation import vary
+from trellis.speech.acoustics.convolutional.convolutional_network import ConvolutionalNetwork
+from trellis.speech.acoustics.convolutional.convolutional_training import (
+    AdamW,
+    ConvolutionalOptions,
+    Report,
+    Schedule,
+    batches,
+)
+from trellis.speech.acoustics.convolutional.network_gradient import backward
+from trellis.speech.acoustics.convolutional.network_mixture import members, mixed
+from trellis.speech.align.learning.alignment_likelihood import AlignmentLikelihood, LatticeExample
+from trellis.speech.align.search.topology import topology_names
+from trellis.structures.segments.oracle.segment_oracle import Segmentation
+
+LOOSE = 0.5
+FRAME_SCORES, FLOOR = ("classifier", "articulation"), 0.15
+CLIP = 1.0
+TOLERANCES_MS = (10.0, 20.0, 30.0, 40.0)
+
+
+def train_end_to_end(
+    acoustics: AcousticModel,
+    weights: FloatArray,
+    utterances: Sequence[TrainingUtterance],
+    holdout: Sequence[TrainingUtterance],
+    options: ConvolutionalOptions,
+    seed: int,
+    report: Report | None = None,
+) -> AcousticModel:
+    """The acoustic model with its networks trained on, each by itself. ``weights``: where those of the
+    features start, as ``search.topology`` has them."""
+    heard = {"classifier", "articulation", "boundary"} & set(acoustics.names)
+    if acoustics.network is None or not heard or options.end_to_end_passes == 0:
+        return acoustics
+    each, trained = members(acoustics.network), []
+    for i, start in enumerate(each):
+
+        def tell(share: float, i: int = i) -> None:
+            if report is not None:
+                report((i + share) / len(each))
+
+        one = _train(acoustics, start, weights, utterances, holdout, options, seed + i, tell)
+        trained.append(one)
+    return replace(acoustics, network=mixed(trained))
+
+
+def _train(
+    acoustics: AcousticModel,
+    start: ConvolutionalNetwork,
+    weights: FloatArray,
+    utterances: Sequence[TrainingUtterance],
+    holdout: Sequence[TrainingUtterance],
+    options: ConvolutionalOptions,
+    seed: int,
+    report: Report,
+) -> ConvolutionalNetwork:
+    likelihood, rng = AlignmentLikelihood(acoustics), np.random.default_rng(seed)
+    theta = np.concatenate([start.flat(), _starting_weights(acoustics, weights)])
+    slope = np.zeros_like(theta)
+    n = len(theta) - len(weights)
+    network, gradient = start.on(theta[:n]), start.on(slope[:n])
+    examples = [network_example(u, acoustics.phones) for u in utterances]
+    held = [likelihood.example(network_example(u, acoustics.phones), loose=False) for u in holdout]
+    schedule = Schedule(options.end_to_end_rate, options.end_to_end_passes, 0.0, 0.0)
+    optimiser = AdamW(theta, 0.0, None, CLIP)
+    step_ms = 1000.0 * acoustics.step
+    with threadpool_limits(limits=1, user_api="blas"):
+        best, kept = held_out_share(likelihood, network, theta[n:], held, step_ms), theta.copy()
+        for number in range(schedule.passes):
+            parts = list(batches(examples, options.batch_frames // 2, rng))
+            for i, chosen in enumerate(parts):
+                part = [
+                    likelihood.example(vary(examples[k], rng) if options.augment else examples[k], loose)
+                    for k, loose in zip(
+                        chosen.tolist(), (rng.random(len(chosen)) < LOOSE).tolist(), strict=True
+                    )
+                ]
+                trace = likelihood.listen(network, part, options.dropout, rng)
+                _, derivatives, d_weights = likelihood.gradient(
+                    network, trace, part, theta[n:].astype(np.float64)
+                )
+                backward(network, trace, derivatives, gradient)
+                slope[n:] = d_weights
+                optimiser.step(slope, schedule.rate_at((number + i / len(parts)) / schedule.passes))
+            share = held_out_share(likelihood, network, theta[n:], held, step_ms)
+            if share > best:
+                best, kept = share, theta.copy()
+            report((number + 1.0) / schedule.passes)
+    return start.on(kept[:n].copy())
+
+
+def in_nats(acoustics: AcousticModel, weights: FloatArray) -> FloatArray:
+    """The weights of ``search.topology`` for features that no scale divides."""
+    scale = [s for name, s in zip(acoustics.names, acoustics.scale, strict=True) if name != "rate"]
+    return np.asarray(weights / np.append(scale, 1.0))
+
+
+def _starting_weights(acoustics: AcousticModel, weights: FloatArray) -> Float32Array:
+    nats = in_nats(acoustics, weights)
+    heard = [name in FRAME_SCORES for name in topology_names(acoustics.names)]
+    nats[:-1][heard] = np.maximum(nats[:-1][heard], FLOOR)
+    return nats.astype(np.float32)
+
+
+def held_out_share(
+    likelihood: AlignmentLikelihood,
+    network: ConvolutionalNetwork,
+    weights: FloatArray,
+    held: Sequence[LatticeExample],
+    step_ms: float,
+) -> float:
+    """The share of boundaries within each of ``TOLERANCES_MS``, averaged over them."""
+    errors = []
+    for e in held:
+        trace = likelihood.listen(network, [e])
+        (features,) = likelihood.features(network, trace, [e])
+        path = Segmentation().best(features.scores(np.asarray(weights, np.float64)))
+        errors.append(step_ms * np.abs(path.starts - e.starts)[1:])
+    together = np.concatenate(errors)
+    if not len(together):
+        return 0.0
+    return float(np.mean([np.mean(together <= ms + 1e-6) for ms in TOLERANCES_MS]))
