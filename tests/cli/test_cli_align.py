@@ -58,7 +58,7 @@ def test_every_option_has_a_sentence() -> None:
     import typer
 
     group: Any = typer.main.get_command(app).commands["align"]  # type: ignore[attr-defined]
-    assert set(group.commands) == {"train", "run", "adapt", "evaluate"}
+    assert set(group.commands) == {"train", "run", "adapt", "evaluate", "studio"}
     for name, command in group.commands.items():
         for parameter in command.params:
             assert (parameter.help or "").endswith("."), f"{name} {parameter.name}"

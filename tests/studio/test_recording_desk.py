@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -178,6 +181,43 @@ def test_a_textgrid_without_phones_is_kept(folder: Folder) -> None:
     assert (folder.home / "before" / "sub" / "talk.TextGrid.1").read_text() == transcript
     desk.undo(desk.version)
     assert path.read_text() == transcript
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a process that was forked")
+@pytest.mark.parametrize("round", range(12))
+def test_killed_at_any_moment(folder: Folder, round: int) -> None:
+    """What was answered is there after the power failed, and at most one edit more; in two lives."""
+    answered = 0
+    for life in range(2):
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            desk = _desk(folder)
+            for number in range(10**6):
+                _move(desk, 0.26 + 0.2 * ((number * 37 + round) % 100) / 100)
+                os.write(writing, b".")
+        os.close(writing)
+        wanted = 1 + (round + 5 * life) % 7
+        got = 0
+        while got < wanted:
+            got += len(os.read(reading, 1))
+        time.sleep(0.0007 * round)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        while more := os.read(reading, 4096):
+            got += len(more)
+        os.close(reading)
+        answered += got
+        again = RecordingDesk(folder, "sub/talk.wav")
+        assert again.notice is None
+        assert again.steps[0] in (answered, answered + 1)
+        answered = again.steps[0]
+        assert again.alignment is not None
+        assert _starts(folder) == again.alignment.starts.tolist()
+    for _ in range(answered):
+        again.undo(again.version)
+    assert not (folder.root / "sub" / "talk.TextGrid").exists()
+    assert [row[3] for row in again.to_json()["phones"]] == [1.0, 0.3, 0.8, None]
 
 
 def test_two_windows_do_not_overwrite_each_other(folder: Folder) -> None:

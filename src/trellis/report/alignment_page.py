@@ -3,8 +3,8 @@
 The page is self-contained (its content security policy forbids every other resource), so it can be mailed,
 kept beside the recording, or put on a server. The sound is 16-bit mono WAV in base64, 43 kB a second at 16
 kHz, and half of that for recordings of more than ten minutes, at 8 kHz. The script needs the samples to
-redraw its pictures at every zoom; WAV needs no decoder. Boundaries can be dragged, and the corrected alignment
-downloaded as a TextGrid; the page itself cannot save anything.
+redraw its pictures at every zoom; WAV needs no decoder. Boundaries can be dragged, and the corrected
+alignment downloaded as a TextGrid; the page itself cannot save anything.
 """
 
 from __future__ import annotations

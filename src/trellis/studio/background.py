@@ -24,9 +24,9 @@ from trellis.core.output_files import atomic_text
 from trellis.speech.align.aligner import Aligner
 from trellis.speech.align.batch_alignment import Job, Outcome, Work, align_jobs
 from trellis.speech.corpus.corpus import Corpus
-from trellis.speech.corpus.dictionary import Dictionary
 from trellis.speech.formats.alignment import Alignment
-from trellis.studio.workspace import OpenModel, Workspace
+from trellis.studio.worker_processes import open_given
+from trellis.studio.workspace import Workspace
 
 SUFFIX = ".alignment"  # JSON, under a suffix that no reader of corpora takes for labels
 MOVED = 0.010  # seconds: boundaries that moved by more are counted
@@ -72,11 +72,6 @@ def result_path(job: Job) -> Path:
 def write_result(job: Job, alignment: Alignment) -> None:
     """What a process does with an alignment."""
     alignment.write(result_path(job), "json")
-
-
-def open_given(open_model: OpenModel, path: str) -> tuple[Aligner, Dictionary | None]:
-    """A model by its path, as a function that can be sent to other processes."""
-    return open_model(path)
 
 
 class Background:
@@ -172,7 +167,7 @@ class Background:
         """Bring a finished alignment to its desk; how it moved, or None if a person was faster."""
         workspace = self._workspace
         name = workspace.folder.name(outcome.audio)
-        number = next(n for n, desk in enumerate(workspace.desks) if desk.name == name)
+        number = workspace.numbers[name]
         desk = workspace.desks[number]
         problem, moved = outcome.problem, None
         if problem is None:
@@ -194,7 +189,7 @@ class Background:
         given, saved = self._workspace.settings.model, self._workspace.save_model
         try:
             note = json.loads(_note(saved).read_text("utf-8"))
-            if saved.is_file() and note["base"] == _fingerprint(given):
+            if saved.is_file() and note["moved"] and note["base"] == _fingerprint(given):
                 return str(saved)
         except (OSError, ValueError, KeyError, TypeError):
             pass
@@ -211,12 +206,15 @@ class Background:
         aligner, _ = settings.open_model(settings.model)
         corpus, left_out = _usable(aligner, workspace.corrected())
         adapted = aligner.adapt(corpus, progress=self._learning_progress)
+        before, has_moved = self._model_path(), adapted.status_.n_iter > 0
         workspace.save_model.parent.mkdir(parents=True, exist_ok=True)
         adapted.save(workspace.save_model)
         with atomic_text(_note(workspace.save_model)) as file:
-            json.dump({"base": _fingerprint(settings.model), "corrected": len(corpus)}, file)
+            json.dump({"base": _fingerprint(settings.model), "moved": has_moved}, file)
         more = f"; left out: {'; '.join(left_out)}" if left_out else ""
         self._update(status=f"{adapted.status_.reason}{more}")
+        if not has_moved and before == settings.model:
+            return  # everything would be aligned as it is
         moved: list[Moved] = []
 
         def take(outcome: Outcome) -> None:

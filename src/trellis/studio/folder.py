@@ -6,6 +6,7 @@ Beside ``talk.wav`` lies ``talk.TextGrid`` with what a person corrected. All els
     aligned/talk.alignment      what the aligner found, so that the next start is quick
     before/talk.TextGrid.1      a TextGrid that was there before the studio wrote its own
     model.trellis               the model that learned from the corrections
+    lock                        held while a studio is open
 
 Names are chosen so that no reader of corpora takes these files for labels of their own.
 """
@@ -31,6 +32,23 @@ class Folder:
         self._real = Path(os.path.realpath(root))
         self.home = root / HOME
         self.check_inside(self.home)
+
+    def lock(self) -> None:
+        """Refuse a second studio on the same folder; the lock ends with the process, however that ends."""
+        try:
+            import fcntl
+        except ImportError:  # Windows: two of them are not noticed
+            return
+        self.home.mkdir(exist_ok=True)
+        self._lock = (self.home / "lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise DataError(
+                f"{self.root}: another studio is open on this folder; use that one, or end it"
+            ) from error
+        except OSError:  # some network drives have no locks
+            return
 
     def name(self, audio: Path) -> str:
         return audio.relative_to(self.root).as_posix()

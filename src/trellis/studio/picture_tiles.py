@@ -33,8 +33,9 @@ _NARROW, _WIDE = 0.005, 0.016  # half of a window, in seconds
 _STRETCH = 60.0  # seconds of samples in memory at once
 _SOME = 8  # windows per column
 _BLOCK = 64  # samples per peak
-_KEPT = 400  # tiles of a recording
+_KEPT = 120  # tiles of a recording
 _LISTENED = 64  # places that tell how loud it is
+_GOLDEN = 0.6180339887  # steps by it fall together with no rhythm of the recording
 Peaks = NDArray[np.int16]
 
 
@@ -156,7 +157,7 @@ class PictureTiles:
             reach, duration = int(_NARROW * self._sound.rate), self._sound.duration
             found = []
             for k in range(_LISTENED):
-                start = duration * (k + 0.5) / _LISTENED
+                start = max(0.0, duration - 0.1) * ((k * _GOLDEN) % 1.0)
                 part = self._sound.excerpt(start, 0.1).astype(np.float32)
                 count = (len(part) - 1 - 2 * reach) // reach
                 if count > 0:

@@ -33,6 +33,7 @@ def listen(port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((ADDRESS, port))
+        listener.listen(128)  # a browser that is quicker than the server waits in this queue
     except OSError as error:
         listener.close()
         raise UnsupportedError(

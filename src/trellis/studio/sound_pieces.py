@@ -22,23 +22,24 @@ HEADER = 44
 PIECE_SECONDS = 10
 _MAX_BYTES = 128 * 2**20  # of pieces, for all recordings together
 Samples = NDArray[np.int16]
+_Key = tuple[Path, str, int]
 
 
 class PieceCache:
     """The pieces that were asked for last, of all recordings."""
 
     def __init__(self, max_bytes: int = _MAX_BYTES) -> None:
-        self._pieces: OrderedDict[tuple[Path, int], Samples] = OrderedDict()
+        self._pieces: OrderedDict[_Key, Samples] = OrderedDict()
         self._lock = threading.Lock()
         self._bytes, self._max = 0, max_bytes
 
-    def get(self, key: tuple[Path, int]) -> Samples | None:
+    def get(self, key: _Key) -> Samples | None:
         with self._lock:
             if key in self._pieces:
                 self._pieces.move_to_end(key)
             return self._pieces.get(key)
 
-    def put(self, key: tuple[Path, int], piece: Samples) -> None:
+    def put(self, key: _Key, piece: Samples) -> None:
         with self._lock:
             if key not in self._pieces:
                 self._pieces[key] = piece
@@ -48,10 +49,11 @@ class PieceCache:
 
 
 class SoundPieces:
-    """One channel of a recording."""
+    """One channel of a recording; ``key`` tells its present content from earlier ones."""
 
-    def __init__(self, path: Path, channel: int | None, cache: PieceCache) -> None:
+    def __init__(self, path: Path, channel: int | None, cache: PieceCache, key: str = "") -> None:
         info = audio_info(path)
+        self.key = key
         self.rate, self.n_samples, self.duration = info.rate, info.frames, info.duration
         self._path, self._channel, self._cache = path, channel, cache
         self._piece = PIECE_SECONDS * self.rate
@@ -73,7 +75,7 @@ class SoundPieces:
         return _whole_numbers(load_recording(self._path, None, self._channel, start, end).samples)
 
     def _read(self, number: int) -> Samples:
-        key = (self._path, number)
+        key = (self._path, self.key, number)
         piece = self._cache.get(key)
         if piece is None:
             start = number * PIECE_SECONDS

@@ -110,7 +110,7 @@ class _Questions:
         content = self._workspace.desk(number).to_json()
         try:
             sound = self._workspace.media(number).sound
-            content["rate"] = sound.rate
+            content["rate"], content["key"] = sound.rate, sound.key
         except DataError as error:
             content["problem"] = content["problem"] or str(error)
         constants = {

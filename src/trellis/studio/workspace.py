@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -73,6 +75,7 @@ class Workspace:
         for desk in self.desks:
             if problems.get(desk.name):
                 desk.fail(str(problems[desk.name]))
+        self.numbers = {desk.name: number for number, desk in enumerate(self.desks)}
         self._media: OrderedDict[int, Media] = OrderedDict()
         self._cache, self._lock = PieceCache(), threading.Lock()
 
@@ -83,11 +86,11 @@ class Workspace:
 
     def media(self, number: int) -> Media:
         """The sound and the pictures of a recording; those of the last few are kept."""
-        desk = self.desk(number)
+        audio = self.folder.check_inside(self.desk(number).audio)
+        key = _content_key(audio)
         with self._lock:
-            if number not in self._media:
-                audio = self.folder.check_inside(desk.audio)
-                self._media[number] = Media(SoundPieces(audio, self.settings.channel, self._cache))
+            if number not in self._media or self._media[number].sound.key != key:
+                self._media[number] = Media(SoundPieces(audio, self.settings.channel, self._cache, key))
                 while len(self._media) > _OPEN:
                     self._media.popitem(last=False)
             self._media.move_to_end(number)
@@ -122,3 +125,14 @@ class Workspace:
         if not found:
             raise DataError("no recording is corrected yet; correct at least one, and learn again")
         return Corpus(tuple(found))
+
+
+def _content_key(audio: Path) -> str:
+    """Other sound has another key: browsers keep pictures under it."""
+    try:
+        found = os.stat(audio)
+    except OSError as error:
+        why = f"{audio}: it cannot be read any more ({error.strerror}); open the folder anew"
+        raise DataError(why) from error
+    shown = f"{os.path.realpath(audio)} {found.st_mtime_ns} {found.st_size}"
+    return hashlib.sha256(shown.encode(errors="surrogateescape")).hexdigest()[:16]

@@ -6,7 +6,7 @@ import os
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,10 @@ from trellis.cli.align.run import Channel, DictionaryFile, Jobs, Model, StripStr
 from trellis.cli.console import echo, note
 from trellis.cli.options import Encoding, argument, option
 from trellis.cli.process import stop_code
+
+if TYPE_CHECKING:
+    from trellis.speech.align.aligner import Aligner
+    from trellis.speech.corpus.dictionary import Dictionary
 
 Recordings = Annotated[str, argument("RECORDINGS", "Folder of recordings with their transcripts.")]
 Port = Annotated[int, option("--port N", "Port to listen to; 0 takes any that is free.", min=0, max=65535)]
@@ -48,15 +52,12 @@ def studio(
     from trellis.studio.server import listen, require_extra, serve
 
     require_extra()
-    from trellis.cli.align import models
     from trellis.core.output_files import check_destination, check_folder
     from trellis.studio.workspace import Settings, Workspace
 
     if save_model is not None:
         check_destination(save_model)
-    open_model = partial(
-        models.open_aligner, dictionary=dictionary, strip_stress=strip_stress, encoding=encoding
-    )
+    open_model = partial(_open_model, dictionary, strip_stress, encoding)
     pronunciations = open_model(model)[1]  # also checks whether the model can be loaded
     settings = Settings(
         model,
@@ -71,6 +72,7 @@ def studio(
     workspace = Workspace(settings, pronunciations)
     check_folder(workspace.folder.home)
     listener = listen(port)
+    workspace.folder.lock()
     given = sum(desk.state == "given" for desk in workspace.desks)
     if given:
         note(f"{given} of {len(workspace.desks)} recordings have TextGrids, which count as corrected by hand")
@@ -83,11 +85,30 @@ def studio(
     raise typer.Exit(stop_code() or 0)
 
 
+def _open_model(
+    dictionary: str | None, strip_stress: bool, encoding: str | None, model: str
+) -> tuple[Aligner, Dictionary | None]:
+    from trellis.cli.align import models
+
+    return models.open_aligner(model, dictionary, strip_stress, encoding)
+
+
 def _announce(no_browser: bool, address: str) -> None:
     echo(address)
     sys.stdout.flush()
-    note("the studio is open in this machine's browser at this address; Ctrl-C ends it")
+    note("the studio is open to this machine's browser at this address; Ctrl-C ends it")
     if not no_browser:
-        import webbrowser
+        _open_browser(address)
 
-        webbrowser.open(address)
+
+def _open_browser(address: str) -> None:
+    """By a file that only this user can read: every user of the machine can see a browser's arguments."""
+    import atexit
+    import tempfile
+    import webbrowser
+
+    descriptor, path = tempfile.mkstemp(".html", "trellis-studio-")
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(f'<!DOCTYPE html><meta http-equiv="refresh" content="0; url={address}">')
+    atexit.register(lambda: Path(path).unlink(missing_ok=True))
+    webbrowser.open(Path(path).as_uri())

@@ -247,7 +247,8 @@ def _entries(tiers: list[tuple[str, Tier]], length: float) -> Iterator[tuple[str
 
 def _seconds(seconds: float) -> str:
     """Every digit, but no exponent, which some readers of TextGrids do not know."""
-    return np.format_float_positional(seconds, trim="0")
+    text = repr(float(seconds))
+    return text if "e" not in text else np.format_float_positional(seconds, trim="0")
 
 
 def _quoted(text: str) -> str:

@@ -62,6 +62,7 @@ export class Hands {
     desk.held = k;
     $("panel").focus({ preventScroll: true });
     this.actions.pick("phones", k, false);
+    desk.selection = null;
     this.follow(event, e => {
       const now = moveBoundary(desk.phones, desk.words, k, stage.time(e.clientX) - grip);
       $("status").textContent = `${desk.phones[k - 1][2]} | ${desk.phones[k][2]}   ${now.toFixed(3)} s · ${Math.round(1000 * (now - start))} ms from where it was`;

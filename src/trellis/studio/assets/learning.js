@@ -2,8 +2,8 @@
 import { $, ask, make } from "./basics.js";
 
 export class Learning {
-  constructor(refresh, say) {
-    Object.assign(this, { refresh, say });
+  constructor(refresh, say, resort) {
+    Object.assign(this, { refresh, say, resort });
     this.task = null;
     this.shown = 0;
     this.timer = null;
@@ -30,10 +30,18 @@ export class Learning {
     $("progress").value = task.share;
     $("stage").textContent = task.is_running ? task.stage : "";
     this.enable(this.corrected || 0);
-    if (before && task.changes !== before.changes) this.refresh();
+    if (before && task.changes !== before.changes) this.later();
     if (task.is_running) { clearTimeout(this.timer); this.timer = setTimeout(() => this.poll(), 400); }
     else if (before?.is_running && before.number === task.number) this.finished(task);
     if (task.kind === "learn") this.table(task);
+  }
+
+  async later() {  // a long list is not asked for all the time
+    if (this.refreshing) return;
+    this.refreshing = true;
+    const began = performance.now();
+    await this.refresh();
+    setTimeout(() => { this.refreshing = false; }, Math.max(300, 10 * (performance.now() - began)));
   }
 
   async poll() {
@@ -41,6 +49,7 @@ export class Learning {
   }
 
   finished(task) {
+    if (task.kind === "learn") this.resort();
     this.refresh();
     if (task.problem) this.say(task.kind === "learn" ? `Learning: ${task.problem}` : `Aligning: ${task.problem}`);
     if (task.kind === "learn" && !task.problem) $("moved").showModal();
@@ -54,7 +63,7 @@ export class Learning {
       tr.append(make("td", m.name), make("td", m.n_moved), make("td", m.n_boundaries), make("td", ms(m.mean_ms)), make("td", ms(m.largest_ms)));
       return tr;
     });
-    if (!rows.length) { const tr = make("tr"), td = make("td", "nothing was left to align anew"); td.colSpan = 5; tr.append(td); rows.push(tr); }
+    if (!rows.length) { const tr = make("tr"), td = make("td", "no recording was aligned anew"); td.colSpan = 5; tr.append(td); rows.push(tr); }
     $("moved").querySelector("tbody").replaceChildren(...rows);
   }
 }

@@ -30,7 +30,8 @@ export class Stage {
     this.overview = null;
     this.show(0, length > 4 ? 3 : length);
     const id = this.state.id;
-    fetch(`/api/recordings/${id}/overview`).then(answer => answer.ok ? answer.arrayBuffer() : null).then(buffer => {
+    if (!this.state.tiles) return;  // there is no sound to see
+    fetch(`/api/recordings/${id}/overview?${this.state.tiles.key}`).then(answer => answer.ok ? answer.arrayBuffer() : null).then(buffer => {
       if (!buffer || id !== this.state.id) return;
       this.overview = new Int16Array(buffer);
       this.loud = this.overview.reduce((most, s) => Math.max(most, Math.abs(s)), 200);
@@ -68,6 +69,7 @@ export class Stage {
     this.box = $("wave").getBoundingClientRect();
     this.ruler();
     if (this.state.tiles) this.pictures();
+    else for (const id of ["wave", "spectrum"]) fitted($(id));
     this.whole();
     for (const follower of this.followers) follower();
     this.overlay();
@@ -181,7 +183,7 @@ export class Stage {
     const { phones } = state, first = Math.max(1, at(phones, view.from)), last = at(phones, view.to);
     if (last - first < width / 6) {
       for (let k = first; k <= last; k++) {
-        const held = k === state.held || k === state.hovered;
+        const held = k === state.held || k === state.hovered || (k === state.picked?.index && state.picked.tier === "phones");
         g.globalAlpha = held ? 1 : .7;
         line(phones[k][0], held ? theme.pick : shade(phones[k][3]), held ? 2 : 1);
       }

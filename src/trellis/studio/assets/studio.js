@@ -26,17 +26,23 @@ function say(text) {
 const answer = await ask("/api/recordings").catch(error => { say(error.message); throw error; });
 const desk = new Desk(answer.silences, changed, stale, say), stage = new Stage(desk);
 const player = new Player(now => { desk.playing = now; $("play").textContent = now === null ? "▶" : "■"; follow(now); });
-const list = new List(id => open(id)), learning = new Learning(refresh, say);
+const list = new List(id => open(id)), learning = new Learning(refresh, say, () => list.resort());
 
 // --- the recording at work -------------------------------------------------------------------------------------
-async function open(id, view) {
-  player.stop();
-  const again = id === desk.id;
+let wanted = null, opening = 0;  // of several wishes at once, the last one counts
+async function open(id) {
+  const turn = ++opening;
+  wanted = id;
+  if (id !== desk.id) player.stop();
   const content = await ask(`/api/recordings/${id}`).catch(error => { say(error.message); return null; });
-  if (!content) return;
-  desk.tiles?.close();
-  const tiles = content.rate ? new Tiles(id, content.tiles, content.duration, () => stage.redraw()) : null;
-  if (!again) desk.clear();
+  if (!content || turn !== opening) return;
+  const again = id === desk.id;
+  let { tiles } = desk;
+  if (!again || tiles?.key !== content.key) {
+    tiles?.close();
+    tiles = content.rate ? new Tiles(id, content.key, content.tiles, content.duration, () => stage.redraw()) : null;
+    desk.clear();
+  }
   desk.take(id, content, tiles);
   if (desk.picked && !desk.pickedRow()) desk.picked = null;
   list.current = id;
@@ -49,7 +55,7 @@ async function open(id, view) {
   $("empty").textContent = content.problem || "This recording is being aligned …";
   $("saved").textContent = "";
   $("status").textContent = content.phones.length ? "Click a phone or a word to hear it; N goes to the least sure start." : "";
-  if (again) stage.redraw(); else if (view) stage.show(...view); else stage.open();
+  if (again) stage.redraw(); else stage.open();
   facts();
 }
 
@@ -77,16 +83,20 @@ function changed(summary) {
   stage.redraw();
 }
 
-async function stale() { await open(desk.id); }
+async function stale() {
+  const notes = [...$("messages").children];
+  await open(desk.id);
+  $("messages").prepend(...notes);
+}
 
 async function refresh() {
   const found = await ask("/api/recordings").catch(error => say(error.message));
   if (!found) return;
   take(found);
-  const here = found.recordings.find(r => r.id === desk.id);
-  if (here && desk.id !== null && !desk.held && (here.state === "untouched" || desk.state === "waiting")) {
+  const here = found.recordings.find(r => r.id === wanted);
+  if (here && !desk.held && (here.state === "untouched" || desk.state === "waiting")) {
     const notes = [...$("messages").children];
-    await open(desk.id);
+    await open(wanted);
     $("messages").append(...notes);
   }
 }
@@ -112,7 +122,7 @@ function pick(tier, index, heard = true) {
 }
 function play(from, to) { if (desk.rate && to > from) player.play(desk.id, desk.rate, from, to); }
 function follow(now) {
-  if (now !== null && now > stage.view.to - .05 * (stage.view.to - stage.view.from) && now < desk.duration && !desk.selectionPlays) {
+  if (now !== null && now > stage.view.to - .05 * (stage.view.to - stage.view.from) && now < desk.duration) {
     const span = stage.view.to - stage.view.from;
     if (!desk.selection || desk.selection[1] > stage.view.to) stage.show(now - .1 * span, now + .9 * span);
   }
@@ -210,6 +220,7 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 function theme(name) {
   document.documentElement.dataset.theme = name;
   forgetColours();
+  list.draw();
   stage.redraw();
 }
 try { theme(localStorage.getItem("trellis-studio-theme") || (dark.matches ? "dark" : "light")); } catch { theme(dark.matches ? "dark" : "light"); }
@@ -222,8 +233,10 @@ $("theme").onclick = () => {
 
 // --- begin -----------------------------------------------------------------------------------------------------
 window.studio = { desk, stage, list, learning, player };  // for the console, and for tests
-const asked = decodeURIComponent(location.hash.slice(1));
+const asked = location.hash.slice(1);
 take(answer);
-const first = answer.recordings.find(r => r.name === asked)?.id ?? list.sorted()[0]?.id;
+const first = answer.recordings.find(r => encodeURIComponent(r.name) === asked)?.id ?? list.sorted()[0]?.id;
 if (first !== undefined) await open(first);
+const unknown = Object.keys(answer.unknown);
+if (unknown.length) say(`${unknown.length} word${unknown.length === 1 ? " is" : "s are"} not in the dictionary: ${unknown.slice(0, 30).join(" ")}${unknown.length > 30 ? " …" : ""}`);
 document.documentElement.dataset.ready = "true";

@@ -32,7 +32,9 @@ export class Tier {
   draw() {
     const { stage, rows, cells } = this, { view, width } = stage, seen = new Set();
     let drawn = -Infinity;  // what would be narrower than two pixels is left out
-    for (let i = Math.max(0, at(rows, view.from)); i < rows.length && rows[i][0] < view.to; i++) {
+    const first = Math.max(0, at(rows, view.from)), dense = at(rows, view.to) - first > width / 4;
+    this.box.dataset.note = dense ? `zoom in to see the ${this.name}` : "";
+    if (!dense) for (let i = first; i < rows.length && rows[i][0] < view.to; i++) {
       const left = Math.max(0, stage.x(rows[i][0])), right = Math.min(width, stage.x(rows[i][1]));
       if (right <= 0 || right < drawn + 2) continue;
       drawn = right;

@@ -4,8 +4,8 @@ import { colours } from "./basics.js";
 const KEPT = 160, AT_ONCE = 4;
 
 export class Tiles {
-  constructor(id, shape, duration, arrived) {
-    Object.assign(this, { id, shape, duration, arrived });
+  constructor(id, key, shape, duration, arrived) {
+    Object.assign(this, { id, key, shape, duration, arrived });
     this.kept = new Map();
     this.wanted = [];
     this.underWay = 0;
@@ -46,7 +46,7 @@ export class Tiles {
     this.underWay++;
     this.kept.set(key, {});
     try {
-      const answer = await fetch(`/api/recordings/${this.id}/tiles/${level}/${number}`);
+      const answer = await fetch(`/api/recordings/${this.id}/tiles/${level}/${number}?${this.key}`);
       if (!answer.ok) throw new Error();
       this.take(key, await answer.arrayBuffer());
       this.fetched++;
