@@ -110,7 +110,7 @@ def main() -> None:
     for seed in range(FOLDS):
         _, held_out, test = languages(corpus.groups, seed)
         tuned_on |= set(held_out)
-        aligner = fold_model(given.models, corpus, seed)
+        aligner = fold_model(corpus, seed, given.models)
         for language in held_out if given.chosen_on else test:
             one_language(aligner, corpus.in_groups({language}), language, given.draws, measured)
         print(f"fold {seed} done", flush=True)
@@ -124,7 +124,7 @@ def measure_prior(models: Path, corpus: Corpus, draws: int) -> None:
     """The mean cost saved at each place of the way after 1 and 10 words of a held-out language."""
     costs: dict[int, list[np.ndarray]] = {1: [], 10: []}
     for seed in range(FOLDS):
-        aligner = fold_model(models, corpus, seed)
+        aligner = fold_model(corpus, seed, models)
         request, options = aligner._request("", confidence=False), get_classifier(aligner.classifier)
         assert isinstance(options, ConvolutionalOptions)
         for language in languages(corpus.groups, seed)[1]:

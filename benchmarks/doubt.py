@@ -29,8 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from _common import files, parser
+from _fold_models import fold_model
 from alignment import languages, weights_split
-from trellis import load
 from trellis.core.errors import InfeasibleError
 from trellis.speech import Aligner, Alignment, Corpus
 from trellis.speech.acoustics.acoustic_training import TrainingUtterance
@@ -61,7 +61,7 @@ def main() -> None:
     flagged: Counter[str] = Counter()
     counts: Counter[str] = Counter()
     for fold in range(1 if given.quick else FOLDS):
-        aligner = fold_model(given.models, corpus, fold)
+        aligner = calibrated_model(given.models, corpus, fold)
         test = corpus.in_groups(languages(corpus.groups, fold)[2])
         for group in test.groups:
             judge_language(aligner, list(test.in_groups([group])), starts, flagged, counts)
@@ -77,16 +77,11 @@ def main() -> None:
         )
 
 
-def fold_model(folder: Path, corpus: Corpus, fold: int) -> Aligner:
-    """The model of a fold, its doubt fitted anew."""
+def calibrated_model(folder: Path, corpus: Corpus, fold: int) -> Aligner:
+    """The model of a fold, with its doubt calibrated anew."""
+    aligner = fold_model(corpus, fold, folder)
     train, held, _ = languages(corpus.groups, fold)
     split = weights_split(corpus.in_groups(train), corpus.in_groups(held), fold)
-    path = folder / f"fold{fold}.trellis"
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        made = Aligner(objective="log", fold="voiced", split=split, random_state=fold, n_jobs=1)
-        made.fit(corpus.in_groups({*train, *held})).save(path)
-    aligner: Aligner = load(path)
     acoustics = aligner.model_.acoustics
     by_id = {u.id: u for u in corpus}
     unheard = [by_id[i] for i in (*split["holdout"], *sorted(split["weights"]))]

@@ -1,19 +1,26 @@
 """Long recordings: words of a language joined, with pauses, to one, ten and sixty minutes.
 
-    python benchmarks/long_recordings.py [--data FOLDER] [--minutes 1 10 60] [--quick]
+    python benchmarks/long_recordings.py [--data FOLDER] [--models FOLDER] [--minutes 1 10 60] [--quick]
 
-A model learns from the 32 languages of voxangeles that are not tested (28 and 4 held out, as in
-``alignment.py``, seed 0), so the eight tested ones were never heard. The words of each are repeated, with
-pauses of 0.2 to 2 seconds of the file's own noise between them, until the recording is long enough; what it
-says is given as words with a dictionary. *Derailed*: more than one boundary in ten of a minute is off by more
-than 100 ms; *unflagged*: no flag names that minute. Goals: 97% within 100 ms, nothing derailed without a
-flag, an hour in 1 GB, 100 times real time.
+Each of the 40 languages of voxangeles is aligned by the model of a fold that has never heard it
+(``alignment.py``). Its words are repeated, with pauses of 0.2 to 2 seconds of the file's own noise between
+them, until the recording is long enough; what it says is given as words with a dictionary. *Alone*: the same
+words, each cut out, with its phones given: what the model can do where there is nothing to search. *Off*:
+more than one boundary in ten of a minute is off by more than 100 ms; *lost*: by more than half a second, as
+where the search has lost its place. *Unflagged*: no flag names that minute. *False*: minutes that a flag
+names though at most one boundary in twenty is off. Goals: 97% within 100 ms, nothing lost without a flag, an
+hour in 1 GB (``--memory``: read from a file, in a process of its own), 100 times real time. ``--quick``: two
+languages, one minute.
 """
 
 from __future__ import annotations
 
-import resource
+import itertools
+import json
+import sys
+import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,90 +28,85 @@ from rich.console import Console
 from rich.table import Table
 
 from _common import parser
-from alignment import languages, weights_split
+from _fold_models import FOLDS, fold_model, test_languages
+from _joined_words import RATE, join_words, spoken_phones, spoken_starts
+from _memory import peak_memory, print_peak_memory
+from trellis import load
 from trellis.core.arrays import FloatArray
-from trellis.speech import Aligner, Corpus, Utterance, read_audio
+from trellis.speech import Aligner, Alignment, Corpus, Utterance
 from trellis.speech.audio.recordings import Recording
 from trellis.speech.phones.silence import is_silence
 
-RATE = 16000
-PAUSE = (0.2, 2.0)  # seconds
-TOLERANCE = 0.1
-FADE = 80  # samples
+TOLERANCE, LOST = 0.1, 0.5  # seconds
+GOAL, TIMES, MEGABYTES = 97.0, 100.0, 1000.0
 
 
-def noise_like(samples: FloatArray, n: int, rng: np.random.Generator) -> FloatArray:
-    """Noise with the spectrum and the level of the quietest tenth of a second of ``samples``."""
-    width = min(RATE // 10, len(samples))
-    places = range(0, len(samples) - width + 1, max(1, width // 2))
-    at = min(places, key=lambda i: float((samples[i : i + width] ** 2).sum()))
-    quiet = samples[at : at + width]
-    spectrum = np.abs(np.fft.rfft(quiet * np.hanning(width)))
-    out = np.zeros(n + 2 * width)
-    for i in range(0, n + width, width // 2):
-        turns = np.exp(2j * np.pi * rng.random(len(spectrum)))
-        out[i : i + width] += np.fft.irfft(spectrum * turns, width)
-    level = np.sqrt((quiet**2).mean() / max(float((out**2).mean()), 1e-20))
-    return out[width // 2 :][:n] * level
+@dataclass(frozen=True)
+class Figures:
+    language: str
+    minutes: float
+    within: float  # per cent
+    alone: float
+    worst: float
+    off: tuple[int, int]  # minutes, and those without a flag
+    lost: tuple[int, int]
+    false: int
+    full_minutes: int
+    real_time: float
+
+    def cells(self) -> list[str]:
+        off, lost = ("{} ({})".format(*pair) for pair in (self.off, self.lost))
+        shares = f"{self.within:.1f}", f"{self.alone:.1f}", f"{self.worst:.2f}"
+        return [
+            self.language,
+            f"{self.minutes:g}",
+            *shares,
+            off,
+            lost,
+            str(self.false),
+            f"{self.real_time:.0f}",
+        ]
 
 
-def join(words: list[Utterance], seconds: float, seed: int) -> tuple[FloatArray, list[str], FloatArray]:
-    """Samples, the names of the words, and the starts of their phones (silences left out)."""
-    rng = np.random.default_rng(seed)
-    parts: list[FloatArray] = []
-    names: list[str] = []
-    starts: list[float] = []
-    heard = {word.id: np.asarray(read_audio(word.audio, RATE)[0]) for word in words}
-    position = 0
-    while position < seconds * RATE:
-        for index in rng.permutation(len(words)):
-            word = words[index]
-            samples = heard[word.id]
-            pause = noise_like(samples, int(rng.uniform(*PAUSE) * RATE), rng)
-            assert word.reference is not None
-            reference = word.reference
-            starts += [
-                (position + len(pause)) / RATE + start
-                for start, label in zip(reference.starts, reference.labels, strict=True)
-                if not is_silence(label)
-            ]
-            parts += [pause, samples]
-            names.append(word.id)
-            position += len(pause) + len(samples)
-            if position >= seconds * RATE:
-                break
-    return np.concatenate(parts), names, np.array(starts)
-
-
-def measure(aligner: Aligner, corpus: Corpus, language: str, minutes: float) -> list[str]:
-    words = [
-        u
-        for u in corpus.in_groups([language])
-        if u.reference is not None and any(not is_silence(label) for label in u.phones)
-    ]
-    samples, names, truth = join(words, 60 * minutes, seed=0)
-    dictionary = {u.id: [[label for label in u.phones if not is_silence(label)]] for u in words}
+def measure(aligner: Aligner, words: list[Utterance], minutes: float) -> Figures:
+    samples, names, truth = join_words(words, 60 * minutes, seed=0)
+    dictionary = {u.id: [spoken_phones(u)] for u in words}
     began = time.process_time()
     found = aligner.align(Recording(samples, RATE), words=names, dictionary=dictionary)
     seconds = time.process_time() - began
-    ours = np.array([p.start for p in found.phones if not is_silence(p.label)])
-    wrong = np.abs(ours - truth) > TOLERANCE
-    minute = (truth // 60).astype(int)
-    share = np.bincount(minute, wrong) / np.maximum(np.bincount(minute), 1)
-    derailed = np.flatnonzero(share > 0.1)
-    flagged = stretches(found.flags)
-    unflagged = [m for m in derailed if not any(b < 60 * m + 60 and e > 60 * m for b, e in flagged)]
-    duration = len(samples) / RATE
-    return [
-        language,
-        f"{minutes:g}",
-        f"{100 * (1 - wrong.mean()):.1f}",
-        f"{np.abs(ours - truth).max():.2f}",
-        str(len(derailed)),
-        str(len(unflagged)),
-        f"{duration / seconds:.0f}",
-        f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f}",
-    ]
+    wrong = np.abs(starts_of(found) - truth)
+    minute = np.minimum(truth // 60, max(minutes, 1) - 1).astype(int)  # a rest belongs to the last one
+    counts = np.maximum(np.bincount(minute), 1)
+    edges = np.append(60.0 * np.arange(len(counts)), np.inf)
+    named = stretches(found.flags)
+    flagged = np.array([any(b < y and e > x for b, e in named) for x, y in itertools.pairwise(edges)])
+    off, lost = (np.bincount(minute, wrong > limit) / counts for limit in (TOLERANCE, LOST))
+    return Figures(
+        words[0].group,
+        minutes,
+        100 * float(np.mean(wrong <= TOLERANCE)),
+        100 * float(np.mean(alone(aligner, words) <= TOLERANCE)),
+        float(wrong.max()),
+        (int((off > 0.1).sum()), int(((off > 0.1) & ~flagged).sum())),
+        (int((lost > 0.1).sum()), int(((lost > 0.1) & ~flagged).sum())),
+        int((flagged & (off <= 0.05)).sum()),
+        len(counts),
+        len(samples) / RATE / seconds,
+    )
+
+
+def starts_of(found: Alignment) -> FloatArray:
+    return np.array([p.start for p in found.phones if not is_silence(p.label)])
+
+
+def alone(aligner: Aligner, words: list[Utterance]) -> FloatArray:
+    """Errors of the words cut out."""
+    each = []
+    for word in words:
+        phones = spoken_phones(word)
+        found = aligner.align(word.audio, phones, channel=word.channel, confidence=False)
+        each.append(np.abs(starts_of(found) - spoken_starts(word)))
+    return np.concatenate(each)
 
 
 def stretches(flags: tuple[str, ...]) -> list[tuple[float, float]]:
@@ -119,42 +121,88 @@ def stretches(flags: tuple[str, ...]) -> list[tuple[float, float]]:
     return found
 
 
+def memory(model: Path, words: list[Utterance], minutes: float) -> float:
+    """MB at the peak of a process that aligns a file of that length."""
+    import soundfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        samples, names, _ = join_words(words, 60 * minutes, seed=0)
+        sound, said = Path(folder) / "long.wav", Path(folder) / "said.json"
+        soundfile.write(sound, samples, RATE)
+        said.write_text(json.dumps([names, {u.id: [spoken_phones(u)] for u in words}]), encoding="utf-8")
+        return peak_memory(__file__, "--align", str(model), str(sound), str(said))
+
+
+def align_file(model: str, sound: str, said: str) -> None:
+    names, dictionary = json.loads(Path(said).read_text(encoding="utf-8"))
+    load(model).align(sound, words=names, dictionary=dictionary)
+    print_peak_memory()
+
+
+def spoken_words(corpus: Corpus, language: str) -> list[Utterance]:
+    return [u for u in corpus.in_groups([language]) if u.reference is not None and spoken_phones(u)]
+
+
+def summary(found: list[Figures]) -> None:
+    for minutes in sorted({f.minutes for f in found}):
+        these = [f for f in found if f.minutes == minutes]
+        low = [f for f in these if f.within < GOAL]
+        least = min(these, key=lambda f: f.within)
+        n, slowest = sum(f.full_minutes for f in these), min(f.real_time for f in these)
+        mean = np.mean([f.within for f in these])
+        lost, silent_lost, off, silent_off, false = (
+            sum(numbers) for numbers in zip(*((*f.lost, *f.off, f.false) for f in these), strict=True)
+        )
+        print(
+            f"{minutes:g} min, {len(these)} languages: least within 100 ms {least.within:.1f} % "
+            f"({least.language}; alone {least.alone:.1f} %), mean {mean:.1f} %; {len(low)} below {GOAL:g} %, "
+            f"of which alone {sum(f.alone < GOAL for f in low)}; lost minutes {lost}, unflagged "
+            f"{silent_lost}; off {off}, unflagged {silent_off}; false flags {false} of {n} minutes; at least "
+            f"{slowest:.0f} x real time (goal {TIMES:g})"
+        )
+
+
 def main() -> None:
+    if sys.argv[1:2] == ["--align"]:
+        align_file(*sys.argv[2:])
+        return
     options = parser(__doc__)
     options.add_argument("--minutes", type=float, nargs="+", default=[1.0, 10.0, 60.0])
-    options.add_argument("--model", type=Path, help="where the trained model is kept, or found")
+    options.add_argument("--models", type=Path, help="folder of the models of the folds, kept or found")
+    options.add_argument("--folds", type=int, nargs="+", default=list(range(FOLDS)))
+    options.add_argument("--languages", nargs="+", help="only these")
+    options.add_argument(
+        "--memory", action="store_true", help="also the memory of the longest, in its process"
+    )
     given = options.parse_args()
     folder = given.data / "voxangeles" / "audited"
     if not folder.is_dir():
         print("long recordings: not measured, voxangeles is not there; name its folder by --data")
         return
     corpus = Corpus.textgrids(folder)
-    train, held_out, test = languages(corpus.groups, 0)
-    if given.model is not None and given.model.exists():
-        from trellis import load
-
-        aligner = load(given.model)
-    else:
-        split = weights_split(corpus.in_groups(train), corpus.in_groups(held_out), 0)
-        aligner = Aligner(objective="log", fold="voiced", split=split, random_state=0)
-        aligner.fit(corpus.in_groups({*train, *held_out}))
-        if given.model is not None:
-            aligner.save(given.model)
-    columns = (
-        "language",
-        "minutes",
-        "within 100 ms",
-        "worst s",
-        "derailed",
-        "unflagged",
-        "x real time",
-        "MB",
-    )
-    table = Table(*columns, title="words joined with pauses")
-    for minutes in [1.0] if given.quick else given.minutes:
-        for language in test[:2] if given.quick else test:
-            table.add_row(*measure(aligner, corpus, language, minutes))
+    columns = ("language", "min", "within 100 ms", "alone", "worst s", "off", "lost", "false", "x real time")
+    table = Table(*columns, title="words joined with pauses; in brackets: unflagged")
+    found: list[Figures] = []
+    for seed in [0] if given.quick else given.folds:
+        tested = test_languages(corpus, seed)[: 2 if given.quick else None]
+        tested = [name for name in tested if given.languages is None or name in given.languages]
+        if not tested:
+            continue
+        aligner = fold_model(corpus, seed, given.models)
+        for language in tested:
+            for minutes in [1.0] if given.quick else given.minutes:
+                found.append(measure(aligner, spoken_words(corpus, language), minutes))
+                table.add_row(*found[-1].cells())
     Console(width=110).print(table)
+    summary(found)
+    if given.memory and found:
+        longest, words = max(f.minutes for f in found), spoken_words(corpus, found[0].language)
+        with tempfile.TemporaryDirectory() as kept:
+            seed = next(s for s in range(FOLDS) if found[0].language in test_languages(corpus, s))
+            path = Path(kept) / "model.trellis"
+            fold_model(corpus, seed, given.models).save(path)
+            peak = memory(path, words, longest)
+        print(f"{longest:g} minutes from a file: {peak:.0f} MB at the peak, goal {MEGABYTES:g} MB an hour")
 
 
 if __name__ == "__main__":

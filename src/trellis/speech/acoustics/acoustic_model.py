@@ -118,6 +118,13 @@ class AcousticModel:
             pieces.append(confidences)
         return np.concatenate(pieces)
 
+    @property
+    def log_prior(self) -> Float32Array | None:
+        """What confidences have been divided by, in logarithms, (C,): with it they are probabilities. None of
+        a classifier that has no probabilities."""
+        prior: Float32Array | None = getattr(self.network or self.classifier, "prior", None)
+        return prior
+
     def evidence(self, frames: Float32Array, begin: int = 0, end: int | None = None) -> FrameEvidence:
         """What the classifiers hear from frame ``begin`` to ``end``."""
         end = len(frames) if end is None else min(end, len(frames))

@@ -63,6 +63,7 @@ def calibrate_scores(model: AlignmentModel, prepared: PreparedCorpus) -> Alignme
         beta=_beta(model, holdout[:BETA_UTTERANCES]),
     )
 
+
 def calibrate_doubt(
     model: AlignmentModel,
     unheard: Sequence[TrainingUtterance],

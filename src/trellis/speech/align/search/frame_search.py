@@ -1,7 +1,7 @@
 """Roughly where in a recording each phone is: the best path of frames through the whole lattice, from its
 beginning to its end, with the frame classifier alone.
 
-    max over paths  sum_t log p(class of the path's node at t | frames around t)
+    max over paths  sum_t evidence of the class of the path's node at t
 
 Paths are those whose segments are no longer than the longest lengths allow: otherwise a phone that sounds
 like the background noise would sit in every pause, at the expense of all others.
@@ -20,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trellis.core.arrays import Float32Array, FloatArray, IntArray
 from trellis.core.errors import InfeasibleError, UnsupportedError
@@ -72,7 +73,7 @@ class _Kept:
     total: FloatArray
     sizes: IntArray
     values: FloatArray
-    whens: IntArray
+    whens: NDArray[np.int32]
 
 
 class _Search:
@@ -117,7 +118,12 @@ class _Search:
         return path
 
     def _run(
-        self, first: int, low: int, high: int, starts: IntArray, chosen: IntArray
+        self,
+        first: int,
+        low: int,
+        high: int,
+        starts: NDArray[np.int32],
+        chosen: NDArray[np.uint8],
     ) -> tuple[int, int, int]:
         moves = self.moves
         found: tuple[int, int, int] = search_block(

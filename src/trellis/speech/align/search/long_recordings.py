@@ -2,8 +2,10 @@
 
 Segmental inference would need (phones x frames) numbers. So
 
-1. :mod:`.frame_search` finds the best path of frames through the whole transcript, from
-   the first frame to the last: roughly where each phone is.
+1. :mod:`.frame_search` finds the best path of frames through the whole transcript, from the first frame to
+   the last: roughly where each phone is. Its evidence is log p(c | x_t) - (1 - ``PRIOR_SHARE``) log p(c).
+   With scaled likelihoods (0) rare classes, a little likelier in noise than elsewhere, draw words into long
+   pauses; with posteriors (1) silence swallows phones that training hardly had.
 2. The recording is cut into chunks of about ``CHUNK`` seconds: in the longest silence near there, if there is
    one.
 3. Segmental inference aligns the nodes of each chunk exactly, with silences at most ``EXTRA_SILENCE`` seconds
@@ -16,8 +18,9 @@ before its end. So memory does not grow with pauses either.
 
 A boundary that is kept was therefore found with at least ``OVERLAP`` seconds of what follows it in view, and
 never by the search on frames. What can go wrong is that much was said that is not in the transcript, or the
-other way round: phones are then put where they do not belong. Each chunk whose score is no better than that
-of a wrong transcript is named in the flags, with its times.
+other way round: phones are then put where they do not belong. Stretches that know no more of their frames
+than chance (:mod:`.derailment`), and chunks whose score is no better than that of a wrong transcript, are
+named in the flags, with their times.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from trellis.core.arrays import Float32Array, FloatArray, IntArray
 from trellis.core.errors import UnsupportedError
 from trellis.speech.align.alignment_model import AlignmentModel
 from trellis.speech.align.doubt.transcript_match import Match
+from trellis.speech.align.search.derailment import doubtful_stretches
 from trellis.speech.align.search.frame_search import best_frame_path
 from trellis.speech.align.utterance_alignment import (
     LONG_SECONDS,
@@ -47,6 +51,7 @@ CHUNK = 12.0  # seconds
 CHUNK_SLACK = 4.0  # how much earlier or later a chunk may end, where there is silence
 OVERLAP = 2.0
 EXTRA_SILENCE = 1.0
+PRIOR_SHARE = 0.5
 JUDGED_PHONES = 10  # a chunk of fewer has a score of its own by chance
 
 
@@ -132,7 +137,8 @@ def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, re
             "'classifier', or cut the recording"
         )
     per_second = 1.0 / acoustics.step
-    runs = _rough_path(model, frames, lattice, request.source)
+    confidences = acoustics.confidences(frames)
+    runs = _rough_path(model, confidences, lattice, request.source)
     begin, heads, within = 0, lattice.first_nodes, False  # within: the first node began in an earlier chunk
     passed = 0  # the frame of the path that the last chunk ended at
     found = _Found([], [], [], [], [], [])
@@ -161,6 +167,7 @@ def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, re
         if suspicious and len(nodes) >= JUDGED_PHONES:
             found.doubtful.append((begin * acoustics.step, end * acoustics.step))
         if cut.stop is None:
+            found.doubtful = sorted([*found.doubtful, *_astray(model, confidences, lattice, found)])
             return found.segments()
         within = cut.resume is not None
         if cut.resume is not None:
@@ -171,15 +178,29 @@ def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, re
             heads, begin = [nodes[keep]], begin + round(float(part.starts[keep]))
 
 
-def _rough_path(model: AlignmentModel, frames: Float32Array, lattice: Lattice, source: str) -> _Runs:
+def _rough_path(model: AlignmentModel, confidences: Float32Array, lattice: Lattice, source: str) -> _Runs:
     """Roughly where each phone is, with phones no longer than segmental inference allows them to be."""
-    acoustics = model.acoustics
+    acoustics, n_frames = model.acoustics, len(confidences)
     encoded = acoustics.phones.encode(lattice.labels, source)
-    limits = length_limits(model, lattice, len(frames))
-    _, longest = acoustics.lengths(encoded.kinds, len(frames), limits)
-    return _Runs.of(
-        best_frame_path(lattice, encoded.codes, acoustics.confidences(frames), longest, source), lattice
-    )
+    _, longest = acoustics.lengths(encoded.kinds, n_frames, length_limits(model, lattice, n_frames))
+    prior = acoustics.log_prior
+    evidence = confidences if prior is None else confidences + np.float32(PRIOR_SHARE) * prior
+    return _Runs.of(best_frame_path(lattice, encoded.codes, evidence, longest, source), lattice)
+
+
+def _astray(
+    model: AlignmentModel, confidences: Float32Array, lattice: Lattice, found: _Found
+) -> list[tuple[float, float]]:
+    """The stretches, in seconds, that fit no better than by chance."""
+    acoustics, prior = model.acoustics, model.acoustics.log_prior
+    if prior is None:
+        return []
+    labels = [lattice.labels[i] for i in found.nodes]
+    silent = np.array([is_silence(label) for label in labels])
+    starts = np.rint(np.concatenate(found.starts)).astype(np.int64)
+    codes = acoustics.phones.encode(labels).codes
+    stretches = doubtful_stretches(confidences + prior, starts, codes, silent)
+    return [(begin * acoustics.step, end * acoustics.step) for begin, end in stretches]
 
 
 def _chunk_end(runs: _Runs, begin: int, passed: int, n_frames: int, per_second: float) -> _Cut:
