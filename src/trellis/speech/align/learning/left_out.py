@@ -7,11 +7,12 @@ d_k(s) = c(e_k(0)) - c(e_k(s)), c(e) = min(|e|, CAP) / CAP, what it cost before 
     gain(s) = sum_k d_k(s) + PRIOR prior(s) - DOUBT sqrt(sum_k d_k(s)^2)
 
 The place with the largest gain wins, and that of the base is 0. The root is about the standard error of the
-sum: a gain that could well be chance is none. prior(s) is the mean of d where aligners moved to s for one
-word and for ten words of languages that they had never heard (``benchmarks/adapt.py --prior``), along the
+sum: a gain that could well be chance is none. prior(s) is about the mean of d to be
+expected at s after one word and after ten words of a language that the aligner has never heard, along the
 logarithm of the number of boundaries, up to that of ``MOST_WORDS`` words; it counts as much as ``PRIOR``
-boundaries. With a single piece, which cannot be left out, it decides alone. Networks that were trained
-through the alignment gain less than those that were not; the prior is about the mean of both.
+boundaries. With a single piece, which cannot be left out, it decides alone. Its numbers are rounded by hand
+between trials with networks that were trained through the alignment, which gain less, and with others; that
+of ten words at 0.3 is a guess. ``benchmarks/adapt.py --prior`` measures them for given models.
 
 The way is followed beyond its first leg, up to ``LEGS``, only while the end of the last one wins and is
 better than half a leg before by ``CLEAR`` standard errors. Many pieces (more than ``PLENTY``) need no
