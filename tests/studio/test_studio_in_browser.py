@@ -367,7 +367,8 @@ def _scroll(desk: Desk) -> None:
     desk.open("hour")
     desk.wait("studio.stage.overview")
     desk.run("studio.stage.show(1000, 1004)")
-    desk.wait("studio.desk.tiles.underWay === 0")
+    desk.settle()
+    desk.wait("studio.desk.tiles.underWay === 0 && !studio.desk.tiles.wanted.length")
     before = desk.run("return studio.desk.tiles.fetched")
     took = desk.driver.execute_async_script(
         """
@@ -391,7 +392,8 @@ def _scroll(desk: Desk) -> None:
     level = desk.run("return studio.desk.tiles.level(4 / studio.stage.width)")
     assert fetched <= passed / desk.run("return studio.desk.tiles.length(arguments[0])", level) + 5
     desk.run("studio.stage.show(0, studio.desk.duration)")  # all of it, from a few coarse tiles
-    desk.wait("studio.desk.tiles.underWay === 0")
+    desk.settle()
+    desk.wait("studio.desk.tiles.underWay === 0 && !studio.desk.tiles.wanted.length")
     assert desk.run("return studio.desk.tiles.fetched") - before - fetched < 12
 
 

@@ -65,6 +65,7 @@ function facts() {
   if (desk.words.length) parts.push(`${desk.words.length} words`);
   if (sure.length) parts.push(`mean confidence ${(sure.reduce((a, b) => a + b, 0) / sure.length).toFixed(2)}`);
   parts.push({ waiting: "to be aligned", untouched: "aligned, not touched", corrected: "corrected by hand, saved", given: "loaded from the TextGrid beside it, which counts as corrected", failed: "could not be aligned" }[desk.state]);
+  document.querySelector(".tier.words").hidden = !desk.words.length;
   $("name").textContent = desk.name;
   $("facts").textContent = parts.join(" · ");
   $("undo").disabled = !desk.undo;
