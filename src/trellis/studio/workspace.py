@@ -13,7 +13,7 @@ from typing import Any
 
 from trellis.core.errors import DataError
 from trellis.speech.align.aligner import Aligner
-from trellis.speech.align.batch_alignment import Job, plan_jobs
+from trellis.speech.align.batch_alignment import Job, TranscriptOptions, plan_jobs
 from trellis.speech.corpus.corpus import Corpus
 from trellis.speech.corpus.dictionary import Dictionary
 from trellis.speech.corpus.utterance import Utterance
@@ -65,7 +65,7 @@ class Workspace:
             self.folder.aligned,
             transcripts=settings.transcripts,
             dictionary=dictionary,
-            encoding=settings.encoding,
+            options=TranscriptOptions(encoding=settings.encoding),
         )
         self.jobs: dict[str, Job] = {self.folder.name(job.audio): job for job in plan.jobs}
         problems = {self.folder.name(found.audio): found.problem for found in plan.problems}
