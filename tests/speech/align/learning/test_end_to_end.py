@@ -14,6 +14,7 @@ from trellis.speech.acoustics.acoustic_model import AcousticModel
 from trellis.speech.acoustics.acoustic_training import network_example
 from trellis.speech.acoustics.convolutional.convolutional_training import ConvolutionalOptions
 from trellis.speech.acoustics.convolutional.network_gradient import backward
+from trellis.speech.align.learning import end_to_end
 from trellis.speech.align.learning.alignment_likelihood import AlignmentLikelihood, LatticeExample
 from trellis.speech.align.learning.end_to_end import held_out_share, in_nats, train_end_to_end
 from trellis.speech.align.search.topology import topology_names
@@ -93,6 +94,21 @@ def test_training_lowers_the_loss_and_keeps_the_best_pass() -> None:
     held = [likelihood.example(network_example(u, acoustics.phones), False) for u in hold]
     shares = [held_out_share(likelihood, network_of(a), nats, held, 10.0) for a in (acoustics, trained)]
     assert shares[1] > shares[0] + 0.1
+
+
+def test_class_scores_still_name_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    acoustics, hold = acoustic_model(), [utterance(i, noise=0.3) for i in range(100, 120)]
+    train = [utterance(i, noise=0.3) for i in range(40)]
+    weights = np.append(0.3 * acoustics.scale, 0.0)
+    right = []
+    for weight in (end_to_end.FRAME_LOSS, 0.0):
+        monkeypatch.setattr(end_to_end, "FRAME_LOSS", weight)
+        network = network_of(train_end_to_end(acoustics, weights, train, hold, OPTIONS, 0))
+        examples = [network_example(u, acoustics.phones) for u in hold]
+        codes = np.concatenate([e.codes[e.phone_of_frame] for e in examples])
+        scores = np.concatenate([network.class_scores(network.hidden(e.frames)) for e in examples])
+        right.append(np.mean(scores.argmax(axis=1) == codes))
+    assert right[0] > right[1] + 0.05
 
 
 def test_training_is_reproducible_and_can_be_left_out() -> None:
