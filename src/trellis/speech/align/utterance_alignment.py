@@ -199,10 +199,10 @@ def _flags(model: AlignmentModel, found: Segments, lattice: Lattice, n_frames: i
             "what was said there"
         )
     if found.match is not None and found.match.flagged:
-        k = found.match.worst
+        worst = found.match.worst
         flags.append(
-            f"{MISMATCH}: what looks most wrong is phone {k + 1} ({labels[k]!r} at "
-            f"{found.starts[k] * acoustics.step:.2f} s); check the transcript there, and the phones beside it"
+            f"{MISMATCH}: what looks most wrong is phone {worst + 1} ({labels[worst]!r} at "
+            f"{found.starts[worst] * acoustics.step:.2f} s); check the transcript there, and the phones beside it"
         )
     elif found.score < model.score_floor:
         flags.append(

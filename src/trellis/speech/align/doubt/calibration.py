@@ -47,7 +47,7 @@ UNUSUAL, WRONG = 3.0, 2.0  # standard deviations
 
 
 def calibrate(model: AlignmentModel, prepared: PreparedCorpus, refine: bool = True) -> AlignmentModel:
-    """The model with the numbers that tell how far to trust an alignment; ``refine``: as it will be aligned."""
+    """The model with the numbers that tell how far to trust an alignment; ``refine``: as in aligning."""
     train, holdout, wrong = prepared.train, prepared.holdout, prepared.wrong
     right = _best_scores(model, [e.features for e in [*holdout, *train][:RANGE_UTTERANCES]])
     floor = right.mean() - UNUSUAL * right.std()
@@ -68,9 +68,8 @@ def calibrate_doubt(
     model: AlignmentModel, unheard: Sequence[TrainingUtterance], refine: bool = True
 ) -> AlignmentModel:
     """The model with confidences and a match of transcripts fitted on ``unheard``, in their order."""
-    judge = _Judge(
-        model, np.random.default_rng(0), [x for u in unheard for x in u.labels if not is_silence(x)]
-    )
+    inventory = [label for u in unheard for label in u.labels if not is_silence(label)]
+    judge = _Judge(model, np.random.default_rng(0), inventory, refine)
     shares, hits, examples = [], [], []
     for i, utterance in enumerate(unheard):
         found = judge.transcripts(utterance, unheard[(i + 1) % len(unheard)].labels, i)
