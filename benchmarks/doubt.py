@@ -5,8 +5,8 @@
 ``--data`` holds voxangeles/audited; ``--models`` holds fold0.trellis .. fold4.trellis, the models of
 ``benchmarks/alignment.py`` (seed s tests 8 languages, holds out 4, learns from 28). Missing ones are trained
 and kept there. Calibration and match are fitted anew on the utterances that a model's classifiers have not
-heard (``calibrate_doubt``): the 4 languages held out and a fifth of the words of the others. ``--quick``: fold
-0 alone.
+heard (``calibrate_doubt``): the 4 languages held out and a fifth of the words of the others. ``--quick``:
+fold 0 alone.
 
 Printed, for phones given with the silences of the reference and without (silences are then optional):
 

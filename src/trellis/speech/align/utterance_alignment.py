@@ -208,7 +208,7 @@ def _flags(model: AlignmentModel, found: Segments, lattice: Lattice, n_frames: i
         worst = found.match.worst
         flags.append(
             f"{MISMATCH}: what looks most wrong is phone {worst + 1} ({labels[worst]!r} at "
-            f"{found.starts[worst] * acoustics.step:.2f} s); check the transcript there, and the phones beside it"
+            f"{found.starts[worst] * acoustics.step:.2f} s); check the transcript there and beside it"
         )
     elif found.score < model.score_floor:
         flags.append(

@@ -8,8 +8,8 @@ move it, and below ``FEWEST`` boundaries the posterior stays as it is. b is at l
 more probable start is never called less sure.
 
 There is nothing but c in it. Spread and entropy of the posterior, fit and length of the phones around, their
-classes, the boundary score and the score of the utterance were tried beside it: on languages that were not in
-training each of them made both ranking and calibration worse, or left them as they were.
+classes, the boundary score and the score of the utterance were tried beside it, in groups: on languages that
+were not in training no group ranked errors better than c alone.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.arrays import Float32Array, FloatArray, IntArray
 from trellis.speech.acoustics.acoustic_model import AcousticModel
 from trellis.speech.acoustics.alignment_features import whole_frames
 from trellis.speech.acoustics.frame_evidence import FrameEvidence
@@ -129,7 +129,7 @@ def _heard_classes(
 
 
 def _articulation(
-    z: FloatArray, phi: FloatArray, owner: IntArray, starts: IntArray, lengths: IntArray
+    z: Float32Array, phi: Float32Array, owner: IntArray, starts: IntArray, lengths: IntArray
 ) -> FloatArray:
     surprise = np.logaddexp(0.0, z) - phi[owner] * z
     return np.asarray(np.add.reduceat(surprise, starts, axis=0) / lengths[:, None], dtype=np.float64)

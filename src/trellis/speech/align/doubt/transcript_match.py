@@ -109,9 +109,9 @@ class TranscriptMatch:
         if not len(statistics.places):
             return None
         odds = self.phone(statistics.phones)
-        total = float(self.whole(_whole(odds, statistics)[None])[0])
+        total = self.whole(_whole(odds, statistics)[None])
         worst = int(statistics.places[int(np.argmin(odds))])
-        return Match(float(sigmoid(np.float64(total))), worst, total < self.threshold)
+        return Match(float(sigmoid(total)[0]), worst, bool(total[0] < self.threshold))
 
     @classmethod
     def fit(cls, examples: Sequence[JudgedTranscript]) -> TranscriptMatch | None:
