@@ -10,9 +10,9 @@ Back-pointers of an hour of speech would fill a disk. So the state of the search
 every block of ``BLOCK`` frames only, and moves are computed again, block by block, on the way back: memory is
 that of one block, time twice that of the search.
 
-Up to ``EXACT_CELLS`` (frames times nodes, some minutes) the search is exact. Beyond, nodes that fall ``BEAM`` nats
-behind the best of their frame are given up, and the search is repeated with twice as wide a
-beam until the score no longer rises: a path that was given up too early is found by the wider one.
+Up to ``EXACT_CELLS`` (frames times nodes, some minutes) the search is exact. Beyond, nodes that fall ``BEAM``
+nats behind the best of their frame are given up, and the search is repeated with twice as wide a beam until
+the score no longer rises: a path that was given up too early is found by the wider one.
 """
 
 from __future__ import annotations
