@@ -10,9 +10,9 @@ Back-pointers of an hour of speech would fill a disk. So the state of the search
 every block of ``BLOCK`` frames only, and moves are computed again, block by block, on the way back: memory is
 that of one block, time twice that of the search.
 
-Up to ``EXACT_CELLS`` (frames times nodes, ten minutes or so) the search is exact. Beyond, nodes that fall
-``BEAM`` nats behind the best of their frame are given up, and the search is repeated with twice as wide a
-beam until the score no longer rises: a path that was given up too early is found by the wider one.
+Up to ``EXACT_CELLS`` (frames times nodes, some minutes) the search is exact. Beyond, nodes that fall ``BEAM``
+nats behind the best of their frame are given up, and the search is repeated with twice as wide a beam until
+the score no longer rises: a path that was given up too early is found by the wider one.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from trellis.speech.corpus.phone_lattice import Lattice
 from trellis.structures.segments.scores.segment_graph import BEGIN
 
 BLOCK = 2000  # frames
-EXACT_CELLS = 6e8
-BEAM = 2000.0  # nats; a second of speech that fits nothing costs a few hundred
+EXACT_CELLS = 1e8
+BEAM = 500.0  # nats; a second of speech that fits nothing costs a few hundred
 MAX_PREDECESSORS = 254  # of a node: moves are stored as bytes
 
 
@@ -165,7 +165,7 @@ def best_frame_path(
     search = _Search(lattice, moves, evidence, beam)
     score = search.forwards()
     while beam < np.inf:
-        beam = 2.0 * beam if beam < 64.0 * BEAM else np.inf
+        beam = 2.0 * beam if beam < 256.0 * BEAM else np.inf
         wider = _Search(lattice, moves, evidence, beam)
         risen = wider.forwards()
         if score > -np.inf and risen <= score:
