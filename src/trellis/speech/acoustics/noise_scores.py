@@ -29,6 +29,11 @@ def with_noise(confidences: Float32Array, code: int) -> Float32Array:
     return np.concatenate([confidences, score[:, None]], axis=1)
 
 
+def with_prior(confidences: Float32Array, log_prior: Float32Array, code: int) -> Float32Array:
+    """Scores of classes and noise, with ``log_prior`` (C,) added to those of the classes."""
+    return with_noise(confidences[:, : len(log_prior)] + log_prior, code)
+
+
 def noise_articulation(log_odds: Float32Array, centroids: FloatArray) -> Float32Array:
     """(T,) from the (T, F) log-odds of articulatory features and the (C, F) features of the classes."""
     scores = log_odds @ centroids.T.astype(np.float32)

@@ -194,17 +194,39 @@ class ConvolutionalNetwork:
 
     def boundary_scores(self, hidden: Float32Array, left: Float32Array, right: Float32Array) -> Float32Array:
         """s(t; a, b), (R, T + 1), for R pairs of descriptors; 0 at the ends of the recording."""
-        n_frames, n_pairs = len(hidden), len(left)
-        out = np.zeros((n_pairs, n_frames + 1), dtype=np.float32)
-        if n_frames < 2 or not n_pairs:
-            return out
-        units = len(self.boundary_bias)
+        return self.boundary_units(hidden).scores(left, right)
+
+    def boundary_units(self, hidden: Float32Array) -> BoundaryUnits:
+        """The boundary head, with what it has of the frames."""
+        units, half = len(self.boundary_bias), self.n_descriptors
         around = hidden[:-1] @ self.boundary_weight[:units] + hidden[1:] @ self.boundary_weight[units:]
         around += self.boundary_bias
-        pairs = np.concatenate([left, right], axis=1).astype(np.float32, copy=False) @ self.pair_weight
-        first, sizes = np.zeros(n_pairs, np.int64), np.full(n_pairs, n_frames - 1)
-        inner = np.empty(n_pairs * (n_frames - 1), dtype=np.float32)
-        pair_scores(around, pairs, first, sizes, self.boundary_output, self.boundary_offset, inner)
+        left, right = self.pair_weight[:half], self.pair_weight[half:]
+        return BoundaryUnits(around, left, right, self.boundary_output, self.boundary_offset)
+
+
+@dataclass(frozen=True, eq=False)
+class BoundaryUnits:
+    """s(t; a, b) = ``output`` . max(``around``_t + ``left``' a + ``right``' b, 0) + ``offset``; row t - 1 of
+    ``around`` (T - 1, H) is for a boundary at frame t."""
+
+    around: Float32Array
+    left: Float32Array
+    right: Float32Array
+    output: Float32Array
+    offset: Float32Array
+
+    def scores(self, left: Float32Array, right: Float32Array) -> Float32Array:
+        """s(t; a, b), (R, T + 1), for R pairs of descriptors; 0 at the ends of the recording."""
+        n_inner, n_pairs = len(self.around), len(left)
+        out = np.zeros((n_pairs, n_inner + 2), dtype=np.float32)
+        if not n_inner or not n_pairs:
+            return out
+        pairs = left.astype(np.float32, copy=False) @ self.left
+        pairs += right.astype(np.float32, copy=False) @ self.right
+        first, sizes = np.zeros(n_pairs, np.int64), np.full(n_pairs, n_inner)
+        inner = np.empty(n_pairs * n_inner, dtype=np.float32)
+        pair_scores(self.around, pairs, first, sizes, self.output, self.offset, inner)
         out[:, 1:-1] = inner.reshape(n_pairs, -1)
         return out
 

@@ -14,7 +14,7 @@ import numpy as np
 from trellis.core.arrays import Float32Array
 from trellis.core.errors import DataError
 from trellis.core.registration import register
-from trellis.speech.acoustics.convolutional.convolutional_network import ConvolutionalNetwork
+from trellis.speech.acoustics.convolutional.convolutional_network import BoundaryUnits, ConvolutionalNetwork
 
 
 @register
@@ -27,6 +27,11 @@ class NetworkMixture:
     def __post_init__(self) -> None:
         if not self.networks:
             raise DataError("a mixture of networks has none; give at least one")
+
+    @property
+    def prior(self) -> Float32Array:
+        """What class scores have been divided by, in logarithms, (C,)."""
+        return _mean([network.prior for network in self.networks])
 
     @property
     def reach(self) -> int:
@@ -52,7 +57,18 @@ class NetworkMixture:
 
     def boundary_scores(self, hidden: Float32Array, left: Float32Array, right: Float32Array) -> Float32Array:
         """s(t; a, b), (R, T + 1), for R pairs of descriptors; 0 at the ends of the recording."""
-        return _mean([network.boundary_scores(own, left, right) for network, own in self._parts(hidden)])
+        return self.boundary_units(hidden).scores(left, right)
+
+    def boundary_units(self, hidden: Float32Array) -> BoundaryUnits:
+        """The boundary heads side by side: one head whose score is the mean of theirs."""
+        each = [network.boundary_units(own) for network, own in self._parts(hidden)]
+        return BoundaryUnits(
+            np.concatenate([one.around for one in each], axis=1),
+            np.concatenate([one.left for one in each], axis=1),
+            np.concatenate([one.right for one in each], axis=1),
+            np.concatenate([one.output for one in each]) * np.float32(1.0 / len(each)),
+            _mean([one.offset for one in each]),
+        )
 
     def _parts(self, hidden: Float32Array) -> Iterator[tuple[ConvolutionalNetwork, Float32Array]]:
         ends = np.cumsum([len(network.input_bias) for network in self.networks])

@@ -59,28 +59,25 @@ def free_loop(
     if phones.centroids is not None:
         classes[:, len(phones.classes) :] = phones.centroids
     encoded = phones.encode(labels)
-    frames = heard * evidence.confidences.astype(np.float64)
-    forced = frames[np.arange(len(owner)), encoded.codes[owner]]
+    scores = heard * evidence.confidences.astype(np.float64)  # noise may have a column of its own, the last
+    forced = scores[np.arange(len(owner)), encoded.codes[owner]]
+    frames = scores[:, : len(classes)]
     if evidence.articulation is not None and articulated:
         z = evidence.articulation.astype(np.float64)
         rest = np.logaddexp(0.0, z).sum(axis=1)
-        frames += articulated * (z @ classes[:, len(phones.classes) :].T - rest[:, None])
+        frames = frames + articulated * (z @ classes[:, len(phones.classes) :].T - rest[:, None])
         own = encoded.descriptors[:, len(phones.classes) :][owner]
         forced = forced + articulated * (np.sum(z * own, axis=1) - rest)
-    units, hidden = len(network.boundary_bias), evidence.hidden
-    around = hidden[:-1] @ network.boundary_weight[:units] + hidden[1:] @ network.boundary_weight[units:]
-    around += network.boundary_bias
-    half = phones.n_descriptors
-    left, right = network.pair_weight[:half], network.pair_weight[half:]
+    units = network.boundary_units(evidence.hidden)
     if len(labels) > 1:
-        pairs = encoded.descriptors[:-1] @ left + encoded.descriptors[1:] @ right
-        between = np.maximum(around[starts[1:] - 1] + pairs, 0.0) @ network.boundary_output
-        forced[starts[1:]] += bounded * (between + network.boundary_offset[0])
+        pairs = encoded.descriptors[:-1] @ units.left + encoded.descriptors[1:] @ units.right
+        between = np.maximum(units.around[starts[1:] - 1] + pairs, 0.0) @ units.output
+        forced[starts[1:]] += bounded * (between + units.offset[0])
     path, gains = np.empty(len(frames), dtype=np.int64), np.empty(len(frames))
     room = [np.empty(min(BRANCH, len(classes)), dtype=np.int64) for _ in range(2)]
     free_path(
-        np.ascontiguousarray(frames), around, classes @ left, classes @ right, network.boundary_output,
-        np.float32(network.boundary_offset[0]), bounded, *room, path, gains,
+        np.ascontiguousarray(frames), units.around, classes @ units.left, classes @ units.right, units.output,
+        np.float32(units.offset[0]), bounded, *room, path, gains,
     )  # fmt: skip
     begins = np.concatenate([[1.0], (np.diff(path) != 0).astype(np.float64)])
     return FreeLoop(gains, begins, forced)

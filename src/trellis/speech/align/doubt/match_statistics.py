@@ -71,9 +71,10 @@ def match_statistics(
     lengths = np.diff(starts, append=n_frames)
     owner = np.repeat(np.arange(len(starts)), lengths)
     spoken = ~acoustics.phones.silent_kinds[encoded.kinds]
-    columns, rival, gain = _heard_classes(evidence, encoded.codes, owner, starts, lengths)
+    n_classes = len(acoustics.phones.classes)
+    columns, rival, gain = _heard_classes(evidence, n_classes, encoded.codes, owner, starts, lengths)
     if evidence.articulation is not None:
-        phi = encoded.descriptors[:, len(acoustics.phones.classes) :]
+        phi = encoded.descriptors[:, n_classes:]
         columns.append(_articulation(evidence.articulation, phi, owner, starts, lengths))
     columns.append(_boundaries(aligned, starts))
     free = free_loop(acoustics, topology, evidence, aligned.labels, starts, owner)
@@ -87,7 +88,7 @@ def match_statistics(
     kinds, durations = encoded.kinds, acoustics.durations
     z = (np.log(lengths * acoustics.step) - durations.log_mean[kinds]) / durations.log_deviation[kinds]
     z = np.where(spoken, np.clip(z, -LARGEST_Z, LARGEST_Z), 0.0)
-    classes = np.eye(len(acoustics.phones.classes))[encoded.codes]
+    classes = np.eye(n_classes + 1)[encoded.codes][:, :n_classes]  # noise has none
     table = np.concatenate([*columns, np.stack([z, z**2], axis=1), classes], axis=1)
     n_spoken = max(int(spoken.sum()), 1)
     whole = [
@@ -102,13 +103,19 @@ def match_statistics(
 
 
 def _heard_classes(
-    evidence: FrameEvidence, codes: IntArray, owner: IntArray, starts: IntArray, lengths: IntArray
+    evidence: FrameEvidence,
+    n_classes: int,
+    codes: IntArray,
+    owner: IntArray,
+    starts: IntArray,
+    lengths: IntArray,
 ) -> tuple[list[FloatArray], FloatArray, float]:
     """Columns of the phones, ``rival`` of each frame, and the largest gain of a stretch in another class."""
     if evidence.confidences is None:
         return [], np.zeros(len(owner)), 0.0
     g = evidence.confidences.astype(np.float64)
     own = g[np.arange(len(owner)), codes[owner]]
+    g = g[:, :n_classes]  # noise is nobody's rival
     top = g.max(axis=1)
     total = top + np.log(np.exp(g - top[:, None]).sum(axis=1))
     rival = top - own

@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from trellis.core.arrays import Float32Array, FloatArray, IntArray
 from trellis.core.errors import UnsupportedError
+from trellis.speech.acoustics.noise_scores import with_prior
 from trellis.speech.align.alignment_model import AlignmentModel
 from trellis.speech.align.doubt.transcript_match import Match
 from trellis.speech.align.search.derailment import doubtful_stretches
@@ -184,7 +185,9 @@ def _rough_path(model: AlignmentModel, confidences: Float32Array, lattice: Latti
     encoded = acoustics.phones.encode(lattice.labels, source)
     _, longest = acoustics.lengths(encoded.kinds, n_frames, length_limits(model, lattice, n_frames))
     prior = acoustics.log_prior
-    evidence = confidences if prior is None else confidences + np.float32(PRIOR_SHARE) * prior
+    evidence = confidences
+    if prior is not None:
+        evidence = with_prior(confidences, np.float32(PRIOR_SHARE) * prior, acoustics.phones.noise_code)
     return _Runs.of(best_frame_path(lattice, encoded.codes, evidence, longest, source), lattice)
 
 
@@ -199,7 +202,8 @@ def _astray(
     silent = np.array([is_silence(label) for label in labels])
     starts = np.rint(np.concatenate(found.starts)).astype(np.int64)
     codes = acoustics.phones.encode(labels).codes
-    stretches = doubtful_stretches(confidences + prior, starts, codes, silent)
+    posteriors = with_prior(confidences, prior, acoustics.phones.noise_code)
+    stretches = doubtful_stretches(posteriors, starts, codes, silent)
     return [(begin * acoustics.step, end * acoustics.step) for begin, end in stretches]
 
 
