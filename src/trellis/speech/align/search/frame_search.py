@@ -35,7 +35,7 @@ from trellis.structures.segments.scores.segment_graph import BEGIN
 
 BLOCK = 2000  # frames
 EXACT_CELLS = 1e8
-BEAM = 500.0  # nats; a second of speech that fits nothing costs a few hundred
+BEAM = 250.0  # nats
 MAX_PREDECESSORS = 254  # of a node: moves are stored as bytes
 
 
@@ -165,7 +165,7 @@ def best_frame_path(
     search = _Search(lattice, moves, evidence, beam)
     score = search.forwards()
     while beam < np.inf:
-        beam = 2.0 * beam if beam < 256.0 * BEAM else np.inf
+        beam = 2.0 * beam if beam < 512.0 * BEAM else np.inf
         wider = _Search(lattice, moves, evidence, beam)
         risen = wider.forwards()
         if score > -np.inf and risen <= score:
