@@ -24,6 +24,7 @@ from trellis.speech.acoustics.alignment_features import (
     spectral_change,
 )
 from trellis.speech.acoustics.boundary_classifier import BoundaryClassifier
+from trellis.speech.acoustics.convolutional.listening_heads import ListeningHeads
 from trellis.speech.acoustics.convolutional.network_mixture import AnyNetwork
 from trellis.speech.acoustics.frame_classifiers import FrameClassifier
 from trellis.speech.acoustics.frame_evidence import FrameEvidence
@@ -57,7 +58,8 @@ UNLIMITED = Limits()
 @dataclass(frozen=True, eq=False)
 class AcousticModel:
     """``mean``, ``deviation``: (D,), of frames. ``scale``: (J,), of ``names`` (see
-    :mod:`trellis.speech.acoustics.alignment_features`)."""
+    :mod:`trellis.speech.acoustics.alignment_features`). ``listening``: what tells what is spoken, if
+    the heads of ``network`` no longer do."""
 
     options: FrameOptions
     phones: PhoneSet
@@ -70,6 +72,7 @@ class AcousticModel:
     scale: FloatArray
     shortest: float
     network: AnyNetwork | None = None
+    listening: ListeningHeads | None = None
 
     def __post_init__(self) -> None:
         width, n_classes = self.options.dimension, len(self.phones.classes)
@@ -87,6 +90,10 @@ class AcousticModel:
         if self.network is not None:
             n_descriptors = self.phones.n_descriptors
             self.network.check(width, n_classes, n_descriptors - n_classes, n_descriptors)
+            if self.listening is not None:
+                self.listening.check(self.network.units, n_classes, n_descriptors - n_classes)
+        elif self.listening is not None:
+            raise DataError("the acoustic model has listening heads and no network for them")
 
     @property
     def complete(self) -> bool:
@@ -122,7 +129,8 @@ class AcousticModel:
     def log_prior(self) -> Float32Array | None:
         """What confidences have been divided by, in logarithms, (C,): with it they are probabilities. None of
         a classifier that has no probabilities."""
-        prior: Float32Array | None = getattr(self.network or self.classifier, "prior", None)
+        heard = self.listening or self.network or self.classifier
+        prior: Float32Array | None = getattr(heard, "prior", None)
         return prior
 
     def evidence(self, frames: Float32Array, begin: int = 0, end: int | None = None) -> FrameEvidence:
@@ -133,11 +141,18 @@ class AcousticModel:
         seen, own = frames[first : end + reach], slice(begin - first, end - first)
         if self.network is not None:
             hidden = self.network.hidden(seen)[own]
+            fits = with_noise(self.network.class_scores(hidden), self.phones.noise_code)
             articulation = self.network.articulation(hidden) if "articulation" in self.names else None
-            scores = with_noise(self.network.class_scores(hidden), self.phones.noise_code)
-            return FrameEvidence(scores, articulation, hidden)
+            if self.listening is None:
+                return FrameEvidence(fits, articulation, fits, articulation, hidden)
+            scores, log_odds = self.listening.hear(hidden)
+            heard = with_noise(scores, self.phones.noise_code)
+            return FrameEvidence(
+                heard, None if articulation is None else log_odds, fits, articulation, hidden
+            )
         if self.classifier is not None:
-            return FrameEvidence(with_noise(self.classifier.confidences(seen)[own], self.phones.noise_code))
+            scores = with_noise(self.classifier.confidences(seen)[own], self.phones.noise_code)
+            return FrameEvidence(scores, class_fit=scores)
         return FrameEvidence()
 
     @property
@@ -204,10 +219,10 @@ class AcousticModel:
         rows = np.array([row_of[label] for label in lattice.labels])
         nodes = np.unique(rows, return_index=True)[1]
         classes = articulation = None
-        if heard.confidences is not None:
-            classes = heard.confidences[:, encoded.codes[nodes]].T
-        if heard.articulation is not None:
-            phi, z = encoded.descriptors[nodes, len(self.phones.classes) :], heard.articulation
+        if heard.class_fit is not None:
+            classes = heard.class_fit[:, encoded.codes[nodes]].T
+        if heard.articulation_fit is not None:
+            phi, z = encoded.descriptors[nodes, len(self.phones.classes) :], heard.articulation_fit
             articulation = phi @ z.T - np.logaddexp(np.float32(0.0), z).sum(axis=1)
             noise = encoded.codes[nodes] == self.phones.noise_code
             if noise.any() and self.phones.centroids is not None:

@@ -129,6 +129,10 @@ class ConvolutionalNetwork:
         return len(self.pair_weight) // 2
 
     @property
+    def units(self) -> int:
+        return len(self.input_bias)
+
+    @property
     def gap(self) -> int:
         """Frames to either side that a single layer sees."""
         return max(TAPS // 2, *self.dilations, 1)

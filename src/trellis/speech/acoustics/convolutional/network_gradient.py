@@ -47,15 +47,6 @@ class Derivatives:
     articulation: Float32Array
     scores: Float32Array
 
-    def plus(self, other: Derivatives, weight: float) -> Derivatives:
-        """Those of this loss and ``weight`` times another."""
-        factor = self.logits.dtype.type(weight)
-        return Derivatives(
-            self.logits + factor * other.logits,
-            self.articulation + factor * other.articulation,
-            self.scores + factor * other.scores,
-        )
-
 
 def forward(
     network: ConvolutionalNetwork,

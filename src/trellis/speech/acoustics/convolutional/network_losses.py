@@ -124,15 +124,6 @@ def targets_of(
     )
 
 
-def frame_targets(examples: Sequence[NetworkExample]) -> Targets:
-    """What the outputs for frames should be, and nothing about boundaries."""
-    dtype = examples[0].frames.dtype
-    articulation = np.concatenate([e.descriptors[e.phone_of_frame] for e in examples])
-    none = np.zeros(0, dtype)
-    codes = np.concatenate([e.codes[e.phone_of_frame] for e in examples])
-    return Targets(codes, articulation.astype(dtype, copy=False), none, none, 0)
-
-
 def losses(trace: Trace, targets: Targets, articulation_weight: float) -> tuple[float, Derivatives]:
     """The loss, and its derivatives."""
     dtype = trace.logits.dtype.type

@@ -34,6 +34,10 @@ class NetworkMixture:
         return _mean([network.prior for network in self.networks])
 
     @property
+    def units(self) -> int:
+        return sum(network.units for network in self.networks)
+
+    @property
     def reach(self) -> int:
         """Frames to either side that an output depends on."""
         return max(network.reach for network in self.networks)

@@ -6,9 +6,9 @@ network's and the weights of the features, by AdamW over a few passes; a share `
 lattice with optional silences. After each pass the share of held-out boundaries within 10, 20, 30 and 40 ms,
 averaged, is measured; the best pass is kept, and the start counts as one.
 
-The likelihood alone would let the frame scores forget what they mean: any part of a score may then be in any
-head. But frames are searched by class scores alone in long recordings, so the losses of classes and of
-articulation (``network_losses``) stay, with the weight ``FRAME_LOSS``.
+The frame scores may forget what they mean meanwhile: any part of a score may be in any head. Two new heads
+learn to tell what is spoken afterwards (``listening_heads``). Frame losses that would keep the old ones in
+their place cost more than half a point on held-out languages.
 
 Beside the boundary scores the frame scores of an untuned network count for little, and a head with the weight
 0 has no gradient: their weights start at ``FLOOR`` nats or more.
@@ -37,8 +37,8 @@ from trellis.speech.acoustics.convolutional.convolutional_training import (
     Schedule,
     batches,
 )
+from trellis.speech.acoustics.convolutional.listening_heads import fit_listening_heads
 from trellis.speech.acoustics.convolutional.network_gradient import backward
-from trellis.speech.acoustics.convolutional.network_losses import frame_targets, losses
 from trellis.speech.acoustics.convolutional.network_mixture import members, mixed
 from trellis.speech.align.learning.alignment_likelihood import AlignmentLikelihood, LatticeExample
 from trellis.speech.align.search.topology import topology_names
@@ -46,7 +46,6 @@ from trellis.structures.segments.oracle.segment_oracle import Segmentation
 
 LOOSE = 0.5
 FRAME_SCORES, FLOOR = ("classifier", "articulation"), 0.15
-FRAME_LOSS = 0.5
 CLIP = 1.0
 TOLERANCES_MS = (10.0, 20.0, 30.0, 40.0)
 
@@ -74,7 +73,10 @@ def train_end_to_end(
 
         one = _train(acoustics, start, weights, utterances, holdout, options, seed + i, tell)
         trained.append(one)
-    return replace(acoustics, network=mixed(trained))
+    network = mixed(trained)
+    examples = [network_example(u, acoustics.phones) for u in utterances]
+    listening = fit_listening_heads(network, examples, len(acoustics.phones.classes), seed)
+    return replace(acoustics, network=network, listening=listening)
 
 
 def _train(
@@ -108,8 +110,7 @@ def _train(
                 trace = likelihood.listen(network, part, options.dropout, rng)
                 nats = theta[n:].astype(np.float64)
                 _, derivatives, d_weights = likelihood.gradient(network, trace, part, nats)
-                _, by_frames = losses(trace, frame_targets(varied), options.articulation)
-                backward(network, trace, derivatives.plus(by_frames, FRAME_LOSS), gradient)
+                backward(network, trace, derivatives, gradient)
                 slope[n:] = d_weights
                 optimiser.step(slope, schedule.rate_at((number + i / len(parts)) / schedule.passes))
             share = held_out_share(likelihood, network, theta[n:], held, step_ms)
