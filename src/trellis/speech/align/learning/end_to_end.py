@@ -19,7 +19,7 @@ seen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -40,6 +40,7 @@ from trellis.speech.acoustics.convolutional.convolutional_training import (
 from trellis.speech.acoustics.convolutional.listening_heads import fit_listening_heads
 from trellis.speech.acoustics.convolutional.network_gradient import backward
 from trellis.speech.acoustics.convolutional.network_mixture import members, mixed
+from trellis.speech.acoustics.convolutional.packed_batch import NetworkExample
 from trellis.speech.align.learning.alignment_likelihood import AlignmentLikelihood, LatticeExample
 from trellis.speech.align.search.topology import topology_names
 from trellis.structures.segments.oracle.segment_oracle import Segmentation
@@ -79,6 +80,7 @@ def train_end_to_end(
     return replace(acoustics, network=network, listening=listening)
 
 
+@threadpool_limits.wrap(limits=1, user_api="blas")
 def _train(
     acoustics: AcousticModel,
     start: ConvolutionalNetwork,
@@ -89,35 +91,73 @@ def _train(
     seed: int,
     report: Report,
 ) -> ConvolutionalNetwork:
-    likelihood, rng = AlignmentLikelihood(acoustics), np.random.default_rng(seed)
-    theta = np.concatenate([start.flat(), _starting_weights(acoustics, weights)])
-    slope = np.zeros_like(theta)
-    n = len(theta) - len(weights)
-    network, gradient = start.on(theta[:n]), start.on(slope[:n])
+    likelihood = AlignmentLikelihood(acoustics)
     examples = [network_example(u, acoustics.phones) for u in utterances]
     held = [likelihood.example(network_example(u, acoustics.phones), loose=False) for u in holdout]
     schedule = Schedule(options.end_to_end_rate, options.end_to_end_passes, 0.0, 0.0)
-    optimiser = AdamW(theta, 0.0, None, CLIP)
-    step_ms = 1000.0 * acoustics.step
-    with threadpool_limits(limits=1, user_api="blas"):
-        best, kept = held_out_share(likelihood, network, theta[n:], held, step_ms), theta.copy()
-        for number in range(schedule.passes):
-            parts = list(batches(examples, options.batch_frames // 2, rng))
-            for i, chosen in enumerate(parts):
-                varied = [vary(examples[k], rng) if options.augment else examples[k] for k in chosen]
-                loose = (rng.random(len(chosen)) < LOOSE).tolist()
-                part = [likelihood.example(e, free) for e, free in zip(varied, loose, strict=True)]
-                trace = likelihood.listen(network, part, options.dropout, rng)
-                nats = theta[n:].astype(np.float64)
-                _, derivatives, d_weights = likelihood.gradient(network, trace, part, nats)
-                backward(network, trace, derivatives, gradient)
-                slope[n:] = d_weights
-                optimiser.step(slope, schedule.rate_at((number + i / len(parts)) / schedule.passes))
-            share = held_out_share(likelihood, network, theta[n:], held, step_ms)
-            if share > best:
-                best, kept = share, theta.copy()
+    step_ms, nats = 1000.0 * acoustics.step, _starting_weights(acoustics, weights)
+    best, kept = held_out_share(likelihood, start, nats, held, step_ms), start
+    passes = raise_likelihood(likelihood, start, nats, examples, schedule, options, LOOSE, seed)
+    for number, (network, now) in enumerate(passes):
+        share = held_out_share(likelihood, network, now, held, step_ms)
+        if share > best:
+            best, kept = share, start.on(network.flat())
+        report((number + 1.0) / schedule.passes)
+    return kept
+
+
+@threadpool_limits.wrap(limits=1, user_api="blas")
+def continue_end_to_end(
+    acoustics: AcousticModel,
+    start: ConvolutionalNetwork,
+    weights: FloatArray,
+    examples: Sequence[NetworkExample],
+    schedule: Schedule,
+    options: ConvolutionalOptions,
+    seed: int,
+    report: Report | None = None,
+) -> ConvolutionalNetwork:
+    """The network after all passes of ``schedule`` over the phones as they are given; ``weights``: see
+    :func:`train_end_to_end`."""
+    nats = in_nats(acoustics, weights).astype(np.float32)
+    network, likelihood = start, AlignmentLikelihood(acoustics)
+    passes = raise_likelihood(likelihood, start, nats, examples, schedule, options, 0.0, seed)
+    for number, reached in enumerate(passes):
+        network = reached[0]
+        if report is not None:
             report((number + 1.0) / schedule.passes)
-    return start.on(kept[:n].copy())
+    return network
+
+
+def raise_likelihood(
+    likelihood: AlignmentLikelihood,
+    start: ConvolutionalNetwork,
+    nats: Float32Array,
+    examples: Sequence[NetworkExample],
+    schedule: Schedule,
+    options: ConvolutionalOptions,
+    loose: float,
+    seed: int,
+) -> Iterator[tuple[ConvolutionalNetwork, Float32Array]]:
+    """The network and the weights after each pass: views of what the next one changes. ``loose``: the share
+    of visits to a lattice with optional silences."""
+    rng, n = np.random.default_rng(seed), len(start.flat())
+    theta = np.concatenate([start.flat(), nats])
+    slope = np.zeros_like(theta)
+    network, gradient = start.on(theta[:n]), start.on(slope[:n])
+    optimiser = AdamW(theta, 0.0, None, CLIP)
+    for number in range(schedule.passes):
+        parts = list(batches(examples, options.batch_frames // 2, rng))
+        for i, chosen in enumerate(parts):
+            varied = [vary(examples[k], rng) if options.augment else examples[k] for k in chosen]
+            free = (rng.random(len(chosen)) < loose).tolist()
+            part = [likelihood.example(e, one) for e, one in zip(varied, free, strict=True)]
+            trace = likelihood.listen(network, part, options.dropout, rng)
+            now = theta[n:].astype(np.float64)
+            _, derivatives, slope[n:] = likelihood.gradient(network, trace, part, now)
+            backward(network, trace, derivatives, gradient)
+            optimiser.step(slope, schedule.rate_at((number + i / len(parts)) / schedule.passes))
+        yield network, theta[n:]
 
 
 def in_nats(acoustics: AcousticModel, weights: FloatArray) -> FloatArray:
@@ -136,7 +176,7 @@ def _starting_weights(acoustics: AcousticModel, weights: FloatArray) -> Float32A
 def held_out_share(
     likelihood: AlignmentLikelihood,
     network: ConvolutionalNetwork,
-    weights: FloatArray,
+    weights: Float32Array | FloatArray,
     held: Sequence[LatticeExample],
     step_ms: float,
 ) -> float:
