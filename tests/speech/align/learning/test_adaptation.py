@@ -157,10 +157,10 @@ def test_where_nothing_is_gained_nothing_moves(
 ) -> None:
     """A training that forgets everything: what is left out is aligned worse."""
 
-    def forget(network: Any, *given: Any, **named: Any) -> Any:
+    def forget(acoustics: Any, network: Any, *given: Any, **named: Any) -> Any:
         return network.on(np.zeros_like(network.flat()))
 
-    monkeypatch.setattr(continued_model, "continue_training", forget)
+    monkeypatch.setattr(continued_model, "continue_end_to_end", forget)
     adapted = aligner.adapt(with_starts(other, noises_begin_late)[:20])
     assert adapted.model_ is aligner.model_
     assert "nothing was moved" in adapted.status_.reason
@@ -203,10 +203,10 @@ def test_the_prior_is_that_of_one_word_and_of_ten_along_the_logarithm() -> None:
 def test_places_of_the_way_lie_between_and_allow_the_corrections(
     aligner: Aligner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def one_further(network: Any, *given: Any, **named: Any) -> Any:
+    def one_further(acoustics: Any, network: Any, *given: Any, **named: Any) -> Any:
         return network.on(network.flat() + np.float32(1.0))
 
-    monkeypatch.setattr(continued_model, "continue_training", one_further)
+    monkeypatch.setattr(continued_model, "continue_end_to_end", one_further)
     base, network = aligner.model_, aligner.model_.acoustics.network
     assert isinstance(network, ConvolutionalNetwork)
     frames = np.zeros((400, network.n_columns), np.float32)
@@ -218,7 +218,9 @@ def test_places_of_the_way_lie_between_and_allow_the_corrections(
         assert isinstance(there, ConvolutionalNetwork)
         np.testing.assert_allclose(there.flat(), network.flat() + place, atol=1e-6)
     two = NetworkMixture((network, network.on(network.flat() + np.float32(3.0))))
-    both = Way(replace(base, acoustics=replace(base.acoustics, network=two)), [long], SMALL, 0)
+    both = Way(
+        replace(base, acoustics=replace(base.acoustics, network=two, listening=None)), [long], SMALL, 0
+    )
     both.walk(1)
     there = both.model(0.5).acoustics.network
     assert isinstance(there, NetworkMixture)

@@ -1,14 +1,12 @@
-"""Training the convolutional network, from scratch or on from where it stands.
+"""Training the convolutional network from scratch.
 
 AdamW on mini-batches of about ``batch_frames`` frames: with the gradient g (scaled down to the norm ``clip``
 where it is longer), its running mean m and mean square v (corrected for their start at 0),
 
-    theta <- theta - rate_i (m / (sqrt(v) + 1e-8) + pull (theta - anchor))
+    theta <- theta - rate_i (m / (sqrt(v) + 1e-8) + decay theta)
 
-From scratch the anchor is 0 and the pull is ``decay``. Where a network is continued, the anchor is the
-network that it starts from: the pull is a proximal term, which holds it near. The rate rises to ``rate`` in
-the first ``warm_up`` of all steps and falls to 0, both along a cosine. From scratch there are ``passes`` over
-the utterances, or as many as ``fewest_steps`` steps need.
+The rate rises to ``rate`` in the first ``warm_up`` of all steps and falls to 0, both along a cosine. There
+are ``passes`` over the utterances, or as many as ``fewest_steps`` steps need.
 """
 
 from __future__ import annotations
@@ -105,7 +103,7 @@ class ConvolutionalOptions:
         per_pass = sum(1 for _ in batches(examples, self.batch_frames, np.random.default_rng(0)))
         passes = max(self.passes, -(-self.fewest_steps // per_pass))
         schedule = Schedule(self.rate, passes, self.warm_up, self.decay)
-        network = self.train(start, examples, schedule, step_ms, rng, anchor=None, report=report)
+        network = self.train(start, examples, schedule, step_ms, rng, report)
         network.class_weight[:, seen == 0] = 0.0
         network.class_bias[seen == 0] = UNSEEN
         return network
@@ -117,16 +115,14 @@ class ConvolutionalOptions:
         schedule: Schedule,
         step_ms: float,
         rng: np.random.Generator,
-        *,
-        anchor: ConvolutionalNetwork | None,
         report: Report | None = None,
     ) -> ConvolutionalNetwork:
-        """``start`` trained on, pulled towards ``anchor`` (None: 0)."""
+        """``start`` trained on."""
         theta = start.flat()
         network, slope = start.on(theta), np.zeros_like(theta)
         gradient = start.on(slope)
         absent = AbsentPairs.of(examples) if self.absent > 0.0 else None
-        optimiser = AdamW(theta, schedule.pull, None if anchor is None else anchor.flat(), self.clip)
+        optimiser = AdamW(theta, schedule.decay, self.clip)
         with threadpool_limits(limits=1, user_api="blas"):
             for number in range(schedule.passes):
                 parts = list(batches(examples, self.batch_frames, rng))
@@ -146,12 +142,12 @@ class ConvolutionalOptions:
 
 @dataclass(frozen=True)
 class Schedule:
-    """``passes`` over the utterances with at most the rate ``rate``; ``pull``: towards the anchor."""
+    """``passes`` over the utterances with at most the rate ``rate``."""
 
     rate: float
     passes: int
     warm_up: float
-    pull: float
+    decay: float
 
     def rate_at(self, share: float) -> float:
         """The rate when ``share`` of all steps are done."""
@@ -163,10 +159,8 @@ class Schedule:
 class AdamW:
     """Changes ``theta`` in place; see the module docstring."""
 
-    def __init__(
-        self, theta: Float32Array, pull: float, anchor: Float32Array | None, clip: float = np.inf
-    ) -> None:
-        self.theta, self.pull, self.anchor, self.clip = theta, pull, anchor, clip
+    def __init__(self, theta: Float32Array, decay: float, clip: float = np.inf) -> None:
+        self.theta, self.decay, self.clip = theta, decay, clip
         self.mean, self.square, self.n = np.zeros_like(theta), np.zeros_like(theta), 0
 
     def step(self, gradient: Float32Array, rate: float) -> None:
@@ -180,38 +174,12 @@ class AdamW:
         self.mean += gradient * np.float32((1.0 - one) * scale)
         self.square *= two
         self.square += np.square(gradient) * np.float32((1.0 - two) * scale**2)
-        away = self.theta if self.anchor is None else self.theta - self.anchor
-        change = away * np.float32(rate * self.pull)
+        change = self.theta * np.float32(rate * self.decay)
         root = np.sqrt(self.square)
         root *= np.float32((1.0 - two**self.n) ** -0.5)
         root += np.float32(1e-8)
         change += self.mean / root * np.float32(rate / (1.0 - one**self.n))
         self.theta -= change
-
-
-def continue_training(
-    network: ConvolutionalNetwork,
-    examples: Sequence[NetworkExample],
-    step_ms: float,
-    *,
-    rate: float = 3e-4,
-    passes: int = 10,
-    pull: float = 0.0,
-    options: ConvolutionalOptions | None = None,
-    seed: int = 0,
-    report: Report | None = None,
-) -> ConvolutionalNetwork:
-    """The network trained on ``examples`` with a rate that falls from ``rate``, held near where it starts by
-    ``pull``; its prior stays. ``options`` has what else training needs."""
-    return (options or ConvolutionalOptions()).train(
-        network,
-        examples,
-        Schedule(rate, passes, 0.0, pull),
-        step_ms,
-        np.random.default_rng(seed),
-        anchor=network,
-        report=report,
-    )
 
 
 def batches(

@@ -74,7 +74,7 @@ def fit_listening_heads(
     d_weight, d_bias = slope[:-width].reshape(units, width), slope[-width:]
     passes = max(PASSES, -(-FEWEST_STEPS * BATCH // len(codes)))
     schedule, rng = Schedule(RATE, passes, 0.0, 0.0), np.random.default_rng(seed)
-    optimiser = AdamW(theta, 0.0, None)
+    optimiser = AdamW(theta, 0.0)
     for number in range(passes):
         order = rng.permutation(len(codes))
         for first in range(0, len(order), BATCH):

@@ -1,9 +1,9 @@
 """A model that goes on learning from corrected pieces, and the models on the way.
 
-The network is continued on the pieces (``continue_training``) without augmentation, which would hide what is
-special about them: a *leg* of ``PASSES`` passes with a rate that falls from ``RATE`` to 0, then perhaps
-another. After the first leg the network knows the pieces almost by heart. With theta_0 the weights of the
-base and theta_l those after l legs, the model at *place* s = l + r, 0 <= r < 1, has the network
+The likelihood of the pieces' alignments is raised in the network (``end_to_end``), without augmentation,
+which would hide what is special about them: a *leg* of ``PASSES`` passes with a rate that falls from ``RATE``
+to 0, then perhaps another. With theta_0 the weights of the base and theta_l those after l legs, the model at
+*place* s = l + r, 0 <= r < 1, has the network
 
     theta(s) = theta_l + r (theta_{l+1} - theta_l)
 
@@ -23,15 +23,13 @@ import numpy as np
 from trellis.speech.acoustics.acoustic_model import AcousticModel
 from trellis.speech.acoustics.acoustic_training import TrainingUtterance, network_example
 from trellis.speech.acoustics.convolutional.convolutional_network import ConvolutionalNetwork
-from trellis.speech.acoustics.convolutional.convolutional_training import (
-    ConvolutionalOptions,
-    continue_training,
-)
+from trellis.speech.acoustics.convolutional.convolutional_training import ConvolutionalOptions, Schedule
 from trellis.speech.acoustics.convolutional.network_mixture import members, mixed
 from trellis.speech.acoustics.phone_durations import SLACK, DurationModel
 from trellis.speech.align.alignment_model import AlignmentModel
+from trellis.speech.align.learning.end_to_end import continue_end_to_end
 
-RATE, PASSES = 6e-4, 15
+RATE, PASSES = 8e-4, 8
 
 Report = Callable[[float], None]
 
@@ -72,15 +70,15 @@ class Way:
         return replace(self._base, acoustics=acoustics)
 
     def _next(self, network: ConvolutionalNetwork, report: Report | None) -> ConvolutionalNetwork:
-        return continue_training(
+        return continue_end_to_end(
+            self._base.acoustics,
             network,
+            self._base.topology,
             self._examples,
-            1000.0 * self._base.acoustics.step,
-            rate=RATE,
-            passes=PASSES,
-            options=self._options,
-            seed=self._seed + len(self._networks) - 1,
-            report=report,
+            Schedule(RATE, PASSES, 0.0, 0.0),
+            self._options,
+            self._seed + len(self._networks) - 1,
+            report,
         )
 
 

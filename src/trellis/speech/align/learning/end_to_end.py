@@ -80,7 +80,6 @@ def train_end_to_end(
     return replace(acoustics, network=network, listening=listening)
 
 
-@threadpool_limits.wrap(limits=1, user_api="blas")
 def _train(
     acoustics: AcousticModel,
     start: ConvolutionalNetwork,
@@ -98,15 +97,15 @@ def _train(
     step_ms, nats = 1000.0 * acoustics.step, _starting_weights(acoustics, weights)
     best, kept = held_out_share(likelihood, start, nats, held, step_ms), start
     passes = raise_likelihood(likelihood, start, nats, examples, schedule, options, LOOSE, seed)
-    for number, (network, now) in enumerate(passes):
-        share = held_out_share(likelihood, network, now, held, step_ms)
-        if share > best:
-            best, kept = share, start.on(network.flat())
-        report((number + 1.0) / schedule.passes)
+    with threadpool_limits(limits=1, user_api="blas"):
+        for number, (network, now) in enumerate(passes):
+            share = held_out_share(likelihood, network, now, held, step_ms)
+            if share > best:
+                best, kept = share, start.on(network.flat())
+            report((number + 1.0) / schedule.passes)
     return kept
 
 
-@threadpool_limits.wrap(limits=1, user_api="blas")
 def continue_end_to_end(
     acoustics: AcousticModel,
     start: ConvolutionalNetwork,
@@ -122,10 +121,11 @@ def continue_end_to_end(
     nats = in_nats(acoustics, weights).astype(np.float32)
     network, likelihood = start, AlignmentLikelihood(acoustics)
     passes = raise_likelihood(likelihood, start, nats, examples, schedule, options, 0.0, seed)
-    for number, reached in enumerate(passes):
-        network = reached[0]
-        if report is not None:
-            report((number + 1.0) / schedule.passes)
+    with threadpool_limits(limits=1, user_api="blas"):
+        for number, reached in enumerate(passes):
+            network = reached[0]
+            if report is not None:
+                report((number + 1.0) / schedule.passes)
     return network
 
 
@@ -145,7 +145,7 @@ def raise_likelihood(
     theta = np.concatenate([start.flat(), nats])
     slope = np.zeros_like(theta)
     network, gradient = start.on(theta[:n]), start.on(slope[:n])
-    optimiser = AdamW(theta, 0.0, None, CLIP)
+    optimiser = AdamW(theta, 0.0, CLIP)
     for number in range(schedule.passes):
         parts = list(batches(examples, options.batch_frames // 2, rng))
         for i, chosen in enumerate(parts):
