@@ -194,10 +194,10 @@ class HMM(HMMInference):
                 "discriminative training moves all parameters, so it cannot keep some out of learn; use fit, "
                 'or learn="all"'
             )
-        source, folders = copy.copy(self), (None, None)
+        source, first, second = copy.copy(self), None, None
         if self.checkpoint is not None:  # two fits, each with its own
-            folders = tuple(os.path.join(self.checkpoint, name) for name in ("likelihood", "discriminative"))
-        source.set_params(checkpoint=folders[0]).fit(X, states, lengths=lengths)
+            first, second = (os.path.join(self.checkpoint, name) for name in ("likelihood", "states"))
+        source.set_params(checkpoint=first).fit(X, states, lengths=lengths)
         chain = train_discriminatively(
             source.parameters(),
             constraints,
@@ -212,7 +212,7 @@ class HMM(HMMInference):
             n_jobs=self.n_jobs,
             random_state=self.random_state,
             verbose=self.verbose,
-            checkpoint=folders[1],
+            checkpoint=second,
         )
         self._keep(chain.to_parameters(length), chain.status_, chain.history_)
         return self

@@ -1,9 +1,9 @@
 """Runs that can be stored between two steps and taken up again, in the same process or another.
 
-``snapshot()`` gives all that the next step depends on beside the problem and the options, as values that files
-may hold (:mod:`trellis.core.codec`); ``restore(snapshot)`` brings a run that was just started, on the same
-problem with the same options, to that point. From there on both take the same steps, to the last bit. What
-follows from the rest is computed again rather than stored.
+``snapshot()`` gives all that the next step depends on beside the problem and the options, as values that
+files may hold (:mod:`trellis.core.codec`); ``restore(snapshot)`` brings a run that was just started, on the
+same problem with the same options, to that point. From there on both take the same steps, to the last bit.
+What follows from the rest is computed again rather than stored.
 
 A snapshot refers to the arrays of the run: it is written, or copied, before the next step.
 """

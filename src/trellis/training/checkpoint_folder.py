@@ -48,7 +48,7 @@ class CheckpointFolder:
                 continue
             try:
                 meta, arrays = self._read(name)
-            except _Damaged as error:
+            except _DamagedError as error:
                 damaged.append(error)
                 continue
             if meta["number"] > self._number:
@@ -77,11 +77,11 @@ class CheckpointFolder:
         except ModelFileError as error:
             if "update trellis" in str(error):
                 raise
-            raise _Damaged(f"{path}: the checkpoint is damaged or cannot be read") from error
+            raise _DamagedError(f"{path}: the checkpoint is damaged or cannot be read") from error
         if kind != KIND:
             raise ModelFileError(f"{path}: holds a {kind}, not a checkpoint; give another folder")
         if not isinstance(meta.get("number"), int) or not isinstance(meta.get("version"), int):
-            raise _Damaged(f"{path}: the checkpoint is damaged or cannot be read")
+            raise _DamagedError(f"{path}: the checkpoint is damaged or cannot be read")
         if meta["version"] > VERSION:
             raise ModelFileError(
                 f"{path}: a newer version of trellis wrote this checkpoint; update trellis, or give another "
@@ -90,5 +90,5 @@ class CheckpointFolder:
         return meta, arrays
 
 
-class _Damaged(ModelFileError):
+class _DamagedError(ModelFileError):
     """One file of two."""

@@ -173,6 +173,7 @@ class Checkpoints:
         if self._current is None:
             self._forget_run()
         content = {
+            "kind": "fit",
             "identity": self._identity,
             "kept": self._kept,
             "done": self._done,

@@ -41,8 +41,8 @@ VERBOSE = Parameter(None, "Whether to show a progress bar; None shows it on a te
 
 CHECKPOINT = Parameter(
     None,
-    "A folder in which training is stored now and then: if anything stops it, the same call with the same data "
-    "goes on from there, and ends in the same model. Model files do not keep it.",
+    "A folder in which training is stored now and then: if anything stops it, the same call with the same "
+    "data goes on from there, and ends in the same model.",
 )
 
 HOLDOUT = Parameter(

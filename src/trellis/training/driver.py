@@ -96,7 +96,7 @@ def minimise_run(
     driven = run if early_stopping is None else _EarlyStoppingRun(run, early_stopping, warm_start)
 
     def work(stage: Stage | None) -> Trace:
-        return drive(
+        trace: Trace = drive(
             driven,
             max_iter,
             on_iteration,
@@ -105,6 +105,7 @@ def minimise_run(
             limit=limit,
             keep_interrupted=keep_interrupted,
         )
+        return trace
 
     return _as_stage(checkpoints, driven, work, lambda: driven.weights)
 
@@ -129,9 +130,10 @@ def minimise_dc(
     run = DCRun(problem, start, tol)
 
     def work(stage: Stage | None) -> Trace:
-        return drive(
+        trace: Trace = drive(
             run, max_iter, on_iteration, lambda: run.point, stage=stage, keep_interrupted=keep_interrupted
         )
+        return trace
 
     point, trace = _as_stage(checkpoints, run, work, lambda: run.point)
     trace.history = {"primal": [], "dual": [], "seconds": [], **trace.history}

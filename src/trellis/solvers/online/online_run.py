@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -148,7 +148,7 @@ class OnlineState:
 class OnlineRun(Resumable):
     """The passes over a problem's runs of examples, in plain NumPy."""
 
-    kept = ("rng", "diverged")
+    kept: ClassVar[tuple[str, ...]] = ("rng", "diverged")
 
     rate_per_output = True  # whether epsilon is taken out of the gradient of the direct objective
 

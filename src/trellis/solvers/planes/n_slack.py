@@ -74,18 +74,12 @@ class NSlackRun(Resumable):
 
     def snapshot(self) -> dict[str, Any]:
         rows = self._rows
-        return {
-            **super().snapshot(),
-            "rows": {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr},
-        }
+        return {**super().snapshot(), "rows": (rows.data, rows.indices, rows.indptr)}
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         super().restore(snapshot)
-        rows = snapshot["rows"]
-        self._rows = csr_array(
-            (rows["data"], rows["indices"], rows["indptr"]),
-            shape=(len(self._offsets), len(self._dual_weights)),
-        )
+        shape = len(self._offsets), len(self._dual_weights)
+        self._rows = csr_array(tuple(snapshot["rows"]), shape=shape)
 
     def step(self) -> Mapping[str, float]:
         problem, certificate, w = self._problem, self._certificate, self._dual_weights

@@ -124,7 +124,7 @@ class _QuasiNewtonRun(Resumable, ABC):
     interrupted step leaves the last point whole.
     """
 
-    kept = (
+    kept: ClassVar[tuple[str, ...]] = (
         "weights",
         "_gradient",
         "_gradient_products",
