@@ -131,7 +131,7 @@ def test_clones_have_the_folder_and_model_files_do_not(tmp_path: Path) -> None:
 
 
 def test_a_seed_that_was_drawn_is_kept(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"objective": "perceptron", "random_state": None}
+    options: dict[str, Any] = {"solver": "sgd", "random_state": None, "tol": None}
     np.random.seed(1)
     whole = labeler(**options).fit(X, Y)
     np.random.seed(1)
@@ -147,10 +147,10 @@ def test_a_seed_that_was_drawn_is_kept(tmp_path: Path) -> None:
 
 def test_there_are_two_files_and_at_the_end_one(tmp_path: Path) -> None:
     for after in (1, 2, 3):
-        stopped(tmp_path, after, objective="perceptron", max_iter=50)
-        assert files(tmp_path) == ["checkpoint.0", "checkpoint.1"][: after + 1][:2] or after == 1
+        stopped(tmp_path, after, solver="sgd", max_iter=50, tol=None)
+        assert files(tmp_path) == (["checkpoint.0"] if after == 1 else ["checkpoint.0", "checkpoint.1"])
     with storing():
-        labeler(tmp_path, objective="perceptron", max_iter=50).fit(X, Y)
+        labeler(tmp_path, solver="sgd", max_iter=50, tol=None).fit(X, Y)
     assert len(files(tmp_path)) == 1
 
 
@@ -158,23 +158,16 @@ def test_there_are_two_files_and_at_the_end_one(tmp_path: Path) -> None:
 def test_one_damaged_file_loses_nothing(damage: str, tmp_path: Path) -> None:
     whole = labeler().fit(X, Y)
     for name in ("checkpoint.0", "checkpoint.1"):
-        folder = tmp_path / name
+        folder = tmp_path / f"run {name}"
         stopped(folder)
         content = (folder / name).read_bytes()
-        hurt = {
-            "cut": content[:-40],
-            "changed": content[:-9] + b"\7" + content[-8:],
-            "empty": b"",
-            "other": b"x",
-        }
+        changed = content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]
+        hurt = {"cut": content[:-40], "changed": changed, "empty": b"", "other": b"x"}
         (folder / name).write_bytes(hurt[damage])
-        with pytest.warns(
-            CheckpointWarning, match=f"{name}: the checkpoint is damaged .* from the other one"
-        ):
+        with pytest.warns(CheckpointWarning, match=f"{name}: the checkpoint is damaged .* the other one"):
             resumed = labeler(folder).fit(X, Y)
         assert learned(resumed) == learned(whole)
         assert len(files(folder)) == 1
-    stopped(tmp_path)
     for name in ("checkpoint.0", "checkpoint.1"):
         (tmp_path / name).write_bytes(b"x")
     with pytest.raises(ModelFileError, match="remove the folder to start anew"):
@@ -189,11 +182,8 @@ def test_newer_and_strange_contents_are_refused(tmp_path: Path) -> None:
         storage.save(tmp_path / name, kind, {**meta, "version": VERSION + 1}, arrays)
     with pytest.raises(ModelFileError, match="a newer version of trellis wrote this checkpoint"):
         labeler(tmp_path).fit(X, Y)
-    for change in (
-        {"done": 3},
-        {"identity": None},
-        {"current": {"stage": 0, "run": {"@": "dict", "items": []}}},
-    ):
+    strange = {"stage": 0, "run": {"@": "dict", "items": []}}
+    for change in ({"done": 3}, {"identity": None}, {"current": strange}):
         for name in files(tmp_path):
             storage.save(tmp_path / name, kind, {**meta, **change}, arrays)
         with pytest.raises(ModelFileError, match="remove it, or give another folder"):
@@ -389,12 +379,10 @@ def test_storing_takes_a_small_share_of_the_time(
 ) -> None:
     """By a clock that each step and each file move on."""
     clock, spent, lost, longest = 0.0, 0.0, 0.0, 0.0
-    write = CheckpointFolder.write
 
     def slow(folder: CheckpointFolder, *content: Any) -> None:
         nonlocal clock, spent, lost
         clock, spent, lost = clock + cost, spent + cost, 0.0
-        write(folder, *content)
 
     monkeypatch.setattr(CheckpointFolder, "write", slow)
     monkeypatch.setattr(checkpoints.time, "perf_counter", lambda: clock)
@@ -408,7 +396,7 @@ def test_storing_takes_a_small_share_of_the_time(
     assert spent <= 0.02 * seconds * steps + (cost if seconds * steps > 1.5 else 0.0)
     if seconds * steps > 100 * cost:
         assert spent > 0
-        assert longest <= max(2 * seconds, 100 * cost)
+        assert longest <= 2 * max(seconds, cost / checkpoints.SHARE) + 2.0
 
 
 def test_the_first_file_waits_until_it_pays(tmp_path: Path) -> None:

@@ -132,11 +132,11 @@ class HMM(HMMInference):
         checkpoints = open_checkpoints(
             self, {"X": (observations.values, observations.offsets), "states": known}
         )
-        random_state = checkpoints.random_state(self.random_state)
+        seed = checkpoints.seed(self.random_state)
         if known is not None and (known >= 0).all():
-            return self._count(observations, constraints, random_state, checkpoints)
+            return self._count(observations, constraints, seed, checkpoints)
         n_init = 1 if self._given() is not None else self.n_init
-        starts = self._starts(observations, constraints, n_init, random_state)
+        starts = self._starts(observations, constraints, n_init, seed)
         return self._run_em(observations, constraints, starts, n_init, checkpoints)
 
     def partial_fit(self, X: Any, states: Any = None, *, lengths: ArrayLike | None = None) -> Self:
@@ -148,7 +148,7 @@ class HMM(HMMInference):
         if hasattr(self, "initial_"):
             before = self.parameters()
         else:
-            before = next(self._starts(observations, constraints, 1, self.random_state))
+            before = next(self._starts(observations, constraints, 1, draw_seed(self.random_state)))
         state: OnlineState | None = getattr(self, "online_", None)
         after, online, log_likelihood = online_step(
             before, observations, constraints, state, self.step_power, self._threads()
@@ -270,11 +270,11 @@ class HMM(HMMInference):
         self,
         observations: Observations,
         constraints: TransitionConstraints,
-        random_state: Any,
+        seed: int,
         checkpoints: Checkpoints,
     ) -> Self:
         began = time.perf_counter()
-        before = next(self._starts(observations, constraints, 1, random_state))
+        before = next(self._starts(observations, constraints, 1, seed))
         statistics = count_known_states(before, observations, np.asarray(observations.known), constraints)
         after = m_step(statistics, constraints)
         if np.any(statistics.emission.get("entropy", 0.0)):
@@ -292,9 +292,8 @@ class HMM(HMMInference):
         observations: Observations,
         constraints: TransitionConstraints,
         n_init: int,
-        random_state: Any,
+        seed: int,
     ) -> Iterator[HMMParameters]:
-        seed = draw_seed(random_state)
         return starting_points(
             observations, constraints, self.emission, start=self.start, n_init=n_init, seed=seed
         )

@@ -63,12 +63,15 @@ class Checkpoints:
             self._folder = CheckpointFolder(folder)
             self._read(self._folder)
 
+    def seed(self, random_state: Any) -> int:
+        """The seed that a fit draws; a resumed one has that of the first."""
+        seed: int = self._kept.setdefault("seed", draw_seed(random_state))
+        return seed
+
     def random_state(self, given: Any) -> Any:
-        """A ``random_state`` that is the same for a resumed fit."""
-        if self._folder is None or isinstance(given, int | np.integer):
-            return given
-        drawn = draw_seed(given)
-        return self._kept.setdefault("random_state", drawn)
+        """The same for those who make a generator of it."""
+        fixed = self._folder is None or isinstance(given, int | np.integer)
+        return given if fixed else self.seed(given)
 
     def stage(self) -> Stage | None:
         """The next one; None where nothing is stored."""

@@ -134,7 +134,7 @@ class IOHMM(Model):
         if warm:
             starts = iter([self.parameters_.shift_inputs(centre)])
         else:
-            seed = draw_seed(checkpoints.random_state(self.random_state))
+            seed = checkpoints.seed(self.random_state)
             starts = random_starts(self.n_states, self.n_init, seed, values, features, emission)
         best, reached = run_em(
             EMProblem(values, features, given.offsets, self.l2, self._threads()),

@@ -42,7 +42,6 @@ from trellis.training.checkpoints import Checkpoints, open_checkpoints
 from trellis.training.driver import EarlyStopping, minimise_run
 from trellis.training.holdout import AUTOMATIC_FRACTION, hold_out
 from trellis.training.one_label import sample_with_several_labels, warn_of_one_label
-from trellis.training.options import draw_seed
 
 Record = TypeVar("Record")
 
@@ -140,7 +139,7 @@ class NeuralSequenceLabeler(ChainPredictor):
         labels ``y``; ``None`` is an unknown label, a set means "one of these"."""
         X, y = as_lists(X), as_lists(y)  # they are read twice
         checkpoints = self._checkpoints(X, y)
-        seed = draw_seed(checkpoints.random_state(self.random_state))
+        seed = checkpoints.seed(self.random_state)
         encoder, problem, solver = self.prepare(X, y, seed)
         early = None
         with _torch_threads(self._threads()), torch.random.fork_rng(devices=[]):
@@ -233,6 +232,9 @@ class NeuralSequenceLabeler(ChainPredictor):
 
     def _checkpoints(self, X: Any, y: Any) -> Checkpoints:
         """More epochs may be asked for, unless rates or epsilon fall over all of them."""
+        if self.checkpoint is None:
+            return Checkpoints(None)
+        self._check_parameters()
         stages = make_stages(self.objective, self.objective_schedule, self.max_epochs)
         fixed = self.schedule in NEED_TOTAL or any(stage.fine_tuned for stage in stages)
         return open_checkpoints(

@@ -55,7 +55,7 @@ from trellis.training.direct_recipe import Parts
 from trellis.training.fit import convex_start, latent_start, train
 from trellis.training.holdout import refits
 from trellis.training.one_label import sample_with_several_labels, warn_of_one_label
-from trellis.training.options import automatic_solver, checked_options, draw_seed
+from trellis.training.options import automatic_solver, checked_options
 
 
 class SequenceLabeler(ChainLabeler):
@@ -129,7 +129,7 @@ class SequenceLabeler(ChainLabeler):
             self,
             {"X": inputs, "y": labels, "sample_weight": data.weight, "the start": self._starting_point()},
         )
-        seed = draw_seed(checkpoints.random_state(self.random_state))
+        seed = checkpoints.seed(self.random_state)
         splits = hold_out_sequences(self.holdout, data, objective, encoder, names, seed)
         refit = refits(objective) and len(splits[0].kept.examples) < len(data.examples)
         everything = data if refit else splits[0].kept

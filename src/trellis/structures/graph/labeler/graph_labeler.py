@@ -43,7 +43,6 @@ from trellis.training.direct_recipe import Fold, Parts
 from trellis.training.fit import train
 from trellis.training.holdout import refits
 from trellis.training.one_label import sample_with_several_labels, warn_of_one_label
-from trellis.training.options import draw_seed
 
 INTEGRAL = 1e-6
 
@@ -151,7 +150,7 @@ class GraphLabeler(Model):
         checkpoints = open_checkpoints(
             self, {"graphs": parts_of, "labels": encoded, "sample_weight": weight, "the start": start_from}
         )
-        seed = draw_seed(checkpoints.random_state(self.random_state))
+        seed = checkpoints.seed(self.random_state)
         splits = training.hold_out_graphs(self.holdout, examples, options, names, seed)
         refit = refits(options.objective) and len(splits[0][0]) < len(examples)
         every = list(range(len(examples))) if refit else splits[0][0]
