@@ -9,9 +9,10 @@ file, the results of all finished stages and the snapshot of the run of the pres
 Resumed, the fit does the same again: finished stages answer with their results, the present one goes on from
 its snapshot. The file knows the identity of its fit (:mod:`.run_identity`); others are refused.
 
-A snapshot is stored after an iteration if all that was spent on storing, and what this one will take, is at
-most ``SHARE`` of the time since the fit began. At the end there is one more, of results alone, with which the
-same call answers at once. Where a file cannot be written, one warning says so, and training goes on.
+A snapshot is stored after an iteration if all that was spent on checkpoints (checksums of the data among it),
+and what this one will take, is at most ``SHARE`` of the time since the fit began. At the end there is one
+more, of results alone, with which the same call answers at once. Where a file cannot be written, one warning
+says so, and training goes on.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from trellis.training.options import draw_seed
 from trellis.training.run_identity import difference, run_identity
 
 SHARE = 0.015  # of the time of the fit
-LATENCY, BYTES_PER_SECOND = 0.02, 2e8  # of the first file, before one was measured
+LATENCY, BYTES_PER_SECOND = 0.02, 1e8  # of the first file, before one was measured
+SMALL = 1_000_000  # bytes, too few to tell how fast files are written
 
 History = dict[str, list[float]]
 Value = TypeVar("Value")
@@ -41,7 +43,8 @@ Value = TypeVar("Value")
 
 class Checkpoints:
     """The stages of one fit. ``folder`` None: nothing is stored. ``extensible``: the last run is kept with
-    its snapshot, so that it can go on under a larger limit of iterations."""
+    its snapshot, so that it can go on under a larger limit of iterations. ``began``: when work on checkpoints
+    began (``time.perf_counter``), if that was before."""
 
     def __init__(
         self,
@@ -49,19 +52,23 @@ class Checkpoints:
         identity: Mapping[str, Any] | None = None,
         *,
         extensible: bool = False,
+        began: float | None = None,
     ) -> None:
         self.extensible = extensible
-        self._identity, self._began = dict(identity or {}), time.perf_counter()
+        self._identity = dict(identity or {})
+        self._began = time.perf_counter() if began is None else began
         self._folder: CheckpointFolder | None = None
         self._kept: dict[str, Any] = {}
         self._done: list[Any] = []
         self._current: dict[str, Any] | None = None  # the stored run: its stage, snapshot and history
         self._arrays: Arrays = {}
         self._stage, self._open = 0, False
-        self._spent, self._cost, self._warned, self._changed = 0.0, np.nan, False, False
+        self._spent, self._expected, self._per_byte = 0.0, LATENCY, 1.0 / BYTES_PER_SECOND
+        self._warned, self._changed = False, False
         if folder is not None:
             self._folder = CheckpointFolder(folder)
             self._read(self._folder)
+            self._spent = time.perf_counter() - self._began
 
     def seed(self, random_state: Any) -> int:
         """The seed that a fit draws; a resumed one has that of the first."""
@@ -112,12 +119,12 @@ class Checkpoints:
         began = time.perf_counter()
         arrays: Arrays = {}
         encoded = encode(snapshot(), arrays, "run")
-        if not now and np.isnan(self._cost):
-            size = sum(array.nbytes for array in arrays.values())
-            self._cost = LATENCY + size / BYTES_PER_SECOND
-            if not self._is_time():
-                return
         self._forget_run()
+        size = sum(array.nbytes for array in (*self._arrays.values(), *arrays.values()))
+        self._expected = LATENCY + size * self._per_byte  # runs grow
+        if not now and not self._is_time():
+            self._spent += time.perf_counter() - began
+            return
         self._arrays |= arrays
         self._current = {"stage": stage, "run": encoded}
         self._write(began)
@@ -161,9 +168,7 @@ class Checkpoints:
             raise self.refuse("does not hold what it should") from error
 
     def _is_time(self) -> bool:
-        elapsed = time.perf_counter() - self._began
-        expected = LATENCY if np.isnan(self._cost) else self._cost
-        return self._spent + expected <= SHARE * elapsed
+        return self._spent + self._expected <= SHARE * (time.perf_counter() - self._began)
 
     def _forget_run(self) -> None:
         self._current = None
@@ -195,8 +200,12 @@ class Checkpoints:
                     CheckpointWarning,
                     stacklevel=2,
                 )
-        self._cost = time.perf_counter() - began
-        self._spent += self._cost
+        cost = time.perf_counter() - began
+        size = sum(array.nbytes for array in self._arrays.values())
+        if size > SMALL:
+            self._per_byte = max(cost - LATENCY, 0.0) / size
+        self._expected = cost
+        self._spent += cost
         if self._current is not None:  # arrays of a run that goes on change
             self._forget_run()
 
@@ -280,7 +289,9 @@ def keep_checkpoints(
         return Checkpoints(None)
     if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
         raise DataError(f"checkpoint is {folder!r}; give the path of a folder, or None")
-    return Checkpoints(folder, run_identity(kind, options, data, free), extensible=extensible)
+    began = time.perf_counter()
+    identity = run_identity(kind, options, data, free)
+    return Checkpoints(folder, identity, extensible=extensible, began=began)
 
 
 def _as_arrays(history: Mapping[str, list[float]]) -> dict[str, Any]:
