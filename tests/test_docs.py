@@ -39,6 +39,7 @@ PAGES = [
             "graphs.md",
             "neural.md",
             "neural-tagging.md",
+            "checkpoints.md",
             "graphs-inference.md",
             "from-other-libraries.md",
         )
