@@ -146,8 +146,8 @@ def tasks(quick: bool) -> list[Task]:
     rng = np.random.default_rng(0)
     X, y = sentences(SENTENCES // (10 if quick else 1), rng)
 
-    def chain(objective: str, max_iter: int, folder: Path | None) -> SequenceLabeler:
-        model = SequenceLabeler(objective, max_iter=max_iter, random_state=0, verbose=False)
+    def chain(objective: str, max_iter: int, folder: Path | None, **options: Any) -> SequenceLabeler:
+        model = SequenceLabeler(objective, max_iter=max_iter, random_state=0, verbose=False, **options)
         return model.set_params(checkpoint=folder).fit(X, y)
 
     centres = rng.normal(size=(8, 4))
@@ -160,6 +160,11 @@ def tasks(quick: bool) -> list[Task]:
 
     return [
         Task("CRF by L-BFGS, 60 iterations", lambda f: chain("log", 60, f), lambda m: m.weights_.tobytes()),
+        Task(
+            "CRF by L-BFGS, 400 iterations",
+            lambda f: chain("log", 400, f, tol=1e-14),
+            lambda m: m.weights_.tobytes(),
+        ),
         Task("HMM by EM, 40 iterations", em, lambda m: m.transitions_.tobytes()),
         Task("perceptron, 10 passes", lambda f: chain("perceptron", 10, f), lambda m: m.weights_.tobytes()),
     ]

@@ -17,7 +17,7 @@ import small_emissions
 from stopped_fits import learned, stopped_again_and_again, storing
 from trellis import HMM, IOHMM, MEMM, BayesianNetwork, Graph, GraphLabeler, LinearGaussian, SequenceLabeler
 from trellis.objectives import Direct
-from trellis.solvers import CuttingPlane, FrankWolfe
+from trellis.solvers import LBFGS, CuttingPlane, FrankWolfe
 from trellis.training import checkpoints
 
 pytestmark = pytest.mark.filterwarnings("ignore::trellis.training.TrainingWarning")
@@ -68,7 +68,7 @@ def _graph(objective: Any, solver: Any = "auto", *, every: int = 2, y: Any = IMA
 
 CHAINS = {
     "lbfgs": _chain("log"),
-    "lbfgs, start passes": _chain("log", "lbfgs", tol=1e-9),
+    "lbfgs, start passes": _chain("log", LBFGS(start_passes=2, tol=1e-9)),
     "lbfgs, sample weights": _chain("softmax_margin", class_weight="balanced"),
     "lbfgs, stopped early": _chain("log", holdout=0.25),
     "lbfgs, pairs": _chain("log", transitions="observed"),
@@ -77,7 +77,7 @@ CHAINS = {
     "sag": _chain("log", "sag"),
     "sag, pairs": _chain("log", "sag", transitions="observed"),
     "cutting planes": _chain("margin", "cutting_plane"),
-    "n-slack": _chain("margin", CuttingPlane("n_slack")),
+    "n-slack": _chain("margin", CuttingPlane("n_slack", tol=1e-9), max_iter=15),
     "Frank-Wolfe": _chain("margin", FrankWolfe(tol=0.0, cache=2)),
     "Frank-Wolfe, average": _chain("slack", FrankWolfe(tol=0.0, average=True)),
     "Frank-Wolfe, pairs": _chain("margin", FrankWolfe(tol=0.0), transitions="observed"),
