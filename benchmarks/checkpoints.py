@@ -43,8 +43,8 @@ def sentences(n: int, rng: np.random.Generator) -> tuple[list[list[list[str]]], 
         tags = [int(rng.integers(LABELS))]
         for choice in rng.integers(0, 4, LENGTH - 1):
             tags.append(int(steps[tags[-1], choice]))
-        words = np.minimum(rng.zipf(1.3, LENGTH), WORDS // LABELS) * LABELS % WORDS
-        words = [int(w) + (tag - int(prefers[int(w)])) % LABELS for w, tag in zip(words, tags, strict=True)]
+        drawn = np.minimum(rng.zipf(1.3, LENGTH), WORDS // LABELS) * LABELS % WORDS
+        words = [int(w) + (tag - int(prefers[int(w)])) % LABELS for w, tag in zip(drawn, tags, strict=True)]
         shown = [f"w{w}" for w in words]
         classes = [f"c{w % 45}" for w in words]
         X.append([_window(shown, classes, t) for t in range(LENGTH)])
