@@ -27,7 +27,7 @@ import numpy as np
 
 from trellis.core import storage
 from trellis.core.codec import Arrays, decode, encode
-from trellis.core.errors import DataError, ModelFileError
+from trellis.core.errors import DataError, ModelFileError, TrellisError
 from trellis.solvers.run import Trace
 from trellis.training.checkpoint_folder import CheckpointFolder, CheckpointWarning
 from trellis.training.options import draw_seed
@@ -246,7 +246,7 @@ class Stage:
         try:
             run.restore(found["snapshot"])
         except (LookupError, TypeError, ValueError, RuntimeError) as error:
-            if isinstance(error, DataError):
+            if isinstance(error, TrellisError):  # of the data, not of the file
                 raise
             raise self._owner.refuse("does not fit this model") from error
         return _as_lists(found["history"])
