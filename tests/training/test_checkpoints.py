@@ -120,7 +120,8 @@ def test_the_folder_is_a_folder(tmp_path: Path) -> None:
 
 
 def test_clones_have_the_folder_and_model_files_do_not(tmp_path: Path) -> None:
-    model = labeler(tmp_path / "run").fit(X, Y)
+    with storing():
+        model = labeler(tmp_path / "run").fit(X, Y)
     assert model.get_params()["checkpoint"] == tmp_path / "run"
     assert clone(model).checkpoint == tmp_path / "run"
     model.save(tmp_path / "model")
@@ -399,8 +400,11 @@ def test_storing_takes_a_small_share_of_the_time(
         assert longest <= 2 * max(seconds, cost / checkpoints.SHARE) + 2.0
 
 
-def test_the_first_file_waits_until_it_pays(tmp_path: Path) -> None:
-    labeler(tmp_path).fit(X, Y)  # over in no time: only the end is kept
+def test_the_first_file_waits_until_it_pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    labeler(tmp_path).fit(X, Y)  # over in no time, and done again in no time
+    assert files(tmp_path) == []
+    monkeypatch.setattr(checkpoints, "END_SHARE", np.inf)
+    labeler(tmp_path).fit(X, Y)  # only the end is kept
     kind, meta, _ = storage.read(tmp_path / "checkpoint.0")
     assert (kind, meta["number"], meta["current"], len(meta["done"])) == ("Checkpoint", 1, None, 1)
 
@@ -419,7 +423,8 @@ def test_online_em_goes_on_from_its_model_file(tmp_path: Path) -> None:
 
 def test_fits_of_several_kinds_share_nothing(tmp_path: Path) -> None:
     """A search over data gives each fit a folder of its own, or is told so."""
-    labeler(tmp_path).fit(X, Y)
+    with storing():
+        labeler(tmp_path).fit(X, Y)
     with pytest.raises(DataError, match="other data"):
         clone(labeler(tmp_path)).fit(X[:5], Y[:5])
     whole, _ = stopped_again_and_again(lambda folder: labeler(folder).fit(X[:5], Y[:5]), tmp_path / "own", 2)

@@ -39,6 +39,11 @@ class CheckpointFolder:
         except OSError as error:
             raise ModelFileError(f"{self.shown}: the folder cannot be made ({error.strerror})") from error
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was ever stored in it."""
+        return self._number == 0
+
     def read(self) -> tuple[dict[str, Any], Arrays] | None:
         """What the newer file holds that is whole; None where there is no file."""
         found: tuple[dict[str, Any], Arrays] | None = None

@@ -11,8 +11,9 @@ its snapshot. The file knows the identity of its fit (:mod:`.run_identity`); oth
 
 A snapshot is stored after an iteration if all that was spent on checkpoints (checksums of the data among it),
 and what this one will take, is at most ``SHARE`` of the time since the fit began. At the end there is one
-more, of results alone, with which the same call answers at once. Where a file cannot be written, one warning
-says so, and training goes on.
+more, of results alone, with which the same call answers at once; a fit that took no longer than some fifty
+such files leaves none, unless it has left some on its way. Where a file cannot be written, one warning says
+so, and training goes on.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from trellis.training.checkpoint_folder import CheckpointFolder, CheckpointWarni
 from trellis.training.options import draw_seed
 from trellis.training.run_identity import difference, run_identity
 
-SHARE = 0.015  # of the time of the fit
+SHARE, END_SHARE = 0.015, 0.02  # of the time of the fit, in its course and with its end
 LATENCY, BYTES_PER_SECOND = 0.02, 1e8  # of the first file, before one was measured
 SMALL = 1_000_000  # bytes, too few to tell how fast files are written
 
@@ -92,7 +93,9 @@ class Checkpoints:
         if self._folder is None or self._open:  # a stage was interrupted
             return
         if self._changed and not self.extensible:
-            self._write()
+            self._expect(self._arrays)
+            if not self._folder.empty or self._is_time(END_SHARE):
+                self._write()
         if not self._changed:
             self._folder.remove_older()
 
@@ -120,8 +123,7 @@ class Checkpoints:
         arrays: Arrays = {}
         encoded = encode(snapshot(), arrays, "run")
         self._forget_run()
-        size = sum(array.nbytes for array in (*self._arrays.values(), *arrays.values()))
-        self._expected = LATENCY + size * self._per_byte  # runs grow
+        self._expect({**self._arrays, **arrays})  # runs grow
         if not now and not self._is_time():
             self._spent += time.perf_counter() - began
             return
@@ -167,8 +169,13 @@ class Checkpoints:
         except (KeyError, TypeError, ValueError) as error:
             raise self.refuse("does not hold what it should") from error
 
-    def _is_time(self) -> bool:
-        return self._spent + self._expected <= SHARE * (time.perf_counter() - self._began)
+    def _expect(self, arrays: Arrays) -> None:
+        """How long it takes to write these."""
+        self._expected = LATENCY + sum(array.nbytes for array in arrays.values()) * self._per_byte
+
+    def _is_time(self, share: float | None = None) -> bool:
+        elapsed = time.perf_counter() - self._began
+        return self._spent + self._expected <= (SHARE if share is None else max(share, SHARE)) * elapsed
 
     def _forget_run(self) -> None:
         self._current = None
