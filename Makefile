@@ -35,8 +35,9 @@ test-random: $(VENV)/.test  ## run the property tests on fresh random examples (
 fuzz: $(VENV)/.test  ## feed changed files to every reader and every kind of model, with limits of time and memory
 	@$(BIN)/python tests/fuzz/fuzz.py $(TARGETS) --seconds $${SECONDS:-300} --seed $${SEED:-0}
 
-soak: $(VENV)/.test  ## kill processes while they save and train, 100 times each: no file may be lost
-	@$(BIN)/python tests/fuzz/soak.py --seed $${SEED:-0}
+# MINUTES=60 kills checkpointed fits for an hour.
+soak: $(VENV)/.test  ## kill processes while they save, train and keep checkpoints: nothing may be lost
+	@$(BIN)/python tests/fuzz/soak.py --seed $${SEED:-0} $${MINUTES:+--minutes $$MINUTES}
 
 # The two parts compile different kernels: side by side they take the time of one.
 demo: $(VENV)/.demo  ## read strings of handwritten digits with every objective, align synthetic speech; a picture and a page in demo_output/

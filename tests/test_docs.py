@@ -40,6 +40,7 @@ PAGES = [
             "graphs.md",
             "neural.md",
             "neural-tagging.md",
+            "checkpoints.md",
             "graphs-inference.md",
             "from-other-libraries.md",
         )

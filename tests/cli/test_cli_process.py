@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from trellis import SequenceLabeler, load
 from trellis.cli.app import app
 from trellis.cli.console import printable
+from trellis.core import storage
 from trellis.core.errors import ModelFileError, TrellisError, UnsupportedError
 
 TRELLIS = [sys.executable, "-c", "from trellis.cli import main; main()"]
@@ -148,6 +149,52 @@ def test_a_stopped_training_keeps_the_old_model(tmp_path: Path, number: signal.S
     assert (tmp_path / "m").read_bytes() == b"old"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m", "m.interrupted"]
     assert isinstance(load(tmp_path / "m.interrupted"), SequenceLabeler)
+
+
+@posix_only
+def test_sigterm_stores_the_iteration_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    """It arrives in the middle of an iteration, whose end is awaited."""
+    data, folder = tmp_path / "data.txt", tmp_path / "run"
+    data.write_text("x A\n\nx B\n\n")
+    options = ["--objective", "perceptron", "--max-iter", "40", "-j", "1", "--checkpoint", str(folder)]
+    command = ["train", str(data), "-o", str(tmp_path / "m"), *options]
+    slow = TRAINING.replace("    real(", "    __import__('time').sleep(0.2)\n    real(")
+    child = subprocess.Popen(
+        [sys.executable, "-c", slow, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "iteration\n"
+    child.send_signal(signal.SIGTERM)
+    lines, said = child.communicate()
+    assert child.returncode == 143
+    assert said.endswith(f"; the same command goes on from the checkpoint in {folder}\n")
+    assert [p.name for p in folder.iterdir()] == ["checkpoint.0"]
+    _, meta, arrays = storage.read(folder / "checkpoint.0")
+    assert len(arrays["run.history.seconds"]) == 1 + lines.count("iteration")
+    assert meta["current"]["stage"] == 0
+    done = subprocess.run(
+        [sys.executable, "-c", TRAINING, *command], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.count("iteration") == 40 - len(arrays["run.history.seconds"])
+    whole = CliRunner().invoke(app, ["train", str(data), "-o", str(tmp_path / "whole"), *options[:-2]])
+    assert whole.exit_code == 0
+    assert (load(tmp_path / "m").weights_ == load(tmp_path / "whole").weights_).all()
+    assert load(tmp_path / "m").status_ == load(tmp_path / "whole").status_
+    other = _ends(*command, "--l2", "3", stderr=subprocess.PIPE)
+    assert other.returncode == 2
+    assert other.stderr.decode() == (
+        f"trellis: error: the checkpoint in {folder} is of a run with other options (l2 was 1.0, and is "
+        "3.0); remove it, or give another folder\n"
+    )
+
+
+@pytest.mark.parametrize("command", [["train", "no data"], ["net", "fit", "no network", "no rows"]])
+def test_the_folder_of_checkpoints_is_checked_first(command: list[str], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    options = ["-o", str(tmp_path / "m"), "--checkpoint", str(tmp_path / "file")]
+    done = CliRunner().invoke(app, [*command, *options])
+    assert isinstance(done.exception, ModelFileError)
+    assert "is a file; give a folder" in str(done.exception)
 
 
 # -- streams ------------------------------------------------------------------------------------------------

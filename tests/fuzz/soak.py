@@ -1,33 +1,52 @@
-"""Kill processes at random moments, in the middle of saving and of training: no file may be lost or damaged.
+"""Kill processes at random moments, in the middle of saving and of training: no file may be lost or damaged,
+and a fit that keeps checkpoints must come to the same end as one that was never killed.
 
-python tests/fuzz/soak.py              100 kills of each kind, some minutes
-python tests/fuzz/soak.py --kills 10   fewer
+python tests/fuzz/soak.py                 100 kills of each kind, some minutes
+python tests/fuzz/soak.py --kills 10      fewer
+python tests/fuzz/soak.py --minutes 60    checkpointed fits for an hour instead
 
 A child saves over one path again and again, either two models by turns or what it trains; at times there are
 two such children. They are killed (kill -9) at a random moment. Then the path must hold one whole model of
 those that were saved, and the next save must leave no temporary file of the dead.
+
+Checkpointed fits (a CRF, a structural SVM, fine-tuning for direct loss with all its stages, a perceptron, EM
+with several starts, a Kalman filter, a network with missing data) are killed wherever they are, and started
+again until they end; at times one of their files is cut short or their disk is full for a while. What was
+learned must equal, to the last bit, what an undisturbed fit learns.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import signal
 import sys
 import tempfile
 import time
+import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from trellis import SequenceLabeler, load
+from trellis import HMM, BayesianNetwork, LinearGaussian, SequenceLabeler, load
 from trellis.core import storage
+from trellis.core.errors import ModelFileError
+from trellis.hmm.emissions import Gaussian
+from trellis.training import checkpoints
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from stopped_fits import learned
 
 WORDS = [[f"w{i % 7}" for i in range(n, n + 8)] for n in range(60)]
 TAGS = [[f"t{int(w[1:]) % 3}" for w in sentence] for sentence in WORDS]
+NOISY = [[f"t{(int(w[1:]) + i * n % 5 // 4) % 3}" for i, w in enumerate(s)] for n, s in enumerate(WORDS)]
 LONGEST = 0.15  # seconds that a child lives
 
 
@@ -79,9 +98,121 @@ def _fork(work: Callable[[Path], None], path: Path) -> int:
     if child == 0:
         try:
             work(path)
+        except BaseException:
+            traceback.print_exc()
+            raise
         finally:
             os._exit(1)
     return child
+
+
+# -- checkpointed fits --------------------------------------------------------------------------------------
+
+
+def _chain(objective: str, folder: Path | None, **options: Any) -> Any:
+    given = {"max_iter": 60, "random_state": 0, "verbose": False, **options}
+    return SequenceLabeler(objective, checkpoint=folder, **given).fit(WORDS, NOISY)
+
+
+def _em(folder: Path | None) -> HMM:
+    values = np.repeat(np.random.default_rng(1).normal(size=(300, 2)), 3, axis=0)
+    model = HMM(4, Gaussian("full"), n_init=3, max_iter=40, tol=0.0, random_state=0, verbose=False)
+    return model.set_params(checkpoint=folder).fit(values)
+
+
+def _kalman(folder: Path | None) -> LinearGaussian:
+    values = np.cumsum(np.random.default_rng(2).normal(size=(400, 2)), axis=0)
+    return LinearGaussian(2, max_iter=60, tol=0.0, random_state=0, checkpoint=folder).fit(values)
+
+
+def _network(folder: Path | None) -> BayesianNetwork:
+    rng = np.random.default_rng(3)
+    net = BayesianNetwork(
+        {n: ["no", "yes"] for n in "ABCD"}, {"B": ["A"], "C": ["A"], "D": ["B", "C"]}, "uniform"
+    )
+    rows = np.array(["no", "yes", None], dtype=object)[rng.integers(0, 3, (200, 4))]
+    frame = {name: rows[:, i].tolist() for i, name in enumerate("ABCD")}
+    options: dict[str, Any] = {"start": "random", "n_init": 3, "max_iter": 60, "tol": 0.0, "random_state": 0}
+    return net.fit(frame, checkpoint=folder, **options)
+
+
+FITS: dict[str, Callable[[Path | None], Any]] = {
+    "CRF": lambda folder: _chain("log", folder, tol=1e-14),
+    "structural SVM": lambda folder: _chain("margin", folder, tol=1e-14),
+    "direct loss, all stages": lambda folder: _chain("direct", folder, max_iter=10),
+    "perceptron": lambda folder: _chain("perceptron", folder),
+    "HMM by EM": _em,
+    "Kalman": _kalman,
+    "network": _network,
+}
+
+
+def faulty_fit(
+    fit: Callable[[Path | None], Any], whole: Any, growth: float, rng: random.Random
+) -> dict[str, int]:
+    """Kill one fit until it ends; the faults by kind, or an ``AssertionError``. ``growth``: of the longest
+    life of a child, from one to the next."""
+    faults = {"kills": 0, "cut files": 0, "full disks": 0}
+    longest = 0.01
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name, "run")
+        while True:
+            full = rng.random() < 0.1
+            faults["full disks"] += full
+            child = _fork(partial(_store_and_fit, fit, full), folder)
+            time.sleep(rng.uniform(0.0, longest))
+            ended, code = os.waitpid(child, os.WNOHANG)
+            if not ended:
+                os.kill(child, signal.SIGKILL)
+                _, code = os.waitpid(child, 0)
+            if os.WIFEXITED(code):
+                assert os.WEXITSTATUS(code) == 0, "a fit failed"
+                break
+            faults["kills"] += 1
+            files = sorted(folder.glob("checkpoint.*")) if folder.exists() else []
+            assert len(files) <= 2, files
+            if len(files) == 2 and rng.random() < 0.1 and all(map(_is_whole, files)):
+                hurt = rng.choice(files)
+                hurt.write_bytes(hurt.read_bytes()[: rng.randrange(hurt.stat().st_size)])
+                faults["cut files"] += 1
+            longest = min(longest * growth, 2.0)  # so that it ends
+        assert learned(fit(folder)) == learned(whole), "the models differ"
+        assert len(list(folder.iterdir())) <= 2, list(folder.iterdir())
+    return faults
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        return storage.read(path)[0] == "Checkpoint"
+    except ModelFileError:
+        return False
+
+
+def _store_and_fit(fit: Callable[[Path | None], Any], full: bool, folder: Path) -> None:
+    if full:
+        fsync = os.fsync
+
+        def no_room(descriptor: int) -> None:
+            if random.random() < 0.5:
+                raise OSError(28, "No space left on device")
+            fsync(descriptor)
+
+        os.fsync = no_room
+    checkpoints.SHARE = math.inf  # after every iteration
+    fit(folder)
+    os._exit(0)
+
+
+def soak_fits(fits: int, minutes: float | None, growth: float, rng: random.Random) -> None:
+    whole = {name: fit(None) for name, fit in FITS.items()}
+    total: Counter[str] = Counter()
+    done, until = Counter[str](), time.monotonic() + 60.0 * (minutes or 0.0)
+    while time.monotonic() < until if minutes else min(done[name] for name in FITS) < fits:
+        name = min(FITS, key=lambda one: done[one])
+        total.update(faulty_fit(FITS[name], whole[name], growth, rng))
+        done[name] += 1
+    said = ", ".join(f"{count} {kind}" for kind, count in total.items())
+    print(f"checkpointed fits: {sum(done.values())} fits, {said}; nothing lost, the same bits at the end")
 
 
 def main() -> None:
@@ -89,11 +220,16 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--kills", type=int, default=100, help="of each kind")
+    parser.add_argument("--minutes", type=float, help="of checkpointed fits alone")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     rng = random.Random(given.seed)
+    if given.minutes is not None:
+        soak_fits(0, given.minutes, 1.05, rng)
+        return
     SequenceLabeler("perceptron", max_iter=1).fit(WORDS, TAGS)  # compiles what the children need
+    soak_fits(max(1, given.kills // 20), None, 1.05 if given.kills > 20 else 1.5, rng)
     for work, whole in ((save_two, one_of_two), (train, is_trained)):
         print(f"{work.__name__}: {soak(work, whole, given.kills, rng)}", flush=True)
 

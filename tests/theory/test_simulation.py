@@ -14,6 +14,7 @@ from trellis.core import storage
 from trellis.core.errors import DataError, ModelFileError, UnsupportedError
 from trellis.report.theory_figures import draw_gap, draw_learning_curve
 from trellis.theory import GapSample, simulate_generalization_gap, simulate_learning_curve
+from trellis.training.checkpoint_folder import CheckpointWarning
 
 
 def coin(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -109,11 +110,11 @@ def test_a_stopped_simulation_goes_on(tmp_path: Path) -> None:
             raise KeyboardInterrupt
         return threshold(n, rng)
 
-    options: dict[str, Any] = {"m": 60, "n_repeats": 40, "resume": path}
+    options: dict[str, Any] = {"m": 60, "n_repeats": 40, "checkpoint": path}
     with pytest.raises(KeyboardInterrupt):
         simulate_generalization_gap(sampler, STUMP, **options)
-    kind, _, arrays = storage.read(path)
-    assert kind == "GeneralizationGap"
+    kind, meta, arrays = storage.read(path / "checkpoint.0")
+    assert (kind, meta["kind"]) == ("Checkpoint", "GeneralizationGap")
     done = int(np.isfinite(arrays["true_60"]).sum())
     assert 0 < done <= 7
     found = simulate_generalization_gap(sampler, STUMP, **options)
@@ -123,7 +124,13 @@ def test_a_stopped_simulation_goes_on(tmp_path: Path) -> None:
     assert len(calls) == 15 + 2 * (50 - done)
     assert (again.true[:40] == found.true).all()
     simulate_generalization_gap(sampler, STUMP, **{**options, "m": 30})  # another m in the same file
-    assert {"true_60", "true_30"} <= set(storage.read(path)[2])
+    newest = max(path.iterdir(), key=lambda one: int(storage.read(one)[1]["number"]))
+    assert {"true_60", "true_30"} <= set(storage.read(newest)[2])
+    assert len(list(path.iterdir())) == 2
+    newest.write_bytes(b"something else")  # the other one is one m behind
+    with pytest.warns(CheckpointWarning, match="damaged"):
+        simulate_generalization_gap(sampler, STUMP, **{**options, "n_repeats": 50})
+    assert len(calls) == 15 + 2 * (50 - done) + 2 * 40
     for changed, word in [
         ({"seed": 3}, "seed 0"),
         ({"n_test": 7}, "n_test_60 1200"),
@@ -131,8 +138,9 @@ def test_a_stopped_simulation_goes_on(tmp_path: Path) -> None:
     ]:
         with pytest.raises(DataError, match=word):
             simulate_generalization_gap(sampler, STUMP, **{**options, **changed})
-    path.write_bytes(b"something else")
-    with pytest.raises(ModelFileError, match="not a Trellis model"):
+    for file in path.iterdir():
+        file.write_bytes(b"something else")
+    with pytest.raises(ModelFileError, match="damaged"):
         simulate_generalization_gap(sampler, STUMP, **options)
 
 

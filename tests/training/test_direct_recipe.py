@@ -17,7 +17,7 @@ from trellis.core.errors import DataError
 from trellis.losses import WeightedHamming
 from trellis.objectives import Direct
 from trellis.solvers import FineTuning
-from trellis.training.checkpoints import CheckpointFile, ResumableRun
+from trellis.training.checkpoints import Checkpoints
 from trellis.training.direct_recipe import proved_better, typical_gap
 from trellis.training.driver import EarlyStopping, minimise, minimise_run
 from trellis.training.holdout import MANY, MANY_STEPS, hold_out_in_turn
@@ -154,15 +154,14 @@ def test_a_resumed_run_is_the_uninterrupted_one(tmp_path: Path, early: bool) -> 
     stopping = EarlyStopping(problem.mean_loss, patience=100) if early else None
     rng = np.random.default_rng
     whole = minimise(solver, problem, start, max_iter=8, rng=rng(1), early_stopping=stopping)
-    file = CheckpointFile(tmp_path / "run", {"seed": 1})
+    identity = {"kind": "test", "options": {}, "data": {}}
     for passes in (3, 5, 8):
-        run = ResumableRun(solver.start(problem, start.copy(), rng(1)))
         weights, trace = minimise_run(
-            run,
+            solver.start(problem, start.copy(), rng(1)),
             max_iter=passes,
             early_stopping=stopping,
             warm_start=start if early else None,
-            checkpoint=file,
+            checkpoints=Checkpoints(tmp_path, identity, extensible=True),
         )
     np.testing.assert_array_equal(weights, whole.weights)
     for key in ("update_share", "epsilon", "pass_objective"):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_info
 
 from trellis.core.status import Status
 from trellis.solvers.run import Solution
+from trellis.training.checkpoints import Checkpoints
 from trellis.training.driver import EarlyStopping, minimise, minimise_run
 
 
@@ -223,48 +224,33 @@ def blas_threads() -> set[int]:
     return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
 
 
-class Memory:
-    """A checkpoint that is kept in memory."""
-
-    def __init__(self) -> None:
-        self.stored: tuple[dict[str, Any], dict[str, list[float]]] | None = None
-
-    def restore(self, run: Any) -> dict[str, list[float]]:
-        if self.stored is None:
-            return {}
-        run.restore(deepcopy(self.stored[0]))
-        return deepcopy(self.stored[1])
-
-    def save(self, run: Any, history: Mapping[str, list[float]]) -> None:
-        self.stored = deepcopy((run.state(), dict(history)))
-
-
 class StoredRun(ScriptRun):
-    def state(self) -> tuple[np.ndarray, int]:
-        return self.weights, self.steps
+    def snapshot(self) -> dict[str, Any]:
+        return {"weights": self.weights, "steps": self.steps}
 
-    def restore(self, state: tuple[np.ndarray, int]) -> None:
-        self.weights, self.steps = state
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        self.weights, self.steps = snapshot["weights"], snapshot["steps"]
 
 
-def resumed(checkpoint: Memory, max_iter: int, losses: Sequence[float], **options: int) -> Any:
+def resumed(folder: Path | None, max_iter: int, losses: Sequence[float], **options: int) -> Any:
     stopping = EarlyStopping(lambda w: losses[round(float(w[0])) - 1], **options)
+    identity = {"kind": "test", "options": {}, "data": {}}
     return minimise_run(
         StoredRun(Script(), np.zeros(1)),
         max_iter=max_iter,
         early_stopping=stopping,
-        checkpoint=checkpoint,
+        checkpoints=Checkpoints(folder, identity, extensible=True),
         limit="max_epochs",
     )
 
 
-def test_a_resumed_run_equals_an_uninterrupted_one() -> None:
-    losses, checkpoint = [5, 3, 2, 4, 4, 4, 4, 1], Memory()
+def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path: Path) -> None:
+    losses, checkpoint = [5, 3, 2, 4, 4, 4, 4, 1], tmp_path
     for max_iter, says in ((2, "max_epochs=2 was reached; raise max_epochs for more iterations"), (4, "")):
         weights, trace = resumed(checkpoint, max_iter, losses, patience=3)
         assert not says or trace.status.reason == says
     weights, trace = resumed(checkpoint, 8, losses, patience=3)
-    whole_weights, whole = resumed(Memory(), 8, losses, patience=3)
+    whole_weights, whole = resumed(None, 8, losses, patience=3)
     assert (weights, trace.status, trace.n_iter) == (whole_weights, whole.status, 6)
     assert trace.history["holdout_loss"] == whole.history["holdout_loss"]
     assert np.all(np.diff(trace.history["seconds"]) >= 0)
@@ -273,7 +259,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one() -> None:
 
 
 def test_patience_may_begin_later() -> None:
-    _, trace = resumed(Memory(), 8, [1, 2, 3, 4, 5, 6, 7, 8], patience=2, patience_from=3)
+    _, trace = resumed(None, 8, [1, 2, 3, 4, 5, 6, 7, 8], patience=2, patience_from=3)
     assert str(trace.status).startswith(
         "stopped after 5 iterations: early on the hold-out set, whose loss did not fall below 1"
     )

@@ -2,6 +2,7 @@
 
 * 0: done. 1: done in part (``align run``). 2: what the user got wrong, or a disk that is full, in one line.
 * 130, 143, 129: stopped by Ctrl-C, SIGTERM or SIGHUP. Nothing half-written is left, and old files are kept.
+  Where training is stored (``--checkpoint``), SIGTERM waits for the end of the iteration, which is stored.
 * 141: who read the output has gone away (``trellis tag ... | head``); silent, as other programs are.
 
 A traceback means a defect of Trellis.
@@ -21,6 +22,7 @@ from typing import TextIO
 
 from trellis.cli.console import note
 from trellis.core.errors import TrellisError
+from trellis.core.stop_requests import ask_to_stop, forget_requests
 
 CLOSED_PIPE = 141
 _received: list[int] = []  # the signals that asked the program to stop
@@ -38,6 +40,7 @@ def stop_code() -> int | None:
 def run(program: Callable[[], None]) -> int:
     """The exit code of a program."""
     _received.clear()
+    forget_requests()
     _usable_streams()
     with _signals(), warnings.catch_warnings():
         warnings.showwarning = _show_warning
@@ -109,6 +112,9 @@ def _signals() -> Iterator[None]:
 
     def stop(number: int, frame: FrameType | None) -> None:
         _received.append(number)
+        # Ctrl-C means now; a scheduler leaves time to store the iteration
+        if number == getattr(signal, "SIGTERM", None) and ask_to_stop():
+            return
         raise Stopped
 
     before = {}

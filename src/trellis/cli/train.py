@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
 from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -12,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from trellis.cli import train_options as opt
 from trellis.cli.console import check_output, note
 from trellis.cli.options import read_pairs
-from trellis.cli.training_output import save_trained
+from trellis.cli.training_output import collected_warnings, save_trained
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.output_files import check_folder
 from trellis.training import declarations as declared
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def train(
     holdout: opt.Holdout = None,
     dev: opt.DevFile = None,
     patience: opt.Patience = declared.PATIENCE.default,
+    checkpoint: opt.Checkpoint = None,
     quiet: opt.Quiet = False,
 ) -> None:
     """Learn a model from a labelled FILE and write it to one file."""
@@ -63,6 +64,8 @@ def train(
 
     began = time.perf_counter()
     check_output(output, "a model")
+    if checkpoint is not None:
+        check_folder(checkpoint)
     text, name = read_utf8(file, encoding), source_name(file)
     columns = {"label_column": label_column, "feature_columns": feature_columns}
     layout = choose_format(text, name, format, tabs=tabs, encoding=encoding, **columns)
@@ -89,11 +92,11 @@ def train(
         holdout=_held_out(holdout, dev, layout, data),
         patience=patience,
         verbose=False if quiet else None,
+        checkpoint=checkpoint,
     )
-    doubts: list[warnings.WarningMessage] = []
+    doubts: list[str] = []
     try:
-        with warnings.catch_warnings(record=True) as doubts:
-            warnings.simplefilter("always", UserWarning)
+        with collected_warnings() as doubts:
             labeler.fit(layout.inputs(data), layout.labels(data))
     except DataError as error:
         if error.step is None:
@@ -102,10 +105,10 @@ def train(
     except KeyboardInterrupt:
         if not hasattr(labeler, "weights_"):
             raise
-    save_trained(lambda target: save_model(labeler, layout, target), output)
+    save_trained(lambda target: save_model(labeler, layout, target), output, checkpoint=checkpoint)
     if not quiet:
         for doubt in doubts:
-            note(f"trellis: warning: {doubt.message}")
+            note(f"trellis: warning: {doubt}")
         note(
             f"{labeler.status_}\n"
             f"{data.n_steps} tokens in {len(data)} sequences, {len(labeler.classes_)} labels, "

@@ -91,4 +91,11 @@ Holdout = Annotated[
     float | None, option("--holdout X", "Fraction of the file to hold out for early stopping.")
 ]
 DevFile = Annotated[str | None, option("--dev FILE", "Labelled file to hold out for early stopping instead.")]
+Checkpoint = Annotated[
+    str | None,
+    option(
+        "--checkpoint DIR",
+        "Folder to store training in now and then: the same command goes on from there if anything stops it.",
+    ),
+]
 Patience = Annotated[int, declared_option(declared.PATIENCE, "--patience N")]

@@ -7,8 +7,10 @@ as it was, what was learned so far is kept under another name, and the exit code
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -21,19 +23,43 @@ if TYPE_CHECKING:
 MARK = ".interrupted"
 
 
-def save_trained(save: Callable[[Target], None], output: str, suffix: str = "") -> None:
+def save_trained(
+    save: Callable[[Target], None], output: str, suffix: str = "", checkpoint: str | None = None
+) -> None:
     """Write a model to ``output`` by ``save(target)``; if the training was stopped, beside it, and end.
 
-    ``suffix``: the end of the name that tells the format, which the other name keeps.
+    ``suffix``: the end of the name that tells the format, which the other name keeps. ``checkpoint``: the
+    folder in which training was stored.
     """
     code = stop_code()
     if code is None:
         save(binary_target(output))
         return
+    again = "" if checkpoint is None else f"; the same command goes on from the checkpoint in {checkpoint}"
     if output == STDOUT or (os.path.exists(output) and not os.path.isfile(output)):
-        note("stopped before the end of training; nothing is written")
+        note(f"stopped before the end of training; nothing is written{again}")
     else:
         beside = f"{output.removesuffix(suffix)}{MARK}{suffix}"
         save(beside)
-        note(f"stopped before the end of training: {output} is not written; what was learned is in {beside}")
+        where = f"{output} is not written; what was learned is in {beside}"
+        note(f"stopped before the end of training: {where}{again}")
     raise typer.Exit(code)
+
+
+@contextmanager
+def collected_warnings() -> Iterator[list[str]]:
+    """The sentences of warnings, for when the work is done; that nothing can be stored is said at once."""
+    from trellis.training.checkpoint_folder import CheckpointWarning
+
+    sentences: list[str] = []
+
+    def show(message: Warning | str, category: type[Warning], *rest: Any, **more: Any) -> None:
+        if issubclass(category, CheckpointWarning):
+            note(f"trellis: warning: {message}")
+        else:
+            sentences.append(str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield sentences

@@ -168,13 +168,15 @@ class Model:
         bounds checks, so nothing that they index with is trusted."""
 
     def _saved_parameters(self) -> dict[str, Any]:
-        """The parameters to save: without data (a hold-out set) and without a random generator, whose state
-        has moved on."""
+        """The parameters to save: without data (a hold-out set), a random generator, whose state has moved
+        on, and the folder of checkpoints."""
         kept: dict[str, Any] = self.get_params(deep=False)
         if isinstance(kept.get("holdout"), tuple):
             kept["holdout"] = self.declared_parameters["holdout"].default
         if not isinstance(kept.get("random_state", 0), int | np.integer):
             kept["random_state"] = None
+        if "checkpoint" in kept:  # a place, which says nothing about the model
+            kept["checkpoint"] = None
         return kept
 
     def _check_unchanged(self, name: str, fitted: Any) -> None:

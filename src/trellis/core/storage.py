@@ -16,7 +16,7 @@ import os
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import safetensors
@@ -30,9 +30,9 @@ from trellis.core.output_files import Target, atomic_writer
 
 FORMAT_VERSION = 1
 _KEY = "trellis"
-_DTYPES = frozenset(
-    np.dtype(name) for name in ("<f8", "<f4", "<i8", "<i4", "<u8", "<u4", "<u2", "|u1", "|b1")
-)
+_NAMES = {"<f8": "F64", "<f4": "F32", "<i8": "I64", "<i4": "I32", "<u8": "U64", "<u4": "U32", "<u2": "U16",
+          "|u1": "U8", "|b1": "BOOL"}  # fmt: skip
+_DTYPES = frozenset(np.dtype(name) for name in _NAMES)
 _AGAIN = "copy it again, or train it again"
 
 
@@ -54,9 +54,34 @@ def save(path: Target, kind: str, meta: Mapping[str, Any], arrays: Mapping[str, 
             f"this {kind} cannot be saved: its description is not plain JSON ({error})"
         ) from error
     head["checksum"] = _checksum(head, packed)
-    content = safetensors.numpy.save(packed, metadata={_KEY: json.dumps(head)})
     with atomic_writer(path) as file:
-        file.write(content)
+        _write(file, packed, json.dumps(head))
+
+
+def _write(file: IO[bytes], arrays: Mapping[str, NDArray[Any]], head: str) -> None:
+    """The format of safetensors, array by array: its own writer copies everything twice, and a checkpoint is
+    as large as what is being trained. The widest types come first, so that all are aligned."""
+    names = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
+    listed: dict[str, Any] = {"__metadata__": {_KEY: head}}
+    end = 0
+    for name in names:
+        array = arrays[name]
+        begin, end = end, end + array.nbytes
+        listed[name] = {
+            "dtype": _NAMES[array.dtype.str],
+            "shape": list(array.shape),
+            "data_offsets": [begin, end],
+        }
+    header = json.dumps(listed, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    file.write(len(header).to_bytes(8, "little"))
+    file.write(header)
+    for name in names:
+        file.write(_bytes_of(arrays[name]))
+
+
+def _bytes_of(array: NDArray[Any]) -> memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def _number(value: object) -> Any:
@@ -125,5 +150,5 @@ def _checksum(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> in
     shapes = [[name, arrays[name].dtype.str, list(arrays[name].shape)] for name in names]
     checksum = zlib.crc32(json.dumps([head, shapes], sort_keys=True).encode())
     for name in names:
-        checksum = zlib.crc32(arrays[name].tobytes(), checksum)
+        checksum = zlib.crc32(_bytes_of(arrays[name]), checksum)
     return checksum

@@ -132,6 +132,9 @@ class LogLinearHMM(SequenceLabeler):
         layout.views(trained).end[:] = 0.0
         return replace(layout, mask=trained.astype(np.uint8))
 
+    def _starting_point(self) -> Any:
+        return self.source
+
     def _start(self, layout: LinearLayout, latent: LatentLabels, encoder: FeatureEncoder) -> FloatArray:
         start, steps, weights = self._source_weights()
         rest = np.concatenate([steps.ravel(), start, np.zeros(len(start))])

@@ -8,6 +8,7 @@ Unknown states are summed over, known ones are counted, and one EM serves any mi
 from __future__ import annotations
 
 import copy
+import os
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any, Self
@@ -37,6 +38,7 @@ from trellis.hmm.transition_constraints import PARTS, TransitionConstraints, che
 from trellis.objectives.records import Objective
 from trellis.solvers.run import Solver
 from trellis.training import declarations as declared
+from trellis.training.checkpoints import Checkpoints, open_checkpoints
 from trellis.training.options import draw_seed
 from trellis.training.restarts import run_em
 
@@ -102,6 +104,7 @@ class HMM(HMMInference):
     n_jobs: int | None = parameter(default=declared.N_JOBS)
     random_state: Any = parameter(default=declared.RANDOM_STATE)
     verbose: bool | None = parameter(default=declared.VERBOSE)
+    checkpoint: Any = parameter(default=declared.CHECKPOINT)
 
     initial_: FloatArray = fitted("Probabilities (K,) of the first state.")
     transitions_: FloatArray = fitted("Transition probabilities (K, K), from row to column.")
@@ -126,11 +129,15 @@ class HMM(HMMInference):
         """
         observations, constraints = self._training_data(X, states, lengths)
         known = observations.known
+        checkpoints = open_checkpoints(
+            self, {"X": (observations.values, observations.offsets), "states": known}
+        )
+        seed = checkpoints.seed(self.random_state)
         if known is not None and (known >= 0).all():
-            return self._count(observations, constraints)
+            return self._count(observations, constraints, seed, checkpoints)
         n_init = 1 if self._given() is not None else self.n_init
-        starts = self._starts(observations, constraints, n_init)
-        return self._run_em(observations, constraints, starts, n_init)
+        starts = self._starts(observations, constraints, n_init, seed)
+        return self._run_em(observations, constraints, starts, n_init, checkpoints)
 
     def partial_fit(self, X: Any, states: Any = None, *, lengths: ArrayLike | None = None) -> Self:
         """Online EM: one step from a batch of sequences, see :mod:`trellis.hmm.online_em`.
@@ -141,7 +148,7 @@ class HMM(HMMInference):
         if hasattr(self, "initial_"):
             before = self.parameters()
         else:
-            before = next(self._starts(observations, constraints, 1))
+            before = next(self._starts(observations, constraints, 1, draw_seed(self.random_state)))
         state: OnlineState | None = getattr(self, "online_", None)
         after, online, log_likelihood = online_step(
             before, observations, constraints, state, self.step_power, self._threads()
@@ -187,7 +194,10 @@ class HMM(HMMInference):
                 "discriminative training moves all parameters, so it cannot keep some out of learn; use fit, "
                 'or learn="all"'
             )
-        source = copy.copy(self).fit(X, states, lengths=lengths)
+        source, first, second = copy.copy(self), None, None
+        if self.checkpoint is not None:  # two fits, each with its own
+            first, second = (os.path.join(self.checkpoint, name) for name in ("likelihood", "states"))
+        source.set_params(checkpoint=first).fit(X, states, lengths=lengths)
         chain = train_discriminatively(
             source.parameters(),
             constraints,
@@ -202,6 +212,7 @@ class HMM(HMMInference):
             n_jobs=self.n_jobs,
             random_state=self.random_state,
             verbose=self.verbose,
+            checkpoint=second,
         )
         self._keep(chain.to_parameters(length), chain.status_, chain.history_)
         return self
@@ -240,6 +251,7 @@ class HMM(HMMInference):
         constraints: TransitionConstraints,
         starts: Iterable[HMMParameters],
         n_starts: int,
+        checkpoints: Checkpoints,
     ) -> Self:
         solution, reached = run_em(
             BaumWelch(observations, constraints, self._threads()),
@@ -248,18 +260,26 @@ class HMM(HMMInference):
             max_iter=self.max_iter,
             tol=self.tol * observations.n_steps,
             verbose=self.verbose,
+            checkpoints=checkpoints,
         )
+        checkpoints.close()
         self._keep(solution.point, solution.status, solution.history, [-primal for primal in reached])
         return self._finished(solution.interrupted)
 
-    def _count(self, observations: Observations, constraints: TransitionConstraints) -> Self:
+    def _count(
+        self,
+        observations: Observations,
+        constraints: TransitionConstraints,
+        seed: int,
+        checkpoints: Checkpoints,
+    ) -> Self:
         began = time.perf_counter()
-        before = next(self._starts(observations, constraints, 1))
+        before = next(self._starts(observations, constraints, 1, seed))
         statistics = count_known_states(before, observations, np.asarray(observations.known), constraints)
         after = m_step(statistics, constraints)
         if np.any(statistics.emission.get("entropy", 0.0)):
             # the emission hides something of its own: EM goes on for it
-            return self._run_em(observations, constraints, [after], 1)
+            return self._run_em(observations, constraints, [after], 1, checkpoints)
         value = statistics.expected_log_likelihood(after)
         primal = BaumWelch(observations, constraints).g(after) - value
         seconds = time.perf_counter() - began
@@ -268,9 +288,12 @@ class HMM(HMMInference):
         return self
 
     def _starts(
-        self, observations: Observations, constraints: TransitionConstraints, n_init: int
+        self,
+        observations: Observations,
+        constraints: TransitionConstraints,
+        n_init: int,
+        seed: int,
     ) -> Iterator[HMMParameters]:
-        seed = draw_seed(self.random_state)
         return starting_points(
             observations, constraints, self.emission, start=self.start, n_init=n_init, seed=seed
         )

@@ -8,12 +8,14 @@ from functools import cached_property
 import numpy as np
 
 from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.registration import register
 from trellis.core.weighted_counts import weighted_sum
 from trellis.hmm.emissions import Emission, Statistics
 from trellis.hmm.hmm_chain import HMMChain
 from trellis.hmm.many_states.sparse_hmm_chain import hmm_chain
 
 
+@register
 @dataclass(frozen=True, eq=False)
 class HMMParameters:
     """p(y_1), p(y_t | y_{t-1}) and p(x_t | y_t)."""

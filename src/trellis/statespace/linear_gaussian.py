@@ -31,6 +31,7 @@ from trellis.statespace.state_space import COVARIANCES, SHAPES, StateSpace
 from trellis.statespace.streaming_kalman_filter import StreamingKalmanFilter
 from trellis.statespace.time_series import TimeSeries, read_future_controls, read_series
 from trellis.training import declarations as declared
+from trellis.training.checkpoints import open_checkpoints
 from trellis.training.restarts import run_em
 
 _REQUIRED = tuple(name for name in SHAPES if "control" not in name and "offset" not in name)
@@ -103,6 +104,7 @@ class LinearGaussian(Model):
     )
     n_jobs: int | None = parameter(default=declared.N_JOBS)
     random_state: Any = parameter(default=declared.RANDOM_STATE)
+    checkpoint: Any = parameter(default=declared.CHECKPOINT)
 
     parameters_: StateSpace = fitted(
         "The parameters after ``fit``; each is an attribute of its own, too: ``transition_``, ..."
@@ -124,13 +126,16 @@ class LinearGaussian(Model):
         self._check_parameters()
         given = self._given()
         series = read_series(X, lengths, controls, self._size("m", given), self._size("p", given))
+        checkpoints = open_checkpoints(
+            self, {"X": (series.values, series.offsets), "controls": series.controls}
+        )
         named = check_names("learn", self.learn, tuple(SHAPES))
         start = starting_point(
             given,
             series,
             self.n_states,
             "observation_offset" in named,
-            generator(self.random_state),
+            generator(checkpoints.random_state(self.random_state)),
         )
         learn = learnable_parameters(start) if isinstance(self.learn, str) and self.learn == "all" else named
         guessed = frozenset(name for name in COVARIANCES if given[name] is None) & learn
@@ -138,7 +143,8 @@ class LinearGaussian(Model):
         check_learnable(start, learn, self.min_variance)
         check_enough(series, learn)
         problem = EM(series, learn, self.min_variance, self._threads())
-        solution, _ = run_em(problem, [start], max_iter=self.max_iter, tol=self.tol)
+        solution, _ = run_em(problem, [start], max_iter=self.max_iter, tol=self.tol, checkpoints=checkpoints)
+        checkpoints.close()
         self._keep(solution.point, solution.status, solution.history)
         return self._finished(solution.interrupted)
 

@@ -10,7 +10,7 @@ The (1 - delta) quantile of the gaps is the epsilon with P(gap <= epsilon) >= 1 
 bounds hold for every distribution and every learner of a class, and are much looser.
 
 Repeat i at m examples has the seed (seed, m, i): the same result for any number of threads or processes, and
-a simulation can be stopped and resumed (``resume``), or extended by more repeats. ``error_true`` is
+a simulation can be stopped and resumed (``checkpoint``), or extended by more repeats. ``error_true`` is
 measured on ``n_test`` examples, so is itself uncertain by up to 1 / (2 sqrt(n_test)); ``true_error`` computes
 it exactly instead, where that can be done.
 """
@@ -168,7 +168,7 @@ def simulate_generalization_gap(
     seed: int = 0,
     n_jobs: int = 1,
     backend: Literal["processes", "threads"] = "processes",
-    resume: PathLike | None = None,
+    checkpoint: PathLike | None = None,
     progress: bool | None = None,
 ) -> GapSample:
     """Draw, learn and measure ``n_repeats`` times.
@@ -183,7 +183,7 @@ def simulate_generalization_gap(
     n_test : k, by default 20 m and at least 1,000; ``true_error(model)`` takes its place where it is given.
     log_hypotheses, vc_dimension : of the learner's class, if known: for the analytic bounds.
     confidence : of the interval of epsilon.
-    resume : a file in which results are kept, to go on after a stop. It may hold several m.
+    checkpoint : a folder in which results are kept, to go on after a stop. It may hold several m.
     progress : True, False, or None for "on a terminal".
     """
     m, n_repeats = check_int("m", m, 1), check_int("n_repeats", n_repeats, 1)
@@ -198,7 +198,7 @@ def simulate_generalization_gap(
         n_test = max(TESTS_PER_EXAMPLE * m, LEAST_TESTS)
     known = log_hypotheses is not None or vc_dimension is not None
     repeat = _Repeat(sampler, learner, m, n_test, loss, true_error, seed, known)
-    with Record.opened(resume, repeat.description(), m, n_repeats) as record:
+    with Record.opened(checkpoint, repeat.description(), m, n_repeats) as record:
         todo = record.missing()
         parallel = Parallel(
             n_jobs, backend="threading" if backend == "threads" else "loky", return_as="generator"

@@ -1,39 +1,38 @@
-"""The results of a simulation so far, in one file of the usual format, so that a stopped one goes on.
+"""The results of a simulation so far, in the two files of a checkpoint, so that a stopped one goes on.
 
 For each m there are two arrays, ``train_m`` and ``true_m``, with NaN where a repeat is not done. The header
 says what the results are of; another sampler, learner, loss, seed or number of test examples is an error, not
-a mixture. The file is written every few seconds, and at the end however it comes.
+a mixture. They are written every few seconds, and at the end, unless the process is killed.
 """
 
 from __future__ import annotations
 
-import os
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from trellis.core import storage
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError
+from trellis.core.errors import DataError, ModelFileError
+from trellis.core.storage import PathLike
+from trellis.training.checkpoint_folder import CheckpointFolder, CheckpointWarning
 
 KIND = "GeneralizationGap"
 SECONDS_BETWEEN_WRITES = 5.0
 
 
 class Record:
-    """Errors of ``n_repeats`` repeats at ``m`` examples, kept in the file at ``path`` if there is one."""
+    """Errors of ``n_repeats`` repeats at ``m`` examples, kept in the folder at ``path`` if there is one."""
 
-    def __init__(
-        self, path: storage.PathLike | None, description: dict[str, Any], m: int, n_repeats: int
-    ) -> None:
-        self._path, self._meta, self._keys = path, description, (f"train_{m}", f"true_{m}")
+    def __init__(self, path: PathLike | None, description: dict[str, Any], m: int, n_repeats: int) -> None:
+        self._meta, self._keys, self._warned = description, (f"train_{m}", f"true_{m}"), False
         self._kept: dict[str, FloatArray] = {}
-        if path is not None and Path(path).exists():
-            self._kept = self._read(path)
+        self._folder = None if path is None else CheckpointFolder(path)
+        if self._folder is not None:
+            self._kept = self._read(self._folder)
         kept = [self._kept.get(key, np.zeros(0)) for key in self._keys]
         self._n = n_repeats
         self._errors = np.full((2, max(n_repeats, len(kept[0]))), np.nan)
@@ -43,7 +42,7 @@ class Record:
     @classmethod
     @contextmanager
     def opened(
-        cls, path: storage.PathLike | None, description: dict[str, Any], m: int, n_repeats: int
+        cls, path: PathLike | None, description: dict[str, Any], m: int, n_repeats: int
     ) -> Iterator[Record]:
         """A record that is written when the block ends, also by an error or Ctrl-C."""
         record = cls(path, description, m, n_repeats)
@@ -73,22 +72,37 @@ class Record:
             self.write()
 
     def write(self) -> None:
-        if self._path is not None:
-            arrays = {**self._kept, **dict(zip(self._keys, self._errors, strict=True))}
-            storage.save(self._path, KIND, self._meta, arrays)
-            self._written = time.monotonic()
+        """What cannot be written is a warning, once; the simulation goes on."""
+        if self._folder is None:
+            return
+        arrays = {**self._kept, **dict(zip(self._keys, self._errors, strict=True))}
+        try:
+            self._folder.write({"kind": KIND, "description": self._meta}, arrays)
+        except ModelFileError as error:
+            if not self._warned:
+                warnings.warn(
+                    f"no checkpoint could be written ({error}); the simulation goes on",
+                    CheckpointWarning,
+                    stacklevel=3,
+                )
+            self._warned = True
+        self._written = time.monotonic()
 
-    def _read(self, path: storage.PathLike) -> dict[str, FloatArray]:
-        kind, meta, arrays = storage.read(path)
-        if kind != KIND:
+    def _read(self, folder: CheckpointFolder) -> dict[str, FloatArray]:
+        found = folder.read()
+        if found is None:
+            return {}
+        stored, arrays = found
+        if stored.get("kind") != KIND:
             raise DataError(
-                f"{os.fspath(path)}: holds a {kind}, not a simulation; give another file to resume from"
+                f"the checkpoint in {folder.shown} is not of a simulation; remove it, or give another folder"
             )
+        meta = stored["description"]
         for key, value in self._meta.items():
             if key in meta and meta[key] != value:
                 raise DataError(
-                    f"{os.fspath(path)}: holds a simulation with {key} {meta[key]}, and this one has "
-                    f"{value}; give another file, or remove it"
+                    f"the checkpoint in {folder.shown} is of a simulation with {key} {meta[key]}, and this "
+                    f"one has {value}; remove it, or give another folder"
                 )
         self._meta = {**meta, **self._meta}
         return arrays

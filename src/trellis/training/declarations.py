@@ -39,6 +39,12 @@ N_JOBS = Parameter(
 RANDOM_STATE = Parameter(None, "Seed of everything that is random: an integer, a generator or None.")
 VERBOSE = Parameter(None, "Whether to show a progress bar; None shows it on a terminal.", Flag(none=True))
 
+CHECKPOINT = Parameter(
+    None,
+    "A folder in which training is stored now and then: if anything stops it, the same call with the same "
+    "data goes on from there, and ends in the same model.",
+)
+
 HOLDOUT = Parameter(
     "auto",
     'A fraction of the examples, or a pair (X, y), for early stopping; "auto" holds examples out for the '

@@ -148,6 +148,13 @@ class _Measured:
         self._fold = fold
         self.losses: list[FloatArray] = []
 
+    def loss_memory(self) -> list[FloatArray]:
+        """For checkpoints: losses of all calls so far."""
+        return self.losses
+
+    def recall_losses(self, memory: list[FloatArray]) -> None:
+        self.losses = memory
+
     def __call__(self, weights: FloatArray) -> float:
         self.losses.append(self._fold.losses(weights))
         return _mean(self.losses[-1], self._fold.weight)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -15,8 +16,10 @@ from threadpoolctl import threadpool_limits
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import StepError
 from trellis.core.status import INTERRUPTED, Status
+from trellis.core.stop_requests import listening, stop_was_asked
 from trellis.solvers.dc.algorithm import DCProblem, DCRun, DCSolution
 from trellis.solvers.run import Solution, Solver, Steps, Trace
+from trellis.training.checkpoints import Checkpoints, Stage
 
 U = TypeVar("U")
 V = TypeVar("V")
@@ -42,16 +45,6 @@ class WeightedRun(Steps, Protocol[W_co]):
     def weights(self) -> W_co: ...
 
 
-class Checkpoint(Protocol):
-    """Where a run is stored after each iteration, and taken up again."""
-
-    def restore(self, run: Any) -> dict[str, list[float]]:
-        """Bring a new run to where the stored one stands; its history, empty if nothing is stored."""
-
-    def save(self, run: Any, history: Mapping[str, list[float]]) -> None:
-        """Replace what is stored."""
-
-
 def minimise(
     solver: Solver,
     problem: Any,
@@ -62,11 +55,12 @@ def minimise(
     early_stopping: EarlyStopping[FloatArray] | None = None,
     on_iteration: Callable[[int, Mapping[str, float], FloatArray], None] | None = None,
     keep_interrupted: bool = False,
+    checkpoints: Checkpoints | None = None,
 ) -> Solution:
     """Run ``solver`` on ``problem`` from ``weights`` for at most ``max_iter`` iterations.
 
     ``on_iteration(iteration, measured, weights)`` is called after each one: progress bars hang there.
-    ``keep_interrupted``: see :func:`drive`.
+    ``keep_interrupted``: see :func:`drive`. ``checkpoints``: of the fit that this run is a stage of.
     """
     start = np.array(weights, dtype=np.float64)
     run = solver.start(problem, start.copy(), rng)
@@ -78,6 +72,7 @@ def minimise(
         on_iteration=on_iteration,
         warm_start=warm,
         keep_interrupted=keep_interrupted,
+        checkpoints=checkpoints,
     )
     return Solution(weights=found, **vars(trace))
 
@@ -89,26 +84,30 @@ def minimise_run(
     early_stopping: EarlyStopping[W] | None = None,
     on_iteration: Callable[[int, Mapping[str, float], W], None] | None = None,
     warm_start: W | None = None,
-    checkpoint: Checkpoint | None = None,
     limit: str = "max_iter",
     keep_interrupted: bool = False,
+    checkpoints: Checkpoints | None = None,
 ) -> tuple[W, Trace]:
     """The weights that a run ends with, those of the smallest hold-out loss under ``early_stopping``.
 
     A ``warm_start`` competes with what is learned from it. ``limit`` is what the caller calls ``max_iter``.
-    ``keep_interrupted``: see :func:`drive`.
+    ``keep_interrupted``: see :func:`drive`. ``checkpoints``: of the fit that this run is a stage of.
     """
     driven = run if early_stopping is None else _EarlyStoppingRun(run, early_stopping, warm_start)
-    trace = drive(
-        driven,
-        max_iter,
-        on_iteration,
-        lambda: run.weights,
-        checkpoint=checkpoint,
-        limit=limit,
-        keep_interrupted=keep_interrupted,
-    )
-    return driven.weights, trace
+
+    def work(stage: Stage | None) -> Trace:
+        trace: Trace = drive(
+            driven,
+            max_iter,
+            on_iteration,
+            lambda: run.weights,
+            stage=stage,
+            limit=limit,
+            keep_interrupted=keep_interrupted,
+        )
+        return trace
+
+    return _as_stage(checkpoints, driven, work, lambda: driven.weights)
 
 
 def minimise_dc(
@@ -119,18 +118,48 @@ def minimise_dc(
     tol: float,
     on_iteration: Callable[[int, Mapping[str, float], U], None] | None = None,
     keep_interrupted: bool = False,
+    checkpoints: Checkpoints | None = None,
 ) -> DCSolution[U]:
     """Run the DC algorithm from ``start`` until an iteration lowers the primal by at most ``tol``.
 
     The answer is a critical point (the subdifferentials of g and h meet there), which need not be the global
     minimum: start from several points (:func:`trellis.training.restarts.keep_best`).
     ``on_iteration(iteration, measured, point)`` sees the ``primal`` and ``dual`` of each iteration.
-    ``keep_interrupted``: see :func:`drive`.
+    ``keep_interrupted``: see :func:`drive`. ``checkpoints``: of the fit that this run is a stage of.
     """
     run = DCRun(problem, start, tol)
-    trace = drive(run, max_iter, on_iteration, lambda: run.point, keep_interrupted=keep_interrupted)
+
+    def work(stage: Stage | None) -> Trace:
+        trace: Trace = drive(
+            run, max_iter, on_iteration, lambda: run.point, stage=stage, keep_interrupted=keep_interrupted
+        )
+        return trace
+
+    point, trace = _as_stage(checkpoints, run, work, lambda: run.point)
     trace.history = {"primal": [], "dual": [], "seconds": [], **trace.history}
-    return DCSolution(point=run.point, **vars(trace))
+    return DCSolution(point=point, **vars(trace))
+
+
+def _as_stage(
+    checkpoints: Checkpoints | None,
+    run: Any,
+    work: Callable[[Stage | None], Trace],
+    answer: Callable[[], W],
+) -> tuple[W, Trace]:
+    """The answer of a run and how it went: by work, or as a finished stage of the checkpoints has it."""
+    stage = None if checkpoints is None else checkpoints.stage()
+    found = None if stage is None else stage.result()
+    if found is not None:
+        if hasattr(run, "recall_losses"):
+            run.recall_losses(found[2])
+        return found[0], found[1]
+    trace = work(stage)
+    if stage is not None and checkpoints is not None and not trace.interrupted:
+        if checkpoints.extensible:
+            stage.save(run, trace.history, now=True)
+        memory = run.loss_memory() if hasattr(run, "loss_memory") else None
+        stage.finish(answer(), trace, memory)
+    return answer(), trace
 
 
 # Solvers' vector work is bound by memory: a second BLAS thread gains nothing, and spins on a core that a
@@ -142,7 +171,7 @@ def drive(
     on_iteration: Callable[[int, Mapping[str, float], U], None] | None,
     point: Callable[[], U],
     *,
-    checkpoint: Checkpoint | None = None,
+    stage: Stage | None = None,
     limit: str = "max_iter",
     keep_interrupted: bool = False,
 ) -> Trace:
@@ -152,8 +181,11 @@ def drive(
     ``point()``: what the run has reached, for ``on_iteration``. ``limit``: the name of ``max_iter`` in
     messages. Ctrl-C ends the whole program, as everywhere in Python: ``KeyboardInterrupt`` goes through.
     ``keep_interrupted`` is for callers that have a place for what was reached by then: they get it, marked
-    ``interrupted``, put it there, and must raise ``KeyboardInterrupt`` themselves (``Model._finished``)."""
-    history = {} if checkpoint is None else checkpoint.restore(run)
+    ``interrupted``, put it there, and must raise ``KeyboardInterrupt`` themselves (``Model._finished``).
+
+    ``stage``: where the run is stored. A request to stop then waits for the end of the iteration
+    (:mod:`trellis.core.stop_requests`), which is stored before it is followed like Ctrl-C."""
+    history = {} if stage is None else stage.restore(run)
     seconds = history.get("seconds", [])
     iteration, interrupted = len(seconds), False
     status = run.status() if iteration else None
@@ -161,16 +193,20 @@ def drive(
     try:
         if hasattr(run, "begin") and not iteration:
             _append(history, run.begin())
-        while status is None and iteration < max_iter:
-            measured = dict(run.step())
-            iteration += 1
-            status = run.status()
-            measured["seconds"] = time.perf_counter() - started
-            _append(history, measured)
-            if checkpoint is not None:
-                checkpoint.save(run, history)
-            if on_iteration is not None:
-                on_iteration(iteration, measured, point())
+        with nullcontext() if stage is None else listening():
+            while status is None and iteration < max_iter:
+                measured = dict(run.step())
+                iteration += 1
+                status = run.status()
+                measured["seconds"] = time.perf_counter() - started
+                _append(history, measured)
+                asked = stage is not None and stop_was_asked()
+                if stage is not None:
+                    stage.save(run, history, now=asked)
+                if asked:
+                    raise KeyboardInterrupt
+                if on_iteration is not None:
+                    on_iteration(iteration, measured, point())
     except KeyboardInterrupt:
         if not keep_interrupted:
             raise
@@ -222,16 +258,28 @@ class _EarlyStoppingRun(Generic[W]):
             )
         return status
 
-    def state(self) -> dict[str, Any]:
-        """What :meth:`restore` takes, for checkpoints of a run that offers the same two methods."""
+    def snapshot(self) -> dict[str, Any]:
+        """What :meth:`restore` takes, of a run that offers the same two methods."""
         run: Any = self._run
         own = (self._iteration, self._best_iteration, self._best_loss, self._best_weights)
-        return {"run": run.state(), "early_stopping": own}
+        return {"run": run.snapshot(), "early_stopping": own, "memory": self.loss_memory()}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
         run: Any = self._run
-        run.restore(state["run"])
-        self._iteration, self._best_iteration, self._best_loss, self._best_weights = state["early_stopping"]
+        run.restore(snapshot["run"])
+        own = snapshot["early_stopping"]
+        self._iteration, self._best_iteration, self._best_loss, self._best_weights = own
+        self.recall_losses(snapshot["memory"])
+
+    def loss_memory(self) -> Any:
+        """What the measure of hold-out losses remembers of its calls, if it does."""
+        loss: Any = self._options.loss
+        return loss.loss_memory() if hasattr(loss, "loss_memory") else None
+
+    def recall_losses(self, memory: Any) -> None:
+        loss: Any = self._options.loss
+        if hasattr(loss, "recall_losses"):
+            loss.recall_losses(memory)
 
 
 def _append(history: dict[str, list[float]], measured: Mapping[str, float]) -> None:

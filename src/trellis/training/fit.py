@@ -21,6 +21,7 @@ from trellis.objectives.records import Objective, Perceptron
 from trellis.objectives.special_cases import Direct
 from trellis.objectives.update_shares import update_shares
 from trellis.solvers import Solution, Solver, default_iterations, get_solver
+from trellis.training.checkpoints import Checkpoints
 from trellis.training.direct_recipe import L2_FACTORS, Fold, Parts, Steps, fine_tune
 from trellis.training.driver import EarlyStopping, minimise
 
@@ -68,6 +69,16 @@ class Training:
     epsilon_losses: dict[float, float] | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class _How:
+    """What all runs of a training share: see :func:`train`."""
+
+    seed: int
+    show: bool | OnIteration | None
+    keep_interrupted: bool
+    checkpoints: Checkpoints | None
+
+
 def convex_start(problem: Any, l2: float) -> WarmStart | None:
     """The minimum of the convex objective that this one starts from; None where it starts from w = 0.
 
@@ -112,6 +123,7 @@ def train(
     keep_interrupted: bool = False,
     parts: Parts | None = None,
     other_starts: Sequence[WarmStart] = (),
+    checkpoints: Checkpoints | None = None,
 ) -> Training:
     """Run the solver; for ``Direct(epsilon="holdout")`` once for each candidate epsilon, keeping the one with
     the smallest hold-out loss (the smaller epsilon among equals).
@@ -122,32 +134,23 @@ def train(
     :func:`trellis.training.driver.drive`; Ctrl-C in a warm start, or in the search for epsilon, ends it all.
     ``parts``: what ``Direct(epsilon="auto")`` holds out (:mod:`trellis.training.direct_recipe`), and
     ``other_starts`` what it may start from in place of ``warm_start``; without them ``held_out`` alone says
-    when to stop.
+    when to stop. ``checkpoints``: where each of these runs is a stage.
     """
     stopping = None if held_out is None or not early else EarlyStopping(held_out, patience)
     if warm_start is not None and not callable(solver):
         # a solver that does not suit the objective says so before the warm start, not about it
         solver.start(problem, start.copy(), np.random.default_rng(seed))
+    how = _How(seed, show, keep_interrupted, checkpoints)
     if problem.objective.fine_tuned:
         if parts is None and held_out is not None:
             one = Fold(problem, None, lambda weights: np.array([held_out(weights)]), np.ones(1))
             parts = Parts([one])
         starts = [] if warm_start is None else [warm_start, *other_starts]
-        return _fine_tune(problem, solver, start, max_iter, seed, show, starts, parts, keep_interrupted)
+        return _fine_tune(problem, solver, start, max_iter, starts, parts, how)
     began = "" if warm_start is None else f" from {warm_start.objective.name}"
     if warm_start is not None and warm_start.solver is not None:
         warm = warm_start.problem or problem.with_(objective=warm_start.objective, l1=0.0)
-        first = _run(
-            warm,
-            warm_start.solver,
-            warm_start.max_iter,
-            start,
-            None,
-            seed,
-            " (warm start)",
-            show,
-            keep_interrupted,
-        )
+        first = _run(warm, warm_start.solver, warm_start.max_iter, start, None, " (warm start)", how)
         if first.interrupted:
             return Training(first)
         start = first.weights
@@ -157,13 +160,11 @@ def train(
         weights = start
         if warm_start is not None and warm_start.solver is None:
             warm = one.with_(objective=warm_start.objective)
-            first = _run(
-                warm, solver, max_iter, start, stopping, seed, f"{note} (warm start)", show, keep_interrupted
-            )
+            first = _run(warm, solver, max_iter, start, stopping, f"{note} (warm start)", how)
             if first.interrupted:
                 return first, start
             weights = first.weights
-        found = _run(one, solver, max_iter, weights, stopping, seed, f"{began}{note}", show, keep_interrupted)
+        found = _run(one, solver, max_iter, weights, stopping, f"{began}{note}", how)
         return found, weights
 
     objective, loss = problem.objective, None if stopping is None else held_out
@@ -195,11 +196,9 @@ def _fine_tune(
     solver: Solver | SolverFactory,
     start: FloatArray,
     max_iter: int | None,
-    seed: int,
-    show: bool | OnIteration | None,
     warm_starts: Sequence[WarmStart],
     parts: Parts | None,
-    keep_interrupted: bool,
+    how: _How,
 ) -> Training:
     if not warm_starts and not start.any():
         raise UnsupportedError(
@@ -214,7 +213,7 @@ def _fine_tune(
         note = " (warm start)" if factor == 1.0 else f" (warm start, l2 times {factor:g})"
         use = warm.solver or solver
         of = warm.of(one, factor)
-        return _run(of, use, warm.max_iter, weights, None, seed, note, show, keep_interrupted)
+        return _run(of, use, warm.max_iter, weights, None, note, how)
 
     def run(
         one: Any,
@@ -224,7 +223,7 @@ def _fine_tune(
         note: str,
     ) -> Solution:
         limit = max_iter if passes is None else passes
-        return _run(one, solver, limit, weights, stopping, seed, note, show, keep_interrupted)
+        return _run(one, solver, limit, weights, stopping, note, how)
 
     kinds: list[Any] = [
         (warm, factor)
@@ -278,23 +277,22 @@ def _run(
     max_iter: int | None,
     weights: FloatArray,
     stopping: EarlyStopping[FloatArray] | None,
-    seed: int,
     note: str,
-    show: bool | OnIteration | None,
-    keep_interrupted: bool,
+    how: _How,
 ) -> Solution:
     if callable(solver):
         solver = solver(problem.epsilon, weights)
     title = f"{problem.objective.name} by {solver.name}{note}"
     limit = default_iterations(solver) if max_iter is None else max_iter
-    with progress_bar(title, limit, show) as on_iteration:
+    with progress_bar(title, limit, how.show) as on_iteration:
         return minimise(
             solver,
             problem,
             weights,
             max_iter=limit,
-            rng=np.random.default_rng(seed),
+            rng=np.random.default_rng(how.seed),
             early_stopping=stopping,
             on_iteration=on_iteration,
-            keep_interrupted=keep_interrupted,
+            keep_interrupted=how.keep_interrupted,
+            checkpoints=how.checkpoints,
         )

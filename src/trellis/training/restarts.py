@@ -13,6 +13,7 @@ from trellis.core.errors import DataError
 from trellis.core.progress import progress_bar
 from trellis.core.status import INTERRUPTED, Status
 from trellis.solvers.dc.algorithm import DCProblem, DCSolution
+from trellis.training.checkpoints import Checkpoints
 from trellis.training.driver import minimise_dc
 
 U = TypeVar("U")
@@ -29,17 +30,25 @@ def run_em(
     max_iter: int,
     tol: float,
     verbose: bool | None = False,
+    checkpoints: Checkpoints | None = None,
 ) -> tuple[DCSolution[U], list[float]]:
     """EM from each of ``n_starts`` starts; the best solution, and the primal that each of them reached.
 
     After Ctrl-C it is the best one so far, marked ``interrupted``: see :func:`trellis.training.driver.drive`.
+    ``checkpoints``: each start is a stage of them.
     """
 
     def solve(i: int, start: U) -> DCSolution[U]:
         title = "EM" if n_starts == 1 else f"EM, start {i + 1} of {n_starts}"
         with progress_bar(title, max_iter, verbose) as report:
             return minimise_dc(
-                problem, start, max_iter=max_iter, tol=tol, on_iteration=report, keep_interrupted=True
+                problem,
+                start,
+                max_iter=max_iter,
+                tol=tol,
+                on_iteration=report,
+                keep_interrupted=True,
+                checkpoints=checkpoints,
             )
 
     return keep_best(solve(i, start) for i, start in enumerate(starts))

@@ -12,6 +12,7 @@ from numpy.testing import assert_array_equal
 
 torch = pytest.importorskip("torch")
 
+from stopped_fits import storing
 from tagging import clouds, noisy_words, spans
 from trellis.core.errors import DataError, TrellisError, UnsupportedError
 from trellis.losses import WeightedHamming
@@ -124,12 +125,13 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
             return update(run, *arguments)
 
         monkeypatch.setattr(NetworkRun, "update", interrupt)
-        with pytest.raises(KeyboardInterrupt):
+        with storing(), pytest.raises(KeyboardInterrupt):
             labeler(**options, checkpoint=path).fit(X, Y)
     monkeypatch.setattr(NetworkRun, "update", update)
     assert_same(labeler(**options, checkpoint=path).fit(X, Y), whole)
     assert_same(labeler(**options, checkpoint=path).fit(X, Y), whole)  # and once more, from the end
-    with pytest.raises(DataError, match="other max_epochs"):  # epsilon falls over all epochs
+    # epsilon falls over all epochs
+    with pytest.raises(DataError, match=r"other options \(max_epochs was 5, and is 6\)"):
         labeler(**{**options, "max_epochs": 6}, checkpoint=path).fit(X, Y)
 
 

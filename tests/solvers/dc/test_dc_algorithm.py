@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp, softmax
 
 from certificates import check_certificates
+from codec_copy import through_codec
 from trellis.core.errors import DataError, NumericalError
 from trellis.solvers import ArrayDC, DCSolution
+from trellis.solvers.dc.algorithm import DCRun
 from trellis.training import minimise_dc
 
 
@@ -263,3 +265,20 @@ def test_what_cannot_be_run_is_said() -> None:
     nowhere = ArrayDC(lambda u: np.inf, problem.h, problem.step)
     with pytest.raises(NumericalError, match="at the start"):
         minimise_dc(nowhere, np.ones(2), max_iter=5, tol=0.0)
+
+
+@pytest.mark.parametrize("kind", ["logsumexp", "max"])
+def test_a_restored_run_is_where_the_stored_one_was(kind: str) -> None:
+    """In all that the next step depends on, also what certificates are judged by."""
+    problem = pair(3, 4, kind)
+    run = DCRun(problem, np.ones(4), 0.0)
+    run.begin()
+    for _ in range(3):
+        run.step()
+    copy = DCRun(problem, np.zeros(4), 0.0)
+    copy.restore(through_codec(run.snapshot()))
+    for name, value in vars(run).items():
+        if not callable(value) and name != "_problem":
+            np.testing.assert_array_equal(vars(copy)[name], value, err_msg=name)
+    assert run._scale > 0
+    assert run.step() == copy.step()

@@ -35,7 +35,9 @@ from trellis.core.arguments import (
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.core.status import Status
+from trellis.core.storage import PathLike
 from trellis.factors.flat_factors import FlatFactors, flatten
+from trellis.training.checkpoints import keep_checkpoints
 from trellis.training.driver import minimise_dc
 from trellis.training.restarts import keep_best
 
@@ -75,6 +77,7 @@ def fit(
     tol: float = 1e-8,
     random_state: RandomState = None,
     n_jobs: int = 1,
+    checkpoint: PathLike | None = None,
 ) -> N:
     """A network with the same edges and tables learned from ``frame``; ``fit_`` reports how.
 
@@ -89,6 +92,8 @@ def fit(
     max_iter, tol : the largest number of iterations, and the least rise of the mean log-likelihood of a row
         that is worth another one.
     random_state, n_jobs : the seed of random starts, and the number of threads.
+    checkpoint : a folder in which EM is stored now and then: if anything stops it, the same call goes on from
+        there, and ends in the same network.
     """
     check_choice("start", start, ("network", "random"))
     tol = check_nonnegative("tol", tol)
@@ -115,14 +120,23 @@ def fit(
         _, point = problem.g_conjugate(Counts(problem.complete_counts(), u))
         status = Status(True, "all rows are complete, and counting is exact", 1)
         return _with_tables(network, layout, problem, point, status, None)
+    checkpoints = keep_checkpoints(
+        checkpoint,
+        type(network).__name__,
+        {"start": start, "n_init": n_init, "max_iter": max_iter, "tol": tol, "random_state": random_state},
+        {"frame": rows.codes, "sample_weight": rows.weight, "network": layout, "pseudocount": (prior, fixed)},
+    )
     if start == "random":
-        rng = generator(random_state)
+        rng = generator(checkpoints.random_state(random_state))
         starts = [problem.normalise(rng.exponential(size=len(u)), u) for _ in range(n_init)]
     else:
         _check_start(network, layout, rows.codes, prior, u)
         starts = [u]
     total_tol = tol * float(rows.weight.sum())
-    found, _ = keep_best(minimise_dc(problem, one, max_iter=max_iter, tol=total_tol) for one in starts)
+    found, _ = keep_best(
+        minimise_dc(problem, one, max_iter=max_iter, tol=total_tol, checkpoints=checkpoints) for one in starts
+    )
+    checkpoints.close()
     return _with_tables(network, layout, problem, found.point, found.status, found.history)
 
 

@@ -17,6 +17,14 @@ RandomStart = Annotated[
 Starts = Annotated[int, option("--starts N", "Number of random starts; the best is kept.", min=1)]
 MaxIter = Annotated[int, option("--max-iter N", "Maximum iterations of EM.", min=0)]
 
+Checkpoint = Annotated[
+    str | None,
+    option(
+        "--checkpoint DIR",
+        "Folder to store EM in now and then: the same command goes on from there if anything stops it.",
+    ),
+]
+
 
 def fit(
     network: Network,
@@ -30,6 +38,7 @@ def fit(
     encoding: Encoding = "utf-8",
     seed: Seed = 0,
     jobs: Jobs = 1,
+    checkpoint: Checkpoint = None,
 ) -> None:
     """Learn the tables of a NETWORK from ROWS: by counting, or by EM where states are missing."""
     from trellis.bayesnet.formats.network_files import extension
@@ -37,8 +46,11 @@ def fit(
     from trellis.cli.net.models import open_network
     from trellis.cli.net.tables import read_rows
     from trellis.cli.training_output import save_trained
+    from trellis.core.output_files import check_folder
 
     check_output(output, "a Trellis file")
+    if checkpoint is not None:
+        check_folder(checkpoint)
     net = open_network(network, encoding)
     learned = net.fit(
         read_rows(rows, net.variables, missing or (), encoding),
@@ -48,6 +60,7 @@ def fit(
         max_iter=max_iter,
         random_state=seed,
         n_jobs=jobs,
+        checkpoint=checkpoint,
     )
     named = extension(output) in (".bif", ".uai")
     write: Any = learned.write if named else learned.save

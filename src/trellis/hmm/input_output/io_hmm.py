@@ -34,6 +34,7 @@ from trellis.hmm.input_output.softmax_emission import SoftmaxEmission
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.training import declarations as declared
+from trellis.training.checkpoints import open_checkpoints
 from trellis.training.options import draw_seed
 from trellis.training.restarts import run_em
 
@@ -78,6 +79,7 @@ class IOHMM(Model):
         doc="Whether to start once, from the parameters of the last ``fit`` or of ``from_parameters``.",
     )
     verbose: bool | None = parameter(default=declared.VERBOSE)
+    checkpoint: Any = parameter(default=declared.CHECKPOINT)
 
     learned_whole = False  # parameters may also be given
     parameters_: IOParameters = fitted("All parameters.")
@@ -121,10 +123,18 @@ class IOHMM(Model):
         check_observed(emission.unobserved(values))
         centre = given.values.mean(axis=0)
         features = with_intercept(given.values - centre)
+        checkpoints = open_checkpoints(
+            self,
+            {
+                "X": (values, observed.offsets),
+                "inputs": given.values,
+                "the start": self.parameters_ if warm else None,
+            },
+        )
         if warm:
             starts = iter([self.parameters_.shift_inputs(centre)])
         else:
-            seed = draw_seed(self.random_state)
+            seed = checkpoints.seed(self.random_state)
             starts = random_starts(self.n_states, self.n_init, seed, values, features, emission)
         best, reached = run_em(
             EMProblem(values, features, given.offsets, self.l2, self._threads()),
@@ -133,7 +143,9 @@ class IOHMM(Model):
             max_iter=self.max_iter,
             tol=self.tol * len(values),
             verbose=self.verbose,
+            checkpoints=checkpoints,
         )
+        checkpoints.close()
         self.objectives_ = [-primal for primal in reached]
         self.parameters_ = best.point.shift_inputs(-centre)
         self.status_, self.history_, self.n_iter_ = best.status, best.history, best.n_iter

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
-from zlib import crc32
 
 import numpy as np
 import torch
@@ -50,14 +49,6 @@ class Corpus:
         steps, offsets = take_runs(self.inputs.offsets, sentences)
         gold = None if self.gold is None else self.gold.take(sentences)
         return Corpus(Inputs(self.inputs.rows[steps], offsets), gold)
-
-    @property
-    def checksum(self) -> int:
-        """CRC-32 of inputs and labels."""
-        arrays = [self.inputs.rows, self.inputs.offsets]
-        if self.gold is not None:
-            arrays += [self.gold.codes, np.zeros(0) if self.gold.allowed is None else self.gold.allowed]
-        return reduce(lambda crc, array: crc32(np.ascontiguousarray(array).tobytes(), crc), arrays, 0)
 
     @cached_property
     def lengths(self) -> IntArray:

@@ -97,7 +97,7 @@ class FineTunedNetworkRun(NetworkRun):
             return None
         return Status(False, f"{reason}; {self._chosen()}")
 
-    def state(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any]:
         own = {
             name: getattr(self, name)
             for name in (
@@ -111,11 +111,11 @@ class FineTunedNetworkRun(NetworkRun):
                 "share",
             )
         }
-        return {**super().state(), "fine_tuning": {**own, "nothing_wrong": self.nothing_wrong}}
+        return {**super().snapshot(), "fine_tuning": {**own, "nothing_wrong": self.nothing_wrong}}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        super().restore(state)
-        for name, value in state["fine_tuning"].items():
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        super().restore(snapshot)
+        for name, value in snapshot["fine_tuning"].items():
             setattr(self, name, value)
         self.epsilon = None
 

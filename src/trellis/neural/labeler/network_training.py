@@ -233,7 +233,7 @@ class NetworkRun:
             return None
         return Status(False, f"objective_schedule ends after {end} epochs; give its last objective more")
 
-    def state(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any]:
         """What :meth:`restore` takes."""
         moments = self._optimizer.state_dict()["state"]
         return {
@@ -245,14 +245,14 @@ class NetworkRun:
             },
         }
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self.epoch = int(state["epoch"])
-        self.network.load_weights(state["network"])
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        self.epoch = int(snapshot["epoch"])
+        self.network.load_weights(snapshot["network"])
         self._start_optimizer()
         if self.epoch:
             moments = {
                 i: {key: torch.from_numpy(np.array(value)) for key, value in one.items()}
-                for i, one in state["optimizer"].items()
+                for i, one in snapshot["optimizer"].items()
             }
             groups = self._optimizer.state_dict()["param_groups"]
             self._optimizer.load_state_dict({"state": moments, "param_groups": groups})

@@ -38,11 +38,10 @@ from trellis.structures.chain.labeler.chain_predictor import ChainPredictor
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.training import declarations as declared
-from trellis.training.checkpoints import CheckpointFile
+from trellis.training.checkpoints import Checkpoints, open_checkpoints
 from trellis.training.driver import EarlyStopping, minimise_run
 from trellis.training.holdout import AUTOMATIC_FRACTION, hold_out
 from trellis.training.one_label import sample_with_several_labels, warn_of_one_label
-from trellis.training.options import draw_seed
 
 Record = TypeVar("Record")
 
@@ -125,10 +124,7 @@ class NeuralSequenceLabeler(ChainPredictor):
     patience: int = parameter(
         default=3, doc="Epochs without a smaller hold-out loss before training stops.", constraint=integer(1)
     )
-    checkpoint: Any = parameter(
-        default=None,
-        doc="A file, written after each epoch; ``fit`` with the same parameters and data goes on from it.",
-    )
+    checkpoint: Any = parameter(default=declared.CHECKPOINT)
     random_state: Any = parameter(default=declared.RANDOM_STATE)
     n_jobs: int | None = parameter(default=declared.N_JOBS)
     verbose: bool | None = parameter(default=declared.VERBOSE)
@@ -141,9 +137,11 @@ class NeuralSequenceLabeler(ChainPredictor):
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from sentences ``X`` (lists of words, lists of dicts of attributes, or arrays) and their
         labels ``y``; ``None`` is an unknown label, a set means "one of these"."""
-        seed = draw_seed(self.random_state)
+        X, y = as_lists(X), as_lists(y)  # they are read twice
+        checkpoints = self._checkpoints(X, y)
+        seed = checkpoints.seed(self.random_state)
         encoder, problem, solver = self.prepare(X, y, seed)
-        early = checkpoint = None
+        early = None
         with _torch_threads(self._threads()), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             network = self._new_network(encoder, problem.labels)
@@ -153,8 +151,6 @@ class NeuralSequenceLabeler(ChainPredictor):
                     self.patience,
                     patience_from=solver.last_stage_from,
                 )
-            if self.checkpoint is not None:
-                checkpoint = CheckpointFile(self.checkpoint, self._identity(problem, solver.fine_tunes))
             title = self.encoder if isinstance(self.encoder, str) else "network"
             with progress_bar(title, solver.max_epochs, self.verbose) as on_epoch:
                 weights, trace = minimise_run(
@@ -162,10 +158,11 @@ class NeuralSequenceLabeler(ChainPredictor):
                     max_iter=solver.max_epochs,
                     early_stopping=early,
                     on_iteration=on_epoch,
-                    checkpoint=checkpoint,
                     limit="max_epochs",
                     keep_interrupted=True,
+                    checkpoints=checkpoints,
                 )
+        checkpoints.close()
         network.load_weights(weights)
         self.inputs_, self.legal_ = encoder, problem.legal
         self._keep_labels(LatentLabels.of(problem.labels, 1))
@@ -233,16 +230,16 @@ class NeuralSequenceLabeler(ChainPredictor):
     def _new_network(self, encoder: InputEncoder, labels: LabelSet) -> ChainNetwork:
         return new_network(self.encoder, encoder.shape, len(labels), self._options(EncoderOptions))
 
-    def _identity(self, problem: NetworkProblem, fine_tunes: bool) -> dict[str, Any]:
-        """What two runs must share for one to go on from the other's checkpoint."""
-        free = {"checkpoint", "verbose", "n_jobs", "holdout"}
-        if self.schedule not in NEED_TOTAL and not fine_tunes:
-            free.add("max_epochs")
-        parameters = {k: repr(v) for k, v in self.get_params(deep=False).items() if k not in free}
-        if not isinstance(self.encoder, str | torch.nn.Module):
-            parameters["encoder"] = "function"
-        data = [None if c is None else c.checksum for c in (problem.corpus, problem.held)]
-        return {**parameters, "data": data}
+    def _checkpoints(self, X: Any, y: Any) -> Checkpoints:
+        """More epochs may be asked for, unless rates or epsilon fall over all of them."""
+        if self.checkpoint is None:
+            return Checkpoints(None)
+        self._check_parameters()
+        stages = make_stages(self.objective, self.objective_schedule, self.max_epochs)
+        fixed = self.schedule in NEED_TOTAL or any(stage.fine_tuned for stage in stages)
+        return open_checkpoints(
+            self, {"X": X, "y": y}, free=() if fixed else ("max_epochs",), extensible=True
+        )
 
     # -- files --------------------------------------------------------------------------------------------
 
@@ -251,7 +248,7 @@ class NeuralSequenceLabeler(ChainPredictor):
         ``encoder=None`` and its weights, and works once the module is given again."""
         kept = super()._saved_parameters()
         encoder = self.encoder if isinstance(self.encoder, str) else None
-        return {**kept, "encoder": encoder, "checkpoint": None}
+        return {**kept, "encoder": encoder}
 
     def _check_loaded(self) -> None:
         if not self.latent_.plain:

@@ -28,13 +28,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, NumericalError, StepError
 from trellis.core.status import Status
+from trellis.solvers.resumable import Resumable
 from trellis.solvers.run import Trace
 
 U = TypeVar("U")  # a primal point: an array, or a record of parameters
@@ -102,11 +103,13 @@ class DCSolution(Trace, Generic[U]):
         return self.history["primal"][-1] if self.history["primal"] else np.inf
 
 
-class DCRun(Generic[U, V]):
+class DCRun(Resumable, Generic[U, V]):
     """The DC algorithm from ``start``, until a step lowers the primal by at most ``tol``.
 
     It keeps the point reached and the plane of h there. A step is kept whole or not at all; ``doubt`` says
     which certificate was the first to fail, if any was."""
+
+    kept = ("point", "fall", "doubt", "_iteration", "_scale", "_terms", "_primal")
 
     def __init__(self, problem: DCProblem[U, V], start: U, tol: float) -> None:
         if not tol >= 0:
@@ -118,6 +121,7 @@ class DCRun(Generic[U, V]):
         self._magnitude: Callable[[U, V], float] | None = getattr(problem, "magnitude", None)
         self._measure: Callable[[float], Mapping[str, float]] = getattr(problem, "measure", lambda h: {})
         self._scale = self._terms = 0.0
+        self._primal = np.nan
 
     def begin(self) -> Mapping[str, float]:
         self._primal, self._h, self._v = self._evaluate(self.point)
@@ -145,6 +149,12 @@ class DCRun(Generic[U, V]):
             self.point, self._primal, self._h, self._v = point, primal, h, v
         self._iteration += 1
         return {"primal": self._primal, "dual": dual, **self._measure(self._h)}
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """The plane of h follows from the point: statistics may be as large as the data."""
+        super().restore(snapshot)
+        h, self._v = self._problem.h(self.point)
+        self._h = float(h)
 
     def _solve(self) -> tuple[float, U]:
         """The dual of the plane at the point reached, and the next point."""

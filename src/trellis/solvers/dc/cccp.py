@@ -33,6 +33,7 @@ from trellis.objectives.structured_problem import StructuredProblem
 from trellis.solvers.dc.algorithm import DCRun
 from trellis.solvers.planes.cutting_plane import Bundle, OneSlackRun
 from trellis.solvers.problem import check_problem
+from trellis.solvers.resumable import Resumable
 
 MAX_PLANES = 1000  # evaluations in one step
 NOTHING = 1e-12  # of the first objective: what is left is rounding
@@ -69,8 +70,10 @@ class CCCP:
         return CCCPRun(problem, weights, self)
 
 
-class CCCPRun:
+class CCCPRun(Resumable):
     """One step of the loop is one iteration of the DC algorithm."""
+
+    kept = ("_first", "_primal", "_parts", "_dc")
 
     def __init__(self, problem: StructuredProblem, weights: FloatArray, options: CCCP) -> None:
         self._parts = _LatentMargin(problem, options)
@@ -118,8 +121,10 @@ class CCCPRun:
         return None
 
 
-class _LatentMargin:
+class _LatentMargin(Resumable):
     """g and h of :mod:`trellis.objectives.latent` for the DC algorithm."""
+
+    kept = ("_bundle", "_tilted", "gap", "evaluations")
 
     def __init__(self, problem: StructuredProblem, options: CCCP) -> None:
         self._problem, self._options = problem, options

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -46,6 +46,7 @@ from trellis.solvers.online.step_size_kernels import (
     rate_at,
 )
 from trellis.solvers.problem import BatchProblem
+from trellis.solvers.resumable import Resumable
 
 STEPS = 25.0  # typical updates that move the weights as far as the start is from 0
 SAMPLE = 50  # batches that tell how long an update is
@@ -144,8 +145,10 @@ class OnlineState:
         return cls(weights, np.zeros(n), np.zeros(n * (kind != DESCENT)), np.zeros(n * (kind == ADAM)))
 
 
-class OnlineRun:
+class OnlineRun(Resumable):
     """The passes over a problem's runs of examples, in plain NumPy."""
+
+    kept: ClassVar[tuple[str, ...]] = ("rng", "diverged")
 
     rate_per_output = True  # whether epsilon is taken out of the gradient of the direct objective
 
@@ -171,6 +174,21 @@ class OnlineRun:
     def take_up(self, state: OnlineState) -> None:
         """Go on from where another run of this solver on this problem stands."""
         self.state, self._answer = state, None
+
+    def snapshot(self) -> dict[str, Any]:
+        own = {"solver": dict(vars(self.state)), "strict": self.rule.strict}
+        return {**super().snapshot(), **own, "answer": self._answer if self.answered else None}
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        super().restore(snapshot)
+        self.take_up(type(self.state)(**snapshot["solver"]))
+        self.rule = self.rule._replace(strict=bool(snapshot["strict"]))
+        self._answer = snapshot["answer"]
+
+    @property
+    def answered(self) -> bool:
+        """Whether the run has ended with weights other than those of its options."""
+        return False
 
     @property
     def weights(self) -> FloatArray:

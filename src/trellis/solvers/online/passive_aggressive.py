@@ -52,6 +52,11 @@ class _PassiveAggressiveRun(OnlineRun):
     """``rule.rate`` is C."""
 
     _met = False
+    kept = ("_met",)
+
+    @property
+    def answered(self) -> bool:
+        return self._met
 
     def update(self, value: float, gradient: FloatArray) -> int:
         square = float(gradient @ gradient)

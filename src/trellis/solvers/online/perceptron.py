@@ -63,6 +63,11 @@ class PerceptronRun(OnlineRun):
     finds_ties = False  # whether a pass with ``rule.strict`` takes ties for mistakes
 
     _certified: Status | None = None
+    kept = ("_certified",)
+
+    @property
+    def answered(self) -> bool:
+        return self._certified is not None
 
     def end_pass(self, moved: int) -> None:
         if moved:

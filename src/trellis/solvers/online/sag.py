@@ -33,6 +33,7 @@ from trellis.core.registration import register
 from trellis.core.status import Status
 from trellis.solvers.online.step_size_kernels import FLAT, FORGET
 from trellis.solvers.problem import ExamplePlaneProblem, check_problem, compiled_run
+from trellis.solvers.resumable import Resumable
 
 
 @register
@@ -53,8 +54,10 @@ class SAG:
         return compiled or SAGRun(problem, weights, rng, self.tol)
 
 
-class SAGRun:
+class SAGRun(Resumable):
     """The memory of gradients, and what was last measured."""
+
+    kept = ("_norms", "_diverged", "_rng")
 
     def __init__(
         self, problem: ExamplePlaneProblem, weights: FloatArray, rng: np.random.Generator, tol: float
@@ -101,6 +104,41 @@ class SAGRun:
         self._gradients: list[tuple[Any, FloatArray]] = [(slice(0), np.empty(0))] * n  # y_i: where, and what
         self._total = np.zeros(self._problem.dimension)  # D
         self._seen = 0  # m
+
+    def snapshot(self) -> dict[str, Any]:
+        return {**super().snapshot(), "memory": self.memory()}
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        """Into the arrays that are there: a compiled run has views of them."""
+        super().restore(snapshot)
+        stored = dict(snapshot["memory"])
+        self.take_gradients(stored)
+        for name, array in self.memory().items():
+            if name in stored:
+                np.copyto(array, stored[name])
+
+    def memory(self) -> dict[str, Any]:
+        """All that a pass reads and changes."""
+        chosen = [where for where, _ in self._gradients]
+        nonzero = [np.zeros(0, np.int64) if isinstance(where, slice) else where for where in chosen]
+        return {
+            "w": self._w,
+            "curvature": self._curvature,
+            "passed_at_once": self._passed_at_once,
+            "skip": self._skip,
+            "total": self._total,
+            "seen": self._seen,
+            "counts": np.array([len(where) for where in nonzero], dtype=np.int64),
+            "where": np.concatenate(nonzero),
+            "what": np.concatenate([what for _, what in self._gradients]),
+        }
+
+    def take_gradients(self, stored: dict[str, Any]) -> None:
+        """Take out of ``stored`` what is no array of a fixed size."""
+        self._seen = int(stored.pop("seen"))
+        bounds = np.cumsum(stored.pop("counts"))[:-1]
+        where, what = (np.split(stored.pop(name), bounds) for name in ("where", "what"))
+        self._gradients = list(zip(where, what, strict=True))
 
     def run_pass(self, order: np.ndarray[Any, np.dtype[np.int64]]) -> None:
         """Visit the examples of ``order``."""

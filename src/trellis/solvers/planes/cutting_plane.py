@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from trellis.solvers.planes.duality_gap import Certificate
 from trellis.solvers.planes.n_slack import NSlackRun
 from trellis.solvers.planes.quadratic import solve_simplex_qp
 from trellis.solvers.problem import PlaneProblem, Problem, check_problem
+from trellis.solvers.resumable import Resumable
 from trellis.solvers.run import Run
 
 TOWARDS_MODEL = 0.3
@@ -68,7 +69,7 @@ class CuttingPlane:
         return NSlackRun(problem, weights, self.tol)
 
 
-class Bundle:
+class Bundle(Resumable):
     """Planes in the rows of one array, with their Gram matrix; slots of idle planes are used again."""
 
     def __init__(self, dimension: int) -> None:
@@ -80,6 +81,27 @@ class Bundle:
 
     def __len__(self) -> int:
         return self._size
+
+    def snapshot(self) -> dict[str, Any]:
+        """The slots in use, and how many there are."""
+        n = self._size
+        return {
+            "slots": len(self._offsets),
+            "gradients": self._gradients[:n],
+            "gram": np.ascontiguousarray(self._gram[:n, :n]),
+            "offsets": self._offsets[:n],
+            "idle": self._idle[:n],
+            "largest": self._largest,
+        }
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        n, slots = len(snapshot["offsets"]), int(snapshot["slots"])
+        self._size, self._largest = n, snapshot["largest"]
+        self._gradients = np.empty((slots, self._gradients.shape[1]))
+        self._gram, self._offsets = np.empty((slots, slots)), np.empty(slots)
+        self._idle = np.zeros(slots, dtype=np.int64)
+        self._gradients[:n], self._gram[:n, :n] = snapshot["gradients"], snapshot["gram"]
+        self._offsets[:n], self._idle[:n] = snapshot["offsets"], snapshot["idle"]
 
     def add(self, gradient: FloatArray, offset: float, objective: float) -> None:
         """``objective``: its value where the plane was found."""
@@ -123,8 +145,10 @@ class Bundle:
         return self._size - 1
 
 
-class OneSlackRun:
+class OneSlackRun(Resumable):
     """``bundle``: planes that are known already."""
+
+    kept = ("_query", "_bundle", "_certificate", "_evaluations")
 
     def __init__(
         self, problem: Problem, weights: FloatArray, tol: float, bundle: Bundle | None = None

@@ -12,12 +12,15 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.status import Status
+from trellis.solvers.resumable import Resumable
 
 STALL = 30  # steps that move neither bound: the digits are used up
 
 
-class Certificate:
+class Certificate(Resumable):
     """The two bounds, and the weights of the upper one."""
+
+    kept = ("weights", "primal", "dual", "_since_progress", "_progress")
 
     def __init__(self, weights: FloatArray) -> None:
         self.weights = weights.copy()

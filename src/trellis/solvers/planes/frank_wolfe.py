@@ -40,6 +40,7 @@ from trellis.core.registration import register
 from trellis.core.status import Status
 from trellis.solvers.planes.duality_gap import Certificate
 from trellis.solvers.problem import check_problem, compiled_run
+from trellis.solvers.resumable import Resumable
 
 INNER_STEPS = 10
 EVALUATE_EVERY = 3
@@ -75,12 +76,14 @@ class FrankWolfe:
         return compiled or FrankWolfeRun(problem, weights, rng, self)
 
 
-class FrankWolfeRun:
+class FrankWolfeRun(Resumable):
     """The dual point (blocks of planes), the weights that belong to it, and the certificate.
 
     The oracle is taken to cost far more than vectors of the weights' size, so everything else is plain
     NumPy. A problem's compiled run keeps its own dual point and overrides what works on it.
     """
+
+    kept = ("_w", "_passes", "_certificate", "_rng")
 
     def __init__(
         self, problem: Any, weights: FloatArray, rng: np.random.Generator, options: FrankWolfe
@@ -120,12 +123,38 @@ class FrankWolfeRun:
             self.data_term(weights) + 0.5 * self._problem.l2 * float(weights @ weights), weights
         )
 
+    def snapshot(self) -> dict[str, Any]:
+        return {**super().snapshot(), "dual_point": self.dual_point()}
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        super().restore(snapshot)
+        self.take_dual_point(snapshot["dual_point"])
+
     # -- the dual point ---------------------------------------------------------------------------------
 
     def start_dual_point(self) -> None:
         self._blocks = [_Block(self._problem.dimension) for _ in range(self._problem.n_examples)]
         self._average = np.zeros(self._problem.dimension)
         self._visits = 0
+
+    def dual_point(self) -> dict[str, Any]:
+        """What a checkpoint keeps of it: the planes of all blocks end to end."""
+        return {
+            "planes": np.array([len(block.mass) for block in self._blocks], dtype=np.int64),
+            "gradients": np.concatenate([block.gradients for block in self._blocks]),
+            "offsets": np.concatenate([block.offsets for block in self._blocks]),
+            "mass": np.concatenate([block.mass for block in self._blocks]),
+            "average": self._average,
+            "visits": self._visits,
+        }
+
+    def take_dual_point(self, stored: Mapping[str, Any]) -> None:
+        bounds = np.concatenate([[0], np.cumsum(stored["planes"])])
+        for i, block in enumerate(self._blocks):
+            own = slice(bounds[i], bounds[i + 1])
+            block.gradients, block.offsets = stored["gradients"][own].copy(), stored["offsets"][own].copy()
+            block.mass = stored["mass"][own].copy()
+        self._average, self._visits = stored["average"], int(stored["visits"])
 
     def run_pass(self, *, exact: bool) -> float:
         """Visit every example; returns the sum of the blocks' gaps, each at the weights of its visit, and as

@@ -17,6 +17,7 @@ that were inactive for 10 iterations are dropped.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +28,28 @@ from trellis.core.status import Status
 from trellis.solvers.planes.duality_gap import Certificate
 from trellis.solvers.planes.n_slack_kernels import ascend, extend_gram
 from trellis.solvers.problem import PlaneProblem
+from trellis.solvers.resumable import Resumable
 
 PATIENCE = 10
 MAX_PASSES = 300
 
 
-class NSlackRun:
+class NSlackRun(Resumable):
     """All planes in one CSR array, ordered by example, with one small Gram matrix per example."""
+
+    kept = (
+        "_certificate",
+        "_dual_weights",
+        "_offsets",
+        "_alpha",
+        "_idle",
+        "_example",
+        "_starts",
+        "_gram",
+        "_evaluations",
+        "_effort",
+        "_last_gap",
+    )
 
     def __init__(self, problem: PlaneProblem, weights: FloatArray, tol: float) -> None:
         n = problem.n_examples
@@ -55,6 +71,15 @@ class NSlackRun:
     @property
     def weights(self) -> FloatArray:
         return self._certificate.weights
+
+    def snapshot(self) -> dict[str, Any]:
+        rows = self._rows
+        return {**super().snapshot(), "rows": (rows.data, rows.indices, rows.indptr)}
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        super().restore(snapshot)
+        shape = len(self._offsets), len(self._dual_weights)
+        self._rows = csr_array(tuple(snapshot["rows"]), shape=shape)
 
     def step(self) -> Mapping[str, float]:
         problem, certificate, w = self._problem, self._certificate, self._dual_weights

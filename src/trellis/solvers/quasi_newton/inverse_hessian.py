@@ -23,7 +23,8 @@ scale H' scale with the H' of the scaled pairs, and the multiple of v above is o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,17 +32,20 @@ from numpy.typing import NDArray
 from trellis.core.arrays import FloatArray
 from trellis.core.shards import over_shards
 from trellis.solvers.quasi_newton.inverse_hessian_kernels import combine, products_with, store_pair
+from trellis.solvers.resumable import Resumable
 
 MIN_CURVATURE = 1e-16  # s.y / y.y below which a pair says nothing about the curvature
 FEW = 32768  # coordinates for which a second thread costs more than it gains
 
 
-class InverseHessian:
+class InverseHessian(Resumable):
     """The last ``memory`` pairs and their inner products.
 
     Steps are rows 0..memory of one block, gradient differences the rows after them: one slot more than
     ``memory``, so that a new pair can be written, judged, and left out without touching the pairs in use.
     """
+
+    kept = ("_step_change", "_change_change", "_slots", "_spare", "_scale")
 
     def __init__(self, memory: int, dimension: int, n_jobs: int = 1) -> None:
         n_slots = memory + 1
@@ -57,6 +61,13 @@ class InverseHessian:
 
     def __len__(self) -> int:
         return len(self._slots)
+
+    def snapshot(self) -> dict[str, Any]:
+        return {**super().snapshot(), "pairs": self._pairs[self._rows(self._slots)]}
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        super().restore(snapshot)
+        self._pairs[self._rows(self._slots)] = snapshot["pairs"]
 
     def rescale(self, scale: FloatArray) -> None:
         """Before the first pair: the scale of each weight, positive."""

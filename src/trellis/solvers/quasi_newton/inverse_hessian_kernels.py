@@ -89,11 +89,15 @@ def combine(
     out: FloatArray,
 ) -> None:
     """out = scale (on_vector scale vector + sum_i on_pairs[i] pairs[i]), where on_pairs[i] is not 0."""
+    scaled = np.empty(RUN)
     for a in range(first, last, RUN):
         b = min(a + RUN, last)
         piece = out[a:b]
+        # a product of two numbers at a time: how one of three is rounded would depend on where the arrays lie
         for t in range(b - a):
-            piece[t] = on_vector * scale[a + t] * vector[a + t]
+            scaled[t] = scale[a + t] * vector[a + t]
+        for t in range(b - a):
+            piece[t] = on_vector * scaled[t]
         for i in range(pairs.shape[0]):
             c = on_pairs[i]
             if c != 0.0:

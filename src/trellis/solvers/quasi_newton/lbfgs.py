@@ -25,7 +25,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.linalg.blas import daxpy
@@ -39,6 +39,7 @@ from trellis.solvers.problem import Problem, check_problem
 from trellis.solvers.quasi_newton.inverse_hessian import InverseHessian
 from trellis.solvers.quasi_newton.line_search import ROUNDING, SUFFICIENT_DECREASE, Trial, strong_wolfe
 from trellis.solvers.quasi_newton.stochastic_start import stochastic_start
+from trellis.solvers.resumable import Resumable
 
 MOSTLY_FIXED = 0.7  # share of fixed zero weights above which OWL-QN takes H from the free ones alone
 EARLY_PAIRS = 6  # of H while OWL-QN still looks for its orthant: older ones come from other orthants
@@ -115,13 +116,27 @@ class OWLQN(QuasiNewton):
         return _OWLQNRun(problem, weights, self)
 
 
-class _QuasiNewtonRun(ABC):
+class _QuasiNewtonRun(Resumable, ABC):
     """What both share: the point, the smooth part's gradient, the pairs, and the stopping rules.
 
     A point is three things that change together: ``weights``, ``_gradient`` of the smooth part,
     ``_objective``. Trials are written to a second set of buffers and swapped in when accepted, so an
     interrupted step leaves the last point whole.
     """
+
+    kept: ClassVar[tuple[str, ...]] = (
+        "weights",
+        "_gradient",
+        "_gradient_products",
+        "_inverse_hessian",
+        "_objective",
+        "_objectives",
+        "_evaluations",
+        "_gradient_norm",
+        "_failure",
+        "_lowest",
+        "_since_progress",
+    )
 
     def __init__(self, problem: Problem, weights: FloatArray, options: QuasiNewton) -> None:
         self.weights = weights
@@ -302,11 +317,17 @@ class _OWLQNRun(_QuasiNewtonRun):
     (benchmarks/l1.py).
     """
 
+    kept = ("_settled",)
+
     def __init__(self, problem: Problem, weights: FloatArray, options: QuasiNewton) -> None:
         super().__init__(problem, weights, options)
         self._pseudo_gradient = np.empty_like(weights)
         self._orthant = np.empty_like(weights)
         self._settled = False
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        super().restore(snapshot)
+        self._measure_gradient()  # writes the pseudo-gradient and the orthant
 
     def _measure_gradient(self) -> float:
         l1, p = self._problem.l1, self._pseudo_gradient

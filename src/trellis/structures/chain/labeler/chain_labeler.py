@@ -51,6 +51,7 @@ class ChainLabeler(ChainPredictor):
     weights: str = parameter(default=declared.WEIGHTS)
     boundaries: bool = parameter(default=declared.BOUNDARIES)
     verbose: bool | None = parameter(default=declared.VERBOSE)
+    checkpoint: Any = parameter(default=declared.CHECKPOINT)
 
     encoder_: FeatureEncoder = fitted()
     layout_: LinearLayout = fitted()

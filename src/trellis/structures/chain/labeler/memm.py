@@ -35,6 +35,7 @@ from trellis.structures.chain.problem.local_chain import LocalChainProblem
 from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.structures.chain.scores.local_chain_scores import local_chain_scores
 from trellis.training import declarations as declared
+from trellis.training.checkpoints import open_checkpoints
 from trellis.training.driver import minimise
 from trellis.training.one_label import sample_with_several_labels, warn_of_one_label
 
@@ -86,6 +87,7 @@ class MEMM(ChainLabeler):
             l1=self.l1,
             n_jobs=self._threads(),
         )
+        checkpoints = open_checkpoints(self, {"X": inputs, "y": labels, "sample_weight": weight})
         name = "owlqn" if self.l1 > 0 else "lbfgs"
         solver = get_solver(name, self.tol, delta=self.delta, period=self.period)
         max_iter = default_iterations(solver) if self.max_iter is None else self.max_iter
@@ -98,7 +100,9 @@ class MEMM(ChainLabeler):
                 rng=np.random.default_rng(0),  # neither solver draws from it
                 on_iteration=on_iteration,
                 keep_interrupted=True,
+                checkpoints=checkpoints,
             )
+        checkpoints.close()
         self._keep(encoder, latent, layout, penalties, solution.weights)
         self.status_, self.history_, self.n_iter_ = solution.status, solution.history, solution.n_iter
         sample = Examples(inputs, labels).take(sample_with_several_labels(labels))

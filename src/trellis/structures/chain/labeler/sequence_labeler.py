@@ -50,11 +50,12 @@ from trellis.structures.chain.scores.linear_chain_scores import linear_chain_sco
 from trellis.structures.chain.scores.sparse_layout import SparseLayout
 from trellis.structures.chain.scores.transition_pairs import TransitionPairs, allowed_pairs, check_pairs
 from trellis.training import declarations as declared
+from trellis.training.checkpoints import open_checkpoints
 from trellis.training.direct_recipe import Parts
 from trellis.training.fit import convex_start, latent_start, train
 from trellis.training.holdout import refits
 from trellis.training.one_label import sample_with_several_labels, warn_of_one_label
-from trellis.training.options import automatic_solver, checked_options, draw_seed
+from trellis.training.options import automatic_solver, checked_options
 
 
 class SequenceLabeler(ChainLabeler):
@@ -124,7 +125,11 @@ class SequenceLabeler(ChainLabeler):
             self.class_weight,
             hamming_table=pairs is None,
         )
-        seed = draw_seed(self.random_state)
+        checkpoints = open_checkpoints(
+            self,
+            {"X": inputs, "y": labels, "sample_weight": data.weight, "the start": self._starting_point()},
+        )
+        seed = checkpoints.seed(self.random_state)
         splits = hold_out_sequences(self.holdout, data, objective, encoder, names, seed)
         refit = refits(objective) and len(splits[0].kept.examples) < len(data.examples)
         everything = data if refit else splits[0].kept
@@ -178,7 +183,9 @@ class SequenceLabeler(ChainLabeler):
             warm_start=warm_start,
             keep_interrupted=True,
             parts=parts,
+            checkpoints=checkpoints,
         )
+        checkpoints.close()
         self._keep(encoder, latent, layout, penalties, trained.solution.weights)
         self.one_symbol_ = one_symbol
         self.status_ = trained.solution.status
@@ -213,6 +220,10 @@ class SequenceLabeler(ChainLabeler):
 
     def _label_set(self, y: FlatLabels) -> LabelSet:
         return LabelSet.of(y)
+
+    def _starting_point(self) -> Any:
+        """What ``_start`` depends on beside the data, for checkpoints."""
+        return getattr(self, "weights_", None) if self.warm_start else None
 
     def _start(self, layout: LinearLayout, latent: LatentLabels, encoder: FeatureEncoder) -> FloatArray:
         if self.warm_start and hasattr(self, "weights_"):

@@ -11,6 +11,9 @@ certificate; the history's ``oracle_excess`` is the part of the primal due to th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from trellis.core.arrays import FloatArray
@@ -37,6 +40,14 @@ class CompiledFrankWolfeRun(FrankWolfeRun):
         self._time = np.zeros(2)
         self._scratch = np.zeros(problem.dimension)
         self._excess = self._latest_excess = 0.0
+
+    def dual_point(self) -> dict[str, Any]:
+        own = {"gaps": self._gaps, "sum": self._sum, "time": self._time}
+        return {**own, "excess": self._excess, "cache": self._cache._asdict()}
+
+    def take_dual_point(self, stored: Mapping[str, Any]) -> None:
+        self._gaps, self._sum, self._time = stored["gaps"], stored["sum"], stored["time"]
+        self._excess, self._cache = float(stored["excess"]), PlaneCache(**stored["cache"])
 
     def run_pass(self, *, exact: bool) -> float:
         problem, views = self._problem, self._problem.layout.views

@@ -36,6 +36,14 @@ class CompiledSAGRun(SAGRun):
             np.zeros(n, np.int64),
         )
 
+    def memory(self) -> dict[str, Any]:
+        kept = self._memory
+        named = {name: value for name, value in kept._asdict().items() if name not in ("v", "total")}
+        return {"w": self._w, "total": kept.total.flat, **named}
+
+    def take_gradients(self, stored: dict[str, Any]) -> None:
+        """All of them are in arrays of a fixed size."""
+
     def run_pass(self, order: np.ndarray[Any, np.dtype[np.int64]]) -> None:
         problem = self._problem
         bad = sag_pass(

@@ -38,11 +38,11 @@ from trellis.structures.graph.scores.graph_features import Graph
 from trellis.structures.graph.scores.graph_scores import GraphScores
 from trellis.structures.graph.scores.linear_graph import GraphLayout
 from trellis.training import declarations as declared
+from trellis.training.checkpoints import open_checkpoints
 from trellis.training.direct_recipe import Fold, Parts
 from trellis.training.fit import train
 from trellis.training.holdout import refits
 from trellis.training.one_label import sample_with_several_labels, warn_of_one_label
-from trellis.training.options import draw_seed
 
 INTEGRAL = 1e-6
 
@@ -109,6 +109,7 @@ class GraphLabeler(Model):
         doc="Whether to start from the weights of the last ``fit``, of the same shape and labels.",
     )
     verbose: bool | None = parameter(default=declared.VERBOSE)
+    checkpoint: Any = parameter(default=declared.CHECKPOINT)
 
     labels_: LabelSet = fitted()
     classes_: NDArray[Any] = fitted(
@@ -139,12 +140,17 @@ class GraphLabeler(Model):
         graphs = training.checked_graphs(graphs)
         flat = training.flat_labels(graphs, labels)
         names = LabelSet.of(flat)
-        seed = draw_seed(self.random_state)
         encoded = names.encode(flat)
         examples = training.graph_examples(graphs, flat, names, options.loss)
         weight = check_sample_weight(sample_weight, len(graphs), "graph")
         if not weight.any():
             raise DataError("sample_weight is 0 for every graph; give at least one positive weight")
+        start_from = getattr(self, "weights_", None) if self.warm_start else None
+        parts_of = [(one.nodes, one.edges, one.edge_features, one.edge_types) for one in graphs]
+        checkpoints = open_checkpoints(
+            self, {"graphs": parts_of, "labels": encoded, "sample_weight": weight, "the start": start_from}
+        )
+        seed = checkpoints.seed(self.random_state)
         splits = training.hold_out_graphs(self.holdout, examples, options, names, seed)
         refit = refits(options.objective) and len(splits[0][0]) < len(examples)
         every = list(range(len(examples))) if refit else splits[0][0]
@@ -187,7 +193,9 @@ class GraphLabeler(Model):
             other_starts=starts[1:],
             keep_interrupted=True,
             parts=parts,
+            checkpoints=checkpoints,
         )
+        checkpoints.close()
         self._keep(names, layout, trained.solution.weights)
         self.excess_, note = _approximation(problem, options, self.weights_)
         status = trained.solution.status
