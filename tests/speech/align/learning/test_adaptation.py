@@ -131,25 +131,31 @@ def test_the_answers_of_the_model_itself_teach_nothing(aligner: Aligner, other: 
     assert "nothing to learn" in adapted.status_.reason
 
 
-@pytest.mark.parametrize("spread", [0.04, None])
-def test_random_corrections_do_little_harm(aligner: Aligner, other: Corpus, spread: float | None) -> None:
-    """Boundaries moved at random, or put anywhere: what is left out stops the aligner from following."""
+def test_corrections_at_random_do_little_harm(aligner: Aligner, other: Corpus) -> None:
+    """Boundaries moved by chance: what is left out stops the aligner from following."""
     rng = np.random.default_rng(0)
 
     def at_random(u: Utterance, starts: np.ndarray) -> np.ndarray:
-        assert u.reference is not None
-        assert u.reference.duration is not None
-        if spread is not None:
-            moved = starts + rng.uniform(-spread, spread, len(starts))
-            return np.concatenate(
-                [[0.0], np.maximum.accumulate(moved[1:]) + 1e-4 * np.arange(len(starts) - 1)]
-            )
-        anywhere = rng.choice(np.arange(1, int(100 * u.reference.duration) - 1), len(starts) - 1, False)
-        return np.concatenate([[0.0], np.sort(anywhere) / 100])
+        moved = starts + rng.uniform(-0.04, 0.04, len(starts))
+        return np.concatenate([[0.0], np.maximum.accumulate(moved[1:]) + 1e-4 * np.arange(len(starts) - 1)])
 
     adapted = aligner.adapt(with_starts(other[:20], at_random))
     truth = other[20:]
     assert adapted.evaluate(truth).within[20.0].value >= aligner.evaluate(truth).within[20.0].value - 0.03
+    assert "see that the labels" not in adapted.status_.reason
+
+
+def test_labels_of_other_recordings_are_doubted(aligner: Aligner, other: Corpus) -> None:
+    rng = np.random.default_rng(0)
+
+    def anywhere(u: Utterance, starts: np.ndarray) -> np.ndarray:
+        assert u.reference is not None
+        assert u.reference.duration is not None
+        frames = rng.choice(np.arange(1, int(100 * u.reference.duration) - 1), len(starts) - 1, False)
+        return np.concatenate([[0.0], np.sort(frames) / 100])
+
+    adapted = aligner.adapt(with_starts(other[:20], anywhere))
+    assert "see that the labels belong to these recordings" in adapted.status_.reason
 
 
 def test_where_nothing_is_gained_nothing_moves(
@@ -175,7 +181,6 @@ def test_the_gain_is_that_of_the_formula() -> None:
         chance = DOUBT * sum(d * d for d in saved) ** 0.5
         assert gain == pytest.approx(sum(saved) + PRIOR * prior - chance)
     assert found.gains[0] == 0.0
-    assert found.best != 3  # three boundaries count for little beside the prior
     assert not found.still_rising
     many = LeftOut(FIRST_LEG, np.tile(errors, 9), 27)
     assert many.best == 3

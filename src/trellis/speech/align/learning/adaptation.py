@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
 from trellis.core.estimator import check_fitted
 from trellis.core.status import Status
@@ -23,13 +24,14 @@ from trellis.speech.align.alignment_model import AlignmentModel
 from trellis.speech.align.learning.continued_model import PASSES, Way
 from trellis.speech.align.learning.corpus_preparation import Progress
 from trellis.speech.align.learning.corrected_pieces import read_corrections
-from trellis.speech.align.learning.left_out import LeftOut, boundary_errors, leave_out
+from trellis.speech.align.learning.left_out import CAP, LeftOut, boundary_errors, leave_out
 from trellis.speech.corpus.utterance import Utterance
 
 if TYPE_CHECKING:
     from trellis.speech.align.aligner import Aligner
 
 SAME = 0.001  # seconds: a boundary that is nearer to the model's own answer was not corrected
+STRANGE = 0.5  # share of boundaries further than CAP from the model's answer
 
 
 def adapt(aligner: Aligner, corpus: Iterable[Utterance], progress: Progress | None = None) -> Aligner:
@@ -45,7 +47,8 @@ def adapt(aligner: Aligner, corpus: Iterable[Utterance], progress: Progress | No
     corrected = [u for u in corpus if u.reference is not None]
     request = aligner._request("", confidence=False)
     pieces = read_corrections(base.acoustics, corrected, report)
-    if np.abs(boundary_errors(base, pieces, request)).max() <= SAME:
+    own = boundary_errors(base, pieces, request)
+    if np.abs(own).max() <= SAME:
         reason = "the corrections are what the model says already; there is nothing to learn from them"
         return _with(aligner, base, Status(True, reason), {})
     seed = aligner.random_state
@@ -60,7 +63,8 @@ def adapt(aligner: Aligner, corpus: Iterable[Utterance], progress: Progress | No
         "within_10_ms": left_out.within(0.01).tolist(),
         "within_20_ms": left_out.within(0.02).tolist(),
     }
-    status = Status(False, _sentence(len(corrected), len(pieces), left_out), PASSES * ceil(place))
+    reason = _sentence(len(corrected), len(pieces), left_out) + _doubt(own)
+    status = Status(False, reason, PASSES * ceil(place))
     return _with(aligner, way.model(place), status, history)
 
 
@@ -79,6 +83,16 @@ def _sentence(n_recordings: int, n_pieces: int, left_out: LeftOut) -> str:
     return (
         f"nothing was moved: {many} do not help enough to align each other (within 20 ms: {within[0]:.0f} -> "
         f"{within[tried]:.0f} % on those left out)"
+    )
+
+
+def _doubt(errors: FloatArray) -> str:
+    """What to say of corrections that are far from what the model had; ``errors``: its own, in seconds."""
+    if np.mean(np.abs(errors) > CAP) <= STRANGE:
+        return ""
+    return (
+        f"; but more than half of the corrected boundaries lie over {1000 * CAP:.0f} ms from where the model "
+        "had them: see that the labels belong to these recordings"
     )
 
 

@@ -10,9 +10,8 @@ The place with the largest gain wins, and that of the base is 0. The root is abo
 sum: a gain that could well be chance is none. prior(s) is about the mean of d to be
 expected at s after one word and after ten words of a language that the aligner has never heard, along the
 logarithm of the number of boundaries, up to that of ``MOST_WORDS`` words; it counts as much as ``PRIOR``
-boundaries. With a single piece, which cannot be left out, it decides alone. Its numbers are rounded by hand
-between trials with networks that were trained through the alignment, which gain less, and with others; that
-of ten words at 0.3 is a guess. ``benchmarks/adapt.py --prior`` measures them for given models.
+boundaries. With a single piece, which cannot be left out, it decides alone. Its numbers are those that
+``benchmarks/adapt.py --prior`` measures on the held-out languages of each fold.
 
 The way is followed beyond its first leg, up to ``LEGS``, only while the end of the last one wins and is
 better than half a leg before by ``CLEAR`` standard errors. Many pieces (more than ``PLENTY``) need no
@@ -36,10 +35,10 @@ from trellis.speech.align.utterance_alignment import Request, align_frames
 from trellis.speech.corpus.phone_lattice import phone_lattice
 
 FIRST_LEG = (0.0, 0.3, 0.5, 1.0)  # places
-ONE_WORD, TEN_WORDS = (0.0, 0.003, 0.002, -0.017), (0.0, 0.016, 0.023, 0.022)  # prior; beyond as at the last
+ONE_WORD, TEN_WORDS = (0.0, 0.003, 0.003, -0.001), (0.0, 0.016, 0.022, 0.026)  # prior; beyond as at the last
 WORD, MOST_WORDS = 5.5, 20.0  # boundaries of a word; words up to which the prior changes
-PRIOR = 100.0  # boundaries
-DOUBT = 0.25
+PRIOR = 50.0  # boundaries
+DOUBT = 0.5
 LEGS, CLEAR = 3, 2.0
 FOLDS = 3
 PLENTY = 60  # pieces
