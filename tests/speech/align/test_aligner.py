@@ -164,7 +164,7 @@ def test_parts_of_a_file_that_do_not_fit_are_told(
 
 def test_a_model_without_its_classifier_is_refused(aligner: Aligner) -> None:
     with pytest.raises(DataError, match="lacks a classifier"):
-        replace(aligner.model_, acoustics=replace(aligner.model_.acoustics, network=None))
+        replace(aligner.model_, acoustics=replace(aligner.model_.acoustics, network=None, listening=None))
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_a_start_at_0_because_silence_was_dropped_is_as_sure_as_that(aligner: Al
     assert heard.labels[0] == "sil"
     assert heard.confidence is not None
     assert heard.confidence[0] > 0.5  # that there is silence at all
-    model = aligner.model_
+    model, lattice = aligner.model_, aligner._lattice(["a", "s", "u"], None, None, "auto", "noise")
     sure = {}
     for name, by in (("sure", 1000.0), ("torn", 0.0)):
         low, high = -200.0, 200.0  # the number of silences: find the weight at which dropping one just wins
@@ -254,13 +254,13 @@ def test_a_start_at_0_because_silence_was_dropped_is_as_sure_as_that(aligner: Al
             weight = 0.5 * (low + high)
             changed = replace(model, topology=np.append(model.topology[:-1], weight))
             dropped = analysis.align_utterance(
-                changed, aligner._frames(sound, None), aligner._lattice(["a", "s", "u"], None, None, "auto"),
+                changed, aligner.framed(sound, None), lattice,
                 analysis.Request(),
             )  # fmt: skip
             low, high = (weight, high) if dropped.labels[0] != "sil" else (low, weight)
         changed = replace(model, topology=np.append(model.topology[:-1], low - by))
         found = analysis.align_utterance(
-            changed, aligner._frames(sound, None), aligner._lattice(["a", "s", "u"], None, None, "auto"),
+            changed, aligner.framed(sound, None), lattice,
             analysis.Request(),
         )  # fmt: skip
         assert (found.labels[0], found.phones[0].start) == ("a", 0.0)
@@ -272,9 +272,7 @@ def test_a_start_at_0_because_silence_was_dropped_is_as_sure_as_that(aligner: Al
 def _utterances(aligner: Aligner, corpus: Corpus) -> list[TrainingUtterance]:
     acoustics = aligner.model_.acoustics
     return [
-        TrainingUtterance.of(
-            u, acoustics.standardise(aligner._frames(u.audio, None).features), acoustics.step
-        )
+        TrainingUtterance.of(u, acoustics.standardise(aligner.framed(u.audio, None).features), acoustics.step)
         for u in corpus
     ]
 
