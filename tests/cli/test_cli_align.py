@@ -115,7 +115,7 @@ def test_run_from_words(recordings: Path) -> None:
     assert lines[0] == (
         "1 word is not in d; recordings that contain them are not aligned (1 of 2): stranger"
     )  # before anything is aligned
-    assert lines[1].startswith("aligned 1 recordings")
+    assert lines[1].startswith("aligned 1 recording ")
     assert lines[2] == f"failed {recordings}/deep/two.wav: 1 word is not in the dictionary; add: stranger"
     assert sorted(p.name for p in Path("out").iterdir()) == ["one.TextGrid", "one.phn", "one.wrd"]
     assert [w.label for w in Alignment.read("out/one.TextGrid").words if w.label] == ["Hello", "you"]
@@ -155,7 +155,7 @@ def test_resume_does_only_what_is_left(recordings: Path) -> None:
     first = Path("out/one.json").stat().st_mtime_ns
     assert "aligned 0 recordings" in invoke(*options).stderr
     Path("out/deep/two.csv").unlink()
-    assert re.search(r"aligned 1 recordings .* 1 were up to date", invoke(*options).stderr)
+    assert re.search(r"aligned 1 recording .* 1 were up to date", invoke(*options).stderr)
     assert Path("out/one.json").stat().st_mtime_ns == first
     later = Path("out/one.json").stat().st_mtime + 10
     os.utime("model", (later, later))

@@ -252,9 +252,8 @@ def _summarise(aligned: int, skipped: int, seconds: float, began: float) -> None
     took = time.perf_counter() - began
     before = f", {skipped} were up to date" if skipped else ""
     speed = f", {seconds / took:.0f} times faster than real time" if seconds > took else ""
-    note(
-        f"aligned {aligned} recording{'s' * (aligned != 1)} ({seconds:.1f} s of sound) in {took:.1f} s{speed}{before}"
-    )
+    many = f"{aligned} recording{'s' * (aligned != 1)} ({seconds:.1f} s of sound)"
+    note(f"aligned {many} in {took:.1f} s{speed}{before}")
 
 
 def _without_name(outcome: Outcome) -> str:
