@@ -34,7 +34,6 @@ from trellis.core.arrays import Float32Array, FloatArray, IntArray
 from trellis.core.errors import UnsupportedError
 from trellis.speech.acoustics.noise_scores import with_prior
 from trellis.speech.align.alignment_model import AlignmentModel
-from trellis.speech.align.doubt.transcript_match import Match
 from trellis.speech.align.search.derailment import doubtful_stretches
 from trellis.speech.align.search.frame_search import best_frame_path
 from trellis.speech.align.utterance_alignment import (
@@ -106,12 +105,6 @@ class _Found:
     scores: list[tuple[float, int]]
     doubtful: list[tuple[float, float]]
     stretched: bool = False
-    match: Match | None = None  # of the chunk that matches least
-
-    def judge(self, match: Match | None) -> None:
-        """Keep the match of the chunk that matches least."""
-        if match is not None and (self.match is None or match.probability < self.match.probability):
-            self.match = match
 
     def segments(self) -> Segments:
         """The score is the mean of the chunks' scores (per phone), weighted with their phones."""
@@ -124,13 +117,13 @@ class _Found:
             sum(score * count for score, count in self.scores) / total,
             self.stretched,
             tuple(self.doubtful),
-            # The chunks that do not match are in ``doubtful``, with their times.
-            None if self.match is None else replace(self.match, flagged=False),
         )
 
 
 def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, request: Request) -> Segments:
-    """Align a long recording, chunk by chunk."""
+    """Align a long recording, chunk by chunk. The match of transcripts is left out: it is learned from
+    utterances, and among the many phones of a chunk some always look wrong to it."""
+    model = replace(model, match=None)
     acoustics = model.acoustics
     if not acoustics.hears_classes:
         raise UnsupportedError(
@@ -160,12 +153,7 @@ def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, re
         found.margins.append(part.margins[new])
         found.scores.append((part.score, keep))
         found.stretched |= part.stretched
-        if part.match is not None and (
-            found.match is None or part.match.probability < found.match.probability
-        ):
-            found.match = part.match
-        suspicious = part.score < model.score_floor or (part.match is not None and part.match.flagged)
-        if suspicious and len(nodes) >= JUDGED_PHONES:
+        if part.score < model.score_floor and len(nodes) >= JUDGED_PHONES:
             found.doubtful.append((begin * acoustics.step, end * acoustics.step))
         if cut.stop is None:
             found.doubtful = sorted([*found.doubtful, *_astray(model, confidences, lattice, found)])
