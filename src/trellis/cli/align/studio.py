@@ -82,7 +82,7 @@ def studio(
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(stop_code() or 130)
-    raise typer.Exit(stop_code() or 0)
+    raise typer.Exit(stop_code() or 130)  # nothing but a signal ends it, and some are told to ignore Ctrl-C
 
 
 def _open_model(
