@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from trellis.bayesnet.models import BayesianNetwork as BayesianNetwork
     from trellis.bayesnet.models import FactorGraph as FactorGraph
     from trellis.core import errors as errors
+    from trellis.core.backends.choice import config_context as config_context
     from trellis.core.persistence import load as load
     from trellis.data.sequences import Sequences as Sequences
     from trellis.hmm import HMM as HMM
@@ -35,6 +36,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
     {
         "bayesnet.models": "BayesianNetwork FactorGraph",
+        "core.backends.choice": "config_context",
         "core.persistence": "load",
         "data.sequences": "Sequences",
         "hmm": "HMM",

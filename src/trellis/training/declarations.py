@@ -39,6 +39,17 @@ N_JOBS = Parameter(
 RANDOM_STATE = Parameter(None, "Seed of everything that is random: an integer, a generator or None.")
 VERBOSE = Parameter(None, "Whether to show a progress bar; None shows it on a terminal.", Flag(none=True))
 
+BACKEND = Parameter(
+    None,
+    'Where shards of the data are worked on: None (this process; see :func:`trellis.config_context`), '
+    '"threads", "processes" or "processes:4", the address of a Dask scheduler, or a Dask client. The model is '
+    "the same, to rounding.",
+)
+MAX_MEMORY = Parameter(
+    None,
+    'Of training on files: about how much memory this process may take, such as "2GB"; None is half of what '
+    "is free. What does not fit is kept in temporary files.",
+)
 CHECKPOINT = Parameter(
     None,
     "A folder in which training is stored now and then: if anything stops it, the same call with the same "

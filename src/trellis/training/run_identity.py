@@ -14,7 +14,7 @@ from trellis.core.checksums import checksum
 from trellis.core.errors import shown
 
 # The number of threads changes nothing but the rounding of sums: a run may go on on another machine.
-FREE = frozenset({"checkpoint", "verbose", "n_jobs"})
+FREE = frozenset({"checkpoint", "verbose", "n_jobs", "backend", "max_memory"})
 
 
 def run_identity(

@@ -1,0 +1,91 @@
+"""Sums of what shards answer, in an order that depends on nothing but their number.
+
+    ((a_0 + a_1) + (a_2 + a_3)) + ((a_4 + a_5) + a_6)
+
+Neighbours are added, then the sums of neighbours. A shard that arrives early waits for its neighbour, so that
+rounding does not depend on who was faster; at most log2(n) + 1 sums wait at a time when shards arrive in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+
+def add(a: Any, b: Any) -> Any:
+    """a + b for what shards answer: numbers, arrays, sparse matrices, tuples and dataclasses of such, field by
+    field, and mappings, key by key (a key that one side lacks counts as nothing). ``None`` is nothing."""
+    if a is None or b is None:
+        return b if a is None else a
+    if isinstance(a, Mapping):
+        return {key: add(a.get(key), b.get(key)) for key in {**a, **b}}
+    if isinstance(a, tuple):
+        parts = [add(x, y) for x, y in zip(a, b, strict=True)]
+        return type(a)(*parts) if hasattr(a, "_fields") else tuple(parts)
+    if is_dataclass(a) and not hasattr(a, "__add__"):
+        return type(a)(**{f.name: add(getattr(a, f.name), getattr(b, f.name)) for f in fields(a)})  # type: ignore[misc]
+    return a + b
+
+
+def add_to(a: Any, b: Any) -> Any:
+    """The same, in the memory of ``a`` where it is a plain array."""
+    if (
+        isinstance(a, np.ndarray)
+        and isinstance(b, np.ndarray)
+        and a.dtype == np.result_type(a, b)
+        and a.flags.writeable
+    ):
+        a += b
+        return a
+    if type(a) is tuple:
+        return tuple(add_to(x, y) for x, y in zip(a, b, strict=True))
+    return add(a, b)
+
+
+class FixedOrderSum:
+    """The sum of answers that come in any order; ``put`` each with the number of its shard."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+        self._waiting: dict[tuple[int, int], Any] = {}
+
+    def put(self, index: int, answer: Any) -> None:
+        first, last = index, index + 1
+        while (first, last) != (0, self._n):
+            left, right = self._neighbours(first, last)
+            other = right if (first, last) == left else left
+            if other not in self._waiting:
+                break
+            found = self._waiting.pop(other)
+            answer = add_to(answer, found) if (first, last) == left else add_to(found, answer)
+            first, last = left[0], right[1]
+        self._waiting[first, last] = answer
+
+    def total(self) -> Any:
+        return self._waiting.pop((0, self._n))
+
+    def _neighbours(self, first: int, last: int) -> tuple[tuple[int, int], tuple[int, int]]:
+        """The two runs of shards that are added next, one of which is first..last-1."""
+        lo, hi = 0, self._n
+        while True:
+            middle = lo + split(hi - lo)
+            if (first, last) in ((lo, middle), (middle, hi)):
+                return (lo, middle), (middle, hi)
+            lo, hi = (lo, middle) if last <= middle else (middle, hi)
+
+
+def split(n: int) -> int:
+    """How many of n > 1 answers are on the left: the largest power of two below n."""
+    return 1 << (n - 1).bit_length() - 1
+
+
+def fixed_order_sum(answers: Iterable[Any]) -> Any:
+    """The sum of answers in the order of their shards."""
+    found = list(answers)
+    adding = FixedOrderSum(len(found))
+    for index, answer in enumerate(found):
+        adding.put(index, answer)
+    return adding.total()
