@@ -41,9 +41,9 @@ VERBOSE = Parameter(None, "Whether to show a progress bar; None shows it on a te
 
 BACKEND = Parameter(
     None,
-    'Where shards of the data are worked on: None (this process; see :func:`trellis.config_context`), '
-    '"threads", "processes" or "processes:4", the address of a Dask scheduler, or a Dask client. The model is '
-    "the same, to rounding.",
+    "Where shards of the data are worked on: None (this process; see :func:`trellis.config_context`), "
+    '"threads", "processes" or "processes:4", the address of a Dask scheduler, or a Dask client. The model '
+    "is the same, to rounding.",
 )
 MAX_MEMORY = Parameter(
     None,

@@ -11,6 +11,7 @@ from trellis.core.backends.backend import Backend
 from trellis.core.errors import DataError
 
 _chosen: ContextVar[Any] = ContextVar("backend", default=None)
+DASK = ("distributed", "dask_kubernetes", "dask_jobqueue", "dask_gateway")  # packages of its clients
 SCHEMES = ("tcp://", "tls://", "ucx://", "ws://", "wss://", "inproc://")
 
 
@@ -42,13 +43,11 @@ def as_backend(given: Any, n_jobs: int | None = None, max_memory: int | str | No
         from trellis.core.backends.local_backend import LocalBackend
 
         return LocalBackend(n_jobs, max_memory)
-    module = type(given).__module__.split(".")[0]
-    kind = given.split(":")[0] if isinstance(given, str) else None
-    if (
-        module in ("distributed", "dask_kubernetes", "dask_jobqueue", "dask_gateway")
-        or kind == "processes"
-        or (isinstance(given, str) and given.startswith(SCHEMES))
-    ):
+    if isinstance(given, str):
+        of_dask = given.startswith(SCHEMES) or given.split(":")[0] == "processes"
+    else:
+        of_dask = type(given).__module__.split(".")[0] in DASK
+    if of_dask:
         from trellis.core.backends.dask_backend import dask_backend
 
         return dask_backend(given)

@@ -1,9 +1,9 @@
 """Shards on the threads of this process. States stay in memory while they fit, the others on disk.
 
 Of ``max_memory`` (half of what is free, unless it is given), what the process takes already is set aside; a
-third of the rest is for states that stay in memory, the remainder for those at work and for answers. Other states
-are files in a folder of their own, made for this user alone and removed at the end. A file at work is mapped
-privately: its pages are those of the system's cache, which it takes back when memory is short.
+third of the rest is for states that stay in memory, the remainder for those at work and for answers. Other
+states are files in a folder of their own, made for this user alone and removed at the end. A file at work is
+mapped privately: its pages are those of the system's cache, which it takes back when memory is short.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ KEPT = 1.0 / 3.0
 
 
 class LocalBackend:
-    """``n_jobs`` threads (None: 1, -1: all cores) and about ``max_memory`` bytes ("2GB"; None: half of what is
-    free). ``folder``: where states that do not fit are put; None is the system's for temporary files."""
+    """``n_jobs`` threads (None: 1, -1: all cores) and about ``max_memory`` bytes ("2GB"; None: half of what
+    is free). ``folder``: where states that do not fit are put; None is the system's for temporary files."""
 
     def __init__(
         self, n_jobs: int | None = None, max_memory: int | str | None = None, folder: str | Path | None = None
@@ -60,7 +60,7 @@ class LocalBackend:
     def answers(
         self, work: Callable[[int], Answer], n: int, told: Told | None = None
     ) -> Iterator[tuple[int, Answer]]:
-        """``(i, work(i))`` as they become ready; not many more than there are threads are at work or waiting."""
+        """``(i, work(i))`` as they become ready; one more than there are threads is at work or waiting."""
         if self.n_workers == 1 or n == 1:
             for i in range(n):
                 answer = work(i)
@@ -163,7 +163,7 @@ class LocalShards:
 
 
 class _StateFile:
-    """A state on disk: a pickled head, then its arrays as they are. Written and read by this process alone."""
+    """A state on disk: a pickled head, then its arrays as they are; for this process alone."""
 
     def __init__(self, path: Path, head: bytes, places: list[tuple[int, int]]) -> None:
         self._path, self._head, self._places = path, head, places
@@ -182,8 +182,8 @@ class _StateFile:
                 file.truncate(end)
         except OSError as error:
             raise DataError(
-                f"{path.parent}: a shard that does not fit into memory cannot be put there: {error}; free some "
-                "space, set TMPDIR to another disk, or allow more memory"
+                f"{path.parent}: a shard that does not fit into memory cannot be put there: {error}; "
+                "free some space, set TMPDIR to another disk, or allow more memory"
             ) from error
         return cls(path, head, places)
 

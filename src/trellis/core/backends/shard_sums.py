@@ -3,7 +3,7 @@
     ((a_0 + a_1) + (a_2 + a_3)) + ((a_4 + a_5) + a_6)
 
 Neighbours are added, then the sums of neighbours. A shard that arrives early waits for its neighbour, so that
-rounding does not depend on who was faster; at most log2(n) + 1 sums wait at a time when shards arrive in order.
+rounding does not depend on who was faster; of shards that arrive in order, at most log2(n) + 1 sums wait.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 
 
 def add(a: Any, b: Any) -> Any:
-    """a + b for what shards answer: numbers, arrays, sparse matrices, tuples and dataclasses of such, field by
-    field, and mappings, key by key (a key that one side lacks counts as nothing). ``None`` is nothing."""
+    """a + b for what shards answer: numbers, arrays, sparse matrices; tuples and dataclasses of such, field
+    by field; mappings, key by key (a key that one side lacks counts as nothing). ``None`` is nothing."""
     if a is None or b is None:
         return b if a is None else a
     if isinstance(a, Mapping):
