@@ -65,7 +65,7 @@ demo: $(VENV)/.demo  ## read strings of handwritten digits with every objective,
 	$(BIN)/python examples/digit_strings.py; digits=$$?; \
 	wait $$speech; aligned=$$?; cat demo_output/alignment.txt; exit $$((digits + aligned))
 
-bench: $(VENV)/.bench  ## measure against other libraries
+bench: $(VENV)/.bench  ## measure against other libraries; one table of all figures in bench_output/
 	@$(BIN)/python benchmarks/_all.py
 
 # For this Python and platform, and for all processors of a common level; other builds are pure Python.
@@ -93,7 +93,7 @@ format: $(VENV)/.test  ## write the sources in the house style
 	@$(BIN)/ruff format --quiet .
 
 clean:  ## remove the environment and everything that was made
-	rm -rf $(VENV) .venv-oldest .venv-newest .coverage .numba_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist demo_output fuzz_finds
+	rm -rf $(VENV) .venv-oldest .venv-newest .coverage .numba_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist demo_output bench_output fuzz_finds
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.python:
