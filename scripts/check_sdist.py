@@ -2,8 +2,8 @@
 
 The archive has every file of the checkout that git tracks; the wheel that is built from it has the same files
 as one that is built from the checkout, no corpus but the six recordings of the demo, and is not larger than
-``MEGABYTES``. The tests run in the unpacked archive, against the wheel. Dependencies, hatchling among them, are
-those of the environment that runs this.
+``MEGABYTES``. The tests run in the unpacked archive, against the wheel. Dependencies, hatchling among them,
+are those of the environment that runs this.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ def main() -> None:
             packed.extractall(folder, filter="data")
         (source,) = folder.iterdir()
         missing = tracked() - {path.relative_to(source).as_posix() for path in source.rglob("*")}
-        expect(f"{archive.name} has every tracked file, {', '.join(sorted(missing)) or 'none'} missing", not missing)
+        expect(
+            f"{archive.name} has every tracked file, {', '.join(sorted(missing)) or 'none'} missing",
+            not missing,
+        )
         wheel = build(source, "wheel", given.output)
         direct = build(CHECKOUT, "wheel", folder)
         expect("the wheel has the files of one built from the checkout", names(wheel) == names(direct))
@@ -81,7 +84,9 @@ def run_tests(wheel: Path, source: Path, target: Path) -> None:
     subprocess.run([*command, "--target", str(target), str(wheel)], check=True)
     path = {**os.environ, "PYTHONPATH": str(target)}
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *TESTS]
-    expect("the tests run from it", subprocess.run(command, cwd=source, env=path, check=False).returncode == 0)
+    expect(
+        "the tests run from it", subprocess.run(command, cwd=source, env=path, check=False).returncode == 0
+    )
 
 
 def expect(what: str, holds: bool) -> None:

@@ -37,7 +37,13 @@ def test_every_benchmark_is_run_and_summed_up(tmp_path: Path) -> None:
     shutil.copy(ALL, tmp_path)
     for name, code in STUBS.items():
         (tmp_path / f"{name}.py").write_text(code)
-    command = [sys.executable, str(tmp_path / "_all.py"), "--table", str(tmp_path / "out" / "t.md"), "--quick"]
+    command = [
+        sys.executable,
+        str(tmp_path / "_all.py"),
+        "--table",
+        str(tmp_path / "out" / "t.md"),
+        "--quick",
+    ]
     done = subprocess.run([*command, "--limit", "3"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "1.5 s --quick" in done.stdout

@@ -1,8 +1,8 @@
 """Weights of a network with fewer bits, so that the wheel's compression finds something to leave out.
 
-A matrix is rounded column by column to whole multiples of a power of two: ``BITS`` bits, sign included, for the
-largest weight of the column. Stored as float32, what was rounded off is zeros, which deflate packs; readers
-need not know.
+A matrix is rounded column by column to whole multiples of a power of two: ``BITS`` bits, sign included, for
+the largest weight of the column. Stored as float32, what was rounded off is zeros, which deflate packs;
+readers need not know.
 """
 
 from __future__ import annotations

@@ -32,7 +32,9 @@ def test_the_caller_is_warned_and_answered() -> None:
 @pytest.mark.parametrize("version", ["90.2.0", "90.3.1", "91.0.0"])
 def test_it_cannot_stay_longer_than_was_said(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deprecation, "__version__", version)
-    with pytest.raises(RuntimeError, match=rf"old_name was to be removed in trellis 90.2, and this is {version}"):
+    with pytest.raises(
+        RuntimeError, match=rf"old_name was to be removed in trellis 90.2, and this is {version}"
+    ):
         old_name(1)
 
 

@@ -1,8 +1,9 @@
-"""Small models of every kind of file, and what they answer: files of released versions have to be read for ever.
+"""Small models of most kinds of files, and what they answer: files of released versions are read for ever.
 
     PYTHONPATH=src:tests/support python tests/support/released_models.py     # before a minor release, once
 
-writes ``tests/model_files/VERSION/KIND.trellis`` and their answers. Files of earlier versions are never made again.
+writes ``tests/model_files/VERSION/KIND.trellis`` and their answers. Those of earlier versions are never made
+again.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def network() -> Any:
 MAKERS: dict[str, Callable[[], Any]] = {
     "SequenceLabeler": lambda: SequenceLabeler("log", l2=0.1).fit(WORDS, TAGS),
     "MEMM": lambda: MEMM(l2=0.1).fit(WORDS, TAGS),
-    "HMM": lambda: HMM(n_states=2, emission=emissions.Gaussian("diag"), max_iter=5, random_state=0).fit([SIGNAL]),
+    "HMM": lambda: HMM(n_states=2, emission=emissions.Gaussian("diag"), max_iter=5, random_state=0).fit(
+        [SIGNAL]
+    ),
     "LinearGaussian": lambda: LinearGaussian(n_states=1, max_iter=3, random_state=0).fit([SIGNAL]),
     "SpectralHMM": lambda: SpectralHMM(n_states=2).fit(SYMBOLS),
     "GraphLabeler": lambda: GraphLabeler("margin", l2=1.0, random_state=0).fit(

@@ -2,8 +2,8 @@
 
     warn_deprecated("HMM.score_samples", since="0.3", removed_in="0.4", use="HMM.posterior")
 
-Once the package has the version ``removed_in`` this raises instead, so what was promised to go cannot stay: the
-tests of the release find every place.
+Once the package has the version ``removed_in`` this raises instead, so what was promised to go cannot stay:
+the tests of the release find every place.
 """
 
 from __future__ import annotations

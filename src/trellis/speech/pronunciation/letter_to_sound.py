@@ -8,8 +8,8 @@ phones of a word are the labels of its letters in order:
 Features of a letter are the strings of one to five letters around it in ``WINDOWS``, with ``^`` and ``$`` for
 the beginning and the end. The weights were learned by a :class:`trellis.SequenceLabeler`; here they are in a
 form that takes little room: the small ones are left out, the others are whole multiples of a step, one byte
-each. Their file is an ordinary ``.npz``, with features in the order of their names and compressed by LZMA: 0.38
-MB, where deflate in the order of the training data took 0.74. Prediction is Viterbi's, with the same oracle.
+each. Their file is an ordinary ``.npz``, with features in the order of their names and compressed by LZMA.
+Prediction is Viterbi's, with the same oracle.
 """
 
 from __future__ import annotations
