@@ -15,7 +15,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Compiled kernels are kept here, by the content of their sources: tests, demo and benchmarks share them.
 export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache
 
-.PHONY: help test test-random fuzz soak demo bench wheel test-wheel lint format clean
+.PHONY: help test test-random test-oldest test-newest coverage fuzz soak demo bench wheel test-wheel test-sdist lint format clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -30,6 +30,25 @@ test-random: $(VENV)/.test  ## run the property tests on fresh random examples (
 	@seed=$${SEED:-$$($(BIN)/python -c 'import secrets; print(secrets.randbelow(2**32))')}; \
 	echo "drawing with seed $$seed: make test-random SEED=$$seed draws the same again"; \
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m hypothesis --hypothesis-profile random --hypothesis-seed $$seed
+
+# Environments of their own: the oldest dependencies that pyproject.toml allows, and the newest of another Python.
+CORE := tests/core tests/data tests/features tests/solvers tests/structures/chain tests/hmm tests/bayesnet
+TOOLS := pytest hypothesis pytest-xdist
+PEERS := matplotlib networkx pandas polars soundfile statsmodels hmmlearn python-crfsuite clarabel
+
+test-oldest: requirements/oldest.txt  ## run the tests of the core rooms with the oldest dependencies, on Python 3.11
+	@$(PYTHON) -m venv .venv-oldest
+	@$(subst $(VENV)/,.venv-oldest/,$(PIP)) --constraint $< . $(TOOLS) $(PEERS)
+	@$(subst $(VENV)/,.venv-oldest/,$(BIN)/)python -m pytest -p no:cacheprovider $(CORE)
+
+test-newest:  ## run them with the newest dependencies: make test-newest PYTHON=python3.14
+	@$(PYTHON) -m venv .venv-newest
+	@$(subst $(VENV)/,.venv-newest/,$(PIP)) --upgrade . $(TOOLS) $(PEERS)
+	@$(subst $(VENV)/,.venv-newest/,$(BIN)/)python -m pytest -p no:cacheprovider $(CORE)
+
+# Kernels are compiled, which coverage cannot see: they are left out (see pyproject.toml, which also has the floor).
+coverage: $(VENV)/.test  ## run the tests and say which lines they do not reach
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --cov --cov-report term:skip-covered $(TESTS)
 
 # SECONDS=... for longer or shorter, SEED=... for other changes, TARGETS='HMM sound' for some of them.
 fuzz: $(VENV)/.test  ## feed changed files to every reader and every kind of model, with limits of time and memory
@@ -46,7 +65,7 @@ demo: $(VENV)/.demo  ## read strings of handwritten digits with every objective,
 	$(BIN)/python examples/digit_strings.py; digits=$$?; \
 	wait $$speech; aligned=$$?; cat demo_output/alignment.txt; exit $$((digits + aligned))
 
-bench: $(VENV)/.bench  ## measure against other libraries
+bench: $(VENV)/.bench  ## measure against other libraries; one table of all figures in bench_output/
 	@$(BIN)/python benchmarks/_all.py
 
 # For this Python and platform, and for all processors of a common level; other builds are pure Python.
@@ -59,6 +78,10 @@ wheel: $(VENV)/.test  ## build a wheel that brings its kernels compiled, in dist
 test-wheel: wheel  ## install the wheel into a new environment and run README's first block: nothing may be compiled
 	@$(BIN)/python scripts/check_wheel.py
 
+test-sdist: $(VENV)/.test  ## build the source distribution in dist/, a wheel from it, and run tests from it
+	@$(PIP) 'hatchling>=1.24'
+	@$(BIN)/python scripts/check_sdist.py
+
 lint: $(VENV)/.test  ## ruff, mypy and the direction of imports
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
@@ -70,7 +93,7 @@ format: $(VENV)/.test  ## write the sources in the house style
 	@$(BIN)/ruff format --quiet .
 
 clean:  ## remove the environment and everything that was made
-	rm -rf $(VENV) .numba_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist demo_output fuzz_finds
+	rm -rf $(VENV) .venv-oldest .venv-newest .coverage .numba_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist demo_output bench_output fuzz_finds
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.python:

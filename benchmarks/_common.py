@@ -8,6 +8,7 @@ what compiling costs is a figure of its own.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -34,6 +35,7 @@ from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 CHECKOUT = Path(__file__).resolve().parent.parent
 DATA = CHECKOUT.parent / "shared" / "data"
 SPEECH = CHECKOUT / "tests" / "support" / "synthetic_speech"  # for synthetic_corpus
+FIGURES = "TRELLIS_BENCH_FIGURES"  # a variable: the file to which _all.py has figures added
 
 Work = Callable[[], object]
 
@@ -118,6 +120,7 @@ class Figures:
         self, title: str, columns: Sequence[str] = ("ours", "peer", "ratio", "target", "met")
     ) -> None:
         self._table = Table(title=title, title_justify="left")
+        self._title, self._columns, self._rows = title, list(columns), list[list[str]]()
         self._table.add_column("figure", overflow="fold")
         for column in columns:
             self._table.add_column(column, justify="right")
@@ -144,9 +147,16 @@ class Figures:
     def row(self, *cells: str, met: bool | None) -> None:
         """Any cells; ``met`` goes into the last column."""
         self._table.add_row(*cells, "" if met is None else "[green]yes[/]" if met else "[red]no[/]")
+        self._rows.append([*cells, "" if met is None else "yes" if met else "no"])
 
     def print(self) -> None:
+        """And add the figures to the table of the whole run, if there is one (``_all.py``)."""
         Console(width=120).print(self._table)
+        if place := os.environ.get(FIGURES):
+            with open(place, "a", encoding="utf-8") as file:
+                for name, *cells in self._rows:
+                    kept = {"title": self._title, "name": name, "columns": self._columns, "cells": cells}
+                    file.write(json.dumps(kept) + "\n")
 
 
 def _quantity(amount: float, unit: str) -> str:

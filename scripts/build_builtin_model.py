@@ -3,11 +3,13 @@
     apt-get install espeak-ng flite festival festvox-kdlpc16k festvox-us-slt-hts festvox-suopuhe-lj \
         festvox-suopuhe-mv festvox-ru festvox-ca-ona-hts
     python scripts/build_builtin_model.py --keep /tmp/builtin
+    python scripts/build_builtin_model.py --round-only     # the weights of the model as it is
 
 It has synthesisers speak words of many languages, and changes what they say as rooms, microphones and noise
 would (package ``builtin_speech``); then it trains an aligner on phones folded by articulation.
 Speech is written to FOLDER/corpus, and used again as long as it is there. Everything is a function of
-``--seed``. Nobody's recordings are used, and only the model is shipped.
+``--seed``. Weights are rounded to 12 bits (``builtin_speech.rounded_weights``). Nobody's recordings are used,
+and only the model is shipped.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from builtin_speech import espeak_speech, festival_speech, flite_speech, texts
 from builtin_speech.label_repair import SHORTEST, move_to_voicing, start_closures_early
 from builtin_speech.recording_conditions import Conditions
+from builtin_speech.rounded_weights import round_weights
 from builtin_speech.spoken import RATE, SILENCE, Spoken
 
 from trellis.core.errors import DataError
@@ -52,12 +55,18 @@ def main() -> None:
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    options.add_argument("--keep", type=Path, required=True, metavar="FOLDER", help="for the speech")
+    options.add_argument("--keep", type=Path, metavar="FOLDER", help="for the speech")
+    options.add_argument("--round-only", action="store_true", help="train nothing")
     options.add_argument("-o", "--output", type=Path, default=TARGET)
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--jobs", type=int, default=1)
     options.add_argument("--end-to-end", type=int, default=0, metavar="N", help="passes, last")
     given = options.parse_args()
+    if given.round_only:
+        round_weights(given.output)
+        return
+    if given.keep is None:
+        options.error("--keep FOLDER is needed: the speech is kept there")
     began = time.perf_counter()
     folder = given.keep / "corpus"
     if not folder.is_dir():
@@ -70,6 +79,7 @@ def main() -> None:
     print(f"training: {time.perf_counter() - began:.0f} s; {aligner.status_}", flush=True)
     given.output.parent.mkdir(parents=True, exist_ok=True)
     aligner.save(given.output)
+    round_weights(given.output)
     print(f"{given.output}: {given.output.stat().st_size / 1e6:.2f} MB")
 
 

@@ -4,6 +4,7 @@ themselves still fit the library (mypy reads them all, see ``files`` in pyprojec
 from __future__ import annotations
 
 import importlib
+import json
 import shutil
 import subprocess
 import sys
@@ -17,24 +18,67 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 ALL = CHECKOUT / "benchmarks" / "_all.py"
 
 
+STUBS = {
+    "_common": "raise SystemExit('no benchmark')",
+    "a": "print('not measured: x is not there; name it by --data')",
+    "b": "1 / 0",
+    "c": "import sys; print('1.5 s', *sys.argv[1:])",
+    "d": "import a_library_that_nobody_has",
+    "e": "import json, os, pathlib; pathlib.Path(os.environ['TRELLIS_BENCH_FIGURES']).write_text(json.dumps("
+    "{'title': 'T', 'name': 'an|other', 'columns': ['ours', 'peer', 'ratio', 'target', 'met', 'MB'], "
+    "'cells': ['1 s', '2 s', '2.00x', '', '[green]yes[/]', '7']}))",
+    "f": "import os; os.kill(os.getpid(), 9)",
+    "g": "import time; time.sleep(60)",
+}
+
+
 def test_every_benchmark_is_run_and_summed_up(tmp_path: Path) -> None:
+    """Whatever becomes of one: no data, no library, an error, a crash, no end."""
     shutil.copy(ALL, tmp_path)
-    (tmp_path / "_common.py").write_text("raise SystemExit('no benchmark')")
-    (tmp_path / "a.py").write_text("print('not measured: x is not there; name it by --data')")
-    (tmp_path / "b.py").write_text("1 / 0")
-    (tmp_path / "c.py").write_text("import sys; print('1.5 s', *sys.argv[1:])")
-    done = subprocess.run(
-        [sys.executable, str(tmp_path / "_all.py"), "--quick"], capture_output=True, text=True, check=False
-    )
+    for name, code in STUBS.items():
+        (tmp_path / f"{name}.py").write_text(code)
+    command = [
+        sys.executable,
+        str(tmp_path / "_all.py"),
+        "--table",
+        str(tmp_path / "out" / "t.md"),
+        "--quick",
+    ]
+    done = subprocess.run([*command, "--limit", "3"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "1.5 s --quick" in done.stdout
-    assert [line.split(maxsplit=1) for line in done.stdout.splitlines()[-3:]] == [
-        ["a.py", "not measured: x is not there; name it by --data"],
-        ["b.py", "failed with exit code 1"],
-        ["c.py", "measured"],
-    ]
-    (tmp_path / "b.py").unlink()
-    assert subprocess.run([sys.executable, str(tmp_path / "_all.py")], check=False).returncode == 0
+    ends = dict(line.split(maxsplit=1) for line in done.stdout.split("== summary\n")[1].splitlines()[:-1])
+    killed = ends.pop("f.py"), ends.pop("g.py")
+    assert all(end.startswith("failed with exit code") for end in killed)
+    assert killed[1].endswith("stopped after 3 s")
+    assert ends == {
+        "a.py": "not measured: x is not there; name it by --data",
+        "b.py": "failed with exit code 1: ZeroDivisionError: division by zero",
+        "c.py": "measured",
+        "d.py": "not measured: a_library_that_nobody_has is not installed",
+        "e.py": "measured",
+    }
+    table = (tmp_path / "out" / "t.md").read_text(encoding="utf-8").splitlines()
+    rows = [line for line in table if line.startswith("| ")][2:]
+    assert [row.split(" | ")[0] for row in rows] == [f"| {name}.py" for name in "abcdefg"]
+    assert rows[4] == r"| e.py | T: an\|other (MB 7) | 1 s | 2 s | 2.00x |  | yes |"
+    for name in "bfg":
+        (tmp_path / f"{name}.py").unlink()
+    assert subprocess.run(command, check=False, capture_output=True).returncode == 0
+
+
+def test_figures_are_added_to_the_table_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ALL.parent)
+    monkeypatch.delitem(sys.modules, "_common", raising=False)
+    common, runner = importlib.import_module("_common"), importlib.import_module("_all")
+    assert common.FIGURES == runner.FIGURES
+    monkeypatch.setenv(common.FIGURES, str(tmp_path / "f"))
+    figures = common.Figures("a title")
+    figures.times("one pass", 0.5, 2.0, at_least=3.0)
+    figures.print()
+    kept = [json.loads(line) for line in (tmp_path / "f").read_text(encoding="utf-8").splitlines()]
+    text = runner.table({"x.py": runner.End("measured", 1.0, kept)}, ["--quick"])
+    assert text.splitlines()[-1] == "| x.py | a title: one pass | 500 ms | 2 s | 4.00x | \u2265 3x | yes |"
 
 
 def test_types_are_checked_wherever_there_is_code() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit
+from numba import jit
 
 from trellis.core import compile_notice as compile_notice
 from trellis.core.kernel_cache import NUMBA_IS_KNOWN, KernelCache
@@ -21,7 +21,7 @@ def _compiled(function: Callable[..., Any], fastmath: set[str]) -> Any:
     options = {"nopython": True, "nogil": True, "error_model": "numpy", "fastmath": fastmath}
     if NUMBA_IS_KNOWN:
         return KernelDispatcher(function, targetoptions=options)
-    dispatcher: Any = njit(**options)(function)
+    dispatcher: Any = jit(**options)(function)
     dispatcher._cache = KernelCache(function)
     return dispatcher
 

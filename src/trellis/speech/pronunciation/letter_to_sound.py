@@ -8,17 +8,20 @@ phones of a word are the labels of its letters in order:
 Features of a letter are the strings of one to five letters around it in ``WINDOWS``, with ``^`` and ``$`` for
 the beginning and the end. The weights were learned by a :class:`trellis.SequenceLabeler`; here they are in a
 form that takes little room: the small ones are left out, the others are whole multiples of a step, one byte
-each. Prediction is Viterbi's, with the same oracle.
+each. Their file is an ordinary ``.npz``, with features in the order of their names and compressed by LZMA.
+Prediction is Viterbi's, with the same oracle.
 """
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from trellis.core.arrays import AnyArray, FloatArray
+from trellis.core.output_files import atomic_writer
 from trellis.core.storage import PathLike
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.scores.chain_scores import ChainScores
@@ -81,18 +84,18 @@ class LetterToSound:
     def save(self, path: PathLike, step: float) -> None:
         """Weights as multiples of ``step``; those below half of it are left out, with their features."""
         rounded = np.clip(np.rint(self.weight / step), -127, 127).astype(np.int8)
-        row = np.repeat(np.arange(len(self.rows)), np.diff(self.pointer))
-        kept = rounded != 0
-        used, number = np.unique(row[kept], return_inverse=True)
-        order = list(self.rows)
-        np.savez_compressed(
+        entries = {name: slice(self.pointer[row], self.pointer[row + 1]) for name, row in self.rows.items()}
+        kept = {name: part.start + np.flatnonzero(rounded[part]) for name, part in entries.items()}
+        names = sorted(name for name, found in kept.items() if found.size)
+        order = np.concatenate([kept[name] for name in names])
+        _write_arrays(
             path,
             labels=_packed(self.labels),
-            names=_packed([order[r] for r in used]),
-            counts=np.bincount(number).astype(np.uint8),
-            label=self.label[kept].astype(np.uint8),
-            weight=rounded[kept],
-            step=np.float32(step),
+            names=_packed(names),
+            counts=np.array([kept[name].size for name in names], dtype=np.uint8),
+            label=self.label[order].astype(np.uint8),
+            weight=rounded[order],
+            step=np.asarray(step, dtype=np.float32),
             transitions=self.transitions.astype(np.float16),
             start=self.start.astype(np.float16),
             end=self.end.astype(np.float16),
@@ -116,6 +119,17 @@ class LetterToSound:
 def spoken_phones(labels: Sequence[str]) -> tuple[str, ...]:
     """The phones that labels of letters stand for."""
     return tuple(p for label in labels if label != NONE for p in label.split(JOIN))
+
+
+def _write_arrays(path: PathLike, **arrays: AnyArray) -> None:
+    """As ``numpy.savez_compressed``, by LZMA: it finds what neighbouring names share."""
+    with atomic_writer(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_LZMA) as archive:
+        for name, array in arrays.items():
+            # a fixed date: the same model is the same bytes
+            member = zipfile.ZipInfo(f"{name}.npy", date_time=(1980, 1, 1, 0, 0, 0))
+            member.compress_type = zipfile.ZIP_LZMA
+            with archive.open(member, "w") as stream:
+                np.lib.format.write_array(stream, array, allow_pickle=False)
 
 
 def _packed(names: Sequence[str]) -> AnyArray:
