@@ -32,7 +32,7 @@ def test_it_is_the_formula(n_classes: int, n_frames: int, seed: int) -> None:
 
 @given(st.integers(0, 999))
 def test_a_word_of_strange_phones_stays_where_something_is_said(seed: int) -> None:
-    """Two words whose second phone sounds like another class: to the classes alone they are mostly silence."""
+    """Two words whose second phone sounds like another class: to the classes alone they are silence."""
     rng = np.random.default_rng(seed)
     prior = np.log(np.full(4, 0.25, dtype=np.float32))
     said = np.repeat([0, 1, 3, 0, 1, 3, 0], [20, 8, 40, 60, 8, 40, 20])
