@@ -30,8 +30,8 @@ from trellis.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 
 LEAST = -2.0
 PHONES = 15
-CHANCE = 0.0
-SHARE = 0.35
+CHANCE = -0.1  # 0 but for the spread of such means
+SHARE = 0.3
 ONES = 4.0  # phones of other labels that a label's own median is weighed against
 FEWEST = 10  # phones: fewer have a mean of their own by chance
 
