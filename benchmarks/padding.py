@@ -1,12 +1,13 @@
 """Silence added to recordings: how far boundaries move.
 
-    python benchmarks/padding.py [--data FOLDER] [--models FOLDER] [--folds 0 1] [--every 3] [--quick]
+    python benchmarks/padding.py [--data FOLDER] [--models FOLDER] [--folds 0 1] [--places inside] [--quick]
 
 Words of voxangeles by models that have never heard their language, with their phones given, alone and with
 silence added: digital zeros, noise at -74 dB, and noise like the quietest tenth of a second of the recording;
 before the word, after it, or inside (between two words of a language joined to one recording). Recordings of
 more than 15 seconds are aligned in chunks. Goal: within 20 ms there are at most one per cent fewer boundaries
-than without. ``--every N``: every N-th word only; ``--quick``: fold 0, every fourth word, few conditions.
+than without. ``--every N``: every N-th word only; ``--quick``: every fourth word, few conditions, and fold 0
+unless others are named.
 """
 
 from __future__ import annotations
@@ -106,27 +107,29 @@ def within(found: FloatArray, ms: float) -> float:
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("--models", type=Path, help="folder of the models of the folds, kept or found")
-    options.add_argument("--folds", type=int, nargs="+", default=list(range(FOLDS)))
+    options.add_argument("--folds", type=int, nargs="+")
+    options.add_argument("--places", nargs="+", choices=PLACES, default=PLACES)
     options.add_argument("--every", type=int, default=1)
     given = options.parse_args()
     folder = given.data / "voxangeles" / "audited"
     if not folder.is_dir():
         print("padding: not measured, voxangeles is not there; name its folder by --data")
         return
-    every, folds = (4, [0]) if given.quick else (given.every, given.folds)
+    every, folds = (4, [0]) if given.quick else (given.every, list(range(FOLDS)))
     corpus = Corpus.textgrids(folder)
     models = []
-    for seed in folds:
+    for seed in given.folds or folds:
         words = [u for u in corpus.in_groups(test_languages(corpus, seed)) if u.reference is not None]
         models.append((fold_model(corpus, seed, given.models), words[::every]))
     lengths = (0.5, 30.0) if given.quick else SECONDS
-    asked = [(kind, s, place) for place in PLACES for kind in KINDS for s in lengths]
-    base: list[Condition] = [("zeros", 0.0, "before"), ("zeros", 0.0, "inside")]
+    asked = [(kind, s, place) for place in given.places for kind in KINDS for s in lengths]
+    unpadded = {place: "inside" if place == "inside" else "before" for place in given.places}
+    base: list[Condition] = [("zeros", 0.0, place) for place in dict.fromkeys(unpadded.values())]
     found = measure(models, [*base, *asked])
     table = Table("place", "silence", "seconds", "within 10 ms", "20 ms", "change at 20 ms", title="padding")
     worst = 0.0
-    for place in PLACES:
-        alone = found["zeros", 0.0, "inside" if place == "inside" else "before"]
+    for place in given.places:
+        alone = found["zeros", 0.0, unpadded[place]]
         table.add_row(place, "none", "", f"{within(alone, 10):.1f}", f"{within(alone, 20):.1f}", "")
         for kind, seconds, where in asked:
             if where != place:

@@ -43,7 +43,28 @@ def test_timit_foldings_by_name() -> None:
 
 
 def test_articulatory_foldings_nest() -> None:
-    labels = ["a", "ã", "i", "ɪ̥", "p", "pʰ", "k'", "b", "m", "ʔ", "h", "ʃ", "z", "l", "ɾ", "w", "", "ǃ"]
+    labels = [
+        "a",
+        "ã",
+        "i",
+        "ɪ̥",
+        "p",
+        "pʰ",
+        "k'",
+        "b",
+        "m",
+        "ʔ",
+        "h",
+        "ʃ",
+        "z",
+        "l",
+        "l̥",
+        "ɾ",
+        "r̥",
+        "w",
+        "",
+        "ǃ",
+    ]
     folds = [folding(name, labels) for name in ("detailed", "voiced", "broad")]
     for fine, coarse in pairwise(folds):
         parent: dict[str, str] = {}
@@ -53,3 +74,5 @@ def test_articulatory_foldings_nest() -> None:
     assert folds[0]("ã") == "nasalised front open vowel"
     assert folds[1]("i") == "close vowel"
     assert folds[2]("") == "silence"
+    assert [folds[2](label) for label in ("l", "l̥", "r̥", "w̥")] == ["lateral", *["fricative"] * 3]
+    assert folds[1]("l̥") == folds[1]("ɬ") == "voiceless fricative"

@@ -8,7 +8,8 @@ Flags are sentences about what looks wrong; nothing implausible passes in silenc
   ``MAX_PHONE_SECONDS``;
 * a transcript that does not match, and the phone that looks most wrong
   (:mod:`trellis.speech.align.doubt.transcript_match`); or a score no better than those of wrong transcripts
-  (:mod:`trellis.speech.align.doubt.calibration`);
+  (:mod:`trellis.speech.align.doubt.calibration`); in a long recording, stretches that do not fit
+  (:mod:`trellis.speech.align.search.derailment`);
 * a recording so long for its phones that their longest lengths had to be stretched.
 """
 
@@ -61,7 +62,8 @@ class Request:
 @dataclass(frozen=True, eq=False)
 class Segments:
     """A stretch of a recording, aligned: nodes of the lattice, ``starts`` in frames (possibly between them)
-    and what is known of each."""
+    and what is known of each. ``doubtful``: stretches of seconds that do not fit
+    (``search.derailment``), None where they were not looked for."""
 
     nodes: tuple[int, ...]
     starts: FloatArray
@@ -69,9 +71,7 @@ class Segments:
     margins: FloatArray
     score: float
     stretched: bool
-    doubtful: tuple[
-        tuple[float, float], ...
-    ] = ()  # stretches of seconds that fit no better than wrong phones
+    doubtful: tuple[tuple[float, float], ...] | None = None
     match: Match | None = None
 
 
@@ -199,10 +199,9 @@ def _flags(model: AlignmentModel, found: Segments, lattice: Lattice, n_frames: i
                 f"phone {k + 1} ({labels[k]!r} at {found.starts[k] * acoustics.step:.2f} s) is "
                 f"{seconds[k]:.2f} s long; the longest in training was {longest[k] / SLACK:.2f} s"
             )
-    for begin, end in _merge_stretches(found.doubtful):
+    for begin, end in _merge_stretches(found.doubtful or ()):
         flags.append(
-            f"from {begin:.1f} to {end:.1f} s the score is no better than with a wrong transcript; listen to "
-            "what was said there"
+            f"from {begin:.1f} to {end:.1f} s the phones hardly fit the sound; listen to what was said there"
         )
     if found.match is not None and found.match.flagged:
         worst = found.match.worst
@@ -210,7 +209,7 @@ def _flags(model: AlignmentModel, found: Segments, lattice: Lattice, n_frames: i
             f"{MISMATCH}: what looks most wrong is phone {worst + 1} ({labels[worst]!r} at "
             f"{found.starts[worst] * acoustics.step:.2f} s); check the transcript there and beside it"
         )
-    elif found.score < model.score_floor:
+    elif found.doubtful is None and found.score < model.score_floor:
         flags.append(
             f"the score {found.score:.3g} is no better than with a wrong transcript (usual: "
             f"{model.score_mean:.3g}); this may be the wrong transcript or recording"

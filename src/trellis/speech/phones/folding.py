@@ -10,7 +10,8 @@ Folding by articulation makes one model serve languages that were not in trainin
 ``detailed``          voiced, with the region of consonants and the backness of vowels (about 60 classes)
 ====================  ========================================================================================
 
-The last three read the IPA, ARPABET (and TIMIT's names) or X-SAMPA. Labels of noise have the class ``noise``
+The last three read the IPA, ARPABET (and TIMIT's names) or X-SAMPA; a lateral, approximant, tap or trill
+without voice is a fricative in them, as which it is heard. Labels of noise have the class ``noise``
 in all of them; an unknown phone is an error, or in the class ``other`` or ``noise`` on request.
 """
 
@@ -30,6 +31,7 @@ from trellis.speech.phones.silence import SILENCE, is_silence
 from trellis.speech.phones.timit_phones import FROM_48_TO_39, TIMIT_TO_39, TIMIT_TO_48
 
 _OBSTRUENTS = ("stop", "affricate", "fricative")
+_BREATHED = ("approximant", "lateral", "tap_trill")  # without voice, all that is heard of them is breath
 
 
 @dataclass(frozen=True)
@@ -85,18 +87,23 @@ def _by_table(table: Mapping[str, str]) -> Callable[[Folding, str], str]:
     return look_up
 
 
+def _manner(phone: Articulation) -> str:
+    return "fricative" if phone.broad in _BREATHED and not phone.voiced else phone.broad
+
+
 def _broad(fold: Folding, label: str) -> str:
-    return fold.articulation(label).broad
+    return _manner(fold.articulation(label))
 
 
 def _voiced(fold: Folding, label: str) -> str:
     phone = fold.articulation(label)
     if phone.manner == "vowel":
         return f"{HEIGHT[phone.height]} vowel" if phone.voiced else "voiceless vowel"
-    if phone.broad in (*_OBSTRUENTS, "closure"):
+    manner = _manner(phone)
+    if manner in (*_OBSTRUENTS, "closure"):
         glottal = "glottal " if phone.place == "glottal" else ""
-        return f"{'voiced' if phone.voiced else 'voiceless'} {glottal}{phone.broad}"
-    return phone.broad
+        return f"{'voiced' if phone.voiced else 'voiceless'} {glottal}{manner}"
+    return manner
 
 
 def _detailed(fold: Folding, label: str) -> str:

@@ -117,6 +117,11 @@ class PhoneSet:
         return _KINDS * len(self.classes)
 
     @property
+    def spoken_classes(self) -> BoolArray:
+        """(C,): not silence, nor noise."""
+        return np.array([name not in _NO_PHONES for name in self.classes], dtype=np.bool_)
+
+    @property
     def silent_kinds(self) -> BoolArray:
         return np.asarray(np.arange(self.n_kinds) % _KINDS == _KINDS - 1)
 
@@ -155,7 +160,7 @@ class PhoneSet:
         if name in self._codes or name in _NO_PHONES or self.centroids is None:
             return None
         distance = np.abs(self.centroids - articulatory_features(label, self.alphabet)).sum(axis=1)
-        distance[[c in _NO_PHONES for c in self.classes]] = np.inf
+        distance[~self.spoken_classes] = np.inf
         return self.classes[int(np.argmin(distance))] if np.isfinite(distance).any() else None
 
     def _fold_label(self, label: str) -> str:
@@ -181,9 +186,9 @@ class PhoneSet:
         if code < len(self.classes):
             descriptor[code] = 1.0
             return code, _KINDS * code + _KINDS - 1, descriptor
-        spoken = [i for i, name in enumerate(self.classes) if name not in _NO_PHONES]
+        spoken = np.flatnonzero(self.spoken_classes)
         descriptor[spoken] = 1.0 / max(1, len(spoken))
-        if self.centroids is not None and spoken:
+        if self.centroids is not None and len(spoken):
             descriptor[len(self.classes) :] = self.centroids[spoken].mean(axis=0)
         return code, _KINDS - 1, descriptor
 

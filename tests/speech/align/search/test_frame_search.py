@@ -29,9 +29,9 @@ def walks(lattice: Lattice, n_frames: int) -> list[tuple[int, ...]]:
     return [way for way in ways if lattice.final[way[-1]]]
 
 
-def fits(way: tuple[int, ...], longest: IntArray) -> bool:
-    """Whether no node has more frames than it may have: a path visits each at most once."""
-    return all(way.count(i) <= longest[i] for i in set(way))
+def fits(way: tuple[int, ...], longest: IntArray | None, shortest: int) -> bool:
+    """Whether no node has more or fewer frames than it may have: a path visits each at most once."""
+    return all(shortest <= way.count(i) and (longest is None or way.count(i) <= longest[i]) for i in set(way))
 
 
 def total(evidence: Float32Array, codes: IntArray, path: IntArray | tuple[int, ...]) -> float:
@@ -43,12 +43,13 @@ def total(evidence: Float32Array, codes: IntArray, path: IntArray | tuple[int, .
     st.lists(st.sampled_from("abc"), min_size=1, max_size=2),
     st.integers(1, 6),
     st.integers(1, 4),
+    st.integers(1, 3),
     st.sampled_from([0.5, 3.0, np.inf]),
     st.booleans(),
     st.integers(0, 1000),
 )
 def test_the_best_path_of_frames(
-    words: list[str], n_frames: int, block: int, beam: float, limited: bool, seed: int
+    words: list[str], n_frames: int, block: int, shortest: int, beam: float, limited: bool, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
     lattice = word_lattice(words, WORDS)
@@ -57,9 +58,7 @@ def test_the_best_path_of_frames(
     if seed % 3 == 0:
         evidence = np.round(evidence)  # ties
     longest = rng.integers(1, n_frames + 2, lattice.n_nodes) if limited else None
-    ways = walks(lattice, n_frames)
-    if longest is not None:
-        ways = [way for way in ways if fits(way, longest)]
+    ways = [way for way in walks(lattice, n_frames) if fits(way, longest, shortest)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frame_search, "BLOCK", block)
         if np.isfinite(beam):  # repeated with wider ones until nothing is gained
@@ -67,9 +66,9 @@ def test_the_best_path_of_frames(
             patch.setattr(frame_search, "BEAM", beam)
         if not ways:
             with pytest.raises(InfeasibleError, match="too short"):
-                best_frame_path(lattice, codes, evidence, longest)
+                best_frame_path(lattice, codes, evidence, longest, shortest=shortest)
             return
-        path = best_frame_path(lattice, codes, evidence, longest)
+        path = best_frame_path(lattice, codes, evidence, longest, shortest=shortest)
     assert tuple(path.tolist()) in set(ways)
     best = max(total(evidence, codes, way) for way in ways)
     found = total(evidence, codes, path)
@@ -85,12 +84,12 @@ def test_a_wide_beam_finds_what_an_exact_search_finds() -> None:
     codes = rng.integers(0, 4, lattice.n_nodes)
     evidence = np.log(rng.dirichlet(np.ones(4), size=900)).astype(np.float32)
     longest = rng.integers(10, 1000, lattice.n_nodes)
-    exact = best_frame_path(lattice, codes, evidence, longest)
+    exact = best_frame_path(lattice, codes, evidence, longest, shortest=3)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frame_search, "EXACT_CELLS", 0.0)
         patch.setattr(frame_search, "BEAM", 100.0)
         patch.setattr(frame_search, "BLOCK", 70)
-        beamed = best_frame_path(lattice, codes, evidence, longest)
+        beamed = best_frame_path(lattice, codes, evidence, longest, shortest=3)
     assert total(evidence, codes, beamed) == pytest.approx(total(evidence, codes, exact), rel=1e-6)
 
 

@@ -7,12 +7,22 @@ share f_c of frames that it gives to each class,
     r_t = log p(c(t) | x_t) - log sum_c f_c p(c | x_t)
 
 is what the alignment knows of frame t beyond chance: where classes and sound have nothing to do with each
-other its mean is 0 or less. The mean over the frames of a phone counts as ``LEAST`` where it is lower: one
-phone of a class that was rare in training proves nothing. Where the mean over ``PHONES`` phones in a row,
-silences left out, is below ``DOUBTFUL``, the stretch from the first to the last of them is doubtful.
+other its mean is 0 or less. A phone k knows e_k, the mean over its frames, or ``LEAST`` where that is lower:
+one phone of a class that was rare in training proves nothing. ``PHONES`` phones in a row, silences left out,
+are doubtful, from the first to the last of them, if one of two means over them is low:
+
+    mean of e_k                <  CHANCE       they know nothing
+    mean of max(d_k, LEAST)    <  SHARE m      they know far less than those of the recording do, m the median
+
+where d_k = e_k - n / (n + ``ONES``) (m_l - m), with m_l the median of the n phones that have the label l of
+k. A label that never sounds as its class should (an accent, another habit of transcription) lowers m_l, and
+is no sign that the search is lost; one that usually does and here does not is. How well a model hears a
+language is part of m: the bound is that of the recording, not of the corpus that the model comes from.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -20,17 +30,19 @@ from trellis.core.arrays import BoolArray, Float32Array, FloatArray, IntArray
 
 LEAST = -2.0
 PHONES = 15
-DOUBTFUL = 0.1
+CHANCE = -0.1  # 0 but for the spread of such means
+SHARE = 0.3
+ONES = 4.0  # phones of other labels that a label's own median is weighed against
 FEWEST = 10  # phones: fewer have a mean of their own by chance
 
 
 def doubtful_stretches(
-    posteriors: Float32Array, starts: IntArray, codes: IntArray, silent: BoolArray
+    posteriors: Float32Array, starts: IntArray, codes: IntArray, labels: Sequence[str], silent: BoolArray
 ) -> list[tuple[int, int]]:
     """From which frame to which an alignment is doubtful, in order of their beginnings.
 
     ``posteriors``: logarithms, (T, C). Segments begin at the frames ``starts`` (n,), have the classes
-    ``codes`` (n,) and are ``silent`` or not (n,).
+    ``codes`` (n,) and the ``labels`` (n) and are ``silent`` or not (n,).
     """
     ends = np.append(starts[1:], len(posteriors))
     evidence = _means(_frame_evidence(posteriors, np.repeat(codes, ends - starts)), starts, ends)
@@ -39,8 +51,11 @@ def doubtful_stretches(
     width = min(PHONES, len(evidence))
     if width < FEWEST:
         return []
-    sums = np.concatenate([[0.0], np.cumsum(evidence)])
-    low = np.flatnonzero(sums[width:] - sums[:-width] < DOUBTFUL * width)
+    usual = float(np.median(evidence))
+    unusual = np.maximum(evidence - _habits(evidence, np.array(labels)[~silent], usual), LEAST)
+    low = np.flatnonzero(
+        (_running_means(evidence, width) < CHANCE) | (_running_means(unusual, width) < SHARE * usual)
+    )
     return list(zip(begins[low].tolist(), closes[low + width - 1].tolist(), strict=True))
 
 
@@ -55,3 +70,15 @@ def _means(values: FloatArray, starts: IntArray, ends: IntArray) -> FloatArray:
     """Over the frames of each segment; 0 of one without frames."""
     sums = np.concatenate([[0.0], np.cumsum(values)])
     return np.asarray((sums[ends] - sums[starts]) / np.maximum(ends - starts, 1))
+
+
+def _habits(evidence: FloatArray, labels: np.ndarray, usual: float) -> FloatArray:
+    """(n,): n / (n + ONES) (m_l - m) for the label of each phone."""
+    names, rows, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    medians = np.array([np.median(evidence[rows == i]) for i in range(len(names))])
+    return np.asarray((counts / (counts + ONES) * (medians - usual))[rows])
+
+
+def _running_means(values: FloatArray, width: int) -> FloatArray:
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    return np.asarray((sums[width:] - sums[:-width]) / width)

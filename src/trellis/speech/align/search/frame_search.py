@@ -4,7 +4,9 @@ beginning to its end, with the frame classifier alone.
     max over paths  sum_t evidence of the class of the path's node at t
 
 Paths are those whose segments are no longer than the longest lengths allow: otherwise a phone that sounds
-like the background noise would sit in every pause, at the expense of all others.
+like the background noise would sit in every pause, at the expense of all others. Nor are they shorter than
+``shortest`` frames: otherwise words that fit badly would be passed in a few frames, and others put in their
+place.
 
 Back-pointers of an hour of speech would fill a disk. So the state of the search is kept at the beginning of
 every block of ``BLOCK`` frames only, and moves are computed again, block by block, on the way back: memory is
@@ -74,17 +76,22 @@ class _Kept:
     sizes: IntArray
     values: FloatArray
     whens: NDArray[np.int32]
+    waiting: FloatArray
+    begun: IntArray
 
 
 class _Search:
     """The queues of :mod:`.frame_search_kernels`; ``longest`` below ``n_frames`` is a limit."""
 
-    def __init__(self, lattice: Lattice, moves: _Moves, evidence: Float32Array, beam: float) -> None:
+    def __init__(
+        self, lattice: Lattice, moves: _Moves, evidence: Float32Array, beam: float, shortest: int
+    ) -> None:
         self.lattice, self.moves, self.evidence, self.beam = lattice, moves, evidence, beam
         limited = moves.longest[moves.longest < len(evidence)]
         n, width = lattice.n_nodes, int(limited.max(initial=0)) + 1
         self.value, self.when = np.zeros((n, width)), np.zeros((n, width), dtype=np.int32)
         self.head, self.size = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        self.waiting, self.begun = np.full((n, shortest), -np.inf), np.full(n, -shortest)
         self.ends = np.full(n, -np.inf)
         self.total = np.zeros(evidence.shape[1])
         self.blocks = range(0, len(evidence), BLOCK)
@@ -93,7 +100,7 @@ class _Search:
     def forwards(self) -> float:
         """The score of the best path, -inf if none reaches the end."""
         heads = self.lattice.first_nodes
-        self.size[heads] = 1
+        self.waiting[heads, 0], self.begun[heads] = 0.0, 0
         low, high = min(heads), max(heads) + 1
         nothing = np.zeros((0, 0), dtype=np.int32), np.zeros((0, 0), dtype=np.uint8)
         for first in self.blocks:
@@ -129,7 +136,7 @@ class _Search:
         found: tuple[int, int, int] = search_block(
             self.evidence[first : first + BLOCK], first, moves.codes, moves.longest, moves.indptr, moves.pred,
             moves.reach, self.beam, low, high, self.total, self.value, self.when, self.head, self.size,
-            self.ends, starts, chosen,
+            self.waiting, self.begun, self.ends, starts, chosen,
         )  # fmt: skip
         return found
 
@@ -137,11 +144,14 @@ class _Search:
         sizes = self.size[low:high].copy()
         values, whens = np.empty(int(sizes.sum())), np.empty(int(sizes.sum()), dtype=np.int32)
         pack_queues(self.value, self.when, self.head, self.size, low, high, values, whens)
-        return _Kept(low, high, self.total.copy(), sizes, values, whens)
+        waiting, begun = self.waiting[low:high].copy(), self.begun[low:high].copy()
+        return _Kept(low, high, self.total.copy(), sizes, values, whens, waiting, begun)
 
     def _restore(self, state: _Kept) -> None:
+        inside = slice(state.low, state.high)
         self.size[:] = 0
-        self.ends[:] = -np.inf
+        self.ends[:] = self.waiting[:] = -np.inf
+        self.waiting[inside], self.begun[inside] = state.waiting, state.begun
         self.total[:] = state.total
         unpack_queues(
             state.values, state.whens, state.sizes, state.low, self.value, self.when, self.head, self.size
@@ -154,19 +164,20 @@ def best_frame_path(
     evidence: Float32Array,
     longest: IntArray | None = None,
     source: str = "",
+    shortest: int = 1,
 ) -> IntArray:
     """The node of each frame. ``codes``: the classes of the nodes; ``evidence``: (T, classes); ``longest``:
-    lengths of nodes in frames, at least T where there is no limit."""
+    lengths of nodes in frames, at least T where there is no limit; ``shortest``: that of all of them."""
     if longest is None:
         longest = np.full(lattice.n_nodes, len(evidence))
     moves = _Moves.of(lattice, codes, longest, source)
     exact = float(len(evidence)) * lattice.n_nodes <= EXACT_CELLS
     beam = np.inf if exact else BEAM
-    search = _Search(lattice, moves, evidence, beam)
+    search = _Search(lattice, moves, evidence, beam, shortest)
     score = search.forwards()
     while beam < np.inf:
         beam = 2.0 * beam if beam < 512.0 * BEAM else np.inf
-        wider = _Search(lattice, moves, evidence, beam)
+        wider = _Search(lattice, moves, evidence, beam, shortest)
         risen = wider.forwards()
         if score > -np.inf and risen <= score:
             break

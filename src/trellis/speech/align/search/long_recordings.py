@@ -3,9 +3,7 @@
 Segmental inference would need (phones x frames) numbers. So
 
 1. :mod:`.frame_search` finds the best path of frames through the whole transcript, from the first frame to
-   the last: roughly where each phone is. Its evidence is log p(c | x_t) - (1 - ``PRIOR_SHARE``) log p(c).
-   With scaled likelihoods (0) rare classes, a little likelier in noise than elsewhere, draw words into long
-   pauses; with posteriors (1) silence swallows phones that training hardly had.
+   the last: roughly where each phone is, by the evidence of :mod:`.search_evidence`.
 2. The recording is cut into chunks of about ``CHUNK`` seconds: in the longest silence near there, if there is
    one.
 3. Segmental inference aligns the nodes of each chunk exactly, with silences at most ``EXTRA_SILENCE`` seconds
@@ -19,8 +17,8 @@ before its end. So memory does not grow with pauses either.
 A boundary that is kept was therefore found with at least ``OVERLAP`` seconds of what follows it in view, and
 never by the search on frames. What can go wrong is that much was said that is not in the transcript, or the
 other way round: phones are then put where they do not belong. Stretches that know no more of their frames
-than chance (:mod:`.derailment`), and chunks whose score is no better than that of a wrong transcript, are
-named in the flags, with their times.
+than chance, or far less than the rest of the recording (:mod:`.derailment`), are named in the flags, with
+their times. (The score of a chunk says nothing here: scores are per phone, and pauses count in them.)
 """
 
 from __future__ import annotations
@@ -36,6 +34,7 @@ from trellis.speech.acoustics.noise_scores import with_prior
 from trellis.speech.align.alignment_model import AlignmentModel
 from trellis.speech.align.search.derailment import doubtful_stretches
 from trellis.speech.align.search.frame_search import best_frame_path
+from trellis.speech.align.search.search_evidence import search_evidence
 from trellis.speech.align.utterance_alignment import (
     LONG_SECONDS,
     Request,
@@ -51,8 +50,7 @@ CHUNK = 12.0  # seconds
 CHUNK_SLACK = 4.0  # how much earlier or later a chunk may end, where there is silence
 OVERLAP = 2.0
 EXTRA_SILENCE = 1.0
-PRIOR_SHARE = 0.5
-JUDGED_PHONES = 10  # a chunk of fewer has a score of its own by chance
+SHORTEST = 0.05  # seconds of a phone in the search, unless speech is faster
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,10 +101,9 @@ class _Found:
     confidence: list[FloatArray]
     margins: list[FloatArray]
     scores: list[tuple[float, int]]
-    doubtful: list[tuple[float, float]]
     stretched: bool = False
 
-    def segments(self) -> Segments:
+    def segments(self, doubtful: tuple[tuple[float, float], ...] | None) -> Segments:
         """The score is the mean of the chunks' scores (per phone), weighted with their phones."""
         total = sum(count for _, count in self.scores)
         return Segments(
@@ -116,7 +113,7 @@ class _Found:
             np.concatenate(self.margins),
             sum(score * count for score, count in self.scores) / total,
             self.stretched,
-            tuple(self.doubtful),
+            doubtful,
         )
 
 
@@ -135,7 +132,7 @@ def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, re
     runs = _rough_path(model, confidences, lattice, request.source)
     begin, heads, within = 0, lattice.first_nodes, False  # within: the first node began in an earlier chunk
     passed = 0  # the frame of the path that the last chunk ended at
-    found = _Found([], [], [], [], [], [])
+    found = _Found([], [], [], [], [])
     while True:
         cut = _chunk_end(runs, begin, passed, len(frames), per_second)
         end = passed = cut.end
@@ -153,11 +150,8 @@ def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, re
         found.margins.append(part.margins[new])
         found.scores.append((part.score, keep))
         found.stretched |= part.stretched
-        if part.score < model.score_floor and len(nodes) >= JUDGED_PHONES:
-            found.doubtful.append((begin * acoustics.step, end * acoustics.step))
         if cut.stop is None:
-            found.doubtful = sorted([*found.doubtful, *_astray(model, confidences, lattice, found)])
-            return found.segments()
+            return found.segments(_astray(model, confidences, lattice, found))
         within = cut.resume is not None
         if cut.resume is not None:
             heads, begin, passed = [cut.stop], cut.resume, cut.resume
@@ -175,24 +169,27 @@ def _rough_path(model: AlignmentModel, confidences: Float32Array, lattice: Latti
     prior = acoustics.log_prior
     evidence = confidences
     if prior is not None:
-        evidence = with_prior(confidences, np.float32(PRIOR_SHARE) * prior, acoustics.phones.noise_code)
-    return _Runs.of(best_frame_path(lattice, encoded.codes, evidence, longest, source), lattice)
+        phones = acoustics.phones
+        evidence = search_evidence(confidences, prior, phones.spoken_classes, phones.noise_code)
+    shortest = max(1, min(round(SHORTEST / acoustics.step), n_frames // (2 * lattice.min_phones)))
+    longest = np.maximum(longest, shortest)
+    return _Runs.of(best_frame_path(lattice, encoded.codes, evidence, longest, source, shortest), lattice)
 
 
 def _astray(
     model: AlignmentModel, confidences: Float32Array, lattice: Lattice, found: _Found
-) -> list[tuple[float, float]]:
-    """The stretches, in seconds, that fit no better than by chance."""
+) -> tuple[tuple[float, float], ...] | None:
+    """The stretches, in seconds, that do not fit; None if the classifier has no probabilities to tell."""
     acoustics, prior = model.acoustics, model.acoustics.log_prior
     if prior is None:
-        return []
+        return None
     labels = [lattice.labels[i] for i in found.nodes]
     silent = np.array([is_silence(label) for label in labels])
     starts = np.rint(np.concatenate(found.starts)).astype(np.int64)
     codes = acoustics.phones.encode(labels).codes
     posteriors = with_prior(confidences, prior, acoustics.phones.noise_code)
-    stretches = doubtful_stretches(posteriors, starts, codes, silent)
-    return [(begin * acoustics.step, end * acoustics.step) for begin, end in stretches]
+    stretches = doubtful_stretches(posteriors, starts, codes, labels, silent)
+    return tuple((begin * acoustics.step, end * acoustics.step) for begin, end in stretches)
 
 
 def _chunk_end(runs: _Runs, begin: int, passed: int, n_frames: int, per_second: float) -> _Cut:
