@@ -19,7 +19,7 @@ def by_definition(odds: np.ndarray) -> list[bool]:
         others = [x for j, x in enumerate(odds) if j != i]
         n, middle = len(others), np.percentile(others, 50)
         variance = (1.4826 * np.percentile([abs(x - middle) for x in others], 50)) ** 2
-        spread = ((n * variance + 100) / (n + 100)) ** 0.5
+        spread = ((n * variance + 30) / (n + 30)) ** 0.5
         found.append(bool(odds[i] < n / (n + 5) * middle - FAR * spread))
     return found
 
