@@ -219,27 +219,29 @@ def _align_all(
     plan: Plan, work: Work, results: Results, model: str, processes: int, resume: bool, quiet: bool
 ) -> None:
     from trellis.speech.align.batch_alignment import align_jobs
+    from trellis.speech.align.folder_outcomes import judge_by_folder
 
     began = time.perf_counter()
     jobs: list[Job] = list(plan.jobs)
     if resume:
         jobs = [job for job in jobs if not job.is_done(results.paths(job), model)]
-    problems, flagged, seconds = list(plan.problems), [], 0.0
+    problems, aligned, seconds = list(plan.problems), [], 0.0
     try:
         with terminal_bar("aligning", len(jobs), False if quiet else None) as update:
             for number, outcome in enumerate(align_jobs(work, jobs, processes), 1):
                 seconds += outcome.seconds
                 if outcome.problem is not None:
                     problems.append(outcome)
-                elif outcome.flags:
-                    flagged.append(outcome)
+                else:
+                    aligned.append(outcome)
                 if update is not None:
                     update(number, "aligning")
     except KeyboardInterrupt:
         note("interrupted; the files written so far are complete, and --resume continues from here")
         raise typer.Exit(stop_code() or 130) from None
     if not quiet:
-        _summarise(len(jobs) - len(problems) + len(plan.problems), len(plan.jobs) - len(jobs), seconds, began)
+        _summarise(len(aligned), len(plan.jobs) - len(jobs), seconds, began)
+    flagged = [outcome for outcome in judge_by_folder(aligned) if outcome.flags]
     for outcome in sorted(flagged, key=lambda o: o.audio):
         note(f"check {outcome.audio}: {'; '.join(outcome.flags)}")
     for outcome in sorted(problems, key=lambda o: o.audio):

@@ -73,12 +73,14 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a job: ``problem`` says why it failed, if so; ``flags`` are those of its alignment."""
+    """The result of a job: ``problem`` says why it failed, if so; ``flags`` and ``match`` are those of its
+    alignment (a conversation has no match)."""
 
     audio: Path
     problem: str | None = None
     flags: tuple[str, ...] = ()
     seconds: float = 0.0
+    match: float | None = None
 
 
 @dataclass(frozen=True)
@@ -279,7 +281,8 @@ class _Worker:
             )
         job.target.parent.mkdir(parents=True, exist_ok=True)
         work.write(job, result)
-        return Outcome(job.audio, None, result.flags, float(result.duration or 0.0))
+        match = result.match if isinstance(result, Alignment) else None
+        return Outcome(job.audio, None, result.flags, float(result.duration or 0.0), match)
 
 
 _workers: list[_Worker] = []  # the only one of a process of the pool

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from trellis.core.errors import DataError
-from trellis.speech.align.doubt.confidence_calibration import FEWEST, ConfidenceCalibration
+from trellis.speech.align.doubt.confidence_calibration import FEWEST, PRIOR, ConfidenceCalibration
 from trellis.speech.align.doubt.ridge_logistic import fit_logistic, log_odds, sigmoid
 
 
 @pytest.mark.parametrize(("offset", "slope"), [(0.0, 1.0), (-0.8, 0.6), (0.5, 1.6)])
 def test_known_probabilities_are_recovered(offset: float, slope: float) -> None:
     rng = np.random.default_rng(0)
-    share = rng.beta(3.0, 0.7, 40_000)
+    share = rng.beta(3.0, 0.7, 200_000)
     true = sigmoid(offset + slope * log_odds(share, 1e-4))
     found = ConfidenceCalibration.fit(share, rng.random(len(true)) < true)
     np.testing.assert_allclose(found(share), true, atol=0.02)
@@ -35,12 +35,13 @@ def test_calibration_never_changes_the_order_and_stays_a_probability(seed: int, 
 def test_few_starts_leave_the_posterior_as_it_is() -> None:
     share = np.full(FEWEST - 1, 0.9)
     assert ConfidenceCalibration.fit(share, np.zeros(len(share), dtype=bool)) == ConfidenceCalibration()
-    few, many = (
+    few, some, many = (
         ConfidenceCalibration.fit(np.full(n, 0.9), np.arange(n) % 2 == 0)(np.array([0.9]))[0]
-        for n in (FEWEST, 100 * FEWEST)
+        for n in (FEWEST, round(PRIOR), round(50 * PRIOR))
     )
-    assert 0.5 < few < 0.9  # drawn towards what was seen, which is a half
-    assert many == pytest.approx(0.5, abs=0.02)
+    assert many == pytest.approx(0.5, abs=0.02)  # what was seen
+    assert many < some < few < 0.9
+    assert few > 0.85  # about what the posterior says
 
 
 def test_a_calibration_that_falls_is_refused() -> None:
