@@ -41,21 +41,21 @@ _lock = threading.Lock()
 
 
 class DaskBackend:
-    """``given``: see :func:`dask_backend`. ``patience``: seconds to wait for a scheduler that went away, or for
-    workers where there are none, before the work is given up."""
+    """``given``: see :func:`dask_backend`. ``patience``: seconds to wait for a scheduler that went away, or
+    for workers where there are none, before the work is given up."""
 
     def __init__(self, given: Any, *, patience: float = PATIENCE) -> None:
         self._cluster = None
         own = True
         if isinstance(given, str) and given.startswith("processes"):
             self._cluster = _processes(given)
-            client = self._cluster.get_client()
+            client = distributed.Client(self._cluster, set_as_default=False)
         elif isinstance(given, str):
             client = _connected(given)
         elif isinstance(given, distributed.Client):
             client, own = given, False
-        else:
-            client = given.get_client()
+        else:  # its own get_client() would be the user's, too
+            client = distributed.Client(given, set_as_default=False)
         self._connection = Connection(client, own, patience)
         self._name = given if isinstance(given, str) else self._connection.address
 

@@ -1,7 +1,7 @@
 """The line to a Dask scheduler: opened, checked, watched, and opened again when it breaks.
 
-Work that is gone with a worker, a scheduler or the network is :class:`WorkLostError`; who asked for it restores the
-line (:meth:`Connection.restore`) and asks again. How long a broken line is waited for is ``patience``.
+Work that is gone with a worker, a scheduler or the network is a :class:`WorkLostError`. Who asked for it
+restores the line (:meth:`Connection.restore`) and asks again; ``patience`` is how long that is tried.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ class Connection:
 
 
 class Silence:
-    """Says what is waited for when nothing has come for a while; ``WorkLostError`` when the line is broken."""
+    """Says what is waited for when nothing has come for a while. A broken line is a ``WorkLostError``."""
 
     def __init__(self, connection: Connection, what: str) -> None:
         self._connection, self._what = connection, what

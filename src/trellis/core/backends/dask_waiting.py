@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from distributed.scheduler import KilledWorker
 
-from trellis.core.backends.dask_connection import LOOK, Connection, WorkLostError, Silence
+from trellis.core.backends.dask_connection import LOOK, Connection, Silence, WorkLostError
 from trellis.core.errors import ClusterError, DataError, TrellisError
 
 
@@ -31,7 +31,7 @@ def arrivals(
         silence.broken()
         while not ready.empty():
             found.append(ready.get())
-        for i in found:
+        for i in sorted(found):
             _check(connection, futures[i], name(i))
         waiting.difference_update(found)
         yield sorted(found)
