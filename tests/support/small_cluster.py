@@ -41,6 +41,14 @@ class SmallCluster:
 
     def start_scheduler(self) -> None:
         self.scheduler = self._started("scheduler", "--host", "127.0.0.1", "--port", str(self.port))
+        until = time.monotonic() + 30.0
+        while time.monotonic() < until:
+            try:
+                socket.create_connection(("127.0.0.1", self.port)).close()
+                return
+            except ConnectionRefusedError:
+                time.sleep(0.05)
+        raise TimeoutError("the scheduler of the test did not start")
 
     def start_worker(self, memory: str = "1GB", address: str | None = None) -> subprocess.Popen[bytes]:
         options = ("--nthreads", "1", "--host", "127.0.0.1", "--memory-limit", memory)

@@ -74,11 +74,12 @@ class Connection:
     def send(self, packed: Packed, worker: str | None = None) -> Any:
         """A future of ``packed`` on ``worker``, or on one from which the others take it."""
         many = worker is None and packed.nbytes > SPREAD
+        takers = self.takers()
         self.traffic.bytes_out += packed.nbytes
         return self.call(
             self.client.scatter(
                 packed,
-                workers=None if worker is None else [worker],
+                workers=[worker] if worker in takers else None if many else takers[:1],
                 broadcast=many,
                 direct=self.direct,
                 hash=False,
@@ -97,19 +98,33 @@ class Connection:
 
     def workers(self) -> dict[str, int]:
         """Threads of each worker, by its address, in the order of addresses; at least one worker."""
-        until = time.monotonic() + self.patience
-        silence = Silence(self, "for a worker: it has none")
+        found = self._some(
+            lambda: self.client.scheduler.ncores(workers=None),
+            f"the scheduler at {self.address} has no worker; start some with: dask worker {self.address}",
+        )
+        return dict(sorted(found.items()))
+
+    def takers(self) -> list[str]:
+        """Workers that take work: they are not paused for want of memory."""
+        return sorted(
+            self._some(
+                lambda: self.client.scheduler.ncores_running(workers=None),
+                f"all workers of {self.address} are paused, because their memory is full; give them more "
+                "memory, or start more workers",
+            )
+        )
+
+    def _some(self, ask: Callable[[], Coroutine[Any, Any, dict[str, int]]], none: str) -> dict[str, int]:
+        """What the scheduler answers when it is not empty; ``none``: what an empty answer means."""
+        silence = Silence(self, "to name its workers")
         while True:
-            found = self.call(self.client.scheduler.ncores(workers=None), "to name its workers")
+            found: dict[str, int] = self.call(ask(), "to name its workers")
             if found:
-                return dict(sorted(found.items()))
-            if time.monotonic() > until:
-                raise ClusterError(
-                    f"the scheduler at {self.address} had no worker for {self.patience:.0f} s; start "
-                    f"some with: dask worker {self.address}"
-                )
+                return found
+            silence.look(lambda: none)
+            if silence.seconds > self.patience:
+                raise ClusterError(f"{none} (waited {self.patience:.0f} s)")
             time.sleep(LOOK)
-            silence.look()
 
     @property
     def direct(self) -> bool:
@@ -199,13 +214,18 @@ class Silence:
     def broken(self) -> None:
         self._since = self._told = time.monotonic()
 
-    def look(self, detail: Callable[[], str | None] = lambda: None) -> None:
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._since
+
+    def look(self, detail: Callable[[], str] | None = None) -> None:
         if not self._connection.alive():
             raise WorkLostError(self._what)
         now = time.monotonic()
         if now - self._told >= TELL:
             self._told = now
-            said = detail() or f"still waiting for the scheduler at {self._connection.address} {self._what}"
+            waiting = f"still waiting for the scheduler at {self._connection.address} {self._what}"
+            said = waiting if detail is None else detail()
             _LOG.warning("%s (%.0f s so far)", said, now - self._since)
 
 

@@ -26,7 +26,7 @@ def arrivals(
         try:
             found = [ready.get(timeout=LOOK)]
         except queue.Empty:
-            silence.look(lambda: _standstill(connection, waiting))
+            silence.look(lambda: _at_work(connection, waiting))
             continue
         silence.broken()
         while not ready.empty():
@@ -37,17 +37,9 @@ def arrivals(
         yield sorted(found)
 
 
-def _standstill(connection: Connection, waiting: set[int]) -> str | None:
-    """What holds up the work, as far as the scheduler knows."""
-    at_work = connection.call(connection.client.scheduler.ncores_running(workers=None), "to say who works")
-    if at_work:
-        return f"{len(waiting)} shards are at work on {connection.address}"
-    if connection.workers():
-        return (
-            f"all workers of {connection.address} are paused, because their memory is full; give them more, "
-            "add workers, or press Ctrl-C"
-        )
-    return None
+def _at_work(connection: Connection, waiting: set[int]) -> str:
+    """What is waited for. Where no worker takes work, that is said, and it is not waited for ever."""
+    return f"{len(waiting)} shards are at work on {len(connection.takers())} workers of {connection.address}"
 
 
 def _check(connection: Connection, future: Any, name: str) -> None:
