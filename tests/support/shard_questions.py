@@ -32,6 +32,12 @@ def slowly_weighted(state: dict[str, Any], factor: Any, seconds: float) -> tuple
     return weighted(state, factor)
 
 
+def pull(state: dict[str, Any], point: np.ndarray, seconds: float) -> tuple[float, np.ndarray]:
+    """A number and a direction: what a solver asks for."""
+    time.sleep(seconds)
+    return float(point @ state["values"]), np.sin(state["values"] + point)
+
+
 def doubled(state: dict[str, Any]) -> dict[str, Any]:
     return {**state, "values": 2.0 * state["values"]}
 

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psutil
+
 SUPPORT = Path(__file__).resolve().parent
 SOURCES = SUPPORT.parents[1] / "src"
 
@@ -54,6 +56,18 @@ class SmallCluster:
         options = ("--nthreads", "1", "--host", "127.0.0.1", "--memory-limit", memory)
         self.workers.append(self._started("worker", address or self.address, *options))
         return self.workers[-1]
+
+    def kill_worker(self, number: int) -> None:
+        """Kill -9 what works; its nanny starts another one."""
+        nanny = psutil.Process(self.workers[number].pid)
+        for child in sorted(nanny.children(), key=lambda one: -one.memory_info().rss)[:1]:
+            child.kill()
+
+    def start_missing(self) -> None:
+        """Workers that gave up while there was no scheduler."""
+        for worker in [one for one in self.workers if one.poll() is not None]:
+            self.workers.remove(worker)
+            self.start_worker()
 
     def kill_scheduler(self) -> None:
         self.scheduler.kill()

@@ -17,6 +17,7 @@ from typing import Any
 
 import distributed
 from distributed.protocol.pickle import dumps
+from distributed.utils import silence_logging_cmgr
 
 from trellis.core.backends.cluster_traffic import Traffic
 from trellis.core.backends.worker_tasks import Packed, versions
@@ -32,6 +33,10 @@ _LOG = logging.getLogger("trellis")
 
 class WorkLostError(Exception):
     """Work is gone with a worker or with the scheduler; it can be asked again."""
+
+
+class WorkersDiedError(WorkLostError):
+    """Several workers died one after the other while they had the same shard: it may be the shard."""
 
 
 class Connection:
@@ -149,17 +154,18 @@ class Connection:
                 self.address,
                 self.patience,
             )
-        while not self.alive():
-            left = until - time.monotonic()
-            if left <= 0:
-                raise ClusterError(
-                    f"the scheduler at {self.address} went away and did not come back within "
-                    f"{self.patience:.0f} s; start it again and repeat the call"
-                )
-            if self.client.status in ("closed", "closing") or self.own:
-                self._open_again(min(left, ANSWER))
-            else:  # the user's client connects again by itself, or closes
-                time.sleep(LOOK)
+        with silence_logging_cmgr(logging.CRITICAL):  # the tracebacks of clients that try to connect
+            while not self.alive():
+                left = until - time.monotonic()
+                if left <= 0:
+                    raise ClusterError(
+                        f"the scheduler at {self.address} went away and did not come back within "
+                        f"{self.patience:.0f} s; start it again and repeat the call"
+                    )
+                if self.client.status in ("closed", "closing") or self.own:
+                    self._open_again(min(left, ANSWER))
+                else:  # the user's client connects again by itself, or closes
+                    time.sleep(LOOK)
         self._direct = None
 
     def _open_again(self, timeout: float) -> None:
@@ -232,7 +238,8 @@ class Silence:
 def close_quietly(client: distributed.Client) -> None:
     """The scheduler may be gone already."""
     try:
-        client.close(timeout=2)
+        with silence_logging_cmgr(logging.CRITICAL):
+            client.close(timeout=2)
     except (OSError, TimeoutError, RuntimeError):
         _LOG.debug("a client did not close", exc_info=True)
 

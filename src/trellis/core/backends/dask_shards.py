@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from trellis.core.backends import worker_tasks
 from trellis.core.backends.backend import Told
-from trellis.core.backends.dask_connection import INLINE, Connection, WorkLostError
+from trellis.core.backends.dask_connection import INLINE, Connection, WorkersDiedError, WorkLostError
 from trellis.core.backends.dask_waiting import arrivals
 from trellis.core.backends.shard_sums import split
 from trellis.core.backends.worker_tasks import Packed
@@ -104,10 +104,15 @@ class DaskShards:
             self._connection.traffic.seconds += time.perf_counter() - started
 
     def _until_answered(self, attempt: Callable[[], Any]) -> Any:
+        """Where workers come and go, innocent shards are blamed at times: they have a second chance."""
+        died = False
         for _ in range(REPEATS):
             try:
                 return attempt()
             except WorkLostError as lost:
+                if died and isinstance(lost, WorkersDiedError):
+                    raise ClusterError(str(lost)) from lost.__cause__
+                died = died or isinstance(lost, WorkersDiedError)
                 self._connection.traffic.repeats += 1
                 last = lost
             self._connection.restore()

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from distributed.scheduler import KilledWorker
 
-from trellis.core.backends.dask_connection import LOOK, Connection, Silence, WorkLostError
+from trellis.core.backends.dask_connection import LOOK, Connection, Silence, WorkersDiedError, WorkLostError
 from trellis.core.errors import ClusterError, DataError, TrellisError
 
 
@@ -32,7 +32,7 @@ def arrivals(
         while not ready.empty():
             found.append(ready.get())
         for i in sorted(found):
-            _check(connection, futures[i], name(i))
+            _check(connection, futures, i, name)
         waiting.difference_update(found)
         yield sorted(found)
 
@@ -42,23 +42,32 @@ def _at_work(connection: Connection, waiting: set[int]) -> str:
     return f"{len(waiting)} shards are at work on {len(connection.takers())} workers of {connection.address}"
 
 
-def _check(connection: Connection, future: Any, name: str) -> None:
-    if future.status == "cancelled":
-        raise WorkLostError(name)
-    if future.status == "error":
-        _raise(connection, future.exception(timeout=30), name)
+def _check(connection: Connection, futures: Sequence[Any], i: int, name: Callable[[int], str]) -> None:
+    if futures[i].status == "cancelled":
+        raise WorkLostError(name(i))
+    if futures[i].status == "error":
+        error = futures[i].exception(timeout=30)
+        if isinstance(error, KilledWorker):
+            raise WorkersDiedError(_died(error, futures, i, name)) from error
+        _raise(connection, error, name(i))
+
+
+def _died(error: KilledWorker, futures: Sequence[Any], i: int, name: Callable[[int], str]) -> str:
+    """Dask blames all shards that its dead workers had, at work or waiting."""
+    blamed = [name(i), *(name(j) for j, one in enumerate(futures) if j != i and one.status == "error")]
+    more = f" and {len(blamed) - 3} more" if len(blamed) > 3 else ""
+    limit = getattr(error.last_worker, "memory_limit", 0)
+    memory = f" (the last had {limit / 1e9:.2g} GB of memory)" if limit else ""
+    return (
+        f"{', '.join(blamed[:3])}{more}: {error.allowed_failures + 1} workers died one after the other while "
+        f"they had {'one of these' if len(blamed) > 1 else 'it'}{memory}, twice in a row; give workers more "
+        "memory, or cut the data into smaller shards"
+    )
 
 
 def _raise(connection: Connection, error: BaseException, name: str) -> NoReturn:
     """What a worker raised: errors of the user's data with the name of the shard, others with a note of it.
     The traceback is the worker's."""
-    if isinstance(error, KilledWorker):
-        limit = getattr(error.last_worker, "memory_limit", 0)
-        memory = f" (the last had {limit / 1e9:.2g} GB of memory)" if limit else ""
-        raise ClusterError(
-            f"{name}: {error.allowed_failures + 1} workers died at it one after the other{memory}; give "
-            "workers more memory, or cut the data into smaller shards"
-        ) from error
     if isinstance(error, MemoryError):
         raise ClusterError(
             f"{name}: no memory is left on its worker; give workers more, or cut the data into smaller shards"
