@@ -18,7 +18,6 @@ from trellis.core.backends.backend import Told
 from trellis.core.backends.dask_connection import INLINE, Connection, WorkersDiedError, WorkLostError
 from trellis.core.backends.dask_waiting import arrivals
 from trellis.core.backends.shard_sums import split
-from trellis.core.backends.worker_tasks import Packed
 from trellis.core.errors import ClusterError
 
 Answer = TypeVar("Answer")
@@ -143,7 +142,7 @@ class DaskShards:
         self._mend()
         leaves = self._submitted(worker_tasks.answered, question, None, arguments)
         inner = list(self._tree(leaves))
-        root = self._client.submit(Packed.of, (inner or leaves)[-1], pure=False, priority=1)
+        root = self._client.submit(worker_tasks.packed_sum, (inner or leaves)[-1], pure=False, priority=1)
         try:
             _release(inner)
             done = 0
