@@ -62,7 +62,7 @@ class DaskBackend:
 
     @property
     def n_workers(self) -> int:
-        return sum(self._connection.workers().values())
+        return sum(self._connection.until_answered(self._connection.workers).values())
 
     @property
     def name(self) -> str:

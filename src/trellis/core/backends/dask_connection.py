@@ -13,7 +13,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 import distributed
 from distributed.protocol.pickle import dumps
@@ -26,8 +26,10 @@ from trellis.core.errors import ClusterError
 ANSWER = 10.0  # seconds within which a scheduler must answer when it is first called
 LOOK = 0.5  # seconds between two looks at the line while waiting
 TELL = 20.0  # seconds of silence after which the user is told what is waited for
+REPEATS = 10  # of one question, without an end in sight
 INLINE = 32 * 1024  # bytes; what is larger goes to workers directly, past the scheduler
 SPREAD = 256 * 1024  # bytes; what is larger is passed on from worker to worker before it is used
+Answer = TypeVar("Answer")
 _LOG = logging.getLogger("trellis")
 
 
@@ -51,7 +53,7 @@ class Connection:
         self.closed = False
         self._direct: bool | None = None
         self._process = os.getpid()
-        self._check_versions()
+        self.until_answered(self._check_versions)
 
     # -- what goes over the line ------------------------------------------------------------------------
 
@@ -139,6 +141,25 @@ class Connection:
         return self._direct
 
     # -- when it breaks ---------------------------------------------------------------------------------
+
+    def until_answered(self, attempt: Callable[[], Answer]) -> Answer:
+        """``attempt()``, again where its work was lost. Where workers come and go, Dask blames innocent
+        shards at times: they have a second chance."""
+        died = False
+        for _ in range(REPEATS):
+            try:
+                return attempt()
+            except WorkLostError as lost:
+                if died and isinstance(lost, WorkersDiedError):
+                    raise ClusterError(str(lost)) from lost.__cause__
+                died = died or isinstance(lost, WorkersDiedError)
+                self.traffic.repeats += 1
+                last = lost
+            self.restore()
+        raise ClusterError(
+            f"the work at {self.address} was lost {REPEATS} times in a row; look at the logs of its "
+            "scheduler and workers"
+        ) from last
 
     def alive(self) -> bool:
         return bool(self.client.status == "running")

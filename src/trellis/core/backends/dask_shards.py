@@ -15,13 +15,11 @@ from typing import Any, TypeVar
 
 from trellis.core.backends import worker_tasks
 from trellis.core.backends.backend import Told
-from trellis.core.backends.dask_connection import INLINE, Connection, WorkersDiedError, WorkLostError
+from trellis.core.backends.dask_connection import INLINE, Connection, WorkLostError
 from trellis.core.backends.dask_waiting import arrivals
 from trellis.core.backends.shard_sums import split
-from trellis.core.errors import ClusterError
 
 Answer = TypeVar("Answer")
-REPEATS = 10  # of one question, without an end in sight
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class DaskShards:
     @classmethod
     def placed(cls, connection: Connection, recipe: Recipe, n: int) -> DaskShards:
         shards = cls(connection, recipe, n)
-        shards._until_answered(shards._mend)
+        connection.until_answered(shards._mend)
         return shards
 
     def __len__(self) -> int:
@@ -97,28 +95,10 @@ class DaskShards:
     def _question(self, attempt: Callable[[], Any]) -> Any:
         started = time.perf_counter()
         try:
-            return self._until_answered(attempt)
+            return self._connection.until_answered(attempt)
         finally:
             self._connection.traffic.questions += 1
             self._connection.traffic.seconds += time.perf_counter() - started
-
-    def _until_answered(self, attempt: Callable[[], Any]) -> Any:
-        """Where workers come and go, innocent shards are blamed at times: they have a second chance."""
-        died = False
-        for _ in range(REPEATS):
-            try:
-                return attempt()
-            except WorkLostError as lost:
-                if died and isinstance(lost, WorkersDiedError):
-                    raise ClusterError(str(lost)) from lost.__cause__
-                died = died or isinstance(lost, WorkersDiedError)
-                self._connection.traffic.repeats += 1
-                last = lost
-            self._connection.restore()
-        raise ClusterError(
-            f"the work at {self._connection.address} was lost {REPEATS} times in a row; look at the logs of "
-            "its scheduler and workers"
-        ) from last
 
     def _asked(
         self, question: Callable[..., Any], each: Sequence[Any] | None, arguments: Any, told: Told | None
@@ -210,7 +190,7 @@ class DaskShards:
         """New states from those that are here; should they be lost on the way, from the recipes."""
         new = DaskShards(self._connection, recipe, self._n)
         try:
-            self._until_answered(self._mend)
+            self._connection.until_answered(self._mend)
             new._homes = list(self._homes)
             new._states = self._submitted(
                 worker_tasks.answered, recipe.function, recipe.each, recipe.arguments
@@ -218,7 +198,7 @@ class DaskShards:
             new._arrived()
         except WorkLostError:
             self._connection.restore()
-            new._until_answered(new._mend)
+            self._connection.until_answered(new._mend)
         return new
 
     def _mend(self) -> None:
@@ -293,6 +273,8 @@ class DaskShards:
 
     @property
     def _client(self) -> Any:
+        if not self._connection.alive():
+            raise WorkLostError("the line is broken")
         return self._connection.client
 
 
