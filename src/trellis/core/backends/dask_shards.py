@@ -202,14 +202,14 @@ class DaskShards:
         return new
 
     def _mend(self) -> None:
-        """Every state is there, or on its way: those that are lost are made again from their recipes."""
-        self._settle()
-        lost = [
-            i
-            for i, state in enumerate(self._states)
-            if state is None or state.client is not self._client or state.status in ("cancelled", "error")
+        """Every state is there: those that are not are made again from their recipes."""
+        there = [
+            state is not None and state.client is self._client and state.status == "finished"
+            for state in self._states
         ]
-        if not lost:
+        moved = self._settle(there)
+        lost = [i for i in range(self._n) if not there[i]]
+        if not lost and not moved:
             return
         first = all(state is None for state in self._states)
         sources = []
@@ -237,21 +237,25 @@ class DaskShards:
             self.release()
             raise
 
-    def _settle(self) -> None:
+    def _settle(self, there: Sequence[bool]) -> bool:
         """Homes: runs of neighbours on each worker, by its threads. Where workers are gone or came anew, as
-        few shards move as make it even again."""
+        few shards move as make it even again. Whether states that are there moved."""
         workers = self._connection.workers()
         if not any(self._homes):
             slots = [address for address, threads in workers.items() for _ in range(threads)]
             self._homes = [slots[i * len(slots) // self._n] for i in range(self._n)]
-            return
-        homes = evened(self._homes, workers)
-        for i, (old, new) in enumerate(zip(self._homes, homes, strict=True)):
-            if old in workers and old != new and self._states[i] is not None:
-                self._states[i] = self._client.submit(
-                    worker_tasks.same, self._states[i], workers=[new], allow_other_workers=True, pure=False
-                )
-        self._homes = homes
+            return False
+        old, self._homes = self._homes, evened(self._homes, workers)
+        moved = [i for i in range(self._n) if there[i] and old[i] in workers and old[i] != self._homes[i]]
+        for i in moved:
+            self._states[i] = self._client.submit(
+                worker_tasks.same,
+                self._states[i],
+                workers=[self._homes[i]],
+                allow_other_workers=True,
+                pure=False,
+            )
+        return bool(moved)
 
     def _at_home(self) -> list[tuple[str, list[int]]]:
         """The workers, and the shards of each."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
@@ -10,6 +11,8 @@ from distributed.scheduler import KilledWorker
 
 from trellis.core.backends.dask_connection import LOOK, Connection, Silence, WorkersDiedError, WorkLostError
 from trellis.core.errors import ClusterError, DataError, TrellisError
+
+STANDSTILL = 3.0  # seconds of silence after which it is asked whether anybody works
 
 
 def arrivals(
@@ -22,19 +25,34 @@ def arrivals(
         future.add_done_callback(lambda _, i=i: ready.put(i))
     waiting = set(range(len(futures)))
     silence = Silence(connection, f"to finish {len(futures)} shards")
+    next_look = time.monotonic() + STANDSTILL
     while waiting:
         try:
             found = [ready.get(timeout=LOOK)]
         except queue.Empty:
             silence.look(lambda: _at_work(connection, waiting))
+            if time.monotonic() > next_look:
+                next_look = time.monotonic() + STANDSTILL
+                if _nobody_works(connection):
+                    raise WorkLostError("no worker works at it") from None
             continue
         silence.broken()
+        next_look = time.monotonic() + STANDSTILL
         while not ready.empty():
             found.append(ready.get())
         for i in sorted(found):
             _check(connection, futures, i, name)
         waiting.difference_update(found)
         yield sorted(found)
+
+
+def _nobody_works(connection: Connection) -> bool:
+    """Whether there are workers that take work, and none has any: tasks that were sent to a worker which died
+    as the last one are left lying by Dask when others come."""
+    connection.workers()
+    connection.takers()
+    tasks = connection.call(connection.client.scheduler.processing(workers=None), "to say who works")
+    return not any(tasks.values())
 
 
 def _at_work(connection: Connection, waiting: set[int]) -> str:
