@@ -131,7 +131,8 @@ def test_a_scheduler_started_again_goes_on_with_the_question(cluster, caplog):
 
 
 def test_a_scheduler_that_stays_away_is_one_sentence(cluster):
-    backend = opened(cluster.address, patience=3.0)
+    backend = opened(cluster.address)
+    backend._connection.patience = 3.0
     placed = backend.place(sq.make, range(N))
     after(0.5, cluster.kill_scheduler)
     with pytest.raises(ClusterError, match="went away and did not come back within 3 s; start it again"):
