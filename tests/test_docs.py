@@ -41,6 +41,7 @@ PAGES = [
             "neural.md",
             "neural-tagging.md",
             "checkpoints.md",
+            "beyond-one-machine.md",
             "graphs-inference.md",
             "from-other-libraries.md",
         )
