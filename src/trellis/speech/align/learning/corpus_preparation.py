@@ -99,9 +99,7 @@ def prepare_corpus(
     holdout = _on_threads(acoustics.example, hold, aligner._threads())
     report("topology", 0.0)
     weighed = hold if aligner.cross_fit else [*weigh, *hold]
-    topology = checkpoints.once(
-        lambda: fit_topology(acoustics, weighed[:TOPOLOGY_UTTERANCES], aligner._threads())
-    )
+    topology = fit_topology(acoustics, weighed[:TOPOLOGY_UTTERANCES], aligner._threads(), checkpoints)
     wrong = _with_wrong_transcripts(aligner, acoustics, [*hold, *weigh][:WRONG_UTTERANCES])
     unheard = hold if aligner.cross_fit else [*hold, *weigh]
     return PreparedCorpus(acoustics, train, holdout, topology, wrong, unheard)
@@ -163,7 +161,7 @@ def _train_acoustics(
         if not isinstance(classifier, ConvolutionalOptions) or not classifier.end_to_end_passes:
             return acoustics
         acoustics = replace(acoustics, scale=scale(acoustics, unseen))
-        weights = checkpoints.once(lambda: fit_topology(acoustics, unseen[:TOPOLOGY_UTTERANCES], n_jobs))
+        weights = fit_topology(acoustics, unseen[:TOPOLOGY_UTTERANCES], n_jobs, checkpoints)
         return train_end_to_end(
             acoustics, weights, own, hold, classifier, seed, partial(report, "end to end"), checkpoints
         )
