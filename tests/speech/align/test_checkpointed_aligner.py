@@ -220,10 +220,13 @@ def test_kill_9_loses_nothing(tmp_path: Path) -> None:
 def test_signals_end_the_command_with_a_checkpoint(number: int, code: int, tmp_path: Path) -> None:
     _write_corpus(tmp_path)
     model, run = tmp_path / "model.trellis", tmp_path / "run"
-    process = _start(
-        "-m", "trellis", "align", "train", str(tmp_path), "-o", str(model), "--checkpoint", str(run)
+    program = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from trellis.cli import main; main()"
     )
-    _wait(run.exists)
+    given = ("align", "train", str(tmp_path), "-o", str(model), "--checkpoint", str(run))
+    process = _start("-c", program, *given)
+    _wait(lambda: run.exists() or process.poll() is not None)
     time.sleep(0.5)
     process.send_signal(number)
     _, said = process.communicate(timeout=60)

@@ -19,11 +19,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from trellis.core.arrays import FloatArray
+from trellis.core.backends.backend import Told
+from trellis.core.backends.item_map import answers_in_order
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.estimator import Model, check_fitted
 from trellis.core.parameters import fitted, parameter
@@ -226,16 +229,39 @@ class Aligner(Model):
         flags = unknown_flags(words, aligned.words, dictionary, unknown)
         return replace(aligned, flags=(*aligned.flags, *flags)) if flags else aligned
 
-    def evaluate(self, corpus: Iterable[Utterance]) -> AlignmentEvaluation:
-        """Align every utterance to the phones of its reference, and measure how far boundaries lie from
-        it."""
+    def align_corpus(
+        self,
+        corpus: Iterable[Utterance],
+        *,
+        confidence: bool = False,
+        backend: Any = None,
+        progress: Told | None = None,
+    ) -> dict[str, Alignment]:
+        """Every utterance aligned to exactly the phones of its reference, by its id.
+
+        ``backend``: where (:func:`trellis.core.backends.as_backend`): a Dask client, "processes:4", ...; the
+        aligner travels there once, and recordings are read there. ``progress(done, all)`` is called as
+        alignments arrive. They are the same, to the last bit, on any number of workers.
+        """
+        check_fitted(self)
+        given = list(corpus)
+        make = partial(partial, self.align_reference, confidence=confidence)
+        found = answers_in_order(make, given, backend=backend, told=progress)
+        return {u.id: alignment for u, alignment in zip(given, found, strict=True)}
+
+    def evaluate(
+        self, corpus: Iterable[Utterance], *, backend: Any = None, progress: Told | None = None
+    ) -> AlignmentEvaluation:
+        """Align every utterance to the phones of its reference, and measure how far boundaries lie from it;
+        ``backend`` and ``progress`` are those of :meth:`align_corpus`."""
         from trellis.speech.evaluate.boundary_evaluation import evaluate_alignments
 
         chosen = [u for u in corpus if u.reference is not None]
         if not chosen:
             raise DataError("the corpus has no utterance with a reference to compare with")
         references = {u.id: u.reference for u in chosen if u.reference is not None}
-        return evaluate_alignments(references, {u.id: self.align_reference(u) for u in chosen})
+        found = self.align_corpus(chosen, backend=backend, progress=progress)
+        return evaluate_alignments(references, found)
 
     def align_reference(self, utterance: Utterance, confidence: bool = False) -> Alignment:
         """Align an utterance to exactly the phones of its reference, silences included."""
