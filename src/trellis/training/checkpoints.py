@@ -321,13 +321,15 @@ def keep_checkpoints(
     *,
     free: Collection[str] = (),
     extensible: bool = False,
+    began: float | None = None,
 ) -> Checkpoints:
-    """The same for functions that learn: ``kind`` is what they make, ``options`` are their arguments."""
+    """The same for functions that learn: ``kind`` is what they make, ``options`` are their arguments.
+    ``began``: when ``data`` was begun to be looked at, if that takes time (``time.perf_counter``)."""
     if folder is None:
         return Checkpoints(None)
     if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
         raise DataError(f"checkpoint is {folder!r}; give the path of a folder, or None")
-    began = time.perf_counter()
+    began = time.perf_counter() if began is None else began
     identity = run_identity(kind, options, data, free)
     return Checkpoints(folder, identity, extensible=extensible, began=began)
 

@@ -66,6 +66,7 @@ def test_an_item_that_kills_its_process_takes_no_other_with_it(tmp_path: Path) -
     assert found == {i: Failure(None) if i == 7 else square(i) for i in range(9)}
 
 
+@pytest.mark.cluster
 def test_an_item_that_kills_workers_takes_no_other_with_it(tmp_path: Path) -> None:
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 0}),  # each death costs some seconds

@@ -12,7 +12,7 @@ import queue
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 from distributed.scheduler import KilledWorker
@@ -119,7 +119,7 @@ class _Map:
 
     def _next(self) -> tuple[int, Any]:
         silence = Silence(self._connection, f"to finish {len(self._running)} pieces of work")
-        i, future = -1, None
+        i, future = -1, cast(Any, None)
         while future is None or self._running.get(i) is not future:  # others were forgotten
             try:
                 i, future = self._ready.get(timeout=LOOK)

@@ -16,6 +16,7 @@ Alignment is exact: the best of all segmentations (``segment_oracle``), for reco
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import fields, replace
@@ -158,8 +159,9 @@ class Aligner(Model):
     def _checkpoints(self, utterances: Sequence[Utterance], kind: str) -> Checkpoints:
         if self.checkpoint is None:
             return Checkpoints(None)
+        began = time.perf_counter()
         known = corpus_contents(u for u in utterances if u.reference is not None)
-        return keep_checkpoints(self.checkpoint, kind, self.get_params(deep=False), known)
+        return keep_checkpoints(self.checkpoint, kind, self.get_params(deep=False), known, began=began)
 
     def adapt(
         self,

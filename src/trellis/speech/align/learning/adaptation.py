@@ -8,6 +8,7 @@ few numbers about all phones, and a handful of words says little about them.
 from __future__ import annotations
 
 import copy
+import time
 from collections.abc import Iterable, Sequence
 from math import ceil
 from typing import TYPE_CHECKING
@@ -56,8 +57,10 @@ def adapt(
         )
     corrected = [u for u in corpus if u.reference is not None]
     request = aligner._request("", confidence=False)
+    began = time.perf_counter()
     known = {"the base model": base, **corpus_contents(corrected)} if checkpoint is not None else {}
-    checkpoints = keep_checkpoints(checkpoint, "Aligner.adapt", aligner.get_params(deep=False), known)
+    parameters = aligner.get_params(deep=False)
+    checkpoints = keep_checkpoints(checkpoint, "Aligner.adapt", parameters, known, began=began)
     pieces = read_corrections(base.acoustics, corrected, report)
     with checkpoints.kept_when_stopped():
         return _learn(aligner, len(corrected), pieces, options, request, report, checkpoints)
