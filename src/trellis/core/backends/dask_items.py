@@ -12,7 +12,7 @@ import queue
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 from uuid import uuid4
 
 from distributed.scheduler import KilledWorker
@@ -118,13 +118,9 @@ class _Map:
         return IN_FLIGHT * self._slots
 
     def _next(self) -> tuple[int, Any]:
-        silence = Silence(self._connection, f"to finish {len(self._running)} pieces of work")
-        i, future = -1, cast(Any, None)
-        while future is None or self._running.get(i) is not future:  # others were forgotten
-            try:
-                i, future = self._ready.get(timeout=LOOK)
-            except queue.Empty:
-                silence.look()
+        i, future = self._arrival()
+        while self._running.get(i) is not future:  # of those that were forgotten
+            i, future = self._arrival()
         if future.status == "cancelled":
             raise WorkLostError(f"item {i}")
         if future.status == "error":
@@ -133,6 +129,14 @@ class _Map:
             (answer,) = self._connection.fetch([future])
         del self._running[i]
         return i, answer
+
+    def _arrival(self) -> tuple[int, Any]:
+        silence = Silence(self._connection, f"to finish {len(self._running)} pieces of work")
+        while True:
+            try:
+                return self._ready.get(timeout=LOOK)
+            except queue.Empty:
+                silence.look()
 
     def _forget(self) -> None:
         for future in self._running.values():
