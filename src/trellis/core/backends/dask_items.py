@@ -119,7 +119,7 @@ class _Map:
 
     def _next(self) -> tuple[int, Any]:
         i, future = self._arrival()
-        while self._running.get(i) is not future:  # of those that were forgotten
+        while i not in self._running or self._running[i] is not future:  # it was forgotten
             i, future = self._arrival()
         if future.status == "cancelled":
             raise WorkLostError(f"item {i}")
