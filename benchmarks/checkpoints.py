@@ -1,15 +1,17 @@
-"""What checkpoints cost at their usual cadence: a CRF, EM of an HMM, and a perceptron (target: at most 2%).
+"""What checkpoints cost at their usual cadence: a CRF, EM of an HMM, an aligner, and a perceptron (target: at
+most 2%).
 
 The data are synthetic: sentences of the size of CoNLL-2000's training set (8,936, of 24 words, 22 labels, 19
-features a word), and series of Gaussian observations. Each model is fitted with and without ``checkpoint=``,
-by turns, and must be the same to the last bit. Two figures say what storing costs:
+features a word), series of Gaussian observations, and 88 sentences of synthetic speech. Each model is fitted
+with and without ``checkpoint=``, by turns, and must be the same to the last bit. Two figures say what storing
+costs:
 
 * spent: the seconds inside of storing (checksums of the data, snapshots, files forced to disk), as a share of
   the rest of the fit; the median over repeats, and the largest;
 * ratio: the least time of a fit with checkpoints over the least without. On a machine that others use, it
   tells little: both vary by more than the cost.
 
-    python benchmarks/checkpoints.py [--quick] [--repeats 3]
+    python benchmarks/checkpoints.py [--quick] [--repeats 3] [--only aligner]
 """
 
 from __future__ import annotations
@@ -26,11 +28,15 @@ import numpy as np
 from _common import parser
 from trellis import HMM, SequenceLabeler
 from trellis.hmm.emissions import Gaussian
+from trellis.speech.acoustics.convolutional.convolutional_training import ConvolutionalOptions
+from trellis.speech.align.aligner import Aligner
+from trellis.speech.corpus.synthetic import synthetic_corpus
 from trellis.training import checkpoints
 from trellis.training.checkpoint_folder import CheckpointFolder
 from trellis.training.checkpoints import Checkpoints
 
 TARGET = 0.02
+SPEECH = Path(__file__).resolve().parents[1] / "tests" / "support" / "synthetic_speech"
 SENTENCES, LENGTH, LABELS, WORDS = 8936, 24, 22, 19_000
 
 
@@ -80,6 +86,7 @@ class Spent:
     def counting(self) -> Iterator[None]:
         places: list[tuple[Any, str]] = [
             (checkpoints, "run_identity"),
+            (Aligner, "_checkpoints"),
             *((Checkpoints, name) for name in ("__init__", "offer", "finish", "close")),
         ]
         before = [(where, name, getattr(where, name)) for where, name in places]
@@ -158,6 +165,12 @@ def tasks(quick: bool) -> list[Task]:
         model = HMM(8, Gaussian("diag"), n_init=1, max_iter=40, tol=0.0, random_state=0, verbose=False)
         return model.set_params(checkpoint=folder).fit(series)
 
+    speech = synthetic_corpus(folder=SPEECH)
+
+    def aligner(folder: Path | None) -> Aligner:
+        network = ConvolutionalOptions(passes=3, fewest_steps=30) if quick else ConvolutionalOptions()
+        return Aligner("log", classifier=network, checkpoint=folder).fit(speech)
+
     return [
         Task("CRF by L-BFGS, 60 iterations", lambda f: chain("log", 60, f), lambda m: m.weights_.tobytes()),
         Task(
@@ -166,15 +179,23 @@ def tasks(quick: bool) -> list[Task]:
             lambda m: m.weights_.tobytes(),
         ),
         Task("HMM by EM, 40 iterations", em, lambda m: m.transitions_.tobytes()),
+        Task("aligner, synthetic corpus", aligner, _arrays_of),
         Task("perceptron, 10 passes", lambda f: chain("perceptron", 10, f), lambda m: m.weights_.tobytes()),
     ]
+
+
+def _arrays_of(model: Aligner) -> bytes:
+    arrays = model.to_state()[1]
+    return b"".join(arrays[name].tobytes() for name in sorted(arrays))
 
 
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("--repeats", type=int, default=3)
+    options.add_argument("--only", default="", metavar="NAME", help="models whose line has this in its name")
     given = options.parse_args()
-    met = [measure(task, given.repeats) for task in tasks(given.quick)]
+    chosen = [task for task in tasks(given.quick) if given.only in task.name]
+    met = [measure(task, given.repeats) for task in chosen]
     print(f"at most {100 * TARGET:g}% is spent on storing: {'met' if all(met) else 'missed'}")
 
 

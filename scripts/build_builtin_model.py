@@ -75,7 +75,7 @@ def main() -> None:
     corpus = Corpus(tuple(u for u in Corpus.textgrids(folder) if known(u.phones)))
     print(f"{len(corpus)} utterances of {len(corpus.groups)} voices", flush=True)
     began = time.perf_counter()
-    aligner = train(corpus, given.seed, given.jobs, given.end_to_end)
+    aligner = train(corpus, given.seed, given.jobs, given.end_to_end, given.keep / "training")
     print(f"training: {time.perf_counter() - began:.0f} s; {aligner.status_}", flush=True)
     given.output.parent.mkdir(parents=True, exist_ok=True)
     aligner.save(given.output)
@@ -83,7 +83,7 @@ def main() -> None:
     print(f"{given.output}: {given.output.stat().st_size / 1e6:.2f} MB")
 
 
-def train(corpus: Corpus, seed: int, jobs: int, end_to_end: int) -> Aligner:
+def train(corpus: Corpus, seed: int, jobs: int, end_to_end: int, checkpoint: Path) -> Aligner:
     """Weights are learnt on voices that the network has not heard. Passes through the whole alignment gain
     nothing on recordings of people: they fit the network more closely to synthetic labels."""
     voices = np.random.default_rng(seed).permutation(corpus.groups).tolist()
@@ -93,7 +93,14 @@ def train(corpus: Corpus, seed: int, jobs: int, end_to_end: int) -> Aligner:
     split = {name: [u.id for u in corpus.in_groups(part)] for name, part in named}
     network = ConvolutionalOptions(end_to_end_passes=end_to_end)
     aligner = Aligner(
-        "log", classifier=network, fold="voiced", alphabet="ipa", split=split, random_state=seed, n_jobs=jobs
+        "log",
+        classifier=network,
+        fold="voiced",
+        alphabet="ipa",
+        split=split,
+        random_state=seed,
+        n_jobs=jobs,
+        checkpoint=checkpoint,
     )
     return aligner.fit(corpus)
 

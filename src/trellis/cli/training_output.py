@@ -10,7 +10,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
@@ -44,6 +44,12 @@ def save_trained(
         where = f"{output} is not written; what was learned is in {beside}"
         note(f"stopped before the end of training: {where}{again}")
     raise typer.Exit(code)
+
+
+def stopped_at_checkpoint(checkpoint: str) -> NoReturn:
+    """A signal stopped a training that has no model yet, and is stored: say so, and end."""
+    note(f"stopped before the end of training; the same command goes on from the checkpoint in {checkpoint}")
+    raise typer.Exit(stop_code() or 130)
 
 
 @contextmanager

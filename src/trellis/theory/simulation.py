@@ -17,15 +17,19 @@ it exactly instead, where that can be done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 
-from trellis.core.arguments import check_choice, check_fraction, check_int
+from trellis.core.arguments import check_fraction, check_int
 from trellis.core.arrays import FloatArray
+from trellis.core.backends import as_backend
+from trellis.core.backends.item_map import answer_of, map_items
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.progress import progress_bar
 from trellis.core.storage import PathLike
@@ -167,7 +171,7 @@ def simulate_generalization_gap(
     confidence: float = 0.95,
     seed: int = 0,
     n_jobs: int = 1,
-    backend: Literal["processes", "threads"] = "processes",
+    backend: Any = None,
     checkpoint: PathLike | None = None,
     progress: bool | None = None,
 ) -> GapSample:
@@ -183,13 +187,14 @@ def simulate_generalization_gap(
     n_test : k, by default 20 m and at least 1,000; ``true_error(model)`` takes its place where it is given.
     log_hypotheses, vc_dimension : of the learner's class, if known: for the analytic bounds.
     confidence : of the interval of epsilon.
+    n_jobs, backend : so many "processes" (also None) or "threads" here; or a Dask client, the address of a
+        scheduler, "processes:4", ... (:func:`trellis.core.backends.as_backend`), without ``n_jobs``.
     checkpoint : a folder in which results are kept, to go on after a stop. It may hold several m.
     progress : True, False, or None for "on a terminal".
     """
     m, n_repeats = check_int("m", m, 1), check_int("n_repeats", n_repeats, 1)
     check_fraction("delta", delta)
     check_fraction("confidence", confidence)
-    check_choice("backend", backend, ("processes", "threads"))
     if vc_dimension is not None and loss != "zero_one":
         raise UnsupportedError(
             "a VC dimension goes with loss='zero_one'; for other losses give log_hypotheses"
@@ -198,16 +203,14 @@ def simulate_generalization_gap(
         n_test = max(TESTS_PER_EXAMPLE * m, LEAST_TESTS)
     known = log_hypotheses is not None or vc_dimension is not None
     repeat = _Repeat(sampler, learner, m, n_test, loss, true_error, seed, known)
-    with Record.opened(checkpoint, repeat.description(), m, n_repeats) as record:
-        todo = record.missing()
-        parallel = Parallel(
-            n_jobs, backend="threading" if backend == "threads" else "loky", return_as="generator"
-        )
-        with progress_bar(f"m = {m}", n_repeats, progress) as tick:
-            for i, errors in zip(todo, parallel(delayed(repeat)(i) for i in todo), strict=True):
-                record.add(i, *errors)
-                if tick is not None:
-                    tick(record.n_done, {}, None)
+    with (
+        Record.opened(checkpoint, repeat.description(), m, n_repeats) as record,
+        progress_bar(f"m = {m}", n_repeats, progress) as tick,
+    ):
+        for i, errors in _errors(repeat, record.missing(), n_jobs, backend):
+            record.add(i, *errors)
+            if tick is not None:
+                tick(record.n_done, {}, None)
     bounded = repeat.bounded or (isinstance(loss, str) and loss in ("zero_one", "hamming"))
     return GapSample(
         m=m,
@@ -221,6 +224,25 @@ def simulate_generalization_gap(
         vc_dimension=vc_dimension,
         bounded=bounded,
     )
+
+
+def _errors(
+    repeat: _Repeat, todo: list[int], n_jobs: int, backend: Any
+) -> Iterator[tuple[int, tuple[float, float]]]:
+    """Each repeat with its errors, as they are ready."""
+    place = None if backend in ("processes", "threads") else as_backend(backend)
+    if place is None:
+        method = "threading" if backend == "threads" else "loky"
+        found = Parallel(n_jobs, backend=method, return_as="generator")(delayed(repeat)(i) for i in todo)
+        yield from zip(todo, found, strict=True)
+        return
+    with closing(map_items(partial(_as_it_is, repeat), todo, backend=place)) as answers:
+        for number, errors in answers:
+            yield todo[number], answer_of(errors, todo[number])
+
+
+def _as_it_is(repeat: _Repeat) -> _Repeat:
+    return repeat
 
 
 def simulate_learning_curve(

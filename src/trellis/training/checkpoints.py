@@ -21,7 +21,8 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,6 +30,7 @@ import numpy as np
 from trellis.core import storage
 from trellis.core.codec import Arrays, decode, encode
 from trellis.core.errors import DataError, ModelFileError, TrellisError
+from trellis.core.status import Status
 from trellis.solvers.run import Trace
 from trellis.training.checkpoint_folder import CheckpointFolder, CheckpointWarning
 from trellis.training.options import draw_seed
@@ -71,6 +73,11 @@ class Checkpoints:
             self._read(self._folder)
             self._spent = time.perf_counter() - self._began
 
+    @property
+    def stored(self) -> bool:
+        """Whether there is a folder."""
+        return self._folder is not None
+
     def seed(self, random_state: Any) -> int:
         """The seed that a fit draws; a resumed one has that of the first."""
         seed: int = self._kept.setdefault("seed", draw_seed(random_state))
@@ -87,6 +94,29 @@ class Checkpoints:
             return None
         self._stage, self._open = self._stage + 1, True
         return Stage(self, self._stage - 1)
+
+    def once(self, work: Callable[[], Value]) -> Value:
+        """``work()`` as a stage without iterations: done again if it was stopped."""
+        stage = self.stage()
+        found = None if stage is None else stage.result()
+        if found is not None:
+            kept: Value = found[0]
+            return kept
+        answer = work()
+        if stage is not None:
+            stage.finish(answer, Trace(status=Status(True, "done"), history={}, n_iter=0))
+        return answer
+
+    @contextmanager
+    def kept_when_stopped(self) -> Iterator[None]:
+        """The fit: at its end it is closed, and Ctrl-C between two stages stores those that are finished."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if self._changed:
+                self._write()
+            raise
+        self.close()
 
     def close(self) -> None:
         """The fit has ended. What is left is its results."""
@@ -138,8 +168,9 @@ class Checkpoints:
             return
         self._forget_run()
         arrays: Arrays = {}
-        self._done.append(encode(result, arrays, f"done.{stage}"))
-        self._arrays |= {name: array.copy() for name, array in arrays.items()}
+        encoded = encode(result, arrays, f"done.{stage}")
+        self._arrays |= {name: array.copy() for name, array in arrays.items()}  # first: Ctrl-C may store now
+        self._done.append(encoded)
         self._changed = True
         if self._is_time():
             self._write()
@@ -290,13 +321,15 @@ def keep_checkpoints(
     *,
     free: Collection[str] = (),
     extensible: bool = False,
+    began: float | None = None,
 ) -> Checkpoints:
-    """The same for functions that learn: ``kind`` is what they make, ``options`` are their arguments."""
+    """The same for functions that learn: ``kind`` is what they make, ``options`` are their arguments.
+    ``began``: when ``data`` was begun to be looked at, if that takes time (``time.perf_counter``)."""
     if folder is None:
         return Checkpoints(None)
     if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
         raise DataError(f"checkpoint is {folder!r}; give the path of a folder, or None")
-    began = time.perf_counter()
+    began = time.perf_counter() if began is None else began
     identity = run_identity(kind, options, data, free)
     return Checkpoints(folder, identity, extensible=extensible, began=began)
 

@@ -184,7 +184,8 @@ def drive(
     ``interrupted``, put it there, and must raise ``KeyboardInterrupt`` themselves (``Model._finished``).
 
     ``stage``: where the run is stored. A request to stop then waits for the end of the iteration
-    (:mod:`trellis.core.stop_requests`), which is stored before it is followed like Ctrl-C."""
+    (:mod:`trellis.core.stop_requests`), which is stored before it is followed like Ctrl-C. Ctrl-C itself does
+    not wait; a run that undoes what it has begun (``whole_steps`` counts the rest) is stored then as well."""
     history = {} if stage is None else stage.restore(run)
     seconds = history.get("seconds", [])
     iteration, interrupted = len(seconds), False
@@ -208,6 +209,9 @@ def drive(
                 if on_iteration is not None:
                     on_iteration(iteration, measured, point())
     except KeyboardInterrupt:
+        n_whole = getattr(run, "whole_steps", None)
+        if stage is not None and not stop_was_asked() and n_whole == len(history.get("seconds", ())):
+            stage.save(run, history, now=True)
         if not keep_interrupted:
             raise
         interrupted = True

@@ -21,8 +21,8 @@ Where a forecast must err, it errs in favour of rows one by one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +32,8 @@ from trellis.bayesnet.inference.question import Question
 from trellis.bayesnet.model.data_frames import Codes
 from trellis.bayesnet.model.discrete_model import DiscreteModel
 from trellis.core.arrays import BoolArray, FloatArray, IntArray
+from trellis.core.backends.backend import Backend, Told
+from trellis.core.backends.item_map import answers_in_order
 from trellis.core.errors import InfeasibleError
 from trellis.core.shards import n_threads
 from trellis.factors.elimination_order import elimination_order
@@ -40,6 +42,7 @@ from trellis.factors.junction_tree.row_tree import RowTree
 
 PLAN, ALONE, REPLAN, BLOCK = 350_000.0, 25_000.0, 80_000.0, 20.0
 CACHED = 2.0**20  # numbers in the tables of a block
+PIECE, PIECE_ALONE = 4096, 64  # rows that travel together to a worker
 FEW = 16  # rows, up to which the tree that the model keeps is good enough
 
 
@@ -49,6 +52,14 @@ class Part(NamedTuple):
     rows: IntArray
     together: bool
     cost: float
+
+
+class Piece(NamedTuple):
+    """Rows ``first`` to ``last`` - 1 of a part."""
+
+    part: int
+    first: int
+    last: int
 
 
 class EvidenceBatch:
@@ -63,6 +74,7 @@ class EvidenceBatch:
         self._columns = np.flatnonzero(self._observed.any(axis=0)).tolist()
         _, self._factors = model.relevant([*wanted, *self._columns])
         self._scopes = [table.variables for table in self._factors]
+        self._last: tuple[int, RowTree | None] | None = None
 
     # -- the choice -------------------------------------------------------------------------------------
 
@@ -120,24 +132,60 @@ class EvidenceBatch:
     def marginals(self, n_jobs: int) -> tuple[BoolArray, dict[int, FloatArray]]:
         """Which rows are impossible, and the marginals (rows, states) of each variable wanted."""
         n_threads(n_jobs)
+        pieces = [Piece(number, 0, len(part.rows)) for number, part in enumerate(self.parts)]
+        return self._joined((piece, self.solve(piece, n_jobs)) for piece in pieces)
+
+    def marginals_on(
+        self, backend: Backend, told: Told | None = None
+    ) -> tuple[BoolArray, dict[int, FloatArray]]:
+        """The same on workers: cut by the rows alone, and each solved the way that all rows together decide,
+        so that every digit is that of one machine."""
+        pieces = [
+            Piece(number, first, min(first + size, len(part.rows)))
+            for number, part in enumerate(self.parts)
+            for size in [PIECE if part.together else PIECE_ALONE]
+            for first in range(0, len(part.rows), size)
+        ]
+        make = partial(_solver, self._model, self._codes, self._wanted, self._limit)
+        return self._joined(
+            zip(pieces, answers_in_order(make, pieces, backend=backend, told=told), strict=True)
+        )
+
+    def solve(self, piece: Piece, n_jobs: int = 1) -> tuple[BoolArray, dict[int, FloatArray]]:
+        """Which rows of a piece are impossible, and the marginals of what each variable is not seen to be."""
+        part = self.parts[piece.part]
+        rows = part.rows[piece.first : piece.last]
+        tree = self._tree_of(piece.part) if part.together else None
+        if tree is not None:
+            logs = [log_table(table).values for table in self._factors]
+            log_z, found = tree.marginals(logs, self._codes[rows], n_jobs)
+            return np.isneginf(log_z), found
+        of = {v: np.full((len(rows), self._sizes[v]), 1.0 / self._sizes[v]) for v in self._wanted}
+        lost = [not self._alone(row, place, of) for place, row in enumerate(rows.tolist())]
+        return np.array(lost, dtype=np.bool_), of
+
+    def _joined(
+        self, solved: Iterable[tuple[Piece, tuple[BoolArray, dict[int, FloatArray]]]]
+    ) -> tuple[BoolArray, dict[int, FloatArray]]:
         n = len(self._codes)
         lost = np.zeros(n, dtype=np.bool_)
         of = {v: np.full((n, self._sizes[v]), 1.0 / self._sizes[v]) for v in self._wanted}  # in no factor
-        logs = [log_table(table).values for table in self._factors]
-        for rows, together, _ in self.parts:
-            tree = self._row_tree(rows) if together else None
-            if tree is None:
-                for row in rows.tolist():
-                    lost[row] = not self._alone(row, of)
-                continue
-            log_z, found = tree.marginals(logs, self._codes[rows], n_jobs)
-            lost[rows] = np.isneginf(log_z)
+        for piece, (impossible, found) in solved:
+            rows = self.parts[piece.part].rows[piece.first : piece.last]
+            lost[rows] = impossible
             for v, shares in found.items():
                 of[v][rows] = shares
         for v in self._wanted:
             seen = np.flatnonzero(self._observed[:, v])
             of[v][seen] = np.eye(self._sizes[v])[self._codes[seen, v]]
         return lost, of
+
+    def _tree_of(self, part: int) -> RowTree | None:
+        """The tree of a part, kept for its next piece."""
+        kept = self._last
+        if kept is None or kept[0] != part:
+            kept = self._last = part, self._row_tree(self.parts[part].rows)
+        return kept[1]
 
     def _row_tree(self, rows: IntArray) -> RowTree | None:
         """The tree for several rows; None where it is too large, which for a single row it may not be."""
@@ -148,8 +196,8 @@ class EvidenceBatch:
         tree = RowTree(self._sizes, self._scopes, always, sometimes, hidden, len(rows))
         return tree if tree.forecast.bytes <= self._limit else None
 
-    def _alone(self, row: int, of: dict[int, FloatArray]) -> bool:
-        """The marginals of one row into ``of``; whether it is possible."""
+    def _alone(self, row: int, place: int, of: dict[int, FloatArray]) -> bool:
+        """The marginals of one row into ``of``, at a place; whether it is possible."""
         seen = np.flatnonzero(self._observed[row]).tolist()
         evidence = {v: int(self._codes[row, v]) for v in seen}
         hidden = [v for v in self._wanted if v not in evidence]
@@ -158,15 +206,22 @@ class EvidenceBatch:
             question = Question(self._model, variables.names[hidden[0]], variables.decode(evidence))
             exact = ExactInference(question, memory_limit=self._limit)
             try:
-                of[hidden[0]][row] = exact.solve("elimination")[0]
+                of[hidden[0]][place] = exact.solve("elimination")[0]
             except InfeasibleError:
                 return False
             return True
         found = self._tree.marginals(evidence)
         for v in hidden:
             if found.of:
-                of[v][row] = found.of[v]
+                of[v][place] = found.of[v]
         return found.log_partition > -np.inf
+
+
+def _solver(
+    model: DiscreteModel, codes: Codes, wanted: Sequence[int], memory_limit: float
+) -> Callable[[Piece], tuple[BoolArray, dict[int, FloatArray]]]:
+    """On a worker, which decides about all rows as the machine did that asks."""
+    return EvidenceBatch(model, codes, wanted, memory_limit).solve
 
 
 def block_rows(n: int, each: float) -> int:

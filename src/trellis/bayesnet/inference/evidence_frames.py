@@ -20,6 +20,8 @@ from trellis.bayesnet.model.discrete_model import DiscreteModel
 from trellis.bayesnet.model.distinct_rows import distinct_rows
 from trellis.core.arguments import check_choice
 from trellis.core.arrays import FloatArray
+from trellis.core.backends import Backend, as_backend
+from trellis.core.backends.backend import Told
 from trellis.core.errors import InfeasibleError
 from trellis.factors.junction_tree.plan_choice import MEMORY_LIMIT
 
@@ -34,15 +36,19 @@ def predict_proba(
     impossible: Impossible = "error",
     n_jobs: int = 1,
     memory_limit: float = MEMORY_LIMIT,
+    backend: Any = None,
+    progress: Told | None = None,
 ) -> Any:
     """P(target | row): an array (rows, states) for one target, a dictionary of such arrays for several.
 
     Without ``targets``, all variables that are missing somewhere. What a row observes has probability 1.
-    ``impossible``: a row of probability zero is an "error", or its probabilities are "nan".
+    ``impossible``: a row of probability zero is an "error", or its probabilities are "nan". ``backend``:
+    where rows are solved (:func:`trellis.core.backends.as_backend`), to the same digits; with one,
+    ``progress(done, all)`` is called as pieces arrive.
     """
     codes = encode_frame(model.variables, frame)
     wanted = _targets(model, frame, codes, targets)
-    found = _solve(model, codes, wanted, impossible, n_jobs, memory_limit)
+    found = _solve(model, codes, wanted, impossible, n_jobs, memory_limit, as_backend(backend), progress)
     return found[wanted[0]] if isinstance(targets, str) else {model.names[v]: found[v] for v in wanted}
 
 
@@ -54,10 +60,13 @@ def predict(
     impossible: Impossible = "error",
     n_jobs: int = 1,
     memory_limit: float = MEMORY_LIMIT,
+    backend: Any = None,
+    progress: Told | None = None,
 ) -> Any:
     """The most probable state of each target by itself: an array of names for one target, else columns.
 
-    Columns come as a frame of the library of ``frame``, or as a dictionary of arrays. Without ``targets`` all
+    Columns come as a frame of the library of ``frame``, or as a dictionary of arrays. ``backend``,
+    ``progress``: see :func:`predict_proba`. Without ``targets`` all
     variables that are missing somewhere. Impossible rows, if not an error, are ``None``.
     """
     found = predict_proba(
@@ -67,6 +76,8 @@ def predict(
         impossible=impossible,
         n_jobs=n_jobs,
         memory_limit=memory_limit,
+        backend=backend,
+        progress=progress,
     )
     columns = {name: _most_probable(model.states[model.index(name)], p) for name, p in found.items()}
     if isinstance(targets, str):
@@ -94,12 +105,20 @@ def _targets(model: DiscreteModel, frame: Any, codes: Codes, targets: Targets) -
 
 
 def _solve(
-    model: DiscreteModel, codes: Codes, wanted: list[int], impossible: str, n_jobs: int, memory_limit: float
+    model: DiscreteModel,
+    codes: Codes,
+    wanted: list[int],
+    impossible: str,
+    n_jobs: int,
+    memory_limit: float,
+    backend: Backend | None,
+    progress: Told | None,
 ) -> dict[int, FloatArray]:
     """The marginals (rows, states) of each variable wanted."""
     check_choice("impossible", impossible, ("error", "nan"))
     rows = distinct_rows(codes, np.ones(len(codes)))
-    lost, of = EvidenceBatch(model, rows.codes, wanted, memory_limit).marginals(n_jobs)
+    batch = EvidenceBatch(model, rows.codes, wanted, memory_limit)
+    lost, of = batch.marginals(n_jobs) if backend is None else batch.marginals_on(backend, progress)
     if lost.any() and impossible == "error":
         bad = int(np.flatnonzero(lost[rows.inverse])[0])
         evidence = {v: int(code) for v, code in enumerate(codes[bad]) if code >= 0}

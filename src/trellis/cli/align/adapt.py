@@ -19,6 +19,9 @@ from trellis.cli.align.train import (
 )
 from trellis.cli.console import binary_target, check_output, note
 from trellis.cli.options import Encoding, argument, offer_parameters
+from trellis.cli.train_options import Checkpoint
+from trellis.cli.training_output import stopped_at_checkpoint
+from trellis.core.output_files import check_folder
 from trellis.core.progress import terminal_bar
 from trellis.speech.align import aligner_parameters as declared
 
@@ -39,6 +42,7 @@ def adapt(
     channel: Channel = None,
     skip_bad: SkipBad = False,
     encoding: Encoding = None,
+    checkpoint: Checkpoint = None,
     quiet: Quiet = False,
     **parameters: Any,
 ) -> None:
@@ -53,6 +57,8 @@ def adapt(
 
     began = time.perf_counter()
     check_output(output, "a model")
+    if checkpoint is not None:
+        check_folder(checkpoint)
     aligner, _ = models.open_aligner(model, None)
     tiers = {"phones": phone_tier, "words": word_tier}
     found = read_corpus(
@@ -63,7 +69,12 @@ def adapt(
     aligner.set_params(**parameters)
     with terminal_bar("adapting", 100, False if quiet else None) as update:
         tell = None if update is None else lambda stage, share: update(100 * share, stage)
-        adapted = aligner.adapt(found, tell)
+        try:
+            adapted = aligner.adapt(found, tell, checkpoint=checkpoint)
+        except KeyboardInterrupt:
+            if checkpoint is None:
+                raise
+            stopped_at_checkpoint(checkpoint)
     adapted.save(binary_target(output))
     if not quiet:
         took = time.perf_counter() - began

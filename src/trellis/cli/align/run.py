@@ -11,6 +11,7 @@ import typer
 from trellis.cli.align.choices import AlignmentFormat, Alphabet, Language, Silence, UnknownWords
 from trellis.cli.console import STDOUT, note
 from trellis.cli.options import Encoding, argument, option
+from trellis.cli.places import Cluster, LocalCluster, chosen_place
 from trellis.cli.process import stop_code
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.progress import terminal_bar
@@ -93,6 +94,8 @@ def run(
     channel: Channel = None,
     encoding: Encoding = None,
     jobs: Jobs = 1,
+    cluster: Cluster = None,
+    local_cluster: LocalCluster = None,
     resume: Resume = False,
     quiet: Quiet = False,
 ) -> None:
@@ -141,7 +144,8 @@ def run(
     if alphabet == Alphabet.auto:
         _report_ambiguous(aligner, [plan.phones, pronunciations.phones if pronunciations else ()])
     work = Work(open_model, results, channel, silence, unknown)
-    _align_all(plan, work, results, models.model_path(model), jobs, resume, quiet)
+    where = {"n_jobs": jobs, "backend": chosen_place(cluster, local_cluster)}
+    _align_all(plan, work, results, models.model_path(model), where, resume, quiet)
 
 
 def _report_builtin(model: str, pronunciations: Dictionary | None) -> None:
@@ -216,7 +220,7 @@ def _first(problems: tuple[Outcome, ...]) -> str:
 
 
 def _align_all(
-    plan: Plan, work: Work, results: Results, model: str, processes: int, resume: bool, quiet: bool
+    plan: Plan, work: Work, results: Results, model: str, where: dict[str, Any], resume: bool, quiet: bool
 ) -> None:
     from trellis.speech.align.batch_alignment import align_jobs
     from trellis.speech.align.folder_outcomes import judge_by_folder
@@ -228,7 +232,7 @@ def _align_all(
     problems, aligned, seconds = list(plan.problems), [], 0.0
     try:
         with terminal_bar("aligning", len(jobs), False if quiet else None) as update:
-            for number, outcome in enumerate(align_jobs(work, jobs, processes), 1):
+            for number, outcome in enumerate(align_jobs(work, jobs, **where), 1):
                 seconds += outcome.seconds
                 if outcome.problem is not None:
                     problems.append(outcome)

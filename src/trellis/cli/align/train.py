@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 from trellis.cli.align.choices import CorpusLayout
 from trellis.cli.console import check_output, note
 from trellis.cli.options import Encoding, argument, offer_parameters, option
-from trellis.cli.training_output import save_trained
+from trellis.cli.train_options import Checkpoint
+from trellis.cli.training_output import save_trained, stopped_at_checkpoint
 from trellis.core.errors import UnsupportedError
+from trellis.core.output_files import check_folder
 from trellis.core.progress import terminal_bar
 from trellis.speech.align import aligner_parameters as declared
 from trellis.training.declarations import N_JOBS
@@ -62,6 +64,7 @@ def train(
     channel: Channel = None,
     skip_bad: SkipBad = False,
     encoding: Encoding = None,
+    checkpoint: Checkpoint = None,
     quiet: Quiet = False,
     **parameters: Any,
 ) -> None:
@@ -71,7 +74,9 @@ def train(
 
     began = time.perf_counter()
     check_output(output, "a model")
-    aligner = Aligner(**parameters)
+    if checkpoint is not None:
+        check_folder(checkpoint)
+    aligner = Aligner(**parameters, checkpoint=checkpoint)
     tiers = {"phones": phone_tier, "words": word_tier}
     found = read_corpus(
         corpus, layout, {**tiers, "audio": audio, "split": split, "channel": channel}, skip_bad, encoding
@@ -85,6 +90,8 @@ def train(
         try:
             aligner.fit(found, None if update is None else lambda stage, share: update(100 * share, stage))
         except KeyboardInterrupt:
+            if checkpoint is not None:
+                stopped_at_checkpoint(checkpoint)
             if not hasattr(aligner, "model_"):
                 raise
     save_trained(aligner.save, output)

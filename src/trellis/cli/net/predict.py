@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from trellis.cli.net.options import Encoding, Jobs, Missing, Network, Rows
 from trellis.cli.options import option
+from trellis.cli.places import Cluster, LocalCluster, chosen_place
+from trellis.core.progress import terminal_bar
 
 Targets = Annotated[
     list[str] | None,
@@ -29,6 +31,8 @@ def predict(
     encoding: Encoding = "utf-8",
     output: Output = "-",
     jobs: Jobs = 1,
+    cluster: Cluster = None,
+    local_cluster: LocalCluster = None,
 ) -> None:
     """Predict the most probable state of each unobserved variable for each of the ROWS."""
     from trellis.cli.console import binary_output, check_output
@@ -38,14 +42,18 @@ def predict(
     check_output(output)
     model = open_model(network, encoding)
     frame = read_rows(rows, model.variables, missing or (), encoding)
+    backend = chosen_place(cluster, local_cluster)
+    with terminal_bar("solving", 1.0, None) as update:
+        tell = None if update is None else lambda done, n: update(done / n, f"solving {done} of {n} pieces")
+        where: dict[str, Any] = {"n_jobs": jobs, "backend": backend, "progress": tell}
+        found = (model.predict_proba if probabilities else model.predict)(frame, target, **where)
     if probabilities:
-        shares = model.predict_proba(frame, target, n_jobs=jobs)
         columns = {
             f"{name}={state}": [f"{p:.6g}" for p in table[:, k].tolist()]
-            for name, table in shares.items()
+            for name, table in found.items()
             for k, state in enumerate(model.states[model.index(name)])
         }
     else:
-        columns = {name: list(states) for name, states in model.predict(frame, target, n_jobs=jobs).items()}
+        columns = {name: list(states) for name, states in found.items()}
     with binary_output(output) as file:
         write_rows(file, columns)

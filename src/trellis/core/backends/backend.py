@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 Source = TypeVar("Source")
 State = TypeVar("State")
 Answer = TypeVar("Answer")
+Make = Callable[[], Callable[[Any], Any]]  # gives the function of an item
 Told = Callable[[int, int], None]  # of (shards answered, shards in all)
 
 
@@ -50,3 +51,9 @@ class Backend(Protocol):
 
     def place(self, make: Callable[[Any], Any], sources: Sequence[Any]) -> PlacedShards:
         """One state ``make(source)`` for each source. A source is data, or says where they are."""
+
+    def each(
+        self, make: Callable[[], Callable[[Any], Any]], items: Sequence[Any]
+    ) -> Iterator[tuple[int, Any]]:
+        """``(i, make()(items[i]))`` as they become ready (:mod:`.item_map`): a plain map without states, of
+        which an item may fail and the others go on."""

@@ -15,7 +15,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from trellis.core.errors import ClusterError, DataError, MissingExtraError
@@ -31,6 +31,7 @@ except ImportError as missing:
 
 from trellis.core.backends.cluster_traffic import Traffic
 from trellis.core.backends.dask_connection import ANSWER, LOOK, Connection
+from trellis.core.backends.dask_items import each_on_workers
 from trellis.core.backends.dask_shards import DaskShards, Recipe
 
 PATIENCE = 300.0
@@ -79,6 +80,11 @@ class DaskBackend:
 
     def place(self, make: Callable[[Any], Any], sources: Sequence[Any]) -> DaskShards:
         return DaskShards.placed(self._connection, Recipe(make, sources), len(sources))
+
+    def each(
+        self, make: Callable[[], Callable[[Any], Any]], items: Sequence[Any]
+    ) -> Iterator[tuple[int, Any]]:
+        return each_on_workers(self._connection, make, items)
 
     def __deepcopy__(self, memo: object) -> DaskBackend:
         return self  # the clones of an estimator work in the same place

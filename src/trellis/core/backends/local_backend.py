@@ -49,6 +49,13 @@ class LocalBackend:
     def place(self, make: Callable[[Any], Any], sources: Sequence[Any]) -> LocalShards:
         return LocalShards.made(self, ((make, source) for source in sources), len(sources))
 
+    def each(
+        self, make: Callable[[], Callable[[Any], Any]], items: Sequence[Any]
+    ) -> Iterator[tuple[int, Any]]:
+        from trellis.core.backends.item_map import on_threads
+
+        return on_threads(make, items, self.n_workers)
+
     def new_folder(self) -> Path:
         try:
             return Path(tempfile.mkdtemp(prefix="trellis-shards-", dir=self._folder))

@@ -32,6 +32,7 @@ from trellis.neural.labeler.batches import Batch, Corpus
 from trellis.neural.labeler.networks import ChainNetwork
 from trellis.neural.labeler.schedules import RATES, Stage, new_optimizer
 from trellis.neural.tensor_questions import relative_gaps, structured_loss
+from trellis.neural.torch_snapshots import load_moments, moments
 from trellis.objectives.score_gaps import median_gap
 from trellis.structures.chain.oracle.chain_oracle import Chain as ChainInference
 from trellis.structures.chain.scores.chain_scores import ChainScores
@@ -235,14 +236,10 @@ class NetworkRun:
 
     def snapshot(self) -> dict[str, Any]:
         """What :meth:`restore` takes."""
-        moments = self._optimizer.state_dict()["state"]
         return {
             "epoch": self.epoch,
             "network": self.network.weights,
-            "optimizer": {
-                i: {key: value.numpy() for key, value in one.items() if value is not None}
-                for i, one in moments.items()
-            },
+            "optimizer": moments(self._optimizer),
         }
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
@@ -250,12 +247,7 @@ class NetworkRun:
         self.network.load_weights(snapshot["network"])
         self._start_optimizer()
         if self.epoch:
-            moments = {
-                i: {key: torch.from_numpy(np.array(value)) for key, value in one.items()}
-                for i, one in snapshot["optimizer"].items()
-            }
-            groups = self._optimizer.state_dict()["param_groups"]
-            self._optimizer.load_state_dict({"state": moments, "param_groups": groups})
+            load_moments(self._optimizer, snapshot["optimizer"])
 
 
 def softmax_loss(scores: Tensor, batch: Batch) -> Tensor:

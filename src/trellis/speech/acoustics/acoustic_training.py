@@ -6,7 +6,7 @@ frame apart. The loss still sees the unrounded starts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,22 +15,19 @@ from threadpoolctl import threadpool_limits
 
 from trellis.core.arrays import Float32Array, FloatArray, IntArray
 from trellis.core.errors import DataError
-from trellis.core.shards import over_items
 from trellis.speech.acoustics.acoustic_model import AcousticModel
 from trellis.speech.acoustics.alignment_features import whole_frames
-from trellis.speech.acoustics.boundary_classifier import (
-    BoundaryClassifier,
-    BoundaryExamples,
-    BoundaryOptions,
-)
+from trellis.speech.acoustics.boundary_classifier import BoundaryExamples, BoundaryOptions
 from trellis.speech.acoustics.classifier_names import AnyClassifierOptions
-from trellis.speech.acoustics.convolutional.convolutional_training import ConvolutionalOptions, Report
+from trellis.speech.acoustics.convolutional.convolutional_training import ConvolutionalOptions
 from trellis.speech.acoustics.convolutional.network_mixture import mixed
 from trellis.speech.acoustics.convolutional.packed_batch import NetworkExample
-from trellis.speech.acoustics.frame_classifiers import FrameClassifier, FrameExamples
+from trellis.speech.acoustics.frame_classifiers import FrameExamples
 from trellis.speech.acoustics.phone_durations import DurationModel
 from trellis.speech.corpus.utterance import Utterance
 from trellis.speech.phones.phone_set import PhoneSet
+from trellis.training.checkpoints import Checkpoints
+from trellis.training.passes import Passes, Report, SideBySide, train_passes
 
 SEEDS = 10_000  # from the seed of one network of a mixture to that of the next
 
@@ -72,12 +69,14 @@ def fit_acoustics(
     seed: int,
     n_jobs: int = 1,
     report: Report | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> AcousticModel:
     """Train the classifiers on ``utterances``, and the durations on ``more`` as well; the rest is ``base``.
-    ``report(share)`` is called as the convolutional network is trained.
+    ``report(share)`` is called as the convolutional network is trained. ``checkpoints``: of the fit whose
+    stages these trainings are.
 
     BLAS runs on one thread: sums then have one order, and the classifiers do not depend on the number of
-    cores. The two classifiers train in parallel instead.
+    cores. The two classifiers train in parallel instead, epoch by epoch.
     """
     phones, step_ms, names = base.phones, 1000.0 * base.step, base.names
     base = replace(base, durations=fit_durations([*utterances, *more], base))
@@ -90,27 +89,23 @@ def fit_acoustics(
                 if report is not None:
                     report((i + share) / n)
 
-            networks.append(classifier.fit(examples, len(phones.classes), step_ms, seed + i * SEEDS, tell))
+            networks.append(
+                classifier.fit(examples, len(phones.classes), step_ms, seed + i * SEEDS, tell, checkpoints)
+            )
         return replace(base, network=mixed(networks))
     encoded = {u.id: phones.encode(u.labels, u.id) for u in utterances}
-
-    def fit_classifier() -> FrameClassifier | None:
-        if "classifier" not in names:
-            return None
-        codes = [frame_codes(u, encoded[u.id].codes) for u in utterances]
-        frames = [u.frames for u in utterances]
-        return classifier.fit(FrameExamples(frames, codes, len(phones.classes), step_ms), seed)
-
-    def fit_boundaries() -> BoundaryClassifier | None:
-        if "boundary" not in names:
-            return None
-        examples = [BoundaryExamples(u.frames, encoded[u.id].descriptors, u.starts) for u in utterances]
-        return boundaries.fit(examples, step_ms, seed + 1)
-
-    trainers: list[Callable[[], Any]] = [fit_classifier, fit_boundaries]
+    trainings: dict[str, Passes[Any]] = {}
     with threadpool_limits(limits=1, user_api="blas"):
-        frame_classifier, boundary_classifier = over_items(lambda i: trainers[i](), 2, n_jobs)
-    return replace(base, classifier=frame_classifier, boundaries=boundary_classifier)
+        if "classifier" in names:
+            codes = [frame_codes(u, encoded[u.id].codes) for u in utterances]
+            frames = [u.frames for u in utterances]
+            of_frames = FrameExamples(frames, codes, len(phones.classes), step_ms)
+            trainings["classifier"] = classifier.training(of_frames, seed)
+        if "boundary" in names:
+            inner = [BoundaryExamples(u.frames, encoded[u.id].descriptors, u.starts) for u in utterances]
+            trainings["boundaries"] = boundaries.training(inner, step_ms, seed + 1)
+        trained = train_passes(SideBySide(list(trainings.values()), n_jobs), checkpoints=checkpoints)
+    return replace(base, **dict(zip(trainings, trained, strict=True)))
 
 
 def fit_durations(utterances: Sequence[TrainingUtterance], base: AcousticModel) -> DurationModel:

@@ -24,8 +24,9 @@ from trellis.core.arrays import Float32Array, FloatArray, IntArray
 from trellis.core.errors import DataError
 from trellis.core.registration import register
 from trellis.speech.acoustics.boundary_classifier_kernels import pair_log_odds
-from trellis.speech.acoustics.feed_forward import Network, NetworkOptions, fit_network
+from trellis.speech.acoustics.feed_forward import Network, NetworkOptions, start_training
 from trellis.speech.audio.windows import PackedFrames, windows
+from trellis.training.passes import Converted, Passes, train_passes
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +55,12 @@ class BoundaryOptions:
             raise DataError(f"the boundary classifier needs one hidden layer, not {len(self.network.hidden)}")
 
     def fit(self, utterances: Sequence[BoundaryExamples], step_ms: float, seed: int) -> BoundaryClassifier:
+        return train_passes(self.training(utterances, step_ms, seed))
+
+    def training(
+        self, utterances: Sequence[BoundaryExamples], step_ms: float, seed: int
+    ) -> Passes[BoundaryClassifier]:
+        """A run that gives the classifier."""
         rng = np.random.default_rng(seed)
         reach = max(1, round(self.reach_ms / step_ms))
         chosen = [self._positions(u, step_ms, rng) for u in utterances]
@@ -72,8 +79,8 @@ class BoundaryOptions:
             right = node[index]
             return np.concatenate([around, descriptors[right - 1], descriptors[right]], axis=1)
 
-        network = fit_network(rows, target, 2, self.network, seed)
-        return BoundaryClassifier(network, reach, descriptors.shape[1])
+        network, width = start_training(rows, target, 2, self.network, seed), descriptors.shape[1]
+        return Converted(network, lambda found: BoundaryClassifier(found, reach, width))
 
     def _positions(
         self, u: BoundaryExamples, step_ms: float, rng: np.random.Generator

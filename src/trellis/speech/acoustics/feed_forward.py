@@ -12,23 +12,23 @@ Rows are gathered in blocks (``rows(indices)``), so that windows of frames need 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from threading import Lock
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from trellis.core.arrays import Float32Array, IntArray
-from trellis.core.errors import DataError, MissingExtraError
+from trellis.core.errors import DataError
 from trellis.core.registration import register
+from trellis.training.passes import Passes, train_passes
 
 BLOCK = 16384  # rows that exist at a time while training
 UNSEEN = -12.0  # logit of a class without training rows: a probability of about 1e-5
 
 Gather = Callable[[IntArray], Float32Array]
-_ONE_AT_A_TIME = Lock()
 
 
 @register
@@ -88,17 +88,55 @@ def fit_network(
 
     Classes without rows get the logit ``UNSEEN`` everywhere.
     """
-    seen = np.unique(targets)
-    train = _torch_epochs if options.torch else _sklearn_epochs
-    kept: list[Network] = []
-    first_kept = options.epochs - max(1, options.epochs // 3)
-    for epoch, network in enumerate(train(rows, targets, seen, options, seed)):
-        if epoch >= first_kept:
-            kept.append(network)
-    mean = Network(*(tuple(np.mean(layer, axis=0) for layer in zip(*parts, strict=True)) for parts in (
-        [n.weights for n in kept], [n.biases for n in kept]
-    )))  # fmt: skip
-    return mean if n_classes == 2 and mean.biases[-1].shape == (1,) else _spread(mean, seen, n_classes)
+    return train_passes(start_training(rows, targets, n_classes, options, seed))
+
+
+def start_training(
+    rows: Gather, targets: IntArray, n_classes: int, options: NetworkOptions, seed: int
+) -> FeedForwardTraining:
+    """The training of :func:`fit_network`, an epoch at a time."""
+    if options.torch:
+        from trellis.speech.acoustics.torch_feed_forward import TorchTraining
+
+        return TorchTraining(rows, targets, n_classes, options, seed)
+    return SklearnTraining(rows, targets, n_classes, options, seed)
+
+
+class FeedForwardTraining(Passes[Network]):
+    """``networks``: those of the last epochs so far, whose mean is the result."""
+
+    kept: ClassVar[tuple[str, ...]] = ("networks", "rng")
+
+    def __init__(
+        self, rows: Gather, targets: IntArray, n_classes: int, options: NetworkOptions, seed: int
+    ) -> None:
+        self._rows, self._targets, self._n_classes, self._options = rows, targets, n_classes, options
+        self._seen = np.unique(targets)
+        self.passes, self.rng = options.epochs, np.random.default_rng(seed)
+        self.networks: list[Network] = []
+
+    @abstractmethod
+    def train_on(self, block: IntArray) -> None:
+        """Steps of the optimiser over the rows ``block``, in their order."""
+
+    @abstractmethod
+    def network(self) -> Network:
+        """A copy of the weights as they are."""
+
+    def one_pass(self) -> None:
+        for block in _blocks(len(self._targets), self.rng):
+            self.train_on(block)
+        if self.done >= self.passes - max(1, self.passes // 3):
+            self.networks.append(self.network())
+
+    @property
+    def weights(self) -> Network:
+        kept, n_classes = self.networks, self._n_classes
+        mean = Network(*(tuple(np.mean(layer, axis=0) for layer in zip(*parts, strict=True)) for parts in (
+            [n.weights for n in kept], [n.biases for n in kept]
+        )))  # fmt: skip
+        binary = n_classes == 2 and mean.biases[-1].shape == (1,)
+        return mean if binary else _spread(mean, self._seen, n_classes)
 
 
 def _blocks(n: int, rng: np.random.Generator) -> list[IntArray]:
@@ -107,79 +145,57 @@ def _blocks(n: int, rng: np.random.Generator) -> list[IntArray]:
     return np.array_split(order, -(-n // BLOCK))
 
 
-def _sklearn_epochs(
-    rows: Gather, targets: IntArray, seen: IntArray, options: NetworkOptions, seed: int
-) -> Any:
-    from sklearn.neural_network import MLPClassifier
+class SklearnTraining(FeedForwardTraining):
+    """By scikit-learn's ``MLPClassifier``."""
 
-    rng = np.random.default_rng(seed)
-    model = MLPClassifier(
-        hidden_layer_sizes=options.hidden,
-        alpha=options.decay,
-        batch_size=min(options.batch, len(targets)),
-        learning_rate_init=options.rate,
-        random_state=seed,
-        shuffle=False,  # the blocks are shuffled already
-    )
-    for _ in range(options.epochs):
-        for block in _blocks(len(targets), rng):
-            model.batch_size = min(options.batch, len(block))
-            model.partial_fit(rows(block), targets[block], classes=seen)
-        yield Network(
-            tuple(np.array(w, dtype=np.float32) for w in model.coefs_),
-            tuple(np.array(b, dtype=np.float32) for b in model.intercepts_),
+    def __init__(
+        self, rows: Gather, targets: IntArray, n_classes: int, options: NetworkOptions, seed: int
+    ) -> None:
+        super().__init__(rows, targets, n_classes, options, seed)
+        self._seed = seed
+        self._model = self._new_model()
+
+    def _new_model(self) -> Any:
+        from sklearn.neural_network import MLPClassifier
+
+        return MLPClassifier(
+            hidden_layer_sizes=self._options.hidden,
+            alpha=self._options.decay,
+            learning_rate_init=self._options.rate,
+            random_state=self._seed,
+            shuffle=False,  # the blocks are shuffled already
         )
 
+    def train_on(self, block: IntArray) -> None:
+        self._model.batch_size = min(self._options.batch, len(block))
+        self._model.partial_fit(self._rows(block), self._targets[block], classes=self._seen)
 
-def _torch_epochs(rows: Gather, targets: IntArray, seen: IntArray, options: NetworkOptions, seed: int) -> Any:
-    """The same network by PyTorch, with dropout and a falling learning rate."""
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingExtraError(
-            "classifier='torch' needs PyTorch; run: pip install 'trellis-learn[torch]'"
-        ) from error
-    # PyTorch's random numbers and threads belong to the process: training is reproducible on one thread, one
-    # at a time.
-    with _ONE_AT_A_TIME:
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            yield from _torch_training(torch, rows, targets, seen, options, seed)
-        finally:
-            torch.set_num_threads(threads)
-
-
-def _torch_training(
-    torch: Any, rows: Gather, targets: IntArray, seen: IntArray, options: NetworkOptions, seed: int
-) -> Any:
-    rng = np.random.default_rng(seed)
-    torch.manual_seed(seed)
-    codes = torch.from_numpy(np.searchsorted(seen, targets))
-    sizes = [rows(np.arange(1)).shape[1], *options.hidden]
-    layers: list[Any] = []
-    for wide, narrow in pairwise(sizes):
-        layers += [torch.nn.Linear(wide, narrow), torch.nn.ReLU(), torch.nn.Dropout(options.dropout)]
-    binary = len(seen) == 2
-    model = torch.nn.Sequential(*layers, torch.nn.Linear(sizes[-1], 1 if binary else len(seen)))
-    optimiser = torch.optim.AdamW(model.parameters(), lr=options.rate, weight_decay=options.decay)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, options.epochs)
-    get_loss = torch.nn.BCEWithLogitsLoss() if binary else torch.nn.CrossEntropyLoss()
-    for _ in range(options.epochs):
-        for block in _blocks(len(targets), rng):
-            values, wanted = torch.from_numpy(rows(block)), codes[torch.from_numpy(block)]
-            for i in range(0, len(block), options.batch):
-                out, goal = model(values[i : i + options.batch]), wanted[i : i + options.batch]
-                loss = get_loss(out[:, 0], goal.float()) if binary else get_loss(out, goal)
-                optimiser.zero_grad()
-                loss.backward()
-                optimiser.step()
-        schedule.step()
-        linear = [layer for layer in model if isinstance(layer, torch.nn.Linear)]
-        yield Network(
-            tuple(layer.weight.detach().numpy().T.copy() for layer in linear),
-            tuple(layer.bias.detach().numpy().copy() for layer in linear),
+    def network(self) -> Network:
+        return Network(
+            tuple(np.array(w, dtype=np.float32) for w in self._model.coefs_),
+            tuple(np.array(b, dtype=np.float32) for b in self._model.intercepts_),
         )
+
+    def snapshot(self) -> dict[str, Any]:
+        if not self.done:
+            return super().snapshot()
+        adam = self._model._optimizer
+        moments = {"n": adam.t, "means": list(adam.ms), "squares": list(adam.vs)}
+        return {**super().snapshot(), "layers": self._layers(), "optimiser": moments}
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        super().restore(snapshot)
+        self._model = self._new_model()
+        if not self.done:
+            return
+        self.train_on(np.arange(1))  # makes the layers, whose values follow
+        for layer, stored in zip(self._layers(), snapshot["layers"], strict=True):
+            layer[...] = stored
+        adam, moments = self._model._optimizer, snapshot["optimiser"]
+        adam.t, adam.ms, adam.vs = moments["n"], list(moments["means"]), list(moments["squares"])
+
+    def _layers(self) -> list[Float32Array]:
+        return [*self._model.coefs_, *self._model.intercepts_]
 
 
 def _spread(network: Network, seen: IntArray, n_classes: int) -> Network:

@@ -21,9 +21,10 @@ visits. Its distances are between standardised frames (unit variance per column)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -31,10 +32,11 @@ from trellis.core.arrays import Float32Array, FloatArray, IntArray
 from trellis.core.errors import DataError
 from trellis.core.logspace import log_softmax
 from trellis.core.registration import register
-from trellis.speech.acoustics.feed_forward import Network, NetworkOptions, fit_network
+from trellis.speech.acoustics.feed_forward import Network, NetworkOptions, start_training
 from trellis.speech.acoustics.frame_classifier_kernels import feature_pass, kernel_pass
 from trellis.speech.audio.cepstra import FrameOptions
 from trellis.speech.audio.windows import PackedFrames, windows
+from trellis.training.passes import Converted, Passes, train_passes
 
 EXACT = 4000  # frames: a kernel matrix of 128 MB
 LOG_MEL = FrameOptions(cepstra=0, energy=False, deltas=0, low_hz=50.0, high_hz=7600.0, normalise="speech")
@@ -82,6 +84,9 @@ class ClassifierOptions(Protocol):
 
     def fit(self, examples: FrameExamples, seed: int) -> FrameClassifier: ...
 
+    def training(self, examples: FrameExamples, seed: int) -> Passes[Any]:
+        """A run that gives the classifier."""
+
 
 @register
 @dataclass(frozen=True)
@@ -96,6 +101,9 @@ class NetworkClassifier:
         return LOG_MEL
 
     def fit(self, examples: FrameExamples, seed: int) -> FrameNetwork:
+        return train_passes(self.training(examples, seed))
+
+    def training(self, examples: FrameExamples, seed: int) -> Passes[FrameNetwork]:
         frames, targets, n_classes = examples.frames, examples.targets, examples.n_classes
         context = round(self.context_ms / examples.step_ms)
         packed = PackedFrames.of(frames, context + 1)
@@ -105,10 +113,10 @@ class NetworkClassifier:
         def rows(index: IntArray) -> Float32Array:
             return packed.windows(position[index], context, context + 1, utterance[index])
 
-        network = fit_network(rows, targets, n_classes, self.network, seed)
         counts = np.bincount(targets, minlength=n_classes) + 1.0
         log_prior = np.log(counts / counts.sum()).astype(np.float32)
-        return FrameNetwork(network, context, self.prior * log_prior)
+        network = start_training(rows, targets, n_classes, self.network, seed)
+        return Converted(network, lambda found: FrameNetwork(found, context, self.prior * log_prior))
 
 
 @register
@@ -128,6 +136,9 @@ class PassiveAggressiveClassifier:
         return FrameOptions()
 
     def fit(self, examples: FrameExamples, seed: int) -> FrameKernelMachine:
+        return train_passes(self.training(examples, seed))
+
+    def training(self, examples: FrameExamples, seed: int) -> Passes[FrameKernelMachine]:
         rng = np.random.default_rng(seed)
         targets = examples.targets
         context = round(self.context_ms / examples.step_ms)
@@ -135,48 +146,92 @@ class PassiveAggressiveClassifier:
         if len(values) > self.max_frames:
             chosen = np.sort(rng.choice(len(values), self.max_frames, replace=False))
             values, targets = values[chosen], targets[chosen]
-        train = self._exact if len(values) <= EXACT else self._nystroem
-        basis, coefficients = train(values, targets, examples.n_classes, rng)
-        return FrameKernelMachine(basis, coefficients.astype(np.float32), self.sigma2, context)
+        start = ExactKernelTraining if len(values) <= EXACT else NystroemTraining
+        return Converted(
+            start(self, values, targets, examples.n_classes, rng),
+            lambda found: FrameKernelMachine(found[0], found[1].astype(np.float32), self.sigma2, context),
+        )
 
-    def _exact(
-        self, values: Float32Array, targets: IntArray, n_classes: int, rng: np.random.Generator
-    ) -> tuple[Float32Array, FloatArray]:
-        gram = gaussian_kernel(values, values, self.sigma2).astype(np.float64)
-        alpha = np.zeros((len(values), n_classes))
-        mean = np.zeros_like(alpha)
-        for _ in range(self.passes):
-            before, total = alpha.copy(), np.zeros_like(alpha)
-            kernel_pass(gram, targets, rng.permutation(len(values)), self.C, alpha, total)
-            mean += before + total / len(values)
-        used = np.flatnonzero(np.abs(mean).any(axis=1))
-        return np.ascontiguousarray(values[used]), mean[used] / self.passes
 
-    def _nystroem(
-        self, values: Float32Array, targets: IntArray, n_classes: int, rng: np.random.Generator
-    ) -> tuple[Float32Array, FloatArray]:
+class KernelTraining(Passes[tuple[Float32Array, FloatArray]]):
+    """Gives a basis and coefficients. ``now`` changes with every visit, ``mean`` sums its means."""
+
+    kept = ("rng", "now", "mean")
+    now: FloatArray
+
+    def __init__(
+        self,
+        options: PassiveAggressiveClassifier,
+        values: Float32Array,
+        targets: IntArray,
+        n_classes: int,
+        rng: np.random.Generator,
+    ) -> None:
+        self.passes, self.rng, self._options = options.passes, rng, options
+        self._values, self._targets = values, targets
+        self.now = self._begin(n_classes)
+        self.mean = np.zeros_like(self.now)
+
+    @abstractmethod
+    def _begin(self, n_classes: int) -> FloatArray:
+        """Coefficients of 0, after what all passes need is computed."""
+
+    @abstractmethod
+    def _visit(self, order: IntArray, total: FloatArray) -> None:
+        """Each example once: ``now`` moves, and its course is added to ``total``."""
+
+    def one_pass(self) -> None:
+        before, total = self.now.copy(), np.zeros_like(self.now)
+        self._visit(self.rng.permutation(len(self._values)), total)
+        self.mean += before + total / len(self._values)
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        super().restore(snapshot)
+        self.now, self.mean = np.array(self.now), np.array(self.mean)  # they change in place
+
+
+class ExactKernelTraining(KernelTraining):
+    """With the kernels of all pairs of frames."""
+
+    def _begin(self, n_classes: int) -> FloatArray:
+        self._gram = gaussian_kernel(self._values, self._values, self._options.sigma2).astype(np.float64)
+        return np.zeros((len(self._values), n_classes))
+
+    def _visit(self, order: IntArray, total: FloatArray) -> None:
+        kernel_pass(self._gram, self._targets, order, self._options.C, self.now, total)
+
+    @property
+    def weights(self) -> tuple[Float32Array, FloatArray]:
+        used = np.flatnonzero(np.abs(self.mean).any(axis=1))
+        return np.ascontiguousarray(self._values[used]), self.mean[used] / self.passes
+
+
+class NystroemTraining(KernelTraining):
+    """On a Nystroem map of some frames."""
+
+    def _begin(self, n_classes: int) -> FloatArray:
         from sklearn.kernel_approximation import Nystroem
 
-        chosen = np.sort(rng.choice(len(values), min(len(values), 10 * self.landmarks), replace=False))
+        values, rng, landmarks = self._values, self.rng, self._options.landmarks
+        chosen = np.sort(rng.choice(len(values), min(len(values), 10 * landmarks), replace=False))
         nystroem = Nystroem(
-            gamma=0.5 / self.sigma2,
-            n_components=min(self.landmarks, len(chosen)),
+            gamma=0.5 / self._options.sigma2,
+            n_components=min(landmarks, len(chosen)),
             random_state=int(rng.integers(2**31)),
         ).fit(values[chosen])
-        basis = np.asarray(nystroem.components_, dtype=np.float32)
-        root = np.asarray(nystroem.normalization_, dtype=np.float64).T  # z(x) = k(x, basis) root
-        weights = np.zeros((n_classes, root.shape[1]))
-        mean = np.zeros_like(weights)
-        visits = len(values)
-        for _ in range(self.passes):
-            order = rng.permutation(visits)
-            before, total = weights.copy(), np.zeros_like(weights)
-            for first in range(0, visits, EXACT):
-                block = order[first : first + EXACT]
-                mapped = gaussian_kernel(values[block], basis, self.sigma2) @ root
-                feature_pass(mapped, targets[block], self.C, weights, total, first, visits)
-            mean += before + total / visits
-        return basis, root @ mean.T / self.passes
+        self._basis = np.asarray(nystroem.components_, dtype=np.float32)
+        self._root = np.asarray(nystroem.normalization_, dtype=np.float64).T  # z(x) = k(x, basis) root
+        return np.zeros((n_classes, self._root.shape[1]))
+
+    def _visit(self, order: IntArray, total: FloatArray) -> None:
+        for first in range(0, len(order), EXACT):
+            block = order[first : first + EXACT]
+            mapped = gaussian_kernel(self._values[block], self._basis, self._options.sigma2) @ self._root
+            feature_pass(mapped, self._targets[block], self._options.C, self.now, total, first, len(order))
+
+    @property
+    def weights(self) -> tuple[Float32Array, FloatArray]:
+        return self._basis, self._root @ self.mean.T / self.passes
 
 
 @register

@@ -16,14 +16,18 @@ Alignment is exact: the best of all segmentations (``segment_oracle``), for reco
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from trellis.core.arrays import FloatArray
+from trellis.core.backends.backend import Told
+from trellis.core.backends.item_map import answers_in_order
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.estimator import Model, check_fitted
 from trellis.core.parameters import fitted, parameter
@@ -45,6 +49,7 @@ from trellis.speech.align.utterance_alignment import Request, align_utterance
 from trellis.speech.audio.cepstra import FrameOptions, mfcc
 from trellis.speech.audio.front_end import FramedRecording, frame_recording
 from trellis.speech.audio.recordings import Recording, load_recording, sound_flags
+from trellis.speech.corpus.corpus_contents import corpus_contents
 from trellis.speech.corpus.corpus_split import Split
 from trellis.speech.corpus.dictionary import Dictionary
 from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice, word_lattice
@@ -53,7 +58,8 @@ from trellis.speech.formats.alignment import Alignment
 from trellis.speech.phones.alphabets import check_alphabet, guess_alphabet
 from trellis.speech.phones.phone_set import Fold
 from trellis.structures.segments.problem.alignment_losses import AlignmentLoss, get_alignment_loss
-from trellis.training.declarations import N_JOBS
+from trellis.training.checkpoints import Checkpoints, keep_checkpoints
+from trellis.training.declarations import CHECKPOINT, N_JOBS
 
 if TYPE_CHECKING:
     from trellis.speech.corpus.utterance import Utterance
@@ -90,6 +96,7 @@ class Aligner(Model):
     tolerances_ms: Sequence[float] = parameter(default=declared.TOLERANCES_MS)
     n_jobs: int | None = parameter(default=N_JOBS)
     random_state: int = parameter(default=declared.RANDOM_STATE)
+    checkpoint: Any = parameter(default=CHECKPOINT)
 
     model_: AlignmentModel = fitted("Acoustic model, weights and calibration.")
     status_: Status = fitted("Why training stopped, in a sentence.")
@@ -101,10 +108,17 @@ class Aligner(Model):
 
     def fit(self, corpus: Iterable[Utterance] | PreparedCorpus, progress: Progress | None = None) -> Aligner:
         """Train on the utterances of a corpus that have a reference; ``progress(stage, share)`` is called
-        along the way."""
+        along the way. With a ``checkpoint``, Ctrl-C leaves what was learned there, and no model."""
         report = progress or (lambda stage, share: None)
-        prepared = corpus if isinstance(corpus, PreparedCorpus) else self.prepare(corpus, report)
         self._check()
+        if isinstance(corpus, PreparedCorpus):
+            return self._fit(corpus, report, Checkpoints(None))
+        utterances = list(corpus)
+        checkpoints = self._checkpoints(utterances, "Aligner")
+        with checkpoints.kept_when_stopped():
+            return self._fit(prepare_corpus(self, utterances, report, checkpoints), report, checkpoints)
+
+    def _fit(self, prepared: PreparedCorpus, report: Progress, checkpoints: Checkpoints) -> Aligner:
         report("weights", 0.0)
         acoustics = prepared.acoustics
         training = train_weights(
@@ -113,28 +127,54 @@ class Aligner(Model):
             prepared.holdout,
             get_alignment_loss(self.loss, self.tau_ms / (1000.0 * acoustics.step)),
             lambda iteration, measured, weights: report("weights", min(1.0, iteration / self.max_iter)),
+            checkpoints,
         )
         solution = training.solution
         self.status_, self.history_ = solution.status, solution.history
         self.epsilon_, self.epsilon_losses_ = training.epsilon, training.epsilon_losses
         report("confidence", 0.0)
-        model = calibrate_scores(AlignmentModel(acoustics, solution.weights, prepared.topology), prepared)
-        model = choose_refinement(model, prepared.holdout, self._tolerances())
-        self.model_ = calibrate_doubt(model, prepared.unheard, self._tolerances(), self._refines(model))
+        model = AlignmentModel(acoustics, solution.weights, prepared.topology)
+        self.model_ = replace(model, **checkpoints.once(lambda: self._calibrated(model, prepared)))
         report("done", 1.0)
         return self._finished(solution.interrupted)
 
+    def _calibrated(self, model: AlignmentModel, prepared: PreparedCorpus) -> dict[str, Any]:
+        """What follows from the weights, by the names of the model's fields."""
+        model = calibrate_scores(model, prepared)
+        model = choose_refinement(model, prepared.holdout, self._tolerances())
+        model = calibrate_doubt(model, prepared.unheard, self._tolerances(), self._refines(model))
+        given = ("acoustics", "weights", "topology")
+        return {f.name: getattr(model, f.name) for f in fields(model) if f.name not in given}
+
     def prepare(self, corpus: Iterable[Utterance], progress: Progress | None = None) -> PreparedCorpus:
         """Train the classifiers only. ``fit`` takes the result in place of a corpus, so that several
-        objectives can be compared on the same classifiers."""
+        objectives can be compared on the same classifiers. With a ``checkpoint`` their training is stored;
+        that of the weights on the result, which is short, is not."""
         self._check()
-        return prepare_corpus(self, corpus, progress or (lambda stage, share: None))
+        utterances = list(corpus)
+        checkpoints = self._checkpoints(utterances, "Aligner.prepare")
+        with checkpoints.kept_when_stopped():
+            return prepare_corpus(self, utterances, progress or (lambda stage, share: None), checkpoints)
 
-    def adapt(self, corpus: Iterable[Utterance], progress: Progress | None = None) -> Aligner:
+    def _checkpoints(self, utterances: Sequence[Utterance], kind: str) -> Checkpoints:
+        if self.checkpoint is None:
+            return Checkpoints(None)
+        began = time.perf_counter()
+        known = corpus_contents(u for u in utterances if u.reference is not None)
+        return keep_checkpoints(self.checkpoint, kind, self.get_params(deep=False), known, began=began)
+
+    def adapt(
+        self,
+        corpus: Iterable[Utterance],
+        progress: Progress | None = None,
+        *,
+        checkpoint: PathLike | None = None,
+    ) -> Aligner:
         """A new aligner that has learned from corrected utterances, one or more; this one stays as it is.
 
         Utterances that are left out decide how far it moves (``learning.adaptation``); its ``status_`` says
-        how far, and why. ``progress(stage, share)`` is called along the way.
+        how far, and why. ``progress(stage, share)`` is called along the way. ``checkpoint``: a folder of its
+        own, from which the same call goes on if anything stops it.
         """
         from trellis.speech.align.learning.adaptation import adapt
 
@@ -143,7 +183,7 @@ class Aligner(Model):
         labels = [label for u in given if u.reference is not None for label in u.reference.labels]
         base = copy(self)
         base.model_ = self.model_.reading(self._alphabet(labels, None, "auto"))
-        return adapt(base, given, progress)
+        return adapt(base, given, progress, checkpoint)
 
     @property
     def weights_(self) -> FloatArray:
@@ -191,16 +231,39 @@ class Aligner(Model):
         flags = unknown_flags(words, aligned.words, dictionary, unknown)
         return replace(aligned, flags=(*aligned.flags, *flags)) if flags else aligned
 
-    def evaluate(self, corpus: Iterable[Utterance]) -> AlignmentEvaluation:
-        """Align every utterance to the phones of its reference, and measure how far boundaries lie from
-        it."""
+    def align_corpus(
+        self,
+        corpus: Iterable[Utterance],
+        *,
+        confidence: bool = False,
+        backend: Any = None,
+        progress: Told | None = None,
+    ) -> dict[str, Alignment]:
+        """Every utterance aligned to exactly the phones of its reference, by its id.
+
+        ``backend``: where (:func:`trellis.core.backends.as_backend`): a Dask client, "processes:4", ...; the
+        aligner travels there once, and recordings are read there. ``progress(done, all)`` is called as
+        alignments arrive. They are the same, to the last bit, on any number of workers.
+        """
+        check_fitted(self)
+        given = list(corpus)
+        make = partial(partial, self.align_reference, confidence=confidence)
+        found = answers_in_order(make, given, backend=backend, told=progress)
+        return {u.id: alignment for u, alignment in zip(given, found, strict=True)}
+
+    def evaluate(
+        self, corpus: Iterable[Utterance], *, backend: Any = None, progress: Told | None = None
+    ) -> AlignmentEvaluation:
+        """Align every utterance to the phones of its reference, and measure how far boundaries lie from it;
+        ``backend`` and ``progress`` are those of :meth:`align_corpus`."""
         from trellis.speech.evaluate.boundary_evaluation import evaluate_alignments
 
         chosen = [u for u in corpus if u.reference is not None]
         if not chosen:
             raise DataError("the corpus has no utterance with a reference to compare with")
         references = {u.id: u.reference for u in chosen if u.reference is not None}
-        return evaluate_alignments(references, {u.id: self.align_reference(u) for u in chosen})
+        found = self.align_corpus(chosen, backend=backend, progress=progress)
+        return evaluate_alignments(references, found)
 
     def align_reference(self, utterance: Utterance, confidence: bool = False) -> Alignment:
         """Align an utterance to exactly the phones of its reference, silences included."""

@@ -1,38 +1,25 @@
-"""Batches of recordings, one after the other or in several processes; a bad one does not stop the rest.
+"""Batches of recordings, here, in several processes or on a cluster; a bad one does not stop the rest.
 
 A *job* is one recording, its transcript, and where its results go. Results appear under their names only when
 they are complete, so an interrupted run can be resumed: a job is done if all its files exist and none is
 older than the recording, the transcript or the model.
 
-Each process loads the model once. At most two jobs per process are in flight, so memory does not grow with
-their number. If a process dies (out of memory, say), the jobs in flight run again, each in a process of its
-own, and the one that kills it is reported as failed.
+Where they run, and what becomes of those that a dead process had, is for :mod:`trellis.core.backends`: a job
+that kills its process (out of memory, say) is reported as failed, and the others are not.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    Executor,
-    Future,
-    ProcessPoolExecutor,
-    ThreadPoolExecutor,
-    wait,
-)
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
-from multiprocessing import get_context
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from threadpoolctl import threadpool_limits
-
+from trellis.core.backends import as_backend
+from trellis.core.backends.item_map import Failure, map_items
 from trellis.core.errors import DataError, TrellisError
 from trellis.core.output_files import PathLike, remove_partial
 from trellis.speech.align.piece_alignment import align_pieces
@@ -48,7 +35,6 @@ if TYPE_CHECKING:
     from trellis.speech.align.aligner import Aligner
     from trellis.speech.corpus.dictionary import Dictionary
 
-_IN_FLIGHT = 2  # jobs per process
 _DIED = "the process that aligned it died (out of memory?); align it on a machine with more memory"
 
 
@@ -194,66 +180,32 @@ def _recordings(paths: Sequence[PathLike]) -> Iterator[tuple[Path, Path]]:
             raise DataError(f"{path}: no such file or folder; give recordings or a folder of them")
 
 
-def align_jobs(work: Work, jobs: Sequence[Job], n_jobs: int = 1) -> Iterator[Outcome]:
-    """Align and write every job; outcomes come as they are ready, in no particular order."""
-    waiting = iter(jobs)
-    processes = max(1, min(n_jobs, len(jobs)))
-    while True:
-        suspects: list[Job] = []
-        yield from _run(work, waiting, processes, suspects)
-        if not suspects:
-            return
-        for job in suspects:
-            deadly: list[Job] = []
-            remove_partial(job.target)  # processes that outlived the dead one were ended while writing
-            yield from _run(work, iter([job]), 1, deadly, alone=True)
-            if deadly:
-                remove_partial(job.target)
-                yield Outcome(job.audio, _DIED)
+def align_jobs(work: Work, jobs: Sequence[Job], n_jobs: int = 1, backend: Any = None) -> Iterator[Outcome]:
+    """Align and write every job; outcomes come as they are ready, in no particular order.
 
-
-def _run(
-    work: Work, waiting: Iterator[Job], processes: int, lost: list[Job], alone: bool = False
-) -> Iterator[Outcome]:
-    """Run jobs until there are no more, or until the pool breaks; the jobs in flight are then ``lost``."""
-    with _pool(work, processes, alone) as (pool, align):
-        running: dict[Future[Outcome], Job] = {}
-        while True:
-            for job in islice(waiting, 0 if lost else _IN_FLIGHT * processes - len(running)):
-                try:
-                    running[pool.submit(align, job)] = job
-                except BrokenProcessPool:
-                    lost.append(job)
-                    break
-            if not running:
-                return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                job = running.pop(future)
-                problem = future.exception()
-                if isinstance(problem, BrokenProcessPool):
-                    lost.append(job)
-                elif problem is not None:
-                    yield Outcome(job.audio, _describe(problem))
-                else:
-                    yield future.result()
-
-
-@contextmanager
-def _pool(work: Work, processes: int, alone: bool) -> Iterator[tuple[Executor, Callable[[Job], Outcome]]]:
-    """A pool, and its function for a job. One job at a time needs no other process, unless ``alone``."""
-    pool: Executor
-    if processes == 1 and not alone:
-        pool, align = ThreadPoolExecutor(1), _Worker(work).align
+    In ``n_jobs`` processes of this machine, each of which loads the model and writes results; or where
+    ``backend`` says (:func:`trellis.core.backends.as_backend`): the model travels there once, and results
+    come back to be written here, so that workers need to see nothing but the recordings.
+    """
+    place = as_backend(backend)
+    if place is not None:
+        opened = work.open_model()
+        make = partial(_Worker, replace(work, open_model=partial(_given, *opened), write=_nothing))
     else:
-        # Fresh interpreters: forking a process that has threads (those of BLAS, ours) can hang it.
-        context = get_context("spawn")
-        pool = ProcessPoolExecutor(processes, context, initializer=_start_worker, initargs=(work,))
-        align = _align
-    with threadpool_limits(1):  # as in the processes: sums are the same, to the last digit, for any number
-        try:
-            yield pool, align
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+        make = partial(_Worker, work)
+    for i, answer in map_items(make, jobs, n_processes=n_jobs, backend=place):
+        job = jobs[i]
+        if isinstance(answer, Failure):
+            remove_partial(job.target)  # of processes that died while writing
+            yield Outcome(job.audio, _DIED if answer.error is None else _describe(answer.error))
+            continue
+        outcome, result = answer
+        if place is not None:
+            try:
+                _write(work, job, result)
+            except (TrellisError, OSError) as error:
+                outcome = Outcome(job.audio, _describe(error))
+        yield outcome
 
 
 def _describe(problem: BaseException) -> str:
@@ -262,12 +214,27 @@ def _describe(problem: BaseException) -> str:
     return f"{type(problem).__name__}: {problem} (this is a defect of Trellis; please report it)"
 
 
+def _given(aligner: Aligner, dictionary: Dictionary | None) -> tuple[Aligner, Dictionary | None]:
+    return aligner, dictionary
+
+
+def _nothing(job: Job, result: Any) -> None:
+    """Results are written where they are asked for."""
+
+
+def _write(work: Work, job: Job, result: Any) -> None:
+    job.target.parent.mkdir(parents=True, exist_ok=True)
+    work.write(job, result)
+
+
 class _Worker:
+    """Aligns jobs; what comes back is the outcome, and the result where it is not written yet."""
+
     def __init__(self, work: Work) -> None:
         self._work = work
         self._aligner, self._dictionary = work.open_model()
 
-    def align(self, job: Job) -> Outcome:
+    def __call__(self, job: Job) -> tuple[Outcome, Alignment | Conversation | None]:
         said, work = job.transcript, self._work
         how: dict[str, Any] = {"silence": work.silence, "unknown": work.unknown, "alphabet": job.alphabet}
         result: Alignment | Conversation
@@ -279,20 +246,9 @@ class _Worker:
             result = self._aligner.align(
                 job.audio, phones=said.phones, words=said.words, channel=work.channel, **how
             )
-        job.target.parent.mkdir(parents=True, exist_ok=True)
-        work.write(job, result)
         match = result.match if isinstance(result, Alignment) else None
-        return Outcome(job.audio, None, result.flags, float(result.duration or 0.0), match)
-
-
-_workers: list[_Worker] = []  # the only one of a process of the pool
-
-
-def _start_worker(work: Work) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the run; the current job is finished
-    _workers.append(_Worker(work))
-    threadpool_limits(1)  # after the libraries are loaded; the processes share the cores
-
-
-def _align(job: Job) -> Outcome:
-    return _workers[0].align(job)
+        outcome = Outcome(job.audio, None, result.flags, float(result.duration or 0.0), match)
+        if work.write is _nothing:
+            return outcome, result
+        _write(work, job, result)
+        return outcome, None

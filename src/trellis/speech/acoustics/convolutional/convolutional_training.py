@@ -11,16 +11,17 @@ are ``passes`` over the utterances, or as many as ``fewest_steps`` steps need.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import cos, pi
+from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from trellis.core.arrays import Float32Array, IntArray
 from trellis.core.errors import DataError
 from trellis.core.registration import register
+from trellis.solvers.resumable import Resumable
 from trellis.speech.acoustics.convolutional.augmentation import vary
 from trellis.speech.acoustics.convolutional.convolutional_network import ConvolutionalNetwork
 from trellis.speech.acoustics.convolutional.network_gradient import backward, forward
@@ -28,11 +29,11 @@ from trellis.speech.acoustics.convolutional.network_losses import AbsentPairs, l
 from trellis.speech.acoustics.convolutional.packed_batch import NetworkExample, PackedBatch
 from trellis.speech.acoustics.frame_classifiers import LOG_MEL
 from trellis.speech.audio.cepstra import FrameOptions
+from trellis.training.checkpoints import Checkpoints
+from trellis.training.passes import Passes, Report, train_passes
 
 BETAS = 0.9, 0.999
 UNSEEN = -12.0  # logit of a class without training frames: a probability of about 1e-5
-
-Report = Callable[[float], None]
 
 
 @register
@@ -79,8 +80,10 @@ class ConvolutionalOptions:
         step_ms: float,
         seed: int,
         report: Report | None = None,
+        checkpoints: Checkpoints | None = None,
     ) -> ConvolutionalNetwork:
-        """A network from scratch; ``report(share)`` is called as training goes on."""
+        """A network from scratch; ``report(share)`` is called as training goes on. ``checkpoints``: of the
+        fit that this training is a stage of."""
         rng = np.random.default_rng(seed)
         codes = np.concatenate([e.codes[e.phone_of_frame] for e in examples])
         seen = np.bincount(codes, minlength=n_classes)
@@ -103,41 +106,52 @@ class ConvolutionalOptions:
         per_pass = sum(1 for _ in batches(examples, self.batch_frames, np.random.default_rng(0)))
         passes = max(self.passes, -(-self.fewest_steps // per_pass))
         schedule = Schedule(self.rate, passes, self.warm_up, self.decay)
-        network = self.train(start, examples, schedule, step_ms, rng, report)
+        training = NetworkTraining(self, start, examples, schedule, step_ms, rng)
+        network = train_passes(training, report, checkpoints)
         network.class_weight[:, seen == 0] = 0.0
         network.class_bias[seen == 0] = UNSEEN
         return network
 
-    def train(
+
+class NetworkTraining(Passes[ConvolutionalNetwork]):
+    """``start`` trained on."""
+
+    kept = ("optimiser", "rng")
+
+    def __init__(
         self,
+        options: ConvolutionalOptions,
         start: ConvolutionalNetwork,
         examples: Sequence[NetworkExample],
         schedule: Schedule,
         step_ms: float,
         rng: np.random.Generator,
-        report: Report | None = None,
-    ) -> ConvolutionalNetwork:
-        """``start`` trained on."""
+    ) -> None:
+        self.passes, self.rng = schedule.passes, rng
+        self._options, self._examples, self._schedule = options, examples, schedule
+        self._sigma = options.target_ms / step_ms
         theta = start.flat()
-        network, slope = start.on(theta), np.zeros_like(theta)
-        gradient = start.on(slope)
-        absent = AbsentPairs.of(examples) if self.absent > 0.0 else None
-        optimiser = AdamW(theta, schedule.decay, self.clip)
-        with threadpool_limits(limits=1, user_api="blas"):
-            for number in range(schedule.passes):
-                parts = list(batches(examples, self.batch_frames, rng))
-                for i, chosen in enumerate(parts):
-                    part = [vary(examples[k], rng) if self.augment else examples[k] for k in chosen]
-                    batch = PackedBatch.of([e.frames for e in part], network.gap)
-                    sigma = self.target_ms / step_ms
-                    pairs, targets = targets_of(part, batch, absent, self.absent, sigma, rng)
-                    trace = forward(network, batch, pairs, self.dropout, rng)
-                    _, derivatives = losses(trace, targets, self.articulation)
-                    backward(network, trace, derivatives, gradient)
-                    optimiser.step(slope, schedule.rate_at((number + i / len(parts)) / schedule.passes))
-                if report is not None:
-                    report((number + 1.0) / schedule.passes)
-        return network.on(theta.copy())
+        self._slope = np.zeros_like(theta)
+        self._network, self._gradient = start.on(theta), start.on(self._slope)
+        self._absent = AbsentPairs.of(examples) if options.absent > 0.0 else None
+        self.optimiser = AdamW(theta, schedule.decay, options.clip)
+
+    @property
+    def weights(self) -> ConvolutionalNetwork:
+        return self._network.on(self.optimiser.theta.copy())
+
+    def one_pass(self) -> None:
+        options, examples, network, rng = self._options, self._examples, self._network, self.rng
+        parts = list(batches(examples, options.batch_frames, rng))
+        for i, chosen in enumerate(parts):
+            part = [vary(examples[k], rng) if options.augment else examples[k] for k in chosen]
+            batch = PackedBatch.of([e.frames for e in part], network.gap)
+            pairs, targets = targets_of(part, batch, self._absent, options.absent, self._sigma, rng)
+            trace = forward(network, batch, pairs, options.dropout, rng)
+            _, derivatives = losses(trace, targets, options.articulation)
+            backward(network, trace, derivatives, self._gradient)
+            share = (self.done + i / len(parts)) / self.passes
+            self.optimiser.step(self._slope, self._schedule.rate_at(share))
 
 
 @dataclass(frozen=True)
@@ -156,8 +170,10 @@ class Schedule:
         return self.rate * 0.5 * (1.0 + cos(pi * (share - self.warm_up) / (1.0 - self.warm_up)))
 
 
-class AdamW:
+class AdamW(Resumable):
     """Changes ``theta`` in place; see the module docstring."""
+
+    kept = ("n",)
 
     def __init__(self, theta: Float32Array, decay: float, clip: float = np.inf) -> None:
         self.theta, self.decay, self.clip = theta, decay, clip
@@ -180,6 +196,14 @@ class AdamW:
         root += np.float32(1e-8)
         change += self.mean / root * np.float32(rate / (1.0 - one**self.n))
         self.theta -= change
+
+    def snapshot(self) -> dict[str, Any]:
+        return {**super().snapshot(), "theta": self.theta, "mean": self.mean, "square": self.square}
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        super().restore(snapshot)
+        for name in ("theta", "mean", "square"):  # in place: networks are views of theta
+            getattr(self, name)[...] = snapshot[name]
 
 
 def batches(

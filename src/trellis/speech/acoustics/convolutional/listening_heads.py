@@ -25,6 +25,8 @@ from trellis.core.registration import register
 from trellis.speech.acoustics.convolutional.convolutional_training import UNSEEN, AdamW, Schedule
 from trellis.speech.acoustics.convolutional.network_mixture import AnyNetwork
 from trellis.speech.acoustics.convolutional.packed_batch import NetworkExample
+from trellis.training.checkpoints import Checkpoints
+from trellis.training.passes import Passes, train_passes
 
 RATE, BATCH = 5e-3, 1024  # frames
 PASSES, FEWEST_STEPS = 8, 300
@@ -60,35 +62,57 @@ class ListeningHeads:
 
 
 def fit_listening_heads(
-    network: AnyNetwork, examples: Sequence[NetworkExample], n_classes: int, seed: int
+    network: AnyNetwork,
+    examples: Sequence[NetworkExample],
+    n_classes: int,
+    seed: int,
+    checkpoints: Checkpoints | None = None,
 ) -> ListeningHeads:
     """Heads for the trunk of ``network``, with its prior."""
-    hidden = np.concatenate([network.hidden(e.frames) for e in examples])
-    codes = np.concatenate([e.codes[e.phone_of_frame] for e in examples])
-    phi = np.concatenate([e.descriptors[e.phone_of_frame][:, n_classes:] for e in examples])
-    size = np.maximum(hidden.std(axis=0), 1e-6).astype(np.float32)  # AdamW wants units of one size
-    hidden /= size
-    units, width = hidden.shape[1], n_classes + phi.shape[1]
-    theta, slope = np.zeros((units + 1) * width, np.float32), np.zeros((units + 1) * width, np.float32)
-    weight, bias = theta[:-width].reshape(units, width), theta[-width:]
-    d_weight, d_bias = slope[:-width].reshape(units, width), slope[-width:]
-    passes = max(PASSES, -(-FEWEST_STEPS * BATCH // len(codes)))
-    schedule, rng = Schedule(RATE, passes, 0.0, 0.0), np.random.default_rng(seed)
-    optimiser = AdamW(theta, 0.0)
-    for number in range(passes):
-        order = rng.permutation(len(codes))
+    return train_passes(HeadTraining(network, examples, n_classes, seed), checkpoints=checkpoints)
+
+
+class HeadTraining(Passes[ListeningHeads]):
+    """The convex problem of the module docstring."""
+
+    kept = ("optimiser", "rng")
+
+    def __init__(
+        self, network: AnyNetwork, examples: Sequence[NetworkExample], n_classes: int, seed: int
+    ) -> None:
+        hidden = np.concatenate([network.hidden(e.frames) for e in examples])
+        self._codes = np.concatenate([e.codes[e.phone_of_frame] for e in examples])
+        self._phi = np.concatenate([e.descriptors[e.phone_of_frame][:, n_classes:] for e in examples])
+        self._size = np.maximum(hidden.std(axis=0), 1e-6).astype(np.float32)  # AdamW wants units of one size
+        hidden /= self._size
+        self._hidden, self._prior, self._n_classes = hidden, network.prior, n_classes
+        units, width = hidden.shape[1], n_classes + self._phi.shape[1]
+        theta, self._slope = (np.zeros((units + 1) * width, np.float32) for _ in range(2))
+        self._weight, self._bias = theta[:-width].reshape(units, width), theta[-width:]
+        self._d_weight, self._d_bias = self._slope[:-width].reshape(units, width), self._slope[-width:]
+        self.passes = max(PASSES, -(-FEWEST_STEPS * BATCH // len(self._codes)))
+        self._schedule, self.rng = Schedule(RATE, self.passes, 0.0, 0.0), np.random.default_rng(seed)
+        self.optimiser = AdamW(theta, 0.0)
+
+    def one_pass(self) -> None:
+        n, codes = self._n_classes, self._codes
+        order = self.rng.permutation(len(codes))
         for first in range(0, len(order), BATCH):
             rows = order[first : first + BATCH]
-            outputs = hidden[rows] @ weight + bias
+            outputs = self._hidden[rows] @ self._weight + self._bias
             d_outputs = np.empty_like(outputs)
-            d_outputs[:, :n_classes], _ = softmax_and_log_sum(outputs[:, :n_classes])
+            d_outputs[:, :n], _ = softmax_and_log_sum(outputs[:, :n])
             d_outputs[np.arange(len(rows)), codes[rows]] -= 1.0
-            d_outputs[:, n_classes:] = 1.0 / (1.0 + np.exp(-outputs[:, n_classes:])) - phi[rows]
+            d_outputs[:, n:] = 1.0 / (1.0 + np.exp(-outputs[:, n:])) - self._phi[rows]
             d_outputs *= np.float32(1.0 / len(rows))
-            np.matmul(hidden[rows].T, d_outputs, out=d_weight)
-            np.sum(d_outputs, axis=0, out=d_bias)
-            optimiser.step(slope, schedule.rate_at((number + first / len(order)) / passes))
-    weight, bias = weight / size[:, None], bias.copy()
-    unseen = np.flatnonzero(np.bincount(codes, minlength=n_classes) == 0)
-    weight[:, unseen], bias[unseen] = 0.0, UNSEEN
-    return ListeningHeads(weight, bias, network.prior)
+            np.matmul(self._hidden[rows].T, d_outputs, out=self._d_weight)
+            np.sum(d_outputs, axis=0, out=self._d_bias)
+            share = (self.done + first / len(order)) / self.passes
+            self.optimiser.step(self._slope, self._schedule.rate_at(share))
+
+    @property
+    def weights(self) -> ListeningHeads:
+        weight, bias = self._weight / self._size[:, None], self._bias.copy()
+        unseen = np.flatnonzero(np.bincount(self._codes, minlength=self._n_classes) == 0)
+        weight[:, unseen], bias[unseen] = 0.0, UNSEEN
+        return ListeningHeads(weight, bias, self._prior)

@@ -8,7 +8,8 @@ few numbers about all phones, and a handful of words says little about them.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from math import ceil
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
 from trellis.core.estimator import check_fitted
 from trellis.core.status import Status
+from trellis.core.storage import PathLike
+from trellis.speech.acoustics.acoustic_training import TrainingUtterance
 from trellis.speech.acoustics.classifier_names import get_classifier
 from trellis.speech.acoustics.convolutional.convolutional_training import ConvolutionalOptions
 from trellis.speech.align.alignment_model import AlignmentModel
@@ -25,7 +28,10 @@ from trellis.speech.align.learning.continued_model import PASSES, Way
 from trellis.speech.align.learning.corpus_preparation import Progress
 from trellis.speech.align.learning.corrected_pieces import read_corrections
 from trellis.speech.align.learning.left_out import CAP, LeftOut, boundary_errors, leave_out
+from trellis.speech.align.utterance_alignment import Request
+from trellis.speech.corpus.corpus_contents import corpus_contents
 from trellis.speech.corpus.utterance import Utterance
+from trellis.training.checkpoints import Checkpoints, keep_checkpoints
 
 if TYPE_CHECKING:
     from trellis.speech.align.aligner import Aligner
@@ -34,7 +40,12 @@ SAME = 0.001  # seconds: a boundary that is nearer to the model's own answer was
 STRANGE = 0.5  # share of boundaries further than CAP from the model's answer
 
 
-def adapt(aligner: Aligner, corpus: Iterable[Utterance], progress: Progress | None = None) -> Aligner:
+def adapt(
+    aligner: Aligner,
+    corpus: Iterable[Utterance],
+    progress: Progress | None = None,
+    checkpoint: PathLike | None = None,
+) -> Aligner:
     """A new aligner that has learned from the corrections; the old one stays as it is."""
     check_fitted(aligner)
     report = progress or (lambda stage, share: None)
@@ -46,15 +57,33 @@ def adapt(aligner: Aligner, corpus: Iterable[Utterance], progress: Progress | No
         )
     corrected = [u for u in corpus if u.reference is not None]
     request = aligner._request("", confidence=False)
+    began = time.perf_counter()
+    known = {"the base model": base, **corpus_contents(corrected)} if checkpoint is not None else {}
+    parameters = aligner.get_params(deep=False)
+    checkpoints = keep_checkpoints(checkpoint, "Aligner.adapt", parameters, known, began=began)
     pieces = read_corrections(base.acoustics, corrected, report)
-    own = boundary_errors(base, pieces, request)
+    with checkpoints.kept_when_stopped():
+        return _learn(aligner, len(corrected), pieces, options, request, report, checkpoints)
+
+
+def _learn(
+    aligner: Aligner,
+    n_recordings: int,
+    pieces: Sequence[TrainingUtterance],
+    options: ConvolutionalOptions,
+    request: Request,
+    report: Progress,
+    checkpoints: Checkpoints,
+) -> Aligner:
+    base = aligner.model_
+    own = checkpoints.once(lambda: boundary_errors(base, pieces, request))
     if np.abs(own).max() <= SAME:
         reason = "the corrections are what the model says already; there is nothing to learn from them"
         return _with(aligner, base, Status(True, reason), {})
     seed = aligner.random_state
-    left_out = leave_out(base, pieces, options, seed, request, report)
+    left_out = leave_out(base, pieces, options, seed, request, report, checkpoints)
     place = left_out.places[left_out.best]
-    way = Way(base, pieces, options, seed)
+    way = Way(base, pieces, options, seed, checkpoints)
     way.walk(ceil(place), lambda share: report("learning", share))
     report("done", 1.0)
     history = {
@@ -63,7 +92,7 @@ def adapt(aligner: Aligner, corpus: Iterable[Utterance], progress: Progress | No
         "within_10_ms": left_out.within(0.01).tolist(),
         "within_20_ms": left_out.within(0.02).tolist(),
     }
-    reason = _sentence(len(corrected), len(pieces), left_out) + _doubt(own)
+    reason = _sentence(n_recordings, len(pieces), left_out) + _doubt(own)
     status = Status(False, reason, PASSES * ceil(place))
     return _with(aligner, way.model(place), status, history)
 

@@ -15,7 +15,7 @@ longest lengths are raised to ``SLACK`` times theirs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -28,14 +28,15 @@ from trellis.speech.acoustics.convolutional.network_mixture import members, mixe
 from trellis.speech.acoustics.phone_durations import SLACK, DurationModel
 from trellis.speech.align.alignment_model import AlignmentModel
 from trellis.speech.align.learning.end_to_end import continue_end_to_end
+from trellis.training.checkpoints import Checkpoints
+from trellis.training.passes import Report
 
 RATE, PASSES = 8e-4, 8
 
-Report = Callable[[float], None]
-
 
 class Way:
-    """From the network of ``base`` on, in legs that are walked when they are asked for."""
+    """From the network of ``base`` on, in legs that are walked when they are asked for. ``checkpoints``: of
+    the adaptation whose stages they are."""
 
     def __init__(
         self,
@@ -43,10 +44,12 @@ class Way:
         pieces: Sequence[TrainingUtterance],
         options: ConvolutionalOptions,
         seed: int,
+        checkpoints: Checkpoints | None = None,
     ) -> None:
         if base.acoustics.network is None:
             raise TypeError("the model has no network to continue")
         self._base, self._options, self._seed = base, replace(options, augment=False), seed
+        self._checkpoints = checkpoints
         self._examples = [network_example(piece, base.acoustics.phones) for piece in pieces]
         self._durations = _widened(base.acoustics, pieces)
         self._networks = [members(base.acoustics.network)]
@@ -79,6 +82,7 @@ class Way:
             self._options,
             self._seed + len(self._networks) - 1,
             report,
+            self._checkpoints,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
@@ -31,6 +32,7 @@ from trellis.speech.phones.phone_set import PhoneSet
 from trellis.speech.phones.silence import is_silence
 from trellis.structures.segments.problem.segment_problem import SegmentExample
 from trellis.structures.segments.scores.segment_scores import SegmentFeatures
+from trellis.training.checkpoints import Checkpoints
 
 if TYPE_CHECKING:
     from trellis.speech.align.aligner import Aligner
@@ -58,7 +60,9 @@ class PreparedCorpus:
     unheard: list[TrainingUtterance]
 
 
-def prepare_corpus(aligner: Aligner, corpus: Iterable[Utterance], report: Progress) -> PreparedCorpus:
+def prepare_corpus(
+    aligner: Aligner, corpus: Iterable[Utterance], report: Progress, checkpoints: Checkpoints
+) -> PreparedCorpus:
     """Train the classifiers. This takes most of the time, and serves any objective and loss."""
     utterances = [u for u in corpus if u.reference is not None]
     if len(utterances) < 3:
@@ -91,11 +95,11 @@ def prepare_corpus(aligner: Aligner, corpus: Iterable[Utterance], report: Progre
     )
     report("classifiers", 0.0)
     groups = [utterances[i].group for i in (*parts.classifier, *parts.weights)]
-    acoustics, train = _train_acoustics(aligner, classify, weigh, hold, groups, base, report)
+    acoustics, train = _train_acoustics(aligner, classify, weigh, hold, groups, base, report, checkpoints)
     holdout = _on_threads(acoustics.example, hold, aligner._threads())
     report("topology", 0.0)
     weighed = hold if aligner.cross_fit else [*weigh, *hold]
-    topology = fit_topology(acoustics, weighed[:TOPOLOGY_UTTERANCES], aligner._threads())
+    topology = fit_topology(acoustics, weighed[:TOPOLOGY_UTTERANCES], aligner._threads(), checkpoints)
     wrong = _with_wrong_transcripts(aligner, acoustics, [*hold, *weigh][:WRONG_UTTERANCES])
     unheard = hold if aligner.cross_fit else [*hold, *weigh]
     return PreparedCorpus(acoustics, train, holdout, topology, wrong, unheard)
@@ -132,6 +136,7 @@ def _train_acoustics(
     groups: Sequence[str],
     base: AcousticModel,
     report: Progress,
+    checkpoints: Checkpoints,
 ) -> tuple[AcousticModel, list[SegmentExample]]:
     """The acoustic model of the result, and examples for the weights from models that have not seen them.
 
@@ -148,7 +153,7 @@ def _train_acoustics(
         def tell(share: float) -> None:
             report("classifiers", (number + share) / n_fits)
 
-        return fit_acoustics(own, more, base, classifier, boundaries, seed, n_jobs, tell)
+        return fit_acoustics(own, more, base, classifier, boundaries, seed, n_jobs, tell, checkpoints)
 
     def through_alignment(
         acoustics: AcousticModel, own: Sequence[TrainingUtterance], unseen: Sequence[TrainingUtterance]
@@ -156,16 +161,19 @@ def _train_acoustics(
         if not isinstance(classifier, ConvolutionalOptions) or not classifier.end_to_end_passes:
             return acoustics
         acoustics = replace(acoustics, scale=scale(acoustics, unseen))
-        weights = fit_topology(acoustics, unseen[:TOPOLOGY_UTTERANCES], n_jobs)
+        weights = fit_topology(acoustics, unseen[:TOPOLOGY_UTTERANCES], n_jobs, checkpoints)
         return train_end_to_end(
-            acoustics, weights, own, hold, classifier, seed, lambda share: report("end to end", share)
+            acoustics, weights, own, hold, classifier, seed, partial(report, "end to end"), checkpoints
         )
 
     def scale(acoustics: AcousticModel, utterances: Sequence[TrainingUtterance]) -> FloatArray:
-        plain = replace(acoustics, scale=np.ones(len(acoustics.names)))
-        examples = _on_threads(plain.example, utterances[:SCALE_UTTERANCES], n_jobs)
-        jitter = max(1, round(JITTER_MS / (1000.0 * acoustics.step)))
-        return measure_scale(examples, jitter, seed)
+        def measure() -> FloatArray:
+            plain = replace(acoustics, scale=np.ones(len(acoustics.names)))
+            examples = _on_threads(plain.example, utterances[:SCALE_UTTERANCES], n_jobs)
+            jitter = max(1, round(JITTER_MS / (1000.0 * acoustics.step)))
+            return measure_scale(examples, jitter, seed)
+
+        return checkpoints.once(measure)
 
     if not aligner.cross_fit:
         acoustics = through_alignment(fit(classify, weigh), classify, weigh)

@@ -19,7 +19,7 @@ seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -33,7 +33,6 @@ from trellis.speech.acoustics.convolutional.convolutional_network import Convolu
 from trellis.speech.acoustics.convolutional.convolutional_training import (
     AdamW,
     ConvolutionalOptions,
-    Report,
     Schedule,
     batches,
 )
@@ -44,6 +43,8 @@ from trellis.speech.acoustics.convolutional.packed_batch import NetworkExample
 from trellis.speech.align.learning.alignment_likelihood import AlignmentLikelihood, LatticeExample
 from trellis.speech.align.search.topology import topology_names
 from trellis.structures.segments.oracle.segment_oracle import Segmentation
+from trellis.training.checkpoints import Checkpoints
+from trellis.training.passes import Passes, Report, train_passes
 
 LOOSE = 0.5
 FRAME_SCORES, FLOOR = ("classifier", "articulation"), 0.15
@@ -59,9 +60,10 @@ def train_end_to_end(
     options: ConvolutionalOptions,
     seed: int,
     report: Report | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> AcousticModel:
     """The acoustic model with its networks trained on, each by itself. ``weights``: where those of the
-    features start, as ``search.topology`` has them."""
+    features start, as ``search.topology`` has them. ``checkpoints``: of the fit whose stages these are."""
     heard = {"classifier", "articulation", "boundary"} & set(acoustics.names)
     if acoustics.network is None or not heard or options.end_to_end_passes == 0:
         return acoustics
@@ -72,11 +74,11 @@ def train_end_to_end(
             if report is not None:
                 report((i + share) / len(each))
 
-        one = _train(acoustics, start, weights, utterances, holdout, options, seed + i, tell)
+        one = _train(acoustics, start, weights, utterances, holdout, options, seed + i, tell, checkpoints)
         trained.append(one)
     network = mixed(trained)
     examples = [network_example(u, acoustics.phones) for u in utterances]
-    listening = fit_listening_heads(network, examples, len(acoustics.phones.classes), seed)
+    listening = fit_listening_heads(network, examples, len(acoustics.phones.classes), seed, checkpoints)
     return replace(acoustics, network=network, listening=listening)
 
 
@@ -89,21 +91,15 @@ def _train(
     options: ConvolutionalOptions,
     seed: int,
     report: Report,
+    checkpoints: Checkpoints | None,
 ) -> ConvolutionalNetwork:
     likelihood = AlignmentLikelihood(acoustics)
     examples = [network_example(u, acoustics.phones) for u in utterances]
     held = [likelihood.example(network_example(u, acoustics.phones), loose=False) for u in holdout]
     schedule = Schedule(options.end_to_end_rate, options.end_to_end_passes, 0.0, 0.0)
-    step_ms, nats = 1000.0 * acoustics.step, _starting_weights(acoustics, weights)
-    best, kept = held_out_share(likelihood, start, nats, held, step_ms), start
-    passes = raise_likelihood(likelihood, start, nats, examples, schedule, options, LOOSE, seed)
-    with threadpool_limits(limits=1, user_api="blas"):
-        for number, (network, now) in enumerate(passes):
-            share = held_out_share(likelihood, network, now, held, step_ms)
-            if share > best:
-                best, kept = share, start.on(network.flat())
-            report((number + 1.0) / schedule.passes)
-    return kept
+    nats = _starting_weights(acoustics, weights)
+    rising = RisingLikelihood(likelihood, start, nats, examples, schedule, options, LOOSE, seed)
+    return train_passes(BestPass(rising, held, 1000.0 * acoustics.step), report, checkpoints)
 
 
 def continue_end_to_end(
@@ -115,49 +111,84 @@ def continue_end_to_end(
     options: ConvolutionalOptions,
     seed: int,
     report: Report | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> ConvolutionalNetwork:
     """The network after all passes of ``schedule`` over the phones as they are given; ``weights``: see
     :func:`train_end_to_end`."""
     nats = in_nats(acoustics, weights).astype(np.float32)
-    network, likelihood = start, AlignmentLikelihood(acoustics)
-    passes = raise_likelihood(likelihood, start, nats, examples, schedule, options, 0.0, seed)
-    with threadpool_limits(limits=1, user_api="blas"):
-        for number, reached in enumerate(passes):
-            network = reached[0]
-            if report is not None:
-                report((number + 1.0) / schedule.passes)
-    return network
+    likelihood = AlignmentLikelihood(acoustics)
+    rising = RisingLikelihood(likelihood, start, nats, examples, schedule, options, 0.0, seed)
+    return train_passes(rising, report, checkpoints)
 
 
-def raise_likelihood(
-    likelihood: AlignmentLikelihood,
-    start: ConvolutionalNetwork,
-    nats: Float32Array,
-    examples: Sequence[NetworkExample],
-    schedule: Schedule,
-    options: ConvolutionalOptions,
-    loose: float,
-    seed: int,
-) -> Iterator[tuple[ConvolutionalNetwork, Float32Array]]:
-    """The network and the weights after each pass: views of what the next one changes. ``loose``: the share
-    of visits to a lattice with optional silences."""
-    rng, n = np.random.default_rng(seed), len(start.flat())
-    theta = np.concatenate([start.flat(), nats])
-    slope = np.zeros_like(theta)
-    network, gradient = start.on(theta[:n]), start.on(slope[:n])
-    optimiser = AdamW(theta, 0.0, CLIP)
-    for number in range(schedule.passes):
-        parts = list(batches(examples, options.batch_frames // 2, rng))
+class RisingLikelihood(Passes[ConvolutionalNetwork]):
+    """Passes that raise the likelihood of ``examples``, from the network ``start`` and the weights ``nats``.
+    ``loose``: the share of visits to a lattice with optional silences."""
+
+    kept = ("optimiser", "rng")
+
+    def __init__(
+        self,
+        likelihood: AlignmentLikelihood,
+        start: ConvolutionalNetwork,
+        nats: Float32Array,
+        examples: Sequence[NetworkExample],
+        schedule: Schedule,
+        options: ConvolutionalOptions,
+        loose: float,
+        seed: int,
+    ) -> None:
+        self.likelihood, self.passes, self.rng = likelihood, schedule.passes, np.random.default_rng(seed)
+        self._examples, self._schedule, self._options, self._loose = examples, schedule, options, loose
+        theta, n = np.concatenate([start.flat(), nats]), len(start.flat())
+        self._slope = np.zeros_like(theta)
+        self.network, self.nats = start.on(theta[:n]), theta[n:]  # they change with every batch
+        self._gradient, self._nats_slope = start.on(self._slope[:n]), self._slope[n:]
+        self.optimiser = AdamW(theta, 0.0, CLIP)
+
+    @property
+    def weights(self) -> ConvolutionalNetwork:
+        return self.network.on(self.network.flat())
+
+    def one_pass(self) -> None:
+        likelihood, options, rng, network = self.likelihood, self._options, self.rng, self.network
+        parts = list(batches(self._examples, options.batch_frames // 2, rng))
         for i, chosen in enumerate(parts):
-            varied = [vary(examples[k], rng) if options.augment else examples[k] for k in chosen]
-            free = (rng.random(len(chosen)) < loose).tolist()
+            visited = [self._examples[k] for k in chosen]
+            varied = [vary(e, rng) if options.augment else e for e in visited]
+            free = (rng.random(len(chosen)) < self._loose).tolist()
             part = [likelihood.example(e, one) for e, one in zip(varied, free, strict=True)]
             trace = likelihood.listen(network, part, options.dropout, rng)
-            now = theta[n:].astype(np.float64)
-            _, derivatives, slope[n:] = likelihood.gradient(network, trace, part, now)
-            backward(network, trace, derivatives, gradient)
-            optimiser.step(slope, schedule.rate_at((number + i / len(parts)) / schedule.passes))
-        yield network, theta[n:]
+            now = self.nats.astype(np.float64)
+            _, derivatives, self._nats_slope[...] = likelihood.gradient(network, trace, part, now)
+            backward(network, trace, derivatives, self._gradient)
+            share = (self.done + i / len(parts)) / self.passes
+            self.optimiser.step(self._slope, self._schedule.rate_at(share))
+
+
+class BestPass(Passes[ConvolutionalNetwork]):
+    """The network of the pass that places most boundaries of ``held`` well; the start counts as one."""
+
+    kept = ("rising", "best", "network")
+
+    def __init__(self, rising: RisingLikelihood, held: Sequence[LatticeExample], step_ms: float) -> None:
+        self.rising, self._held, self._step_ms, self.passes = rising, held, step_ms, rising.passes
+        self.best, self.network = self._share(), rising.weights
+
+    def one_pass(self) -> None:
+        self.rising.step()
+        share = self._share()
+        if share > self.best:
+            self.best, self.network = share, self.rising.weights
+
+    def _share(self) -> float:
+        rising = self.rising
+        with threadpool_limits(limits=1, user_api="blas"):
+            return held_out_share(rising.likelihood, rising.network, rising.nats, self._held, self._step_ms)
+
+    @property
+    def weights(self) -> ConvolutionalNetwork:
+        return self.network
 
 
 def in_nats(acoustics: AcousticModel, weights: FloatArray) -> FloatArray:

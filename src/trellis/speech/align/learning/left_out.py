@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -33,6 +34,7 @@ from trellis.speech.align.learning.continued_model import Way
 from trellis.speech.align.learning.corpus_preparation import Progress
 from trellis.speech.align.utterance_alignment import Request, align_frames
 from trellis.speech.corpus.phone_lattice import phone_lattice
+from trellis.training.checkpoints import Checkpoints
 
 FIRST_LEG = (0.0, 0.3, 0.5, 1.0)  # places
 ONE_WORD, TEN_WORDS = (0.0, 0.003, 0.003, -0.001), (0.0, 0.016, 0.022, 0.026)  # prior; beyond as at the last
@@ -98,6 +100,7 @@ def leave_out(
     seed: int,
     request: Request,
     report: Progress,
+    checkpoints: Checkpoints,
 ) -> LeftOut:
     """The errors of pieces that are left out in turn, at each place of the way."""
     order = np.random.default_rng(seed).permutation(len(pieces))
@@ -107,7 +110,7 @@ def leave_out(
         return LeftOut(FIRST_LEG, np.zeros((len(FIRST_LEG), 0)), n_boundaries)
     outs = [[pieces[i] for i in part] for part in parts]
     kept = [[pieces[i] for i in order if i not in set(part.tolist())] for part in parts]
-    ways = [Way(base, rest, options, seed) for rest in kept]
+    ways = [Way(base, rest, options, seed, checkpoints) for rest in kept]
     found = LeftOut((), np.zeros((0, sum(len(p.starts) - 1 for out in outs for p in out))), n_boundaries)
     for leg in range(1, LEGS + 1):
         places = FIRST_LEG if leg == 1 else (float(leg),)
@@ -115,7 +118,10 @@ def leave_out(
             way.walk(leg, lambda share, done=number: report("leaving out", (done + share) / len(ways)))  # type: ignore[misc]
         errors = [
             np.concatenate(
-                [boundary_errors(way.model(s), out, request) for way, out in zip(ways, outs, strict=True)]
+                [
+                    checkpoints.once(partial(boundary_errors, way.model(s), out, request))
+                    for way, out in zip(ways, outs, strict=True)
+                ]
             )
             for s in places
         ]

@@ -42,6 +42,7 @@ from trellis.objectives.records import Log, Objective, names
 from trellis.solvers import FineTuning, MiniBatch, PassiveAggressive, Solver, get_solver
 from trellis.structures.segments.problem.alignment_losses import AlignmentLoss
 from trellis.structures.segments.problem.segment_problem import SegmentExample, SegmentProblem
+from trellis.training.checkpoints import Checkpoints
 from trellis.training.direct_recipe import Fold, Parts
 from trellis.training.fit import Training, WarmStart, train
 from trellis.training.holdout import FEWEST, refits
@@ -63,9 +64,10 @@ def train_weights(
     holdout: Sequence[SegmentExample],
     loss: AlignmentLoss,
     on_pass: OnIteration,
+    checkpoints: Checkpoints | None = None,
 ) -> Training:
     """Weights from the examples ``train_on``, with the hold-out loss on ``holdout``; after Ctrl-C those
-    reached by then, marked ``interrupted``."""
+    reached by then, marked ``interrupted``, unless checkpoints have them."""
     objective, n_jobs = aligner.objective_record(), aligner._threads()
     together = [*train_on, *holdout]
     few = objective.fine_tuned and len(together) < FEWEST
@@ -102,8 +104,9 @@ def train_weights(
         show=on_pass,
         warm_start=warm_start,
         early=online,
-        keep_interrupted=True,
+        keep_interrupted=checkpoints is None or not checkpoints.stored,
         parts=parts,
+        checkpoints=checkpoints,
     )
     return _said_as_too_few(training, len(together)) if few else training
 

@@ -32,6 +32,7 @@ from trellis.structures.segments.problem.alignment_losses import TauAlignment
 from trellis.structures.segments.problem.segment_problem import SegmentExample, SegmentProblem
 from trellis.structures.segments.scores.segment_graph import SegmentPath
 from trellis.structures.segments.scores.segment_scores import SegmentFeatures, SegmentScores
+from trellis.training.checkpoints import Checkpoints
 from trellis.training.driver import minimise
 
 L2 = 0.1
@@ -45,16 +46,21 @@ def topology_names(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def fit_topology(
-    acoustics: AcousticModel, utterances: Sequence[TrainingUtterance], n_jobs: int = 1
+    acoustics: AcousticModel,
+    utterances: Sequence[TrainingUtterance],
+    n_jobs: int = 1,
+    checkpoints: Checkpoints | None = None,
 ) -> FloatArray:
-    """The weights of the choice."""
+    """The weights of the choice. ``checkpoints``: of the fit that this is a stage of."""
     examples = [example for u in utterances if (example := _example(acoustics, u)) is not None]
     dimension = len(topology_names(acoustics.names)) + 1
     if not examples:
         return np.zeros(dimension)
     problem = SegmentProblem(examples, Log(), TauAlignment(1.0), l2=L2, n_jobs=n_jobs)
     rng, start = np.random.default_rng(0), np.zeros(dimension)
-    solution: Solution = minimise(get_solver("lbfgs"), problem, start, max_iter=ITERATIONS, rng=rng)
+    solution: Solution = minimise(
+        get_solver("lbfgs"), problem, start, max_iter=ITERATIONS, rng=rng, checkpoints=checkpoints
+    )
     return solution.weights
 
 
