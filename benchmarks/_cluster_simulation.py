@@ -1,7 +1,7 @@
 """One iteration of training on many workers, simulated from measured costs.
 
 An iteration sends D weights to W workers, each of which works through its shards; gradients are added in
-pairs of neighbours, first on each worker, then from worker to worker; the client takes one step of its solver.
+pairs of neighbours, first on each worker, then from worker to worker; the client takes a step of its solver.
 With the times t_s of shards drawn at random around their mean (log-normal, ``spread`` as measured),
 
     send       ceil(log2(W + 1)) (latency + 8 D / bandwidth)           from worker to worker, a tree
