@@ -10,7 +10,7 @@ from trellis.cli.options import Jobs, argument, option
 from trellis.core.errors import UnsupportedError
 
 if TYPE_CHECKING:
-    from trellis.cli.inputs import InputData
+    from trellis.data.input_format import InputData
     from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 
 SEQUENCES_PER_BLOCK = 1000
@@ -106,11 +106,11 @@ def _k_best(
     labeler: SequenceLabeler, inputs: InputData, block: InputData, first: int, k: int, labels_only: bool
 ) -> Iterator[bytes]:
     """Each labelling under a line ``# sequence rank score``, best first; sequences count from ``first``."""
-    from trellis.data.columns import ColumnData
+    from trellis.data.columns import ColumnData, SourceLines
 
     echoed: list[bytes] = []
     separator = ""
-    if isinstance(block, ColumnData) and block.lines is not None and not labels_only:
+    if isinstance(block, ColumnData) and isinstance(block.lines, SourceLines) and not labels_only:
         lines = block.lines.text.split(b"\n")
         echoed = [lines[i] for i in block.lines.line_of_step.tolist()]
         separator = block.lines.separator
