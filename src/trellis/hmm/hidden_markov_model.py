@@ -18,13 +18,13 @@ from numpy.typing import ArrayLike
 
 from trellis.core.arguments import as_floats
 from trellis.core.arrays import FloatArray, IntArray
-from trellis.core.backends import as_backend
 from trellis.core.errors import DataError, ModelFileError, UnsupportedError
 from trellis.core.estimator import not_fitted
 from trellis.core.file_checks import check_array, check_size
 from trellis.core.parameters import choice, fitted, integer, number, parameter
 from trellis.core.status import Status
 from trellis.data.row_checks import check_observed
+from trellis.data.sequence_shards.sharded_sequences import files_and_backend
 from trellis.data.user_input import as_lists
 from trellis.hmm.baum_welch import BaumWelch, m_step
 from trellis.hmm.e_step import count_known_states
@@ -131,8 +131,9 @@ class HMM(HMMInference):
         NaN is missing. ``states``: None (EM), whole numbers for every step (counting, in closed form), or a
         mixture: None for a sequence and -1 for a step whose state is not known.
 
-        With a ``backend`` the sequences are cut into shards, by the data alone, and only sums of statistics
-        leave these; see :mod:`trellis.hmm.shards.sharded_observations`.
+        ``X`` may also be files: a folder, a pattern such as "data/*.npz", a path, or a
+        :class:`~trellis.ShardFiles`; labels in them are states. Files, and data with a ``backend``, are read
+        in shards, and only sums of statistics leave these (:mod:`trellis.hmm.shards.sharded_observations`).
         """
         observations, constraints = self._sharded_data(X, states, lengths)
         checkpoints = open_checkpoints(self, {} if self.checkpoint is None else observations.identity())
@@ -235,10 +236,21 @@ class HMM(HMMInference):
     def _sharded_data(
         self, X: Any, states: Any, lengths: ArrayLike | None
     ) -> tuple[Observations | ShardedObservations, TransitionConstraints]:
-        """The same in shards, where a backend is named."""
-        observations, constraints = self._training_data(X, states, lengths)
-        backend = as_backend(self.backend, self.n_jobs, self.max_memory)
-        return observations if backend is None else ShardedObservations.of(observations, backend), constraints
+        """The same in shards, where data are files or a backend is named."""
+        files, backend = files_and_backend(
+            X, self.backend, self.n_jobs, self.max_memory, states=states, lengths=lengths
+        )
+        if files is None or backend is None:
+            observations, constraints = self._training_data(X, states, lengths)
+            if backend is None:
+                return observations, constraints
+            return ShardedObservations.of(observations, backend), constraints
+        self._check_parameters()
+        constraints = self._constraints()
+        sharded = ShardedObservations.read(files, backend, self.emission, self.n_states)
+        if not sharded.n_known or self.emission.n_states is None:
+            sharded.check_observed(self.emission)
+        return sharded, constraints
 
     def _constraints(self) -> TransitionConstraints:
         """What the parameters say about transitions, checked."""

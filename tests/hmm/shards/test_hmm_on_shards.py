@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors.numpy import save_file
 
-from trellis import HMM
+from trellis import HMM, ShardFiles
 from trellis.core.backends.local_backend import LocalBackend
 from trellis.core.errors import DataError, InfeasibleError
 from trellis.core.registration import register
@@ -239,3 +240,54 @@ def test_shards_take_as_many_bytes_as_the_values_need() -> None:
     for values, kind in ((np.array([0.5, np.nan]), np.float32), (np.array([0.1]), np.float64)):
         assert sequence_shard.narrow(values).dtype == kind
     assert sequence_shard.narrow(np.array([2**40])).dtype == np.int64
+
+
+@pytest.mark.parametrize("format", ["npy", "npz", "safetensors", "parquet"])
+def test_files(format: str, tmp_path: Path) -> None:
+    """Symbols of one byte stay so; files that have labels have states."""
+    rng = np.random.default_rng(0)
+    lengths = [40, 3, 60, 1, 25]
+    X = [rng.integers(4, size=n).astype(np.uint8) for n in lengths]
+    states = [x % 2 for x in X]
+    written(format, tmp_path, X, states)
+    files = str(tmp_path / f"*.{format}")
+    options = {"max_iter": 5, "tol": 0.0, "random_state": 0}
+    for labels in (False, True):
+        if labels and format == "npy":  # one array, without any
+            continue
+        columns = ["x"] if format == "parquet" else None
+        given = ShardFiles(
+            files, label_column=None if labels else False, feature_columns=columns, shard_steps=50
+        )
+        whole = HMM(2, Categorical(4), **options).fit(X, states if labels else None)
+        same(HMM(2, Categorical(4), **options).fit(given), whole, bits=False)
+        small = HMM(2, Categorical(4), n_jobs=2, max_memory=1, **options).fit(given)
+        same(small, whole, bits=False)
+    if format == "npy":
+        same(HMM(2, Categorical(4), **options).fit(files), whole, bits=False)
+        with pytest.raises(DataError, match="lengths cannot be given with files"):
+            HMM(2, Categorical(4)).fit(files, lengths=lengths)
+        np.save(tmp_path / "2.npy", np.array([0, 9], np.uint8))
+        with pytest.raises(DataError, match=r"npy.*: step 1 of sequence .*symbol 9 is not valid"):
+            HMM(2, Categorical(4)).fit(files)
+
+
+def written(format: str, folder: Path, X: list[Any], states: list[Any]) -> None:
+    if format == "npy":
+        for i, x in enumerate(X):
+            np.save(folder / f"{i}.npy", x)
+        return
+    for i, (a, b) in enumerate(((0, 2), (2, 5))):
+        x, y = np.concatenate(X[a:b]), np.concatenate(states[a:b])
+        lengths = np.array([len(one) for one in X[a:b]])
+        path = folder / f"{i}.{format}"
+        if format == "npz":
+            np.savez(path, X=x, y=y, lengths=lengths)
+        elif format == "safetensors":
+            save_file({"X": x, "y": y, "lengths": lengths}, path)
+        else:
+            arrow = pytest.importorskip("pyarrow")
+            from pyarrow import parquet
+
+            table = {"id": np.repeat(np.arange(len(lengths)), lengths), "x": x, "y": y.astype(np.int64)}
+            parquet.write_table(arrow.table(table), path)

@@ -9,7 +9,8 @@ threads and workers. A sequence is never cut: one long sequence is one shard.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.arrays import IntArray
+from trellis.core.errors import TrellisError
 from trellis.core.shards import shard_bounds
 from trellis.data.sequences import offsets_from_lengths, take_runs
 
@@ -142,3 +144,12 @@ def joined(shards: Sequence[SequenceShard], fill: Mapping[str, Any] | None = Non
         rows[name] = np.concatenate(some)
     each = {name: np.concatenate([shard.each[name] for shard in shards]) for name in shards[0].each}
     return SequenceShard(rows, offsets_from_lengths(lengths), each)
+
+
+@contextmanager
+def located(source: str) -> Iterator[None]:
+    """Errors about what was read from a file name it."""
+    try:
+        yield
+    except TrellisError as error:
+        raise type(error)(f"{source}: {error}", error.step) from error

@@ -7,12 +7,28 @@ from typing import Any
 
 import numpy as np
 
-from trellis.core.backends import PlacedShards
+from trellis.core.backends import Backend, PlacedShards, as_backend
+from trellis.core.backends.local_backend import LocalBackend
 from trellis.core.checksums import checksum
 from trellis.core.errors import DataError
 from trellis.data.sequence_shards.sequence_shard import SequenceShard, joined, sampled
+from trellis.data.shard_files import ShardFiles, as_shard_files
 
 SAMPLE = 2**22  # numbers, 32 MB: starting points are chosen from so much of the data
+
+
+def files_and_backend(
+    X: Any, backend: Any, n_jobs: int | None, max_memory: int | str | None, **beside: Any
+) -> tuple[ShardFiles | None, Backend | None]:
+    """``X`` of ``fit`` as files, None where it is data; and where the shards go, None where nothing asks for
+    shards. ``beside``: other arguments of ``fit``, which files have no use for."""
+    files, chosen = as_shard_files(X), as_backend(backend, n_jobs, max_memory)
+    if files is None:
+        return None, chosen
+    for name, value in beside.items():
+        if value is not None:
+            raise DataError(f"{name} cannot be given with files, which hold what belongs to X themselves")
+    return files, LocalBackend(n_jobs, max_memory) if chosen is None else chosen
 
 
 class ShardedSequences:

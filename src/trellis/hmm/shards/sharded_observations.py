@@ -13,7 +13,7 @@ impossible (a symbol that is too rare for the sample) joins it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.backends import Backend, PlacedShards
-from trellis.core.errors import TrellisError
 from trellis.data.row_checks import check_observed
-from trellis.data.sequence_shards.sequence_shard import SequenceShard, cut_sequences, narrowed
+from trellis.data.sequence_shards.sequence_shard import SequenceShard, cut_sequences, located, narrowed
 from trellis.data.sequence_shards.sharded_sequences import ShardedSequences
 from trellis.data.sequences import offsets_from_lengths
+from trellis.data.shard_files import FileShard, ShardFiles
 from trellis.hmm.e_step import ExpectedSums, block_bounds, count_known_states, expected_sums, finished
 from trellis.hmm.emissions import Emission, Statistics
 from trellis.hmm.hmm_parameters import Expectations, HMMParameters
@@ -49,6 +49,14 @@ class ShardedObservations(ShardedSequences):
         rows = {"values": observations.values, "known": observations.known}
         shards = cut_sequences(rows, observations.offsets, width)
         return cls(backend.place(narrowed, shards), observations.identity())
+
+    @classmethod
+    def read(
+        cls, files: ShardFiles, backend: Backend, emission: Emission, n_states: int
+    ) -> ShardedObservations:
+        """Observations in files, and their states where the files have labels."""
+        make = partial(read_observations, emission=emission, n_states=n_states)
+        return cls(backend.place(make, files.shards()))
 
     @property
     def all_known(self) -> bool:
@@ -85,24 +93,13 @@ class ShardedObservations(ShardedSequences):
         return sample
 
 
-def read_observations(read: Any, emission: Emission, n_states: int) -> SequenceShard:
-    """A shard out of a file: ``read`` gives its observations and states (:class:`trellis.ShardFiles`)."""
-    inputs, states = read.read()
-    source = str(read)
-    try:
+def read_observations(file: FileShard, emission: Emission, n_states: int) -> SequenceShard:
+    """A shard out of files, whose labels are states."""
+    inputs, states = file.read()
+    with located(file.name):
         observations = Observations.pack(inputs, check=emission.check).with_states(states, n_states)
-    except TrellisError as error:
-        raise type(error)(f"{source}: {error}", error.step) from error
     rows = {"values": observations.values, "known": observations.known}
-    return narrowed(SequenceShard(rows, observations.offsets, source=source))
-
-
-def place_files(
-    backend: Backend, files: Sequence[Any], emission: Emission, n_states: int
-) -> ShardedObservations:
-    """The observations in files, one shard each."""
-    make = partial(read_observations, emission=emission, n_states=n_states)
-    return ShardedObservations(backend.place(make, files))
+    return narrowed(SequenceShard(rows, observations.offsets, source=file.name))
 
 
 # -- what shards are asked ------------------------------------------------------------------------------
