@@ -109,7 +109,7 @@ def main() -> None:
             peaks.append(found["peak"])
             rate = millions * 1e6 * ITERATIONS / found["iterations"][-1]
             print(
-                f"{millions:4d} M steps: peak {found['peak']:.0f} MB (import alone {found['imported']:.0f} MB), "
+                f"{millions:4d} M steps: peak {found['peak']:.0f} MB (imports {found['imported']:.0f} MB), "
                 f"{found['seconds']:.1f} s in all, EM {rate / 1e6:.1f} M steps/s, "
                 f"log-likelihood {found['log_likelihood'][0]:.8g} -> {found['log_likelihood'][-1]:.8g}"
             )
