@@ -1,11 +1,11 @@
 """EM of a hidden Markov model on files that are larger than the memory it may take.
 
-    python benchmarks/streaming_hmm.py [--steps 10 30 100] [--memory 500] [--folder /tmp]
+    python benchmarks/streaming_hmm.py [--steps 10 30 100] [--memory 500] [--keep 250] [--folder /tmp]
 
 Millions of symbols (one byte each) of 8 states go into .npz files in a temporary folder. For each size, a
 process of its own, with its data segment limited to ``--memory`` MB by the system (RLIMIT_DATA), runs three
-iterations of EM with ``max_memory`` set to it, on two threads. Printed are the largest resident memory, steps
-per second of EM, and how the memory grows with the data.
+iterations of EM on two threads, with ``max_memory`` set to ``--keep`` MB. Printed are the largest resident
+memory, steps per second of EM, and how the memory grows with the data.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def generate(folder: Path, steps: int) -> None:
             np.savez(path, X=np.concatenate(x).astype(np.uint8), lengths=np.array(lengths))
 
 
-def work(folder: str, files: int, memory: int) -> None:
+def work(folder: str, files: int, memory: int, keep: int) -> None:
     """In a process of its own."""
     resource.setrlimit(resource.RLIMIT_DATA, (memory * 10**6, memory * 10**6))
     from trellis import HMM, ShardFiles
@@ -62,7 +62,7 @@ def work(folder: str, files: int, memory: int) -> None:
         tol=0.0,
         random_state=0,
         n_jobs=2,
-        max_memory=f"{memory}MB",
+        max_memory=f"{keep}MB",
         verbose=False,
     ).fit(data)
     seconds = time.perf_counter() - began
@@ -88,17 +88,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, nargs="+", default=[10, 30, 100], help="millions")
     parser.add_argument("--memory", type=int, default=500, help="MB")
+    parser.add_argument("--keep", type=int, default=250, help="MB of max_memory")
     parser.add_argument("--folder", default=None)
     parser.add_argument("--work", nargs=2, default=None, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.work is not None:
-        work(given.work[0], int(given.work[1]), given.memory)
+        work(given.work[0], int(given.work[1]), given.memory, given.keep)
         return
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         peaks = []
         for millions in given.steps:
             generate(Path(folder), millions * 10**6)
-            command = [sys.executable, __file__, "--memory", str(given.memory), "--work", folder]
+            limits = ["--memory", str(given.memory), "--keep", str(given.keep)]
+            command = [sys.executable, __file__, *limits, "--work", folder]
             done = subprocess.run(
                 [*command, str(millions * 10**6 // PER_FILE)], capture_output=True, text=True, check=False
             )
