@@ -4,6 +4,7 @@ and a fit that keeps checkpoints must come to the same end as one that was never
 python tests/fuzz/soak.py                 100 kills of each kind, some minutes
 python tests/fuzz/soak.py --kills 10      fewer
 python tests/fuzz/soak.py --minutes 60    checkpointed fits for an hour instead
+python tests/fuzz/soak.py --cluster 5     jobs on a small cluster instead, five runs of each (soak_cluster.py)
 
 A child saves over one path again and again, either two models by turns or what it trains; at times there are
 two such children. They are killed (kill -9) at a random moment. Then the path must hold one whole model of
@@ -42,6 +43,8 @@ from trellis.hmm.emissions import Gaussian
 from trellis.training import checkpoints
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from soak_cluster import soak_cluster
+
 from stopped_fits import learned
 
 WORDS = [[f"w{i % 7}" for i in range(n, n + 8)] for n in range(60)]
@@ -221,10 +224,14 @@ def main() -> None:
     )
     parser.add_argument("--kills", type=int, default=100, help="of each kind")
     parser.add_argument("--minutes", type=float, help="of checkpointed fits alone")
+    parser.add_argument("--cluster", type=int, help="runs of jobs on a cluster alone")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     rng = random.Random(given.seed)
+    if given.cluster is not None:
+        soak_cluster(given.cluster, rng)
+        return
     if given.minutes is not None:
         soak_fits(0, given.minutes, 1.05, rng)
         return
@@ -232,6 +239,8 @@ def main() -> None:
     soak_fits(max(1, given.kills // 20), None, 1.05 if given.kills > 20 else 1.5, rng)
     for work, whole in ((save_two, one_of_two), (train, is_trained)):
         print(f"{work.__name__}: {soak(work, whole, given.kills, rng)}", flush=True)
+    if given.kills > 20:
+        soak_cluster(3, rng)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import multiprocessing
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,7 +30,7 @@ except ImportError as missing:
     ) from missing
 
 from trellis.core.backends.cluster_traffic import Traffic
-from trellis.core.backends.dask_connection import ANSWER, Connection
+from trellis.core.backends.dask_connection import ANSWER, LOOK, Connection
 from trellis.core.backends.dask_shards import DaskShards, Recipe
 
 PATIENCE = 300.0
@@ -41,21 +42,21 @@ _lock = threading.Lock()
 
 
 class DaskBackend:
-    """``given``: see :func:`dask_backend`. ``patience``: seconds to wait for a scheduler that went away, or for
-    workers where there are none, before the work is given up."""
+    """``given``: see :func:`dask_backend`. ``patience``: seconds to wait for a scheduler that went away, or
+    for workers where there are none, before the work is given up."""
 
     def __init__(self, given: Any, *, patience: float = PATIENCE) -> None:
         self._cluster = None
         own = True
         if isinstance(given, str) and given.startswith("processes"):
             self._cluster = _processes(given)
-            client = self._cluster.get_client()
+            client = distributed.Client(self._cluster, set_as_default=False)
         elif isinstance(given, str):
             client = _connected(given)
         elif isinstance(given, distributed.Client):
             client, own = given, False
-        else:
-            client = given.get_client()
+        else:  # its own get_client() would be the user's, too
+            client = distributed.Client(given, set_as_default=False)
         self._connection = Connection(client, own, patience)
         self._name = given if isinstance(given, str) else self._connection.address
 
@@ -79,6 +80,9 @@ class DaskBackend:
     def place(self, make: Callable[[Any], Any], sources: Sequence[Any]) -> DaskShards:
         return DaskShards.placed(self._connection, Recipe(make, sources), len(sources))
 
+    def __deepcopy__(self, memo: object) -> DaskBackend:
+        return self  # the clones of an estimator work in the same place
+
     def close(self) -> None:
         """Clients and processes that were started here end; those of the user go on."""
         self._connection.close()
@@ -100,15 +104,21 @@ def dask_backend(given: Any) -> DaskBackend:
 
 
 def _connected(address: str) -> distributed.Client:
-    try:
-        return distributed.Client(address, timeout=ANSWER, set_as_default=False)
-    except (OSError, TimeoutError) as error:
-        raise ClusterError(
-            f"no Dask scheduler answers at {address} within {ANSWER:.0f} s; check the address, or start "
-            "one with: dask scheduler"
-        ) from error
-    except ValueError as error:
-        raise DataError(f"backend is {address!r}, which is no address of a scheduler: {error}") from error
+    until = time.monotonic() + ANSWER
+    while True:
+        try:
+            left = max(until - time.monotonic(), 0.1)
+            return distributed.Client(address, timeout=left, set_as_default=False)
+        except (OSError, TimeoutError) as error:
+            if time.monotonic() < until:  # something closes the line at once, such as a tunnel
+                time.sleep(LOOK)
+                continue
+            raise ClusterError(
+                f"no Dask scheduler answers at {address} within {ANSWER:.0f} s; check the address, or start "
+                "one with: dask scheduler"
+            ) from error
+        except ValueError as error:
+            raise DataError(f"backend is {address!r}, which is no address of a scheduler: {error}") from error
 
 
 def _processes(given: str) -> distributed.LocalCluster:
@@ -127,7 +137,9 @@ def _processes(given: str) -> distributed.LocalCluster:
         n_workers=n,
         threads_per_worker=1,
         processes=True,
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",
+        scheduler_kwargs={"dashboard": False},
         memory_limit="auto" if free is None else int(SHARE * free / n),
+        preload=["trellis.core.backends.worker_preload"],
         silence_logs=50,
     )

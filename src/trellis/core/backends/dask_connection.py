@@ -1,7 +1,7 @@
 """The line to a Dask scheduler: opened, checked, watched, and opened again when it breaks.
 
-Work that is gone with a worker, a scheduler or the network is :class:`WorkLostError`; who asked for it restores the
-line (:meth:`Connection.restore`) and asks again. How long a broken line is waited for is ``patience``.
+Work that is gone with a worker, a scheduler or the network is a :class:`WorkLostError`. Who asked for it
+restores the line (:meth:`Connection.restore`) and asks again; ``patience`` is how long that is tried.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import distributed
 from distributed.protocol.pickle import dumps
+from distributed.utils import silence_logging_cmgr
 
 from trellis.core.backends.cluster_traffic import Traffic
 from trellis.core.backends.worker_tasks import Packed, versions
@@ -32,6 +33,10 @@ _LOG = logging.getLogger("trellis")
 
 class WorkLostError(Exception):
     """Work is gone with a worker or with the scheduler; it can be asked again."""
+
+
+class WorkersDiedError(WorkLostError):
+    """Several workers died one after the other while they had the same shard: it may be the shard."""
 
 
 class Connection:
@@ -74,11 +79,12 @@ class Connection:
     def send(self, packed: Packed, worker: str | None = None) -> Any:
         """A future of ``packed`` on ``worker``, or on one from which the others take it."""
         many = worker is None and packed.nbytes > SPREAD
+        takers = self.takers()
         self.traffic.bytes_out += packed.nbytes
         return self.call(
             self.client.scatter(
                 packed,
-                workers=None if worker is None else [worker],
+                workers=[worker] if worker in takers else None if many else takers[:1],
                 broadcast=many,
                 direct=self.direct,
                 hash=False,
@@ -97,19 +103,33 @@ class Connection:
 
     def workers(self) -> dict[str, int]:
         """Threads of each worker, by its address, in the order of addresses; at least one worker."""
-        until = time.monotonic() + self.patience
-        silence = Silence(self, "for a worker: it has none")
+        found = self._some(
+            lambda: self.client.scheduler.ncores(workers=None),
+            f"the scheduler at {self.address} has no worker; start some with: dask worker {self.address}",
+        )
+        return dict(sorted(found.items()))
+
+    def takers(self) -> list[str]:
+        """Workers that take work: they are not paused for want of memory."""
+        return sorted(
+            self._some(
+                lambda: self.client.scheduler.ncores_running(workers=None),
+                f"all workers of {self.address} are paused, because their memory is full; give them more "
+                "memory, or start more workers",
+            )
+        )
+
+    def _some(self, ask: Callable[[], Coroutine[Any, Any, dict[str, int]]], none: str) -> dict[str, int]:
+        """What the scheduler answers when it is not empty; ``none``: what an empty answer means."""
+        silence = Silence(self, "to name its workers")
         while True:
-            found = self.call(self.client.scheduler.ncores(workers=None), "to name its workers")
+            found: dict[str, int] = self.call(ask(), "to name its workers")
             if found:
-                return dict(sorted(found.items()))
-            if time.monotonic() > until:
-                raise ClusterError(
-                    f"the scheduler at {self.address} had no worker for {self.patience:.0f} s; start "
-                    f"some with: dask worker {self.address}"
-                )
+                return found
+            silence.look(lambda: none)
+            if silence.seconds > self.patience:
+                raise ClusterError(f"{none} (waited {self.patience:.0f} s)")
             time.sleep(LOOK)
-            silence.look()
 
     @property
     def direct(self) -> bool:
@@ -134,17 +154,18 @@ class Connection:
                 self.address,
                 self.patience,
             )
-        while not self.alive():
-            left = until - time.monotonic()
-            if left <= 0:
-                raise ClusterError(
-                    f"the scheduler at {self.address} went away and did not come back within "
-                    f"{self.patience:.0f} s; start it again and repeat the call"
-                )
-            if self.client.status in ("closed", "closing") or self.own:
-                self._open_again(min(left, ANSWER))
-            else:  # the user's client connects again by itself, or closes
-                time.sleep(LOOK)
+        with silence_logging_cmgr(logging.CRITICAL):  # the tracebacks of clients that try to connect
+            while not self.alive():
+                left = until - time.monotonic()
+                if left <= 0:
+                    raise ClusterError(
+                        f"the scheduler at {self.address} went away and did not come back within "
+                        f"{self.patience:.0f} s; start it again and repeat the call"
+                    )
+                if self.client.status in ("closed", "closing") or self.own:
+                    self._open_again(min(left, ANSWER))
+                else:  # the user's client connects again by itself, or closes
+                    time.sleep(LOOK)
         self._direct = None
 
     def _open_again(self, timeout: float) -> None:
@@ -190,7 +211,7 @@ class Connection:
 
 
 class Silence:
-    """Says what is waited for when nothing has come for a while; ``WorkLostError`` when the line is broken."""
+    """Says what is waited for when nothing has come for a while. A broken line is a ``WorkLostError``."""
 
     def __init__(self, connection: Connection, what: str) -> None:
         self._connection, self._what = connection, what
@@ -199,20 +220,26 @@ class Silence:
     def broken(self) -> None:
         self._since = self._told = time.monotonic()
 
-    def look(self, detail: Callable[[], str | None] = lambda: None) -> None:
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._since
+
+    def look(self, detail: Callable[[], str] | None = None) -> None:
         if not self._connection.alive():
             raise WorkLostError(self._what)
         now = time.monotonic()
         if now - self._told >= TELL:
             self._told = now
-            said = detail() or f"still waiting for the scheduler at {self._connection.address} {self._what}"
+            waiting = f"still waiting for the scheduler at {self._connection.address} {self._what}"
+            said = waiting if detail is None else detail()
             _LOG.warning("%s (%.0f s so far)", said, now - self._since)
 
 
 def close_quietly(client: distributed.Client) -> None:
     """The scheduler may be gone already."""
     try:
-        client.close(timeout=2)
+        with silence_logging_cmgr(logging.CRITICAL):
+            client.close(timeout=2)
     except (OSError, TimeoutError, RuntimeError):
         _LOG.debug("a client did not close", exc_info=True)
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from trellis.core.backends import worker_tasks
 from trellis.core.backends.backend import Told
-from trellis.core.backends.dask_connection import INLINE, Connection, WorkLostError
+from trellis.core.backends.dask_connection import INLINE, Connection, WorkersDiedError, WorkLostError
 from trellis.core.backends.dask_waiting import arrivals
 from trellis.core.backends.shard_sums import split
 from trellis.core.backends.worker_tasks import Packed
@@ -104,10 +104,15 @@ class DaskShards:
             self._connection.traffic.seconds += time.perf_counter() - started
 
     def _until_answered(self, attempt: Callable[[], Any]) -> Any:
+        """Where workers come and go, innocent shards are blamed at times: they have a second chance."""
+        died = False
         for _ in range(REPEATS):
             try:
                 return attempt()
             except WorkLostError as lost:
+                if died and isinstance(lost, WorkersDiedError):
+                    raise ClusterError(str(lost)) from lost.__cause__
+                died = died or isinstance(lost, WorkersDiedError)
                 self._connection.traffic.repeats += 1
                 last = lost
             self._connection.restore()
@@ -254,18 +259,20 @@ class DaskShards:
             raise
 
     def _settle(self) -> None:
-        """Homes: runs of neighbours on each worker, by its threads. Where a worker is gone, its shards go to
-        those that have the fewest."""
+        """Homes: runs of neighbours on each worker, by its threads. Where workers are gone or came anew, as
+        few shards move as make it even again."""
         workers = self._connection.workers()
         if not any(self._homes):
             slots = [address for address, threads in workers.items() for _ in range(threads)]
             self._homes = [slots[i * len(slots) // self._n] for i in range(self._n)]
-        load = Counter(dict.fromkeys(workers, 0))
-        load.update(home for home in self._homes if home in workers)
-        for i, home in enumerate(self._homes):
-            if home not in workers:
-                self._homes[i] = min(workers, key=lambda address: (load[address] / workers[address], address))
-                load[self._homes[i]] += 1
+            return
+        homes = evened(self._homes, workers)
+        for i, (old, new) in enumerate(zip(self._homes, homes, strict=True)):
+            if old in workers and old != new and self._states[i] is not None:
+                self._states[i] = self._client.submit(
+                    worker_tasks.same, self._states[i], workers=[new], allow_other_workers=True, pure=False
+                )
+        self._homes = homes
 
     def _at_home(self) -> list[tuple[str, list[int]]]:
         """The workers, and the shards of each."""
@@ -288,6 +295,28 @@ class DaskShards:
     @property
     def _client(self) -> Any:
         return self._connection.client
+
+
+def evened(homes: Sequence[str], workers: Mapping[str, int]) -> list[str]:
+    """``homes`` among ``workers`` (threads by address) such that another move makes nothing better."""
+    found = [home if home in workers else "" for home in homes]
+    load = Counter(home for home in found if home)
+
+    def full(address: str) -> tuple[float, str]:
+        return (load[address] + 1) / workers[address], address
+
+    for i, home in enumerate(found):
+        if not home:
+            found[i] = min(workers, key=full)
+            load[found[i]] += 1
+    while True:
+        least, most = min(workers, key=full), max(workers, key=lambda one: (load[one] / workers[one], one))
+        if full(least)[0] >= load[most] / workers[most]:
+            return found
+        moved = max(i for i, home in enumerate(found) if home == most)
+        found[moved] = least
+        load[most] -= 1
+        load[least] += 1
 
 
 def _levels(first: int, last: int, found: dict[int, list[tuple[int, int]]]) -> int:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from distributed.scheduler import KilledWorker
 
-from trellis.core.backends.dask_connection import LOOK, Connection, WorkLostError, Silence
+from trellis.core.backends.dask_connection import LOOK, Connection, Silence, WorkersDiedError, WorkLostError
 from trellis.core.errors import ClusterError, DataError, TrellisError
 
 
@@ -26,47 +26,48 @@ def arrivals(
         try:
             found = [ready.get(timeout=LOOK)]
         except queue.Empty:
-            silence.look(lambda: _standstill(connection, waiting))
+            silence.look(lambda: _at_work(connection, waiting))
             continue
         silence.broken()
         while not ready.empty():
             found.append(ready.get())
-        for i in found:
-            _check(connection, futures[i], name(i))
+        for i in sorted(found):
+            _check(connection, futures, i, name)
         waiting.difference_update(found)
         yield sorted(found)
 
 
-def _standstill(connection: Connection, waiting: set[int]) -> str | None:
-    """What holds up the work, as far as the scheduler knows."""
-    at_work = connection.call(connection.client.scheduler.ncores_running(workers=None), "to say who works")
-    if at_work:
-        return f"{len(waiting)} shards are at work on {connection.address}"
-    if connection.workers():
-        return (
-            f"all workers of {connection.address} are paused, because their memory is full; give them more, "
-            "add workers, or press Ctrl-C"
-        )
-    return None
+def _at_work(connection: Connection, waiting: set[int]) -> str:
+    """What is waited for. Where no worker takes work, that is said, and it is not waited for ever."""
+    return f"{len(waiting)} shards are at work on {len(connection.takers())} workers of {connection.address}"
 
 
-def _check(connection: Connection, future: Any, name: str) -> None:
-    if future.status == "cancelled":
-        raise WorkLostError(name)
-    if future.status == "error":
-        _raise(connection, future.exception(timeout=30), name)
+def _check(connection: Connection, futures: Sequence[Any], i: int, name: Callable[[int], str]) -> None:
+    if futures[i].status == "cancelled":
+        raise WorkLostError(name(i))
+    if futures[i].status == "error":
+        error = futures[i].exception(timeout=30)
+        if isinstance(error, KilledWorker):
+            raise WorkersDiedError(_died(error, futures, i, name)) from error
+        _raise(connection, error, name(i))
+
+
+def _died(error: KilledWorker, futures: Sequence[Any], i: int, name: Callable[[int], str]) -> str:
+    """Dask blames all shards that its dead workers had, at work or waiting."""
+    blamed = [name(i), *(name(j) for j, one in enumerate(futures) if j != i and one.status == "error")]
+    more = f" and {len(blamed) - 3} more" if len(blamed) > 3 else ""
+    limit = getattr(error.last_worker, "memory_limit", 0)
+    memory = f" (the last had {limit / 1e9:.2g} GB of memory)" if limit else ""
+    return (
+        f"{', '.join(blamed[:3])}{more}: {error.allowed_failures + 1} workers died one after the other while "
+        f"they had {'one of these' if len(blamed) > 1 else 'it'}{memory}, twice in a row; give workers more "
+        "memory, or cut the data into smaller shards"
+    )
 
 
 def _raise(connection: Connection, error: BaseException, name: str) -> NoReturn:
     """What a worker raised: errors of the user's data with the name of the shard, others with a note of it.
     The traceback is the worker's."""
-    if isinstance(error, KilledWorker):
-        limit = getattr(error.last_worker, "memory_limit", 0)
-        memory = f" (the last had {limit / 1e9:.2g} GB of memory)" if limit else ""
-        raise ClusterError(
-            f"{name}: {error.allowed_failures + 1} workers died at it one after the other{memory}; give "
-            "workers more memory, or cut the data into smaller shards"
-        ) from error
     if isinstance(error, MemoryError):
         raise ClusterError(
             f"{name}: no memory is left on its worker; give workers more, or cut the data into smaller shards"

@@ -68,6 +68,11 @@ def added(a: Any, b: Any) -> Any:
     return add(a, b)
 
 
+def same(state: Any) -> Any:
+    """A state on another worker."""
+    return state
+
+
 def versions() -> tuple[str, str]:
     """Of Python (as far as it matters for what is pickled) and of Trellis."""
     import platform
