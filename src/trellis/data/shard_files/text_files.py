@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from trellis.data.file_formats import FileFormat
 from trellis.data.input_format import InputData, InputFormat, choose_format
 from trellis.data.shard_files.cut_kernels import sequence_ends
 from trellis.data.shard_files.text_ranges import iter_whole_lines, read_head, read_range
-from trellis.data.streams import to_utf8
+from trellis.data.streams import BOM, to_utf8
 
 SHARD_STEPS = (
     100_000  # with some thirty features of four bytes for each step, encoded shards have about 15 MB
@@ -72,6 +72,9 @@ class TextFiles:
             start, first_line, steps_before, n_sequences = stop, next_line, steps_to, 0
 
         for text in iter_whole_lines(path):
+            if not place and text.startswith(BOM):
+                place = start = len(BOM)
+                text = text[place:]
             found = sequence_ends(np.frombuffer(text, np.uint8), comments, words, inside)
             ends, lines_to, steps_to, n_lines, n_steps, inside = found
             i = 0
@@ -84,6 +87,9 @@ class TextFiles:
         n_sequences += bool(inside)
         if steps > steps_before:
             add(place, line, steps)
+        elif n_sequences and pieces:  # sentences of CoNLL-U without a word
+            last = pieces[-1]
+            pieces[-1] = replace(last, stop=place, n_sequences=last.n_sequences + n_sequences)
         if not pieces:
             raise DataError(f"{path}: the file holds no sequences")
         return pieces
@@ -122,7 +128,7 @@ def _head(path: str, encoding: str) -> bytes:
 def _check_encoding(encoding: str) -> None:
     """Lines are found in the bytes of a file, so that line ends must be one byte."""
     try:
-        single = codecs.encode("\n", encoding) == b"\n"
+        single = codecs.encode("a\n", encoding).endswith(b"a\n")
     except LookupError:
         single = True  # an unknown one is refused where text is read
     if not single:
