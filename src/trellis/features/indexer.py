@@ -55,7 +55,7 @@ class FeatureIndexer(CodedEncoder):
 
     def fit(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
         seen = Vocabulary()
-        steps = _code_steps(X, lengths, seen.add)
+        steps = code_steps(X, lengths, seen.add)
         ids = ids_by_frequency(_count(steps, len(seen)), self.min_count)
         by_id = np.empty(int(ids.max(initial=-1)) + 1, dtype=np.int64)
         by_id[ids[ids >= 0]] = np.flatnonzero(ids >= 0)
@@ -63,7 +63,7 @@ class FeatureIndexer(CodedEncoder):
         return replace(self._encode(steps, ids), zeros=steps.to_zeros(ids, self.n_features))
 
     def transform(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
-        steps = _code_steps(X, lengths, self._vocabulary.find)
+        steps = code_steps(X, lengths, self._vocabulary.find)
         return self._encode(steps, np.arange(self.n_features, dtype=np.int32))
 
     def feature_names(self) -> list[str]:
@@ -104,7 +104,7 @@ def _count(steps: CodedSteps, n: int) -> NDArray[np.int64]:
     return counts
 
 
-def _code_steps(X: Any, lengths: ArrayLike | None, lookup: Lookup) -> CodedSteps:
+def code_steps(X: Any, lengths: ArrayLike | None, lookup: Lookup) -> CodedSteps:
     """Codes of all features end to end, by the reader for the type of the steps."""
     if isinstance(X, AttributeData):
         return CodedSteps(lookup([X.names])[X.codes], X.values, X.indptr, X.offsets)

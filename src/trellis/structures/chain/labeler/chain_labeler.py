@@ -21,7 +21,8 @@ from trellis.data.labels import EncodedLabels
 from trellis.data.latent_labels import LatentLabels
 from trellis.features.array_encoder import ArrayEncoder
 from trellis.features.encoded import FeatureEncoder
-from trellis.features.encoders import encoder_for
+from trellis.features.encoders import encoder_for, template_encoder
+from trellis.features.hashed_template import HashedTemplate
 from trellis.features.template_encoder import TemplateEncoder
 from trellis.features.templates import Template
 from trellis.structures.chain.labeler import inspection
@@ -48,6 +49,7 @@ class ChainLabeler(ChainPredictor):
     template: Any = parameter(default=declared.TEMPLATE)
     transition_features: Any = parameter(default=declared.TRANSITION_FEATURES)
     min_count: int = parameter(default=declared.MIN_COUNT)
+    hashing: int | None = parameter(default=declared.HASHING)
     weights: str = parameter(default=declared.WEIGHTS)
     boundaries: bool = parameter(default=declared.BOUNDARIES)
     verbose: bool | None = parameter(default=declared.VERBOSE)
@@ -63,14 +65,14 @@ class ChainLabeler(ChainPredictor):
     def _new_encoder(self, X: Any, lengths: ArrayLike | None) -> FeatureEncoder:
         if self.template is None:
             keys = () if self.transition_features is None else self.transition_features
-            return encoder_for(X, self.min_count, keys, flat=lengths is not None)
+            return encoder_for(X, self.min_count, keys, flat=lengths is not None, hashing=self.hashing)
         if not isinstance(self.template, str | os.PathLike | Template):
             raise DataError(f"template is {self.template!r}; give a path or a Template")
         if self.transition_features is True or self.transition_features:
             raise UnsupportedError(
                 "transition_features do not apply to a template; write B lines like B01:%x[0,0] in it"
             )
-        return TemplateEncoder(self.template, self.min_count)
+        return template_encoder(self.template, self.min_count, self.hashing)
 
     def _pairs(self, latent: LatentLabels, labels: EncodedLabels) -> TransitionPairs | None:
         """The pairs of labels that may follow each other, where they are a list; None where all may."""
@@ -125,7 +127,7 @@ class ChainLabeler(ChainPredictor):
 
     def _saved_parameters(self) -> dict[str, Any]:
         kept = super()._saved_parameters()
-        if isinstance(self.encoder_, TemplateEncoder):
+        if isinstance(self.encoder_, TemplateEncoder | HashedTemplate):
             kept["template"] = self.encoder_.template  # its file may not exist where the model is loaded
         return kept
 
