@@ -161,9 +161,7 @@ def _targets(files: list[str], output: str) -> dict[str, str]:
     if output == STDOUT:
         return {}
     if os.path.isfile(output):
-        raise DataError(
-            f"{output} is a file; several files are answered in a folder, or with -o -"
-        )
+        raise DataError(f"{output} is a file; several files are answered in a folder, or with -o -")
     check_folder(output)
     target_of: dict[str, str] = {}
     for path in paths:

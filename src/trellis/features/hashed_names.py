@@ -79,10 +79,11 @@ class HashedEncoder:
     def encode(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
         return self.transform(X, lengths)
 
-    def count(self, X: Any, lengths: ArrayLike | None = None) -> None:
-        """There is nothing to count."""
+    def count(self, X: Any, lengths: ArrayLike | None = None) -> int:
+        """There is nothing to count; a sum of nothing is nothing."""
+        return 0
 
-    def learn(self, counts: None) -> None:
+    def learn(self, counts: int) -> None:
         """There is nothing to learn."""
 
     def feature_names(self) -> list[str]:

@@ -118,6 +118,11 @@ def check_problem(
     """
     for name in capabilities:
         if not hasattr(problem, name):
+            if hasattr(problem, "shards"):
+                raise UnsupportedError(
+                    f"solver {solver!r} needs {_CAPABILITIES[name]}, which data in shards do not give; use "
+                    f"solver={other_solver(problem)!r}"
+                )
             raise UnsupportedError(
                 f"solver {solver!r} needs {_CAPABILITIES[name]} ({name}), which "
                 f"{type(problem).__name__} does not offer"
@@ -181,4 +186,6 @@ def other_solver(problem: Any) -> str:
         return "sgd"
     if not objective.piecewise_linear:
         return "cutting_plane" if problem.convex else "adagrad"
-    return "frank_wolfe" if problem.convex else "subgradient"
+    if not problem.convex:
+        return "subgradient"
+    return "cutting_plane" if hasattr(problem, "shards") else "frank_wolfe"
