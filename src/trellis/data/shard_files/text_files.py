@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from trellis.core.errors import DataError
-from trellis.data.file_formats import FileFormat
+from trellis.core.file_formats import FileFormat
 from trellis.data.input_format import InputData, InputFormat, choose_format
 from trellis.data.shard_files.cut_kernels import sequence_ends
 from trellis.data.shard_files.text_ranges import iter_whole_lines, read_head, read_range
