@@ -119,9 +119,11 @@ def check_problem(
     for name in capabilities:
         if not hasattr(problem, name):
             if hasattr(problem, "shards"):
+                other = other_solver(problem)
+                same = " with its usual options" if other == solver else ""
                 raise UnsupportedError(
                     f"solver {solver!r} needs {_CAPABILITIES[name]}, which data in shards do not give; use "
-                    f"solver={other_solver(problem)!r}"
+                    f"solver={other!r}{same}"
                 )
             raise UnsupportedError(
                 f"solver {solver!r} needs {_CAPABILITIES[name]} ({name}), which "
