@@ -178,4 +178,4 @@ def test_errors_before_any_work(folder: Path, tmp_path: Path) -> None:
         tmp_path / "t",
     )
     refused(DataError, "has 4 columns", "evaluate", model, data, same)
-    assert not (tagged / "all.conll").exists()
+    assert not (tmp_path / "t" / "all.conll").exists()
