@@ -4,11 +4,11 @@
   with replacement (generated ones where the file is not there), with the built-in template, by L-BFGS.
 * EM of an HMM with 4 Gaussian states on 5, 25 and 100 million steps, in 500 MB: sequences of 1,000 numbers.
 
-Each fit is a process of its own. What it may take is limited by the system: RLIMIT_DATA, which on Linux counts
-all private memory that can be written to (the heap, arrays, stacks of threads, private mappings of files), in
-use or not. A process that asks for more fails. ``--max-memory`` of the model is four fifths of it. A few
-iterations show the memory; they are not meant to converge. Peak RSS also counts shared libraries and the pages
-of files that are mapped at the time, which the system takes back when it needs them.
+Each fit is a process of its own. What it may take is limited by the system: RLIMIT_DATA, which on Linux
+counts all private memory that can be written to (the heap, arrays, stacks of threads, private mappings of
+files), in use or not. A process that asks for more fails. ``max_memory`` of the model is four fifths of it.
+A few iterations show the memory; they are not meant to converge. Peak RSS also counts shared libraries and
+the pages of files that are mapped at the time, which the system takes back when it needs them.
 
     python benchmarks/streaming.py [--quick] [--only crf|hmm] [--iterations 2] [--jobs 2] [--hashing N]
 """
@@ -60,8 +60,8 @@ def measure(kind: str, sizes: tuple[float, ...], chosen: argparse.Namespace) -> 
         peaks.append(found["peak_mb"])
         print(
             f"  {found['steps'] / MB:6.1f} M steps, {found['file_mb']:7.1f} MB of files: peak RSS "
-            f"{found['peak_mb']:6.1f} MB, data {found['data_mb']:6.1f} MB, {found['seconds']:6.1f} s in all, of "
-            f"which {found['learning']:6.1f} s learning: {found['rate'] / 1e6:.3f} M steps/s; {found['result']}",
+            f"{found['peak_mb']:6.1f} MB, data {found['data_mb']:6.1f} MB; {found['seconds']:6.1f} s in all, "
+            f"{found['learning']:6.1f} s learning, {found['rate'] / MB:.3f} M steps/s; {found['result']}",
             flush=True,
         )
     if len(peaks) > 1:
@@ -151,11 +151,8 @@ def child(kind: str, folder: str, iterations: int, jobs: int, hashing: int) -> N
         result = f"log likelihood {hmm.history_['log_likelihood'][-1]:.6g}"
     steps = sum(shard.n_steps for shard in files.shards())
     size = sum(path.stat().st_size for path in Path(folder).iterdir())
-    status = dict(
-        line.split(":", 1)
-        for line in Path("/proc/self/status").read_text("ascii").splitlines()
-        if ":" in line
-    )
+    lines = Path("/proc/self/status").read_text("ascii").splitlines()
+    status = dict(line.split(":", 1) for line in lines)
     kilobytes = {name: int(status[name].split()[0]) for name in ("VmHWM", "VmData")}
     print(
         json.dumps(
