@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, Self
 
 from trellis.core.errors import DataError, ModelFileError, UnsupportedError
+from trellis.core.file_formats import FileFormat
 from trellis.data.attributes import AttributeData, iter_attribute_blocks, parse_attributes
 from trellis.data.columns import (
     CONLLU_COLUMNS,
@@ -21,7 +22,6 @@ from trellis.data.columns import (
     iter_column_blocks,
     parse_columns,
 )
-from trellis.data.file_formats import FileFormat
 from trellis.data.sequences import step_name
 from trellis.data.streams import Source, read_utf8, source_name
 

@@ -21,7 +21,7 @@ from trellis.data.unfolded_gzip import UnfoldedGzip
 Source = str | os.PathLike[str] | IO[bytes] | IO[str]
 
 _GZIP_MAGIC = b"\x1f\x8b"
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 
 
 def source_name(source: Source) -> str:
@@ -77,7 +77,7 @@ def iter_sequence_blocks(
 def to_utf8(raw: bytes, encoding: str, name: str, first_line: int) -> bytes:
     """Check (or change) the encoding; an error names the line of the first invalid byte."""
     if first_line == 1:
-        raw = raw.removeprefix(_BOM)
+        raw = raw.removeprefix(BOM)
     try:
         text = raw.decode(encoding)
     except UnicodeDecodeError as error:

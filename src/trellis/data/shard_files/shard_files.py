@@ -11,7 +11,7 @@ from typing import Any
 from trellis.core.arguments import check_int
 from trellis.core.checksums import checksum
 from trellis.core.errors import DataError
-from trellis.data.file_formats import ARRAY_SUFFIXES, FileFormat
+from trellis.core.file_formats import ARRAY_SUFFIXES, FileFormat
 from trellis.data.shard_files.array_files import ArrayFiles, array_files
 from trellis.data.shard_files.file_paths import Paths, find_files
 from trellis.data.shard_files.file_shard import FileShard, gathered

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from trellis.core.errors import DataError
-from trellis.data.file_formats import FileFormat
+from trellis.core.file_formats import FileFormat
 from trellis.data.input_format import InputData, InputFormat, choose_format
 from trellis.data.shard_files.cut_kernels import sequence_ends
 from trellis.data.shard_files.text_ranges import iter_whole_lines, read_head, read_range
-from trellis.data.streams import to_utf8
+from trellis.data.streams import BOM, to_utf8
 
 SHARD_STEPS = (
     100_000  # with some thirty features of four bytes for each step, encoded shards have about 15 MB
@@ -38,9 +38,10 @@ class TextPiece:
         raw = read_range(self.path, self.start, self.stop)
         return to_utf8(raw, self.layout.encoding, self.path, self.first_line)
 
-    def read_data(self) -> InputData:
-        """All columns."""
-        return self.layout.parse(self.read_text(), self.path, self.first_line, self.layout.n_columns)
+    def read_data(self, *, any_columns: bool = False) -> InputData:
+        """All columns, as many as the layout has; ``any_columns``: as many as there are."""
+        n_columns = 0 if any_columns else self.layout.n_columns
+        return self.layout.parse(self.read_text(), self.path, self.first_line, n_columns)
 
     def read(self) -> tuple[InputData, list[list[str]] | None]:
         data = self.read_data()
@@ -57,12 +58,17 @@ class TextFiles:
     def shard_steps(self) -> int:
         return SHARD_STEPS
 
+    def check_head(self, path: str) -> None:
+        """Refuse a file whose first lines do not have this layout; the column of labels may be missing."""
+        self.layout.inputs(self.layout.parse(_head(path, self.layout.encoding), path))
+
     def cut(self, path: str, shard_steps: int) -> list[TextPiece]:
         """Pieces of at least ``shard_steps`` steps, but for the last one."""
         comments, words = self.layout.comments, self.layout.format is FileFormat.conllu
         pieces: list[TextPiece] = []
         start, first_line, steps_before, n_sequences = 0, 1, 0, 0  # of the piece that is being gathered
         place, line, steps, inside = 0, 1, 0, False  # of the text that is being read
+        end = 0  # of the last sequence
 
         def add(stop: int, next_line: int, steps_to: int) -> None:
             nonlocal start, first_line, steps_before, n_sequences
@@ -72,6 +78,9 @@ class TextFiles:
             start, first_line, steps_before, n_sequences = stop, next_line, steps_to, 0
 
         for text in iter_whole_lines(path):
+            if not place and text.startswith(BOM):
+                place = start = len(BOM)
+                text = text[place:]
             found = sequence_ends(np.frombuffer(text, np.uint8), comments, words, inside)
             ends, lines_to, steps_to, n_lines, n_steps, inside = found
             i = 0
@@ -80,10 +89,15 @@ class TextFiles:
                 add(place + int(ends[j]), line + int(lines_to[j]), steps + int(steps_to[j]))
                 i = j + 1
             n_sequences += len(ends) - i
+            end = place + int(ends[-1]) if len(ends) else end
             place, line, steps = place + len(text), line + n_lines, steps + n_steps
-        n_sequences += bool(inside)
+        if inside:
+            n_sequences, end = n_sequences + 1, place
         if steps > steps_before:
-            add(place, line, steps)
+            add(end, line, steps)
+        elif n_sequences and pieces:  # sentences of CoNLL-U without a word
+            last = pieces[-1]
+            pieces[-1] = replace(last, stop=end, n_sequences=last.n_sequences + n_sequences)
         if not pieces:
             raise DataError(f"{path}: the file holds no sequences")
         return pieces
@@ -122,7 +136,7 @@ def _head(path: str, encoding: str) -> bytes:
 def _check_encoding(encoding: str) -> None:
     """Lines are found in the bytes of a file, so that line ends must be one byte."""
     try:
-        single = codecs.encode("\n", encoding) == b"\n"
+        single = codecs.encode("a\n", encoding).endswith(b"a\n")
     except LookupError:
         single = True  # an unknown one is refused where text is read
     if not single:
