@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
+import trellis
 from trellis import HMM, ShardFiles
 from trellis.core.backends.local_backend import LocalBackend
 from trellis.core.errors import DataError, InfeasibleError
@@ -207,8 +208,6 @@ def test_a_start_from_a_sample_knows_rare_symbols(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_context_names_the_backend_and_the_empty_are_refused() -> None:
-    import trellis
-
     X = drawn("diag")
     with trellis.config_context(backend="threads"):
         model = HMM(3, Gaussian(), max_iter=3, random_state=0).fit(X)
@@ -291,3 +290,29 @@ def written(format: str, folder: Path, X: list[Any], states: list[Any]) -> None:
 
             table = {"id": np.repeat(np.arange(len(lengths)), lengths), "x": x, "y": y.astype(np.int64)}
             parquet.write_table(arrow.table(table), path)
+
+
+def test_questions_about_shards(tmp_path: Path) -> None:
+    X = drawn("categorical")
+    model = HMM(3, Categorical(5, pseudocount=0.1), max_iter=3, random_state=0).fit(X)
+    spread = HMM(3, Categorical(5, pseudocount=0.1), max_iter=3, random_state=0, backend=LocalBackend(2)).fit(
+        X
+    )
+    model.set_params(backend=None)
+    for i, x in enumerate(X):
+        np.savez(tmp_path / f"{i}.npz", X=x.astype(np.int8), y=np.full(len(x), 99))
+    for source, asked in ((X, spread), (tmp_path, model), (tmp_path, spread)):
+        for method in ("smooth", "filter", "decode"):
+            expected, found = getattr(model, method)(X), getattr(asked, method)(source)
+            assert len(found) == len(X)
+            for ours, theirs in zip(found, expected, strict=True):
+                np.testing.assert_allclose(ours, theirs, rtol=1e-8)
+        np.testing.assert_allclose(asked.log_likelihood(source), model.log_likelihood(X), rtol=1e-9)
+        assert asked.score(source) == pytest.approx(model.score(X), rel=1e-9)
+        states, joint = asked.decode(source, "max_marginal", return_log_joint=True)
+        np.testing.assert_allclose(
+            joint, model.decode(X, "max_marginal", return_log_joint=True)[1], rtol=1e-9
+        )
+        assert len(states) == len(X)
+    with trellis.config_context(backend="threads"):
+        np.testing.assert_array_equal(np.concatenate(model.decode(X)), np.concatenate(spread.decode(X)))

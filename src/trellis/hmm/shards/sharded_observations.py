@@ -52,9 +52,9 @@ class ShardedObservations(ShardedSequences):
 
     @classmethod
     def read(
-        cls, files: ShardFiles, backend: Backend, emission: Emission, n_states: int
+        cls, files: ShardFiles, backend: Backend, emission: Emission, n_states: int | None
     ) -> ShardedObservations:
-        """Observations in files, and their states where the files have labels."""
+        """Observations in files, and their states where the files have labels (None: without them)."""
         make = partial(read_observations, emission=emission, n_states=n_states)
         return cls(backend.place(make, files.shards()))
 
@@ -93,11 +93,13 @@ class ShardedObservations(ShardedSequences):
         return sample
 
 
-def read_observations(file: FileShard, emission: Emission, n_states: int) -> SequenceShard:
-    """A shard out of files, whose labels are states."""
+def read_observations(file: FileShard, emission: Emission, n_states: int | None) -> SequenceShard:
+    """A shard out of files, whose labels are states; ``n_states`` None leaves these alone."""
     inputs, states = file.read()
     with located(file.name):
-        observations = Observations.pack(inputs, check=emission.check).with_states(states, n_states)
+        observations = Observations.pack(inputs, check=emission.check)
+        if n_states is not None:
+            observations = observations.with_states(states, n_states)
     rows = {"values": observations.values, "known": observations.known}
     return narrowed(SequenceShard(rows, observations.offsets, source=file.name))
 
