@@ -1,6 +1,6 @@
 """EM of a hidden Markov model on files that are larger than the memory it may take.
 
-    python benchmarks/streaming_hmm.py [--steps 10 30 100] [--memory 500] [--keep 250] [--folder /tmp]
+    python benchmarks/streaming_hmm.py [--steps 10 30 100] [--memory 500] [--keep 200] [--folder /tmp]
 
 Millions of symbols (one byte each) of 8 states go into .npz files in a temporary folder. For each size, a
 process of its own, with its data segment limited to ``--memory`` MB by the system (RLIMIT_DATA), runs three
@@ -90,7 +90,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, nargs="+", default=[10, 30, 100], help="millions")
     parser.add_argument("--memory", type=int, default=500, help="MB")
-    parser.add_argument("--keep", type=int, default=250, help="MB of max_memory")
+    parser.add_argument("--keep", type=int, default=200, help="MB of max_memory")
     parser.add_argument("--folder", default=None)
     parser.add_argument("--work", nargs=2, default=None, help=argparse.SUPPRESS)
     given = parser.parse_args()

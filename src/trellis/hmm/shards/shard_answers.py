@@ -16,7 +16,7 @@ from trellis.hmm.shards.sharded_observations import ShardedObservations
 
 
 def answers_per_step(data: ShardedObservations, model: Any, method: str, options: dict[str, Any]) -> Any:
-    """``model.method(X, **options)``: an array for each sequence; a pair, where there is more per sequence."""
+    """``model.method(X, **options)``: an array for each sequence; a pair where there is more of each."""
     found = [one for one in data.shards.ask(shard_answers, _alone(model), method, options) if one is not None]
     if any(isinstance(one, tuple) for one in found):
         return (
