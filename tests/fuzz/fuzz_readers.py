@@ -217,7 +217,7 @@ def _network(path: Path) -> None:
 
 
 def _rows(path: Path) -> None:
-    from trellis.cli.net.tables import read_rows
+    from trellis.bayesnet.formats.row_tables import read_rows
 
     model = _small_network()
     model.predict(read_rows(str(path), model.variables))

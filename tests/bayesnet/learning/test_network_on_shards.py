@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -80,3 +81,28 @@ def test_errors_name_the_row_among_all() -> None:
     net = BayesianNetwork(states, {"B": ["A"]}, {"A": [0.5, 0.5], "B": [[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]]})
     with pytest.raises(DataError, match="row 26 of the data is impossible"):
         net.fit(frame, backend="threads")
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_files(kind: str, missing: float, tmp_path: Path) -> None:
+    frame = rows(60, missing, 0)
+    for i in range(3):
+        part = {name: column[20 * i : 20 * i + 20] for name, column in frame.items()}
+        if kind == "csv":
+            lines = [",".join(cell or "" for cell in row) for row in zip(*part.values(), strict=True)]
+            (tmp_path / f"{i}.csv").write_text("\n".join([",".join(part), *lines]) + "\n")
+        else:
+            arrow = pytest.importorskip("pyarrow")
+            from pyarrow import parquet
+
+            parquet.write_table(arrow.table(part), tmp_path / f"{i}.parquet", row_group_size=7)
+    options: dict[str, Any] = {"start": "random", "random_state": 0, "max_iter": 4, "tol": 0.0}
+    whole = network().fit(frame, **options)
+    for more in ({}, {"n_jobs": 2, "max_memory": 1}, {"checkpoint": tmp_path / "run"}):
+        found = network().fit(tmp_path / f"*.{kind}", **options, **more)
+        np.testing.assert_allclose(found.fit_.history["primal"], whole.fit_.history["primal"], rtol=1e-9)
+        for ours, theirs in zip(found.tables, whole.tables, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+    with pytest.raises(DataError, match="sample_weight cannot be given with files"):
+        network().fit(tmp_path / f"*.{kind}", sample_weight=np.ones(60))
