@@ -73,7 +73,7 @@ def same(model: IOHMM, other: IOHMM, *, bits: bool) -> None:
 
 
 @pytest.mark.parametrize("kind", EMISSIONS)
-@settings(max_examples=3, deadline=None, phases=[Phase.generate])
+@settings(max_examples=2, deadline=None, phases=[Phase.generate])
 @given(lengths=st.lists(st.integers(0, 40), max_size=4), seed=st.integers(0, 9))
 def test_the_same_model(kind: str, lengths: list[int], seed: int) -> None:
     X, inputs = drawn(kind, [*LENGTHS, *lengths], seed)
