@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from trellis import BayesianNetwork, FactorGraph
-from trellis.cli.net.tables import read_rows
+from trellis.bayesnet.formats.row_tables import read_rows
 from trellis.core import free_memory as memory
 from trellis.core.errors import DataError
 from trellis.data import unfolded_gzip

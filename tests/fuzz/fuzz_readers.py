@@ -102,7 +102,7 @@ def _attributes(path: Path) -> None:
 
 def _any_format(path: Path) -> None:
     """As ``trellis train`` reads its file."""
-    from trellis.cli.inputs import choose_format
+    from trellis.data.input_format import choose_format
     from trellis.data.streams import read_utf8
 
     text = read_utf8(path)
@@ -217,7 +217,7 @@ def _network(path: Path) -> None:
 
 
 def _rows(path: Path) -> None:
-    from trellis.cli.net.tables import read_rows
+    from trellis.bayesnet.formats.row_tables import read_rows
 
     model = _small_network()
     model.predict(read_rows(str(path), model.variables))

@@ -175,8 +175,9 @@ class Model:
             kept["holdout"] = self.declared_parameters["holdout"].default
         if not isinstance(kept.get("random_state", 0), int | np.integer):
             kept["random_state"] = None
-        if "checkpoint" in kept:  # a place, which says nothing about the model
-            kept["checkpoint"] = None
+        for name in ("checkpoint", "backend", "max_memory"):  # places, which say nothing about the model
+            if name in kept:
+                kept[name] = None
         return kept
 
     def _check_unchanged(self, name: str, fitted: Any) -> None:

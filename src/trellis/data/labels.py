@@ -86,6 +86,11 @@ class LabelSet:
         """The labels that occur in ``y``, members of sets included."""
         return cls(_occurring(*flatten_labels(y, lengths)))
 
+    @classmethod
+    def of_parts(cls, parts: Iterable[Iterable[Hashable]]) -> LabelSet:
+        """The labels of data in parts, from those of each part (:func:`labels_in`), in the order of parts."""
+        return cls(_sorted(list(dict.fromkeys(chain.from_iterable(parts)))))
+
     def extended(self, y: Any, lengths: ArrayLike | None = None) -> LabelSet:
         """These labels, and after them those in ``y`` that are none of them. No prediction has one of the
         new codes, so where ``y`` is what predictions are compared with, labels never seen count as wrong."""
@@ -181,6 +186,17 @@ class LabelSet:
 
 def _occurring(flat: list[Any], offsets: IntArray) -> list[Any]:
     """The different labels in the documented order, members of sets included."""
+    return _sorted(labels_in(flat, offsets))
+
+
+def _sorted(labels: list[Any]) -> list[Any]:
+    with suppress(TypeError):  # not comparable: the order of first appearance is the documented one
+        labels.sort()
+    return labels
+
+
+def labels_in(flat: list[Any], offsets: IntArray) -> list[Any]:
+    """The different labels in the order of their first appearance, members of sets included."""
     try:
         seen = dict.fromkeys(flat)
         sets = any(isinstance(label, frozenset) for label in seen)
@@ -195,8 +211,6 @@ def _occurring(flat: list[Any], offsets: IntArray) -> list[Any]:
         odd = next(label for label in labels if not _equals_itself(label))
         name = "NaN" if isinstance(odd, float) else shown(odd)
         raise DataError(f"a label is {name}, which does not equal itself; use None for an unknown label")
-    with suppress(TypeError):  # not comparable: the order of first appearance is the documented one
-        labels.sort()
     return labels
 
 

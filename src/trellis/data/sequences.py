@@ -152,9 +152,14 @@ class Sequences:
 
     def mean_per_step(self, totals: NDArray[np.float64]) -> float:
         """The sum of ``totals`` over the sequences, divided by the number of steps."""
-        if not self.n_steps:
-            raise DataError("X has no steps to score; give at least one")
-        return float(totals.sum() / self.n_steps)
+        return mean_per_step(totals, self.n_steps)
+
+
+def mean_per_step(totals: NDArray[np.float64], n_steps: int) -> float:
+    """The sum of ``totals``, of sequences with ``n_steps`` steps in all, for each step."""
+    if not n_steps:
+        raise DataError("X has no steps to score; give at least one")
+    return float(totals.sum() / n_steps)
 
 
 def _as_list(X: Any, name: str) -> Any:

@@ -7,6 +7,7 @@ number. Zeros are not stored.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +22,20 @@ from trellis.data.row_checks import LARGEST, row_error
 from trellis.data.sequences import Sequences, offsets_from_lengths, step_name
 from trellis.data.user_input import as_arrays
 from trellis.features.encoded import CodedEncoder, CodedSteps, Encoded
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnCounts:
+    """How many numbers of each column are not 0."""
+
+    counts: NDArray[np.int64]
+
+    def __add__(self, other: ColumnCounts) -> ColumnCounts:
+        if len(self.counts) != len(other.counts):
+            raise DataError(
+                f"X has sequences of {len(self.counts)} and of {len(other.counts)} columns; all need the same"
+            )
+        return ColumnCounts(self.counts + other.counts)
 
 
 @register
@@ -45,6 +60,15 @@ class ArrayEncoder(CodedEncoder):
         if width != self.n_features:
             raise DataError(f"X has {width} columns, but there were {self.n_features} in training")
         return self._encode(steps, self._ids())
+
+    encode = transform  # a zero of an array is no feature
+
+    def count(self, X: Any, lengths: ArrayLike | None = None) -> ColumnCounts:
+        steps, width = _code_columns(X, lengths)
+        return ColumnCounts(np.bincount(steps.codes, minlength=width))
+
+    def learn(self, counts: ColumnCounts) -> None:
+        self._set_columns(counts.counts >= self.min_count)
 
     def feature_names(self) -> list[str]:
         return [f"x{j}" for j in range(self.n_features)]

@@ -2,12 +2,17 @@
 
 An encoder learns its vocabulary in ``fit`` and turns inputs into :class:`Encoded`; the rooms above do not
 know what kind of inputs the features came from.
+
+Inputs in shards are counted shard by shard: ``count`` gives counts, the sum of counts (``+``, in the order of
+the shards) is that of all shards, ``learn`` makes the vocabulary of it, and ``encode`` does for a shard what
+``fit`` does for everything. Vocabulary and ids are exactly those of ``fit`` on all shards together, for every
+``min_count``: counts are kept of every feature, also of rare ones, in the order of their first appearance.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, cast
 
 import numpy as np
@@ -87,6 +92,15 @@ class FeatureEncoder(Protocol):
 
     def transform(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
         """Encode; features that ``fit`` did not see are ignored."""
+
+    def count(self, X: Any, lengths: ArrayLike | None = None) -> Any:
+        """The counts of one shard; they can be added."""
+
+    def learn(self, counts: Any) -> None:
+        """The vocabulary of the shards whose counts were added."""
+
+    def encode(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
+        """Like ``transform``, of data to learn from: with the features of value 0."""
 
     def feature_names(self) -> list[str]: ...
 
@@ -206,3 +220,12 @@ def ids_by_frequency(counts: NDArray[np.int64], min_count: int) -> NDArray[np.in
     ids = np.full(len(counts), -1, np.int32)
     ids[order] = np.arange(len(order), dtype=np.int32)
     return ids
+
+
+def no_steps(encoder: FeatureEncoder, n_sequences: int) -> Encoded:
+    """Sequences of no steps, which encoders refuse."""
+    nothing, offsets = np.zeros(1, np.int64), np.zeros(n_sequences + 1, np.int64)
+    nodes = Features(nothing, np.zeros(0, np.uint32), np.ones(1), encoder.n_features, offsets)
+    return Encoded(
+        nodes, replace(nodes, n_features=encoder.n_edge_features) if encoder.n_edge_features else None
+    )

@@ -37,6 +37,25 @@ _NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
 _COLLECTIONS = (list, tuple, set, frozenset)
 
 
+@dataclass(frozen=True, eq=False)
+class FeatureCounts:
+    """Names of features in the order of their first appearance, as the arrays of a vocabulary, and how often
+    each occurs."""
+
+    pool: NDArray[np.uint8]
+    bounds: IntArray
+    counts: NDArray[np.int64]
+
+    def __add__(self, other: FeatureCounts) -> FeatureCounts:
+        names = Vocabulary.from_packed(self.pool, self.bounds)
+        text = np.frombuffer(other.pool.tobytes(), np.uint8)
+        codes = names.add_spans(text, other.bounds[:-1].copy(), other.bounds[1:].copy())
+        counts = np.zeros(len(names), np.int64)
+        counts[: len(self.counts)] = self.counts
+        counts[codes] += other.counts  # each name once
+        return FeatureCounts(*names.packed(), counts)
+
+
 @register
 class FeatureIndexer(CodedEncoder):
     """Indexes named features, in any of the forms above; ``lengths`` cuts one flat list of steps.
@@ -55,16 +74,34 @@ class FeatureIndexer(CodedEncoder):
 
     def fit(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
         seen = Vocabulary()
-        steps = _code_steps(X, lengths, seen.add)
-        ids = ids_by_frequency(_count(steps, len(seen)), self.min_count)
-        by_id = np.empty(int(ids.max(initial=-1)) + 1, dtype=np.int64)
-        by_id[ids[ids >= 0]] = np.flatnonzero(ids >= 0)
-        self._set_vocabulary(seen.reordered(by_id))
+        steps = code_steps(X, lengths, seen.add)
+        ids = self._learn(seen, _count(steps, len(seen)))
         return replace(self._encode(steps, ids), zeros=steps.to_zeros(ids, self.n_features))
 
     def transform(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
-        steps = _code_steps(X, lengths, self._vocabulary.find)
+        steps = code_steps(X, lengths, self._vocabulary.find)
         return self._encode(steps, np.arange(self.n_features, dtype=np.int32))
+
+    def count(self, X: Any, lengths: ArrayLike | None = None) -> FeatureCounts:
+        seen = Vocabulary()
+        steps = code_steps(X, lengths, seen.add)
+        return FeatureCounts(*seen.packed(), _count(steps, len(seen)))
+
+    def learn(self, counts: FeatureCounts) -> None:
+        self._learn(Vocabulary.from_packed(counts.pool, counts.bounds), counts.counts)
+
+    def encode(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
+        steps = code_steps(X, lengths, self._vocabulary.find)
+        ids = np.arange(self.n_features, dtype=np.int32)
+        return replace(self._encode(steps, ids), zeros=steps.to_zeros(ids, self.n_features))
+
+    def _learn(self, seen: Vocabulary, counts: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Make the vocabulary; returns the id of each string that was seen, or -1."""
+        ids = ids_by_frequency(counts, self.min_count)
+        by_id = np.empty(int(ids.max(initial=-1)) + 1, dtype=np.int64)
+        by_id[ids[ids >= 0]] = np.flatnonzero(ids >= 0)
+        self._set_vocabulary(seen.reordered(by_id))
+        return ids
 
     def feature_names(self) -> list[str]:
         return self._vocabulary.strings()
@@ -104,7 +141,7 @@ def _count(steps: CodedSteps, n: int) -> NDArray[np.int64]:
     return counts
 
 
-def _code_steps(X: Any, lengths: ArrayLike | None, lookup: Lookup) -> CodedSteps:
+def code_steps(X: Any, lengths: ArrayLike | None, lookup: Lookup) -> CodedSteps:
     """Codes of all features end to end, by the reader for the type of the steps."""
     if isinstance(X, AttributeData):
         return CodedSteps(lookup([X.names])[X.codes], X.values, X.indptr, X.offsets)

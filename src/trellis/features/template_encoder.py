@@ -24,10 +24,12 @@ from trellis.core.registration import register
 from trellis.data.columns import ColumnData
 from trellis.data.vocabulary import Vocabulary
 from trellis.features.encoded import Encoded, Features, ids_by_frequency
+from trellis.features.template_counts import TemplateCounts, halves
 from trellis.features.template_kernels import (
     count_features,
     emit_features,
     find_pairs,
+    first_codes,
     intern_pairs,
     padded_codes,
     slots_for,
@@ -92,6 +94,19 @@ class TemplateEncoder:
         self._tables: dict[Sources, _Table] = {}
 
     @property
+    def grams(self) -> dict[Gram, int]:
+        """The numbers of the grams, whose parts come before them."""
+        return self._grams
+
+    @property
+    def node_layer(self) -> _Layer:
+        return self._nodes
+
+    @property
+    def edge_layer(self) -> _Layer:
+        return self._edges
+
+    @property
     def n_features(self) -> int:
         return self._nodes.n_features
 
@@ -100,7 +115,7 @@ class TemplateEncoder:
         return self._edges.n_features
 
     def fit(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
-        data = self._columns(X, lengths)
+        data = self.columns(X, lengths)
         self._vocabularies = {}
         self._tables = {}
         grams = self._gram_codes(data, learn=True)
@@ -114,8 +129,74 @@ class TemplateEncoder:
         return self._encoded(grams, data.offsets)
 
     def transform(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
-        data = self._columns(X, lengths)
+        data = self.columns(X, lengths)
         return self._encoded(self._gram_codes(data, learn=False), data.offsets)
+
+    encode = transform  # every value is 1
+
+    def count(self, X: Any, lengths: ArrayLike | None = None) -> TemplateCounts:
+        data, own = self.columns(X, lengths), TemplateEncoder(self.template)
+        grams, order = own._gram_codes(data, learn=True), {}
+        for gram, g in own._grams.items():
+            sources = gram[0]
+            if len(sources) == 1:  # strings of the data, then what stands beyond the ends
+                order[gram] = np.arange(own._n_strings(sources[0], data), dtype=np.int32)
+            else:
+                order[gram] = np.asarray(first_codes(grams[g], own._size(sources)))
+        counts: list[list[NDArray[np.int64]]] = []
+        for layer in (own._nodes, own._edges):
+            sizes = own._group_sizes(layer)
+            flat = np.zeros(0, np.int64)
+            if layer.gram_of:
+                flat = count_features(
+                    grams, *layer.arrays(sizes), data.offsets, self.template.radius, sum(sizes)
+                )
+            counts.append(np.split(flat, np.cumsum(sizes)[:-1]) if sizes else [])
+        return TemplateCounts(
+            {source: vocabulary.packed() for source, vocabulary in own._vocabularies.items()},
+            {sources: table.keys for sources, table in own._tables.items()},
+            order,
+            (counts[0], counts[1]),
+            ([sources for _, sources in own._nodes.groups], [sources for _, sources in own._edges.groups]),
+        )
+
+    def learn(self, counts: TemplateCounts) -> None:
+        self._vocabularies, self._tables = {}, {}
+        final: dict[Sources, IntArray] = {}  # provisional codes, in the order of the final ones
+        for gram in self._grams:
+            sources = gram[0]
+            if len(sources) == 1:
+                names = Vocabulary.from_packed(*counts.strings[sources[0]])
+                final[sources] = _all_in_order([counts.order[gram]], self._beyond(sources[0], names))
+                self._vocabularies[sources[0]] = names.reordered(final[sources])
+            elif sources not in final:
+                orders = [counts.order[one] for one in self._grams if one[0] == sources]
+                final[sources] = _all_in_order(orders, np.zeros(0, np.int64))
+                prefix, last = halves(counts.tables[sources][final[sources]])
+                prefix = _inverse(final[sources[:-1]])[prefix]
+                last = _inverse(final[sources[-1:]])[last]
+                keys = prefix.astype(np.uint64) << np.uint64(32) | last.astype(np.uint64)
+                self._tables[sources] = _Table.of(keys)
+        for layer, groups in zip((self._nodes, self._edges), counts.counts, strict=True):
+            if layer.gram_of:
+                ordered = [
+                    numbers[final[sources]]
+                    for numbers, (_, sources) in zip(groups, layer.groups, strict=True)
+                ]
+                layer.ids = ids_by_frequency(np.concatenate(ordered), self.min_count)
+
+    def _n_strings(self, source: StringSource, data: ColumnData) -> int:
+        """How many strings a source has in the data that were just learned from."""
+        if source in (FIRST, LAST, ALWAYS):
+            return 1
+        strings = source.apply(data.vocabularies[source.column])
+        return len({string for string in strings if string is not None})
+
+    def _beyond(self, source: StringSource, names: Vocabulary) -> IntArray:
+        """The codes of what stands beyond the ends, in its order."""
+        if source in (FIRST, LAST, ALWAYS) or self.template.out_of_bounds != "pad":
+            return np.zeros(0, np.int64)
+        return names.find([_beyond_ends(self.template.radius)]).astype(np.int64)
 
     def feature_names(self) -> list[str]:
         return self._names(self._nodes)
@@ -155,7 +236,7 @@ class TemplateEncoder:
         if not all(isinstance(one, Vocabulary) for one in self._vocabularies.values()):
             raise ModelFileError("its strings are damaged")
         for sources, table in self._tables.items():
-            prefix, last = _halves(table.keys)
+            prefix, last = halves(table.keys)
             check_indices("a table of its features", prefix, self._size(sources[:-1]))
             check_indices("a table of its features", last, self._size(sources[-1:]))
         for layer in (self._nodes, self._edges):
@@ -177,7 +258,8 @@ class TemplateEncoder:
             self._grams[sources, rows] = len(self._grams)
         return self._grams[sources, rows]
 
-    def _columns(self, X: Any, lengths: ArrayLike | None) -> ColumnData:
+    def columns(self, X: Any, lengths: ArrayLike | None) -> ColumnData:
+        """The data, which must have the columns that the template reads."""
         data = X if isinstance(X, ColumnData) else ColumnData.from_sequences(X, lengths)
         if data.n_columns < self.template.n_columns:
             where = data.lines.name if data.lines is not None else "X"
@@ -211,15 +293,10 @@ class TemplateEncoder:
         radius = self.template.radius
         before, after = np.full((2, radius), -1, np.int32)
         if source in (FIRST, LAST, ALWAYS):
-            self._vocabularies[source] = Vocabulary()
-            self._vocabularies[source].add([[""]])
-            codes = np.full(data.n_steps, 0 if source == ALWAYS else -1, np.int32)
-            starts, ends = data.offsets[:-1], data.offsets[1:]
-            filled = ends > starts
-            if source == FIRST:
-                codes[starts[filled]] = 0
-            elif source == LAST:
-                codes[ends[filled] - 1] = 0
+            if learn:
+                self._vocabularies[source] = Vocabulary()
+                self._vocabularies[source].add([[""]])
+            codes = self.condition_codes(source, data)
             return np.asarray(padded_codes(codes, data.offsets, radius, before, after))
         strings = source.apply(data.vocabularies[source.column])
         if learn:
@@ -230,10 +307,20 @@ class TemplateEncoder:
         has_value = np.array([string is not None for string in strings], np.bool_)
         code_of[has_value] = codes_of([[string for string in strings if string is not None]])
         if self.template.out_of_bounds == "pad":
-            before = codes_of([[f"_B-{r}" for r in range(1, radius + 1)]])
-            after = codes_of([[f"_B+{r}" for r in range(1, radius + 1)]])
+            before, after = np.split(codes_of([_beyond_ends(radius)]), 2)
         codes = code_of[data.codes[source.column]]
         return np.asarray(padded_codes(codes, data.offsets, radius, before, after))
+
+    def condition_codes(self, source: StringSource, data: ColumnData) -> Codes:
+        """0 at the steps that meet a condition, -1 elsewhere."""
+        codes = np.full(data.n_steps, 0 if source == ALWAYS else -1, np.int32)
+        starts, ends = data.offsets[:-1], data.offsets[1:]
+        filled = ends > starts
+        if source == FIRST:
+            codes[starts[filled]] = 0
+        elif source == LAST:
+            codes[ends[filled] - 1] = 0
+        return codes
 
     def _group_sizes(self, layer: _Layer) -> list[int]:
         """The number of codes of each group of features: that of its strings or n-grams."""
@@ -268,10 +355,22 @@ class TemplateEncoder:
         if len(sources) == 1:
             vocabulary = self._vocabularies[sources[0]].strings()
             return [[vocabulary[code] for code in codes.tolist()]]
-        prefix, last = _halves(self._tables[sources].keys[codes])
+        prefix, last = halves(self._tables[sources].keys[codes])
         return self._strings(sources[:-1], prefix) + self._strings(sources[-1:], last)
 
 
-def _halves(keys: NDArray[np.uint64]) -> tuple[IntArray, IntArray]:
-    """The codes of the prefix and of the last part of n-grams."""
-    return (keys >> np.uint64(32)).astype(np.int64), (keys & np.uint64(0xFFFFFFFF)).astype(np.int64)
+def _beyond_ends(radius: int) -> list[str]:
+    """What stands before the first step, and after the last one."""
+    return [f"_B{sign}{r}" for sign in "-+" for r in range(1, radius + 1)]
+
+
+def _all_in_order(orders: list[Codes], rest: IntArray) -> IntArray:
+    """Codes in the order of their first appearance in these lists, each once."""
+    codes, first = np.unique(np.concatenate([*orders, rest]), return_index=True)
+    return codes[np.argsort(first)].astype(np.int64)
+
+
+def _inverse(order: IntArray) -> IntArray:
+    places = np.empty(len(order), np.int64)
+    places[order] = np.arange(len(order))
+    return places

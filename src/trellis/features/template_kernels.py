@@ -92,6 +92,18 @@ def intern_pairs(prefix: Any, last: Any, distance: Any, known: Any) -> Any:
 
 
 @kernel
+def first_codes(codes: Any, n: Any) -> Any:
+    """The codes 0..n-1 that occur, in the order of their first appearance."""
+    seen, found, used = np.zeros(n, np.uint8), np.empty(n, np.int32), 0
+    for code in codes:
+        if code >= 0 and seen[code] == 0:
+            seen[code] = 1
+            found[used] = code
+            used += 1
+    return found[:used].copy()
+
+
+@kernel
 def padded_codes(codes: Any, offsets: Any, radius: Any, before: Any, after: Any) -> Any:
     """Codes in the padded layout; ``before[r - 1]`` and ``after[r - 1]`` lie r steps beyond the ends."""
     n_sequences = len(offsets) - 1

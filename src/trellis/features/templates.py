@@ -19,6 +19,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from trellis.core.errors import DataError
@@ -143,6 +144,7 @@ def as_template(template: Template | str | os.PathLike[str]) -> Template:
     return template if isinstance(template, Template) else Template.read(template)
 
 
+@lru_cache(maxsize=1 << 16)  # every shard of a text has much the same words
 def word_shape(word: str) -> str:
     """Runs of upper-case letters, lower-case letters and digits become X, x and d: McGill-2 is XxXx-d."""
     classes = "".join("X" if c.isupper() else "x" if c.islower() else "d" if c.isdigit() else c for c in word)

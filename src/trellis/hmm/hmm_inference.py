@@ -22,12 +22,15 @@ from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.estimator import Model
 from trellis.core.parameters import integer, parameter
 from trellis.core.shards import over_shards
-from trellis.data.sequences import offsets_from_lengths, step_name
+from trellis.data.sequence_shards.sharded_sequences import files_and_backend
+from trellis.data.sequences import mean_per_step, offsets_from_lengths, step_name
 from trellis.hmm.e_step import block_bounds, check_possible, likelihood_blocks
 from trellis.hmm.hmm_chain import Counts
 from trellis.hmm.hmm_kernels import walk_batch
 from trellis.hmm.hmm_parameters import HMMParameters
 from trellis.hmm.observations import Observations
+from trellis.hmm.shards.shard_answers import answers_per_step, log_likelihoods
+from trellis.hmm.shards.sharded_observations import ShardedObservations
 from trellis.hmm.streaming_filter import StreamingFilter
 from trellis.structures.chain.oracle.chain_batch_kernels import (
     k_best_batch,
@@ -48,6 +51,8 @@ class HMMInference(Model):
     n_states: int = parameter(doc="The number K of hidden states.", constraint=integer(1), kw_only=False)
     n_jobs: int | None = parameter(default=declared.N_JOBS)
     random_state: Any = parameter(default=declared.RANDOM_STATE)
+    backend: Any = parameter(default=declared.BACKEND)
+    max_memory: int | str | None = parameter(default=declared.MAX_MEMORY)
 
     def parameters(self) -> HMMParameters:
         """The fitted model, or the given one, as one record."""
@@ -57,13 +62,29 @@ class HMMInference(Model):
         parameters = self.parameters()
         return parameters, Observations.pack(X, lengths, check=parameters.emission.check)
 
+    def _in_shards(self, X: Any, lengths: ArrayLike | None) -> ShardedObservations | None:
+        """Files, or sequences where a backend is named; None for what is answered here."""
+        files, backend = files_and_backend(X, self.backend, self.n_jobs, self.max_memory, lengths=lengths)
+        if backend is None or (files is None and (lengths is not None or isinstance(X, np.ndarray))):
+            return None  # one array is one sequence, or many short ones: nothing to share out
+        if files is not None:
+            return ShardedObservations.read(files, backend, self.parameters().emission, None)
+        return ShardedObservations.of(self._read(X, lengths)[1], backend)
+
     def filter(self, X: Any, *, lengths: ArrayLike | None = None) -> Any:
-        """p(y_t | x_1..x_t): (length, K) for each sequence."""
+        """p(y_t | x_1..x_t): (length, K) for each sequence. ``X`` may be files, as in ``fit``; so it may for
+        ``smooth``, ``decode``, ``log_likelihood`` and ``score``, and a ``backend`` shares out a list."""
+        shards = self._in_shards(X, lengths)
+        if shards is not None:
+            return answers_per_step(shards, self, "filter", {})
         parameters, observations = self._read(X, lengths)
         return observations.unpack(self._posteriors(parameters, observations, smooth=False))
 
     def smooth(self, X: Any, *, lengths: ArrayLike | None = None) -> Any:
         """p(y_t | x_1..x_T): (length, K) for each sequence."""
+        shards = self._in_shards(X, lengths)
+        if shards is not None:
+            return answers_per_step(shards, self, "smooth", {})
         parameters, observations = self._read(X, lengths)
         return observations.unpack(self._posteriors(parameters, observations, smooth=True))
 
@@ -119,6 +140,10 @@ class HMMInference(Model):
         (n_sequences,); -inf where they are impossible as a whole.
         """
         check_choice("method", method, DECODING_METHODS)
+        shards = self._in_shards(X, lengths)
+        if shards is not None:
+            options = {"method": method, "return_log_joint": return_log_joint}
+            return answers_per_step(shards, self, "decode", options)
         parameters, observations = self._read(X, lengths)
         if method != "viterbi":
             smoothed = self._posteriors(parameters, observations, smooth=True)
@@ -193,6 +218,9 @@ class HMMInference(Model):
 
     def log_likelihood(self, X: Any, *, lengths: ArrayLike | None = None) -> FloatArray:
         """log p(x) of each sequence, (n_sequences,); -inf where it is impossible under the model."""
+        shards = self._in_shards(X, lengths)
+        if shards is not None:
+            return log_likelihoods(shards, self)
         return self._log_likelihood(*self._read(X, lengths))
 
     def _log_likelihood(self, parameters: HMMParameters, observations: Observations) -> FloatArray:
@@ -208,6 +236,9 @@ class HMMInference(Model):
     def score(self, X: Any, y: Any = None, *, lengths: ArrayLike | None = None) -> float:
         """The mean log-likelihood of a step, log p(X) / number of steps: a mean can be compared between data
         sets (training, test, folds). The total is ``log_likelihood(X).sum()``. ``y`` is not used."""
+        shards = self._in_shards(X, lengths)
+        if shards is not None:
+            return mean_per_step(log_likelihoods(shards, self), shards.n_steps)
         parameters, observations = self._read(X, lengths)
         return observations.mean_per_step(self._log_likelihood(parameters, observations))
 

@@ -264,9 +264,7 @@ def class_weights(
     if weight is None:
         return np.ones(len(labels))
     if isinstance(weight, str) and weight == "balanced":
-        counts = np.bincount(gold.codes[gold.codes >= 0], minlength=len(labels))
-        balanced: FloatArray = counts.sum() / (len(labels) * np.maximum(counts, 1))
-        return balanced
+        return balanced_weights(label_counts(gold, len(labels)))
     if not isinstance(weight, Mapping):
         raise DataError(f"class_weight is {weight!r}; give 'balanced' or a dictionary {{label: weight}}")
     weights = np.ones(len(labels))
@@ -278,6 +276,17 @@ def class_weights(
         if code is not None:
             weights[code] = value
     return weights
+
+
+def label_counts(gold: EncodedLabels, n_labels: int) -> NDArray[np.int64]:
+    """(K,) how many steps have each label, of those that are known."""
+    return np.bincount(gold.codes[gold.codes >= 0], minlength=n_labels)
+
+
+def balanced_weights(counts: NDArray[np.int64]) -> FloatArray:
+    """(K,) n / (K n_k)."""
+    balanced: FloatArray = counts.sum() / (len(counts) * np.maximum(counts, 1))
+    return balanced
 
 
 def sum_by_sequence(values: NDArray[Any], offsets: IntArray) -> FloatArray:

@@ -118,6 +118,13 @@ def check_problem(
     """
     for name in capabilities:
         if not hasattr(problem, name):
+            if hasattr(problem, "shards"):
+                other = other_solver(problem)
+                same = " with its usual options" if other == solver else ""
+                raise UnsupportedError(
+                    f"solver {solver!r} needs {_CAPABILITIES[name]}, which data in shards do not give; use "
+                    f"solver={other!r}{same}"
+                )
             raise UnsupportedError(
                 f"solver {solver!r} needs {_CAPABILITIES[name]} ({name}), which "
                 f"{type(problem).__name__} does not offer"
@@ -181,4 +188,6 @@ def other_solver(problem: Any) -> str:
         return "sgd"
     if not objective.piecewise_linear:
         return "cutting_plane" if problem.convex else "adagrad"
-    return "frank_wolfe" if problem.convex else "subgradient"
+    if not problem.convex:
+        return "subgradient"
+    return "cutting_plane" if hasattr(problem, "shards") else "frank_wolfe"

@@ -83,9 +83,9 @@ def convex_start(problem: Any, l2: float) -> WarmStart | None:
     """The minimum of the convex objective that this one starts from; None where it starts from w = 0.
 
     ``l2`` is that of the estimator, also where the problem has none because its objective is scale-free.
-    L-BFGS or OWL-QN go near the minimum of a smooth objective (``NEAR``), Frank-Wolfe to that of the margin,
-    however few iterations the fit itself may have. Where the latter needs more than there is (l2 > 0, known
-    labels), the solver of the fit does its best.
+    L-BFGS or OWL-QN go near the minimum of a smooth objective (``NEAR``), Frank-Wolfe (for data in shards:
+    cutting planes) to that of the margin, however few iterations the fit itself may have. Where the latter
+    needs more than there is (l2 > 0, known labels), the solver of the fit does its best.
     """
     surrogate = problem.objective.starts_from
     if surrogate is None:
@@ -96,7 +96,8 @@ def convex_start(problem: Any, l2: float) -> WarmStart | None:
         return WarmStart(first.objective, solver, problem=first)
     if first.convex and first.l2 > 0:
         first = first.with_(l1=0.0)
-        return WarmStart(first.objective, get_solver("frank_wolfe"), problem=first)
+        solver = get_solver("frank_wolfe" if hasattr(first, "example_plane") else "cutting_plane")
+        return WarmStart(first.objective, solver, problem=first)
     return WarmStart(surrogate)
 
 

@@ -16,13 +16,20 @@ from trellis.core.errors import DataError
 from trellis.hmm.input_output import GaussianRegression, SoftmaxEmission
 from trellis.hmm.input_output import softmax_regression as softmax
 from trellis.hmm.input_output.conditional_emission import WeightedData
-from trellis.hmm.input_output.softmax_regression import _Regression, fit_softmax
+from trellis.hmm.input_output.softmax_regression import Terms, _penalised, _Regression, fit_softmax
 
 
 def features_of(n: int, width: int, seed: int) -> np.ndarray:
     """(P, N), the last row 1."""
     rng = np.random.default_rng(seed)
     return np.vstack([rng.normal(size=(width, n)) + 0.5, np.ones((1, n))])
+
+
+def evaluated(x: np.ndarray, y: np.ndarray, l2: float, w: np.ndarray, *, second_order: bool = True) -> Any:
+    """Value, gradient and Hessian of the negative of the objective."""
+    shape = len(y), len(x)
+    terms = softmax.regression_sums(x, lambda a, b: y[:, a:b], shape, Terms(w, second_order))
+    return _penalised(terms, w, shape, l2)
 
 
 def soft_targets(n: int, classes: int, seed: int) -> np.ndarray:
@@ -48,12 +55,14 @@ def test_softmax_is_weighted_logistic_regression(l2: float) -> None:
 def test_softmax_gradient_and_hessian_by_differences(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(softmax, "_BLOCK", 64)  # several blocks
     x, y = features_of(100, 2, 2), soft_targets(100, 3, 3)
-    problem = _Regression(x, lambda a, b: y[:, a:b], 0.7, (3, 3))
     w = np.random.default_rng(4).normal(size=9)
-    value, gradient, hessian = problem.evaluate(w, second_order=True)
+    value, gradient, hessian = evaluated(x, y, 0.7, w)
+    problem = _Regression(
+        lambda asked: softmax.regression_sums(x, lambda a, b: y[:, a:b], (3, 3), asked), 0.7, (3, 3)
+    )
     assert problem.value_and_gradient(w)[0] == pytest.approx(value, rel=1e-12)
     for q, e in enumerate(1e-5 * np.eye(9)):
-        up, down = problem.evaluate(w + e, second_order=True), problem.evaluate(w - e, second_order=True)
+        up, down = evaluated(x, y, 0.7, w + e), evaluated(x, y, 0.7, w - e)
         assert gradient[q] == pytest.approx((up[0] - down[0]) / 2e-5, abs=1e-6)
         np.testing.assert_allclose(hessian[q], (up[1] - down[1]) / 2e-5, atol=1e-6)
 
@@ -79,12 +88,10 @@ def test_softmax_ends_where_nothing_is_left_to_gain(
     if kind == "large":
         x[:width] *= 1e3
     start = np.random.default_rng(seed).normal(size=(classes, width + 1))
-    problem = _Regression(x, lambda a, b: y[:, a:b], l2, start.shape)
     found = fit_softmax(x, lambda a, b: y[:, a:b], start, l2)
     assert np.isfinite(found).all()
-    value, _, hessian = problem.evaluate(found.ravel(), second_order=True)
-    assert value <= problem.value_and_gradient(start.ravel())[0]
-    gradient = problem.value_and_gradient(found.ravel())[1]
+    value, gradient, hessian = evaluated(x, y, l2, found.ravel())
+    assert value <= evaluated(x, y, l2, start.ravel())[0]
     size = np.sqrt(np.maximum(np.diagonal(hessian), 0.0))  # the scale of a slope that matters
     assert np.abs(gradient).max() <= 1e-5 * (1.0 + size.max())
 

@@ -12,18 +12,20 @@ if either rises. Missing means missing at random: that a state is missing must n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from trellis.bayesnet.formats.row_files import row_pieces
+from trellis.bayesnet.learning.counted_rows import RowSummary, ShardedRows, summarise
 from trellis.bayesnet.learning.expected_counts import ExpectedCounts
 from trellis.bayesnet.learning.network_em import Counts, NetworkEM
-from trellis.bayesnet.model.data_frames import Codes, encode_frame
+from trellis.bayesnet.model.data_frames import encode_frame
 from trellis.bayesnet.model.directed_model import DirectedModel
-from trellis.bayesnet.model.distinct_rows import distinct_rows
+from trellis.bayesnet.model.distinct_rows import DistinctRows, distinct_rows
 from trellis.core.arguments import (
     RandomState,
     check_choice,
@@ -33,6 +35,8 @@ from trellis.core.arguments import (
     generator,
 )
 from trellis.core.arrays import FloatArray
+from trellis.core.backends import Backend, as_backend
+from trellis.core.backends.local_backend import LocalBackend
 from trellis.core.errors import DataError
 from trellis.core.status import Status
 from trellis.core.storage import PathLike
@@ -78,12 +82,15 @@ def fit(
     random_state: RandomState = None,
     n_jobs: int = 1,
     checkpoint: PathLike | None = None,
+    backend: Any = None,
+    max_memory: int | str | None = None,
 ) -> N:
     """A network with the same edges and tables learned from ``frame``; ``fit_`` reports how.
 
     Parameters
     ----------
-    frame : pandas, polars, a dictionary of columns, or an array; missing entries and columns are hidden.
+    frame : pandas, polars, a dictionary of columns, or an array; missing entries and columns are hidden. Or a
+        path, folder or pattern of CSV, TSV or Parquet files, which are counted in shards.
     pseudocount : a number added to every count, or an array for each variable that has some.
     sample_weight : one weight for each row.
     keep : variables whose tables are known and stay.
@@ -94,29 +101,30 @@ def fit(
     random_state, n_jobs : the seed of random starts, and the number of threads.
     checkpoint : a folder in which EM is stored now and then: if anything stops it, the same call goes on from
         there, and ends in the same network.
+    backend, max_memory : where shards of the rows are counted, and how much memory that may take: those of
+        :class:`~trellis.HMM`.
     """
     check_choice("start", start, ("network", "random"))
     tol = check_nonnegative("tol", tol)
     n_init, max_iter = check_int("n_init", n_init, 1), check_int("max_iter", max_iter, 0)
     if start == "network" and n_init > 1:
         raise DataError(f"n_init is {n_init}; use start='random' for more than one start")
-    codes = encode_frame(network.variables, frame)
-    weight = check_sample_weight(sample_weight, len(codes), "row")
-    if not weight.any():
-        raise DataError("the frame has no rows of positive weight; there is nothing to learn from")
-    _check_range("sample_weight", weight)
-    rows = distinct_rows(codes, weight)
-    if not (rows.codes >= 0).any():
-        raise DataError("every entry of the frame is missing; there is nothing to learn from")
     layout = flatten(network.cardinalities, network.factors())
+    place = as_backend(backend, n_jobs, max_memory)
+    if place is None and row_pieces(frame) is not None:
+        place = LocalBackend(n_jobs, max_memory)
+    data = _data(network, frame, sample_weight, layout, place)
+    summary = data.summary
+    if not summary.known.any():
+        raise DataError("every entry of the frame is missing; there is nothing to learn from")
     fixed = np.zeros(len(layout.values), dtype=np.bool_)
     for variable in network.variables.indices(keep):
         fixed[layout.value_start[variable] : layout.value_start[variable + 1]] = True
     prior = np.where(fixed, 0.0, _pseudocounts(network, pseudocount, layout))
     with np.errstate(divide="ignore"):
         u = np.log(layout.values)
-    problem = NetworkEM(layout, rows, prior, fixed, n_jobs)
-    if (rows.codes >= 0).all():  # one M-step: expected counts are counts, whatever the tables were
+    problem = NetworkEM(layout, data.rows, prior, fixed, n_jobs)
+    if summary.complete:  # one M-step: expected counts are counts, whatever the tables were
         _, point = problem.g_conjugate(Counts(problem.complete_counts(), u))
         status = Status(True, "all rows are complete, and counting is exact", 1)
         return _with_tables(network, layout, problem, point, status, None)
@@ -124,20 +132,51 @@ def fit(
         checkpoint,
         type(network).__name__,
         {"start": start, "n_init": n_init, "max_iter": max_iter, "tol": tol, "random_state": random_state},
-        {"frame": rows.codes, "sample_weight": rows.weight, "network": layout, "pseudocount": (prior, fixed)},
+        {**({} if checkpoint is None else data.identity()), "network": layout, "pseudocount": (prior, fixed)},
     )
     if start == "random":
         rng = generator(checkpoints.random_state(random_state))
         starts = [problem.normalise(rng.exponential(size=len(u)), u) for _ in range(n_init)]
     else:
-        _check_start(network, layout, rows.codes, prior, u)
+        _check_start(network, layout, summary.unseen, prior, u)
         starts = [u]
-    total_tol = tol * float(rows.weight.sum())
+    total_tol = tol * summary.weight
     found, _ = keep_best(
         minimise_dc(problem, one, max_iter=max_iter, tol=total_tol, checkpoints=checkpoints) for one in starts
     )
     checkpoints.close()
     return _with_tables(network, layout, problem, found.point, found.status, found.history)
+
+
+class _Data(NamedTuple):
+    """Different rows, here or in shards; what is in them; and what a checkpoint knows them by."""
+
+    rows: DistinctRows | ShardedRows
+    summary: RowSummary
+    identity: Callable[[], dict[str, Any]]
+
+
+def _data(
+    network: DirectedModel,
+    frame: Any,
+    sample_weight: ArrayLike | None,
+    layout: FlatFactors,
+    place: Backend | None,
+) -> _Data:
+    pieces = row_pieces(frame)
+    if pieces is not None and place is not None:
+        if sample_weight is not None:
+            raise DataError("sample_weight cannot be given with files; repeat rows, or give a frame")
+        read = ShardedRows.read(layout, network.variables, pieces, place)
+        return _Data(read, read.summary(), lambda: {"frame": read.identity()})
+    codes = encode_frame(network.variables, frame)
+    weight = check_sample_weight(sample_weight, len(codes), "row")
+    if not weight.any():
+        raise DataError("the frame has no rows of positive weight; there is nothing to learn from")
+    _check_range("sample_weight", weight)
+    rows = distinct_rows(codes, weight)
+    counted = rows if place is None else ShardedRows.of(layout, rows, place)
+    return _Data(counted, summarise(rows), lambda: {"frame": rows.codes, "sample_weight": rows.weight})
 
 
 def log_likelihood(
@@ -221,7 +260,7 @@ def _check_range(name: str, values: FloatArray) -> None:
 
 
 def _check_start(
-    network: DirectedModel, layout: FlatFactors, codes: Codes, prior: FloatArray, u: FloatArray
+    network: DirectedModel, layout: FlatFactors, unseen: NDArray[np.bool_], prior: FloatArray, u: FloatArray
 ) -> None:
     """EM can leave neither a zero nor a tie between all states of a variable that is never observed.
 
@@ -235,7 +274,6 @@ def _check_start(
             f"the table of {network.names[variable]!r} holds zeros, and a pseudo-count says that these "
             "states are possible; use start='random', leave its pseudo-count out, or keep its table"
         )
-    unseen = (codes < 0).all(axis=0)
     above = network.closure(np.flatnonzero(~unseen).tolist())
     for hidden in sorted(above.intersection(np.flatnonzero(unseen).tolist())):
         families = (hidden, *network.child_indices(hidden))

@@ -42,9 +42,9 @@ def fit(
 ) -> None:
     """Learn the tables of a NETWORK from ROWS: by counting, or by EM where states are missing."""
     from trellis.bayesnet.formats.network_files import extension
+    from trellis.bayesnet.formats.row_tables import read_rows
     from trellis.cli.console import check_output, note
     from trellis.cli.net.models import open_network
-    from trellis.cli.net.tables import read_rows
     from trellis.cli.training_output import save_trained
     from trellis.core.output_files import check_folder
 

@@ -35,9 +35,9 @@ def predict(
     local_cluster: LocalCluster = None,
 ) -> None:
     """Predict the most probable state of each unobserved variable for each of the ROWS."""
+    from trellis.bayesnet.formats.row_tables import read_rows, write_rows
     from trellis.cli.console import binary_output, check_output
     from trellis.cli.net.models import open_model
-    from trellis.cli.net.tables import read_rows, write_rows
 
     check_output(output)
     model = open_model(network, encoding)

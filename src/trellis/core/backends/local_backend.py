@@ -4,10 +4,14 @@ Of ``max_memory`` (half of what is free, unless it is given), what the process t
 third of the rest is for states that stay in memory, the remainder for those at work and for answers. Other
 states are files in a folder of their own, made for this user alone and removed at the end. A file at work is
 mapped privately: its pages are those of the system's cache, which it takes back when memory is short.
+
+An object whose class says ``shared_by_shards = True`` (the layout of weights, of which states hold the same)
+is neither counted nor written with each state that refers to it: it stays in memory, once.
 """
 
 from __future__ import annotations
 
+import io
 import mmap
 import os
 import pickle
@@ -111,16 +115,16 @@ class LocalShards:
         """Keep ``make(source)`` of each recipe, in memory while it fits."""
         budget = KEPT * max(backend.max_memory - resident_memory(), 0)
         work, states, folder, kept = list(recipes), list[Any]([None] * n), None, 0
+        shared = _SharedObjects()
         try:
             for i, state in backend.answers(lambda i: work[i][0](work[i][1]), n):
-                buffers: list[pickle.PickleBuffer] = []
-                head = pickle.dumps(state, protocol=5, buffer_callback=buffers.append)
+                head, buffers = shared.pickled(state)
                 size = len(head) + sum(one.raw().nbytes for one in buffers)
                 if kept + size <= budget:
                     kept, states[i] = kept + size, state
                     continue
                 folder = folder or backend.new_folder()
-                states[i] = _StateFile.written(folder / str(i), head, buffers)
+                states[i] = _StateFile.written(folder / str(i), head, buffers, shared)
         except BaseException:
             if folder is not None:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -172,11 +176,15 @@ class LocalShards:
 class _StateFile:
     """A state on disk: a pickled head, then its arrays as they are; for this process alone."""
 
-    def __init__(self, path: Path, head: bytes, places: list[tuple[int, int]]) -> None:
-        self._path, self._head, self._places = path, head, places
+    def __init__(
+        self, path: Path, head: bytes, places: list[tuple[int, int]], shared: _SharedObjects
+    ) -> None:
+        self._path, self._head, self._places, self._shared = path, head, places, shared
 
     @classmethod
-    def written(cls, path: Path, head: bytes, buffers: Sequence[pickle.PickleBuffer]) -> _StateFile:
+    def written(
+        cls, path: Path, head: bytes, buffers: Sequence[pickle.PickleBuffer], shared: _SharedObjects
+    ) -> _StateFile:
         places, end = list[tuple[int, int]](), 0
         try:
             with open(path, "wb") as file:
@@ -192,11 +200,47 @@ class _StateFile:
                 f"{path.parent}: a shard that does not fit into memory cannot be put there: {error}; "
                 "free some space, set TMPDIR to another disk, or allow more memory"
             ) from error
-        return cls(path, head, places)
+        return cls(path, head, places, shared)
 
     def read(self) -> Any:
         if not self._places or os.path.getsize(self._path) == 0:
-            return pickle.loads(self._head, buffers=[bytearray() for _ in self._places])
+            return self._shared.unpickled(self._head, [bytearray() for _ in self._places])
         with open(self._path, "rb") as file:
             pages = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
-        return pickle.loads(self._head, buffers=[pages[a : a + n] for a, n in self._places])
+        return self._shared.unpickled(self._head, [pages[a : a + n] for a, n in self._places])
+
+
+class _SharedObjects:
+    """What the states of some shards refer to without holding a copy each."""
+
+    def __init__(self) -> None:
+        self._objects: dict[int, Any] = {}  # by their addresses, which stay theirs as long as they are here
+
+    def pickled(self, state: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:
+        head, buffers = io.BytesIO(), list[pickle.PickleBuffer]()
+        _StatePickler(head, self._objects, buffers).dump(state)
+        return head.getvalue(), buffers
+
+    def unpickled(self, head: bytes, buffers: Sequence[Any]) -> Any:
+        return _StateUnpickler(head, self._objects, buffers).load()
+
+
+class _StatePickler(pickle.Pickler):
+    def __init__(self, head: io.BytesIO, objects: dict[int, Any], buffers: list[pickle.PickleBuffer]) -> None:
+        super().__init__(head, protocol=5, buffer_callback=buffers.append)
+        self._objects = objects
+
+    def persistent_id(self, obj: Any) -> int | None:
+        if not getattr(type(obj), "shared_by_shards", False):
+            return None
+        self._objects[id(obj)] = obj
+        return id(obj)
+
+
+class _StateUnpickler(pickle.Unpickler):
+    def __init__(self, head: bytes, objects: dict[int, Any], buffers: Sequence[Any]) -> None:
+        super().__init__(io.BytesIO(head), buffers=buffers)
+        self._objects = objects
+
+    def persistent_load(self, pid: Any) -> Any:
+        return self._objects[pid]

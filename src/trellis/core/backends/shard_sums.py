@@ -40,7 +40,7 @@ def add_to(a: Any, b: Any) -> Any:
     ):
         a += b
         return a
-    if type(a) is tuple:
+    if type(a) is tuple and b is not None:
         return tuple(add_to(x, y) for x, y in zip(a, b, strict=True))
     return add(a, b)
 

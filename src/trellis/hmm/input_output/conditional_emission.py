@@ -9,13 +9,17 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.arrays import BoolArray, FloatArray
+from trellis.core.errors import UnsupportedError
+from trellis.core.shards import over_items
 from trellis.hmm.emissions.emission_checks import freeze_array, required
+from trellis.hmm.input_output.regression_searches import Search, WholeSearch, answered
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +32,12 @@ class WeightedData:
     features: FloatArray
     posterior: FloatArray
     at: Any
+
+    @cached_property
+    def symbols_seen(self) -> tuple[NDArray[Any], FloatArray, FloatArray]:
+        """Of steps whose symbol is known: the symbols, the posterior (N, K), and the features (P, N)."""
+        seen = self.values >= 0
+        return self.values[seen], self.posterior[seen], np.ascontiguousarray(self.features[seen].T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,9 +97,29 @@ class ConditionalEmission(ABC):
     def log_likelihood(self, values: NDArray[Any], features: FloatArray) -> FloatArray:
         """log p(x_t | z_t = k, u_t), (N, K); what is missing is marginalised."""
 
-    @abstractmethod
     def maximise(self, given: WeightedData, n_jobs: int = 1) -> Self:
         """The record with the largest expected log-likelihood plus log-prior."""
+        found = over_items(
+            lambda k: answered(self.search(k), lambda request: self.sums(given, k, request)),
+            len(self._weights),
+            n_jobs,
+        )
+        return self.assembled(found)
+
+    def search(self, k: int) -> Search | WholeSearch:
+        """The M-step of state k as requests for sums over the data: see :mod:`.regression_searches`."""
+        raise UnsupportedError(
+            f"{type(self).__name__} does not give its M-step as sums, which learning needs; implement "
+            "search, sums and assembled"
+        )
+
+    def sums(self, given: WeightedData, k: int, request: Any) -> Any:
+        """What these data answer to a request of the search of state k; those of several parts are added."""
+        raise NotImplementedError
+
+    def assembled(self, found: list[Any]) -> Self:
+        """The record out of the results of the searches."""
+        raise NotImplementedError
 
     @abstractmethod
     def log_prior(self) -> float: ...

@@ -29,7 +29,6 @@ from trellis.core.arguments import check_choice, check_nonnegative
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.core.registration import register
-from trellis.core.shards import over_items
 from trellis.core.weighted_counts import NO_WEIGHT
 from trellis.data.row_checks import check_rows
 from trellis.hmm.emissions import Gaussian, Statistics
@@ -47,6 +46,9 @@ from trellis.hmm.input_output.conditional_emission import (
     WeightedData,
     perturb,
 )
+from trellis.hmm.input_output.regression_searches import Search
+
+MOMENTS = "moments"  # a request for them; other requests are weights, and ask for their scatter
 
 
 @register
@@ -110,45 +112,57 @@ class GaussianRegression(ConditionalEmission):
             total += noise.expected_log_likelihood(_centred(q.sum(), second))
         return total
 
-    def maximise(self, given: WeightedData, n_jobs: int = 1) -> GaussianRegression:
-        step = self._full_state if self.covariance == "full" else self._diagonal_state
-        found = over_items(lambda k: step(given, k), len(self._weights), n_jobs)
-        table = np.stack([weights for weights, _, _ in found])
-        scatter = np.stack([scatter for _, scatter, _ in found])
-        weight = np.stack([weight for _, _, weight in found])
+    def search(self, k: int) -> Search:
+        """Moments under the old weights give the new ones, and these the scatter: (weights, scatter, weight).
+
+        With "diag" each column counts the rows that have it: weights (D, P), scatter and weight (D,)."""
+        weights = self._weights[k].copy()
+        total, moments, against = yield MOMENTS
+        if self.covariance == "diag":
+            for d in np.flatnonzero(total > NO_WEIGHT):
+                weights[d] += self._least_squares(moments[d], against[d][None], weights[d : d + 1])[0]
+        elif total > NO_WEIGHT:
+            weights += self._least_squares(moments, against, weights)
+        scatter = yield weights
+        slopes = weights[:, :-1]
+        penalty = (slopes**2).sum(axis=1) if self.covariance == "diag" else slopes @ slopes.T
+        return weights, scatter + self.l2 * penalty, total
+
+    def sums(self, given: WeightedData, k: int, request: FloatArray | str) -> Any:
+        """For MOMENTS the weight of rows, sum q u u^T and sum q r u^T; for weights (D, P) their scatter."""
+        if self.covariance == "diag":
+            return self._diagonal_sums(given, k, request)
+        x, q, uncertain = _completed(given, k)
+        if not isinstance(request, str):
+            return _scatter(x - given.features @ request.T, q) + uncertain
+        heavy = q[:, None] * given.features
+        residuals = x - given.features @ self._weights[k].T
+        return q.sum(), heavy.T @ given.features, residuals.T @ heavy
+
+    def _diagonal_sums(self, given: WeightedData, k: int, request: FloatArray | str) -> Any:
+        """The same for each column, by itself."""
+        seen = ~np.isnan(given.values)
+        values, q, features = np.where(seen, given.values, 0.0), given.posterior[:, k], given.features
+        if not isinstance(request, str):
+            return q @ ((values - features @ request.T) * seen) ** 2
+        total = q @ seen
+        n, width = values.shape[1], features.shape[1]
+        moments, against = np.zeros((n, width, width)), np.zeros((n, width))
+        if seen.all():
+            moments[:] = (q[:, None] * features).T @ features
+        for d in np.flatnonzero(total > NO_WEIGHT):
+            q_d = q * seen[:, d]
+            if not seen.all():
+                moments[d] = (q_d[:, None] * features).T @ features
+            against[d] = (q_d * (values[:, d] - features @ self._weights[k, d])) @ features
+        return total, moments, against
+
+    def assembled(self, found: list[Any]) -> GaussianRegression:
+        table, scatter, weight = (np.stack(parts) for parts in zip(*found, strict=True))
         prior = CovariancePrior(0.0, 1.0, self.min_variance)
         m_step = matrices_from_scatter if self.covariance == "full" else variances_from_scatter
         spread = m_step(self.covariance, scatter, weight, prior, self._covariances)
         return replace(self, weights=table, covariances=spread)
-
-    def _diagonal_state(self, given: WeightedData, k: int) -> tuple[FloatArray, ...]:
-        """Weights (D, P), scatter (D,) and its weight (D,): each column counts the rows that have it."""
-        seen = ~np.isnan(given.values)
-        values = np.where(seen, given.values, 0.0)
-        weights, q = self._weights[k].copy(), given.posterior[:, k]
-        total = q @ seen
-        every = None if not seen.all() else (q[:, None] * given.features).T @ given.features
-        for d in np.flatnonzero(total > NO_WEIGHT):
-            q_d = q * seen[:, d]
-            residual = values[:, d] - given.features @ weights[d]
-            moments = every if every is not None else (q_d[:, None] * given.features).T @ given.features
-            weights[d] += self._least_squares(
-                moments, ((q_d * residual) @ given.features)[None], weights[d : d + 1]
-            )[0]
-        residuals = (values - given.features @ weights.T) * seen
-        scatter = q @ residuals**2 + self.l2 * (weights[:, :-1] ** 2).sum(axis=1)
-        return weights, scatter, total
-
-    def _full_state(self, given: WeightedData, k: int) -> tuple[FloatArray, ...]:
-        """Weights (D, P), scatter (D, D) and its weight ()."""
-        x, q, uncertain = _completed(given, k)
-        weights, total = self._weights[k].copy(), q.sum()
-        if total > NO_WEIGHT:
-            heavy = q[:, None] * given.features
-            residuals = x - given.features @ weights.T
-            weights += self._least_squares(heavy.T @ given.features, residuals.T @ heavy, weights)
-        scatter = _scatter(x - given.features @ weights.T, q) + uncertain
-        return weights, scatter + self.l2 * weights[:, :-1] @ weights[:, :-1].T, total
 
     def _least_squares(self, moments: FloatArray, against: FloatArray, weights: FloatArray) -> FloatArray:
         """The change of ``weights`` (D, P); the shortest one where inputs do not determine it."""

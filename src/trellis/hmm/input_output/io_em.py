@@ -35,6 +35,26 @@ class Posterior:
     pairs: FloatArray
     at: IOParameters
 
+    def expectation(
+        self, u: IOParameters, values: NDArray[Any], features: FloatArray, offsets: IntArray
+    ) -> float:
+        """The expected complete log-likelihood of ``u`` for the data that this is the posterior of."""
+        first = first_steps(offsets)
+        return (
+            float(np.vdot(self.unary[first], u.log_initial(features[first])))
+            + float(np.vdot(self.pairs, u.log_transitions(features)))
+            + u.emission.expected_log_likelihood(WeightedData(values, features, self.unary, self.at.emission))
+        )
+
+
+def posterior_of(
+    u: IOParameters, values: NDArray[Any], features: FloatArray, offsets: IntArray, n_jobs: int
+) -> tuple[float, Posterior]:
+    """The log-likelihood, and the posterior: the E-step."""
+    marginals = Chain(n_jobs).marginals(u.scores(values, features, offsets), per_step=True)
+    pairs = np.ascontiguousarray(marginals.transitions.transpose(1, 2, 0))
+    return float(marginals.log_partition.sum()), Posterior(marginals.unary, pairs, u)
+
 
 @dataclass(frozen=True, eq=False)
 class EMProblem:
@@ -50,21 +70,11 @@ class EMProblem:
         return -u.log_prior(self.l2)
 
     def h(self, u: IOParameters) -> tuple[float, Posterior]:
-        """The log-likelihood, and the posterior: the E-step."""
-        marginals = Chain(self.n_jobs).marginals(
-            u.scores(self.values, self.features, self.offsets), per_step=True
-        )
-        pairs = np.ascontiguousarray(marginals.transitions.transpose(1, 2, 0))
-        return float(marginals.log_partition.sum()), Posterior(marginals.unary, pairs, u)
+        return posterior_of(u, self.values, self.features, self.offsets, self.n_jobs)
 
     def inner(self, u: IOParameters, v: Posterior) -> float:
         """The expected complete log-likelihood of ``u`` under the posterior ``v``."""
-        first = first_steps(self.offsets)
-        return (
-            float(np.vdot(v.unary[first], u.log_initial(self.features[first])))
-            + float(np.vdot(v.pairs, u.log_transitions(self.features)))
-            + u.emission.expected_log_likelihood(self._weighted(v))
-        )
+        return v.expectation(u, self.values, self.features, self.offsets)
 
     def magnitude(self, u: IOParameters, v: Posterior) -> float:
         """The sizes of the terms of :meth:`inner` that may cancel."""

@@ -10,7 +10,7 @@ objective); its M-steps are weighted regressions, each solved to its optimum.
 
 from __future__ import annotations
 
-from functools import partial
+import os
 from typing import Any, Self
 
 import numpy as np
@@ -23,11 +23,12 @@ from trellis.core.estimator import Model, check_fitted
 from trellis.core.parameters import choice, fitted, integer, number, parameter
 from trellis.core.shards import over_shards
 from trellis.core.status import Status
-from trellis.data.row_checks import check_observed, check_rows
+from trellis.data.sequence_shards.sharded_sequences import files_and_backend
 from trellis.data.sequences import Sequences, append_steps, check_same_lengths
+from trellis.data.shard_files import ShardFiles
 from trellis.hmm.input_output.conditional_emission import ConditionalEmission, Forecast
 from trellis.hmm.input_output.gaussian_regression import GaussianRegression
-from trellis.hmm.input_output.io_em import EMProblem
+from trellis.hmm.input_output.io_data import InputsAndObservations, ShardedInputs, pack_inputs
 from trellis.hmm.input_output.io_filter_kernels import filter_batch
 from trellis.hmm.input_output.io_parameters import IOParameters, random_starts, with_intercept
 from trellis.hmm.input_output.softmax_emission import SoftmaxEmission
@@ -79,6 +80,8 @@ class IOHMM(Model):
         doc="Whether to start once, from the parameters of the last ``fit`` or of ``from_parameters``.",
     )
     verbose: bool | None = parameter(default=declared.VERBOSE)
+    backend: Any = parameter(default=declared.BACKEND)
+    max_memory: int | str | None = parameter(default=declared.MAX_MEMORY)
     checkpoint: Any = parameter(default=declared.CHECKPOINT)
 
     learned_whole = False  # parameters may also be given
@@ -111,45 +114,62 @@ class IOHMM(Model):
 
     # -- learning ---------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, inputs: Any, *, lengths: ArrayLike | None = None) -> Self:
-        """Learn from observations ``X`` and the inputs they came with."""
+    def fit(self, X: Any, inputs: Any = None, *, lengths: ArrayLike | None = None) -> Self:
+        """Learn from observations ``X`` and the inputs they came with.
+
+        ``X`` may also be files (a folder, a pattern such as "data/*.npz", a path, or
+        :class:`~trellis.ShardFiles`) whose labels are the inputs: by default their array or column
+        ``inputs``. They, and data with a ``backend``, are learned from in shards; see
+        :mod:`.io_em_on_shards`.
+        """
         self._check_parameters()
         warm = self.warm_start and hasattr(self, "parameters_")
-        emission = self._fitted().emission if warm else self._new_emission()
-        given = _pack_inputs(inputs, lengths, self.parameters_.n_inputs if warm else None)
-        observed = Sequences.pack(X, lengths, check=emission.check)
-        check_same_lengths(observed.offsets, given.offsets, "inputs")
-        values = observed.values
-        check_observed(emission.unobserved(values))
-        centre = given.values.mean(axis=0)
-        features = with_intercept(given.values - centre)
+        start = self._fitted() if warm else None
+        emission = self._new_emission() if start is None else start.emission
+        n_inputs = None if start is None else start.n_inputs
+        data = self._training_data(X, inputs, lengths, emission, n_inputs)
         checkpoints = open_checkpoints(
-            self,
-            {
-                "X": (values, observed.offsets),
-                "inputs": given.values,
-                "the start": self.parameters_ if warm else None,
-            },
+            self, {} if self.checkpoint is None else {**data.identity(), "the start": start}
         )
-        if warm:
-            starts = iter([self.parameters_.shift_inputs(centre)])
+        if start is not None:
+            starts = iter([start.shift_inputs(data.centre)])
         else:
             seed = checkpoints.seed(self.random_state)
-            starts = random_starts(self.n_states, self.n_init, seed, values, features, emission)
+            sample = data.start_sample(self.n_states)
+            starts = random_starts(self.n_states, self.n_init, seed, *sample, emission)
         best, reached = run_em(
-            EMProblem(values, features, given.offsets, self.l2, self._threads()),
+            data.problem(self.l2, self._threads()),
             starts,
             n_starts=1 if warm else self.n_init,
             max_iter=self.max_iter,
-            tol=self.tol * len(values),
+            tol=self.tol * data.n_steps,
             verbose=self.verbose,
             checkpoints=checkpoints,
         )
         checkpoints.close()
         self.objectives_ = [-primal for primal in reached]
-        self.parameters_ = best.point.shift_inputs(-centre)
+        self.parameters_ = best.point.shift_inputs(-data.centre)
         self.status_, self.history_, self.n_iter_ = best.status, best.history, best.n_iter
         return self._finished(best.interrupted)
+
+    def _training_data(
+        self,
+        X: Any,
+        inputs: Any,
+        lengths: ArrayLike | None,
+        emission: ConditionalEmission,
+        n_inputs: int | None,
+    ) -> InputsAndObservations | ShardedInputs:
+        """Checked, with inputs centred; in shards where the data are files or a backend is named."""
+        if isinstance(X, str | os.PathLike):
+            X = ShardFiles(X, label_column="inputs")
+        files, backend = files_and_backend(
+            X, self.backend, self.n_jobs, self.max_memory, inputs=inputs, lengths=lengths
+        )
+        if files is not None and backend is not None:
+            return ShardedInputs.read(files, backend, self.n_states, emission, n_inputs)
+        data = InputsAndObservations.pack(X, inputs, lengths, emission, n_inputs)
+        return data if backend is None else ShardedInputs.of(data, backend, self.n_states)
 
     def _new_emission(self) -> ConditionalEmission:
         if isinstance(self.emission, str):
@@ -246,7 +266,7 @@ class IOHMM(Model):
         """
         parameters = self._fitted()
         values, past = self._packed(X, inputs, None)
-        future = _pack_inputs(future_inputs, None, parameters.n_inputs)
+        future = pack_inputs(future_inputs, None, parameters.n_inputs)
         if len(future.offsets) != len(past.offsets):
             raise DataError(
                 f"there are {len(past.offsets) - 1} sequences, but future inputs for "
@@ -269,7 +289,7 @@ class IOHMM(Model):
     ) -> tuple[Any, Any]:
         """Observations and states under the given inputs. The seed is ``random_state``, or the model's."""
         parameters = self._fitted()
-        given = _pack_inputs(inputs, lengths, parameters.n_inputs)
+        given = pack_inputs(inputs, lengths, parameters.n_inputs)
         rng = np.random.default_rng(draw_seed(self.random_state if random_state is None else random_state))
         features = with_intercept(given.values)
         states = Chain().sample(parameters.prior_scores(features, given.offsets), 1, rng)[0]
@@ -278,13 +298,13 @@ class IOHMM(Model):
     def initial_distribution(self, inputs: ArrayLike) -> FloatArray:
         """p(z_1 | u_1) for each row of ``inputs`` (N, n_inputs): (N, K)."""
         parameters = self._fitted()
-        rows = _pack_inputs(np.asarray(inputs), None, parameters.n_inputs).values
+        rows = pack_inputs(np.asarray(inputs), None, parameters.n_inputs).values
         return np.exp(parameters.log_initial(with_intercept(rows)))
 
     def transition_matrix(self, inputs: ArrayLike) -> FloatArray:
         """p(z_t | z_{t-1}, u_t) for each row of ``inputs`` (N, n_inputs): (N, K, K)."""
         parameters = self._fitted()
-        rows = _pack_inputs(np.asarray(inputs), None, parameters.n_inputs).values
+        rows = pack_inputs(np.asarray(inputs), None, parameters.n_inputs).values
         return np.exp(parameters.log_transitions(with_intercept(rows))).transpose(2, 0, 1)
 
     @property
@@ -293,7 +313,7 @@ class IOHMM(Model):
         return self._fitted().n_parameters
 
     def _packed(self, X: Any, inputs: Any, lengths: ArrayLike | None) -> tuple[NDArray[Any], Sequences]:
-        given = _pack_inputs(inputs, lengths, self.parameters_.n_inputs)
+        given = pack_inputs(inputs, lengths, self.parameters_.n_inputs)
         observed = Sequences.pack(X, lengths, check=self.emission_.check)
         check_same_lengths(observed.offsets, given.offsets, "inputs")
         return observed.values, given
@@ -328,8 +348,3 @@ class IOHMM(Model):
         if not isinstance(self._fitted().emission, ConditionalEmission):
             raise ModelFileError(f"a {type(self.emission_).__name__} is not an emission of an IOHMM")
         self.parameters_.check()
-
-
-def _pack_inputs(inputs: Any, lengths: ArrayLike | None, n_inputs: int | None) -> Sequences:
-    check = partial(check_rows, n_columns=n_inputs, name="inputs", missing=False)
-    return Sequences.pack(inputs, lengths, name="inputs", check=check)

@@ -17,10 +17,10 @@ from trellis.core.arguments import check_nonnegative
 from trellis.core.arrays import FloatArray
 from trellis.core.logspace import log_softmax, softmax
 from trellis.core.registration import register
-from trellis.core.shards import over_items
 from trellis.data.row_checks import check_symbols
 from trellis.hmm.input_output.conditional_emission import ConditionalEmission, Forecast, WeightedData, perturb
-from trellis.hmm.input_output.softmax_regression import fit_softmax, step_blocks
+from trellis.hmm.input_output.regression_searches import Search, WholeSearch
+from trellis.hmm.input_output.softmax_regression import regression_sums, softmax_search, step_blocks
 
 
 @register
@@ -53,21 +53,22 @@ class SoftmaxEmission(ConditionalEmission):
         out[values < 0] = 0.0
         return out
 
-    def maximise(self, given: WeightedData, n_jobs: int = 1) -> SoftmaxEmission:
-        seen = given.values >= 0
-        codes, posterior = given.values[seen], given.posterior[seen]
-        features = np.ascontiguousarray(given.features[seen].T)
-        n_symbols = self._weights.shape[1]
+    def search(self, k: int) -> Search | WholeSearch:
+        return softmax_search(self._weights[k], self.l2)
 
-        def regression(k: int) -> FloatArray:
-            def targets(first: int, last: int) -> FloatArray:
-                one_hot = np.zeros((n_symbols, last - first))
-                one_hot[codes[first:last], np.arange(last - first)] = posterior[first:last, k]
-                return one_hot
+    def sums(self, given: WeightedData, k: int, request: Any) -> Any:
+        codes, posterior, features = given.symbols_seen
+        shape = self._weights[k].shape
 
-            return fit_softmax(features, targets, self._weights[k], self.l2)
+        def targets(first: int, last: int) -> FloatArray:
+            one_hot = np.zeros((shape[0], last - first))
+            one_hot[codes[first:last], np.arange(last - first)] = posterior[first:last, k]
+            return one_hot
 
-        return replace(self, weights=np.stack(over_items(regression, len(self._weights), n_jobs)))
+        return regression_sums(features, targets, shape, request)
+
+    def assembled(self, found: list[Any]) -> SoftmaxEmission:
+        return replace(self, weights=np.stack(found))
 
     def log_prior(self) -> float:
         slopes = self._weights[:, :, :-1]

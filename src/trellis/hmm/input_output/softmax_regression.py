@@ -20,12 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from trellis.core.arrays import FloatArray
 from trellis.core.logspace import log_softmax
+from trellis.hmm.input_output.regression_searches import Search, WholeSearch, answered
 from trellis.solvers.quasi_newton.lbfgs import LBFGS
 from trellis.training.driver import minimise
 
@@ -46,85 +48,132 @@ def step_blocks(n_steps: int, width: int) -> Iterator[tuple[int, int]]:
         yield first, min(first + size, n_steps)
 
 
+class Bounds(NamedTuple):
+    """Asks for the total weight, and for an upper bound on the curvature along each feature (P,)."""
+
+
+class Terms(NamedTuple):
+    """Asks for the value, the gradient and (or 0) the Hessian of the objective without its penalty, at
+    ``flat``."""
+
+    flat: FloatArray
+    second_order: bool
+
+
 def fit_softmax(features: FloatArray, targets: Targets, start: FloatArray, l2: float) -> FloatArray:
     """The optimal weights (C, P) for ``features`` (P, N), from ``start``; never worse than it."""
-    problem = _Regression(features, targets, l2, start.shape)
-    if start.size > NEWTON_LIMIT:
-        tight = LBFGS(tol=1e-8 * max(1.0, problem.total_weight()))
+    found: FloatArray = answered(
+        softmax_search(start, l2),
+        lambda request: regression_sums(features, targets, start.shape, request),
+    )
+    return found
+
+
+def softmax_search(start: FloatArray, l2: float) -> Search | WholeSearch:
+    """The same for data that lie anywhere: see :mod:`.regression_searches`."""
+    if start.size <= NEWTON_LIMIT:
+        return _newton(start, l2)
+
+    def solve(ask: Callable[[Any], Any]) -> FloatArray:
+        total_weight, _ = ask(Bounds())
+        tight = LBFGS(tol=1e-8 * max(1.0, total_weight))
+        problem = _Regression(ask, l2, start.shape)
         found = minimise(tight, problem, start.ravel(), max_iter=500, rng=np.random.default_rng(0))
         return np.asarray(found.weights.reshape(start.shape))
-    return _newton(problem, start.ravel().copy()).reshape(start.shape)
+
+    return WholeSearch(solve)
+
+
+def regression_sums(
+    features: FloatArray, targets: Targets, shape: tuple[int, ...], request: Bounds | Terms
+) -> tuple[Any, ...]:
+    """What some steps of the data answer; answers of several parts are added."""
+    if isinstance(request, Terms):
+        return _terms(features, targets, shape, request)
+    total, by_feature = 0.0, np.zeros(shape[1])
+    for a, b in step_blocks(features.shape[1], shape[0]):
+        weight = targets(a, b)
+        total += float(weight.sum())
+        by_feature += 0.25 * features[:, a:b] ** 2 @ weight.sum(axis=0)  # p (1 - p) <= 1 / 4
+    return total, by_feature
+
+
+def _terms(
+    features: FloatArray, targets: Targets, shape: tuple[int, ...], request: Terms
+) -> tuple[float, FloatArray, FloatArray | float]:
+    """With n_t = sum_c Y[c, t] and v_t = p_t (x) x_t,
+
+    Hessian = blockdiag_c( sum_t n_t p_t[c] x_t x_t^T ) - sum_t n_t v_t v_t^T.
+    """
+    c, p = shape
+    weights, second_order = request.flat.reshape(shape), request.second_order
+    value, gradient = 0.0, np.zeros(shape)
+    own, cross = (np.zeros((c * p, n)) if second_order else np.zeros(()) for n in (p, c * p))
+    for first, last in step_blocks(features.shape[1], c * p if second_order else c):
+        x, y = features[:, first:last], targets(first, last)
+        log_p = log_softmax(weights @ x, axis=0)
+        value -= float(np.vdot(y, log_p))
+        total = y.sum(axis=0)
+        prob = np.exp(log_p)
+        gradient += (prob * total - y) @ x.T
+        if second_order:
+            v = (prob[:, None] * x).reshape(c * p, -1)
+            heavy = v * total
+            own += heavy @ x.T
+            cross -= heavy @ v.T
+    for k in range(c if second_order else 0):
+        cross[k * p : (k + 1) * p, k * p : (k + 1) * p] += own[k * p : (k + 1) * p]
+    return value, gradient.ravel(), cross if second_order else 0.0
+
+
+def _penalised(
+    terms: tuple[float, FloatArray, Any], flat: FloatArray, shape: tuple[int, ...], l2: float
+) -> tuple[float, FloatArray, Any]:
+    """The negative of the objective, its gradient and Hessian, with the penalty on the slopes."""
+    value, gradient, hessian = terms
+    c, p = shape
+    slopes = np.flatnonzero(np.tile(np.arange(p) < p - 1, c))
+    if np.ndim(hessian):
+        hessian[slopes, slopes] += l2
+    gradient[slopes] += l2 * flat[slopes]
+    return value + 0.5 * l2 * float(np.sum(flat.reshape(shape)[:, :-1] ** 2)), gradient, hessian
 
 
 @dataclass(frozen=True, eq=False)
 class _Regression:
     """The negative of the objective, as a problem for solvers (the penalty is in it: ``l2`` is theirs)."""
 
-    features: FloatArray
-    targets: Targets
+    ask: Callable[[Any], Any]
     penalty: float
     shape: tuple[int, ...]
     l1 = 0.0
     l2 = 0.0
     convex = True
+    n_examples = 1
 
     @property
     def dimension(self) -> int:
         return self.shape[0] * self.shape[1]
 
-    @property
-    def n_examples(self) -> int:
-        return int(self.features.shape[1])
-
-    def total_weight(self) -> float:
-        return float(sum(self.targets(a, b).sum() for a, b in step_blocks(self.n_examples, self.shape[0])))
-
-    def largest_curvature(self) -> FloatArray:
-        """An upper bound on the diagonal of the Hessian at any point, 1 where it is 0: p (1 - p) <= 1 / 4."""
-        by_feature = np.zeros(self.shape[1])
-        for a, b in step_blocks(self.n_examples, self.shape[0]):
-            by_feature += 0.25 * self.features[:, a:b] ** 2 @ self.targets(a, b).sum(axis=0)
-        by_feature[:-1] += self.penalty
-        return np.tile(np.where(by_feature > 0, by_feature, 1.0), self.shape[0])
-
     def value_and_gradient(self, flat: FloatArray) -> tuple[float, FloatArray]:
-        value, gradient, _ = self.evaluate(flat, second_order=False)
+        terms = self.ask(Terms(flat, False))
+        value, gradient, _ = _penalised(terms, flat, self.shape, self.penalty)
         return value, gradient
 
-    def evaluate(self, flat: FloatArray, second_order: bool) -> tuple[float, FloatArray, FloatArray]:
-        """Value, gradient and (if asked for) Hessian. With n_t = sum_c Y[c, t] and v_t = p_t (x) x_t,
 
-        Hessian = blockdiag_c( sum_t n_t p_t[c] x_t x_t^T ) - sum_t n_t v_t v_t^T + l2 on the slopes.
-        """
-        c, p = self.shape
-        weights = flat.reshape(self.shape)
-        value, gradient = 0.0, np.zeros(self.shape)
-        own, cross = np.zeros((c * p, p)), np.zeros((c * p, c * p))
-        for first, last in step_blocks(self.n_examples, c * p if second_order else c):
-            x, y = self.features[:, first:last], self.targets(first, last)
-            log_p = log_softmax(weights @ x, axis=0)
-            value -= float(np.vdot(y, log_p))
-            total = y.sum(axis=0)
-            prob = np.exp(log_p)
-            gradient += (prob * total - y) @ x.T
-            if second_order:
-                v = (prob[:, None] * x).reshape(c * p, -1)
-                heavy = v * total
-                own += heavy @ x.T
-                cross -= heavy @ v.T
-        for k in range(c if second_order else 0):
-            cross[k * p : (k + 1) * p, k * p : (k + 1) * p] += own[k * p : (k + 1) * p]
-        slopes = np.flatnonzero(np.tile(np.arange(p) < p - 1, c))
-        cross[slopes, slopes] += self.penalty
-        gradient[:, :-1] += self.penalty * weights[:, :-1]
-        value += 0.5 * self.penalty * float(np.sum(weights[:, :-1] ** 2))
-        return value, gradient.ravel(), cross
+def _newton(start: FloatArray, l2: float) -> Search:
+    shape, w = start.shape, start.ravel().copy()
 
+    def terms(answer: Any, at: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        return _penalised(answer, at, shape, l2)
 
-def _newton(problem: _Regression, w: FloatArray) -> FloatArray:
-    scale = 1.0 / np.sqrt(problem.largest_curvature())
-    enough = 2.0 * TOL * max(1.0, problem.total_weight())
-    value, gradient, hessian = problem.evaluate(w, second_order=True)
+    total_weight, by_feature = yield Bounds()
+    by_feature = by_feature.copy()
+    by_feature[:-1] += l2
+    curvature = np.tile(np.where(by_feature > 0, by_feature, 1.0), shape[0])
+    scale = 1.0 / np.sqrt(curvature)
+    enough = 2.0 * TOL * max(1.0, total_weight)
+    value, gradient, hessian = terms((yield Terms(w, True)), w)
     damping, tried_free = DAMPING, False
     for _ in range(MAX_STEPS):
         direction = _damped(hessian, gradient, scale, damping)
@@ -135,7 +184,7 @@ def _newton(problem: _Regression, w: FloatArray) -> FloatArray:
             damping, tried_free = DAMPING, True  # small only because of the damping?
             continue
         if direction is not None:
-            trial = problem.evaluate(w - direction, second_order=True)
+            trial = terms((yield Terms(w - direction, True)), w - direction)
             gained = (value - trial[0]) / (decrement - 0.5 * float(direction @ hessian @ direction))
             if gained > 1e-4:  # of what the quadratic model promises
                 w = w - direction
@@ -145,7 +194,7 @@ def _newton(problem: _Regression, w: FloatArray) -> FloatArray:
         if damping > 1e6:  # rounding hides what is left to gain
             break
         damping = max(1e-6, 10.0 * damping)
-    return w
+    return w.reshape(shape)
 
 
 def _damped(

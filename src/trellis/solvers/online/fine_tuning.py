@@ -31,6 +31,7 @@ from trellis.core.status import Status
 from trellis.objectives.update_shares import update_shares
 from trellis.solvers.online.epsilon_schedule import NARROW, WIDE, EpsilonSchedule
 from trellis.solvers.online.online_run import OnlineRun, OnlineState, new_rule
+from trellis.solvers.online.parameter_mixing import mixed
 from trellis.solvers.online.step_size_kernels import CONSTANT, DESCENT
 from trellis.solvers.problem import BatchProblem, check_problem, other_solver
 
@@ -61,7 +62,7 @@ class FineTuning:
         self, problem: Any, weights: FloatArray, rng: np.random.Generator, state: OnlineState | None = None
     ) -> FineTuningRun:
         check_problem(problem, self.name, "run_value_and_gradient")
-        return FineTuningRun(problem, weights, rng, self, state)
+        return mixed(FineTuningRun(problem, weights, rng, self, state), self)
 
 
 @dataclass

@@ -27,6 +27,7 @@ from trellis.core.arguments import check_choice, check_int, check_positive
 from trellis.core.arrays import FloatArray
 from trellis.core.registration import register
 from trellis.solvers.online.online_run import OnlineRun, OnlineState, new_rule, relative_rate, stable_rate
+from trellis.solvers.online.parameter_mixing import mixed
 from trellis.solvers.online.step_size_kernels import CONSTANT, DESCENT, SQRT
 from trellis.solvers.problem import check_problem
 
@@ -64,7 +65,7 @@ class MiniBatch:
         if self.learning_rate is None and problem.objective.link == "square":
             rate = min(1.0 if rate is None else rate, stable_rate(problem, at, schedule, self.batch_size))
         rule = new_rule(problem, DESCENT, schedule, 1.0 if rate is None else rate, averaging)
-        return _MiniBatchRun(problem, weights, rng, rule, state, self.batch_size)
+        return mixed(_MiniBatchRun(problem, weights, rng, rule, state, self.batch_size), self)
 
 
 class _MiniBatchRun(OnlineRun):

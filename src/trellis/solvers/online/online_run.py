@@ -26,7 +26,7 @@ Each pass measures ``pass_objective``: the sum of c_i f_i, each at the weights o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -118,9 +118,12 @@ def _sampled_batches(
 ) -> Iterator[tuple[float, float]]:
     """The mean f and the squared norm of its gradient, of ``SAMPLE`` batches spread over the data."""
     starts = np.arange(0, problem.n_examples, batch_size)
-    for i in np.unique(np.linspace(0, len(starts) - 1, min(SAMPLE, len(starts))).astype(np.int64)):
-        first = int(starts[i])
-        last = min(first + batch_size, problem.n_examples)
+    chosen = starts[np.unique(np.linspace(0, len(starts) - 1, min(SAMPLE, len(starts))).astype(np.int64))]
+    runs = [(int(first), min(int(first) + batch_size, problem.n_examples)) for first in chosen]
+    if hasattr(problem, "batch_samples"):  # shards answer for all of them at once
+        yield from problem.batch_samples(weights, runs)
+        return
+    for first, last in runs:
         value, gradient = problem.run_value_and_gradient(weights, first, last)
         yield value / (last - first), float(gradient @ gradient) / (last - first) ** 2
 
@@ -151,6 +154,7 @@ class OnlineRun(Resumable):
     kept: ClassVar[tuple[str, ...]] = ("rng", "diverged")
 
     rate_per_output = True  # whether epsilon is taken out of the gradient of the direct objective
+    pass_over_shards: Callable[[], tuple[float, int]] | None = None  # where examples lie in shards
 
     def __init__(
         self,
@@ -199,7 +203,7 @@ class OnlineRun(Resumable):
         return self._answer
 
     def step(self) -> Mapping[str, float]:
-        value, moved = self.run_pass()
+        value, moved = self.run_pass() if self.pass_over_shards is None else self.pass_over_shards()
         self._answer = None
         self.state.mistakes += moved
         last = self.state.weights

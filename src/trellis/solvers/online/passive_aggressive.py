@@ -22,6 +22,7 @@ from trellis.core.errors import DataError
 from trellis.core.registration import register
 from trellis.core.status import Status
 from trellis.solvers.online.online_run import OnlineRun, OnlineState, Rule
+from trellis.solvers.online.parameter_mixing import mixed
 from trellis.solvers.online.step_size_kernels import CONSTANT, DESCENT
 from trellis.solvers.problem import check_problem
 
@@ -45,7 +46,7 @@ class PassiveAggressive:
     ) -> OnlineRun:
         check_problem(problem, self.name, "run_value_and_gradient", piecewise_linear=True)
         rule = Rule(DESCENT, CONSTANT, self.C, 0.0, 0.0, int(self.average))
-        return _PassiveAggressiveRun(problem, weights, rng, rule, state)
+        return mixed(_PassiveAggressiveRun(problem, weights, rng, rule, state), self)
 
 
 class _PassiveAggressiveRun(OnlineRun):

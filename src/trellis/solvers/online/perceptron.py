@@ -27,6 +27,7 @@ from trellis.core.errors import UnsupportedError
 from trellis.core.registration import register
 from trellis.core.status import Status
 from trellis.solvers.online.online_run import OnlineRun, OnlineState, Rule
+from trellis.solvers.online.parameter_mixing import mixed
 from trellis.solvers.online.step_size_kernels import CONSTANT, DESCENT
 from trellis.solvers.problem import check_problem, compiled_run
 
@@ -45,7 +46,7 @@ class Perceptron:
     ) -> PerceptronRun:
         rule = self.rule(problem)
         compiled: PerceptronRun | None = compiled_run(problem, self, weights, rng, rule=rule, state=state)
-        return compiled or PerceptronRun(problem, weights, rng, rule, state)
+        return compiled or mixed(PerceptronRun(problem, weights, rng, rule, state), self)
 
     def rule(self, problem: Any) -> Rule:
         check_problem(problem, self.name, "run_value_and_gradient")
@@ -107,6 +108,9 @@ class PerceptronRun(OnlineRun):
         return False
 
     def _has_mistake(self, weights: FloatArray) -> bool:
+        if hasattr(self.problem, "batch_samples"):  # shards answer for all examples at once
+            runs = [(i, i + 1) for i in range(self.problem.n_examples)]
+            return any(square > 0.0 for _, square in self.problem.batch_samples(weights, runs))
         planes = (
             self.problem.run_value_and_gradient(weights, i, i + 1) for i in range(self.problem.n_examples)
         )

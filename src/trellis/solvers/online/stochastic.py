@@ -42,6 +42,7 @@ from trellis.solvers.online.online_run import (
     relative_rate,
     stable_rate,
 )
+from trellis.solvers.online.parameter_mixing import mixed
 from trellis.solvers.online.step_size_kernels import (
     ADAGRAD,
     ADAM,
@@ -68,7 +69,7 @@ class StochasticSolver(ABC):
         check_problem(problem, self.name, "run_value_and_gradient")
         rule = self.rule(problem, weights if state is None else state.weights)
         compiled: OnlineRun | None = compiled_run(problem, self, weights, rng, rule=rule, state=state)
-        return compiled or OnlineRun(problem, weights, rng, rule, state)
+        return compiled or mixed(OnlineRun(problem, weights, rng, rule, state), self)
 
     @abstractmethod
     def rule(self, problem: Any, weights: FloatArray) -> Rule:

@@ -6,14 +6,13 @@ Subclasses learn the weights and define the scores; prediction is shared by all 
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import DataError, ModelFileError, UnsupportedError
+from trellis.core.errors import ModelFileError
 from trellis.core.estimator import check_fitted
 from trellis.core.parameters import fitted, parameter
 from trellis.data.constraints import check_legal, legal_transitions
@@ -21,12 +20,12 @@ from trellis.data.labels import EncodedLabels
 from trellis.data.latent_labels import LatentLabels
 from trellis.features.array_encoder import ArrayEncoder
 from trellis.features.encoded import FeatureEncoder
-from trellis.features.encoders import encoder_for
+from trellis.features.hashed_template import HashedTemplate
 from trellis.features.template_encoder import TemplateEncoder
-from trellis.features.templates import Template
 from trellis.structures.chain.labeler import inspection
 from trellis.structures.chain.labeler.chain_predictor import ChainPredictor
 from trellis.structures.chain.labeler.chain_training import Examples
+from trellis.structures.chain.labeler.shard_questions import EncoderRecipe
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 from trellis.structures.chain.scores.sparse_layout import SparseLayout, sparse_penalties
@@ -48,6 +47,7 @@ class ChainLabeler(ChainPredictor):
     template: Any = parameter(default=declared.TEMPLATE)
     transition_features: Any = parameter(default=declared.TRANSITION_FEATURES)
     min_count: int = parameter(default=declared.MIN_COUNT)
+    hashing: int | None = parameter(default=declared.HASHING)
     weights: str = parameter(default=declared.WEIGHTS)
     boundaries: bool = parameter(default=declared.BOUNDARIES)
     verbose: bool | None = parameter(default=declared.VERBOSE)
@@ -61,16 +61,7 @@ class ChainLabeler(ChainPredictor):
     # -- what learning begins with ----------------------------------------------------------------------
 
     def _new_encoder(self, X: Any, lengths: ArrayLike | None) -> FeatureEncoder:
-        if self.template is None:
-            keys = () if self.transition_features is None else self.transition_features
-            return encoder_for(X, self.min_count, keys, flat=lengths is not None)
-        if not isinstance(self.template, str | os.PathLike | Template):
-            raise DataError(f"template is {self.template!r}; give a path or a Template")
-        if self.transition_features is True or self.transition_features:
-            raise UnsupportedError(
-                "transition_features do not apply to a template; write B lines like B01:%x[0,0] in it"
-            )
-        return TemplateEncoder(self.template, self.min_count)
+        return EncoderRecipe.of(self).new_encoder(X, flat=lengths is not None)
 
     def _pairs(self, latent: LatentLabels, labels: EncodedLabels) -> TransitionPairs | None:
         """The pairs of labels that may follow each other, where they are a list; None where all may."""
@@ -125,7 +116,7 @@ class ChainLabeler(ChainPredictor):
 
     def _saved_parameters(self) -> dict[str, Any]:
         kept = super()._saved_parameters()
-        if isinstance(self.encoder_, TemplateEncoder):
+        if isinstance(self.encoder_, TemplateEncoder | HashedTemplate):
             kept["template"] = self.encoder_.template  # its file may not exist where the model is loaded
         return kept
 

@@ -29,7 +29,6 @@ from trellis.structures.chain.scores.linear_chain_scores import linear_chain_sco
 from trellis.structures.chain.scores.sparse_layout import SparseLayout
 from trellis.training.direct_recipe import Fold
 from trellis.training.holdout import hold_out_in_turn
-from trellis.training.one_label import sample_with_several_labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +53,9 @@ class WeightedExamples:
     weight: FloatArray
     cost: FloatArray | None
     hamming_table: bool = True  # whether the Hamming loss comes as costs, too
+
+    def __len__(self) -> int:
+        return len(self.examples)
 
     def take(self, sequences: NDArray[np.int64]) -> WeightedExamples:
         """Some of the sequences; ``sequences`` must rise."""
@@ -226,7 +228,7 @@ class HeldOutLoss:
 
     def __init__(
         self,
-        held: WeightedExamples,
+        held: WeightedExamples | None,
         layout: LinearLayout,
         penalties: Penalties,
         latent: LatentLabels,
@@ -234,6 +236,7 @@ class HeldOutLoss:
         loss: Loss,
         n_jobs: int,
     ) -> None:
+        assert held is not None
         self._layout, self._penalties, self._latent = layout, penalties, latent
         self._names, self._loss, self._n_jobs = names, loss, n_jobs
         self._labels, self.weight = held.examples.labels, held.weight
@@ -256,10 +259,9 @@ class HeldOutLoss:
 
 
 def one_label_test(
-    examples: Examples, layout: LinearLayout, penalties: Penalties, latent: LatentLabels, n_jobs: int
+    sample: Examples, layout: LinearLayout, penalties: Penalties, latent: LatentLabels, n_jobs: int
 ) -> Callable[[FloatArray], bool]:
     """Whether weights give every step of a sample the same label, where it has several."""
-    sample = examples.take(sample_with_several_labels(examples.labels))
     if not len(sample):
         return lambda weights: False
     design = layout.design(sample.inputs, sort=True)

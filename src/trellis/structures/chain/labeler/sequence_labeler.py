@@ -18,30 +18,32 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
 from trellis.core.arrays import FloatArray
+from trellis.core.backends import as_backend
+from trellis.core.backends.local_backend import LocalBackend
 from trellis.core.estimator import check_fitted
-from trellis.core.heap import release_freed_memory
 from trellis.core.parameters import fitted, parameter
 from trellis.data.constraints import legal_transitions
 from trellis.data.labels import EncodedLabels, FlatLabels, LabelSet, flatten_labels
 from trellis.data.latent_labels import LatentLabels, LatentStates
+from trellis.data.shard_files import as_shard_files
 from trellis.data.user_input import as_lists
 from trellis.features.encoded import Encoded, FeatureEncoder
 from trellis.losses.labelings import Loss
 from trellis.objectives.records import Objective
+from trellis.objectives.sharded_problem import ShardedProblem
 from trellis.solvers import Solver, get_solver
+from trellis.solvers.online.parameter_mixing import said_of_mixing
 from trellis.structures.chain.labeler import inspection
 from trellis.structures.chain.labeler.chain_labeler import ChainLabeler
 from trellis.structures.chain.labeler.chain_training import (
-    Examples,
-    HeldOutLoss,
     WeightedExamples,
-    hold_out_sequences,
     linear_problem,
     one_label_test,
-    weighted_examples,
-    weighted_loss,
 )
-from trellis.structures.chain.labeler.latent_start import refuse_candidates, split_states
+from trellis.structures.chain.labeler.file_data import FileData, refuse_with_files
+from trellis.structures.chain.labeler.latent_start import split_states
+from trellis.structures.chain.labeler.memory_data import MemoryData
+from trellis.structures.chain.labeler.training_data import TrainingData
 from trellis.structures.chain.labeler.warm_start import carried_over
 from trellis.structures.chain.oracle.many_labels.sparse_chain import SparseChain
 from trellis.structures.chain.scores.linear_chain import LinearLayout
@@ -54,8 +56,8 @@ from trellis.training.checkpoints import open_checkpoints
 from trellis.training.direct_recipe import Parts
 from trellis.training.fit import convex_start, latent_start, train
 from trellis.training.holdout import refits
-from trellis.training.one_label import sample_with_several_labels, warn_of_one_label
-from trellis.training.options import automatic_solver, checked_options
+from trellis.training.one_label import warn_of_one_label
+from trellis.training.options import Options, automatic_solver, checked_options
 
 
 class SequenceLabeler(ChainLabeler):
@@ -81,6 +83,8 @@ class SequenceLabeler(ChainLabeler):
     class_weight: Any = parameter(default=declared.CLASS_WEIGHT)
     holdout: Any = parameter(default=declared.HOLDOUT)
     patience: int = parameter(default=declared.PATIENCE)
+    backend: Any = parameter(default=declared.BACKEND)
+    max_memory: int | str | None = parameter(default=declared.MAX_MEMORY)
     warm_start: bool = parameter(
         default=declared.WARM_START,
         doc="Whether to start from the weights of the last ``fit``, carried over by the names of features "
@@ -95,71 +99,43 @@ class SequenceLabeler(ChainLabeler):
     one_symbol_: bool = fitted()
     online_: Any = fitted(saved=False)
 
-    def fit(self, X: Any, y: Any, *, lengths: ArrayLike | None = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, lengths: ArrayLike | None = None, sample_weight: Any = None
+    ) -> Self:
         """Learn from sequences ``X`` and their labels ``y``.
 
         ``X``: a list of sequences of feature dicts, lists of strings, strings, or arrays (or frames of
         numbers); or one array (or CSR matrix, or frame) with ``lengths``. ``y``: a list of label sequences;
-        ``None`` is an unknown label, a set means "one of these".
+        ``None`` is an unknown label, a set means "one of these". Or ``X`` is a :class:`trellis.ShardFiles`,
+        and ``y`` None: files are read, encoded and worked on shard by shard.
         """
-        X, y = as_lists(X), flatten_labels(y, lengths)
         options = checked_options(self)
         objective = options.objective
-        encoder = self._new_encoder(X, lengths)
-        inputs = encoder.fit(X, lengths)
-        names = self._label_set(y)
-        latent = LatentLabels.of(names, self.latent_states)
-        refuse_candidates(latent, objective, options.loss)
-        labels = names.encode(y, like=inputs.nodes.offsets)
-        pairs = self._pairs(latent, labels)
-        penalties = self._penalties(latent, labels, pairs)
-        loss = options.loss
-        if objective.uses_loss:
-            loss = weighted_loss(loss, self.class_weight, labels, names)
-        data = weighted_examples(
-            Examples(inputs, labels),
-            names,
-            objective,
-            loss,
-            sample_weight,
-            self.class_weight,
-            hamming_table=pairs is None,
-        )
-        checkpoints = open_checkpoints(
-            self,
-            {"X": inputs, "y": labels, "sample_weight": data.weight, "the start": self._starting_point()},
-        )
+        data = self._training_data(options, X, y, lengths, sample_weight)
+        latent, penalties, encoder = data.latent, data.penalties, data.encoder
+        checkpoints = open_checkpoints(self, {**data.identity, "the start": self._starting_point()})
         seed = checkpoints.seed(self.random_state)
-        splits = hold_out_sequences(self.holdout, data, objective, encoder, names, seed)
-        refit = refits(objective) and len(splits[0].kept.examples) < len(data.examples)
-        everything = data if refit else splits[0].kept
-        sample = everything.examples.take(sample_with_several_labels(everything.examples.labels))
+        splits = data.split(seed)
+        refit = refits(objective) and len(splits[0].kept) < len(data.whole)
+        everything = data.whole if refit else splits[0].kept
+        sample = data.sample(everything)
         # features that only held-out sequences have get no weight before these are trained on
-        layout = self._layout(everything.over_states(latent).examples, encoder, len(latent.label_of), pairs)
-
-        def new_problem(data: WeightedExamples) -> Any:
-            data = data.over_states(latent)
-            return self._problem(data, layout, penalties, latent, objective, loss, self.l2)
-
-        problem = new_problem(everything)
+        layout = data.arrange(everything)
+        problem = data.problem(everything)
         solver = options.solver or automatic_solver(
             options,
             self.l2,
             self.l1,
             convex=problem.convex,
             latent=not latent.plain,
-            large_planes=pairs is not None,
+            large_planes=data.pairs is not None or isinstance(problem, ShardedProblem),
         )
-        losses = [
-            HeldOutLoss(one.held, layout, penalties, latent, one.names, loss, self._threads())
-            for one in splits
-            if one.held is not None
-        ]
+        losses = [data.held_out(one) for one in splits if one.held is not None]
         parts = None
         if losses and objective.fine_tuned:
-            one_label = one_label_test(everything.examples, layout, penalties, latent, self._threads())
+            one_label = one_label_test(sample, layout, penalties, latent, self._threads())
             folds = [
-                one.fold(measured, new_problem, names, loss, None if refit else problem)
+                data.fold(one, measured, None if refit else problem)
                 for one, measured in zip(splits, losses, strict=True)
             ]
             parts = Parts(folds, problem if refit else None, one_label)
@@ -168,9 +144,8 @@ class SequenceLabeler(ChainLabeler):
         if self._has_new_states(latent):
             start = split_states(start, layout, latent, seed)
             warm_start = latent_start(objective, get_solver("perceptron"))
-        one_symbol = inspection.one_symbol_per_step(inputs)
-        del inputs, data, everything, splits  # problems have arrangements of their own: memory for the solver
-        release_freed_memory()
+        del everything, splits
+        data.release()
         trained = train(
             problem,
             solver,
@@ -187,16 +162,27 @@ class SequenceLabeler(ChainLabeler):
         )
         checkpoints.close()
         self._keep(encoder, latent, layout, penalties, trained.solution.weights)
-        self.one_symbol_ = one_symbol
-        self.status_ = trained.solution.status
+        self.one_symbol_ = data.one_symbol
+        self.status_ = said_of_mixing(trained.solution.status, problem, trained.solution.history)
         self.history_ = trained.solution.history
         self.n_iter_ = trained.solution.n_iter
         self.solver_ = solver.name
         self.epsilon_, self.epsilon_losses_ = trained.epsilon, trained.epsilon_losses
         if len(sample):
             found = self._chain().best(self._input_scores(sample.inputs)).labels
-            warn_of_one_label(sample.labels, latent.collapse(found), names)
+            warn_of_one_label(sample.labels, latent.collapse(found), data.names)
         return self._finished(trained.solution.interrupted)
+
+    def _training_data(
+        self, options: Options, X: Any, y: Any, lengths: ArrayLike | None, sample_weight: Any
+    ) -> TrainingData:
+        """Sequences in memory, in one piece or in shards; or files."""
+        backend = as_backend(self.backend, self.n_jobs, self.max_memory)
+        files = as_shard_files(X) or X
+        if not hasattr(files, "shards"):
+            return MemoryData(self, options, backend, X, y, lengths, sample_weight)
+        refuse_with_files(y, lengths, sample_weight)
+        return FileData(self, options, backend or LocalBackend(self.n_jobs, self.max_memory), files)
 
     def partial_fit(
         self,

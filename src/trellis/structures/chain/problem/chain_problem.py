@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -55,6 +55,13 @@ class LinearChainProblem(PackedChainProblem):
     """``task.cost`` must be there if ``loss_kind`` is COSTS."""
 
     layout: LinearLayout
+
+    def with_(self, **changes: Any) -> Self:
+        """The same problem with other options; features stay arranged as they are."""
+        other = super().with_(**changes)
+        if "_compact" in self.__dict__ and not changes.keys() & {"design", "layout"}:
+            other.__dict__["_compact"] = self._compact
+        return other
 
     def oracle(self, index: int, weights: FloatArray) -> ChainOracle:
         return ChainOracle(self.run(index, index + 1), index, weights)
@@ -147,7 +154,7 @@ class LinearChainProblem(PackedChainProblem):
         sums = over_shards(shard, data.offsets[data.blocks], self.n_jobs)
         gradient, table_g = (self._sum_shards(list(parts)) for parts in zip(*sums, strict=True))
         empty_table(data.bounds, data.members, rows, table_g, self.layout.views(gradient))
-        return gradient.copy()  # the sums are scratch
+        return gradient.copy() if self.keep_scratch else gradient  # the sums are scratch
 
     def _sum_shards(self, parts: list[FloatArray]) -> FloatArray:
         """The sum of what the shards have added up, in the first of them; threads share out its pieces."""
@@ -185,6 +192,8 @@ class LinearChainProblem(PackedChainProblem):
         """Scratch that lives from call to call: fresh memory costs page faults, as much time as the work on
         it.
         """
+        if not self.keep_scratch:
+            return make()
         if key not in self._scratch:
             self._scratch[key] = make()
         return self._scratch[key]

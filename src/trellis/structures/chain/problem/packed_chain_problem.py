@@ -15,7 +15,8 @@ from trellis.structures.chain.scores.linear_chain_kernels import Design, Penalti
 @dataclass(frozen=True, eq=False)
 class PackedChainProblem(StructuredProblem):
     """A layout of weights, the features and gold labels of a batch of sequences, and an objective.
-    ``epsilon`` concerns the direct objectives."""
+    ``epsilon`` concerns the direct objectives. ``keep_scratch``: whether memory of the size of the weights
+    lives from call to call; one of many shards does without."""
 
     layout: Any
     design: Design
@@ -27,6 +28,7 @@ class PackedChainProblem(StructuredProblem):
     l1: float = 0.0
     epsilon: float = 1.0
     n_jobs: int = 1
+    keep_scratch: bool = True
 
     noun = "sequence"
 

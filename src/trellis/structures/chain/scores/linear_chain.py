@@ -31,6 +31,7 @@ from trellis.structures.chain.scores.linear_chain_kernels import (
     arrange,
     mark_observed,
 )
+from trellis.structures.chain.scores.observed_pairs import ObservedPairs, observed_transitions
 
 FULL_FRACTION = 0.25
 
@@ -52,6 +53,8 @@ class LinearLayout:
     mask: NDArray[np.uint8]
     boundaries: bool
 
+    shared_by_shards = True  # problems of one model have the same (trellis.core.backends.local_backend)
+
     @classmethod
     def observed(
         cls,
@@ -69,8 +72,19 @@ class LinearLayout:
         for part in (nodes, encoded.zeros):
             if part is not None:
                 mark_observed(part.indptr, part.indices, gold, allowed, seen)
-        pairs = _observed_transitions(gold, allowed, nodes.offsets, n_labels)
+        pairs = observed_transitions(gold, allowed, nodes.offsets, n_labels)
         return cls._build(seen, pairs, _n_edge(encoded), boundaries)
+
+    @classmethod
+    def of_pairs(
+        cls, seen: ObservedPairs, n_features: int, n_edge: int, n_labels: int, *, boundaries: bool
+    ) -> LinearLayout:
+        """What ``observed`` gives for all shards whose pairs were put together."""
+        table = np.zeros((n_features, n_labels), dtype=np.uint8)
+        table.reshape(-1)[seen.features] = 1
+        pairs = np.zeros((n_labels, n_labels), dtype=bool)
+        pairs.reshape(-1)[seen.transitions] = True
+        return cls._build(table, pairs, n_edge, boundaries)
 
     @classmethod
     def all_pairs(cls, encoded: Encoded, n_labels: int, *, boundaries: bool) -> LinearLayout:
@@ -284,20 +298,3 @@ def weight_rows(count: NDArray[np.int64], n_hot: int, n_labels: int, tail_labels
     ends = pointer[n_hot + 1 :][width[n_hot:] > 0] - 1
     label[ends] |= LAST
     return Rows(pointer, label)
-
-
-def _observed_transitions(
-    gold: NDArray[np.int32], allowed: NDArray[np.bool_], offsets: NDArray[np.int64], n_labels: int
-) -> NDArray[np.bool_]:
-    """Which label pairs occur, or may occur, at neighbouring steps."""
-    inside = np.ones(len(gold), dtype=bool)
-    inside[offsets[:-1][np.diff(offsets) > 0]] = False
-    steps = np.flatnonzero(inside)
-    known = steps[(gold[steps] >= 0) & (gold[steps - 1] >= 0)]
-    pairs = np.zeros((n_labels, n_labels), dtype=bool)
-    pairs[gold[known - 1], gold[known]] = True
-    open_steps = steps[(gold[steps] < 0) | (gold[steps - 1] < 0)]
-    if len(open_steps):
-        before, here = allowed[open_steps - 1], allowed[open_steps]
-        pairs |= (before.T.astype(np.float64) @ here.astype(np.float64)) > 0
-    return pairs

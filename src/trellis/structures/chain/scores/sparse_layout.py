@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import ModelFileError, UnsupportedError
@@ -21,9 +20,10 @@ from trellis.data.labels import EncodedLabels
 from trellis.features.encoded import Encoded
 from trellis.structures.chain.scores.linear_chain import FULL_FRACTION, LinearLayout, weight_rows
 from trellis.structures.chain.scores.linear_chain_kernels import Design, Penalties, Rows, Weights
+from trellis.structures.chain.scores.observed_pairs import ObservedPairs
 from trellis.structures.chain.scores.sparse_chain_scores import SparseChainScores
 from trellis.structures.chain.scores.step_score_kernels import StepScores
-from trellis.structures.chain.scores.transition_pairs import TransitionPairs, observed_pairs
+from trellis.structures.chain.scores.transition_pairs import TransitionPairs
 
 
 @register
@@ -39,29 +39,55 @@ class SparseLayout(LinearLayout):
     ) -> SparseLayout:
         """Weights for the pairs of feature and label, and for those of the allowed transitions, that occur
         with ``labels``; without labels for all of them."""
-        if encoded.edges is not None:
-            raise UnsupportedError(
-                "transition_features give every step its own transitions, which sparse ones cannot be; leave "
-                "them out, or use transitions='all'"
-            )
+        cls.check_edges(encoded)
         k, n = pairs.n_labels, encoded.nodes.n_features
         if labels is None:
             rows = weight_rows(np.full(n, k, np.int64), n, k, np.zeros(0, np.uint16))
             order, hot_mask, pair_mask = np.arange(n), np.ones(n * k, np.uint8), np.ones(len(pairs), np.uint8)
             n_hot = n
-        else:
-            order, n_hot, rows, hot_mask = _observed_rows(encoded, labels, k)
-            seen = observed_pairs(labels, k)
-            pair_mask = np.zeros(len(pairs), np.uint8)
-            place = pairs.places(seen.source.astype(np.int64), seen.target.astype(np.int64))
-            pair_mask[place[place >= 0]] = 1
-            if labels.allowed is not None:  # an unknown label may be any, and so may the pairs around it
-                pair_mask[:] = 1
+            return cls._of_rows(order, n_hot, rows, hot_mask, pair_mask, pairs, boundaries)
+        seen = ObservedPairs.of(encoded, labels, k, sparse=True)
+        return cls.of_seen(seen, n, pairs, boundaries=boundaries)
+
+    @classmethod
+    def of_seen(
+        cls, seen: ObservedPairs, n_features: int, pairs: TransitionPairs, *, boundaries: bool
+    ) -> SparseLayout:
+        """Weights for what was seen, in all shards."""
+        k = pairs.n_labels
+        order, n_hot, rows, hot_mask = _observed_rows(seen.features, n_features, k)
+        pair_mask = np.zeros(len(pairs), np.uint8)
+        place = pairs.places(seen.transitions // k, seen.transitions % k)
+        pair_mask[place[place >= 0]] = 1
+        if seen.open:  # an unknown label may be any, and so may the pairs around it
+            pair_mask[:] = 1
+        return cls._of_rows(order, n_hot, rows, hot_mask, pair_mask, pairs, boundaries)
+
+    @classmethod
+    def _of_rows(
+        cls,
+        order: NDArray[np.int64],
+        n_hot: int,
+        rows: Rows,
+        hot_mask: NDArray[np.uint8],
+        pair_mask: NDArray[np.uint8],
+        pairs: TransitionPairs,
+        boundaries: bool,
+    ) -> SparseLayout:
+        k, n = pairs.n_labels, len(order)
         row_of = np.empty(n, np.uint32)
         row_of[order] = np.arange(n, dtype=np.uint32)
         tail = np.ones(int(rows.pointer[-1]) - len(hot_mask), np.uint8)
         mask = np.concatenate([hot_mask, tail, pair_mask, np.full(2 * k, boundaries, np.uint8)])
         return cls(k, n_hot, 0, row_of, rows, mask, boundaries, pairs)
+
+    @staticmethod
+    def check_edges(encoded: Encoded) -> None:
+        if encoded.edges is not None:
+            raise UnsupportedError(
+                "transition_features give every step its own transitions, which sparse ones cannot be; leave "
+                "them out, or use transitions='all'"
+            )
 
     @property
     def transition_shape(self) -> tuple[int, ...]:
@@ -102,15 +128,10 @@ class SparseLayout(LinearLayout):
 
 
 def _observed_rows(
-    encoded: Encoded, labels: EncodedLabels, n_labels: int
+    codes: NDArray[np.int64], n: int, n_labels: int
 ) -> tuple[NDArray[np.int64], int, Rows, NDArray[np.uint8]]:
     """Features in the order of their rows, how many of them are full, the rows, and the mask of the full
-    ones."""
-    n = encoded.nodes.n_features
-    codes = np.zeros(0, np.int64)
-    for part in (encoded.nodes, encoded.zeros):
-        if part is not None:
-            codes = np.union1d(codes, _occurring(part.indptr, part.indices, labels, n_labels))
+    ones; ``codes``: feature * K + label of the pairs that were seen."""
     feature, label = codes // n_labels, codes % n_labels
     count = np.bincount(feature, minlength=n)
     full = count >= max(1, FULL_FRACTION * n_labels)
@@ -125,27 +146,6 @@ def _observed_rows(
     by_row = np.argsort(row[~in_hot] * n_labels + label[~in_hot])
     tail = label[~in_hot][by_row].astype(np.uint16)
     return order, n_hot, weight_rows(count[order], n_hot, n_labels, tail), hot_mask
-
-
-def _occurring(
-    indptr: NDArray[np.int64], indices: NDArray[np.uint32], labels: EncodedLabels, n_labels: int
-) -> NDArray[np.int64]:
-    """feature * K + label, of the pairs that occur, or may occur, sorted."""
-    gold, steps = labels.codes.astype(np.int64), np.diff(indptr)
-    known = np.repeat(gold >= 0, steps)
-    found = np.unique(indices[known].astype(np.int64) * n_labels + np.repeat(gold, steps)[known])
-    if labels.allowed is None:
-        return found
-    # features of open steps times what they may be: the pattern of a product of sparse matrices
-    open_steps = gold < 0
-    entries = np.repeat(open_steps, steps)
-    bounds = np.concatenate([[0], np.cumsum(steps[open_steps])])
-    n_features = int(indices.max(initial=0)) + 1
-    ones = np.ones(int(bounds[-1]), np.int64)
-    occurs = csr_array((ones, indices[entries].astype(np.int64), bounds), shape=(len(bounds) - 1, n_features))
-    may_be = csr_array(labels.allowed[open_steps].astype(np.int64))
-    together = (occurs.T @ may_be).tocoo()
-    return np.union1d(found, together.row.astype(np.int64) * n_labels + together.col)
 
 
 def sparse_penalties(start: NDArray[np.bool_], end: NDArray[np.bool_], pairs: TransitionPairs) -> Penalties:
