@@ -82,6 +82,8 @@ def _names(labeler: SequenceLabeler) -> dict[Any, str]:
 
 
 def _facts(labeler: SequenceLabeler) -> dict[str, Any]:
+    from trellis.structures.chain.labeler.inspection import said_of_hashing
+
     parameters = labeler.get_params(deep=False)
     names = [
         "objective",
@@ -93,8 +95,10 @@ def _facts(labeler: SequenceLabeler) -> dict[str, Any]:
         "latent_states",
         "class_weight",
         "min_count",
+        "hashing",
     ]
     options = {name: _shown(parameters[name]) for name in names if parameters[name] is not None}
+    hashing = said_of_hashing(labeler)
     return {
         "model": type(labeler).__name__,
         "options": ", ".join(f"{name}={value}" for name, value in options.items()),
@@ -102,6 +106,7 @@ def _facts(labeler: SequenceLabeler) -> dict[str, Any]:
         "status": str(labeler.status_),
         "size": f"{len(labeler.classes_)} labels, {labeler.encoder_.n_features} features, "
         f"{len(labeler.weights_)} weights",
+        **({} if hashing is None else {"hashing": hashing}),
     }
 
 

@@ -1,4 +1,8 @@
-"""``trellis train``: learn a model from a labelled file."""
+"""``trellis train``: learn a model from labelled files.
+
+One file is read into memory. Several files, a folder, or a file with a limit of memory or a cluster are cut
+into shards (:class:`~trellis.data.shard_files.ShardFiles`), which are read where they are worked on.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +15,18 @@ from typing import TYPE_CHECKING, Any
 from trellis.cli import train_options as opt
 from trellis.cli.console import check_output, note
 from trellis.cli.options import read_pairs
+from trellis.cli.places import chosen_place, is_one_file
 from trellis.cli.training_output import collected_warnings, save_trained
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.output_files import check_folder
 from trellis.training import declarations as declared
 
 if TYPE_CHECKING:
-    from trellis.cli.inputs import InputData, InputFormat
+    from trellis.data.input_format import InputFormat
 
 
 def train(
-    file: opt.File,
+    files: opt.Files,
     output: opt.Output,
     format: opt.Format = None,
     label_column: opt.LabelColumn = None,
@@ -31,6 +36,7 @@ def train(
     template: opt.TemplateFile = None,
     out_of_bounds: opt.OutOfBounds = "pad",
     min_count: opt.MinCount = declared.MIN_COUNT.default,
+    hashing: opt.Hashing = None,
     all_weights: opt.AllWeights = False,
     objective: opt.Objective = "log",
     loss: opt.Loss = "hamming",
@@ -46,6 +52,9 @@ def train(
     class_weight: opt.ClassWeight = None,
     seed: opt.Seed = 0,
     jobs: opt.Jobs = None,
+    cluster: opt.Cluster = None,
+    local_cluster: opt.LocalCluster = None,
+    max_memory: opt.MaxMemory = None,
     max_iter: opt.MaxIter = declared.MAX_ITER.default,
     tol: opt.Tol = declared.TOL.default,
     delta: opt.Delta = declared.DELTA.default,
@@ -56,20 +65,31 @@ def train(
     checkpoint: opt.Checkpoint = None,
     quiet: opt.Quiet = False,
 ) -> None:
-    """Learn a model from a labelled FILE and write it to one file."""
-    from trellis.cli.inputs import choose_format, locate_step
+    """Learn a model from labelled files and write it to one file.
+
+    Several files, or a folder, are cut into shards: trellis train data/*.conll.gz -o m.trellis
+    --max-memory 1GB, or --local-cluster 4, or --cluster tcp://host:8786
+    """
     from trellis.cli.models import save_model
-    from trellis.data.streams import read_utf8, source_name
+    from trellis.cli.training_input import TrainingFile, TrainingFiles
+    from trellis.structures.chain.labeler.inspection import said_of_hashing
     from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 
     began = time.perf_counter()
     check_output(output, "a model")
     if checkpoint is not None:
         check_folder(checkpoint)
-    text, name = read_utf8(file, encoding), source_name(file)
-    columns = {"label_column": label_column, "feature_columns": feature_columns}
-    layout = choose_format(text, name, format, tabs=tabs, encoding=encoding, **columns)
-    data = layout.parse(text, name)
+    backend = chosen_place(cluster, local_cluster)
+    in_memory = is_one_file(files) and backend is None and max_memory is None
+    data = (TrainingFile if in_memory else TrainingFiles)(
+        files,
+        format,
+        label_column=label_column,
+        feature_columns=feature_columns,
+        tabs=tabs,
+        encoding=encoding,
+    )
+    layout = data.layout
     labeler = SequenceLabeler(
         _objective(objective, epsilon, sign),
         loss,
@@ -87,21 +107,20 @@ def train(
         latent_states=_latent_states(latent_states),
         template=_template(template, out_of_bounds, layout),
         min_count=min_count,
+        hashing=hashing,
         weights="all" if all_weights else "observed",
         class_weight=_class_weight(class_weight),
         holdout=_held_out(holdout, dev, layout, data),
         patience=patience,
         verbose=False if quiet else None,
         checkpoint=checkpoint,
+        backend=backend,
+        max_memory=max_memory,
     )
     doubts: list[str] = []
     try:
         with collected_warnings() as doubts:
-            labeler.fit(layout.inputs(data), layout.labels(data))
-    except DataError as error:
-        if error.step is None:
-            raise
-        raise DataError(f"{locate_step(data, error.step)}: {error}") from error
+            data.fit(labeler)
     except KeyboardInterrupt:
         if not hasattr(labeler, "weights_"):
             raise
@@ -109,9 +128,11 @@ def train(
     if not quiet:
         for doubt in doubts:
             note(f"trellis: warning: {doubt}")
+        if (said := said_of_hashing(labeler)) is not None:
+            note(said)
         note(
             f"{labeler.status_}\n"
-            f"{data.n_steps} tokens in {len(data)} sequences, {len(labeler.classes_)} labels, "
+            f"{data.n_steps} tokens in {data.n_sequences} sequences, {len(labeler.classes_)} labels, "
             f"{len(labeler.weights_)} weights, {time.perf_counter() - began:.1f} s; the model is in {output}"
         )
 
@@ -164,7 +185,7 @@ def _label_pairs(given: str | None, encoding: str, *names: str) -> str | list[tu
 
 def _template(path: str | None, out_of_bounds: str, layout: InputFormat) -> Any:
     """The template for column files; attribute files have their features ready."""
-    from trellis.cli.formats import FileFormat
+    from trellis.core.file_formats import FileFormat
     from trellis.features.templates import Template
 
     if layout.format is FileFormat.crfsuite:
@@ -197,17 +218,19 @@ def _label_numbers(option: str, entries: list[str] | None, kind: Callable[[str],
         raise DataError(f"{option} {' '.join(entries or ())}: give a number, as in {option} B-NP=2") from None
 
 
-def _held_out(fraction: float | None, dev: str | None, layout: InputFormat, training: InputData) -> Any:
+def _held_out(fraction: float | None, dev: str | None, layout: InputFormat, training: Any) -> Any:
     """A fraction, or the development file, whose labels must be among those of the training file."""
     if dev is None:
         return "auto" if fraction is None else fraction
     if fraction is not None:
         raise UnsupportedError("--holdout and --dev both say what to hold out; give only one of them")
-    from trellis.cli.inputs import locate_step
+    from trellis.data.input_format import locate_step
 
     data = layout.read(dev)
     labels = layout.labels(data)
-    known = set(chain.from_iterable(layout.labels(training)))
+    known = training.labels()
+    if known is None:  # not before all files have been read; a label that they lack counts as an error
+        return layout.inputs(data), labels
     for step, label in enumerate(chain.from_iterable(labels)):
         if label not in known:
             raise DataError(

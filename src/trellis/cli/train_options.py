@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from trellis.cli.formats import FileFormat
 from trellis.cli.options import Jobs as Jobs
 from trellis.cli.options import argument, declared_option, option
+from trellis.cli.places import Cluster as Cluster
+from trellis.cli.places import LocalCluster as LocalCluster
+from trellis.cli.places import MaxMemory as MaxMemory
+from trellis.core.file_formats import FileFormat
 from trellis.objectives import OBJECTIVES
 from trellis.solvers import SOLVERS
 from trellis.training import declarations as declared
 
-File = Annotated[str, argument("FILE", "Labelled file, plain or gzip; - reads standard input.")]
+Files = Annotated[
+    list[str],
+    argument("FILE...", "Labelled files, plain or gzip, or folders of them; - reads standard input."),
+]
 Output = Annotated[str, option("-o --output MODEL", "Where to write the model; - is standard output.")]
 Quiet = Annotated[bool, option("-q --quiet", "Print nothing but errors.")]
 
@@ -38,6 +44,7 @@ OutOfBounds = Annotated[
     option("--out-of-bounds pad|omit", "Past the ends of a sequence: pad, as CRF++, or omit the feature."),
 ]
 MinCount = Annotated[int, declared_option(declared.MIN_COUNT, "--min-count N")]
+Hashing = Annotated[int | None, declared_option(declared.HASHING, "--hashing N")]
 AllWeights = Annotated[
     bool, option("--all-weights", "Also weights for pairs of feature and label never seen together.")
 ]
@@ -69,8 +76,8 @@ TransitionsOption = Annotated[
     str,
     option(
         "--transitions NAME|FILE",
-        "Which labels may follow each other: all, observed (those that do in FILE), or a file of pairs, one "
-        "a line. With hundreds of labels, anything but all is faster and smaller.",
+        "Which labels may follow each other: all, observed (those that do in the files), or a file of pairs, "
+        "one a line. With hundreds of labels, anything but all is faster and smaller.",
     ),
 ]
 LatentStates = Annotated[
@@ -88,7 +95,7 @@ Tol = Annotated[float | None, declared_option(declared.TOL, "--tol X")]
 Delta = Annotated[float | None, declared_option(declared.DELTA, "--delta X")]
 Period = Annotated[int | None, declared_option(declared.PERIOD, "--period N")]
 Holdout = Annotated[
-    float | None, option("--holdout X", "Fraction of the file to hold out for early stopping.")
+    float | None, option("--holdout X", "Fraction of the sequences to hold out for early stopping.")
 ]
 DevFile = Annotated[str | None, option("--dev FILE", "Labelled file to hold out for early stopping instead.")]
 Checkpoint = Annotated[

@@ -23,6 +23,7 @@ from trellis.core.errors import DataError
 from trellis.hmm.e_step import expectations
 from trellis.hmm.hmm_parameters import Expectations, HMMParameters
 from trellis.hmm.observations import Observations
+from trellis.hmm.shards.sharded_observations import ShardedObservations
 from trellis.hmm.transition_constraints import TransitionConstraints
 
 
@@ -30,7 +31,7 @@ from trellis.hmm.transition_constraints import TransitionConstraints
 class BaumWelch:
     """The pair (g, h) for given observations: a :class:`~trellis.solvers.dc.algorithm.DCProblem`."""
 
-    observations: Observations
+    observations: Observations | ShardedObservations
     constraints: TransitionConstraints
     n_jobs: int = 1
 
@@ -46,6 +47,8 @@ class BaumWelch:
         return value
 
     def h(self, u: HMMParameters) -> tuple[float, Expectations]:
+        if isinstance(self.observations, ShardedObservations):
+            return self.observations.expectations(u)
         log_p, v = expectations(u, self.observations, self.n_jobs)
         return float(log_p.sum()), v
 

@@ -11,7 +11,7 @@ state is known, the likelihoods of all others are 0; where all are known, the st
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,22 @@ def expectations(
     parameters: HMMParameters, observations: Observations, n_jobs: int
 ) -> tuple[FloatArray, Expectations]:
     """log p(x) of each sequence, and the statistics of all. An impossible sequence is an error."""
+    log_p, sums = expected_sums(parameters, observations, n_jobs)
+    return log_p, finished(sums, parameters)
+
+
+class ExpectedSums(NamedTuple):
+    """Expected counts of first states (K,) and transitions (K, K), and the statistics of the emission."""
+
+    start: FloatArray
+    pairs: FloatArray
+    emission: Statistics
+
+
+def expected_sums(
+    parameters: HMMParameters, observations: Observations, n_jobs: int
+) -> tuple[FloatArray, ExpectedSums]:
+    """log p(x) of each sequence, and sums that may be added to those of other sequences."""
     log_p = np.empty(observations.n_sequences)
     alphabet = parameters.emission.alphabet
     if parameters.chain.kind == LOG or observations.known is not None:
@@ -60,9 +76,14 @@ def expectations(
         start += counts.start
         pairs += parameters.chain.transition_counts(counts)
         add_statistics(statistics, own)
-    for counts_of in (start[None], pairs):
+    return log_p, ExpectedSums(start, pairs, statistics)
+
+
+def finished(sums: ExpectedSums, parameters: HMMParameters) -> Expectations:
+    """The statistics of all sequences, without counts that are negligible."""
+    for counts_of in (sums.start[None], sums.pairs):
         counts_of[counts_of < NEGLIGIBLE * counts_of.sum(axis=1, keepdims=True)] = 0.0
-    return log_p, Expectations(start, pairs, statistics, parameters)
+    return Expectations(sums.start, sums.pairs, sums.emission, parameters)
 
 
 def add_statistics(total: Statistics, more: Statistics) -> None:
@@ -170,9 +191,9 @@ def check_possible(log_p: FloatArray, parameters: HMMParameters, observations: O
     step = int(np.argmax(filtered.sum(axis=1) == 0.0))
     given = "is the given one and " if one.known is not None and one.known[step] >= 0 else ""
     raise InfeasibleError(
-        f"sequence {i} has probability zero under the model, from step {step} on: no state that can be "
-        f"reached {given}emits what is observed there; allow it (pseudo-counts, smoothing, fewer fixed "
-        "zeros), or drop the sequence"
+        f"{observations.sequence_name(i)} has probability zero under the model, from step {step} on: no "
+        f"state that can be reached {given}emits what is observed there; allow it (pseudo-counts, "
+        "smoothing, fewer fixed zeros), or drop the sequence"
     )
 
 
@@ -193,15 +214,15 @@ def count_known_states(
         row = int(into[np.argmax(refused)])
         sequence, step = observations.locate(row)
         raise DataError(
-            f"sequence {sequence} goes from state {states[row - 1]} to {states[row]} at step {step}, which "
-            "the zeros in transitions forbid; allow it, or correct the states"
+            f"{observations.sequence_name(sequence)} goes from state {states[row - 1]} to {states[row]} "
+            f"at step {step}, which the zeros in transitions forbid; allow it, or correct the states"
         )
     refused = ~constraints.allowed_initial[states[begins]]
     if refused.any():
         row = int(begins[np.argmax(refused)])
         raise DataError(
-            f"sequence {observations.locate(row)[0]} begins in state {states[row]}, which the zeros in "
-            "initial forbid; allow it, or correct the states"
+            f"{observations.sequence_name(observations.locate(row)[0])} begins in state {states[row]}, "
+            "which the zeros in initial forbid; allow it, or correct the states"
         )
     pairs = np.bincount(states[into - 1] * k + states[into], minlength=k * k).reshape(k, k)
     start = np.bincount(states[begins], minlength=k)

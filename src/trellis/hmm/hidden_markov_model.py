@@ -24,6 +24,7 @@ from trellis.core.file_checks import check_array, check_size
 from trellis.core.parameters import choice, fitted, integer, number, parameter
 from trellis.core.status import Status
 from trellis.data.row_checks import check_observed
+from trellis.data.sequence_shards.sharded_sequences import files_and_backend
 from trellis.data.user_input import as_lists
 from trellis.hmm.baum_welch import BaumWelch, m_step
 from trellis.hmm.e_step import count_known_states
@@ -34,6 +35,7 @@ from trellis.hmm.hmm_inference import HMMInference
 from trellis.hmm.hmm_parameters import HMMParameters
 from trellis.hmm.observations import Observations
 from trellis.hmm.online_em import OnlineState, online_step
+from trellis.hmm.shards.sharded_observations import ShardedObservations
 from trellis.hmm.transition_constraints import PARTS, TransitionConstraints, check_probabilities
 from trellis.objectives.records import Objective
 from trellis.solvers.run import Solver
@@ -104,6 +106,8 @@ class HMM(HMMInference):
     n_jobs: int | None = parameter(default=declared.N_JOBS)
     random_state: Any = parameter(default=declared.RANDOM_STATE)
     verbose: bool | None = parameter(default=declared.VERBOSE)
+    backend: Any = parameter(default=declared.BACKEND)
+    max_memory: int | str | None = parameter(default=declared.MAX_MEMORY)
     checkpoint: Any = parameter(default=declared.CHECKPOINT)
 
     initial_: FloatArray = fitted("Probabilities (K,) of the first state.")
@@ -126,14 +130,15 @@ class HMM(HMMInference):
         ``X``: a list of arrays (length, ...), or one array, with ``lengths`` if it holds several sequences;
         NaN is missing. ``states``: None (EM), whole numbers for every step (counting, in closed form), or a
         mixture: None for a sequence and -1 for a step whose state is not known.
+
+        ``X`` may also be files: a folder, a pattern such as "data/*.npz", a path, or a
+        :class:`~trellis.ShardFiles`; labels in them are states. Files, and data with a ``backend``, are read
+        in shards, and only sums of statistics leave these (:mod:`trellis.hmm.shards.sharded_observations`).
         """
-        observations, constraints = self._training_data(X, states, lengths)
-        known = observations.known
-        checkpoints = open_checkpoints(
-            self, {"X": (observations.values, observations.offsets), "states": known}
-        )
+        observations, constraints = self._sharded_data(X, states, lengths)
+        checkpoints = open_checkpoints(self, {} if self.checkpoint is None else observations.identity())
         seed = checkpoints.seed(self.random_state)
-        if known is not None and (known >= 0).all():
+        if observations.all_known:
             return self._count(observations, constraints, seed, checkpoints)
         n_init = 1 if self._given() is not None else self.n_init
         starts = self._starts(observations, constraints, n_init, seed)
@@ -228,6 +233,25 @@ class HMM(HMMInference):
             check_observed(self.emission.missing(observations.values))
         return observations, constraints
 
+    def _sharded_data(
+        self, X: Any, states: Any, lengths: ArrayLike | None
+    ) -> tuple[Observations | ShardedObservations, TransitionConstraints]:
+        """The same in shards, where data are files or a backend is named."""
+        files, backend = files_and_backend(
+            X, self.backend, self.n_jobs, self.max_memory, states=states, lengths=lengths
+        )
+        if files is None or backend is None:
+            observations, constraints = self._training_data(X, states, lengths)
+            if backend is None:
+                return observations, constraints
+            return ShardedObservations.of(observations, backend), constraints
+        self._check_parameters()
+        constraints = self._constraints()
+        sharded = ShardedObservations.read(files, backend, self.emission, self.n_states)
+        if not sharded.n_known or self.emission.n_states is None:
+            sharded.check_observed(self.emission)
+        return sharded, constraints
+
     def _constraints(self) -> TransitionConstraints:
         """What the parameters say about transitions, checked."""
         return TransitionConstraints.from_options(
@@ -247,7 +271,7 @@ class HMM(HMMInference):
 
     def _run_em(
         self,
-        observations: Observations,
+        observations: Observations | ShardedObservations,
         constraints: TransitionConstraints,
         starts: Iterable[HMMParameters],
         n_starts: int,
@@ -268,14 +292,18 @@ class HMM(HMMInference):
 
     def _count(
         self,
-        observations: Observations,
+        observations: Observations | ShardedObservations,
         constraints: TransitionConstraints,
         seed: int,
         checkpoints: Checkpoints,
     ) -> Self:
         began = time.perf_counter()
         before = next(self._starts(observations, constraints, 1, seed))
-        statistics = count_known_states(before, observations, np.asarray(observations.known), constraints)
+        if isinstance(observations, ShardedObservations):
+            statistics = observations.count_known_states(before, constraints)
+        else:
+            known = np.asarray(observations.known)
+            statistics = count_known_states(before, observations, known, constraints)
         after = m_step(statistics, constraints)
         if np.any(statistics.emission.get("entropy", 0.0)):
             # the emission hides something of its own: EM goes on for it
@@ -289,11 +317,13 @@ class HMM(HMMInference):
 
     def _starts(
         self,
-        observations: Observations,
+        observations: Observations | ShardedObservations,
         constraints: TransitionConstraints,
         n_init: int,
         seed: int,
     ) -> Iterator[HMMParameters]:
+        if isinstance(observations, ShardedObservations):
+            observations = observations.start_sample(self.emission, self.n_states)
         return starting_points(
             observations, constraints, self.emission, start=self.start, n_init=n_init, seed=seed
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,24 @@ UNKNOWN = -1
 @dataclass(frozen=True, eq=False)
 class Observations(Sequences):
     """``values`` as the emission takes them; ``known`` (N,) the states, -1 where one is not known, or None
-    where none is."""
+    where none is. ``first`` and ``source``: the number of the first sequence in what was given, and the file
+    that it is numbered in."""
 
     known: IntArray | None = None
+    first: int = field(default=0, kw_only=True)
+    source: str = field(default="", kw_only=True)
+
+    @property
+    def all_known(self) -> bool:
+        return self.known is not None and bool((self.known >= 0).all())
+
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint knows these data by."""
+        return {"X": (self.values, self.offsets), "states": self.known}
+
+    def sequence_name(self, i: int) -> str:
+        """How errors name a sequence."""
+        return f"sequence {self.first + i}" + (f" of {self.source}" if self.source else "")
 
     def with_states(self, states: Any, n_states: int) -> Observations:
         """The observations with ``states`` in the form of ``X``; -1 or None where one is not known, None in

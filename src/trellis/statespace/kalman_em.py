@@ -15,21 +15,25 @@ As a DC programme (``algorithm``): u are the parameters, v the expected moments,
 expectation above, h(u) = log p(x), and g(u) = 0, since the model is normalised for any u. So the primal is
 -log p(x | u_t) and the dual minus the evidence lower bound between the E-step at u_t and u_{t+1}. A
 regression of which nothing is learned is the same on both sides and is left out.
+
+Moments are sums over sequences: of data in shards, parameters go out and sums of moments come back.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.data.sequence_shards.sequence_shard import SequenceShard
+from trellis.data.sequence_shards.sharded_sequences import ShardedSequences
 from trellis.statespace.kalman_filter import Expectations, Kalman
 from trellis.statespace.kalman_moments_kernels import Moments
 from trellis.statespace.state_space import SHAPES, StateSpace
-from trellis.statespace.time_series import TimeSeries
+from trellis.statespace.time_series import TimeSeries, shard_series
 
 _RESOLVED = (
     1e-13  # of the largest eigenvalue of a covariance: less is rounding, which a filter takes for none
@@ -63,7 +67,7 @@ class Statistics:
 class EM:
     """The DC problem of fitting ``learn`` to ``data``."""
 
-    data: TimeSeries
+    data: TimeSeries | ShardedSequences
     learn: frozenset[str]
     min_variance: float
     n_jobs: int
@@ -74,7 +78,10 @@ class EM:
 
     def h(self, u: StateSpace) -> tuple[float, Statistics]:
         """The E-step: log p(x) and the expected moments."""
-        moments = Kalman(u, self.data, self.n_jobs).expectations()
+        if isinstance(self.data, ShardedSequences):
+            moments: Any = self.data.shards.total(shard_moments, u)
+        else:
+            moments = Kalman(u, self.data, self.n_jobs).expectations()
         return moments.log_density, Statistics(moments, u)
 
     def g_conjugate(self, v: Statistics) -> tuple[float, StateSpace]:
@@ -99,6 +106,11 @@ class EM:
             for term, moments in pairs
             if moments.terms[0] > 0 and self.learn & {*term.coefficients, term.noise}
         ]
+
+
+def shard_moments(shard: SequenceShard, u: StateSpace) -> Expectations | None:
+    """The moments of one shard; None where it has no steps."""
+    return Kalman(u, shard_series(shard), 1).expectations() if shard.n_steps else None
 
 
 def expectation(u: StateSpace, reference: StateSpace, term: Term, moments: Moments) -> float:
@@ -169,10 +181,22 @@ def check_learnable(model: StateSpace, learn: frozenset[str], min_variance: floa
             )
 
 
-def check_enough(data: TimeSeries, learn: frozenset[str]) -> None:
+def extent(data: TimeSeries | ShardedSequences) -> tuple[int, int]:
+    """The number of steps of which something is observed, and the length of the longest sequence."""
+    if isinstance(data, ShardedSequences):
+        found = data.shards.ask(shard_extent)
+        return sum(steps for steps, _ in found), max(longest for _, longest in found)
+    return int((~np.isnan(data.values)).any(axis=1).sum()), int(data.lengths.max(initial=0))
+
+
+def shard_extent(shard: SequenceShard) -> tuple[int, int]:
+    return extent(shard_series(shard))
+
+
+def check_enough(data: TimeSeries | ShardedSequences, learn: frozenset[str]) -> None:
     """There are steps to learn the transitions from, and more than one to learn the noise of observations
     from: the offset alone would explain a single one."""
-    steps = int((~np.isnan(data.values)).any(axis=1).sum())
+    steps, longest = extent(data)
     if steps < 2 and "observation_noise" in learn:
         raise DataError(
             "X has one observed step, from which no observation_noise can be learned; give more steps, or "
@@ -180,7 +204,7 @@ def check_enough(data: TimeSeries, learn: frozenset[str]) -> None:
         )
     _, transition, _ = TERMS
     moved = sorted(learn & {*transition.coefficients, transition.noise})
-    if moved and data.lengths.max() < 2:
+    if moved and longest < 2:
         raise DataError(
             f"no sequence of X has two steps, so {moved[0]} cannot be learned; give longer sequences, or "
             f"leave {', '.join(moved)} out of learn"

@@ -7,6 +7,7 @@ x_t     = observation z_t + observation_control u_t + observation_offset + N(0, 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -14,9 +15,12 @@ from numpy.typing import ArrayLike
 
 from trellis.core.arguments import check_int, check_names, generator
 from trellis.core.arrays import FloatArray
+from trellis.core.errors import DataError
 from trellis.core.estimator import Model, not_fitted
 from trellis.core.parameters import fitted, integer, number, parameter
 from trellis.core.status import Status
+from trellis.data.sequence_shards.sequence_shard import narrowed
+from trellis.data.sequence_shards.sharded_sequences import ShardedSequences, files_and_backend
 from trellis.statespace.kalman_em import (
     EM,
     check_enough,
@@ -29,7 +33,14 @@ from trellis.statespace.kalman_sample_kernels import simulate
 from trellis.statespace.kalman_start import starting_point
 from trellis.statespace.state_space import COVARIANCES, SHAPES, StateSpace
 from trellis.statespace.streaming_kalman_filter import StreamingKalmanFilter
-from trellis.statespace.time_series import TimeSeries, read_future_controls, read_series
+from trellis.statespace.time_series import (
+    TimeSeries,
+    cut_series,
+    read_future_controls,
+    read_series,
+    read_series_file,
+    shard_series,
+)
 from trellis.training import declarations as declared
 from trellis.training.checkpoints import open_checkpoints
 from trellis.training.restarts import run_em
@@ -104,6 +115,8 @@ class LinearGaussian(Model):
     )
     n_jobs: int | None = parameter(default=declared.N_JOBS)
     random_state: Any = parameter(default=declared.RANDOM_STATE)
+    backend: Any = parameter(default=declared.BACKEND)
+    max_memory: int | str | None = parameter(default=declared.MAX_MEMORY)
     checkpoint: Any = parameter(default=declared.CHECKPOINT)
 
     parameters_: StateSpace = fitted(
@@ -121,18 +134,18 @@ class LinearGaussian(Model):
     def fit(self, X: Any, y: None = None, *, lengths: ArrayLike | None = None, controls: Any = None) -> Self:
         """Learn by EM from a list of (length, m) arrays, or one array (with ``lengths`` if it holds several).
 
-        NaN is a missing value. ``controls`` u_t come in the form of ``X``.
+        NaN is a missing value. ``controls`` u_t come in the form of ``X``. ``X`` may also be files (a folder,
+        a pattern, a path, :class:`~trellis.ShardFiles`); they, and data with a ``backend``, are learned from
+        in shards, and only sums of moments leave these.
         """
         self._check_parameters()
         given = self._given()
-        series = read_series(X, lengths, controls, self._size("m", given), self._size("p", given))
-        checkpoints = open_checkpoints(
-            self, {"X": (series.values, series.offsets), "controls": series.controls}
-        )
+        series = self._training_data(X, lengths, controls, given)
+        checkpoints = open_checkpoints(self, {} if self.checkpoint is None else series.identity())
         named = check_names("learn", self.learn, tuple(SHAPES))
         start = starting_point(
             given,
-            series,
+            self._start_sample(series),
             self.n_states,
             "observation_offset" in named,
             generator(checkpoints.random_state(self.random_state)),
@@ -147,6 +160,30 @@ class LinearGaussian(Model):
         checkpoints.close()
         self._keep(solution.point, solution.status, solution.history)
         return self._finished(solution.interrupted)
+
+    def _training_data(
+        self, X: Any, lengths: ArrayLike | None, controls: Any, given: dict[str, Any]
+    ) -> TimeSeries | ShardedSequences:
+        """The series, in shards where they are files or a backend is named."""
+        sizes = self._size("m", given), self._size("p", given)
+        files, backend = files_and_backend(
+            X, self.backend, self.n_jobs, self.max_memory, lengths=lengths, controls=controls
+        )
+        if files is not None and backend is not None:
+            if sizes[1]:
+                raise DataError("the model has controls, which files do not hold; give arrays")
+            make = partial(read_series_file, n_observations=sizes[0])
+            return ShardedSequences(backend.place(make, files.shards()))
+        series = read_series(X, lengths, controls, *sizes)
+        if backend is None:
+            return series
+        return ShardedSequences(backend.place(narrowed, cut_series(series)), series.identity())
+
+    def _start_sample(self, series: TimeSeries | ShardedSequences) -> TimeSeries:
+        """What the start is chosen from."""
+        if isinstance(series, ShardedSequences):
+            return shard_series(series.sample(self.n_states + series.width("values")))
+        return series
 
     def _given(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in SHAPES}

@@ -13,7 +13,9 @@ from trellis.core.arguments import as_floats
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError
 from trellis.data.row_checks import check_rows
+from trellis.data.sequence_shards.sequence_shard import SequenceShard, cut_sequences, located, narrowed
 from trellis.data.sequences import Sequences, append_steps, check_same_lengths
+from trellis.data.shard_files import FileShard
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +28,10 @@ class TimeSeries(Sequences):
     def steps(self) -> IntArray:
         """The number of each row within its sequence."""
         return np.arange(self.n_steps) - np.repeat(self.offsets[:-1], self.lengths)
+
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint knows these data by."""
+        return {"X": (self.values, self.offsets), "controls": self.controls}
 
     def extend(self, steps: int, future: FloatArray) -> tuple[TimeSeries, IntArray]:
         """The sequences with ``steps`` more steps each, not observed, under ``future`` controls (S, steps,
@@ -58,6 +64,26 @@ def read_series(
         check_same_lengths(packed.offsets, given.offsets, "controls")
         known = given.values
     return TimeSeries(packed.values, packed.offsets, known, as_list=packed.as_list, single=packed.single)
+
+
+def cut_series(series: TimeSeries) -> list[SequenceShard]:
+    """In shards, by the data alone."""
+    rows = {"values": series.values, "controls": series.controls}
+    return cut_sequences(rows, series.offsets, series.values.shape[1] + series.controls.shape[1])
+
+
+def read_series_file(file: FileShard, n_observations: int | None) -> SequenceShard:
+    """A shard out of files of observations; labels in them are not read."""
+    values, _ = file.read()
+    with located(file.name):
+        series = read_series(values, None, None, n_observations, None)
+    rows = {"values": series.values, "controls": series.controls}
+    return narrowed(SequenceShard(rows, series.offsets, source=file.name))
+
+
+def shard_series(shard: SequenceShard) -> TimeSeries:
+    """A shard as work takes it."""
+    return TimeSeries(shard.row("values"), shard.offsets, shard.row("controls"))
 
 
 def read_future_controls(

@@ -21,10 +21,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trellis.bayesnet.learning.expected_counts import ExpectedCounts
+from trellis.bayesnet.learning.counted_rows import CountedRows, ShardedRows
 from trellis.bayesnet.model.distinct_rows import DistinctRows
 from trellis.core.arrays import FloatArray, IntArray
-from trellis.core.errors import DataError
 from trellis.core.weighted_counts import NO_WEIGHT, weighted_sum
 from trellis.factors.flat_factors import FlatFactors
 
@@ -44,13 +43,13 @@ class NetworkEM:
     def __init__(
         self,
         factors: FlatFactors,
-        rows: DistinctRows,
+        rows: DistinctRows | ShardedRows,
         pseudocount: FloatArray,
         fixed: NDArray[np.bool_],
         n_jobs: int = 1,
     ) -> None:
-        self._factors, self._rows, self._pseudocount, self._fixed = factors, rows, pseudocount, fixed
-        self._expected_counts = ExpectedCounts(factors, rows.codes, rows.weight, n_jobs)
+        self._factors, self._pseudocount, self._fixed = factors, pseudocount, fixed
+        self._rows = rows if isinstance(rows, ShardedRows) else CountedRows(factors, rows, n_jobs)
         own = factors.cardinalities[factors.scope[factors.scope_start[1:] - 1]]
         self._row_size = np.repeat(own, np.diff(factors.value_start) // own)  # of the rows of all tables
         self._row_start = np.concatenate([[0], np.cumsum(self._row_size)[:-1]]).astype(np.int64)
@@ -59,14 +58,8 @@ class NetworkEM:
         return -weighted_sum(self._pseudocount, u)
 
     def h(self, u: FloatArray) -> tuple[float, Counts]:
-        row_log, counts = self._expected_counts(u)
-        impossible = row_log == -np.inf
-        if impossible.any():
-            raise DataError(
-                f"row {self._rows.origin[impossible.argmax()]} of the data is impossible under the tables; "
-                "give the network tables without zeros there, or use start='random' and keep no such table"
-            )
-        return float(self._rows.weight @ row_log), Counts(self._without_traces(counts), u)
+        value, counts = self._rows(u)
+        return value, Counts(self._without_traces(counts), u)
 
     def _without_traces(self, counts: FloatArray) -> FloatArray:
         """Zero for counts whose share of their row is no number: its logarithm would be infinite, and with it
@@ -92,7 +85,7 @@ class NetworkEM:
 
     def complete_counts(self) -> FloatArray:
         """The counts of data in which nothing is missing, which no table changes."""
-        return self._expected_counts(np.zeros(len(self._pseudocount)))[1]
+        return self._rows(np.zeros(len(self._pseudocount)))[1]
 
     def rows_without_data(self, v: Counts) -> IntArray:
         """For each variable, the rows of its table that have neither data nor pseudo-counts."""

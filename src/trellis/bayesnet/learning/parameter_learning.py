@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from trellis.bayesnet.learning.counted_rows import ShardedRows, summarise
 from trellis.bayesnet.learning.expected_counts import ExpectedCounts
 from trellis.bayesnet.learning.network_em import Counts, NetworkEM
-from trellis.bayesnet.model.data_frames import Codes, encode_frame
+from trellis.bayesnet.model.data_frames import encode_frame
 from trellis.bayesnet.model.directed_model import DirectedModel
 from trellis.bayesnet.model.distinct_rows import distinct_rows
 from trellis.core.arguments import (
@@ -33,6 +34,7 @@ from trellis.core.arguments import (
     generator,
 )
 from trellis.core.arrays import FloatArray
+from trellis.core.backends import as_backend
 from trellis.core.errors import DataError
 from trellis.core.status import Status
 from trellis.core.storage import PathLike
@@ -78,6 +80,8 @@ def fit(
     random_state: RandomState = None,
     n_jobs: int = 1,
     checkpoint: PathLike | None = None,
+    backend: Any = None,
+    max_memory: int | str | None = None,
 ) -> N:
     """A network with the same edges and tables learned from ``frame``; ``fit_`` reports how.
 
@@ -94,6 +98,8 @@ def fit(
     random_state, n_jobs : the seed of random starts, and the number of threads.
     checkpoint : a folder in which EM is stored now and then: if anything stops it, the same call goes on from
         there, and ends in the same network.
+    backend, max_memory : where shards of the rows are counted, and how much memory that may take: those of
+        :class:`~trellis.HMM`.
     """
     check_choice("start", start, ("network", "random"))
     tol = check_nonnegative("tol", tol)
@@ -106,7 +112,8 @@ def fit(
         raise DataError("the frame has no rows of positive weight; there is nothing to learn from")
     _check_range("sample_weight", weight)
     rows = distinct_rows(codes, weight)
-    if not (rows.codes >= 0).any():
+    summary = summarise(rows)
+    if not summary.known.any():
         raise DataError("every entry of the frame is missing; there is nothing to learn from")
     layout = flatten(network.cardinalities, network.factors())
     fixed = np.zeros(len(layout.values), dtype=np.bool_)
@@ -115,8 +122,10 @@ def fit(
     prior = np.where(fixed, 0.0, _pseudocounts(network, pseudocount, layout))
     with np.errstate(divide="ignore"):
         u = np.log(layout.values)
-    problem = NetworkEM(layout, rows, prior, fixed, n_jobs)
-    if (rows.codes >= 0).all():  # one M-step: expected counts are counts, whatever the tables were
+    place = as_backend(backend, n_jobs, max_memory)
+    counted = rows if place is None else ShardedRows.of(layout, rows, place)
+    problem = NetworkEM(layout, counted, prior, fixed, n_jobs)
+    if summary.complete:  # one M-step: expected counts are counts, whatever the tables were
         _, point = problem.g_conjugate(Counts(problem.complete_counts(), u))
         status = Status(True, "all rows are complete, and counting is exact", 1)
         return _with_tables(network, layout, problem, point, status, None)
@@ -130,9 +139,9 @@ def fit(
         rng = generator(checkpoints.random_state(random_state))
         starts = [problem.normalise(rng.exponential(size=len(u)), u) for _ in range(n_init)]
     else:
-        _check_start(network, layout, rows.codes, prior, u)
+        _check_start(network, layout, summary.unseen, prior, u)
         starts = [u]
-    total_tol = tol * float(rows.weight.sum())
+    total_tol = tol * summary.weight
     found, _ = keep_best(
         minimise_dc(problem, one, max_iter=max_iter, tol=total_tol, checkpoints=checkpoints) for one in starts
     )
@@ -221,7 +230,7 @@ def _check_range(name: str, values: FloatArray) -> None:
 
 
 def _check_start(
-    network: DirectedModel, layout: FlatFactors, codes: Codes, prior: FloatArray, u: FloatArray
+    network: DirectedModel, layout: FlatFactors, unseen: NDArray[np.bool_], prior: FloatArray, u: FloatArray
 ) -> None:
     """EM can leave neither a zero nor a tie between all states of a variable that is never observed.
 
@@ -235,7 +244,6 @@ def _check_start(
             f"the table of {network.names[variable]!r} holds zeros, and a pseudo-count says that these "
             "states are possible; use start='random', leave its pseudo-count out, or keep its table"
         )
-    unseen = (codes < 0).all(axis=0)
     above = network.closure(np.flatnonzero(~unseen).tolist())
     for hidden in sorted(above.intersection(np.flatnonzero(unseen).tolist())):
         families = (hidden, *network.child_indices(hidden))

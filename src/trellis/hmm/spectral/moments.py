@@ -65,6 +65,16 @@ class Operators(NamedTuple):
 
 def extract_triples(symbols: IntArray, offsets: IntArray, weight: FloatArray, only_first: bool) -> Triples:
     """All triples (or the first of each sequence) without a missing symbol; ``weight`` is per sequence."""
+    at, w = find_triples(symbols, offsets, weight, only_first)
+    if not len(at):
+        raise no_triples()
+    return Triples(symbols[at], symbols[at + 1], symbols[at + 2], w / w.sum(), float(w.sum()))
+
+
+def find_triples(
+    symbols: IntArray, offsets: IntArray, weight: FloatArray, only_first: bool
+) -> tuple[IntArray, FloatArray]:
+    """Where triples begin, and the weight of each."""
     lengths = np.diff(offsets)
     count = np.minimum(lengths - 2, 1) if only_first else lengths - 2
     count = np.maximum(count, 0)
@@ -73,24 +83,34 @@ def extract_triples(symbols: IntArray, offsets: IntArray, weight: FloatArray, on
     at = offsets[owner] + within
     w = weight[owner]
     kept = (symbols[at] >= 0) & (symbols[at + 1] >= 0) & (symbols[at + 2] >= 0) & (w > 0)
-    at, w = at[kept], w[kept]
-    if not len(at):
-        raise DataError("there is no triple of known symbols in the data; give sequences of length 3 or more")
-    return Triples(symbols[at], symbols[at + 1], symbols[at + 2], w / w.sum(), float(w.sum()))
+    return at[kept], w[kept]
+
+
+def no_triples() -> DataError:
+    return DataError("there is no triple of known symbols in the data; give sequences of length 3 or more")
 
 
 def first_symbol_frequencies(
     symbols: IntArray, offsets: IntArray, weight: FloatArray, n_symbols: int
 ) -> FloatArray:
     """The distribution of the first symbol of a sequence."""
+    began = find_beginnings(symbols, offsets, weight)
+    check_beginnings(len(began))
+    return symbol_frequencies(symbols[offsets[began]], weight[began], n_symbols)
+
+
+def find_beginnings(symbols: IntArray, offsets: IntArray, weight: FloatArray) -> IntArray:
+    """The sequences whose first symbol is known."""
     began = np.flatnonzero((np.diff(offsets) > 0) & (weight > 0))
-    began = began[symbols[offsets[began]] >= 0]
-    if len(began) < 2:
+    return began[symbols[offsets[began]] >= 0]
+
+
+def check_beginnings(n: int) -> None:
+    if n < 2:
         raise UnsupportedError(
             f"initial='first' learns the beginning of sequences from their first symbols, and there are "
-            f"{len(began)}; give more sequences or set initial='average'"
+            f"{n}; give more sequences or set initial='average'"
         )
-    return symbol_frequencies(symbols[offsets[began]], weight[began], n_symbols)
 
 
 def symbol_frequencies(symbols: IntArray, weight: FloatArray, n_symbols: int) -> FloatArray:

@@ -26,6 +26,8 @@ from trellis.core.estimator import Model, check_fitted
 from trellis.core.file_checks import check_array
 from trellis.core.parameters import choice, fitted, integer, number, parameter
 from trellis.data.row_checks import check_observed, check_symbols
+from trellis.data.sequence_shards.sequence_shard import cut_sequences, narrowed
+from trellis.data.sequence_shards.sharded_sequences import ShardedSequences, files_and_backend
 from trellis.data.sequences import Sequences, step_name
 from trellis.hmm.emissions import Categorical
 from trellis.hmm.hidden_markov_model import HMM
@@ -37,6 +39,12 @@ from trellis.hmm.spectral.negative_probabilities import (
     report_negative,
 )
 from trellis.hmm.spectral.recovery import RecoveredHMM, recover
+from trellis.hmm.spectral.sharded_moments import (
+    estimate_operators,
+    frequencies,
+    largest_symbol,
+    read_symbol_file,
+)
 from trellis.hmm.spectral.spectral_kernels import run_operators
 from trellis.training import declarations as declared
 
@@ -96,6 +104,11 @@ class SpectralHMM(Model):
     random_state: Any = parameter(
         default=declared.RANDOM_STATE, doc="The seed of the random projections of :meth:`recover`."
     )
+    n_jobs: int | None = parameter(
+        default=declared.N_JOBS, doc="Threads for shards; None is 1, -1 all cores."
+    )
+    backend: Any = parameter(default=declared.BACKEND)
+    max_memory: int | str | None = parameter(default=declared.MAX_MEMORY)
 
     operators_: moments.Operators = fitted("The operators themselves.")
     singular_values_: FloatArray = fitted(
@@ -118,9 +131,13 @@ class SpectralHMM(Model):
         """Learn from sequences of symbols: a list of arrays, or one array with ``lengths``; -1 is missing.
 
         ``sample_weight`` has one weight per sequence: a weight of 2 is the sequence given twice. Sequences of
-        one or two symbols only inform the initial distribution.
+        one or two symbols only inform the initial distribution. ``X`` may also be files (a folder, a pattern,
+        a path, :class:`~trellis.ShardFiles`); they, and data with a ``backend``, are learned from in shards.
         """
         self._check_parameters()
+        sharded = self._sharded_data(X, lengths, sample_weight)
+        if sharded is not None:
+            return self._fit_on_shards(sharded)
         data, n_symbols = _pack_symbols(X, lengths, self.n_symbols)
         check_observed(data.values < 0)
         weight = check_sample_weight(sample_weight, len(data))
@@ -133,6 +150,33 @@ class SpectralHMM(Model):
         spectrum = self._spectrum(pairs, triples.total)
         self.operators_ = moments.estimate_operators(triples, spectrum, self.n_states, beginning)
         self.n_triples_ = len(triples.weight)
+        return self
+
+    def _sharded_data(self, X: Any, lengths: Any, sample_weight: Any) -> ShardedSequences | None:
+        """The symbols in shards, where they are files or a backend is named."""
+        files, backend = files_and_backend(
+            X, self.backend, self.n_jobs, self.max_memory, lengths=lengths, sample_weight=sample_weight
+        )
+        if backend is None:
+            return None
+        if files is not None:
+            make = partial(read_symbol_file, n_symbols=self.n_symbols)
+            return ShardedSequences(backend.place(make, files.shards()))
+        data, _ = _pack_symbols(X, lengths, self.n_symbols)
+        each = {"weight": check_sample_weight(sample_weight, len(data))}
+        return ShardedSequences(
+            backend.place(narrowed, cut_sequences({"values": data.values}, data.offsets, 4, each))
+        )
+
+    def _fit_on_shards(self, data: ShardedSequences) -> Self:
+        largest = largest_symbol(data)
+        n_symbols = _count_symbols(largest) if self.n_symbols is None else self.n_symbols
+        only_first, from_first = self.triples == "first", self.initial == "first"
+        found = frequencies(data, n_symbols, only_first, from_first)
+        beginning = found.beginning if from_first else found.first
+        spectrum = self._spectrum(found.pairs / found.total, found.total)
+        self.operators_ = estimate_operators(data, found, spectrum, only_first, beginning / beginning.sum())
+        self.n_triples_ = found.n_triples
         return self
 
     def fit_moments(self, triples: ArrayLike, initial: ArrayLike | None = None) -> Self:
@@ -327,13 +371,16 @@ def _pack_symbols(X: Any, lengths: ArrayLike | None, n_symbols: int | None) -> t
     data = Sequences.pack(X, lengths, check=partial(check_symbols, n_symbols=n_symbols))
     if n_symbols is not None:
         return data, n_symbols
-    largest = int(data.values.max(initial=0))
+    return data, _count_symbols(int(data.values.max(initial=0)))
+
+
+def _count_symbols(largest: int) -> int:
     if largest >= MAX_SYMBOLS:
         raise DataError(
             f"the largest symbol is {largest}, and each from 0 on has its own operator; number the symbols "
             "that occur from 0 on, or give n_symbols"
         )
-    return data, largest + 1
+    return largest + 1
 
 
 def _sum_per_sequence(values: FloatArray, offsets: IntArray) -> FloatArray:

@@ -25,6 +25,7 @@ from trellis.core.parameters import fitted, parameter
 from trellis.data.constraints import legal_transitions
 from trellis.data.labels import EncodedLabels, FlatLabels, LabelSet, flatten_labels
 from trellis.data.latent_labels import LatentLabels, LatentStates
+from trellis.data.shard_files import as_shard_files
 from trellis.data.user_input import as_lists
 from trellis.features.encoded import Encoded, FeatureEncoder
 from trellis.losses.labelings import Loss
@@ -98,7 +99,9 @@ class SequenceLabeler(ChainLabeler):
     one_symbol_: bool = fitted()
     online_: Any = fitted(saved=False)
 
-    def fit(self, X: Any, y: Any, *, lengths: ArrayLike | None = None, sample_weight: Any = None) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, *, lengths: ArrayLike | None = None, sample_weight: Any = None
+    ) -> Self:
         """Learn from sequences ``X`` and their labels ``y``.
 
         ``X``: a list of sequences of feature dicts, lists of strings, strings, or arrays (or frames of
@@ -175,10 +178,11 @@ class SequenceLabeler(ChainLabeler):
     ) -> TrainingData:
         """Sequences in memory, in one piece or in shards; or files."""
         backend = as_backend(self.backend, self.n_jobs, self.max_memory)
-        if not hasattr(X, "shards"):
+        files = as_shard_files(X) or X
+        if not hasattr(files, "shards"):
             return MemoryData(self, options, backend, X, y, lengths, sample_weight)
         refuse_with_files(y, lengths, sample_weight)
-        return FileData(self, options, backend or LocalBackend(self.n_jobs, self.max_memory), X)
+        return FileData(self, options, backend or LocalBackend(self.n_jobs, self.max_memory), files)
 
     def partial_fit(
         self,

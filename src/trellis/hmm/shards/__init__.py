@@ -1,0 +1,1 @@
+"""Learning and inference of hidden Markov models over shards of sequences."""
