@@ -23,6 +23,7 @@ from trellis.data.latent_labels import LatentLabels
 from trellis.features.array_encoder import ArrayEncoder
 from trellis.features.encoded import no_steps
 from trellis.losses.labelings import balanced_weights
+from trellis.objectives.sharded_problem import as_it_is
 from trellis.structures.chain.labeler import shard_questions as questions
 from trellis.structures.chain.labeler.chain_training import (
     Examples,
@@ -33,7 +34,6 @@ from trellis.structures.chain.labeler.chain_training import (
 from trellis.structures.chain.labeler.latent_start import refuse_candidates
 from trellis.structures.chain.labeler.shard_problems import (
     ProblemParts,
-    as_it_is,
     sharded_problem,
     taken,
 )
