@@ -139,11 +139,13 @@ def child(kind: str, folder: str, iterations: int, jobs: int, hashing: int) -> N
         learning, passes = crf.history_["seconds"][-1], crf.history_["evaluations"][-1]
         result = f"{len(crf.weights_)} weights, objective {crf.history_['objective'][-1]:.6g}"
     else:
+        import numpy as np
+
         from trellis import HMM, ShardFiles
         from trellis.hmm.emissions import Gaussian
 
         files = ShardFiles(folder)
-        start = Gaussian(means=[[-1.0], [2.0], [5.0], [8.0]], covariances=[[1.0]] * 4)
+        start = Gaussian(means=np.array([[-1.0], [2.0], [5.0], [8.0]]), covariances=np.ones((4, 1)))
         hmm = HMM(4, start, tol=0.0, verbose=False, **options)
         at = time.perf_counter()
         hmm.fit(files)

@@ -17,7 +17,7 @@ from trellis import __version__, load
 from trellis.cli.app import app
 from trellis.core.errors import DataError, ModelFileError, TrellisError, UnsupportedError
 from trellis.core.file_formats import FileFormat
-from trellis.data.input_format import choose_format, detect_format
+from trellis.data.shard_files.input_format import choose_format, detect_format
 
 TRELLIS = [sys.executable, "-c", "from trellis.cli import main; main()"]
 

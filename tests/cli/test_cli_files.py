@@ -14,7 +14,7 @@ from trellis import load
 from trellis.cli import file_maps
 from trellis.cli.app import app
 from trellis.core.errors import DataError, TrellisError, UnsupportedError
-from trellis.data.shard_files import text_files
+from trellis.data.shard_files import text_shards
 
 RUN = CliRunner()
 
@@ -56,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_files, "SHARD_STEPS", 40)
+    monkeypatch.setattr(text_shards, "SHARD_STEPS", 40)
     monkeypatch.setattr(file_maps.work_on, "__defaults__", (40,))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def check(new: Any, X: list[Any], cuts: list[int]) -> None:
     whole, parts = new(), new()
     encoded = whole.fit(X)
     bounds = [0, *sorted(cuts), len(X)]
-    shards = [X[a:b] for a, b in zip(bounds, bounds[1:], strict=False) if any(len(s) for s in X[a:b])]
+    shards = [X[a:b] for a, b in pairwise(bounds) if any(len(s) for s in X[a:b])]
     parts.learn(fixed_order_sum([new().count(shard) for shard in shards]))
     same(whole, parts)
     done = 0

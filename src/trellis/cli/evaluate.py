@@ -11,7 +11,7 @@ from trellis.cli.tag import Decoding, Encoding
 
 if TYPE_CHECKING:
     from trellis.cli.file_maps import Work
-    from trellis.data.input_format import InputFormat
+    from trellis.data.shard_files.input_format import InputFormat
     from trellis.report.evaluation import Evaluation
     from trellis.report.label_counts import LabelCounts
     from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from trellis.core.progress import terminal_bar
 from trellis.data.shard_files.file_paths import find_files
-from trellis.data.shard_files.text_files import SHARD_STEPS, TextFiles, TextPiece
+from trellis.data.shard_files.text_shards import SHARD_STEPS, TextFiles, TextPiece
 
 if TYPE_CHECKING:
-    from trellis.data.input_format import InputData, InputFormat
+    from trellis.data.shard_files.input_format import InputData, InputFormat
     from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 
 Answer = TypeVar("Answer")

@@ -15,7 +15,7 @@ from trellis.core.output_files import check_folder
 
 if TYPE_CHECKING:
     from trellis.cli.file_maps import Work
-    from trellis.data.input_format import InputData, InputFormat
+    from trellis.data.shard_files.input_format import InputData, InputFormat
     from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 
 SEQUENCES_PER_BLOCK = 1000

@@ -22,7 +22,7 @@ from trellis.core.output_files import check_folder
 from trellis.training import declarations as declared
 
 if TYPE_CHECKING:
-    from trellis.data.input_format import InputFormat
+    from trellis.data.shard_files.input_format import InputFormat
 
 
 def train(
@@ -224,7 +224,7 @@ def _held_out(fraction: float | None, dev: str | None, layout: InputFormat, trai
         return "auto" if fraction is None else fraction
     if fraction is not None:
         raise UnsupportedError("--holdout and --dev both say what to hold out; give only one of them")
-    from trellis.data.input_format import locate_step
+    from trellis.data.shard_files.input_format import locate_step
 
     data = layout.read(dev)
     labels = layout.labels(data)

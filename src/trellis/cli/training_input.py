@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.file_formats import ARRAY_SUFFIXES, FileFormat
-from trellis.data.input_format import InputFormat, choose_format, locate_step
 from trellis.data.shard_files import ShardFiles
-from trellis.data.shard_files.text_files import TextFiles
+from trellis.data.shard_files.input_format import InputFormat, choose_format, locate_step
+from trellis.data.shard_files.text_shards import TextFiles
 from trellis.data.streams import read_utf8, source_name
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.errors import UnsupportedError
 from trellis.data.constraints import split_tag
 from trellis.losses.metrics import SPAN_TAGS, SpanScore, errors_by_sequence, span_report
 
@@ -37,7 +38,8 @@ class LabelCounts:
 
     def f1_parts(self) -> tuple[FloatArray, FloatArray]:
         """2 correct, and predicted + gold - 2 correct, by sequence: F1 is the share of the first in both."""
-        assert self.spans is not None
+        if self.spans is None:
+            raise UnsupportedError("labels that are no span tags have no span F1")
         correct, predicted, gold = self.spans.T.astype(np.float64)
         return 2.0 * correct, predicted + gold - 2.0 * correct
 

@@ -89,17 +89,13 @@ def array_files(
             f"files in the format {format} hold arrays X, y and lengths; feature_columns and sequence_column "
             "are for files with columns"
         )
-    found = None
-    for path in paths:
-        with open_store(path, format) as store:
-            one = _described(store, path, format, label_column)
-        if found is not None and one != found:
+    found, *others = (_described(path, format, label_column) for path in paths)
+    for path, one in zip(paths[1:], others, strict=True):
+        if one != found:
             raise DataError(
                 f"{path} has steps of shape {one.row} {_with(one)}, but {paths[0]} of shape {found.row} "
                 f"{_with(found)}; all files need the same"
             )
-        found = one
-    assert found is not None
     return found
 
 
@@ -107,7 +103,12 @@ def _with(files: ArrayFiles) -> str:
     return "without labels" if files.labels is None else f"with labels {files.labels}"
 
 
-def _described(store: ArrayStore, path: str, format: str, label_column: Any) -> ArrayFiles:
+def _described(path: str, format: str, label_column: Any) -> ArrayFiles:
+    with open_store(path, format) as store:
+        return _description(store, path, format, label_column)
+
+
+def _description(store: ArrayStore, path: str, format: str, label_column: Any) -> ArrayFiles:
     names = store.names()
     if "X" not in names:
         raise DataError(f"{path}: there is no array X, only {', '.join(names) or 'nothing'}")

@@ -16,7 +16,7 @@ from trellis.data.shard_files.array_files import ArrayFiles, array_files
 from trellis.data.shard_files.file_paths import Paths, find_files
 from trellis.data.shard_files.file_shard import FileShard, gathered
 from trellis.data.shard_files.parquet_files import ParquetFiles
-from trellis.data.shard_files.text_files import TextFiles, text_files
+from trellis.data.shard_files.text_shards import TextFiles, text_files
 from trellis.data.streams import reading
 
 Column = int | str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from trellis import SequenceLabeler
 from trellis.core.backends.local_backend import LocalBackend
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.solvers import CuttingPlane
+from trellis.structures.chain.labeler import file_data
+from trellis.structures.chain.labeler.shard_problems import sharded_problem
 
 N = 36
 
@@ -37,7 +40,7 @@ class Pieces:
         bounds = [0, *cuts, len(X)]
         self._shards = [
             Piece(X[a:b], y[a:b], f"part {i}", broken=i == broken)
-            for i, (a, b) in enumerate(zip(bounds, bounds[1:], strict=False))
+            for i, (a, b) in enumerate(pairwise(bounds))
         ]
 
     def shards(self) -> list[Piece]:
@@ -233,14 +236,14 @@ def test_messages_name_the_shard() -> None:
     y = [list(one) for one in Y]
     with pytest.raises(DataError, match="part 3: the file ends"):
         labeler().fit(Pieces(X, y, CUTS, broken=3), None)
-    with pytest.raises(DataError, match="part 2: .*may not follow"):
-        ones = [["a", "b"]] * 3
-        labeler(constraints=[("A", "B")]).fit(Pieces(ones, [["A", "B"]] * 2 + [["B", "A"]], (1, 2)), None)
+    wrong = Pieces([["a", "b"]] * 3, [["A", "B"], ["A", "B"], ["B", "A"]], (1, 2))
+    with pytest.raises(DataError, match=r"part 2: .*may not follow"):
+        labeler(constraints=[("A", "B")]).fit(wrong, None)
     with pytest.raises(DataError, match="no labels to learn from"):
         labeler().fit(_Unlabelled(), None)
+    mixed = Pieces([*X[:5], np.ones((2, 3))], [*y[:5], ["A", "B"]], (5,))
     with pytest.raises(DataError, match="different kinds"):
-        mixed = [*X[:5], np.ones((2, 3))]
-        labeler().fit(Pieces(mixed, [*y[:5], ["A", "B"]], (5,)), None)
+        labeler().fit(mixed, None)
     with pytest.raises(InfeasibleError, match="part 1: sequence 0 has no allowed labelling"):
         labeler(constraints=[("A", "B")]).fit(
             Pieces([["a", "b"], ["a", "b", "a"]], [["A", "B"], [None, None, None]], (1,)), None
@@ -259,31 +262,21 @@ def test_the_context_names_the_backend() -> None:
     assert "mixing" not in str(labeler("log", "sgd", max_iter=2).fit(X, Y).status_)
 
 
-def test_states_hold_neither_the_layout_nor_scratch(tmp_path: Any) -> None:
+def test_states_hold_neither_the_layout_nor_scratch(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is put on disk for a shard does not grow with the weights."""
-    from trellis.structures.chain.labeler import shard_problems
+    sizes = []
 
-    sizes = {}
-    for rare in (0, 20_000):
-        x = [["w1", "w2"]] * 40 + ([[f"r{i}" for i in range(rare)]] if rare else [])
-        y = [["A", "B"]] * 40 + ([["A", "B"] * (rare // 2)] if rare else [])
+    def measured(*arguments: Any) -> Any:
+        problem = sharded_problem(*arguments)
+        folder: Any = problem.shards._folder  # type: ignore[attr-defined]
+        sizes.append((folder / "0").stat().st_size)
+        return problem
+
+    monkeypatch.setattr(file_data, "sharded_problem", measured)
+    for rare in (2, 20_000):
+        x = [["w1", "w2"]] * 40 + [[f"r{i}" for i in range(rare)]]
+        y = [["A", "B"]] * 40 + [["A", "B"] * (rare // 2)]
         backend = LocalBackend(1, max_memory=1, folder=tmp_path)
-        kept = {}
-
-        def measured(shards: Any, *arguments: Any, kept: Any = kept) -> Any:
-            problem = original(shards, *arguments)
-            folder = problem.shards._folder
-            kept["bytes"] = (folder / "0").stat().st_size
-            return problem
-
-        original = shard_problems.sharded_problem
-        from trellis.structures.chain.labeler import file_data
-
-        file_data.sharded_problem = measured  # type: ignore[assignment]
-        try:
-            labeler(backend=backend, max_iter=1).fit(Pieces(x, y, (40,)), None)
-        finally:
-            file_data.sharded_problem = original
-        sizes[rare] = kept["bytes"]
-    assert sizes[20_000] < 2 * sizes[0]
+        labeler(backend=backend, max_iter=1).fit(Pieces(x, y, (40,)), None)
+    assert sizes[1] < 2 * sizes[0]
     assert not list(tmp_path.iterdir())

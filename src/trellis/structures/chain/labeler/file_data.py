@@ -7,7 +7,6 @@ those in memory, and others on disk, as :mod:`trellis.core.backends.local_backen
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from trellis.data.latent_labels import LatentLabels
 from trellis.features.array_encoder import ArrayEncoder
 from trellis.features.encoded import no_steps
 from trellis.losses.labelings import balanced_weights
+from trellis.objectives.sharded_problem import as_it_is
 from trellis.structures.chain.labeler import shard_questions as questions
 from trellis.structures.chain.labeler.chain_training import (
     Examples,
@@ -33,7 +33,6 @@ from trellis.structures.chain.labeler.chain_training import (
 from trellis.structures.chain.labeler.latent_start import refuse_candidates
 from trellis.structures.chain.labeler.shard_problems import (
     ProblemParts,
-    as_it_is,
     sharded_problem,
     taken,
 )
@@ -185,10 +184,8 @@ class FileData:
 
     def sample(self, part: PlacedPart) -> Examples:
         """Some sequences of the first shard that has several labels."""
-        found: Sequence[Examples | None] = part.shards.ask(questions.sample_of_shard)
-        some = [one for one in found if one is not None]
-        labels = questions.NO_LABELS
-        return some[0] if some else Examples(no_steps(self.encoder, 0), labels)
+        found: questions.Sample | None = part.shards.total(questions.sample_of_shard)
+        return Examples(no_steps(self.encoder, 0), questions.NO_LABELS) if found is None else found.examples
 
     def arrange(self, part: PlacedPart) -> LinearLayout:
         model, k = self._model, len(self.latent.label_of)

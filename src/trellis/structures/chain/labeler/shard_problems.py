@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from trellis.core.shards import shard_bounds
 from trellis.data.latent_labels import LatentLabels
 from trellis.losses.labelings import Loss
 from trellis.objectives.records import Objective
-from trellis.objectives.sharded_problem import ProblemShard, ShardedProblem
+from trellis.objectives.sharded_problem import ProblemShard, ShardedProblem, as_it_is
 from trellis.structures.chain.labeler.chain_training import WeightedExamples, linear_problem
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
@@ -60,10 +59,6 @@ def data_shards(data: WeightedExamples) -> list[DataShard]:
 
 def placed(backend: Backend, shards: Sequence[DataShard]) -> PlacedShards:
     return backend.place(as_it_is, shards)
-
-
-def as_it_is(state: Any) -> Any:
-    return state
 
 
 def sharded_problem(shards: PlacedShards, parts: ProblemParts, l2: float, l1: float) -> ShardedProblem:

@@ -201,12 +201,22 @@ def weighted(
     return replace(shard, data=replace(data, cost=None))
 
 
-def sample_of_shard(shard: DataShard) -> Examples | None:
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Some sequences; the sum of samples is the first one, so that only a few are held at once."""
+
+    examples: Examples
+
+    def __add__(self, other: Sample) -> Sample:
+        return self
+
+
+def sample_of_shard(shard: DataShard) -> Sample | None:
     if shard.number >= SAMPLED:
         return None
     examples = shard.data.examples
     some = sample_with_several_labels(examples.labels)
-    return examples.take(some) if len(some) else None
+    return Sample(examples.take(some)) if len(some) else None
 
 
 def held_out_loss(

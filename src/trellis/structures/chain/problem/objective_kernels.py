@@ -64,34 +64,60 @@ class Work(NamedTuple):
 
 
 @kernel
+def _cut(pool, taken, size):
+    """The next ``size`` numbers of a pool, from a cache line on."""
+    first = taken[0]
+    taken[0] = first + (size + 7) // 8 * 8
+    return pool[first : first + size]
+
+
+@kernel
 def new_work(n, K, per_step):
-    """Scratch for sequences of up to n steps."""
+    """Scratch for sequences of up to n steps.
+
+    In one piece: whether LLVM's vector loops are entered depends on how arrays lie to one another, and so do
+    the last bits of sums, which must not depend on the thread that allocates.
+    """
     n = max(n, 1)
     m = n if per_step else 1
     size = lanes(K)
+    pool = np.zeros(
+        5 * n * K
+        + 3 * m * K * K
+        + 2 * n * size
+        + 2 * m * size * size
+        + size * size
+        + n
+        + m
+        + size
+        + 2 * K
+        + 1
+        + 8 * 24
+    )
+    taken = np.zeros(1, dtype=np.int64)
     return Work(
-        np.empty((n, K)),
-        np.zeros((m, K, K)),
-        np.empty((n, K)),
-        np.empty((n, K)),
-        np.empty((n, size)),
-        np.zeros((n, size)),
-        np.empty(n),
-        np.empty(size),
-        np.zeros((m, size, size)),
-        np.zeros((m, size, size)),
-        np.zeros(m),
-        np.zeros((size, size)),
-        np.zeros((n, K)),
-        np.zeros((m, K, K)),
-        np.zeros((n, K)),
-        np.zeros((m, K, K)),
+        _cut(pool, taken, n * K).reshape((n, K)),
+        _cut(pool, taken, m * K * K).reshape((m, K, K)),
+        _cut(pool, taken, n * K).reshape((n, K)),
+        _cut(pool, taken, n * K).reshape((n, K)),
+        _cut(pool, taken, n * size).reshape((n, size)),
+        _cut(pool, taken, n * size).reshape((n, size)),
+        _cut(pool, taken, n),
+        _cut(pool, taken, size),
+        _cut(pool, taken, m * size * size).reshape((m, size, size)),
+        _cut(pool, taken, m * size * size).reshape((m, size, size)),
+        _cut(pool, taken, m),
+        _cut(pool, taken, size * size).reshape((size, size)),
+        _cut(pool, taken, n * K).reshape((n, K)),
+        _cut(pool, taken, m * K * K).reshape((m, K, K)),
+        _cut(pool, taken, n * K).reshape((n, K)),
+        _cut(pool, taken, m * K * K).reshape((m, K, K)),
         np.zeros(n, dtype=np.int32),
         np.zeros(n, dtype=np.int32),
         np.zeros(n, dtype=np.int32),
-        np.zeros(K),
-        np.zeros(K),
-        np.zeros(1),
+        _cut(pool, taken, K),
+        _cut(pool, taken, K),
+        _cut(pool, taken, 1),
     )
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from trellis.core.arguments import check_choice, check_sample_weight
 from trellis.core.arrays import FloatArray
+from trellis.core.backends import as_backend
 from trellis.core.errors import ApproximationWarning, DataError, ModelFileError, UnsupportedError
 from trellis.core.estimator import Model, check_fitted
 from trellis.core.parameters import Flag, fitted, parameter
@@ -29,7 +30,9 @@ from trellis.data.labels import LabelSet
 from trellis.losses.labelings import DECODINGS, Loss, get_loss
 from trellis.objectives.records import Objective
 from trellis.solvers import Solver
+from trellis.solvers.online.parameter_mixing import said_of_mixing
 from trellis.structures.graph.labeler import graph_training as training
+from trellis.structures.graph.labeler.graph_shards import in_shards
 from trellis.structures.graph.oracle.graph_answers import GraphMarginals, RelaxedSolution
 from trellis.structures.graph.oracle.graph_oracle import GraphInference
 from trellis.structures.graph.oracle.unions.small_graphs import SmallGraphs, small_graphs
@@ -108,6 +111,8 @@ class GraphLabeler(Model):
         default=declared.WARM_START,
         doc="Whether to start from the weights of the last ``fit``, of the same shape and labels.",
     )
+    backend: Any = parameter(default=declared.BACKEND)
+    max_memory: int | str | None = parameter(default=declared.MAX_MEMORY)
     verbose: bool | None = parameter(default=declared.VERBOSE)
     checkpoint: Any = parameter(default=declared.CHECKPOINT)
 
@@ -147,37 +152,48 @@ class GraphLabeler(Model):
             raise DataError("sample_weight is 0 for every graph; give at least one positive weight")
         start_from = getattr(self, "weights_", None) if self.warm_start else None
         parts_of = [(one.nodes, one.edges, one.edge_features, one.edge_types) for one in graphs]
-        checkpoints = open_checkpoints(
-            self, {"graphs": parts_of, "labels": encoded, "sample_weight": weight, "the start": start_from}
-        )
+        backend = as_backend(self.backend, self.n_jobs, self.max_memory)
+        learned_from = {
+            "graphs": parts_of,
+            "labels": encoded,
+            "sample_weight": weight,
+            "the start": start_from,
+        }
+        if backend is not None:
+            learned_from["the shards"] = "by their nodes"
+        checkpoints = open_checkpoints(self, learned_from)
         seed = checkpoints.seed(self.random_state)
         splits = training.hold_out_graphs(self.holdout, examples, options, names, seed)
         refit = refits(options.objective) and len(splits[0][0]) < len(examples)
         every = list(range(len(examples))) if refit else splits[0][0]
         layout = training.new_layout(graphs, len(names), self.directed, self.bias)
 
-        def new_problem(chosen: list[int]) -> GraphProblem:
+        def in_one_piece(chosen: list[int]) -> GraphProblem:
             return training.graph_problem(
                 options, [examples[i] for i in chosen], layout, names, seed, weight[chosen],
                 l2=self.l2, l1=self.l1, n_jobs=self._threads(),
             )  # fmt: skip
 
-        problem = new_problem(every)
+        def new_problem(whole: GraphProblem) -> Any:
+            return whole if backend is None else in_shards(whole, backend)
+
+        whole = in_one_piece(every)
+        problem = new_problem(whole)
         solver = options.solver or training.automatic_graph_solver(options, problem, self.tol)
         start = self._start(layout, names)
         folds, held_out = [], None
         for kept, numbers, held in splits:
             if held is not None:
-                question = training.held_out_problem(held, problem)
+                question = training.held_out_problem(held, whole)
                 held_out = question.mean_loss
                 if options.objective.fine_tuned:
                     counted = np.ones(len(held)) if numbers is None else weight[numbers]
-                    own = new_problem(kept) if refit else problem
+                    own = new_problem(in_one_piece(kept)) if refit else problem
                     folds.append(Fold(own, question, question.task_losses, counted))
         parts = None
         if folds:
             several = [examples[i] for i in sample_with_several_labels(encoded)]
-            one_label = training.one_label_test(several, problem)
+            one_label = training.one_label_test(several, whole)
             parts = Parts(folds, problem if refit else None, one_label)
         starts = training.graph_warm_starts(options, problem, start, self.l2)
         trained = train(
@@ -197,8 +213,8 @@ class GraphLabeler(Model):
         )
         checkpoints.close()
         self._keep(names, layout, trained.solution.weights)
-        self.excess_, note = _approximation(problem, options, self.weights_)
-        status = trained.solution.status
+        self.excess_, note = _approximation(whole, options, self.weights_)
+        status = said_of_mixing(trained.solution.status, problem, trained.solution.history)
         self.status_ = Status(status.converged, status.reason + note, status.n_iter)
         self.history_, self.n_iter_ = trained.solution.history, trained.solution.n_iter
         self.solver_ = solver.name

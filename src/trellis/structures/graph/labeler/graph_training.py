@@ -17,6 +17,7 @@ from trellis.losses.labelings import Custom, Hamming, Loss, get_loss
 from trellis.objectives.records import Log, Margin, Objective, Perceptron, get_objective
 from trellis.solvers import Solver, get_solver
 from trellis.solvers.online.minibatch import MiniBatch
+from trellis.structures.graph.labeler.graph_shards import pseudo_likelihood_of
 from trellis.structures.graph.oracle.graph_oracle import BEST_METHODS, SUM_METHODS, GraphInference
 from trellis.structures.graph.problem.graph_candidates import GraphCandidateProblem
 from trellis.structures.graph.problem.graph_example import GraphExample
@@ -238,7 +239,7 @@ def graph_problem(
     return GraphProblem(examples, options.objective, options.loss, **shared)
 
 
-def automatic_graph_solver(options: GraphOptions, problem: GraphProblem, tol: float | None) -> Solver:
+def automatic_graph_solver(options: GraphOptions, problem: Any, tol: float | None) -> Solver:
     """One with a certificate where there is one."""
     objective, l2, l1 = problem.objective, problem.l2, problem.l1
     if objective.fine_tuned:
@@ -251,7 +252,8 @@ def automatic_graph_solver(options: GraphOptions, problem: GraphProblem, tol: fl
     if certified and problem.latent and objective.margin_rescaling:
         return get_solver("cccp", tol)
     if certified and problem.convex:
-        many = objective.piecewise_linear and problem.dimension > FEW
+        one_by_one = hasattr(problem, "example_plane")
+        many = objective.piecewise_linear and problem.dimension > FEW and one_by_one
         return get_solver("frank_wolfe" if many else "cutting_plane", tol)
     return get_solver(ONE_BY_ONE, tol)
 
@@ -302,9 +304,7 @@ def one_label_test(sample: list[GraphExample], problem: GraphProblem) -> Callabl
     return one_label
 
 
-def graph_warm_starts(
-    options: GraphOptions, problem: GraphProblem, start: FloatArray, l2: float
-) -> list[WarmStart]:
+def graph_warm_starts(options: GraphOptions, problem: Any, start: FloatArray, l2: float) -> list[WarmStart]:
     """What to minimise before the problem, one of these; nothing where training starts at given weights.
 
     With hidden labels, a short latent perceptron: at w = 0 all their completions are equal, and what is
@@ -324,21 +324,7 @@ def graph_warm_starts(
     solver = automatic_graph_solver(replace(options, objective=Margin(), loss=Hamming()), margin, None)
     starts = [WarmStart(margin.objective, solver, CONVEX_PASSES, margin)]
     if isinstance(first, Log):
-        pseudo = pseudo_likelihood(problem, l2)
+        pseudo = pseudo_likelihood_of(problem, l2)
         solver = get_solver("lbfgs", delta=NEAR / 10)
-        starts.append(WarmStart(first, solver, problem=pseudo, surrogate=pseudo_likelihood))
+        starts.append(WarmStart(first, solver, problem=pseudo, surrogate=pseudo_likelihood_of))
     return starts
-
-
-def pseudo_likelihood(problem: GraphProblem, l2: float) -> PseudoLikelihoodProblem:
-    """Of the examples of a problem."""
-    return PseudoLikelihoodProblem(
-        problem.examples,
-        Log(),
-        Hamming(),
-        l2=l2,
-        weight=problem.weight,
-        n_jobs=problem.n_jobs,
-        layout=problem.layout,
-        inference=problem.inference,
-    )

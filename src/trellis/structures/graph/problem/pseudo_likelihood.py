@@ -20,6 +20,8 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
 from trellis.core.logspace import softmax_and_log_sum
 from trellis.core.oracle import Answer, Answers, BatchOracle
+from trellis.losses.labelings import Hamming
+from trellis.objectives.records import Log
 from trellis.structures.graph.oracle.unions.small_graphs import SmallGraphs, split_into_runs
 from trellis.structures.graph.problem.graph_batch import GraphBatch, answers_of_parts
 from trellis.structures.graph.problem.graph_example import GraphExample
@@ -147,3 +149,17 @@ def local_parts(scores: GraphScores, gold: np.ndarray, shares: FloatArray) -> Gr
     diagonal = np.arange(scores.n_labels)
     pairwise[loops[:, None], diagonal, diagonal] += shares[a[loops]]
     return GraphParts(shares, pairwise)
+
+
+def pseudo_likelihood(problem: GraphProblem, l2: float) -> PseudoLikelihoodProblem:
+    """Of the examples of a problem."""
+    return PseudoLikelihoodProblem(
+        problem.examples,
+        Log(),
+        Hamming(),
+        l2=l2,
+        weight=problem.weight,
+        n_jobs=problem.n_jobs,
+        layout=problem.layout,
+        inference=problem.inference,
+    )

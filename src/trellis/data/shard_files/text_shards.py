@@ -10,8 +10,8 @@ import numpy as np
 
 from trellis.core.errors import DataError
 from trellis.core.file_formats import FileFormat
-from trellis.data.input_format import InputData, InputFormat, choose_format
 from trellis.data.shard_files.cut_kernels import sequence_ends
+from trellis.data.shard_files.input_format import InputData, InputFormat, choose_format
 from trellis.data.shard_files.text_ranges import iter_whole_lines, read_head, read_range
 from trellis.data.streams import BOM, to_utf8
 

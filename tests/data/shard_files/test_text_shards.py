@@ -18,7 +18,7 @@ from trellis import ShardFiles
 from trellis.core.errors import DataError
 from trellis.data.attributes import read_attributes
 from trellis.data.columns import CONLLU_COLUMNS, read_columns, read_conllu
-from trellis.data.shard_files import as_shard_files, text_files, text_ranges
+from trellis.data.shard_files import as_shard_files, text_ranges, text_shards
 from trellis.data.shard_files.file_paths import find_files
 
 WORDS = st.sampled_from(["a", "b,c", "ü", "#x", "12"])
@@ -245,7 +245,7 @@ def test_errors_name_the_file(
 
 
 def test_errors_in_a_shard_name_file_and_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_files, "_HEAD", 100)  # what is wrong is behind what is looked at first
+    monkeypatch.setattr(text_shards, "_HEAD", 100)  # what is wrong is behind what is looked at first
     (tmp_path / "a.txt").write_bytes(b"a B\n\n" * 100 + b"a b B\n" + b"\na \xff\n")
     shards = ShardFiles(tmp_path / "a.txt", shard_steps=10).shards()
     assert len(shards[0].read()[0]) == 10
