@@ -40,10 +40,10 @@ from trellis.structures.chain.labeler.chain_training import (
     linear_problem,
     one_label_test,
 )
-from trellis.structures.chain.labeler.file_data import FileData, refuse_with_files
-from trellis.structures.chain.labeler.file_prediction import answers_of_files, score_of_files
 from trellis.structures.chain.labeler.latent_start import split_states
 from trellis.structures.chain.labeler.memory_data import MemoryData
+from trellis.structures.chain.labeler.shards.file_data import FileData, refuse_with_files
+from trellis.structures.chain.labeler.shards.file_prediction import answers_of_files, score_of_files
 from trellis.structures.chain.labeler.training_data import TrainingData
 from trellis.structures.chain.labeler.warm_start import carried_over
 from trellis.structures.chain.oracle.many_labels.sparse_chain import SparseChain

@@ -15,7 +15,7 @@ from trellis.core.backends import Backend, as_backend
 from trellis.core.backends.local_backend import LocalBackend
 from trellis.core.errors import DataError
 from trellis.objectives.sharded_problem import as_it_is
-from trellis.structures.chain.labeler.shard_questions import Source
+from trellis.structures.chain.labeler.shards.shard_questions import Source
 
 if TYPE_CHECKING:
     from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
