@@ -25,6 +25,7 @@ PAGES = [
             "kalman.md",
             "label-bias.md",
             "many-labels.md",
+            "parameter-mixing.md",
             "emissions.md",
             "em-as-dca.md",
             "latent.md",

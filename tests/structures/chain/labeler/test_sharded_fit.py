@@ -15,8 +15,8 @@ from trellis import SequenceLabeler
 from trellis.core.backends.local_backend import LocalBackend
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.solvers import CuttingPlane
-from trellis.structures.chain.labeler import file_data
-from trellis.structures.chain.labeler.shard_problems import sharded_problem
+from trellis.structures.chain.labeler.shards import file_data
+from trellis.structures.chain.labeler.shards.shard_problems import sharded_problem
 
 N = 36
 

@@ -25,7 +25,7 @@ from trellis.features.template_encoder import TemplateEncoder
 from trellis.structures.chain.labeler import inspection
 from trellis.structures.chain.labeler.chain_predictor import ChainPredictor
 from trellis.structures.chain.labeler.chain_training import Examples
-from trellis.structures.chain.labeler.shard_questions import EncoderRecipe
+from trellis.structures.chain.labeler.shards.shard_questions import EncoderRecipe
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 from trellis.structures.chain.scores.sparse_layout import SparseLayout, sparse_penalties

@@ -228,7 +228,7 @@ class HeldOutLoss:
 
     def __init__(
         self,
-        held: WeightedExamples | None,
+        held: WeightedExamples,
         layout: LinearLayout,
         penalties: Penalties,
         latent: LatentLabels,
@@ -236,7 +236,6 @@ class HeldOutLoss:
         loss: Loss,
         n_jobs: int,
     ) -> None:
-        assert held is not None
         self._layout, self._penalties, self._latent = layout, penalties, latent
         self._names, self._loss, self._n_jobs = names, loss, n_jobs
         self._labels, self.weight = held.examples.labels, held.weight

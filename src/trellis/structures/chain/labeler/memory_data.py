@@ -22,7 +22,7 @@ from trellis.structures.chain.labeler.chain_training import (
     weighted_loss,
 )
 from trellis.structures.chain.labeler.latent_start import refuse_candidates
-from trellis.structures.chain.labeler.shard_problems import (
+from trellis.structures.chain.labeler.shards.shard_problems import (
     ProblemParts,
     cuts,
     data_shards,
@@ -103,7 +103,7 @@ class MemoryData:
         data = part.over_states(self.latent)
         return model._problem(data, self.layout, self.penalties, self.latent, objective, self.loss, model.l2)
 
-    def held_out(self, split: Split) -> HeldOutLoss:
+    def held_out(self, split: Any) -> HeldOutLoss:
         return HeldOutLoss(
             split.held, self.layout, self.penalties, self.latent, split.names, self.loss,
             self._model._threads(),

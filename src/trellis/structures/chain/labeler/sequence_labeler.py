@@ -40,9 +40,10 @@ from trellis.structures.chain.labeler.chain_training import (
     linear_problem,
     one_label_test,
 )
-from trellis.structures.chain.labeler.file_data import FileData, refuse_with_files
 from trellis.structures.chain.labeler.latent_start import split_states
 from trellis.structures.chain.labeler.memory_data import MemoryData
+from trellis.structures.chain.labeler.shards.file_data import FileData, refuse_with_files
+from trellis.structures.chain.labeler.shards.file_prediction import answers_of_files, score_of_files
 from trellis.structures.chain.labeler.training_data import TrainingData
 from trellis.structures.chain.labeler.warm_start import carried_over
 from trellis.structures.chain.oracle.many_labels.sparse_chain import SparseChain
@@ -256,6 +257,39 @@ class SequenceLabeler(ChainLabeler):
     ) -> None:
         super()._keep(encoder, latent, layout, penalties, weights)
         self.online_ = None  # what partial_fit goes on from
+
+    def predict(self, X: Any, *, lengths: ArrayLike | None = None, decoding: str = "best") -> Any:
+        """The best labelling of sequences, or (``decoding="minimum_risk"``) the one with the smallest
+        expected loss among those that the constraints allow, by the ``loss`` of the model; see
+        :mod:`.minimum_risk`. Of files (:class:`trellis.ShardFiles`, a path or a pattern): an iterator over
+        the sequences in their order, whose memory does not grow with the files."""
+        files = as_shard_files(X)
+        if files is None:
+            return super().predict(X, lengths=lengths, decoding=decoding)
+        check_fitted(self, "weights_")
+        return answers_of_files(self, files, "predict", decoding=decoding)
+
+    def predict_marginals(self, X: Any, *, lengths: ArrayLike | None = None) -> Any:
+        """P(y_t = k | x) under the log-linear model: a (length, n_labels) array for each sequence; of files
+        an iterator, as in ``predict``."""
+        files = as_shard_files(X)
+        if files is None:
+            return super().predict_marginals(X, lengths=lengths)
+        check_fitted(self, "weights_")
+        return answers_of_files(self, files, "predict_marginals")
+
+    def score(
+        self, X: Any, y: Any = None, *, lengths: ArrayLike | None = None, sample_weight: Any = None
+    ) -> float:
+        """The fraction of correct labels among the known ones (``sample_weight`` weighs sequences). A label
+        that training did not see counts as known, so that every prediction there is wrong. Files have their
+        labels: ``y`` is None."""
+        files = as_shard_files(X)
+        if files is None:
+            return super().score(X, y, lengths=lengths, sample_weight=sample_weight)
+        check_fitted(self, "weights_")
+        refuse_with_files(y, lengths, sample_weight)
+        return score_of_files(self, files)
 
     @property
     def state_names_(self) -> list[Any]:

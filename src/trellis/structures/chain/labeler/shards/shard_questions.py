@@ -29,7 +29,7 @@ from trellis.structures.chain.labeler.chain_training import (
     WeightedExamples,
     weighted_examples,
 )
-from trellis.structures.chain.labeler.shard_problems import DataShard
+from trellis.structures.chain.labeler.shards.shard_problems import DataShard
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 from trellis.structures.chain.scores.observed_pairs import ObservedPairs

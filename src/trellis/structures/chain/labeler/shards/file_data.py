@@ -23,7 +23,6 @@ from trellis.features.array_encoder import ArrayEncoder
 from trellis.features.encoded import no_steps
 from trellis.losses.labelings import balanced_weights
 from trellis.objectives.sharded_problem import as_it_is
-from trellis.structures.chain.labeler import shard_questions as questions
 from trellis.structures.chain.labeler.chain_training import (
     Examples,
     HeldOutLoss,
@@ -31,7 +30,8 @@ from trellis.structures.chain.labeler.chain_training import (
     weighted_loss,
 )
 from trellis.structures.chain.labeler.latent_start import refuse_candidates
-from trellis.structures.chain.labeler.shard_problems import (
+from trellis.structures.chain.labeler.shards import shard_questions as questions
+from trellis.structures.chain.labeler.shards.shard_problems import (
     ProblemParts,
     sharded_problem,
     taken,
@@ -69,7 +69,7 @@ class PlacedSplit:
 
 
 class PlacedHeldOutLoss:
-    """The loss of held-out sequences in shards, as :class:`.chain_training.HeldOutLoss`."""
+    """The loss of held-out sequences in shards, as a function of the weights."""
 
     def __init__(self, shards: PlacedShards) -> None:
         self._shards = shards
@@ -213,7 +213,7 @@ class FileData:
         l2 = 0.0 if self._objective.scale_free else self._model.l2
         return sharded_problem(part.shards, parts, l2, self._model.l1)
 
-    def held_out(self, split: PlacedSplit) -> HeldOutLoss | PlacedHeldOutLoss:
+    def held_out(self, split: Any) -> HeldOutLoss | PlacedHeldOutLoss:
         shared = self.layout, self.penalties, self.latent, split.names, self.loss
         if isinstance(split.held, PlacedPart):
             return PlacedHeldOutLoss(split.held.shards.change(questions.held_out_loss, *shared))

@@ -1,0 +1,1 @@
+"""Sequences in shards: where they lie, what they are asked, and the problem of a sum over them."""
