@@ -1,0 +1,110 @@
+"""One iteration of training on many workers, simulated from measured costs.
+
+An iteration sends D weights to W workers, each of which works through its shards; gradients are added in
+pairs of neighbours, first on each worker, then from worker to worker; the client takes one step of its solver.
+With the times t_s of shards drawn at random around their mean (log-normal, ``spread`` as measured),
+
+    send       ceil(log2(W + 1)) (latency + 8 D / bandwidth)           from worker to worker, a tree
+    work       max over workers of the sum of t_s over their shards, t_s = tokens c + overhead
+    add        ceil(log2(W)) (latency + (8 D / compression) / bandwidth + 8 D add)
+    schedule   2 S task                                                 S shards, each answered and added
+    step       8 D step                                                 on the client
+
+The scheduler works while workers do, so an iteration takes send + max(work + add, schedule) + step. With
+``local_steps`` = k, workers take k steps on their own shards before weights are mixed: everything but work is
+paid once in k. Efficiency on W workers is the time of one worker without any of the other costs over W times
+the time of the iteration.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+BYTES = 8  # of a weight
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds, bytes and bytes per second, as measured, or as a network promises."""
+
+    token: float  # seconds of a token on one core
+    overhead: float  # seconds of a shard beside its tokens
+    spread: float  # deviation of the logarithm of the time of a shard
+    latency: float  # seconds of a message
+    bandwidth: float  # bytes per second between two machines
+    add: float  # seconds to add one byte of a gradient
+    task: float  # seconds of the scheduler for a task
+    step: float  # seconds of the solver for one byte of weights
+
+
+@dataclass(frozen=True)
+class Job:
+    tokens: float
+    weights: int
+    shard_tokens: float = 200_000.0
+    compression: float = 1.0  # of gradients, on the line
+    local_steps: int = 1
+
+    @property
+    def shards(self) -> int:
+        return max(1, math.ceil(self.tokens / self.shard_tokens))
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """Seconds of the parts; ``efficiency`` is the share of the workers' time that is work."""
+
+    send: float
+    work: float
+    add: float
+    schedule: float
+    step: float
+    efficiency: float
+
+    @property
+    def seconds(self) -> float:
+        return self.send + max(self.work + self.add, self.schedule) + self.step
+
+
+def iteration(costs: Costs, job: Job, workers: int, seed: int = 0) -> Iteration:
+    """One iteration (with local steps: the share of one pass over the data) on ``workers`` workers."""
+    workers = min(workers, job.shards)
+    size = BYTES * job.weights
+    work = _slowest_worker(costs, job, workers, np.random.default_rng(seed))
+    send = math.ceil(math.log2(workers + 1)) * (costs.latency + size / costs.bandwidth)
+    levels = math.ceil(math.log2(workers)) if workers > 1 else 0
+    add = job.shards / workers * size * costs.add
+    add += levels * (costs.latency + size / job.compression / costs.bandwidth + size * costs.add)
+    schedule, step = 2 * job.shards * costs.task, size * costs.step
+    k = job.local_steps
+    found = Iteration(send / k, work, add / k, schedule / k, step / k, 0.0)
+    alone = job.shards * (job.tokens / job.shards * costs.token + costs.overhead)
+    return replace(found, efficiency=alone / (workers * found.seconds))
+
+
+def _slowest_worker(costs: Costs, job: Job, workers: int, rng: np.random.Generator) -> float:
+    """Of many shards a worker's sum is normal, by the central limit theorem; of few it is drawn."""
+    mean = job.tokens / job.shards * costs.token + costs.overhead
+    each, more = divmod(job.shards, workers)
+    counts = np.full(workers, each) + (np.arange(workers) < more)
+    if not costs.spread:
+        return float(mean * counts.max())
+    if job.shards <= 100_000:
+        drawn = rng.lognormal(-0.5 * costs.spread**2, costs.spread, job.shards)
+        sums = np.add.reduceat(drawn, np.concatenate([[0], np.cumsum(counts)[:-1]]))
+        return float(mean * sums.max())
+    deviation = math.sqrt(math.expm1(costs.spread**2))
+    return float(mean * (counts + deviation * np.sqrt(counts) * rng.normal(size=workers)).max())
+
+
+def pays_until(costs: Costs, job: Job, most: int, efficiency: float = 0.5) -> int:
+    """The largest number of workers, in powers of two up to ``most``, that spend at least that share of their
+    time on work."""
+    best = 1
+    for power in range(int(math.log2(most)) + 1):
+        if iteration(costs, job, 2**power).efficiency >= efficiency:
+            best = 2**power
+    return best
