@@ -15,7 +15,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Compiled kernels are kept here, by the content of their sources: tests, demo and benchmarks share them.
 export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache
 
-.PHONY: help test test-random fuzz soak demo bench wheel test-wheel lint format clean
+.PHONY: help test test-random test-cluster fuzz soak demo bench wheel test-wheel lint format clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -30,6 +30,9 @@ test-random: $(VENV)/.test  ## run the property tests on fresh random examples (
 	@seed=$${SEED:-$$($(BIN)/python -c 'import secrets; print(secrets.randbelow(2**32))')}; \
 	echo "drawing with seed $$seed: make test-random SEED=$$seed draws the same again"; \
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m hypothesis --hypothesis-profile random --hypothesis-seed $$seed
+
+test-cluster: $(VENV)/.test  ## break small clusters in every way: killed workers, cut lines, full memory (some minutes)
+	@$(BIN)/python -m pytest -m cluster
 
 # SECONDS=... for longer or shorter, SEED=... for other changes, TARGETS='HMM sound' for some of them.
 fuzz: $(VENV)/.test  ## feed changed files to every reader and every kind of model, with limits of time and memory

@@ -44,6 +44,10 @@ class StepError(NumericalError):
     that gives this message."""
 
 
+class ClusterError(TrellisError):
+    """A cluster does not answer, or cannot do the work; names the scheduler or the shard, and what to do."""
+
+
 class MissingExtraError(TrellisError, ImportError):
     """An optional dependency is not installed; names the extra to install."""
 
