@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from trellis.core.backends.choice import config_context as config_context
     from trellis.core.persistence import load as load
     from trellis.data.sequences import Sequences as Sequences
+    from trellis.data.shard_files import ShardFiles as ShardFiles
     from trellis.hmm import HMM as HMM
     from trellis.hmm import emissions as emissions
     from trellis.hmm.input_output import IOHMM as IOHMM
@@ -39,6 +40,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "core.backends.choice": "config_context",
         "core.persistence": "load",
         "data.sequences": "Sequences",
+        "data.shard_files": "ShardFiles",
         "hmm": "HMM",
         "hmm.input_output": "IOHMM",
         "hmm.spectral": "SpectralHMM",

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 from trellis import __version__, load
 from trellis.cli.app import app
-from trellis.cli.formats import FileFormat
-from trellis.cli.inputs import choose_format, detect_format
 from trellis.core.errors import DataError, ModelFileError, TrellisError, UnsupportedError
+from trellis.data.file_formats import FileFormat
+from trellis.data.input_format import choose_format, detect_format
 
 TRELLIS = [sys.executable, "-c", "from trellis.cli import main; main()"]
 

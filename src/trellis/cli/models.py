@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trellis.cli.inputs import InputFormat
 from trellis.core.errors import ModelFileError
 from trellis.core.output_files import Target
 from trellis.core.persistence import load, save
+from trellis.data.input_format import InputFormat
 from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 
 _KEY = "input"

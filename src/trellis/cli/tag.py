@@ -1,26 +1,37 @@
-"""``trellis tag``: label a file, block by block, in memory that does not grow with the file."""
+"""``trellis tag``: label files, block by block, in memory that does not grow with the files."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from trellis.cli.console import binary_output, check_output
+from trellis.cli.console import STDOUT, binary_output, check_output
 from trellis.cli.options import Jobs, argument, option
-from trellis.core.errors import UnsupportedError
+from trellis.cli.places import Cluster, LocalCluster, MaxMemory, chosen_place, is_one_file
+from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.output_files import check_folder
 
 if TYPE_CHECKING:
-    from trellis.cli.inputs import InputData
+    from trellis.cli.file_maps import Work
+    from trellis.data.input_format import InputData, InputFormat
     from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 
 SEQUENCES_PER_BLOCK = 1000
 
 Model = Annotated[str, argument("MODEL", "Model file that trellis train wrote.")]
-File = Annotated[str, argument("FILE", "File to label, plain or gzip; - reads standard input.")]
-Encoding = Annotated[
-    str | None, option("--encoding NAME", "Character encoding of FILE, if not that of the training file.")
+Files = Annotated[
+    list[str] | None,
+    argument("[FILE]...", "Files to label, plain or gzip, or folders of them; - reads standard input."),
 ]
-Output = Annotated[str, option("-o --output FILE", "Where to write; - is standard output.")]
+Encoding = Annotated[
+    str | None,
+    option("--encoding NAME", "Character encoding of the files, if not that of training files."),
+]
+Output = Annotated[
+    str, option("-o --output PATH", "Where to write: a file, or a folder for several; - is standard output.")
+]
 LabelsOnly = Annotated[bool, option("--labels-only", "Write only the labels, not the input lines.")]
 Marginals = Annotated[bool, option("-m --marginals", "Write the probability of each label after it.")]
 KBest = Annotated[
@@ -35,9 +46,29 @@ Decoding = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class Answered:
+    """How each sequence is answered."""
+
+    labels_only: bool
+    marginals: bool
+    k_best: int
+    decoding: str
+
+    def lines(
+        self, labeler: SequenceLabeler, layout: InputFormat, block: InputData, first: int
+    ) -> Iterator[bytes]:
+        """Answers to a block whose first sequence has the number ``first``."""
+        inputs = layout.inputs(block)
+        if self.k_best > 1:
+            yield from _k_best(labeler, inputs, block, first, self.k_best, self.labels_only)
+        else:
+            yield _tagged(labeler, inputs, block, self.marginals, self.labels_only, self.decoding)
+
+
 def tag(
     model: Model,
-    file: File = "-",
+    files: Files = None,
     output: Output = "-",
     labels_only: LabelsOnly = False,
     marginals: Marginals = False,
@@ -45,11 +76,15 @@ def tag(
     decoding: Decoding = "best",
     encoding: Encoding = None,
     jobs: Jobs = None,
+    cluster: Cluster = None,
+    local_cluster: LocalCluster = None,
+    max_memory: MaxMemory = None,
 ) -> None:
-    """Label FILE: each line with a new last column.
+    """Label each FILE: each line with a new last column.
 
-    The file may have a label column or not. CRFsuite files are answered with labels only. What is
-    written is UTF-8.
+    A file may have a label column or not. CRFsuite files are answered with labels only. What is
+    written is UTF-8. Several files, or a folder, are answered in files of the same names:
+    trellis tag m.trellis texts/*.conll.gz -o tagged --local-cluster 4
     """
     from trellis.cli.models import open_model
     from trellis.core.arguments import check_choice
@@ -65,18 +100,79 @@ def tag(
             f"--k-best writes the labellings with the highest scores, and --decoding {decoding} has only one "
             "answer; give only one of them"
         )
-    check_output(output)
+    files, backend = files or [STDOUT], chosen_place(cluster, local_cluster)
+    answered = Answered(labels_only, marginals, k_best, decoding)
+    if is_one_file(files) and backend is None:
+        check_output(output)
+        labeler, layout = open_model(model, jobs, encoding)
+        first = 1
+        with binary_output(output) as stream:
+            for block in layout.blocks(files[0], SEQUENCES_PER_BLOCK):
+                stream.writelines(answered.lines(labeler, layout, block, first))
+                stream.flush()  # whoever reads a pipe sees each block when it is done
+                first += len(block)
+        return
+    _tag_many(model, files, output, answered, encoding, jobs, backend, max_memory)
+
+
+def _tag_many(
+    model: str,
+    files: list[str],
+    output: str,
+    answered: Answered,
+    encoding: str | None,
+    jobs: int | None,
+    backend: str | None,
+    max_memory: str | None,
+) -> None:
+    """Files of the same names in a folder, or all on standard output; pieces are answered by workers."""
+    from contextlib import ExitStack
+
+    from trellis.cli.file_maps import answers, work_on
+    from trellis.cli.models import open_model
+
     labeler, layout = open_model(model, jobs, encoding)
-    first = 1
-    with binary_output(output) as stream:
-        for block in layout.blocks(file, SEQUENCES_PER_BLOCK):
-            inputs = layout.inputs(block)
-            if k_best > 1:
-                stream.writelines(_k_best(labeler, inputs, block, first, k_best, labels_only))
-            else:
-                stream.write(_tagged(labeler, inputs, block, marginals, labels_only, decoding))
-            stream.flush()  # whoever reads a pipe sees each block when it is done
-            first += len(block)
+    target_of = _targets(files, output)
+    work = work_on(files, layout)
+    with ExitStack() as stack:
+        stream: Any = stack.enter_context(binary_output(STDOUT)) if output == STDOUT else None
+        mapped = answers(
+            tag_piece, work, labeler, layout, answered,
+            backend=backend, jobs=jobs, max_memory=max_memory, title="tag",
+        )  # fmt: skip
+        for one, text in mapped:
+            if stream is None:
+                stream = stack.enter_context(binary_output(target_of[one.piece.path]))
+            stream.write(text)
+            if one.last and output != STDOUT:
+                stack.close()
+                stream = None
+
+
+def tag_piece(work: Work, labeler: SequenceLabeler, layout: InputFormat, answered: Answered) -> bytes:
+    return b"".join(answered.lines(labeler, layout, work.read(), work.first))
+
+
+def _targets(files: list[str], output: str) -> dict[str, str]:
+    """The file that answers each file; the folder is made."""
+    from trellis.data.shard_files.file_paths import find_files
+
+    paths = find_files(files)
+    if output == STDOUT:
+        return {}
+    if os.path.isfile(output):
+        raise DataError(f"{output} is a file; several files are answered in a folder, or with -o -")
+    check_folder(output)
+    target_of: dict[str, str] = {}
+    for path in paths:
+        target = os.path.join(output, os.path.basename(path))
+        if target in target_of.values():
+            raise DataError(f"two files are called {os.path.basename(path)}; tag them into different folders")
+        if os.path.realpath(target) == os.path.realpath(path):
+            raise DataError(f"{path} would be replaced by its answer; choose another folder by -o")
+        target_of[path] = target
+    os.makedirs(output, exist_ok=True)
+    return target_of
 
 
 def _tagged(
@@ -106,11 +202,11 @@ def _k_best(
     labeler: SequenceLabeler, inputs: InputData, block: InputData, first: int, k: int, labels_only: bool
 ) -> Iterator[bytes]:
     """Each labelling under a line ``# sequence rank score``, best first; sequences count from ``first``."""
-    from trellis.data.columns import ColumnData
+    from trellis.data.columns import ColumnData, SourceLines
 
     echoed: list[bytes] = []
     separator = ""
-    if isinstance(block, ColumnData) and block.lines is not None and not labels_only:
+    if isinstance(block, ColumnData) and isinstance(block.lines, SourceLines) and not labels_only:
         lines = block.lines.text.split(b"\n")
         echoed = [lines[i] for i in block.lines.line_of_step.tolist()]
         separator = block.lines.separator

@@ -17,7 +17,7 @@ from trellis.core.output_files import check_folder
 from trellis.training import declarations as declared
 
 if TYPE_CHECKING:
-    from trellis.cli.inputs import InputData, InputFormat
+    from trellis.data.input_format import InputData, InputFormat
 
 
 def train(
@@ -57,8 +57,8 @@ def train(
     quiet: opt.Quiet = False,
 ) -> None:
     """Learn a model from a labelled FILE and write it to one file."""
-    from trellis.cli.inputs import choose_format, locate_step
     from trellis.cli.models import save_model
+    from trellis.data.input_format import choose_format, locate_step
     from trellis.data.streams import read_utf8, source_name
     from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 
@@ -164,7 +164,7 @@ def _label_pairs(given: str | None, encoding: str, *names: str) -> str | list[tu
 
 def _template(path: str | None, out_of_bounds: str, layout: InputFormat) -> Any:
     """The template for column files; attribute files have their features ready."""
-    from trellis.cli.formats import FileFormat
+    from trellis.data.file_formats import FileFormat
     from trellis.features.templates import Template
 
     if layout.format is FileFormat.crfsuite:
@@ -203,7 +203,7 @@ def _held_out(fraction: float | None, dev: str | None, layout: InputFormat, trai
         return "auto" if fraction is None else fraction
     if fraction is not None:
         raise UnsupportedError("--holdout and --dev both say what to hold out; give only one of them")
-    from trellis.cli.inputs import locate_step
+    from trellis.data.input_format import locate_step
 
     data = layout.read(dev)
     labels = layout.labels(data)

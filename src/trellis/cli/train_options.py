@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from trellis.cli.formats import FileFormat
 from trellis.cli.options import Jobs as Jobs
 from trellis.cli.options import argument, declared_option, option
+from trellis.data.file_formats import FileFormat
 from trellis.objectives import OBJECTIVES
 from trellis.solvers import SOLVERS
 from trellis.training import declarations as declared

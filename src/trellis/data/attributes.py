@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
@@ -20,7 +20,17 @@ from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError
 from trellis.core.output_files import atomic_text
 from trellis.data.column_kernels import TAB, field_spans
-from trellis.data.columns import Codes, SourceLines, intern_fields, label_lines, split_lines
+from trellis.data.columns import (
+    Codes,
+    JoinedLines,
+    SourceLines,
+    intern_fields,
+    join_lines,
+    join_offsets,
+    join_vocabularies,
+    label_lines,
+    split_lines,
+)
 from trellis.data.streams import Source, iter_sequence_blocks, read_utf8, source_name
 
 _FIELD = re.compile(r"((?:[^\\:]|\\.)*)(?::(.*))?", re.DOTALL)
@@ -42,7 +52,7 @@ class AttributeData:
     offsets: IntArray
     label_codes: Codes
     label_names: list[str]
-    lines: SourceLines
+    lines: SourceLines | JoinedLines | None
 
     @property
     def n_steps(self) -> int:
@@ -109,6 +119,25 @@ def parse_attributes(text: bytes, name: str, first_line: int = 1) -> AttributeDa
     values = np.ones(1) if (value_of == 1.0).all() else value_of[fields]
     return AttributeData(
         indptr, code_of[fields], values, list(table), offsets, label_codes, label_names, lines
+    )
+
+
+def join_attributes(parts: Sequence[AttributeData]) -> AttributeData:
+    """Sequences of several files, one after the other."""
+    names, codes = join_vocabularies(part.names for part in parts)
+    labels, label_codes = join_vocabularies(part.label_names for part in parts)
+    plain = all(part.values.shape == (1,) for part in parts)
+    return AttributeData(
+        join_offsets(part.indptr for part in parts),
+        np.concatenate([new[part.codes] for new, part in zip(codes, parts, strict=True)]),
+        np.ones(1)
+        if plain
+        else np.concatenate([np.broadcast_to(part.values, part.codes.shape) for part in parts]),
+        names,
+        join_offsets(part.offsets for part in parts),
+        np.concatenate([new[part.label_codes] for new, part in zip(label_codes, parts, strict=True)]),
+        labels,
+        join_lines(parts),
     )
 
 

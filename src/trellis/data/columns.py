@@ -22,7 +22,7 @@ from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.output_files import atomic_text
 from trellis.data.column_kernels import TAB, WHITESPACE, count_fields, field_spans
 from trellis.data.flatten import flatten
-from trellis.data.sequences import step_name
+from trellis.data.sequences import locate, offsets_from_lengths, step_name
 from trellis.data.streams import Source, iter_sequence_blocks, read_utf8, source_name
 from trellis.data.vocabulary import Vocabulary
 
@@ -56,6 +56,46 @@ class SourceLines:
 
 
 @dataclass(frozen=True, eq=False)
+class JoinedLines:
+    """The text of steps that come from several files; ``first_steps``: of each, and their number."""
+
+    parts: tuple[SourceLines, ...]
+    first_steps: IntArray
+    separator: str = "\t"
+
+    @property
+    def name(self) -> str:
+        return self.parts[0].name
+
+    def where(self, step: int) -> str:
+        """``file:line`` of a step."""
+        part, inside = locate(self.first_steps, step)
+        return self.parts[part].where(inside)
+
+
+def join_lines(parts: Sequence[Any]) -> JoinedLines | None:
+    """The lines of several data, None if one has none."""
+    if any(part.lines is None for part in parts):
+        return None
+    return JoinedLines(
+        tuple(part.lines for part in parts), offsets_from_lengths([part.n_steps for part in parts])
+    )
+
+
+def join_vocabularies(vocabularies: Iterable[list[str]]) -> tuple[list[str], list[Codes]]:
+    """All strings, in order of first appearance, and the new code of each code of each vocabulary."""
+    table: defaultdict[str, int] = defaultdict()
+    table.default_factory = table.__len__
+    codes = [np.fromiter(map(table.__getitem__, one), np.int32, len(one)) for one in vocabularies]
+    return list(table), codes
+
+
+def join_offsets(parts: Iterable[IntArray]) -> IntArray:
+    """The offsets of sequences, end to end."""
+    return offsets_from_lengths(np.concatenate([np.diff(one) for one in parts]))
+
+
+@dataclass(frozen=True, eq=False)
 class ColumnData:
     """Sequences of rows of strings, packed.
 
@@ -67,7 +107,7 @@ class ColumnData:
     codes: Codes
     vocabularies: tuple[list[str], ...]
     offsets: IntArray
-    lines: SourceLines | None = None
+    lines: SourceLines | JoinedLines | None = None
 
     @classmethod
     def from_sequences(cls, sequences: Any, lengths: ArrayLike | None = None) -> ColumnData:
@@ -133,9 +173,9 @@ class ColumnData:
 
         It is separated by a blank if the file's first two columns are, otherwise by a tab.
         """
-        if self.lines is None:
+        if not isinstance(self.lines, SourceLines):
             raise UnsupportedError(
-                "these rows were not read from a file, so there are no lines to repeat; use write_columns"
+                "these rows were not read from one file, so there are no lines to repeat; use write_columns"
             )
         return self.lines.tagged(codes, labels)
 
@@ -195,7 +235,7 @@ def read_conllu(
 
 def conllu_words(data: ColumnData) -> ColumnData:
     """All ten columns of a CoNLL-U file or block, without multiword ranges and empty nodes."""
-    if data.lines is None:
+    if not isinstance(data.lines, SourceLines):
         raise UnsupportedError("these rows were not read from a CoNLL-U file; use read_conllu")
     if data.n_columns != len(CONLLU_COLUMNS):
         raise DataError(f"{data.lines.name}: CoNLL-U has 10 tab-separated columns, not {data.n_columns}")
@@ -211,6 +251,17 @@ def conllu_words(data: ColumnData) -> ColumnData:
         offsets=kept[data.offsets].astype(np.int64),
         lines=replace(data.lines, line_of_step=data.lines.line_of_step[is_word]),
     )
+
+
+def join_columns(parts: Sequence[ColumnData]) -> ColumnData:
+    """Sequences of several files with the same columns, one after the other."""
+    rows, vocabularies = [], []
+    for j in range(parts[0].n_columns):
+        strings, codes = join_vocabularies(part.vocabularies[j] for part in parts)
+        vocabularies.append(strings)
+        rows.append(np.concatenate([new[part.codes[j]] for new, part in zip(codes, parts, strict=True)]))
+    offsets = join_offsets(part.offsets for part in parts)
+    return ColumnData(np.stack(rows), tuple(vocabularies), offsets, join_lines(parts))
 
 
 def write_columns(

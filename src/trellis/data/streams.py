@@ -21,7 +21,7 @@ from trellis.data.unfolded_gzip import UnfoldedGzip
 Source = str | os.PathLike[str] | IO[bytes] | IO[str]
 
 _GZIP_MAGIC = b"\x1f\x8b"
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 
 
 def source_name(source: Source) -> str:
@@ -34,7 +34,7 @@ def source_name(source: Source) -> str:
 
 def read_utf8(source: Source, encoding: str = "utf-8") -> bytes:
     """All of the source as UTF-8 bytes with ``\\n`` line ends."""
-    with _opened(source) as stream:
+    with opened(source) as stream:
         data = stream.whole() if isinstance(stream, UnfoldedGzip) else stream.read()
     raw = data.encode() if isinstance(data, str) else data
     return to_utf8(raw, encoding, source_name(source), 1)
@@ -53,7 +53,7 @@ def iter_sequence_blocks(
     name = source_name(source)
     lines: list[bytes] = []
     first_line, sequences, inside, size = 1, 0, False, 0
-    with _opened(source) as stream:
+    with opened(source) as stream:
         unfolded = stream if isinstance(stream, UnfoldedGzip) else None
         for data in stream if unfolded is None else unfolded.lines():
             line = data.encode() if isinstance(data, str) else data
@@ -77,7 +77,7 @@ def iter_sequence_blocks(
 def to_utf8(raw: bytes, encoding: str, name: str, first_line: int) -> bytes:
     """Check (or change) the encoding; an error names the line of the first invalid byte."""
     if first_line == 1:
-        raw = raw.removeprefix(_BOM)
+        raw = raw.removeprefix(BOM)
     try:
         text = raw.decode(encoding)
     except UnicodeDecodeError as error:
@@ -94,10 +94,9 @@ def to_utf8(raw: bytes, encoding: str, name: str, first_line: int) -> bytes:
 
 
 @contextmanager
-def _opened(source: Source) -> Iterator[IO[Any]]:
+def opened(source: Source) -> Iterator[IO[Any]]:
     """The source as a stream of plain (unzipped) bytes or text; what the caller opened is left open."""
-    name = source_name(source)
-    try:
+    with reading(source_name(source)):
         if not isinstance(source, str | os.PathLike):
             with _unzipped(source) as stream:
                 yield stream
@@ -107,6 +106,13 @@ def _opened(source: Source) -> Iterator[IO[Any]]:
         else:
             with open(source, "rb") as file, _unzipped(file) as stream:
                 yield stream
+
+
+@contextmanager
+def reading(name: str) -> Iterator[None]:
+    """What goes wrong in reading a file, in one sentence."""
+    try:
+        yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{name}: the gzip data are damaged or cut short ({error})") from None
     except OSError as error:

@@ -101,7 +101,7 @@ class Vocabulary:
         codes = np.empty(sum(map(len, groups)), np.int32)
         done = 0
         for first in range(0, len(groups), _GROUPS_AT_ONCE):
-            part = self._look_up(*_spans(groups[first : first + _GROUPS_AT_ONCE]), add=add)
+            part = self._look_up(*string_spans(groups[first : first + _GROUPS_AT_ONCE]), add=add)
             codes[done : done + len(part)] = part
             done += len(part)
         return codes
@@ -125,7 +125,7 @@ def _whole_characters(pool: Bytes, bounds: IntArray) -> bool:
     return not ((pool[inside] & 0xC0) == 0x80).any()
 
 
-def _spans(groups: Sequence[Collection[str]]) -> tuple[Bytes, IntArray, IntArray]:
+def string_spans(groups: Sequence[Collection[str]]) -> tuple[Bytes, IntArray, IntArray]:
     """The strings of the groups as spans of one text."""
     count = sum(map(len, groups))
     raw = "\n".join(chain.from_iterable(groups)).encode("utf-8", "surrogatepass")

@@ -3,6 +3,8 @@
 from trellis.features.array_encoder import ArrayEncoder
 from trellis.features.encoded import Encoded, FeatureEncoder, Features
 from trellis.features.encoders import encoder_for
+from trellis.features.hashed_names import HashedNames
+from trellis.features.hashed_template import HashedTemplate
 from trellis.features.indexer import FeatureIndexer
 from trellis.features.template_encoder import TemplateEncoder
 from trellis.features.templates import Template
@@ -13,6 +15,8 @@ __all__ = [
     "FeatureEncoder",
     "FeatureIndexer",
     "Features",
+    "HashedNames",
+    "HashedTemplate",
     "Template",
     "TemplateEncoder",
     "encoder_for",

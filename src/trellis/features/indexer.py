@@ -74,24 +74,24 @@ class FeatureIndexer(CodedEncoder):
 
     def fit(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
         seen = Vocabulary()
-        steps = _code_steps(X, lengths, seen.add)
+        steps = code_steps(X, lengths, seen.add)
         ids = self._learn(seen, _count(steps, len(seen)))
         return replace(self._encode(steps, ids), zeros=steps.to_zeros(ids, self.n_features))
 
     def transform(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
-        steps = _code_steps(X, lengths, self._vocabulary.find)
+        steps = code_steps(X, lengths, self._vocabulary.find)
         return self._encode(steps, np.arange(self.n_features, dtype=np.int32))
 
     def count(self, X: Any, lengths: ArrayLike | None = None) -> FeatureCounts:
         seen = Vocabulary()
-        steps = _code_steps(X, lengths, seen.add)
+        steps = code_steps(X, lengths, seen.add)
         return FeatureCounts(*seen.packed(), _count(steps, len(seen)))
 
     def learn(self, counts: FeatureCounts) -> None:
         self._learn(Vocabulary.from_packed(counts.pool, counts.bounds), counts.counts)
 
     def encode(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
-        steps = _code_steps(X, lengths, self._vocabulary.find)
+        steps = code_steps(X, lengths, self._vocabulary.find)
         ids = np.arange(self.n_features, dtype=np.int32)
         return replace(self._encode(steps, ids), zeros=steps.to_zeros(ids, self.n_features))
 
@@ -141,7 +141,7 @@ def _count(steps: CodedSteps, n: int) -> NDArray[np.int64]:
     return counts
 
 
-def _code_steps(X: Any, lengths: ArrayLike | None, lookup: Lookup) -> CodedSteps:
+def code_steps(X: Any, lengths: ArrayLike | None, lookup: Lookup) -> CodedSteps:
     """Codes of all features end to end, by the reader for the type of the steps."""
     if isinstance(X, AttributeData):
         return CodedSteps(lookup([X.names])[X.codes], X.values, X.indptr, X.offsets)

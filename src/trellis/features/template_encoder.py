@@ -94,6 +94,19 @@ class TemplateEncoder:
         self._tables: dict[Sources, _Table] = {}
 
     @property
+    def grams(self) -> dict[Gram, int]:
+        """The numbers of the grams, whose parts come before them."""
+        return self._grams
+
+    @property
+    def node_layer(self) -> _Layer:
+        return self._nodes
+
+    @property
+    def edge_layer(self) -> _Layer:
+        return self._edges
+
+    @property
     def n_features(self) -> int:
         return self._nodes.n_features
 
@@ -102,7 +115,7 @@ class TemplateEncoder:
         return self._edges.n_features
 
     def fit(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
-        data = self._columns(X, lengths)
+        data = self.columns(X, lengths)
         self._vocabularies = {}
         self._tables = {}
         grams = self._gram_codes(data, learn=True)
@@ -116,13 +129,13 @@ class TemplateEncoder:
         return self._encoded(grams, data.offsets)
 
     def transform(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
-        data = self._columns(X, lengths)
+        data = self.columns(X, lengths)
         return self._encoded(self._gram_codes(data, learn=False), data.offsets)
 
     encode = transform  # every value is 1
 
     def count(self, X: Any, lengths: ArrayLike | None = None) -> TemplateCounts:
-        data, own = self._columns(X, lengths), TemplateEncoder(self.template)
+        data, own = self.columns(X, lengths), TemplateEncoder(self.template)
         grams, order = own._gram_codes(data, learn=True), {}
         for gram, g in own._grams.items():
             sources = gram[0]
@@ -245,7 +258,8 @@ class TemplateEncoder:
             self._grams[sources, rows] = len(self._grams)
         return self._grams[sources, rows]
 
-    def _columns(self, X: Any, lengths: ArrayLike | None) -> ColumnData:
+    def columns(self, X: Any, lengths: ArrayLike | None) -> ColumnData:
+        """The data, which must have the columns that the template reads."""
         data = X if isinstance(X, ColumnData) else ColumnData.from_sequences(X, lengths)
         if data.n_columns < self.template.n_columns:
             where = data.lines.name if data.lines is not None else "X"
@@ -282,13 +296,7 @@ class TemplateEncoder:
             if learn:
                 self._vocabularies[source] = Vocabulary()
                 self._vocabularies[source].add([[""]])
-            codes = np.full(data.n_steps, 0 if source == ALWAYS else -1, np.int32)
-            starts, ends = data.offsets[:-1], data.offsets[1:]
-            filled = ends > starts
-            if source == FIRST:
-                codes[starts[filled]] = 0
-            elif source == LAST:
-                codes[ends[filled] - 1] = 0
+            codes = self.condition_codes(source, data)
             return np.asarray(padded_codes(codes, data.offsets, radius, before, after))
         strings = source.apply(data.vocabularies[source.column])
         if learn:
@@ -302,6 +310,17 @@ class TemplateEncoder:
             before, after = np.split(codes_of([_beyond_ends(radius)]), 2)
         codes = code_of[data.codes[source.column]]
         return np.asarray(padded_codes(codes, data.offsets, radius, before, after))
+
+    def condition_codes(self, source: StringSource, data: ColumnData) -> Codes:
+        """0 at the steps that meet a condition, -1 elsewhere."""
+        codes = np.full(data.n_steps, 0 if source == ALWAYS else -1, np.int32)
+        starts, ends = data.offsets[:-1], data.offsets[1:]
+        filled = ends > starts
+        if source == FIRST:
+            codes[starts[filled]] = 0
+        elif source == LAST:
+            codes[ends[filled] - 1] = 0
+        return codes
 
     def _group_sizes(self, layer: _Layer) -> list[int]:
         """The number of codes of each group of features: that of its strings or n-grams."""

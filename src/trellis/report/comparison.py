@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trellis.losses.metrics import errors_by_sequence, span_report
-from trellis.report.evaluation import are_span_tags
+from trellis.report.label_counts import are_span_tags
 from trellis.theory.paired_tests import Comparison, mcnemar_test, paired_test
 from trellis.theory.share_statistics import f1, ratio
 

@@ -9,16 +9,14 @@ optional empirical Bernstein interval is about the mean over sequences of the sh
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trellis.data.constraints import split_tag
-from trellis.losses.metrics import SPAN_TAGS, SpanScore, errors_by_sequence, score_table, span_report
+from trellis.losses.metrics import SpanScore, score_table
+from trellis.report.label_counts import LabelCounts, count_labels
 from trellis.theory.confidence_intervals import (
     Interval,
     clopper_pearson_interval,
@@ -28,8 +26,6 @@ from trellis.theory.confidence_intervals import (
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-_SPAN_TAGS = SPAN_TAGS - {"O"}
 
 
 @dataclass(frozen=True)
@@ -94,34 +90,22 @@ def evaluate_labels(
     gold: Sequence[Sequence[Any]], predicted: Sequence[Sequence[Any]], *, bernstein: bool = False
 ) -> Evaluation:
     """Compare two lists of label sequences."""
-    wrong, steps = errors_by_sequence(gold, predicted)
-    spans = span_report(gold, predicted) if are_span_tags(gold, predicted) else None
+    return evaluate_counts(count_labels(gold, predicted), bernstein=bernstein)
+
+
+def evaluate_counts(counts: LabelCounts, *, bernstein: bool = False) -> Evaluation:
+    """The same from counts, perhaps of many shards."""
+    wrong, steps = counts.wrong, counts.steps
+    spans = counts.by_span_type if counts.are_spans else None
     return Evaluation(
-        span_f1=share_interval(*spans.f1_parts()) if spans else None,
+        span_f1=share_interval(*counts.f1_parts()) if counts.are_spans else None,
         tokens_right=share_interval(steps - wrong, wrong),
         sequences_right=clopper_pearson_interval(int((wrong == 0).sum()), len(wrong)),
-        by_type=spans.by_type if spans else _by_label(gold, predicted),
+        by_type=counts.by_label if spans is None else spans,
         n_sequences=len(wrong),
         n_tokens=int(steps.sum()),
         bernstein=empirical_bernstein_interval(1.0 - wrong / np.maximum(steps, 1)) if bernstein else None,
     )
-
-
-def are_span_tags(*labellings: Sequence[Sequence[Any]]) -> bool:
-    """Whether all labels are O or like B-type, and some are not O."""
-    labels = set(chain.from_iterable(chain.from_iterable(labellings))) - {"O"}
-    tags = [split_tag(label) if isinstance(label, str) else ("", "") for label in labels]
-    return bool(tags) and all(tag in _SPAN_TAGS and kind for tag, kind in tags)
-
-
-def _by_label(gold: Sequence[Sequence[Any]], predicted: Sequence[Sequence[Any]]) -> dict[str, SpanScore]:
-    true, answers = list(chain.from_iterable(gold)), list(chain.from_iterable(predicted))
-    correct = Counter(a for a, b in zip(true, answers, strict=True) if a == b)
-    n_gold, n_predicted = Counter(true), Counter(answers)
-    return {
-        str(label): SpanScore(correct[label], n_predicted[label], n_gold[label])
-        for label in n_gold.keys() | n_predicted.keys()
-    }
 
 
 def _percent(interval: Interval) -> str:

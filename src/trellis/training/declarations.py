@@ -83,6 +83,11 @@ TRANSITION_FEATURES = Parameter(
     (), "Names of features (columns of arrays) that also score transitions; True for all."
 )
 MIN_COUNT = Parameter(1, "Features that occur less often are dropped.", integer(minimum=1))
+HASHING = Parameter(
+    None,
+    "Number of buckets, a power of two, of hashed features: no vocabulary is learned, names are not kept, "
+    "and features whose hashes agree share their weights. None keeps every feature apart.",
+)
 WEIGHTS = Parameter(
     "auto",
     '"observed" gives weights to the pairs of feature and label that occur, "all" to every pair; "auto" '

@@ -20,6 +20,7 @@ from trellis.data.labels import EncodedLabels
 from trellis.data.latent_labels import LatentLabels
 from trellis.features.array_encoder import ArrayEncoder
 from trellis.features.encoded import FeatureEncoder
+from trellis.features.hashed_template import HashedTemplate
 from trellis.features.template_encoder import TemplateEncoder
 from trellis.structures.chain.labeler import inspection
 from trellis.structures.chain.labeler.chain_predictor import ChainPredictor
@@ -46,6 +47,7 @@ class ChainLabeler(ChainPredictor):
     template: Any = parameter(default=declared.TEMPLATE)
     transition_features: Any = parameter(default=declared.TRANSITION_FEATURES)
     min_count: int = parameter(default=declared.MIN_COUNT)
+    hashing: int | None = parameter(default=declared.HASHING)
     weights: str = parameter(default=declared.WEIGHTS)
     boundaries: bool = parameter(default=declared.BOUNDARIES)
     verbose: bool | None = parameter(default=declared.VERBOSE)
@@ -114,7 +116,7 @@ class ChainLabeler(ChainPredictor):
 
     def _saved_parameters(self) -> dict[str, Any]:
         kept = super()._saved_parameters()
-        if isinstance(self.encoder_, TemplateEncoder):
+        if isinstance(self.encoder_, TemplateEncoder | HashedTemplate):
             kept["template"] = self.encoder_.template  # its file may not exist where the model is loaded
         return kept
 

@@ -12,6 +12,7 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import UnsupportedError
 from trellis.core.logspace import softmax_and_log_sum
 from trellis.features.encoded import Encoded
+from trellis.features.hashed_names import HashedEncoder, shared_features
 from trellis.structures.chain.labeler.hmm_conversion import normalised_chain
 
 if TYPE_CHECKING:
@@ -33,6 +34,20 @@ def strongest_weights(model: ChainLabeler, n: int) -> dict[Any, list[tuple[str, 
         top = range(bounds[k], min(bounds[k] + n, bounds[k + 1]))
         found[state] = [(names[feature[i]], float(weight[i])) for i in top]
     return found
+
+
+def said_of_hashing(model: ChainLabeler) -> str | None:
+    """How many features share buckets, in one sentence; None where features are not hashed."""
+    if not isinstance(model.encoder_, HashedEncoder):
+        return None
+    buckets, used = model.encoder_.buckets, len(np.unique(model.layout_.weight_entries(model.weights_)[0]))
+    features, shared = shared_features(buckets, used)
+    if used == buckets:
+        return f"all {buckets} buckets of hashed features are used; take more of them"
+    return (
+        f"features are hashed, and their names not kept: {used} of {buckets} buckets are used, by about "
+        f"{features} features, of which about {shared} share one"
+    )
 
 
 def one_symbol_per_step(inputs: Encoded) -> bool:
@@ -67,6 +82,10 @@ def to_hmm(model: SequenceLabeler, length: int | None = None) -> HMMProbabilitie
     if model.layout_.n_edge:
         raise UnsupportedError(
             "a chain whose transitions depend on the input is not an HMM; fit it without transition_features"
+        )
+    if isinstance(model.encoder_, HashedEncoder):
+        raise UnsupportedError(
+            "hashed features have no names, and buckets are not symbols; fit the chain without hashing"
         )
     if not model.one_symbol_:
         raise UnsupportedError(

@@ -18,8 +18,7 @@ from trellis.data.constraints import LegalTransitions, check_legal
 from trellis.data.labels import EncodedLabels, FlatLabels, LabelSet, flatten_labels, labels_in
 from trellis.data.latent_labels import LatentLabels
 from trellis.features.encoded import FeatureEncoder, no_steps
-from trellis.features.encoders import encoder_for
-from trellis.features.template_encoder import TemplateEncoder
+from trellis.features.encoders import encoder_for, template_encoder
 from trellis.features.templates import Template, as_template
 from trellis.losses.labelings import Loss, label_counts
 from trellis.objectives.records import Objective
@@ -80,24 +79,25 @@ class EncoderRecipe:
     template: Template | None
     transition_features: Any
     min_count: int
+    hashing: int | None
 
     @classmethod
     def of(cls, model: ChainLabeler) -> EncoderRecipe:
         keys = () if model.transition_features is None else model.transition_features
         if model.template is None:
-            return cls(None, keys, model.min_count)
+            return cls(None, keys, model.min_count, model.hashing)
         if not isinstance(model.template, str | os.PathLike | Template):
             raise DataError(f"template is {model.template!r}; give a path or a Template")
         if keys is True or keys:
             raise UnsupportedError(
                 "transition_features do not apply to a template; write B lines like B01:%x[0,0] in it"
             )
-        return cls(as_template(model.template), (), model.min_count)
+        return cls(as_template(model.template), (), model.min_count, model.hashing)
 
     def new_encoder(self, X: Any, *, flat: bool = False) -> FeatureEncoder:
         if self.template is not None:
-            return TemplateEncoder(self.template, self.min_count)
-        return encoder_for(X, self.min_count, self.transition_features, flat=flat)
+            return template_encoder(self.template, self.min_count, self.hashing)
+        return encoder_for(X, self.min_count, self.transition_features, flat=flat, hashing=self.hashing)
 
 
 @dataclass(frozen=True, eq=False)

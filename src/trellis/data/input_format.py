@@ -1,8 +1,8 @@
-"""Input files of commands: their format, the column of labels, the columns of features.
+"""Text files of sequences: their format, the column of labels, the columns of features.
 
-``trellis train`` determines these once, from its options and the file, and keeps them in the model
-(:class:`InputFormat`), so that ``tag`` and ``evaluate`` read their files in the same way. A file to be tagged
-may have the column of labels or not.
+``trellis train`` and :class:`~trellis.data.shard_files.ShardFiles` determine these once, from options and the
+first lines of a file (:class:`InputFormat`). The command line keeps them in the model, so that ``tag`` and
+``evaluate`` read their files in the same way. A file to be tagged may have the column of labels or not.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, Literal, Self
 
-from trellis.cli.formats import FileFormat
 from trellis.core.errors import DataError, ModelFileError, UnsupportedError
 from trellis.data.attributes import AttributeData, iter_attribute_blocks, parse_attributes
 from trellis.data.columns import (
@@ -22,6 +21,7 @@ from trellis.data.columns import (
     iter_column_blocks,
     parse_columns,
 )
+from trellis.data.file_formats import FileFormat
 from trellis.data.sequences import step_name
 from trellis.data.streams import Source, read_utf8, source_name
 
@@ -32,7 +32,8 @@ InputData = ColumnData | AttributeData
 
 @dataclass(frozen=True)
 class InputFormat:
-    """How a model's files are read; ``label`` and ``features`` count columns (from 0) of labelled files."""
+    """How files are read; ``label`` and ``features`` count columns (from 0) of labelled files. Where there
+    are no labels, ``label`` is -1."""
 
     format: FileFormat
     separator: str | None = None
@@ -52,11 +53,21 @@ class InputFormat:
         except (KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"{path}: the description of its input files is damaged") from error
 
-    def parse(self, text: bytes, name: str) -> InputData:
-        """All of a file's text."""
+    def parse(self, text: bytes, name: str, first_line: int = 1, n_columns: int = 0) -> InputData:
+        """Whole sequences of a file, which begin in its line ``first_line``; all lines must have
+        ``n_columns`` columns (0: as many as the first)."""
         if self.format is FileFormat.crfsuite:
-            return parse_attributes(text, name)
-        return self._words(parse_columns(text, name, separator=self.separator, comments=self._comments))
+            return parse_attributes(text, name, first_line)
+        return self._words(
+            parse_columns(
+                text,
+                name,
+                separator=self.separator,
+                comments=self.comments,
+                first_line=first_line,
+                n_columns=n_columns,
+            )
+        )
 
     def read(self, source: Source) -> InputData:
         return self.parse(read_utf8(source, self.encoding), source_name(source))
@@ -70,7 +81,7 @@ class InputFormat:
             source,
             sequences_per_block,
             separator=self.separator,
-            comments=self._comments,
+            comments=self.comments,
             encoding=self.encoding,
         ):
             yield self._words(block)
@@ -81,7 +92,7 @@ class InputFormat:
             return data
         if data.n_columns == self.n_columns:
             return data.select(self.features)
-        if data.n_columns == self.n_columns - 1 and self.format is FileFormat.columns:
+        if self.has_labels and data.n_columns == self.n_columns - 1 and self.format is FileFormat.columns:
             return data.select(j - (j > self.label) for j in self.features)
         raise DataError(
             f"{_name(data)} has {data.n_columns} columns, but the model was trained on {self.n_columns} "
@@ -100,7 +111,12 @@ class InputFormat:
         return data.sequences(self.label)
 
     @property
-    def _comments(self) -> bool:
+    def has_labels(self) -> bool:
+        return self.label >= 0
+
+    @property
+    def comments(self) -> bool:
+        """Whether lines that start with # are none of the steps."""
         return self.format is FileFormat.conllu
 
     def _words(self, data: ColumnData) -> ColumnData:
@@ -112,15 +128,18 @@ def choose_format(
     name: str,
     format: FileFormat | None,
     *,
-    label_column: str | None = None,
+    label_column: str | Literal[False] | None = None,
     feature_columns: str | None = None,
     tabs: bool = False,
     encoding: str = "utf-8",
 ) -> InputFormat:
-    """The format of a training file, from the options or, without them, from its first lines."""
+    """The format of a training file, from the options or, without them, from its first lines.
+
+    ``label_column``: None is the last one, False is none.
+    """
     format = format or detect_format(text, name)
     if format is FileFormat.crfsuite:
-        if label_column is not None or feature_columns is not None:
+        if label_column not in (None, False) or feature_columns is not None:
             raise UnsupportedError(
                 "CRFsuite files have the label first and no columns to choose; leave out the column options"
             )
@@ -129,10 +148,12 @@ def choose_format(
                 f"{name}: no line has a tab, which separates the attributes in CRFsuite's files; leave out "
                 "--format crfsuite for a column file"
             )
-        return InputFormat(format, encoding=encoding)
+        return InputFormat(format, encoding=encoding, label=-1 if label_column is False else 0)
     conllu = format is FileFormat.conllu
     n_columns = len(CONLLU_COLUMNS) if conllu else _count_columns(text, name, tabs)
-    label = _column(label_column or ("upos" if conllu else "-1"), n_columns, conllu)
+    label = -1
+    if label_column is not False:
+        label = _column(label_column or ("upos" if conllu else "-1"), n_columns, conllu)
     if feature_columns is not None:
         features = tuple(_column(part.strip(), n_columns, conllu) for part in feature_columns.split(","))
     elif conllu:
@@ -142,9 +163,7 @@ def choose_format(
     if not features:
         raise DataError(f"{name}: the file has only one column; it needs another one to predict labels from")
     if label in features:
-        raise UnsupportedError(
-            f"column {label} is both label and feature; choose --feature-columns without it"
-        )
+        raise UnsupportedError(f"column {label} is both label and feature; choose feature columns without it")
     return InputFormat(format, "\t" if conllu or tabs else None, encoding, n_columns, label, features)
 
 

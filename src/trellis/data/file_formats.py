@@ -11,3 +11,6 @@ class FileFormat(StrEnum):
     columns = "columns"
     crfsuite = "crfsuite"
     conllu = "conllu"
+
+
+ARRAY_SUFFIXES = {".parquet": "parquet", ".safetensors": "safetensors", ".npz": "npz", ".npy": "npy"}
