@@ -85,7 +85,7 @@ def main() -> None:
     _show(console, streamed)
     if len(streamed) > 1:
         console.print(
-            f"growth with the data, streamed in {MEMORY}: time {_slope(streamed, 'seconds'):.2f} (goal 1.05), "
+            f"growth, streamed in {MEMORY}: time {_slope(streamed, 'seconds'):.2f} (goal 1.05), "
             f"memory {_slope(streamed, 'peak_mb'):.2f} (goal 0)"
         )
     costs = measured_costs(by_place)
@@ -135,7 +135,7 @@ def fit(place: str, source: Path, copies: int, iterations: int) -> Measured:
         float(np.median(watch.seconds[1:])) * calls / max(len(model.history_["seconds"]), 1),
         moved,
         watch.spread,
-        float(model.history_["primal"][-1]),
+        float(model.history_["objective"][-1]),
         _peak(),
     )
 
@@ -262,12 +262,14 @@ def simulated(console: Console, costs: Costs, rows: dict[str, Measured], picture
     job = Job(two.tokens, two.weights, two.tokens / two.shards)
     guess = iteration(costs, job, 2).seconds
     console.print(
-        f"costs: token {1e6 * costs.token:.2f} us, shard {1e3 * costs.overhead:.1f} ms, spread {costs.spread:.2f}, "
-        f"latency {1e3 * costs.latency:.1f} ms, {costs.bandwidth / 1e9:.2f} GB/s, task {1e3 * costs.task:.2f} ms, "
+        f"costs: token {1e6 * costs.token:.2f} us, shard {1e3 * costs.overhead:.1f} ms, "
+        f"spread {costs.spread:.2f}, latency {1e3 * costs.latency:.1f} ms, "
+        f"{costs.bandwidth / 1e9:.2f} GB/s, task {1e3 * costs.task:.2f} ms, "
         f"step {1e9 * costs.step:.2f} ns a byte"
     )
     console.print(
-        f"two workers: {two.seconds:.3f} s measured, {guess:.3f} s simulated ({100 * (guess / two.seconds - 1):+.0f}%)"
+        f"two workers: {two.seconds:.3f} s measured, {guess:.3f} s simulated "
+        f"({100 * (guess / two.seconds - 1):+.0f}%)"
     )
     costs = replace(costs, **NETWORK)
     ways = {
