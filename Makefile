@@ -57,8 +57,8 @@ coverage: $(VENV)/.test  ## run the tests and say which lines they do not reach
 fuzz: $(VENV)/.test  ## feed changed files to every reader and every kind of model, with limits of time and memory
 	@$(BIN)/python tests/fuzz/fuzz.py $(TARGETS) --seconds $${SECONDS:-300} --seed $${SEED:-0}
 
-# MINUTES=60 kills checkpointed fits for an hour.
-soak: $(VENV)/.test  ## kill processes while they save, train and keep checkpoints: nothing may be lost
+# MINUTES=60: checkpointed fits, jobs on a cluster and a thousand alignments under random faults for an hour.
+soak: $(VENV)/.test  ## kill processes while they save, train, align and work for a cluster: nothing may be lost
 	@$(BIN)/python tests/fuzz/soak.py --seed $${SEED:-0} $${MINUTES:+--minutes $$MINUTES}
 
 # The two parts compile different kernels: side by side they take the time of one.

@@ -3,7 +3,8 @@ and a fit that keeps checkpoints must come to the same end as one that was never
 
 python tests/fuzz/soak.py                 100 kills of each kind, some minutes
 python tests/fuzz/soak.py --kills 10      fewer
-python tests/fuzz/soak.py --minutes 60    checkpointed fits for an hour instead
+python tests/fuzz/soak.py --minutes 60    for an hour instead: checkpointed fits, jobs on a small cluster (a CRF,
+                                          EM), a thousand recordings aligned, a third of it each
 python tests/fuzz/soak.py --cluster 5     jobs on a small cluster instead, five runs of each (soak_cluster.py)
 
 A child saves over one path again and again, either two models by turns or what it trains; at times there are
@@ -43,6 +44,7 @@ from trellis.hmm.emissions import Gaussian
 from trellis.training import checkpoints
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+import soak_alignment
 from soak_cluster import soak_cluster
 
 from stopped_fits import learned
@@ -223,7 +225,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--kills", type=int, default=100, help="of each kind")
-    parser.add_argument("--minutes", type=float, help="of checkpointed fits alone")
+    parser.add_argument("--minutes", type=float, help="of fits, jobs on a cluster and alignments, in thirds")
     parser.add_argument("--cluster", type=int, help="runs of jobs on a cluster alone")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
@@ -233,7 +235,9 @@ def main() -> None:
         soak_cluster(given.cluster, rng)
         return
     if given.minutes is not None:
-        soak_fits(0, given.minutes, 1.05, rng)
+        soak_fits(0, given.minutes / 3, 1.05, rng)
+        soak_cluster(1, rng, given.minutes / 3)
+        print(soak_alignment.run(given.minutes / 3, given.seed))
         return
     SequenceLabeler("perceptron", max_iter=1).fit(WORDS, TAGS)  # compiles what the children need
     soak_fits(max(1, given.kills // 20), None, 1.05 if given.kills > 20 else 1.5, rng)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,9 +18,11 @@ import psutil
 
 import shard_questions as sq
 from small_cluster import SmallCluster, small_cluster
+from trellis import HMM, SequenceLabeler
 from trellis.core.backends import Backend
 from trellis.core.backends.dask_backend import DaskBackend
 from trellis.core.backends.local_backend import LocalBackend
+from trellis.hmm.emissions import Gaussian
 
 SHARDS, STEPS = 12, 100
 PAUSE = 12.0  # seconds between two faults, at most: a worker takes some to start
@@ -37,17 +40,38 @@ def long_sum(backend: Backend) -> bytes:
     return point.tobytes()
 
 
-JOBS: dict[str, Callable[[Backend], Any]] = {"long sum": long_sum}
+def crf_fit(backend: Backend) -> bytes:
+    """The weights of a CRF after many iterations of L-BFGS."""
+    rng = np.random.default_rng(0)
+    tags = [rng.integers(0, 5, 12).tolist() for _ in range(600)]
+    words = [[f"w{(7 * tag + int(rng.integers(9))) % 40}" for tag in sentence] for sentence in tags]
+    model = SequenceLabeler(solver="lbfgs", l2=1e-3, delta=0.0, max_iter=60, backend=backend, verbose=False)
+    return model.fit(words, tags).weights_.tobytes()
 
 
-def soak_cluster(runs: int, rng: random.Random) -> None:
-    """Each job ``runs`` times under fire; says what was done, or fails by an ``AssertionError``."""
+def em_fit(backend: Backend) -> bytes:
+    """The parameters of a hidden Markov model after many iterations of EM."""
+    rng = np.random.default_rng(1)
+    X = [rng.normal(rng.integers(0, 3, 40)[:, None], 1.0, (40, 2)) for _ in range(200)]
+    model = HMM(n_states=3, emission=Gaussian("full"), tol=0.0, max_iter=60, random_state=0, backend=backend)
+    model.fit(X)
+    return model.transitions_.tobytes() + np.array(model.history_["log_likelihood"]).tobytes()
+
+
+JOBS: dict[str, Callable[[Backend], Any]] = {"long sum": long_sum, "CRF": crf_fit, "EM": em_fit}
+
+
+def soak_cluster(runs: int, rng: random.Random, minutes: float = 0.0) -> None:
+    """Each job ``runs`` times under fire, and again until its share of ``minutes`` is over; says what was
+    done, or fails by an ``AssertionError``."""
     logging.getLogger("trellis").setLevel(logging.ERROR)
     for name, job in JOBS.items():
         expected = job(LocalBackend(1))
         faults = {"workers killed": 0, "schedulers killed": 0}
-        repeats = remade = 0
-        for _ in range(runs):
+        repeats = remade = done = 0
+        end = time.monotonic() + 60.0 * minutes / len(JOBS)
+        while done < runs or time.monotonic() < end:
+            done += 1
             with small_cluster(3) as cluster:
                 backend = DaskBackend(cluster.address)
                 with Fire(cluster, faults, rng):
@@ -57,7 +81,7 @@ def soak_cluster(runs: int, rng: random.Random) -> None:
                 backend.close()
         said = ", ".join(f"{count} {kind}" for kind, count in faults.items())
         print(
-            f"{name} on a cluster: {runs} runs, {said}; {repeats} questions asked again, {remade} shards "
+            f"{name} on a cluster: {done} runs, {said}; {repeats} questions asked again, {remade} shards "
             "made again, the same bits",
             flush=True,
         )
