@@ -3,8 +3,8 @@ and a fit that keeps checkpoints must come to the same end as one that was never
 
 python tests/fuzz/soak.py                 100 kills of each kind, some minutes
 python tests/fuzz/soak.py --kills 10      fewer
-python tests/fuzz/soak.py --minutes 60    for an hour instead: checkpointed fits, jobs on a small cluster (a CRF,
-                                          EM), a thousand recordings aligned, a third of it each
+python tests/fuzz/soak.py --minutes 60    for an hour instead: checkpointed fits, jobs on a small cluster (a
+                                          CRF, EM), a thousand recordings aligned, a third of it each
 python tests/fuzz/soak.py --cluster 5     jobs on a small cluster instead, five runs of each (soak_cluster.py)
 
 A child saves over one path again and again, either two models by turns or what it trains; at times there are
