@@ -138,3 +138,52 @@ except ValueError as error:
         )
         assert done.returncode == 0, (order, done.stderr[-2000:])
         assert done.stdout.split() == [*(expected[one] for one in order), str(compiled), "no", "values"]
+
+
+WRAPPED = """
+from typing import NamedTuple
+import numpy as np
+from trellis.core.compile_notice import notice
+from trellis.core.numerics import kernel
+
+class Pair(NamedTuple):
+    x: np.ndarray
+    total: float
+
+@kernel
+def of_record(r, flag):
+    return r.total if flag else r.x.sum()
+
+@kernel
+def of_tuple(t):
+    return t[0] + t[1]
+
+@kernel
+def all_of_them(x):
+    return of_record(Pair(x, 2.0), True) + of_tuple((1.0, 2.0))
+
+ONES = np.ones(3)
+CALLS = {
+    "all_of_them": lambda: all_of_them(ONES),
+    "of_record": lambda: of_record(Pair(ONES, 2.0), True),
+    "of_tuple": lambda: of_tuple((1.0, 2.0)),
+}
+"""
+
+
+def test_python_calls_what_only_kernels_called_before(tmp_path: Path) -> None:
+    """The linkable form is loaded and the wrapper made, in a process that compiles nothing else."""
+    (tmp_path / "wrapped_kernels.py").write_text(WRAPPED)
+    environment = {
+        **os.environ,
+        "NUMBA_CACHE_DIR": str(tmp_path / "kernels"),
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path]),
+    }
+    values = {"all_of_them": 5.0, "of_record": 2.0, "of_tuple": 3.0}
+    for name, value in values.items():
+        work = f"from wrapped_kernels import CALLS, notice; print(CALLS[{name!r}](), notice.compiled > 0)"
+        done = subprocess.run(
+            [sys.executable, "-c", work], capture_output=True, text=True, env=environment, check=False
+        )
+        assert done.returncode == 0, (name, done.stderr[-2000:])
+        assert done.stdout.split() == [str(value), str(name == "all_of_them")]

@@ -145,6 +145,7 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc]
             found = self._cache.load_overload(args, self.targetctx)
             if found is None:
                 self._cache_misses[args] += 1
+                self.targetctx.refresh()  # for the wrapper, also where its kernel is loaded, not compiled
                 with _our_compilation(self.targetctx):
                     found = self._callable_form(self._linkable_form(args, keep=False))
                 self._cache.save_overload(args, found)
