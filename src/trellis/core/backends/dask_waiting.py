@@ -57,7 +57,11 @@ def _nobody_works(connection: Connection) -> bool:
 
 def _at_work(connection: Connection, waiting: set[int]) -> str:
     """What is waited for. Where no worker takes work, that is said, and it is not waited for ever."""
-    return f"{len(waiting)} shards are at work on {len(connection.takers())} workers of {connection.address}"
+    shards, workers = len(waiting), len(connection.takers())
+    return (
+        f"{shards} {'shard is' if shards == 1 else 'shards are'} at work on {workers} "
+        f"worker{'s' if workers > 1 else ''} of {connection.address}"
+    )
 
 
 def _check(connection: Connection, futures: Sequence[Any], i: int, name: Callable[[int], str]) -> None:
