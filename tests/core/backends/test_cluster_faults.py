@@ -81,7 +81,7 @@ def test_a_slow_worker_is_waited_for_and_nothing_is_done_twice(cluster, tmp_path
     assert time.monotonic() - started > 5.0
     assert len(list(tmp_path.iterdir())) == 2
     assert backend.traffic.repeats == 0
-    assert "are at work on" in caplog.text or "still waiting" in caplog.text
+    assert "at work on" in caplog.text or "still waiting" in caplog.text
     backend.close()
 
 
