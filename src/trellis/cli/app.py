@@ -10,6 +10,7 @@ from trellis import __version__
 from trellis.cli.align import align
 from trellis.cli.bound import bound
 from trellis.cli.console import echo
+from trellis.cli.demo import demo
 from trellis.cli.evaluate import evaluate
 from trellis.cli.inspect import inspect
 from trellis.cli.net import net
@@ -47,6 +48,7 @@ app.command()(tag)
 app.command()(evaluate)
 app.command()(inspect)
 app.command()(bound)
+app.command()(demo)
 app.command()(warm_up)
 app.add_typer(align, name="align")
 app.add_typer(net, name="net")
