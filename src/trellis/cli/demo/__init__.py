@@ -56,10 +56,11 @@ def tell(name: str, sizes: Sizes, folder: Path) -> Chapter:
     """One chapter by its name."""
     from trellis.cli.demo import diagnosis, heart_monitor, hidden_states, recording
 
-    if name == "recording":
-        return recording.tell(sizes, folder)
-    chapters = {"heart_monitor": heart_monitor, "hidden_states": hidden_states, "diagnosis": diagnosis}
-    return chapters[name].tell(sizes)
+    if name == "heart_monitor":
+        return heart_monitor.tell(sizes)
+    if name == "hidden_states":
+        return hidden_states.tell(sizes)
+    return diagnosis.tell() if name == "diagnosis" else recording.tell(sizes, folder)
 
 
 def _tell_all(sizes: Sizes, folder: Path, jobs: int) -> Iterator[Chapter]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from trellis.bayesnet import BayesianNetwork, NetworkBuilder
 from trellis.cli.demo.drawings import Row, bars, network
-from trellis.cli.demo.story import Chapter, Picture, Printed, Sizes, Table
+from trellis.cli.demo.story import Chapter, Picture, Printed, Table
 
-_STEPS = (
+_STEPS: tuple[tuple[str, dict[str, str]], ...] = (
     ("before any test", {}),
     ("a shadow on the X-ray", {"Shadow": "yes"}),
     ("and the patient smokes", {"Shadow": "yes", "Smoker": "yes"}),
@@ -48,7 +48,7 @@ def clinic() -> BayesianNetwork:
     )
 
 
-def tell(sizes: Sizes) -> Chapter:
+def tell() -> Chapter:
     net = clinic()
     chances = [(name, float(net.query("Cancer", evidence=evidence).values[0])) for name, evidence in _STEPS]
     rows = [Row(name, chance, chance, chance) for name, chance in chances]

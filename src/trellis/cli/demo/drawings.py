@@ -20,6 +20,7 @@ class Row(NamedTuple):
     value: float
     low: float
     high: float
+    marked: bool = False
 
 
 def _svg(height: float, content: Sequence[str], label: str) -> str:
@@ -49,16 +50,15 @@ def _dot(x: float, y: float, kind: str, radius: float = 2.5) -> str:
 
 
 def bars(groups: Sequence[tuple[str, Sequence[Row]]], label: str, *, percent: bool = False) -> str:
-    """Groups of horizontal bars with intervals; the shortest of each group is marked unless per cent."""
+    """Groups of horizontal bars with intervals."""
     most = max(row.high for _, rows in groups for row in rows)
     scale = (WIDTH - _LEFT - 70.0) / most
     out, y = [], 8.0
     for name, rows in groups:
         out.append(_text(0.0, y + 14.0, name, "head"))
         y += 22.0
-        best = min(row.value for row in rows)
         for row in rows:
-            kind = "good" if row.value == best and not percent else "plain"
+            kind = "good" if row.marked else "plain"
             out.append(_text(_LEFT - 10.0, y + 14.0, row.name, "", "end"))
             out.append(_box(_LEFT, y + 2.0, row.value * scale, 15.0, kind))
             if row.high > row.low:
@@ -115,7 +115,7 @@ def state_strip(signal: np.ndarray, strips: dict[str, list[str]], kinds: dict[st
 def certificates(primal: Sequence[float], dual: Sequence[float], smallest: float = 1e-6) -> str:
     """How far both certificates are above the last value, in powers of ten."""
     limit = primal[-1]
-    above = [(i, p - limit, "first") for i, p in enumerate(primal[:-1])]
+    above = [(float(i), p - limit, "first") for i, p in enumerate(primal[:-1])]
     above += [(i + 0.5, d - limit, "second") for i, d in enumerate(dual)]
     floor = smallest * max(value for _, value, _ in above)
     shown = [(x, math.log10(value), kind) for x, value, kind in above if value > floor]
