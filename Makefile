@@ -71,7 +71,7 @@ wheel: $(VENV)/.test  ## build a wheel that brings its kernels compiled, in dist
 	@ls -l dist/*.whl
 
 # Some minutes: everything is compiled first.
-test-wheel: wheel  ## install the wheel into a new environment and run README's first block: nothing may be compiled
+test-wheel: wheel  ## install the wheel into a new environment and run the tour's first block: nothing may be compiled
 	@$(BIN)/python scripts/check_wheel.py
 
 test-sdist: $(VENV)/.test  ## build the source distribution in dist/, a wheel from it, and run tests from it
