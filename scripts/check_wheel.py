@@ -1,8 +1,8 @@
 """Install the newest wheel of dist/ into a new environment and use it there (``make test-wheel``).
 
-The tour's first block has to run without compiling anything, also where neither the package nor a cache can be
-written; a processor below the wheel's level has to compile for itself. Dependencies are those of the
-environment that runs this.
+The first block of docs/tour.md has to run without compiling anything, also where neither the package nor a
+cache can be written; a processor below the wheel's level has to compile for itself. Dependencies are those of
+the environment that runs this.
 """
 
 from __future__ import annotations

@@ -28,12 +28,6 @@ _STARTED = ("heart_monitor", "recording", "hidden_states", "diagnosis")
 def demo(output: Output = "demo_output", quick: Quick = False, jobs: Processes = None) -> None:
     """Show what Trellis does: the same data under four ways to learn, hidden states, a network's answer, and
     a recording aligned. About half a minute; longer while kernels are compiled, the first time.
-
-    Examples:
-
-      trellis demo
-
-      trellis demo --quick -o /tmp/demo
     """
     from trellis.cli.demo.page import write_page
     from trellis.cli.demo.story import QUICK, Sizes, show
