@@ -36,7 +36,7 @@ def tell(sizes: Sizes) -> Chapter:
     found, true = model.decode(X), [stages for _, stages in nights]
     names = max(permutations(range(3)), key=lambda order: _agreement(found, true, order))
     primal, dual = model.history_["primal"], model.history_["dual"]
-    both = np.ravel(np.column_stack([primal[: len(dual)], dual]))
+    both = np.append(np.ravel(np.column_stack([primal[:-1], dual])), primal[-1])
     rise = max(0.0, float(np.diff(both).max()))
     strips = {
         "true stage": [STAGES[k] for k in true[0]],
