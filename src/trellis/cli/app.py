@@ -9,12 +9,12 @@ import typer
 from trellis import __version__
 from trellis.cli.align import align
 from trellis.cli.bound import bound
-from trellis.cli.commands import add_command
 from trellis.cli.console import echo
 from trellis.cli.demo import demo
 from trellis.cli.evaluate import evaluate
 from trellis.cli.inspect import inspect
 from trellis.cli.net import net
+from trellis.cli.options import add_command
 from trellis.cli.tag import tag
 from trellis.cli.train import train
 from trellis.cli.warm_up import warm_up

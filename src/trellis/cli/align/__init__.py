@@ -9,7 +9,7 @@ from trellis.cli.align.evaluate import evaluate
 from trellis.cli.align.run import run
 from trellis.cli.align.studio import studio
 from trellis.cli.align.train import train
-from trellis.cli.commands import add_command
+from trellis.cli.options import add_command
 
 align = typer.Typer(
     help="Find the start of each phone in recordings (forced alignment).",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import typer
 
-from trellis.cli.commands import add_command
 from trellis.cli.net.draw import draw
 from trellis.cli.net.fit import fit
 from trellis.cli.net.predict import predict
 from trellis.cli.net.query import query
 from trellis.cli.net.separate import separate
 from trellis.cli.net.show import show
+from trellis.cli.options import add_command
 
 net = typer.Typer(
     help="Query, learn and draw Bayesian networks and factor graphs.",
