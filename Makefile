@@ -61,12 +61,8 @@ fuzz: $(VENV)/.test  ## feed changed files to every reader and every kind of mod
 soak: $(VENV)/.test  ## kill processes while they save, train, align and work for a cluster: nothing may be lost
 	@$(BIN)/python tests/fuzz/soak.py --seed $${SEED:-0} $${MINUTES:+--minutes $$MINUTES}
 
-# The two parts compile different kernels: side by side they take the time of one.
-demo: $(VENV)/.demo  ## read strings of handwritten digits with every objective, align synthetic speech; a picture and a page in demo_output/
-	@mkdir -p demo_output; \
-	$(BIN)/python examples/align_speech.py > demo_output/alignment.txt 2>&1 & speech=$$!; \
-	$(BIN)/python examples/digit_strings.py; digits=$$?; \
-	wait $$speech; aligned=$$?; cat demo_output/alignment.txt; exit $$((digits + aligned))
+demo: $(VENV)/.demo  ## one story in four chapters: the loss that matters, hidden states, a network, speech; a page in demo_output/
+	@$(BIN)/trellis demo
 
 bench: $(VENV)/.bench  ## measure against other libraries; one table of all figures in bench_output/
 	@$(BIN)/python benchmarks/_all.py
@@ -78,7 +74,7 @@ wheel: $(VENV)/.test  ## build a wheel that brings its kernels compiled, in dist
 	@ls -l dist/*.whl
 
 # Some minutes: everything is compiled first.
-test-wheel: wheel  ## install the wheel into a new environment and run README's first block: nothing may be compiled
+test-wheel: wheel  ## install the wheel into a new environment and run the tour's first block: nothing may be compiled
 	@$(BIN)/python scripts/check_wheel.py
 
 test-sdist: $(VENV)/.test  ## build the source distribution in dist/, a wheel from it, and run tests from it

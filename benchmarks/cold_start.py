@@ -30,7 +30,8 @@ from pathlib import Path
 from _common import parser
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-BLOCKS = re.findall(r"```python\n(.*?)```", (CHECKOUT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+TOUR = (CHECKOUT / "docs/tour.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", TOUR, re.DOTALL)
 KALMAN = """
 import numpy as np
 from trellis import LinearGaussian

@@ -1,8 +1,8 @@
 """Install the newest wheel of dist/ into a new environment and use it there (``make test-wheel``).
 
-README's first block has to run without compiling anything, also where neither the package nor a cache can be
-written; a processor below the wheel's level has to compile for itself. Dependencies are those of the
-environment that runs this.
+The first block of docs/tour.md has to run without compiling anything, also where neither the package nor a
+cache can be written; a processor below the wheel's level has to compile for itself. Dependencies are those of
+the environment that runs this.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ llvmlite.binding.get_host_cpu_features = lambda: host
 
 
 def blocks() -> list[str]:
-    text = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    text = (CHECKOUT / "docs/tour.md").read_text(encoding="utf-8")
     return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
 
 
@@ -91,11 +91,11 @@ def main() -> None:
             f"the package is {place.parent}",
             place.is_relative_to(folder.resolve()) or place.is_relative_to(folder),
         )
-        expect(f"README's first block compiled {compiled} kernels", compiled == 0)
+        expect(f"the tour's first block compiled {compiled} kernels", compiled == 0)
         expect("nothing was written to the home folder", not list((folder / "home").iterdir()))
         for name in ("HMM(", "NetworkBuilder", "GraphLabeler"):
             _, compiled = run(python, next(block for block in blocks() if name in block), folder / "home")
-            expect(f"README's block with {name.rstrip('(')} compiled {compiled}", compiled == 0)
+            expect(f"the tour's block with {name.rstrip('(')} compiled {compiled}", compiled == 0)
         (folder / "file").write_text("")
         for path in (place.parent, *place.parent.rglob("*")):
             path.chmod(0o555 if path.is_dir() else 0o444)

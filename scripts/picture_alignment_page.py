@@ -17,13 +17,18 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SIZE = "1400,800"
 
 
-def main() -> None:
+def take_picture(page: Path, picture: Path, size: str, *options: str) -> None:
+    """What a browser shows of a page."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         sys.exit(f"a browser is needed for the picture; install one of {', '.join(BROWSERS)}")
+    common = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={size}"]
+    subprocess.run([browser, *common, *options, f"--screenshot={picture}", page.as_uri()], check=True)
+
+
+def main() -> None:
     subprocess.run([sys.executable, "examples/align_speech.py"], check=True, cwd=ROOT)
-    options = ["--headless", "--no-sandbox", "--hide-scrollbars", f"--window-size={SIZE}"]
-    subprocess.run([browser, *options, f"--screenshot={PICTURE}", PAGE.as_uri()], check=True)
+    take_picture(PAGE, PICTURE, SIZE)
 
 
 if __name__ == "__main__":

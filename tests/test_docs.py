@@ -15,6 +15,7 @@ PAGES = [
     *(
         ROOT / "docs" / name
         for name in (
+            "tour.md",
             "guide.md",
             "objectives.md",
             "direct-loss.md",
@@ -72,3 +73,20 @@ def test_the_blocks_run(
     assert promised
     for words in promised:
         assert words in printed
+
+
+BASE, FILES = "https://trellis-learn.github.io/trellis/", "https://github.com/trellis-learn/trellis/"
+
+
+def test_the_links_of_the_readme_lead_somewhere() -> None:
+    """They are absolute, so that the package index shows them well."""
+    links = re.findall(r"\]\(([^)\s]+)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    pages = {page.stem for page in (ROOT / "docs").rglob("*.md")}
+    assert len(links) > 20
+    for link in links:
+        if link.startswith(BASE):
+            assert link.removeprefix(BASE).split("#")[0].rpartition("/")[2] in pages, link
+        else:
+            path = re.fullmatch(re.escape(FILES) + "(?:blob|raw)/main/(.+)", link)
+            assert path, link
+            assert (ROOT / path[1]).is_file(), link

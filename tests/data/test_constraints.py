@@ -103,3 +103,33 @@ def test_labels_outside_the_scheme(label) -> None:
 def test_an_unknown_scheme() -> None:
     with pytest.raises(DataError, match="'bio', 'bioes'"):
         legal_transitions("iob", LabelSet(["O"]))
+
+
+@pytest.mark.parametrize(
+    ("scheme", "y", "message"),
+    [
+        (
+            "bio",
+            [["O"], ["O", "PER"]],
+            r"^step 1 of sequence 1: label 'PER' .* write 'B-PER', inside it 'I-PER'",
+        ),
+        ("bio", [["S-x", "O"]], r"^step 0 of sequence 0: label 'S-x' .*; all labels fit constraints='bioes'"),
+        ("bioes", [["B-x", "L-x"]], r"^step 1 of sequence 0: label 'L-x' .* write E for L and S for U"),
+        ("bio", [["O-x"]], "label 'O-x' does not fit"),
+    ],
+)
+def test_a_label_outside_the_scheme_is_found_and_explained(
+    scheme: str, y: list[list[str]], message: str
+) -> None:
+    labels = LabelSet.of(y)
+    encoded = labels.encode(y)
+    with pytest.raises(DataError, match=message) as caught:
+        legal_transitions(scheme, labels, encoded)
+    assert caught.value.step is not None
+
+
+def test_older_tags_are_explained() -> None:
+    y = [["I-x", "O"]]
+    labels = LabelSet.of(y)
+    with pytest.raises(DataError, match=r"a span begins with 'B-x'; in IOB1, an older scheme, with 'I-x'"):
+        check_legal(labels.encode(y), legal_transitions("bio", labels), labels)

@@ -195,3 +195,14 @@ def test_steps_appended_to_each_sequence(sizes: list[int], data: st.DataObject) 
         assert own.tolist() == expected
     assert (rows[order][is_new] < 0).all()
     assert is_new.sum() == sum(more)
+
+
+def test_arrays_the_wrong_way_round_are_recognised() -> None:
+    with pytest.raises(DataError, match=r"lengths add up to 5, but X has 3 rows; .* give X\.T"):
+        Sequences.from_lengths(np.zeros((3, 5)), [2, 3])
+    with pytest.raises(DataError, match=r"they must be equal$"):
+        Sequences.from_lengths(np.zeros((3, 4)), [2, 3])
+    with pytest.raises(DataError, match=r"5 steps in X, but 2 in y; .* give X\.T"):
+        check_same_lengths(np.array([0, 5]), np.array([0, 2]), "y")
+    with pytest.raises(DataError, match=r"they must be equal$"):  # one of two fits: not a matter of direction
+        check_same_lengths(np.array([0, 5, 6]), np.array([0, 2, 3]), "y")

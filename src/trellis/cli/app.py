@@ -10,16 +10,30 @@ from trellis import __version__
 from trellis.cli.align import align
 from trellis.cli.bound import bound
 from trellis.cli.console import echo
+from trellis.cli.demo import demo
 from trellis.cli.evaluate import evaluate
 from trellis.cli.inspect import inspect
 from trellis.cli.net import net
+from trellis.cli.options import add_command
 from trellis.cli.tag import tag
 from trellis.cli.train import train
 from trellis.cli.warm_up import warm_up
 
+GREETING = """\
+Trellis learns to predict outputs made of dependent parts, for the loss you care about.
+
+  trellis demo                               see it work: a story in four chapters, and a page
+  trellis train train.conll -o my.trellis    learn to label the lines of a file
+  trellis tag my.trellis < new.conll         label other lines
+  trellis net query alarm.bif HISTORY        ask a Bayesian network
+  trellis align run builtin talk.wav -o out  find the phones in a recording
+
+Next: trellis demo. All commands: trellis --help; each has its own, with examples.
+From Python: https://trellis-learn.github.io/trellis/tour"""
+
 app = typer.Typer(
     help="Learn to label sequences, for the loss you care about.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # rich takes longer to load than --help may take
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -34,19 +48,44 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def common(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
     """Learn to label sequences, for the loss you care about."""
+    if context.invoked_subcommand is None:
+        echo(GREETING)
 
 
-app.command()(train)
-app.command()(tag)
-app.command()(evaluate)
-app.command()(inspect)
-app.command()(bound)
-app.command()(warm_up)
+add_command(
+    app,
+    train,
+    "train train.conll -o chunker.trellis --constraints bio",
+    "train train.conll -o chunker.trellis --objective margin --template chunk.tpl",
+    "train train.conll -o chunker.trellis --objective direct --dev dev.conll",
+)
+add_command(
+    app,
+    tag,
+    "tag chunker.trellis < new.conll > tagged.conll",
+    "tag chunker.trellis new.conll --marginals -o tagged.conll",
+)
+add_command(
+    app,
+    evaluate,
+    "evaluate chunker.trellis test.conll",
+    "evaluate chunker.trellis test.conll --against other.trellis --json",
+)
+add_command(app, inspect, "inspect chunker.trellis")
+add_command(
+    app,
+    bound,
+    "bound agnostic -H 2^20 -m 10000 --delta 0.05",
+    "bound exact --errors 3 -m 100",
+)
+add_command(app, demo, "demo", "demo --quick -o /tmp/demo")
+add_command(app, warm_up, "warm-up", "warm-up hmm network")
 app.add_typer(align, name="align")
 app.add_typer(net, name="net")

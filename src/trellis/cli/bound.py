@@ -69,10 +69,7 @@ def bound(
     errors: Errors = None,
     as_json: AsJson = False,
 ) -> None:
-    """Solve a generalisation bound of a KIND for the one of M, P and E that is omitted.
-
-    For example: trellis bound agnostic -H 2^20 -m 10000 --delta 0.05
-    """
+    """Solve a generalisation bound of a KIND for the one of M, P and E that is omitted."""
     from trellis import theory
 
     options = {"--hypotheses": hypotheses, "--vc": vc, "--errors": errors, "--epsilon": epsilon}

@@ -1,4 +1,7 @@
-"""Arguments and options of commands in one line each, and options made from declared parameters."""
+"""Commands with examples in their help; arguments and options in one line each, or from declared parameters.
+
+An option that another library has is answered with the name that it has here.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,14 @@ from enum import StrEnum
 from typing import Annotated, Any, TypeVar
 
 import typer
+from typer.core import TyperCommand
 
 from trellis.core.errors import DataError
+from trellis.core.foreign_names import translate
 from trellis.core.parameters import Choice, Flag, Parameter, Range
 
 Command = TypeVar("Command", bound=Callable[..., None])
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]  # click's own, wherever typer has it from
 
 
 def argument(metavar: str, help: str) -> Any:
@@ -100,3 +106,35 @@ def _parse(text: str) -> Any:
         return float(text)
     except ValueError:
         return text
+
+
+class HelpfulCommand(TyperCommand):
+    """A command that says what an option of another library is called here."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except _UsageError as error:
+            if hasattr(error, "possibilities"):  # no such option
+                _suggest(error, self.get_params(ctx))
+            raise
+
+
+def _suggest(error: Any, params: list[Any]) -> None:
+    options = {_parameter(name): name for param in params for name in param.opts if name.startswith("--")}
+    meant = translate(_parameter(error.option_name), options)
+    if meant is not None:
+        note = f" ({meant.conversion})" if meant.conversion else ""
+        error.message = f"No such option: {error.option_name}; did you mean {options[meant.ours]}{note}?"
+        error.possibilities = None
+
+
+def _parameter(option: str) -> str:
+    """``--max-iter`` is the parameter ``max_iter``."""
+    return option.lstrip("-").replace("-", "_").replace(".", "_").removeprefix("feature_")
+
+
+def add_command(group: typer.Typer, command: Callable[..., None], *examples: str) -> None:
+    """Give a group a command; ``examples`` are what to type after ``trellis``, and end its help."""
+    lines = "\n".join(f"  trellis {example}" for example in examples)
+    group.command(cls=HelpfulCommand, epilog=f"\b\nExamples:\n{lines}")(command)

@@ -18,7 +18,15 @@ from trellis.core.codec import Arrays, State, decode, encode, function_not_store
 from trellis.core.errors import DataError
 from trellis.core.file_checks import check_fields
 from trellis.core.output_files import Target
-from trellis.core.parameters import FittedField, Parameter, check_parameters, declare, fitted, parameter
+from trellis.core.parameters import (
+    FittedField,
+    Parameter,
+    check_parameters,
+    declare,
+    fitted,
+    parameter,
+    what_there_is,
+)
 from trellis.core.shards import n_threads
 
 
@@ -82,7 +90,8 @@ class Model:
             name, nested, rest = key.partition("__")
             if name not in known:
                 raise ValueError(
-                    f"Invalid parameter {name!r} for estimator {self!r}; valid ones are {', '.join(known)}"
+                    f"Invalid parameter {name!r} for estimator {self!r}; "
+                    + what_there_is(name, self.declared_parameters)
                 )
             if nested:
                 inner.setdefault(name, {})[rest] = value

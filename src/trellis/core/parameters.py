@@ -19,11 +19,11 @@ import sys
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any, Literal
 
 from trellis.core.errors import DataError
+from trellis.core.foreign_names import translate
 
 REQUIRED: Any = inspect.Parameter.empty
 
@@ -192,9 +192,9 @@ def _constructor(parameters: dict[str, Parameter]) -> Callable[..., None]:
     def initialise(self: Any, *args: Any, **kwargs: Any) -> None:
         unknown = next((name for name in kwargs if name not in parameters), None)
         if unknown is not None:
-            near = get_close_matches(unknown, parameters, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(parameters)}"
-            raise TypeError(f"{type(self).__name__} has no parameter {unknown!r}{hint}")
+            raise TypeError(
+                f"{type(self).__name__} has no parameter {unknown!r}; {what_there_is(unknown, parameters)}"
+            )
         try:
             bound = signature.bind(self, *args, **kwargs)
         except TypeError as error:
@@ -206,6 +206,15 @@ def _constructor(parameters: dict[str, Parameter]) -> Callable[..., None]:
     vars(initialise)["__signature__"] = signature
     initialise.__name__ = "__init__"
     return initialise
+
+
+def what_there_is(unknown: str, parameters: dict[str, Parameter]) -> str:
+    """The parameter that was perhaps meant, or all of them."""
+    meant = translate(unknown, parameters)
+    if meant is None:
+        return f"it has {', '.join(parameters)}"
+    note = meant.python or meant.conversion
+    return f"did you mean {meant.ours!r}{f' ({note})' if note else ''}?"
 
 
 def _documented(text: str, parameters: dict[str, Parameter], fields: dict[str, FittedField]) -> str:

@@ -37,10 +37,14 @@ def split_tag(label: str) -> tuple[str, str]:
     return (tag, kind) if hyphen else (label, "")
 
 
-def legal_transitions(constraints: Constraints, labels: LabelSet) -> LegalTransitions:
-    """``"bio"``, ``"bioes"``, or allowed pairs (previous, next), as arrays over the codes of these labels."""
+def legal_transitions(
+    constraints: Constraints, labels: LabelSet, encoded: EncodedLabels | None = None
+) -> LegalTransitions:
+    """``"bio"``, ``"bioes"``, or allowed pairs (previous, next), as arrays over the codes of these labels.
+
+    ``encoded``: where the labels come from, for an error that names the place."""
     if isinstance(constraints, str) and constraints in _SCHEMES:
-        return _span_grammar(constraints, labels.labels)
+        return _span_grammar(constraints, labels.labels, encoded)
     if isinstance(constraints, str) or not isinstance(constraints, Iterable):
         raise DataError(
             f"constraints is {constraints!r}; give 'bio', 'bioes', or a list of (previous, next) pairs"
@@ -56,15 +60,12 @@ def legal_transitions(constraints: Constraints, labels: LabelSet) -> LegalTransi
     return LegalTransitions(np.ones(k, np.bool_), pair, np.ones(k, np.bool_))
 
 
-def _span_grammar(scheme: str, labels: Sequence[Any]) -> LegalTransitions:
+def _span_grammar(scheme: str, labels: Sequence[Any], encoded: EncodedLabels | None) -> LegalTransitions:
     tags, kinds = [], []
-    for label in labels:
+    for code, label in enumerate(labels):
         tag, kind = split_tag(label) if isinstance(label, str) else ("", "")
-        if tag not in _SCHEMES[scheme] or (tag == "O" and kind):
-            expected = ", ".join("O" if t == "O" else f"{t}-type" for t in _SCHEMES[scheme])
-            raise DataError(
-                f"label {label!r} does not fit constraints={scheme!r}, whose labels are {expected}"
-            )
+        if not _fits(scheme, label):
+            raise _misfit(scheme, labels, code, encoded)
         tags.append(tag)
         kinds.append(kind)
     tag_of, kind_of = np.array(tags), np.array(kinds)
@@ -74,6 +75,34 @@ def _span_grammar(scheme: str, labels: Sequence[Any]) -> LegalTransitions:
     if scheme == "bio":  # an open span may end anywhere
         return LegalTransitions(~continues, ~continues | inside, np.ones(len(tags), np.bool_))
     return LegalTransitions(~continues, inside | (~open_span[:, None] & ~continues), ~open_span)
+
+
+def _fits(scheme: str, label: Any) -> bool:
+    tag, kind = split_tag(label) if isinstance(label, str) else ("", "")
+    return tag in _SCHEMES[scheme] and not (tag == "O" and kind)
+
+
+def _misfit(scheme: str, labels: Sequence[Any], code: int, encoded: EncodedLabels | None) -> DataError:
+    """What does not fit, where it is first, and what was perhaps meant."""
+    label, step = labels[code], None
+    place = ""
+    if encoded is not None and (found := np.flatnonzero(encoded.codes == code)).size:
+        step = int(found[0])
+        place = f"{step_name(encoded.offsets, step)}: "
+    expected = ", ".join("O" if t == "O" else f"{t}-type" for t in _SCHEMES[scheme])
+    other = next((s for s in _SCHEMES if all(_fits(s, one) for one in labels)), None)
+    if other is not None:
+        hint = f"all labels fit constraints={other!r}"
+    elif isinstance(label, str) and split_tag(label)[0] in ("L", "U"):
+        hint = "in BILOU labels, write E for L and S for U, and take constraints='bioes'"
+    elif label and "-" not in str(label):
+        hint = f"where a span begins, write 'B-{label}', inside it 'I-{label}'; or leave the constraints out"
+    else:
+        hint = "correct it, or leave the constraints out"
+    message = (
+        f"{place}label {label!r} does not fit constraints={scheme!r}, whose labels are {expected}; {hint}"
+    )
+    return DataError(message) if step is None else DataError(message, step)
 
 
 def check_legal(encoded: EncodedLabels, legal: LegalTransitions, labels: LabelSet) -> None:
@@ -100,6 +129,9 @@ def check_legal(encoded: EncodedLabels, legal: LegalTransitions, labels: LabelSe
         f"{label!r} may not follow {labels.labels[codes[step - 1]]!r}",
         f"{label!r} may not end a sequence",
     )[order]
+    older = isinstance(label, str) and label.startswith("I-") and order < 2
+    hint = f" (a span begins with 'B{label[1:]}'; in IOB1, an older scheme, with {label!r})" if older else ""
     raise DataError(
-        f"{step_name(offsets, step)}: {what} under the constraints; correct the label or relax them", step
+        f"{step_name(offsets, step)}: {what} under the constraints; correct the label or relax them{hint}",
+        step,
     )

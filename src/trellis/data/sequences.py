@@ -106,8 +106,10 @@ class Sequences:
         """One array and the length of each sequence in it (hmmlearn's habit)."""
         offsets = offsets_from_lengths(lengths)
         if offsets[-1] != len(values):
+            turned = values.ndim == 2 and values.shape[1] == int(offsets[-1])
             raise DataError(
                 f"lengths add up to {offsets[-1]}, but {name} has {len(values)} rows; they must be equal"
+                + f" (it has {offsets[-1]} columns: give {name}.T)" * turned
             )
         return cls(values, offsets, as_list=False)
 
@@ -215,6 +217,9 @@ def check_same_lengths(offsets: IntArray, other: IntArray, name: str, of: str = 
         i = different[0]
         raise DataError(
             f"sequence {i} has {lengths[i]} steps in {of}, but {others[i]} in {name}; they must be equal"
+            # where no sequence fits, arrays may be the wrong way round
+            + f" (steps are the rows of an array: give {of}.T if they are its columns)"
+            * int(of == "X" and different.size == lengths.size)
         )
 
 

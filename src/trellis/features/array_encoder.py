@@ -144,7 +144,7 @@ def _stack_sparse(blocks: Any, lengths: ArrayLike | None) -> tuple[csr_array, In
     matrix.eliminate_zeros()
     if lengths is None:
         return matrix, offsets_from_lengths([np.shape(block)[0] for block in blocks])
-    return matrix, Sequences.from_lengths(np.empty(matrix.shape[0]), lengths).offsets
+    return matrix, Sequences.from_lengths(np.broadcast_to(np.nan, matrix.shape), lengths).offsets
 
 
 def _dense(block: Any, index: int) -> AnyArray:

@@ -78,7 +78,7 @@ def alignment_page(
         flags=_flag_list(flags),
         legend=_legend(alignment, reference),
         data=json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"),
-        audio=base64.b64encode(_wav(recording)).decode(),
+        audio=base64.b64encode(wav_bytes(recording)).decode(),
         style=_asset("css"),
         shared=_shared_script(),
         script=_asset("js"),
@@ -95,7 +95,7 @@ def _shared_script() -> str:
     return re.sub(r"^export ", "", text, flags=re.MULTILINE)
 
 
-def _wav(recording: Recording) -> bytes:
+def wav_bytes(recording: Recording) -> bytes:
     """16-bit mono WAV. The script relies on a header of 44 bytes."""
     loud = np.round(np.clip(recording.samples, -1.0, 1.0) * 32767.0).astype("<i2")
     out = io.BytesIO()

@@ -48,8 +48,6 @@ def adapt(
 ) -> None:
     """Learn from recordings whose boundaries were corrected, one or more.
 
-    Example: trellis align adapt base.trellis corrected/ -o mine.trellis
-
     How far the model moves is decided by recordings that are left out in turn; where they would be aligned
     worse, it stays as it is, and says so.
     """

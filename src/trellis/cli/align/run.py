@@ -101,8 +101,6 @@ def run(
 ) -> None:
     """Align recordings to their transcripts.
 
-    Without a model of your own: trellis align run builtin talk.wav --words "Hello." --language english -o out
-
     The transcript of talk.wav is talk.phones, talk.txt, talk.lab (words) or talk.TextGrid (utterances, one
     tier for each speaker) beside it, unless given. A recording that cannot be aligned does not stop the rest:
     it is listed at the end, and the exit code is 1.

@@ -63,10 +63,7 @@ def query(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Compute P(TARGET | evidence) in a NETWORK.
-
-    For example: trellis net query alarm.bif HYPOVOLEMIA -e BP=HIGH -e PAP=NORMAL
-    """
+    """Compute P(TARGET | evidence) in a NETWORK."""
     import warnings
 
     from trellis.bayesnet.formats.uai import read_evidence

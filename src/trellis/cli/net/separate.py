@@ -24,10 +24,7 @@ def separate(
     draw: Draw = None,
     encoding: Encoding = "utf-8",
 ) -> None:
-    """Are X and Y d-separated, and why?
-
-    For example: trellis net separate alarm.bif HR PRESS -g CATECHOL
-    """
+    """Are X and Y d-separated, and why?"""
     from trellis.cli.net.models import open_network
 
     if draw is not None:

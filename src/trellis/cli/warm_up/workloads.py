@@ -1,8 +1,8 @@
 """A little of the everyday work of each area, whose only purpose is what gets compiled on the way.
 
 The data have the types that users' data have after encoding, so the signatures are those of real calls. What
-no workload touches is compiled when it is first used. Sizes are those of the README's blocks: some kernels
-take over where data are no longer tiny.
+no workload touches is compiled when it is first used. Sizes are those of the blocks in docs/tour.md: some
+kernels take over where data are no longer tiny.
 """
 
 from __future__ import annotations

@@ -208,7 +208,9 @@ def _column(column: str, n_columns: int, conllu: bool) -> int:
             f"column {column!r} is not a whole number (from 0, or -1 for the last){names}"
         ) from None
     if not -n_columns <= index < n_columns:
-        raise DataError(f"there is no column {index}; the file has {n_columns} columns, numbered from 0")
+        raise DataError(
+            f"there is no column {index}; the file has {n_columns} columns, numbered from 0 (-1: the last)"
+        )
     return index % n_columns
 
 

@@ -196,7 +196,7 @@ class NeuralSequenceLabeler(ChainPredictor):
         # a rare label may occur in the hold-out sentences only
         labels = LabelSet.of(y if parts.given is None else [*y, *parts.given[1]])
         gold = labels.encode(y, like=inputs.offsets)
-        legal = None if self.constraints is None else legal_transitions(self.constraints, labels)
+        legal = None if self.constraints is None else legal_transitions(self.constraints, labels, gold)
         if legal is not None:
             check_legal(gold, legal, labels)
         corpus, held = Corpus(inputs, gold), None

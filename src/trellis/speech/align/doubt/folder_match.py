@@ -15,8 +15,8 @@ If more than ``MANY`` of a folder are doubtful each on its own, the folder is no
 these stay doubted as well. Below ``FEWEST`` recordings each is judged on its own.
 
 The constants are those that find most on the held-out languages of the folds of ``benchmarks/doubt.py``, each
-judged by regressions that left it out, with at most 1.5 in 100 right transcripts doubted there: languages that
-nothing was chosen on have more.
+judged by regressions that left it out, with at most 1.5 in 100 right transcripts doubted there: languages
+that nothing was chosen on have more.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class ChainLabeler(ChainPredictor):
                 every = np.ones(len(latent.label_of), np.bool_)
                 return sparse_penalties(every, every, pairs)
             return Penalties.none(len(latent.label_of))
-        legal = legal_transitions(self.constraints, latent.labels)
+        legal = legal_transitions(self.constraints, latent.labels, labels)
         check_legal(labels, legal, latent.labels)
         if pairs is not None:
             h = latent.label_of

@@ -312,8 +312,9 @@ class SequenceLabeler(ChainLabeler):
             return None
         pairs = allowed_pairs(self.transitions, labels, latent.labels)
         if self.constraints is not None:
-            legal = legal_transitions(self.constraints, latent.labels).pair[pairs.source, pairs.target]
-            pairs = TransitionPairs.of(pairs.source[legal], pairs.target[legal], pairs.n_labels)
+            legal = legal_transitions(self.constraints, latent.labels, labels)
+            kept = legal.pair[pairs.source, pairs.target]
+            pairs = TransitionPairs.of(pairs.source[kept], pairs.target[kept], pairs.n_labels)
         check_pairs(labels, pairs, latent.labels)
         return pairs.expand(latent.label_of)
 
