@@ -1,7 +1,7 @@
 """The functions that users call: a structure, its scores as tensors, and a question.
 
 All of them take the keyword arguments of :class:`~trellis.neural.tensor_structure.BatchOptions`: ``lengths``,
-``mask`` or ``offsets`` of a batch of chains, and ``backend``.
+``mask`` or ``offsets`` and ``batch_first`` of a batch of chains, and ``backend``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def structured_loss(
     epsilon : that of the direct objective, in place of its own: a number, such as the value that a
         :class:`~trellis.neural.EpsilonSchedule` has now. ``Direct(epsilon="auto")`` needs it.
     reduction : "mean", "sum", or "none" for one value per example.
-    lengths, mask, offsets, backend : see :class:`~trellis.neural.tensor_structure.BatchOptions`.
+    lengths, mask, offsets, batch_first, backend : see :class:`~trellis.neural.tensor_structure.BatchOptions`.
     """
     if reduction not in ("mean", "sum", "none"):
         raise DataError(f"reduction={reduction!r}: give 'mean', 'sum' or 'none'")
@@ -147,11 +147,11 @@ def bound_batches(
 ) -> Iterator[tuple[ScoredBatch, Any]]:
     """A structure with its scores and gold outputs, or each of a list of them."""
     if isinstance(structure, TensorStructure):
-        yield structure.bind(scores, **batch), gold
+        yield structure.bind_to_gold(scores, gold, **batch), gold
         return
     _check_lists(structure, scores, gold)
     for one, x, y in zip(structure, scores, gold, strict=True):
-        yield one.bind(x, **batch), y
+        yield one.bind_to_gold(x, y, **batch), y
 
 
 def _bind(structure: Any, scores: Any, batch: BatchOptions) -> ScoredBatch:

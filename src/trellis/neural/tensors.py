@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C._functorch import is_batchedtensor
 
-from trellis.core.errors import DataError
+from trellis.core.errors import DataError, UnsupportedError
 
 Reduce = Callable[[Tensor, int], Tensor]
 
@@ -70,6 +71,15 @@ def check_floating(name: str, given: Any) -> None:
     if not isinstance(given, Tensor) or not given.is_floating_point():
         kind = given.dtype if isinstance(given, Tensor) else f"of type {type(given).__name__}"
         raise DataError(f"{name} scores are {kind}; give a tensor of floating-point numbers")
+
+
+def check_not_batched(*given: Any) -> None:
+    """Within ``torch.func.vmap`` a tensor stands for a batch that nobody here can look into."""
+    if any(isinstance(one, Tensor) and is_batchedtensor(one) for one in given):
+        raise UnsupportedError(
+            "torch.func.vmap cannot look inside a structured loss; give the whole batch at once, with "
+            "reduction='none' for one value per example"
+        )
 
 
 def check_scores(name: str, given: Tensor, counts: Tensor | None = None) -> None:
