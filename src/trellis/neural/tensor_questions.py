@@ -17,12 +17,14 @@ from trellis.core.arguments import check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, InfeasibleError
 from trellis.neural.tensor_structure import BatchOptions, Goal, ScoredBatch, TensorStructure
+from trellis.neural.tensors import never_compiled
 from trellis.objectives import score_gaps
 from trellis.objectives.records import Objective, get_objective
 from trellis.objectives.special_cases import Direct, fixed_epsilon
 from trellis.solvers.online.epsilon_schedule import EpsilonSchedule as EpsilonSchedule
 
 
+@never_compiled
 def structured_loss(
     structure: TensorStructure | Sequence[TensorStructure],
     scores: Any,
@@ -64,6 +66,7 @@ def structured_loss(
     return values.mean() if reduction == "mean" else values.sum()
 
 
+@never_compiled
 @torch.no_grad()
 def relative_gaps(
     structure: TensorStructure | Sequence[TensorStructure],
@@ -101,27 +104,32 @@ def typical_gap(
     return score_gaps.median_gap(relative_gaps(structure, scores, gold, loss=loss, **batch))
 
 
+@never_compiled
 @torch.no_grad()
 def decode(structure: TensorStructure, scores: Any, **batch: Unpack[BatchOptions]) -> Any:
     """argmax_y s(y): labels of the shape of the batch for chains, -1 in the padding."""
     return _bind(structure, scores, batch).decode()
 
 
+@never_compiled
 def log_partition(structure: TensorStructure, scores: Any, **batch: Unpack[BatchOptions]) -> Tensor:
     """log sum_y exp s(y) of each example, differentiable twice."""
     return _bind(structure, scores, batch).log_partition()
 
 
+@never_compiled
 def marginals(structure: TensorStructure, scores: Any, **batch: Unpack[BatchOptions]) -> Any:
     """The probability of each label (chains: of the shape of the scores), differentiable."""
     return _bind(structure, scores, batch).marginals()
 
 
+@never_compiled
 def entropy(structure: TensorStructure, scores: Any, **batch: Unpack[BatchOptions]) -> Tensor:
     """-sum_y p(y) log p(y) of each example in nats, differentiable."""
     return _bind(structure, scores, batch).entropy()
 
 
+@never_compiled
 @torch.no_grad()
 def sample(
     structure: TensorStructure,
@@ -136,6 +144,7 @@ def sample(
     return _bind(structure, scores, batch).sample(n_samples, seed)
 
 
+@never_compiled
 @torch.no_grad()
 def k_best(structure: TensorStructure, scores: Any, k: int, **batch: Unpack[BatchOptions]) -> Any:
     """The k outputs of each example with the largest scores, and these scores."""

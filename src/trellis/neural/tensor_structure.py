@@ -133,8 +133,8 @@ def check_once(objective: Objective) -> None:
     constant = objective.two_labelings and objective.link == "identity"
     if torch.is_grad_enabled() and not constant:
         raise UnsupportedError(
-            f"the kernels differentiate the objective {objective.name!r} once, and create_graph=True asks "
-            "for more; use backend='torch', or log_partition for second derivatives"
+            f"the kernels differentiate the objective {objective.name!r} once, and create_graph=True (or "
+            "torch.func) asks for more; use backend='torch', or log_partition for second derivatives"
         )
 
 

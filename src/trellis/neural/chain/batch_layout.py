@@ -20,6 +20,7 @@ from torch import Tensor
 from trellis.core.arrays import BoolArray, IntArray
 from trellis.core.errors import DataError
 from trellis.data.sequences import check_offsets, offsets_from_lengths
+from trellis.neural.tensors import constant_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +126,7 @@ class Layout:
                 f"a tensor has shape {tuple(values.shape)}; to match the scores it must be "
                 f"{(*self.shape, *width)}"
             )
-        rows = values.detach().cpu().reshape((self.n_rows, *width)).numpy()
+        rows = constant_array(values).reshape((self.n_rows, *width))
         return rows if self.full else rows[self.steps]
 
     def unpack(self, labels: NDArray[Any]) -> Tensor:
@@ -156,7 +157,7 @@ class ChainTensors:
 
 
 def _whole_numbers(name: str, values: Any) -> IntArray:
-    array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    array = constant_array(values) if isinstance(values, Tensor) else np.asarray(values)
     if array.ndim != 1 or not (np.issubdtype(array.dtype, np.integer) or array.size == 0):
         raise DataError(
             f"{name} must be a one-dimensional array of whole numbers, not {array.dtype} of shape "
@@ -167,7 +168,7 @@ def _whole_numbers(name: str, values: Any) -> IntArray:
 
 def mask_array(mask: Any, shape: tuple[int, ...]) -> BoolArray:
     """A mask as booleans, checked."""
-    marks = np.asarray(mask.detach().cpu().numpy() if isinstance(mask, Tensor) else mask).astype(bool)
+    marks = np.asarray(constant_array(mask) if isinstance(mask, Tensor) else mask).astype(bool)
     if marks.shape != shape:
         raise DataError(f"the mask has shape {marks.shape}; for these scores it must be {shape}")
     return marks

@@ -24,7 +24,7 @@ from trellis.neural.chain.chain_marginal_kernels import covariance_batch, margin
 from trellis.neural.chain.chain_objective_kernels import dense_batch, path_batch
 from trellis.neural.chain.gold_labels import ChainTask
 from trellis.neural.tensor_structure import check_once
-from trellis.neural.tensors import check_not_batched, check_scores, value_type
+from trellis.neural.tensors import check_scores, value_type
 from trellis.structures.chain.oracle.chain_oracle import feasible
 from trellis.structures.chain.problem.chain_task import check_feasible
 
@@ -89,10 +89,9 @@ class ChainMarginals(torch.autograd.Function):
         if v_unary is not None or v_pairs is not None:
             if torch.is_grad_enabled():
                 raise UnsupportedError(
-                    "the kernels differentiate marginals and entropies once, and create_graph=True asks for "
-                    "more; use backend='torch'"
+                    "the kernels differentiate marginals and entropies once, and create_graph=True (or "
+                    "torch.func) asks for more; use backend='torch'"
                 )
-            check_not_batched(v_unary, v_pairs)
             found.append(_hessian_product(ctx, scores, v_unary, v_pairs))
         return None, *(None if terms[-1] is None else sum(terms[1:]) for terms in zip(*found, strict=True))
 

@@ -29,7 +29,7 @@ from trellis.neural.tensor_structure import (
     TensorStructure,
     uses_kernels,
 )
-from trellis.neural.tensors import check_floating, check_not_batched
+from trellis.neural.tensors import check_floating, is_transformed
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,8 @@ class Chain(TensorStructure):
     ) -> ScoredBatch:
         check_floating("unary", scores)
         check_floating("transition", self.transitions)
-        check_not_batched(scores, self.transitions, gold, mask)
+        if is_transformed(scores, self.transitions, self.start, self.end, gold, mask) and backend is None:
+            backend = "torch"  # torch.func differentiates as often as it likes
         if not batch_first:
             given = lengths, mask, offsets, backend
             return self._time_first(scores, gold, *given)

@@ -17,6 +17,7 @@ from trellis.core.arrays import BoolArray, IntArray
 from trellis.core.errors import DataError
 from trellis.neural.chain.batch_layout import Layout, has_gaps, mask_array
 from trellis.neural.tensor_structure import Goal, ScoredBatch
+from trellis.neural.tensors import constant_array
 
 IGNORED = -100  # a gold label that says: there is no step here
 
@@ -75,7 +76,7 @@ class KeptSteps:
         shape = list(answers.shape)
         shape[before] = int(np.prod(self.shape))
         rows = answers.new_full(shape, fill).index_copy(before, self._index(answers), answers)
-        return rows.unflatten(before, self.shape)
+        return rows.reshape(*shape[:before], *self.shape, *shape[before + 1 :])
 
     def _index(self, like: Tensor) -> Tensor:
         return torch.from_numpy(self.rows).to(like.device)
@@ -153,5 +154,5 @@ def _ignored(gold: Any, shape: tuple[int, ...]) -> BoolArray | None:
     codes = torch.as_tensor(gold)
     if codes.is_floating_point() or codes.dtype == torch.bool or tuple(codes.shape) != shape:
         return None  # sets of labels; whatever else is wrong is said where gold labels are read
-    found: BoolArray = (codes == IGNORED).cpu().numpy()
+    found: BoolArray = constant_array(codes) == IGNORED
     return found if found.any() else None
