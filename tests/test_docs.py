@@ -43,6 +43,7 @@ PAGES = [
             "checkpoints.md",
             "graphs-inference.md",
             "from-other-libraries.md",
+            "scikit-learn.md",
         )
     ),
 ]
