@@ -44,6 +44,7 @@ PAGES = [
             "graphs-inference.md",
             "from-other-libraries.md",
             "scikit-learn.md",
+            "data-frames.md",
         )
     ),
 ]

@@ -90,7 +90,11 @@ def test_networks_alignments_and_graphs_draw_themselves() -> None:
     network = BayesianNetwork(states, {"C": [NASTY, "B"]}, "uniform")
     page = parsed(network._repr_html_())
     assert len(page.findall(f".//{SVG}ellipse")) == 3
-    assert len(page.findall(f".//{SVG}polygon")) == 2
+    heads = [one.attrib["points"].split() for one in page.iter(f"{SVG}polygon")]
+    assert len(heads) == 2
+    for head in heads:
+        (ax, ay), (bx, by), (cx, cy) = (map(float, corner.split(",")) for corner in head)
+        assert abs((bx - ax) * (cy - ay) - (by - ay) * (cx - ax)) == pytest.approx(42.0, rel=0.1)
     assert {one.text for one in page.iter(f"{SVG}text")} == set(states)
     alignment = Alignment.from_starts([0.0, 0.1, 0.4], ["a", NASTY, "b"], 0.6, source="x.wav")
     page = parsed(alignment._repr_html_())

@@ -31,8 +31,8 @@ def network_html(network: DirectedModel) -> str:
         return 8 + _UNIT * (place[0] - left), 24 + _UNIT * (top - place[1])
 
     parts = []
-    for (tail, head), route in zip(edges, layout.routes, strict=True):
-        points = [at(layout.places[tail]), *map(at, route), at(layout.places[head])]
+    for route in layout.routes:
+        points = [at(place) for place in route]
         parts += [polyline(points, DIM, 1.2), _arrow(points[-2], points[-1])]
     for name, place, width in zip(network.names, layout.places, widths, strict=True):
         x, y = at(place)
