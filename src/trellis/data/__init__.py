@@ -8,7 +8,6 @@ from trellis.data.attributes import (
 )
 from trellis.data.columns import ColumnData, iter_column_blocks, read_columns, read_conllu, write_columns
 from trellis.data.constraints import LegalTransitions, check_legal, legal_transitions
-from trellis.data.frames import SequenceFrame
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.sequences import Sequences
 
@@ -18,7 +17,6 @@ __all__ = [
     "EncodedLabels",
     "LabelSet",
     "LegalTransitions",
-    "SequenceFrame",
     "Sequences",
     "check_legal",
     "iter_attribute_blocks",

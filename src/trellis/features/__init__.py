@@ -3,6 +3,7 @@
 from trellis.features.array_encoder import ArrayEncoder
 from trellis.features.encoded import Encoded, FeatureEncoder, Features
 from trellis.features.encoders import encoder_for
+from trellis.features.frames import SequenceFrame
 from trellis.features.indexer import FeatureIndexer
 from trellis.features.template_encoder import TemplateEncoder
 from trellis.features.templates import Template
@@ -13,6 +14,7 @@ __all__ = [
     "FeatureEncoder",
     "FeatureIndexer",
     "Features",
+    "SequenceFrame",
     "Template",
     "TemplateEncoder",
     "encoder_for",

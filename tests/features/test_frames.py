@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from trellis import SequenceLabeler
 from trellis.core.errors import DataError
-from trellis.data import SequenceFrame
+from trellis.features import SequenceFrame
 
 COLUMNS: dict[str, list[Any]] = {
     "sentence": [7, 7, 3, 3, 3, 7],
