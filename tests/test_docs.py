@@ -46,6 +46,8 @@ PAGES = [
             "beyond-one-machine.md",
             "graphs-inference.md",
             "from-other-libraries.md",
+            "scikit-learn.md",
+            "data-frames.md",
         )
     ),
 ]

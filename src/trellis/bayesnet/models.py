@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Self
 
-from trellis.bayesnet.drawing import draw, table_text
+from trellis.bayesnet.drawing import draw, notebook_drawing, table_text
 from trellis.bayesnet.formats import network_files, networkx_graphs
 from trellis.bayesnet.inference import elimination_steps, evidence_frames
 from trellis.bayesnet.inference import query as queries
@@ -66,6 +66,7 @@ class BayesianNetwork(_Methods, DirectedModel):
     log_likelihood = parameter_learning.log_likelihood
     format_table = table_text.format_table
     draw = draw.draw_network
+    _repr_html_ = notebook_drawing.network_html
     to_networkx = networkx_graphs.network_to_networkx
 
     @classmethod

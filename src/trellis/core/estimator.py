@@ -9,6 +9,7 @@ imported it already; what only it asks for imports it here.
 from __future__ import annotations
 
 import sys
+from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
@@ -17,6 +18,7 @@ from trellis.core import persistence
 from trellis.core.codec import Arrays, State, decode, encode, function_not_stored
 from trellis.core.errors import DataError
 from trellis.core.file_checks import check_fields
+from trellis.core.notebook import estimator_html
 from trellis.core.output_files import Target
 from trellis.core.parameters import (
     FittedField,
@@ -115,13 +117,16 @@ class Model:
 
         return BaseEstimator().__sklearn_tags__()
 
-    def _repr_html_(self) -> str | None:
-        """scikit-learn's diagram in a notebook that uses it."""
-        if "sklearn" not in sys.modules:
-            return None
-        from sklearn.utils import estimator_html_repr
+    def _repr_html_(self) -> str:
+        """What a notebook shows: scikit-learn's diagram where the notebook has imported it, else the
+        parameters; and of a fitted model why training stopped, with curves of what was measured."""
+        if "sklearn" in sys.modules:
+            from sklearn.utils import estimator_html_repr
 
-        return str(estimator_html_repr(self))
+            diagram = str(estimator_html_repr(self))
+        else:
+            diagram = f"<pre>{escape(repr(self))}</pre>"
+        return estimator_html(diagram, getattr(self, "status_", None), getattr(self, "history_", {}))
 
     def __sklearn_is_fitted__(self) -> bool:
         return is_fitted(self)

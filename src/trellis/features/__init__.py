@@ -3,6 +3,7 @@
 from trellis.features.array_encoder import ArrayEncoder
 from trellis.features.encoded import Encoded, FeatureEncoder, Features
 from trellis.features.encoders import encoder_for
+from trellis.features.frames import SequenceFrame
 from trellis.features.hashed_names import HashedNames
 from trellis.features.hashed_template import HashedTemplate
 from trellis.features.indexer import FeatureIndexer
@@ -17,6 +18,7 @@ __all__ = [
     "Features",
     "HashedNames",
     "HashedTemplate",
+    "SequenceFrame",
     "Template",
     "TemplateEncoder",
     "encoder_for",

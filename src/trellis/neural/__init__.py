@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from trellis.neural.tensor_questions import sample as sample
     from trellis.neural.tensor_questions import structured_loss as structured_loss
     from trellis.neural.tensor_questions import typical_gap as typical_gap
+    from trellis.neural.token_classifier import StructuredTokenClassifier as StructuredTokenClassifier
+    from trellis.neural.token_classifier import StructuredTokenOutput as StructuredTokenOutput
 
 __getattr__, __dir__, __all__ = lazy_exports(
     __name__,
@@ -39,5 +41,6 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "segments.neural_segmentation": "Segmentation",
         "tensor_questions": "EpsilonSchedule decode entropy k_best log_partition marginals "
         "relative_gaps sample structured_loss typical_gap",
+        "token_classifier": "StructuredTokenClassifier StructuredTokenOutput",
     },
 )

@@ -94,7 +94,7 @@ def _risk(oracle: TensorOracle) -> Tensor:
         return -torch.expm1(gold - oracle.total(log_sum_exp, 0.0))
     # E L = d log Z(s + c L) / dc at c = 0
     with torch.enable_grad():
-        scale = torch.zeros_like(gold.detach()).requires_grad_()
+        scale = torch.zeros_like(gold, requires_grad=True)
         total = oracle.total(log_sum_exp, scale)
         check_finite(total)
         (expected,) = torch.autograd.grad(total.sum(), scale, create_graph=True)

@@ -1,7 +1,7 @@
 """The functions that users call: a structure, its scores as tensors, and a question.
 
 All of them take the keyword arguments of :class:`~trellis.neural.tensor_structure.BatchOptions`: ``lengths``,
-``mask`` or ``offsets`` of a batch of chains, and ``backend``.
+``mask`` or ``offsets`` and ``batch_first`` of a batch of chains, and ``backend``.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from trellis.core.arguments import check_int
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, InfeasibleError
 from trellis.neural.tensor_structure import BatchOptions, Goal, ScoredBatch, TensorStructure
+from trellis.neural.tensors import never_compiled
 from trellis.objectives import score_gaps
 from trellis.objectives.records import Objective, get_objective
 from trellis.objectives.special_cases import Direct, fixed_epsilon
 from trellis.solvers.online.epsilon_schedule import EpsilonSchedule as EpsilonSchedule
 
 
+@never_compiled
 def structured_loss(
     structure: TensorStructure | Sequence[TensorStructure],
     scores: Any,
@@ -48,7 +50,7 @@ def structured_loss(
     epsilon : that of the direct objective, in place of its own: a number, such as the value that a
         :class:`~trellis.neural.EpsilonSchedule` has now. ``Direct(epsilon="auto")`` needs it.
     reduction : "mean", "sum", or "none" for one value per example.
-    lengths, mask, offsets, backend : see :class:`~trellis.neural.tensor_structure.BatchOptions`.
+    lengths, mask, offsets, batch_first, backend : see :class:`~trellis.neural.tensor_structure.BatchOptions`.
     """
     if reduction not in ("mean", "sum", "none"):
         raise DataError(f"reduction={reduction!r}: give 'mean', 'sum' or 'none'")
@@ -64,6 +66,7 @@ def structured_loss(
     return values.mean() if reduction == "mean" else values.sum()
 
 
+@never_compiled
 @torch.no_grad()
 def relative_gaps(
     structure: TensorStructure | Sequence[TensorStructure],
@@ -101,27 +104,32 @@ def typical_gap(
     return score_gaps.median_gap(relative_gaps(structure, scores, gold, loss=loss, **batch))
 
 
+@never_compiled
 @torch.no_grad()
 def decode(structure: TensorStructure, scores: Any, **batch: Unpack[BatchOptions]) -> Any:
     """argmax_y s(y): labels of the shape of the batch for chains, -1 in the padding."""
     return _bind(structure, scores, batch).decode()
 
 
+@never_compiled
 def log_partition(structure: TensorStructure, scores: Any, **batch: Unpack[BatchOptions]) -> Tensor:
     """log sum_y exp s(y) of each example, differentiable twice."""
     return _bind(structure, scores, batch).log_partition()
 
 
+@never_compiled
 def marginals(structure: TensorStructure, scores: Any, **batch: Unpack[BatchOptions]) -> Any:
     """The probability of each label (chains: of the shape of the scores), differentiable."""
     return _bind(structure, scores, batch).marginals()
 
 
+@never_compiled
 def entropy(structure: TensorStructure, scores: Any, **batch: Unpack[BatchOptions]) -> Tensor:
     """-sum_y p(y) log p(y) of each example in nats, differentiable."""
     return _bind(structure, scores, batch).entropy()
 
 
+@never_compiled
 @torch.no_grad()
 def sample(
     structure: TensorStructure,
@@ -136,6 +144,7 @@ def sample(
     return _bind(structure, scores, batch).sample(n_samples, seed)
 
 
+@never_compiled
 @torch.no_grad()
 def k_best(structure: TensorStructure, scores: Any, k: int, **batch: Unpack[BatchOptions]) -> Any:
     """The k outputs of each example with the largest scores, and these scores."""
@@ -147,11 +156,11 @@ def bound_batches(
 ) -> Iterator[tuple[ScoredBatch, Any]]:
     """A structure with its scores and gold outputs, or each of a list of them."""
     if isinstance(structure, TensorStructure):
-        yield structure.bind(scores, **batch), gold
+        yield structure.bind_to_gold(scores, gold, **batch), gold
         return
     _check_lists(structure, scores, gold)
     for one, x, y in zip(structure, scores, gold, strict=True):
-        yield one.bind(x, **batch), y
+        yield one.bind_to_gold(x, y, **batch), y
 
 
 def _bind(structure: Any, scores: Any, batch: BatchOptions) -> ScoredBatch:

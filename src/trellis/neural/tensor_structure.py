@@ -24,18 +24,21 @@ class BatchOptions(TypedDict, total=False):
     """The keyword arguments that every question takes.
 
     lengths : (B,) the number of steps of each row of padded scores, or of each sequence of packed ones.
-    mask : [B, T] booleans in place of lengths, true on the steps of each sequence, the first of its row.
+    mask : [B, T] booleans in place of lengths, true on the steps of each sequence. Padding may stand anywhere
+        in a row: the steps on both sides of it are neighbours.
     offsets : (S + 1,) where the sequences of a packed batch begin and end.
     backend : "kernels" (compiled, CPU only), "torch" (plain PyTorch, any device), or None, which takes the
         kernels for CPU tensors where there are some.
+    batch_first : False for scores, labels and masks that begin with (time, batch); answers do, too.
 
-    The first three are for chains; give at most one of them.
+    All but ``backend`` are for chains; give at most one of the first three.
     """
 
     lengths: Any
     mask: Any
     offsets: Any
     backend: Backend
+    batch_first: bool
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,10 @@ class TensorStructure(ABC):
     @abstractmethod
     def bind(self, scores: Any, **batch: Unpack[BatchOptions]) -> ScoredBatch:
         """The structure with scores for every part, checked."""
+
+    def bind_to_gold(self, scores: Any, gold: Any, **batch: Unpack[BatchOptions]) -> ScoredBatch:
+        """As :meth:`bind`; a structure whose gold outputs may leave out parts binds those that are left."""
+        return self.bind(scores, **batch)
 
 
 class ScoredBatch(ABC):
@@ -126,8 +133,8 @@ def check_once(objective: Objective) -> None:
     constant = objective.two_labelings and objective.link == "identity"
     if torch.is_grad_enabled() and not constant:
         raise UnsupportedError(
-            f"the kernels differentiate the objective {objective.name!r} once, and create_graph=True asks "
-            "for more; use backend='torch', or log_partition for second derivatives"
+            f"the kernels differentiate the objective {objective.name!r} once, and create_graph=True (or "
+            "torch.func) asks for more; use backend='torch', or log_partition for second derivatives"
         )
 
 
@@ -135,6 +142,10 @@ def uses_kernels(tensor: Tensor, backend: Backend) -> bool:
     """Which code answers for scores like this tensor."""
     if backend not in (None, "kernels", "torch"):
         raise DataError(f"backend={backend!r}: give 'kernels' (CPU), 'torch' (any device) or None")
+    if tensor.device.type == "meta":
+        raise UnsupportedError(
+            "the scores are on the meta device, which holds no numbers; move them to another"
+        )
     on_cpu = tensor.device.type == "cpu"
     if backend == "kernels" and not on_cpu:
         raise UnsupportedError(
@@ -145,9 +156,14 @@ def uses_kernels(tensor: Tensor, backend: Backend) -> bool:
 
 
 def only_backend(
-    what: str, lengths: Any = None, mask: Any = None, offsets: Any = None, backend: Backend = None
+    what: str,
+    lengths: Any = None,
+    mask: Any = None,
+    offsets: Any = None,
+    backend: Backend = None,
+    batch_first: bool = True,
 ) -> Backend:
     """The backend; the options of batches of sequences are refused."""
-    if any(given is not None for given in (lengths, mask, offsets)):
-        raise DataError(f"a {what} has no lengths, mask or offsets: leave them out")
+    if any(given is not None for given in (lengths, mask, offsets)) or not batch_first:
+        raise DataError(f"a {what} has no lengths, mask, offsets or batch_first: leave them out")
     return backend

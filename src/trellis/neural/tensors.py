@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+from torch._C import _DisableFuncTorch
+from torch._C._functorch import get_unwrapped, is_batchedtensor, is_functorch_wrapped_tensor
 
-from trellis.core.errors import DataError
+from trellis.core.errors import DataError, UnsupportedError
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Reduce = Callable[[Tensor, int], Tensor]
 
 
@@ -65,11 +71,48 @@ def apply(function: Any, *inputs: Any) -> Any:
     return function.apply(*inputs)
 
 
+def never_compiled(function: Callable[P, T]) -> Callable[P, T]:
+    """For what calls compiled kernels: ``torch.compile`` ends its graph here, and begins another after."""
+
+    @wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> T:
+        if torch.compiler.is_compiling():
+            leave: Callable[[Callable[P, T]], Callable[P, T]] = torch.compiler.disable
+            return leave(function)(*args, **options)
+        return function(*args, **options)
+
+    return call
+
+
 def check_floating(name: str, given: Any) -> None:
     """Scores are tensors of floating-point numbers."""
     if not isinstance(given, Tensor) or not given.is_floating_point():
         kind = given.dtype if isinstance(given, Tensor) else f"of type {type(given).__name__}"
         raise DataError(f"{name} scores are {kind}; give a tensor of floating-point numbers")
+
+
+def constant_array(tensor: Tensor) -> NDArray[Any]:
+    """The numbers of a tensor that no gradient goes through: labels, masks, lengths, costs."""
+    while is_functorch_wrapped_tensor(tensor):
+        tensor = get_unwrapped(tensor)
+    with _DisableFuncTorch():
+        array: NDArray[Any] = tensor.detach().cpu().numpy()
+    return array
+
+
+def is_transformed(*given: Any) -> bool:
+    """Whether a function of ``torch.func`` watches one of these; ``vmap`` is refused, as there a tensor
+    stands for a batch whose numbers cannot be looked at."""
+    found = [one for one in given if isinstance(one, Tensor) and is_functorch_wrapped_tensor(one)]
+    for tensor in found:
+        while is_functorch_wrapped_tensor(tensor):
+            if is_batchedtensor(tensor):
+                raise UnsupportedError(
+                    "torch.func.vmap cannot look inside a structured loss; give the whole batch at once, "
+                    "with reduction='none' for one value per example"
+                )
+            tensor = get_unwrapped(tensor)
+    return bool(found)
 
 
 def check_scores(name: str, given: Tensor, counts: Tensor | None = None) -> None:

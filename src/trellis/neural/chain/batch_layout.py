@@ -1,9 +1,9 @@
 """The part scores of a batch of chains, padded [batch, time, ...] or packed (N, ...) with offsets.
 
-A padded batch comes with ``lengths`` (B,) or a ``mask`` [B, T], true on the steps of each sequence, which
-must be the first ones of its row; without either there is no padding. A packed batch comes with ``offsets``
-(S + 1,) or ``lengths``; without them it is one sequence. Kernels see both as rows (R, ...) and the first row
-of each sequence.
+A padded batch comes with ``lengths`` (B,) or a ``mask`` [B, T], true on the steps of each sequence; without
+either there is no padding. A packed batch comes with ``offsets`` (S + 1,) or ``lengths``; without them it is
+one sequence. Kernels see both as rows (R, ...) and the first row of each sequence: the steps of a sequence
+are the first ones of its row (:mod:`trellis.neural.chain.rearranged_batch` brings other masks to this form).
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from trellis.core.arrays import IntArray
+from trellis.core.arrays import BoolArray, IntArray
 from trellis.core.errors import DataError
 from trellis.data.sequences import check_offsets, offsets_from_lengths
+from trellis.neural.tensors import constant_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +51,12 @@ class Layout:
             )
         batch, time = scores.shape[0], scores.shape[1]
         if mask is not None:
-            lengths = _mask_lengths(mask, (batch, time))
+            marks = mask_array(mask, (batch, time))
+            if has_gaps(marks):
+                raise DataError(
+                    "the mask has gaps; the steps of a sequence must be the first ones of its row"
+                )
+            lengths = marks.sum(axis=1)
         sizes = np.full(batch, time) if lengths is None else _whole_numbers("lengths", lengths)
         if sizes.shape != (batch,) or (batch and (sizes.min() < 0 or sizes.max() > time)):
             raise DataError(
@@ -120,7 +126,7 @@ class Layout:
                 f"a tensor has shape {tuple(values.shape)}; to match the scores it must be "
                 f"{(*self.shape, *width)}"
             )
-        rows = values.detach().cpu().reshape((self.n_rows, *width)).numpy()
+        rows = constant_array(values).reshape((self.n_rows, *width))
         return rows if self.full else rows[self.steps]
 
     def unpack(self, labels: NDArray[Any]) -> Tensor:
@@ -151,7 +157,7 @@ class ChainTensors:
 
 
 def _whole_numbers(name: str, values: Any) -> IntArray:
-    array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    array = constant_array(values) if isinstance(values, Tensor) else np.asarray(values)
     if array.ndim != 1 or not (np.issubdtype(array.dtype, np.integer) or array.size == 0):
         raise DataError(
             f"{name} must be a one-dimensional array of whole numbers, not {array.dtype} of shape "
@@ -160,14 +166,14 @@ def _whole_numbers(name: str, values: Any) -> IntArray:
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
-def _mask_lengths(mask: Any, shape: tuple[int, int]) -> IntArray:
-    marks = np.asarray(mask.detach().cpu().numpy() if isinstance(mask, Tensor) else mask).astype(bool)
+def mask_array(mask: Any, shape: tuple[int, ...]) -> BoolArray:
+    """A mask as booleans, checked."""
+    marks = np.asarray(constant_array(mask) if isinstance(mask, Tensor) else mask).astype(bool)
     if marks.shape != shape:
         raise DataError(f"the mask has shape {marks.shape}; for these scores it must be {shape}")
-    lengths: IntArray = marks.sum(axis=1)
-    gaps = (marks != (np.arange(shape[1]) < lengths[:, None])).any(axis=1)
-    if gaps.any():
-        raise DataError(
-            f"the mask of sequence {int(gaps.argmax())} has gaps; its steps must be the first ones of the row"
-        )
-    return lengths
+    return marks
+
+
+def has_gaps(marks: BoolArray) -> bool:
+    """Whether padding stands before or between the steps of a row."""
+    return bool((~marks[:, :-1] & marks[:, 1:]).any())

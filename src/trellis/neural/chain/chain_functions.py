@@ -10,6 +10,7 @@ Kernels compute in double precision whatever they read. Tensors of 16 bits are r
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,23 +33,34 @@ Gradients = tuple[Tensor | None, ...]
 
 
 class ChainObjective(torch.autograd.Function):
-    """Values (S,) of an objective of the four part scores; first derivatives."""
+    """Values (S,) of an objective of the four part scores; first derivatives. The other two outputs are the
+    gradient of each value, which the backward pass weights; without rows where it is not ``wanted``."""
 
     @staticmethod
-    def forward(ctx: Any, layout: Layout, task: ChainTask, *scores: Tensor) -> Tensor:
-        wanted = any(ctx.needs_input_grad)
+    def forward(
+        layout: Layout, task: ChainTask, wanted: bool, *scores: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         values, d_unary, d_pairs = _objective(kernel_arrays(layout, *scores), layout, task, wanted)
         check_feasible(values)
-        _remember(ctx, layout, scores)
-        ctx.objective = task.objective
-        if wanted:
-            ctx.save_for_backward(*_as_tensors(d_unary, d_pairs, scores))
-        return torch.from_numpy(values).to(value_type(scores[0]))
+        found = torch.from_numpy(values).to(value_type(scores[0]))
+        if not wanted:
+            return found, torch.from_numpy(d_unary), torch.from_numpy(d_pairs)
+        return found, *_as_tensors(d_unary, d_pairs, scores)
 
     @staticmethod
-    def backward(ctx: Any, weight: Tensor) -> Gradients:
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        layout, task, _, *scores = inputs
+        _remember(ctx, layout, scores)
+        ctx.objective = task.objective
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*output[1:])
+
+    @staticmethod
+    def backward(ctx: Any, weight: Any, *_: Any) -> Gradients:
         check_once(ctx.objective)
-        return None, None, *_weighted(ctx, weight, *ctx.saved_tensors)
+        found = (None,) * 4 if weight is None else _weighted(ctx, weight, *ctx.saved_tensors)
+        return None, None, None, *found
 
 
 class ChainMarginals(torch.autograd.Function):
@@ -56,14 +68,17 @@ class ChainMarginals(torch.autograd.Function):
     (S, K, K) where they share their transitions."""
 
     @staticmethod
-    def forward(ctx: Any, layout: Layout, *scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(layout: Layout, *scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         log_z, p_unary, p_pairs = _marginals(kernel_arrays(layout, *scores), layout)
         feasible(log_z)
-        unary, pairs = _as_tensors(p_unary, p_pairs, scores)
+        return torch.from_numpy(log_z).to(value_type(scores[0])), *_as_tensors(p_unary, p_pairs, scores)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        layout, *scores = inputs
         _remember(ctx, layout, scores)
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*scores, unary, pairs)
-        return torch.from_numpy(log_z).to(value_type(scores[0])), unary, pairs
+        ctx.save_for_backward(*scores, *output[1:])
 
     @staticmethod
     def backward(ctx: Any, weight: Any, v_unary: Any, v_pairs: Any) -> Gradients:
@@ -74,8 +89,8 @@ class ChainMarginals(torch.autograd.Function):
         if v_unary is not None or v_pairs is not None:
             if torch.is_grad_enabled():
                 raise UnsupportedError(
-                    "the kernels differentiate marginals and entropies once, and create_graph=True asks for "
-                    "more; use backend='torch'"
+                    "the kernels differentiate marginals and entropies once, and create_graph=True (or "
+                    "torch.func) asks for more; use backend='torch'"
                 )
             found.append(_hessian_product(ctx, scores, v_unary, v_pairs))
         return None, *(None if terms[-1] is None else sum(terms[1:]) for terms in zip(*found, strict=True))
@@ -173,7 +188,7 @@ def _as_tensors(unary: AnyArray, pairs: AnyArray, scores: Any) -> tuple[Tensor, 
     return torch.from_numpy(unary).reshape(scores[0].shape), shaped
 
 
-def _remember(ctx: Any, layout: Layout, scores: tuple[Tensor, ...]) -> None:
+def _remember(ctx: Any, layout: Layout, scores: Sequence[Tensor]) -> None:
     ctx.layout, ctx.shared = layout, scores[1].ndim == 2
     ctx.dtypes = tuple(t.dtype for t in scores)
 

@@ -1,5 +1,7 @@
 """Gold labels as tensors: codes, with -1 where a label is unknown, or sets of allowed labels.
 
+Steps with the code -100 have been left out before (:mod:`trellis.neural.chain.rearranged_batch`).
+
 A tensor of whole numbers of the batch's shape gives one label per step; a boolean tensor with a last axis of
 K gives the set of labels that each step may have (the latent form of every objective). The contents of the
 padding do not matter.
@@ -74,7 +76,7 @@ def encode_gold(gold: Any, layout: Layout, n_labels: int) -> EncodedLabels:
         t = int(outside.argmax())
         raise DataError(
             f"the gold label of {step_name(layout.offsets, t)} is {codes[t]}; labels run from 0 to "
-            f"{n_labels - 1}, and -1 is an unknown label"
+            f"{n_labels - 1}, -1 is an unknown label, and -100 leaves the step out"
         )
     if codes.min(initial=0) < 0:
         allowed = (codes[:, None] == np.arange(n_labels)) | (codes[:, None] < 0)

@@ -33,7 +33,8 @@ class KernelChain(ScoredBatch):
     def objective_values(self, gold: Any, goal: Goal) -> Tensor:
         layout = self.chain.layout
         task = ChainTask.of(gold, goal, layout, self.chain.unary.shape[-1])
-        values: Tensor = apply(ChainObjective, layout, task, *self.chain.tensors)
+        wanted = torch.is_grad_enabled() and any(t.requires_grad for t in self.chain.tensors)
+        values: Tensor = apply(ChainObjective, layout, task, wanted, *self.chain.tensors)[0]
         return values
 
     def gaps_and_losses(self, gold: Any, goal: Goal) -> tuple[Tensor, Tensor]:

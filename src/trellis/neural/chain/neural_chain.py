@@ -9,8 +9,8 @@ given by a network for every step, [batch, time, K, K] or packed (N, K, K), wher
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
@@ -20,9 +20,16 @@ from trellis.data.constraints import LegalTransitions
 from trellis.neural.chain.batch_layout import ChainTensors, Layout
 from trellis.neural.chain.kernel_chain import KernelChain
 from trellis.neural.chain.padded_chain import PaddedChain
+from trellis.neural.chain.rearranged_batch import KeptSteps, RearrangedBatch, TimeFirst, kept_steps
 from trellis.neural.chain.torch_chain import TorchChain
-from trellis.neural.tensor_structure import Backend, ScoredBatch, TensorStructure, uses_kernels
-from trellis.neural.tensors import check_floating
+from trellis.neural.tensor_structure import (
+    Backend,
+    BatchOptions,
+    ScoredBatch,
+    TensorStructure,
+    uses_kernels,
+)
+from trellis.neural.tensors import check_floating, is_transformed
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,26 +42,77 @@ class Chain(TensorStructure):
     end: Tensor | None = None
     allowed: Any = None
 
-    def bind(
+    def bind(self, scores: Tensor, **batch: Unpack[BatchOptions]) -> ScoredBatch:
+        return self._bound(scores, None, **batch)
+
+    def bind_to_gold(self, scores: Tensor, gold: Any, **batch: Unpack[BatchOptions]) -> ScoredBatch:
+        """Steps whose gold label is -100 are left out, as if the mask did."""
+        return self._bound(scores, gold, **batch)
+
+    def _bound(
         self,
         scores: Tensor,
+        gold: Any,
         *,
         lengths: Any = None,
         mask: Any = None,
         offsets: Any = None,
         backend: Backend = None,
+        batch_first: bool = True,
     ) -> ScoredBatch:
+        check_floating("unary", scores)
+        check_floating("transition", self.transitions)
+        if is_transformed(scores, self.transitions, self.start, self.end, gold, mask) and backend is None:
+            backend = "torch"  # torch.func differentiates as often as it likes
+        if not batch_first:
+            given = lengths, mask, offsets, backend
+            return self._time_first(scores, gold, *given)
+        steps = kept_steps(scores, gold, lengths, mask, offsets)
+        if steps is not None:
+            inner = replace(self, transitions=self._kept(steps)).bind(
+                steps.take(scores), offsets=steps.offsets, backend=backend
+            )
+            return RearrangedBatch(inner, steps)
+        kernels = uses_kernels(scores, backend)
         chain = self.tensors(scores, lengths, mask, offsets)
-        if uses_kernels(scores, backend):
+        if kernels:
             return KernelChain(chain)
         return TorchChain(PaddedChain.of(chain), chain.layout, scores.dtype)
+
+    def _time_first(
+        self, scores: Tensor, gold: Any, lengths: Any, mask: Any, offsets: Any, backend: Backend
+    ) -> ScoredBatch:
+        if scores.ndim != 3:
+            raise DataError(
+                f"scores have shape {tuple(scores.shape)}; with batch_first=False give [time, batch, labels]"
+            )
+        order = TimeFirst()
+        per_step = self.transitions.ndim == 4
+        chain = replace(self, transitions=order.take(self.transitions)) if per_step else self
+        inner = chain._bound(
+            order.take(scores),
+            None if gold is None else order.take(torch.as_tensor(gold)),
+            lengths=lengths,
+            mask=None if mask is None else order.take(torch.as_tensor(mask)),
+            offsets=offsets,
+            backend=backend,
+        )
+        return RearrangedBatch(inner, order)
+
+    def _kept(self, steps: KeptSteps) -> Tensor:
+        """The transitions into the steps that are kept."""
+        shape = tuple(self.transitions.shape)
+        if len(shape) == 2:
+            return self.transitions
+        by_position = len(shape) == 3 and steps.shape[1:] == shape[:1]
+        return steps.take(
+            self.transitions.expand(*steps.shape, *shape[1:]) if by_position else self.transitions
+        )
 
     def tensors(
         self, scores: Tensor, lengths: Any = None, mask: Any = None, offsets: Any = None
     ) -> ChainTensors:
         """All part scores of a batch, checked, with what is not allowed at -inf."""
-        check_floating("unary", scores)
-        check_floating("transition", self.transitions)
         layout = Layout.of(scores, lengths, mask, offsets)
         k = scores.shape[-1]
         zero = scores.new_zeros(k)

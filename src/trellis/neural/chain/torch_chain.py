@@ -17,7 +17,7 @@ from trellis.neural.chain.padded_chain import PaddedChain
 from trellis.neural.chain.padded_search import k_best_labels, sample_labels
 from trellis.neural.tensor_objectives import check_finite
 from trellis.neural.tensor_structure import DifferentiableBatch, Goal
-from trellis.neural.tensors import Reduce, entropy, log_sum_exp, maximum
+from trellis.neural.tensors import Reduce, constant_array, entropy, log_sum_exp, maximum
 from trellis.structures.chain.problem.objective_kernels import ZERO_ONE
 
 
@@ -81,7 +81,7 @@ class TorchChain(DifferentiableBatch):
         """A packed array as a padded tensor on the device of the scores."""
         mask = self.chain.mask
         whole = np.full((*mask.shape, *packed.shape[1:]), fill, dtype=packed.dtype)
-        whole[mask.cpu().numpy()] = packed
+        whole[constant_array(mask)] = packed
         return torch.from_numpy(whole).to(mask.device)
 
     def _unpad(self, labels: Tensor) -> Tensor:

@@ -93,6 +93,11 @@ class Alignment:
         tier: Tier = getattr(self, name)
         return tier
 
+    def _repr_html_(self) -> str:
+        from trellis.speech.formats.notebook_tiers import alignment_html
+
+        return alignment_html(self)
+
     def filled(self, label: str = "", shortest: float = 0.0) -> Alignment:
         """Both tiers without gaps from 0 to the end (:func:`trellis.speech.formats.intervals.fill`).
 

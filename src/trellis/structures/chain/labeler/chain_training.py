@@ -115,7 +115,7 @@ def weighted_examples(
     labels, n = examples.labels, len(examples)
     weight = check_sample_weight(sample_weight, n)
     if not weight.any():
-        raise DataError("sample_weight is 0 for every sequence; give at least one positive weight")
+        raise DataError("sample_weight is zero for every sequence; give at least one positive weight")
     if class_weight is not None and not objective.uses_loss:
         # an unknown label has the code -1, so the last entry, and counts 1
         by_label = np.append(class_weights(class_weight, labels, names), 1.0)

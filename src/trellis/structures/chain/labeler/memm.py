@@ -76,7 +76,7 @@ class MEMM(ChainLabeler):
         layout = self._layout(Examples(inputs, labels), encoder, len(names))
         weight = check_sample_weight(sample_weight, len(labels.offsets) - 1)
         if not weight.any():
-            raise DataError("sample_weight is 0 for every sequence; give at least one positive weight")
+            raise DataError("sample_weight is zero for every sequence; give at least one positive weight")
         problem = LocalChainProblem(
             layout,
             layout.design(inputs, sort=True),

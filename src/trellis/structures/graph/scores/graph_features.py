@@ -72,6 +72,11 @@ class Graph:
     def __repr__(self) -> str:
         return f"Graph({self.n_nodes} nodes, {len(self.edges)} edges)"
 
+    def _repr_html_(self) -> str:
+        from trellis.structures.graph.scores.notebook_graph import graph_html
+
+        return graph_html(self)
+
     def edge_design(self, n_types: int) -> FloatArray | csr_array:
         """Z with a block of columns for each type: (E, n_types F), dense where there is one type."""
         if n_types == 1:

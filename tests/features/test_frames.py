@@ -1,0 +1,86 @@
+"""Frames of pandas and polars with one row per step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trellis import SequenceLabeler
+from trellis.core.errors import DataError
+from trellis.features import SequenceFrame
+
+COLUMNS: dict[str, list[Any]] = {
+    "sentence": [7, 7, 3, 3, 3, 7],
+    "word": ["Ann", "met", "Bob", "slept", None, "Eve"],
+    "long": [3.0, 3.0, 3.0, 5.0, 1.0, float("nan")],
+    "tag": ["N", "V", "N", "V", None, "N"],
+}
+X = [
+    [{"word": "Ann", "long": 3.0}, {"word": "met", "long": 3.0}, {"word": "Eve"}],
+    [{"word": "Bob", "long": 3.0}, {"word": "slept", "long": 5.0}, {"long": 1.0}],
+]
+Y = [["N", "V", "N"], ["N", "V", None]]
+
+
+@pytest.mark.parametrize("dtype", ["object", "string", "category"])
+def test_pandas(dtype: str) -> None:
+    frame = pd.DataFrame(COLUMNS, index=list("uvwxyz")).astype({"word": dtype})
+    data = SequenceFrame(frame, "sentence", "tag")
+    assert (data.X, data.y) == (X, Y)
+    model = SequenceLabeler(max_iter=20, verbose=False).fit(data.X, data.y)
+    found = data.to_series(model.predict(data.X), "guess")
+    assert list(found.index) == list("uvwxyz")
+    assert found.name == "guess"
+    assert found.to_list()[:4] == ["N", "V", "N", "V"]
+    table = data.to_frame(model.predict_marginals(data.X), model.classes_)
+    assert list(table.index) == list("uvwxyz")
+    np.testing.assert_allclose(table.sum(axis=1), 1.0)
+    np.testing.assert_allclose(table.loc["z"], model.predict_marginals(data.X)[0][2])
+
+
+def test_a_level_of_a_pandas_index() -> None:
+    frame = pd.DataFrame(COLUMNS).assign(step=range(6)).set_index(["sentence", "step"])
+    data = SequenceFrame(frame, "sentence", "tag")
+    assert (data.X, data.y) == (X, Y)
+    assert data.to_series([["a", "b", "f"], ["c", "d", "e"]]).index.equals(frame.index)
+
+
+def test_polars() -> None:
+    frame = pl.DataFrame(COLUMNS).with_columns(pl.col("word").cast(pl.Categorical))
+    data = SequenceFrame(frame, "sentence", "tag")
+    assert (data.X, data.y) == (X, Y)
+    found = data.to_series([["a", "b", "f"], ["c", "d", "e"]])
+    assert isinstance(found, pl.Series)
+    assert found.to_list() == list("abcdef")
+    table = data.to_frame([np.eye(3), 2 * np.eye(3)], ["p", "q", "r"])
+    assert isinstance(table, pl.DataFrame)
+    assert table["r"].to_list() == [0, 0, 0, 0, 2, 1]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=12))
+def test_every_answer_returns_to_its_row(groups: list[int]) -> None:
+    for kind in (pd.DataFrame, pl.DataFrame):
+        data = SequenceFrame(kind({"g": groups, "row": list(range(len(groups)))}), "g")
+        assert data.y is None
+        rows = [[step["row"] for step in sequence] for sequence in data.X]
+        assert all(sorted(one) == one for one in rows)
+        assert data.to_series(rows).to_list() == list(range(len(groups)))
+
+
+def test_mistakes_are_named() -> None:
+    frame = pd.DataFrame(COLUMNS)
+    with pytest.raises(DataError, match="no column 'sentences'; it has 'sentence'"):
+        SequenceFrame(frame, "sentences")
+    with pytest.raises(DataError, match="row 5 belongs to no sequence"):
+        SequenceFrame(frame, "long")
+    with pytest.raises(DataError, match="no rows"):
+        SequenceFrame(frame[:0], "sentence")
+    with pytest.raises(DataError, match="not of the shape of X"):
+        SequenceFrame(frame, "sentence").to_series([["a"], ["b"]])
