@@ -26,6 +26,7 @@ from typing import Any, Literal
 from trellis.core.errors import DataError
 
 REQUIRED: Any = inspect.Parameter.empty
+EXAMPLES = "\n\nExamples\n--------\n"  # a section of the docstring of a class; it stays the last one
 
 
 @dataclass(frozen=True)
@@ -209,7 +210,8 @@ def _constructor(parameters: dict[str, Parameter]) -> Callable[..., None]:
 
 
 def _documented(text: str, parameters: dict[str, Parameter], fields: dict[str, FittedField]) -> str:
-    lines = [inspect.cleandoc(text)]
+    about, heading, example = inspect.cleandoc(text).partition(EXAMPLES)
+    lines = [about]
     if parameters:
         lines += ["", "Parameters", "----------"]
         for name, p in parameters.items():
@@ -222,4 +224,4 @@ def _documented(text: str, parameters: dict[str, Parameter], fields: dict[str, F
         lines += ["", "Attributes", "----------"]
         for name, field in documented.items():
             lines += [name, textwrap.indent(textwrap.fill(field.doc, 100), "    ")]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + f"\n{heading}{example}".rstrip("\n") + "\n"

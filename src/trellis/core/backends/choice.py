@@ -19,8 +19,7 @@ SCHEMES = ("tcp://", "tls://", "ucx://", "ws://", "wss://", "inproc://")
 def config_context(*, backend: Any = None) -> Iterator[None]:
     """Estimators without a ``backend`` of their own use this one inside the block.
 
-    with trellis.config_context(backend="tcp://host:8786"):
-        model.fit("data/*.conll", None)
+    ``with trellis.config_context(backend="tcp://host:8786"):``
     """
     token = _chosen.set(backend)
     try:

@@ -242,7 +242,7 @@ class Gaussian(Emission):
         return float(np.sum(moved["weight"] * constants)) - 0.5 * self._squares(moved["second"], np.positive)
 
     def magnitude(self, statistics: Mapping[str, FloatArray]) -> float:
-        """|W| |S| |W|^T in place of W S W^T: large where a covariance is nearly singular, or a mean has moved
+        """``|W| |S| |W|^T`` in place of W S W^T: large where a covariance is nearly singular, or a mean has moved
         far."""
         move = np.abs(self._origin(statistics) - self._means)
         first, second = np.abs(statistics["first"]), np.abs(statistics["second"])

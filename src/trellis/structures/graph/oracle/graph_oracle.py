@@ -83,7 +83,7 @@ class GraphInference:
     ----------
     method : see above.
     max_iter : iterations (forwards and backwards) of message passing, loopy and tree-reweighted propagation.
-    tol : a gap of at most tol * max(1, |value|) counts as closed; messages that change less have converged.
+    tol : a gap of at most ``tol * max(1, |value|)`` counts as closed; messages that change less have converged.
     memory_limit : bytes that a junction tree may use.
     """
 

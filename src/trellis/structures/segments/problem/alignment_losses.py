@@ -39,7 +39,7 @@ class AlignmentLoss:
             raise DataError(f"tau={self.tau} frames; it must be finite and not negative")
 
     def of_error(self, error: FloatArray) -> FloatArray:
-        """The cost of |y - y'| frames, before division by K."""
+        """The cost of ``|y - y'|`` frames, before division by K."""
         raise UnsupportedError(f"the loss {type(self).__name__} has no cost per boundary")
 
     def table(self, reference: ArrayLike, n_frames: int) -> FloatArray:
