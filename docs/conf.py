@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ html_theme_options = {
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
-if any(GALLERY.glob("plot_*.py")):
+if any(GALLERY.glob("plot_*.py")) and find_spec("sphinx_gallery"):
     extensions.append("sphinx_gallery.gen_gallery")
     sphinx_gallery_conf = {
         "examples_dirs": str(GALLERY),

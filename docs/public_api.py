@@ -1,5 +1,5 @@
-"""The public names of Trellis by section: the pages of the reference are written from this list, and the tests
-require a docstring and an example of every name in it."""
+"""The public names of Trellis by section: the pages of the reference are written from this list, and the
+tests require a docstring and an example of every name in it."""
 
 from __future__ import annotations
 
@@ -41,15 +41,19 @@ SECTIONS: list[tuple[str, str, str]] = [
         "Evaluating alignments",
         "AlignmentEvaluation compare evaluate_alignments",
     ),
-    ("trellis.report.theory_figures", "Figures of learning theory", "draw_gap draw_learning_curve draw_witness"),
+    (
+        "trellis.report.theory_figures",
+        "Figures of learning theory",
+        "draw_gap draw_learning_curve draw_witness",
+    ),
     ("trellis.report.image_strings", "Figures of strings of images", "ReadString draw_strings"),
     ("trellis.report.alignment_page", "Pages of alignments", "write_alignment_page"),
     ("trellis.core.backends", "Backends", ""),
     (
         "trellis.core.errors",
         "Errors and warnings",
-        "ApproximationWarning DataError InfeasibleError MissingExtraError ModelFileError NumericalError StepError "
-        "TrellisError UnsupportedError",
+        "ApproximationWarning DataError InfeasibleError MissingExtraError ModelFileError NumericalError "
+        "StepError TrellisError UnsupportedError",
     ),
 ]
 
@@ -84,7 +88,15 @@ def write_pages(folder: Path) -> None:
     seen: dict[int, str] = {}  # a name that two sections have gets its page in the first
     for module, title, listed in SECTIONS:
         about = (importlib.import_module(module).__doc__ or "").strip().partition("\n\n")[0]
-        lines = [title, "=" * len(title), "", f".. currentmodule:: {module}", "", "\n".join(about.split("\n")), ""]
+        lines = [
+            title,
+            "=" * len(title),
+            "",
+            f".. currentmodule:: {module}",
+            "",
+            "\n".join(about.split("\n")),
+            "",
+        ]
         own, elsewhere = [], []
         for name in names_of(module, listed):
             value = getattr(importlib.import_module(module), name)

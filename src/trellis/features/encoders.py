@@ -25,6 +25,12 @@ def encoder_for(
     """A new encoder for inputs like ``X``: columns of strings, arrays, or named features.
 
     ``flat``: whether X is one list of steps, to be split by ``lengths``.
+
+    Examples
+    --------
+    >>> from trellis.features import encoder_for
+    >>> type(encoder_for([[{"word": "cat"}]])).__name__
+    'FeatureIndexer'
     """
     if isinstance(X, ColumnData):
         if transition_features is not False and transition_features != ():

@@ -39,6 +39,13 @@ class Graph:
     edge_features : (E, F); default a constant 1.
     edge_types : (E,) whole numbers from 0; default all 0.
     shape : (height, width) of an image whose pixels are the nodes, row by row.
+
+    Examples
+    --------
+    >>> from trellis import Graph
+    >>> triangle = Graph([[1.0], [0.0], [0.5]], edges=[(0, 1), (1, 2), (0, 2)])
+    >>> len(triangle.nodes), len(triangle.edges)
+    (3, 3)
     """
 
     def __init__(
