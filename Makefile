@@ -15,7 +15,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Compiled kernels are kept here, by the content of their sources: tests, demo and benchmarks share them.
 export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache
 
-.PHONY: help test test-random test-cluster test-oldest test-newest coverage fuzz soak demo bench wheel test-wheel test-sdist lint format clean
+.PHONY: help test test-random test-cluster test-oldest test-newest coverage fuzz soak demo bench docs wheel test-wheel test-sdist lint format clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -67,6 +67,11 @@ demo: $(VENV)/.demo  ## one story in four chapters: the loss that matters, hidde
 bench: $(VENV)/.bench  ## measure against other libraries; one table of all figures in bench_output/
 	@$(BIN)/python benchmarks/_all.py
 
+# GALLERY=0 runs no script of the gallery; scripts that have not changed since the last build are not run again.
+docs: $(VENV)/.docs  ## build the documentation in docs/_build/html; warnings are errors
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html -d docs/_build/doctrees docs docs/_build/html
+	@echo 'open docs/_build/html/index.html'
+
 # For this Python and platform, and for all processors of a common level; other builds are pure Python.
 wheel: $(VENV)/.test  ## build a wheel that brings its kernels compiled, in dist/
 	@$(PIP) 'hatchling>=1.24'
@@ -92,7 +97,7 @@ format: $(VENV)/.test  ## write the sources in the house style
 	@$(BIN)/ruff format --quiet .
 
 clean:  ## remove the environment and everything that was made
-	rm -rf $(VENV) .venv-oldest .venv-newest .coverage .numba_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist demo_output bench_output fuzz_finds
+	rm -rf $(VENV) .venv-oldest .venv-newest .coverage .numba_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist demo_output bench_output fuzz_finds docs/_build docs/api/generated docs/gallery
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.python:
@@ -114,4 +119,9 @@ $(VENV)/.test: $(VENV)/.python pyproject.toml
 $(VENV)/.bench: $(VENV)/.python pyproject.toml
 	@echo 'installing trellis and the libraries to compare with into $(VENV) ...'
 	@$(PIP) --editable '.[bench]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.python pyproject.toml
+	@echo 'installing trellis and Sphinx into $(VENV) ...'
+	@$(PIP) --editable '.[docs]'
 	@touch $@

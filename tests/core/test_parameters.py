@@ -75,3 +75,22 @@ def test_the_docstring_lists_parameters_and_attributes() -> None:
     assert text.startswith("Smooths.")
     assert "width : a whole number of at least 1, default 5\n    Steps to average over." in text
     assert "weights_\n    The weights." in text
+
+
+def test_the_example_stays_the_last_section() -> None:
+    class Shown(Base):
+        """Smooths.
+
+        Examples
+        --------
+        >>> 1 + 1
+        2
+        """
+
+        weights_: Any = fitted("The weights.")
+
+    text = Shown.__doc__ or ""
+    assert text.startswith("Smooths.\n\nParameters\n")
+    assert text.index("Attributes\n") < text.index("Examples\n--------\n")
+    assert text.endswith(">>> 1 + 1\n2\n")
+    assert text.count("Examples") == 1

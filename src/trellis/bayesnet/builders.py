@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 class NetworkBuilder:
     """A network written one variable at a time; :meth:`build` checks it and gives the network.
 
+    Examples
+    --------
+    >>> from trellis.bayesnet import NetworkBuilder
     >>> NetworkBuilder().variable("Rain", ["yes", "no"], [0.2, 0.8]).variable(
     ...     "Wet", ["yes", "no"], {"yes": [0.9, 0.1], "no": [0.1, 0.9]}, given="Rain"
     ... ).build()
@@ -77,7 +80,17 @@ def naive_bayes(
     prior: ArrayLike | None = None,
     tables: Mapping[str, Any] | None = None,
 ) -> BayesianNetwork:
-    """The class ``target`` is the parent of every feature. ``tables`` are by feature: rows by class."""
+    """The class ``target`` is the parent of every feature. ``tables`` are by feature: rows by class.
+
+    Examples
+    --------
+    >>> from trellis.bayesnet import naive_bayes
+    >>> words = {"offer": ["yes", "no"]}
+    >>> tables = {"offer": [[0.6, 0.4], [0.1, 0.9]]}
+    >>> spam = naive_bayes("Spam", ["spam", "ham"], words, prior=[0.5, 0.5], tables=tables)
+    >>> round(spam.query("Spam", {"offer": "yes"})["spam"], 4)
+    0.8571
+    """
     network = NetworkBuilder().variable(target, classes, prior)
     given = tables or {}
     if not isinstance(features, Mapping):
@@ -94,7 +107,14 @@ def naive_bayes(
 
 
 def full_bayes(states: Mapping[str, Sequence[Any]], joint: ArrayLike | None = None) -> BayesianNetwork:
-    """Every variable has all earlier ones as parents. ``joint``: the distribution, one axis per variable."""
+    """Every variable has all earlier ones as parents. ``joint``: the distribution, one axis per variable.
+
+    Examples
+    --------
+    >>> from trellis.bayesnet import full_bayes
+    >>> full_bayes({"A": [0, 1], "B": [0, 1], "C": [0, 1]}).factorisation
+    'P(A) P(B | A) P(C | A, B)'
+    """
     variables = Variables(list(states), list(states.values()))
     parents = [range(i) for i in range(len(variables))]
     last = len(variables) - 1
@@ -119,6 +139,13 @@ def markov_chain(
 
     ``transitions``: P(x_t | x_{t-order}, ..., x_{t-1}), one axis for each of these and the last for x_t.
     ``initial``: the joint distribution of the first ``order`` variables, one axis for each.
+
+    Examples
+    --------
+    >>> from trellis.bayesnet import markov_chain
+    >>> weather = markov_chain(["sun", "rain"], 3, transitions=[[0.8, 0.2], [0.4, 0.6]], initial=[1.0, 0.0])
+    >>> round(weather.query("x3")["sun"], 4)
+    0.72
     """
     k = check_int("order", order, 0)
     steps = check_int("length", length, max(k, 1))
@@ -146,6 +173,15 @@ def from_hmm(
     """``length`` steps of a hidden Markov model over symbols: ``y1``, ``x1``, ``y2``, ``x2``, ...
 
     ``y`` are the hidden states and ``x`` the symbols; their states are numbers unless names are given.
+
+    Examples
+    --------
+    >>> from trellis import HMM, emissions
+    >>> from trellis.bayesnet import from_hmm
+    >>> coins = emissions.Categorical(2, probabilities=[[0.9, 0.1], [0.2, 0.8]])
+    >>> hmm = HMM(2, coins, initial=[0.5, 0.5], transitions=[[0.9, 0.1], [0.1, 0.9]])
+    >>> from_hmm(hmm, 2).factorisation
+    'P(y1) P(x1 | y1) P(y2 | y1) P(x2 | y2)'
     """
     from trellis.hmm.emissions import Categorical
 

@@ -48,6 +48,15 @@ class BayesianNetwork(_Methods, DirectedModel):
 
     A network never changes: what learns or edits returns a new one.
     :class:`~trellis.bayesnet.NetworkBuilder` is a way to write a network one variable at a time.
+
+    Examples
+    --------
+    >>> from trellis import BayesianNetwork
+    >>> states = {"Rain": ["yes", "no"], "Wet": ["yes", "no"]}
+    >>> tables = {"Rain": [0.2, 0.8], "Wet": [[0.9, 0.1], [0.1, 0.9]]}
+    >>> net = BayesianNetwork(states, {"Wet": ["Rain"]}, tables)
+    >>> round(net.query("Rain", {"Wet": "yes"})["yes"], 4)
+    0.6923
     """
 
     fit_: parameter_learning.LearningReport  # of a network whose tables were learned
@@ -99,6 +108,14 @@ class FactorGraph(_Methods, FactorModel):
         each.
     names : names of the variables; ``x0``, ``x1``, ... if left out.
     states : names of the states of each variable; ``0``, ``1``, ... if left out.
+
+    Examples
+    --------
+    >>> from trellis import FactorGraph
+    >>> agree = [[3.0, 1.0], [1.0, 3.0]]
+    >>> graph = FactorGraph([2, 2], [((0,), [2.0, 1.0]), ((0, 1), agree)], names=["a", "b"])
+    >>> graph.query("b").values.round(4).tolist()
+    [0.5833, 0.4167]
     """
 
     draw = draw.draw_graph
@@ -120,6 +137,14 @@ class FactorGraph(_Methods, FactorModel):
 
 
 def read_model(path: PathLike, *, encoding: str = "utf-8") -> BayesianNetwork | FactorGraph:
-    """What a ``.bif``, ``.uai`` or ``.fg`` file holds, which may be gzipped."""
+    """What a ``.bif``, ``.uai`` or ``.fg`` file holds, which may be gzipped.
+
+    Examples
+    --------
+    >>> from trellis.bayesnet import markov_chain, read_model
+    >>> markov_chain(["sun", "rain"], 3).write("weather.bif")
+    >>> read_model("weather.bif")
+    BayesianNetwork(3 variables, 2 edges, 5 free parameters)
+    """
     found = network_files.read_file(path, encoding=encoding)
     return BayesianNetwork.wrap(found) if found.directed else FactorGraph.wrap(found)

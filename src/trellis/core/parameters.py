@@ -26,6 +26,7 @@ from trellis.core.errors import DataError
 from trellis.core.foreign_names import translate
 
 REQUIRED: Any = inspect.Parameter.empty
+EXAMPLES = "\n\nExamples\n--------\n"  # a section of the docstring of a class; it stays the last one
 
 
 @dataclass(frozen=True)
@@ -218,7 +219,8 @@ def what_there_is(unknown: str, parameters: dict[str, Parameter]) -> str:
 
 
 def _documented(text: str, parameters: dict[str, Parameter], fields: dict[str, FittedField]) -> str:
-    lines = [inspect.cleandoc(text)]
+    about, heading, example = inspect.cleandoc(text).partition(EXAMPLES)
+    lines = [about]
     if parameters:
         lines += ["", "Parameters", "----------"]
         for name, p in parameters.items():
@@ -231,4 +233,4 @@ def _documented(text: str, parameters: dict[str, Parameter], fields: dict[str, F
         lines += ["", "Attributes", "----------"]
         for name, field in documented.items():
             lines += [name, textwrap.indent(textwrap.fill(field.doc, 100), "    ")]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + f"\n{heading}{example}".rstrip("\n") + "\n"

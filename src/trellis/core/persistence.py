@@ -42,7 +42,16 @@ def save(model: SavedModel, path: Target, extra: dict[str, Any] | None = None) -
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a model that ``save`` wrote. Reading executes nothing that the file contains."""
+    """Read a model that ``save`` wrote. Reading executes nothing that the file contains.
+
+    Examples
+    --------
+    >>> import trellis
+    >>> X, y = [["the", "cat"], ["a", "dog"]], [["D", "N"], ["D", "N"]]
+    >>> trellis.SequenceLabeler("log").fit(X, y).save("tagger.trellis")
+    >>> trellis.load("tagger.trellis").predict([["a", "cat"]])
+    [['D', 'N']]
+    """
     kind, meta, arrays = storage.read(path)
     if kind not in KINDS:
         raise ModelFileError(

@@ -23,6 +23,18 @@ def register(record: Class) -> Class:
     A dataclass or a named tuple is stored by its fields and made again by its constructor, which checks
     them. Another class (or one whose fields are not what should be stored) has ``to_state()``, which gives a
     dictionary of values, and a class method ``from_state(state)``.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from trellis.hmm.emissions import Poisson, register
+    >>> @register
+    ... @dataclass(frozen=True, eq=False)
+    ... class Clicks(Poisson):
+    ...     pass
+    ...
+    >>> Clicks.__name__
+    'Clicks'
     """
     if not (is_dataclass(record) or hasattr(record, "_asdict") or hasattr(record, "to_state")):
         raise UnsupportedError(

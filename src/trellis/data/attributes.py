@@ -39,10 +39,18 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 @dataclass(frozen=True, eq=False)
 class AttributeData:
-    """Named attributes with values, CSR over steps, and the label column.
+    r"""Named attributes with values, CSR over steps, and the label column.
 
     Step ``t`` has the attributes ``names[codes[i]]`` for ``i`` in ``indptr[t]:indptr[t + 1]``; ``values`` has
     shape (1,) and is ``[1.0]`` when every value is one.
+
+    Examples
+    --------
+    >>> import io
+    >>> from trellis.data import read_attributes
+    >>> data = read_attributes(io.StringIO("N\tword=cat:1\tupper:0.5\n\n"))
+    >>> data.names, data.label_names, data.values.tolist()
+    (['word=cat', 'upper'], ['N'], [1.0, 0.5])
     """
 
     indptr: IntArray
@@ -72,14 +80,31 @@ class AttributeData:
 
 
 def read_attributes(source: Source, encoding: str = "utf-8") -> AttributeData:
-    """Read a whole attribute file: a path, ``"-"`` for standard input, or an open stream; gzip too."""
+    r"""Read a whole attribute file: a path, ``"-"`` for standard input, or an open stream; gzip too.
+
+    Examples
+    --------
+    >>> import io
+    >>> from trellis.data import read_attributes
+    >>> read_attributes(io.StringIO("N\tword=cat\tupper:0.5\n\n")).names
+    ['word=cat', 'upper']
+    """
     return parse_attributes(read_utf8(source, encoding), source_name(source))
 
 
 def iter_attribute_blocks(
     source: Source, sequences_per_block: int = 1000, encoding: str = "utf-8"
 ) -> Iterator[AttributeData]:
-    """Read an attribute file block by block, in memory bounded by the block."""
+    r"""Read an attribute file block by block, in memory bounded by the block.
+
+    Examples
+    --------
+    >>> import io
+    >>> from trellis.data import iter_attribute_blocks
+    >>> stream = io.StringIO("N\tword=cat\n\nV\tword=ran\n\n")
+    >>> [block.names for block in iter_attribute_blocks(stream, sequences_per_block=1)]
+    [['word=cat'], ['word=ran']]
+    """
     name = source_name(source)
     empty = True
     for text, first_line in iter_sequence_blocks(source, sequences_per_block, encoding):
@@ -162,7 +187,17 @@ def write_attributes(
     sequences: Iterable[Iterable[Mapping[str, float]]],
     labels: Iterable[Iterable[object]],
 ) -> None:
-    """Write sequences of ``{attribute: value}`` with their labels as an attribute file (UTF-8)."""
+    r"""Write sequences of ``{attribute: value}`` with their labels as an attribute file (UTF-8).
+
+    Examples
+    --------
+    >>> import io
+    >>> from trellis.data import write_attributes
+    >>> stream = io.StringIO()
+    >>> write_attributes(stream, [[{"word=cat": 1.0}]], [["N"]])
+    >>> stream.getvalue()
+    'N\tword=cat\n\n'
+    """
     if isinstance(target, str | os.PathLike):
         with atomic_text(target) as stream:
             write_attributes(stream, sequences, labels)

@@ -97,11 +97,19 @@ def join_offsets(parts: Iterable[IntArray]) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class ColumnData:
-    """Sequences of rows of strings, packed.
+    r"""Sequences of rows of strings, packed.
 
     ``codes``: int32 (n_columns, n_steps); the string in column ``j`` of step ``t`` is
     ``vocabularies[j][codes[j, t]]``. Sequence ``i`` holds the steps ``offsets[i]:offsets[i + 1]``. ``lines``
     is ``None`` for data that came from no file.
+
+    Examples
+    --------
+    >>> import io
+    >>> from trellis.data import read_columns
+    >>> data = read_columns(io.StringIO("the D\ncat N\n\na D\n\n"))
+    >>> len(data), data.vocabularies[1]
+    (2, ['D', 'N'])
     """
 
     codes: Codes
@@ -191,10 +199,17 @@ class ColumnData:
 def read_columns(
     source: Source, *, separator: str | None = None, comments: bool = False, encoding: str = "utf-8"
 ) -> ColumnData:
-    """Read a whole column file: a path, ``"-"`` for standard input, or an open stream; gzip is recognised.
+    r"""Read a whole column file: a path, ``"-"`` for standard input, or an open stream; gzip is recognised.
 
     ``separator``: ``None`` for runs of blanks and tabs, ``"\\t"`` for single tabs (fields may then hold
     blanks). ``comments``: skip lines that start with ``#``.
+
+    Examples
+    --------
+    >>> import io
+    >>> from trellis.data import read_columns
+    >>> read_columns(io.StringIO("the D\ncat N\n\n")).vocabularies
+    (['the', 'cat'], ['D', 'N'])
     """
     text = read_utf8(source, encoding)
     return parse_columns(text, source_name(source), separator=separator, comments=comments)
@@ -208,7 +223,16 @@ def iter_column_blocks(
     comments: bool = False,
     encoding: str = "utf-8",
 ) -> Iterator[ColumnData]:
-    """Read a column file block by block, in memory bounded by the block."""
+    r"""Read a column file block by block, in memory bounded by the block.
+
+    Examples
+    --------
+    >>> import io
+    >>> from trellis.data import iter_column_blocks
+    >>> stream = io.StringIO("the D\ncat N\n\na D\n\n")
+    >>> [len(block) for block in iter_column_blocks(stream, sequences_per_block=1)]
+    [1, 1]
+    """
     name = source_name(source)
     n_columns = 0
     for text, first_line in iter_sequence_blocks(source, sequences_per_block, encoding, comments):
@@ -224,7 +248,17 @@ def iter_column_blocks(
 def read_conllu(
     source: Source, columns: Iterable[str] = ("form", "upos"), encoding: str = "utf-8"
 ) -> ColumnData:
-    """Read some columns of a CoNLL-U file, without multiword ranges (``1-2``) and empty nodes (``1.1``)."""
+    r"""Read some columns of a CoNLL-U file, without multiword ranges (``1-2``) and empty nodes (``1.1``).
+
+    Examples
+    --------
+    >>> import io
+    >>> from trellis.data import read_conllu
+    >>> rows = [["1", "cats", "cat", "NOUN"], ["2", "sleep", "sleep", "VERB"]]
+    >>> lines = ["\t".join([*row, *"______"]) for row in rows]
+    >>> read_conllu(io.StringIO("\n".join(lines) + "\n\n")).vocabularies
+    (['cats', 'sleep'], ['NOUN', 'VERB'])
+    """
     wanted = list(columns)
     for column in wanted:
         if column not in CONLLU_COLUMNS:
@@ -269,7 +303,17 @@ def write_columns(
     sequences: Iterable[Iterable[Sequence[str]]],
     separator: str = "\t",
 ) -> None:
-    """Write sequences of rows of strings as a column file (UTF-8)."""
+    r"""Write sequences of rows of strings as a column file (UTF-8).
+
+    Examples
+    --------
+    >>> import io
+    >>> from trellis.data import write_columns
+    >>> stream = io.StringIO()
+    >>> write_columns(stream, [[("the", "D"), ("cat", "N")]], separator=" ")
+    >>> stream.getvalue()
+    'the D\ncat N\n\n'
+    """
     if isinstance(target, str | os.PathLike):
         with atomic_text(target) as stream:
             write_columns(stream, sequences, separator)

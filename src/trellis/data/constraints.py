@@ -24,7 +24,15 @@ Constraints = str | Iterable[tuple[Hashable, Hashable]]
 
 @register
 class LegalTransitions(NamedTuple):
-    """``start`` (K,), ``pair`` (K, K) with row = previous label, ``end`` (K,): true where allowed."""
+    """``start`` (K,), ``pair`` (K, K) with row = previous label, ``end`` (K,): true where allowed.
+
+    Examples
+    --------
+    >>> from trellis.data import LabelSet, legal_transitions
+    >>> legal = legal_transitions("bio", LabelSet(["B-X", "I-X", "O"]))
+    >>> legal.start.tolist()
+    [True, False, True]
+    """
 
     start: NDArray[np.bool_]
     pair: NDArray[np.bool_]
@@ -42,7 +50,15 @@ def legal_transitions(
 ) -> LegalTransitions:
     """``"bio"``, ``"bioes"``, or allowed pairs (previous, next), as arrays over the codes of these labels.
 
-    ``encoded``: where the labels come from, for an error that names the place."""
+    ``encoded``: where the labels come from, for an error that names the place.
+
+    Examples
+    --------
+    >>> from trellis.data import LabelSet, legal_transitions
+    >>> legal = legal_transitions([("A", "B"), ("B", "A")], LabelSet(["A", "B"]))
+    >>> legal.pair.tolist()
+    [[False, True], [True, False]]
+    """
     if isinstance(constraints, str) and constraints in _SCHEMES:
         return _span_grammar(constraints, labels.labels, encoded)
     if isinstance(constraints, str) or not isinstance(constraints, Iterable):
@@ -106,7 +122,14 @@ def _misfit(scheme: str, labels: Sequence[Any], code: int, encoded: EncodedLabel
 
 
 def check_legal(encoded: EncodedLabels, legal: LegalTransitions, labels: LabelSet) -> None:
-    """Refuse labels that violate the constraints, naming the first place."""
+    """Refuse labels that violate the constraints, naming the first place.
+
+    Examples
+    --------
+    >>> from trellis.data import LabelSet, check_legal, legal_transitions
+    >>> labels = LabelSet(["B-X", "I-X", "O"])
+    >>> check_legal(labels.encode([["B-X", "I-X"]]), legal_transitions("bio", labels), labels)
+    """
     codes, offsets = encoded.codes, encoded.offsets
     first = offsets[:-1][np.diff(offsets) > 0]
     last = offsets[1:][np.diff(offsets) > 0] - 1

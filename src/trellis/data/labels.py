@@ -50,7 +50,15 @@ def flatten_labels(y: Any, lengths: ArrayLike | None = None) -> FlatLabels:
 
 @dataclass(frozen=True, eq=False)
 class EncodedLabels:
-    """``codes``: int32 (N,), -1 if not known exactly. ``allowed``: bool (N, K), ``None`` if all are known."""
+    """``codes``: int32 (N,), -1 if not known exactly. ``allowed``: bool (N, K), ``None`` if all are known.
+
+    Examples
+    --------
+    >>> from trellis.data import LabelSet
+    >>> encoded = LabelSet(["D", "N"]).encode([["D", None], ["N"]])
+    >>> encoded.codes.tolist(), encoded.offsets.tolist()
+    ([0, -1, 1], [0, 2, 3])
+    """
 
     codes: NDArray[np.int32]
     allowed: NDArray[np.bool_] | None
@@ -71,7 +79,15 @@ class EncodedLabels:
 
 @register
 class LabelSet:
-    """The K labels of a task, in the order of their codes."""
+    """The K labels of a task, in the order of their codes.
+
+    Examples
+    --------
+    >>> from trellis.data import LabelSet
+    >>> labels = LabelSet(["D", "N", "V"])
+    >>> len(labels), labels.encode([["V", "D"]]).codes.tolist()
+    (3, [2, 0])
+    """
 
     def __init__(self, labels: Iterable[Hashable]) -> None:
         self.labels: tuple[Any, ...] = tuple(_plain(label) for label in labels)

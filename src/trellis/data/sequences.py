@@ -27,6 +27,14 @@ class Sequences:
 
     Answers have the form of the input: ``as_list`` says that it was a list, ``single`` that it was one array
     without ``lengths``, so one sequence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis import Sequences
+    >>> batch = Sequences(np.array([1, 2, 3, 4, 5]), np.array([0, 2, 5]))
+    >>> len(batch), batch[1].tolist()
+    (2, [3, 4, 5])
     """
 
     values: NDArray[Any]

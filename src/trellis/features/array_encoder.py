@@ -44,6 +44,15 @@ class ArrayEncoder(CodedEncoder):
 
     ``min_count``: columns with fewer non-zeros in ``fit`` are ignored. ``transition_features``: ``True`` for
     all columns, or the numbers of those that also score transitions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.features import ArrayEncoder
+    >>> encoder = ArrayEncoder()
+    >>> encoded = encoder.fit([np.array([[1.0, 0.0], [0.0, 2.0]])])
+    >>> encoded.nodes.n_features, encoded.nodes.values.tolist()
+    (2, [1.0, 2.0])
     """
 
     _key = (int, np.integer)

@@ -31,6 +31,13 @@ class Features:
 
     ``indptr``: int64 (N + 1,). ``indices``: uint32 (nnz,), so that kernels index without a wrap-around test.
     ``values``: float64 (nnz,), or ``[1.0]`` if all values are one. ``offsets``: int64 (S + 1,).
+
+    Examples
+    --------
+    >>> from trellis.features import FeatureIndexer
+    >>> nodes = FeatureIndexer().fit([["cat", "ran", "cat"]]).nodes
+    >>> nodes.indices.tolist(), nodes.offsets.tolist()
+    ([0, 1, 0], [0, 3])
     """
 
     indptr: IntArray
@@ -65,6 +72,13 @@ class Encoded:
 
     ``zeros``: the features that were given the value 0, in training data that have any. They score nothing,
     but the label of their step was seen with them, so that the pair has a weight (as in CRFsuite).
+
+    Examples
+    --------
+    >>> from trellis.features import FeatureIndexer
+    >>> encoded = FeatureIndexer().fit([[{"word": "cat"}, {"word": "ran"}]])
+    >>> encoded.nodes.n_features, encoded.edges is None
+    (2, True)
     """
 
     nodes: Features
@@ -79,7 +93,15 @@ class Encoded:
 
 
 class FeatureEncoder(Protocol):
-    """Turns inputs into features; ``to_state`` and ``from_state`` are for model files."""
+    """Turns inputs into features; ``to_state`` and ``from_state`` are for model files.
+
+    Examples
+    --------
+    >>> from trellis.features import FeatureEncoder, FeatureIndexer
+    >>> encoder: FeatureEncoder = FeatureIndexer()
+    >>> encoder.fit([["cat", "ran"]]).nodes.n_features
+    2
+    """
 
     @property
     def n_features(self) -> int: ...

@@ -34,6 +34,12 @@ def encoder_for(
 
     ``flat``: whether X is one list of steps, to be split by ``lengths``. ``hashing``: the number of buckets
     of hashed features; None indexes them.
+
+    Examples
+    --------
+    >>> from trellis.features import encoder_for
+    >>> type(encoder_for([[{"word": "cat"}]])).__name__
+    'FeatureIndexer'
     """
     if isinstance(X, ColumnData):
         if transition_features is not False and transition_features != ():

@@ -63,6 +63,13 @@ class FeatureIndexer(CodedEncoder):
     ``min_count``: features seen fewer times in ``fit`` are dropped. ``transition_features``: ``True`` for all
     features, or the keys of those that also score transitions; key ``k`` stands for the features ``k``,
     ``k=...`` and ``k:...``.
+
+    Examples
+    --------
+    >>> from trellis.features import FeatureIndexer
+    >>> indexer = FeatureIndexer()
+    >>> indexer.fit([[{"word": "cat", "upper": True}, {"word": "ran"}]]).nodes.indptr.tolist()
+    [0, 2, 3]
     """
 
     _key = (str,)

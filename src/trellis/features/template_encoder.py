@@ -71,10 +71,17 @@ class _Table(NamedTuple):
 
 @register
 class TemplateEncoder:
-    """Features of a CRF++ template (or the path of one) over columns of strings.
+    r"""Features of a CRF++ template (or the path of one) over columns of strings.
 
     ``X`` is a :class:`ColumnData`, or a list of sequences of column tuples (with ``lengths``: one list of
     tuples). ``min_count``: features seen fewer times in ``fit`` are dropped.
+
+    Examples
+    --------
+    >>> from trellis.features import Template, TemplateEncoder
+    >>> encoder = TemplateEncoder(Template.parse("U00:%x[0,0]\nU01:%x[-1,0]\n"))
+    >>> encoder.fit([[["the"], ["cat"]]]).nodes.n_features
+    4
     """
 
     def __init__(self, template: Template | str | os.PathLike[str], min_count: int = 1) -> None:

@@ -73,7 +73,15 @@ class FeatureTemplate:
 @register
 @dataclass(frozen=True)
 class Template:
-    """A parsed template file. ``transitions`` says whether it has a line ``B`` without macros."""
+    r"""A parsed template file. ``transitions`` says whether it has a line ``B`` without macros.
+
+    Examples
+    --------
+    >>> from trellis.features import Template
+    >>> template = Template.parse("U00:%x[0,0]\nU01:%x[-1,0]\nB\n")
+    >>> len(template.features), template.transitions
+    (2, True)
+    """
 
     text: str
     out_of_bounds: str

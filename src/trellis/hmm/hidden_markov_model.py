@@ -50,6 +50,14 @@ class HMM(HMMInference):
 
     The objective of EM is the log-likelihood plus the log prior: sums, not means. A model whose ``initial``,
     ``transitions`` and emission are all given answers questions without ``fit``.
+
+    Examples
+    --------
+    >>> from trellis import HMM, emissions
+    >>> coins = emissions.Categorical(2, probabilities=[[0.9, 0.1], [0.2, 0.8]])
+    >>> hmm = HMM(2, coins, initial=[0.5, 0.5], transitions=[[0.9, 0.1], [0.1, 0.9]])
+    >>> hmm.decode([[0, 0, 0, 1, 1, 1]])[0].tolist()
+    [0, 0, 0, 1, 1, 1]
     """
 
     emission: Emission = parameter(

@@ -123,6 +123,16 @@ def fit_mixture(
 
         solution = fit_mixture(X, emissions.Gaussian("full"), np.eye(3)[labels])
         solution.point.log_weights, solution.point.components, solution.history["primal"]
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.hmm import fit_mixture
+    >>> from trellis.hmm.emissions import Gaussian
+    >>> x = np.array([[0.0], [0.2], [5.0], [5.2]])
+    >>> found = fit_mixture(x, Gaussian(), np.eye(2)[[0, 0, 1, 1]])
+    >>> found.point.components.means.round(2).ravel().tolist()
+    [0.1, 5.1]
     """
     values = emission.check(X)
     start = as_floats("responsibilities", responsibilities)

@@ -22,6 +22,17 @@ class StreamingFilter:
     """``update(x)`` gives p(y_t | x_1..x_t); ``predict(h)`` gives p(y_{t+h} | x_1..x_t).
 
     ``log_likelihood`` is log p(x_1..x_t) and ``n_steps`` is t. ``reset()`` begins a new sequence.
+
+    Examples
+    --------
+    >>> from trellis import HMM, emissions
+    >>> coins = emissions.Categorical(2, probabilities=[[0.9, 0.1], [0.2, 0.8]])
+    >>> hmm = HMM(2, coins, initial=[0.5, 0.5], transitions=[[0.9, 0.1], [0.1, 0.9]])
+    >>> stream = hmm.streaming_filter()
+    >>> stream.update(0).round(3).tolist()
+    [0.818, 0.182]
+    >>> stream.update(1).round(3).tolist()
+    [0.278, 0.722]
     """
 
     def __init__(self, parameters: HMMParameters) -> None:

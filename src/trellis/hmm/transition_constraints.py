@@ -34,6 +34,13 @@ def left_right(n_states: int, jump: int = 1, stay: float = 0.5) -> tuple[FloatAr
 
     Each state stays with probability ``stay`` or moves on by 1 to ``jump`` states, with equal probability;
     the last one stays. Zeros are fixed in learning, so the topology remains.
+
+    Examples
+    --------
+    >>> from trellis.hmm import left_right
+    >>> initial, transitions = left_right(3)
+    >>> transitions.tolist()
+    [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5], [0.0, 0.0, 1.0]]
     """
     n_states, jump = check_int("n_states", n_states, 1), check_int("jump", jump, 1)
     if not is_number(stay) or not 0.0 <= stay < 1.0:

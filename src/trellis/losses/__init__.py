@@ -1,4 +1,11 @@
-"""Task losses: what a wrong labelling costs, and metrics of predicted labels."""
+"""Task losses: what a wrong labelling costs, and metrics of predicted labels.
+
+Examples
+--------
+>>> from trellis import losses
+>>> losses.get_loss("hamming")
+losses.Hamming()
+"""
 
 from trellis.losses.labelings import (
     CandidateLoss,

@@ -39,7 +39,14 @@ DECODINGS = ("best", "minimum_risk")  # by the highest score, or by the smallest
 
 @dataclass(frozen=True, eq=False)
 class Loss:
-    """``kind``: "costs", "zero_one" or "candidates", how inference takes the loss into account."""
+    """``kind``: "costs", "zero_one" or "candidates", how inference takes the loss into account.
+
+    Examples
+    --------
+    >>> from trellis import losses
+    >>> isinstance(losses.get_loss("hamming"), losses.Loss)
+    True
+    """
 
     name: ClassVar[str]
     kind: ClassVar[Literal["costs", "zero_one", "candidates"]]
@@ -67,7 +74,17 @@ class Loss:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Hamming(Loss):
-    """The number of wrong steps."""
+    """The number of wrong steps.
+
+    Examples
+    --------
+    >>> from trellis.data import LabelSet
+    >>> from trellis.losses import Hamming
+    >>> labels = LabelSet(["A", "B"])
+    >>> gold, predicted = labels.encode([["A", "B", "B"]]), labels.encode([["A", "A", "A"]])
+    >>> Hamming().per_sequence(gold, predicted.codes, labels).tolist()
+    [2.0]
+    """
 
     name = "hamming"
     kind = "costs"
@@ -93,6 +110,16 @@ class WeightedHamming(Loss):
     cost}`` (a pair that is not named costs 1, a right label 0); default 1 for every wrong label.
     ``class_weight``: a dict ``{label: weight}`` (default 1) or ``"balanced"``, n / (K n_k).
     ``position_weight``: one array per training sequence, or a function of the length that gives one.
+
+    Examples
+    --------
+    >>> from trellis.data import LabelSet
+    >>> from trellis.losses import WeightedHamming
+    >>> labels = LabelSet(["A", "B"])
+    >>> gold, predicted = labels.encode([["A", "B"]]), labels.encode([["B", "A"]])
+    >>> loss = WeightedHamming(class_weight={"A": 5.0, "B": 1.0})
+    >>> loss.per_sequence(gold, predicted.codes, labels).tolist()
+    [6.0]
     """
 
     matrix: ArrayLike | Mapping[tuple[Any, Any], float] | None = None
@@ -141,7 +168,17 @@ class WeightedHamming(Loss):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ZeroOne(Loss):
-    """1 if any step of the sequence is wrong."""
+    """1 if any step of the sequence is wrong.
+
+    Examples
+    --------
+    >>> from trellis.data import LabelSet
+    >>> from trellis.losses import ZeroOne
+    >>> labels = LabelSet(["A", "B"])
+    >>> gold, predicted = labels.encode([["A", "B"], ["A"]]), labels.encode([["B", "A"], ["A"]])
+    >>> ZeroOne().per_sequence(gold, predicted.codes, labels).tolist()
+    [1.0, 0.0]
+    """
 
     name = "zero_one"
     kind = "zero_one"
@@ -152,7 +189,15 @@ class ZeroOne(Loss):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CandidateLoss(Loss):
-    """A loss that is evaluated on ``n_candidates`` labellings of each sequence: the best ones, or samples."""
+    """A loss that is evaluated on ``n_candidates`` labellings of each sequence: the best ones, or samples.
+
+    Examples
+    --------
+    >>> from trellis import losses
+    >>> loss = losses.SpanF1(candidates="samples", n_candidates=8)
+    >>> isinstance(loss, losses.CandidateLoss), loss.kind
+    (True, 'candidates')
+    """
 
     candidates: Literal["k_best", "samples"] = "k_best"
     n_candidates: int = 16
@@ -173,7 +218,17 @@ class CandidateLoss(Loss):
 
 @dataclass(frozen=True, eq=False)
 class SpanF1(CandidateLoss):
-    """1 - F1 of the spans of one sequence; 0 for a sequence without spans in which none is predicted."""
+    """1 - F1 of the spans of one sequence; 0 for a sequence without spans in which none is predicted.
+
+    Examples
+    --------
+    >>> from trellis.data import LabelSet
+    >>> from trellis.losses import SpanF1
+    >>> labels = LabelSet(["B-X", "I-X", "O"])
+    >>> gold, predicted = labels.encode([["B-X", "O", "B-X"]]), labels.encode([["B-X", "O", "O"]])
+    >>> SpanF1().per_sequence(gold, predicted.codes, labels).round(3).tolist()
+    [0.333]
+    """
 
     name = "span_f1"
 
@@ -186,7 +241,17 @@ class SpanF1(CandidateLoss):
 
 @dataclass(frozen=True, eq=False)
 class Custom(CandidateLoss):
-    """Any ``function(gold, predicted) -> float`` of two lists of labels: at least 0, and 0 if they agree."""
+    """Any ``function(gold, predicted) -> float`` of two lists of labels: at least 0, and 0 if they agree.
+
+    Examples
+    --------
+    >>> from trellis.losses import Custom
+    >>> def more_than_one_wrong(gold, predicted):
+    ...     return float(sum(a != b for a, b in zip(gold, predicted, strict=True)) > 1)
+    ...
+    >>> Custom(more_than_one_wrong).function(["A", "B"], ["B", "A"])
+    1.0
+    """
 
     function: Callable[[list[Any], list[Any]], float] | None = None
     name = "custom"
@@ -218,7 +283,14 @@ for _record in (*LOSSES.values(), Custom):
 
 
 def get_loss(loss: str | Loss | Callable[[list[Any], list[Any]], float]) -> Loss:
-    """A loss by name, as given, or from a Python function."""
+    """A loss by name, as given, or from a Python function.
+
+    Examples
+    --------
+    >>> from trellis.losses import get_loss
+    >>> get_loss("hamming"), get_loss(lambda gold, predicted: float(gold != predicted)).name
+    (losses.Hamming(), 'custom')
+    """
     if isinstance(loss, Loss):
         return loss
     if callable(loss) and not isinstance(loss, type):

@@ -9,6 +9,12 @@ span, and does not know S.) ``L-`` and ``U-`` are synonyms of E and S.
 
 A span is correct if a gold span has the same first step, last step and type. Where a denominator is 0 the
 score is 0.
+
+Examples
+--------
+>>> from trellis import metrics
+>>> metrics.token_accuracy([["A", "B"]], [["A", "A"]])
+0.5
 """
 
 from __future__ import annotations
@@ -39,7 +45,15 @@ SPAN_TAGS = frozenset(_TAGS)
 
 @dataclass(frozen=True)
 class SpanScore:
-    """Counts of spans, and the scores that follow from them."""
+    """Counts of spans, and the scores that follow from them.
+
+    Examples
+    --------
+    >>> from trellis.losses.metrics import SpanScore
+    >>> score = SpanScore(correct=1, predicted=2, gold=4)
+    >>> score.precision, score.recall, round(score.f1, 3)
+    (0.5, 0.25, 0.333)
+    """
 
     correct: int
     predicted: int
@@ -60,7 +74,15 @@ class SpanScore:
 
 @dataclass(frozen=True, eq=False)
 class SpanReport:
-    """Span scores overall and by type. ``counts`` (S, 3): correct, predicted and gold spans by sequence."""
+    """Span scores overall and by type. ``counts`` (S, 3): correct, predicted and gold spans by sequence.
+
+    Examples
+    --------
+    >>> from trellis.losses.metrics import span_report
+    >>> report = span_report([["B-X", "I-X", "O"]], [["B-X", "O", "O"]])
+    >>> report.overall.f1, report.by_type["X"].gold, round(report.token_accuracy, 3)
+    (0.0, 1, 0.667)
+    """
 
     overall: SpanScore
     by_type: dict[str, SpanScore]
@@ -91,7 +113,14 @@ class SpanReport:
 
 
 def score_table(scores: Mapping[str, SpanScore]) -> Table:
-    """A table for the console: precision, recall, F1 and the counts behind them, in percent."""
+    """A table for the console: precision, recall, F1 and the counts behind them, in percent.
+
+    Examples
+    --------
+    >>> from trellis.losses.metrics import SpanScore, score_table
+    >>> score_table({"X": SpanScore(correct=1, predicted=2, gold=4)}).row_count
+    1
+    """
     from rich import box
     from rich.table import Table
 
@@ -106,31 +135,67 @@ def score_table(scores: Mapping[str, SpanScore]) -> Table:
 
 
 def token_accuracy(y_true: Sequence[Any], y_pred: Sequence[Any]) -> float:
-    """The fraction of steps with the right label, over lists of label sequences."""
+    """The fraction of steps with the right label, over lists of label sequences.
+
+    Examples
+    --------
+    >>> from trellis.losses.metrics import token_accuracy
+    >>> token_accuracy([["A", "B"], ["A", "A"]], [["A", "A"], ["A", "A"]])
+    0.75
+    """
     gold, predicted, _, _ = _packed(y_true, y_pred)
     return _ratio(int((gold == predicted).sum()), len(gold))
 
 
 def sequence_accuracy(y_true: Sequence[Any], y_pred: Sequence[Any]) -> float:
-    """The fraction of sequences with every label right."""
+    """The fraction of sequences with every label right.
+
+    Examples
+    --------
+    >>> from trellis.losses.metrics import sequence_accuracy
+    >>> sequence_accuracy([["A", "B"], ["A"]], [["A", "A"], ["A"]])
+    0.5
+    """
     gold, predicted, offsets, _ = _packed(y_true, y_pred)
     return _sequence_accuracy(gold, predicted, offsets)
 
 
 def errors_by_sequence(y_true: Sequence[Any], y_pred: Sequence[Any]) -> tuple[IntArray, IntArray]:
-    """The number of wrong steps and of all steps of each sequence."""
+    """The number of wrong steps and of all steps of each sequence.
+
+    Examples
+    --------
+    >>> from trellis.losses.metrics import errors_by_sequence
+    >>> wrong, steps = errors_by_sequence([["A", "B"], ["A"]], [["A", "A"], ["A"]])
+    >>> wrong.tolist(), steps.tolist()
+    ([1, 0], [2, 1])
+    """
     gold, predicted, offsets, _ = _packed(y_true, y_pred)
     wrong = np.concatenate([[0], np.cumsum(gold != predicted)])
     return np.diff(wrong[offsets]), np.diff(offsets)
 
 
 def span_report(y_true: Sequence[Any], y_pred: Sequence[Any]) -> SpanReport:
-    """Span precision, recall and F1 of lists of label sequences, as conlleval counts them."""
+    """Span precision, recall and F1 of lists of label sequences, as conlleval counts them.
+
+    Examples
+    --------
+    >>> from trellis.losses.metrics import span_report
+    >>> span_report([["B-X", "O", "B-X"]], [["B-X", "O", "O"]]).overall
+    SpanScore(correct=1, predicted=1, gold=2)
+    """
     return packed_span_report(*_packed(y_true, y_pred))
 
 
 def span_f1(y_true: Sequence[Any], y_pred: Sequence[Any]) -> float:
-    """The overall span F1, as conlleval counts it."""
+    """The overall span F1, as conlleval counts it.
+
+    Examples
+    --------
+    >>> from trellis.losses.metrics import span_f1
+    >>> round(span_f1([["B-X", "O", "B-X"]], [["B-X", "O", "O"]]), 3)
+    0.667
+    """
     return span_report(y_true, y_pred).overall.f1
 
 

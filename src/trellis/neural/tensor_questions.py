@@ -51,6 +51,15 @@ def structured_loss(
         :class:`~trellis.neural.EpsilonSchedule` has now. ``Direct(epsilon="auto")`` needs it.
     reduction : "mean", "sum", or "none" for one value per example.
     lengths, mask, offsets, batch_first, backend : see :class:`~trellis.neural.tensor_structure.BatchOptions`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from trellis.neural import Chain, structured_loss
+    >>> scores = torch.zeros(1, 2, 2, requires_grad=True)
+    >>> loss = structured_loss(Chain(torch.zeros(2, 2)), scores, torch.tensor([[0, 1]]), objective="log")
+    >>> round(loss.item(), 4)  # 2 log 2
+    1.3863
     """
     if reduction not in ("mean", "sum", "none"):
         raise DataError(f"reduction={reduction!r}: give 'mean', 'sum' or 'none'")
@@ -80,6 +89,14 @@ def relative_gaps(
     at which y* overtakes y_hat in s - eps L. Ties, and gold outputs that are forbidden, are left out.
 
     Arguments as for :func:`structured_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from trellis.neural import Chain, relative_gaps
+    >>> scores, gold = torch.tensor([[[0.0, 1.0], [0.5, 0.0]]]), torch.tensor([[0, 0]])
+    >>> relative_gaps(Chain(torch.zeros(2, 2)), scores, gold).tolist()
+    [1.0]
     """
     goal = Goal(Direct(epsilon=1.0), torch.from_numpy(loss) if isinstance(loss, np.ndarray) else loss, 1.0)
     found = [one.gaps_and_losses(y, goal) for one, y in bound_batches(structure, scores, gold, batch)]
@@ -100,32 +117,74 @@ def typical_gap(
     **batch: Unpack[BatchOptions],
 ) -> float | None:
     """eps_0, the median of :func:`relative_gaps`: what epsilon of the direct objective is measured by. None
-    where no prediction is wrong. For examples in several batches, take the median of all their gaps."""
+    where no prediction is wrong. For examples in several batches, take the median of all their gaps.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from trellis.neural import Chain, typical_gap
+    >>> scores, gold = torch.tensor([[[0.0, 1.0], [0.5, 0.0]]]), torch.tensor([[0, 0]])
+    >>> typical_gap(Chain(torch.zeros(2, 2)), scores, gold)
+    1.0
+    """
     return score_gaps.median_gap(relative_gaps(structure, scores, gold, loss=loss, **batch))
 
 
 @never_compiled
 @torch.no_grad()
 def decode(structure: TensorStructure, scores: Any, **batch: Unpack[BatchOptions]) -> Any:
-    """argmax_y s(y): labels of the shape of the batch for chains, -1 in the padding."""
+    """argmax_y s(y): labels of the shape of the batch for chains, -1 in the padding.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from trellis.neural import Chain, decode
+    >>> chain = Chain(torch.zeros(2, 2))
+    >>> decode(chain, torch.tensor([[[0.0, 1.0], [0.5, 0.0]]])).tolist()
+    [[1, 0]]
+    """
     return _bind(structure, scores, batch).decode()
 
 
 @never_compiled
 def log_partition(structure: TensorStructure, scores: Any, **batch: Unpack[BatchOptions]) -> Tensor:
-    """log sum_y exp s(y) of each example, differentiable twice."""
+    """log sum_y exp s(y) of each example, differentiable twice.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from trellis.neural import Chain, log_partition
+    >>> [round(float(z), 4) for z in log_partition(Chain(torch.zeros(2, 2)), torch.zeros(1, 3, 2))]  # log 8
+    [2.0794]
+    """
     return _bind(structure, scores, batch).log_partition()
 
 
 @never_compiled
 def marginals(structure: TensorStructure, scores: Any, **batch: Unpack[BatchOptions]) -> Any:
-    """The probability of each label (chains: of the shape of the scores), differentiable."""
+    """The probability of each label (chains: of the shape of the scores), differentiable.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from trellis.neural import Chain, marginals
+    >>> marginals(Chain(torch.zeros(2, 2)), torch.zeros(1, 2, 2)).tolist()
+    [[[0.5, 0.5], [0.5, 0.5]]]
+    """
     return _bind(structure, scores, batch).marginals()
 
 
 @never_compiled
 def entropy(structure: TensorStructure, scores: Any, **batch: Unpack[BatchOptions]) -> Tensor:
-    """-sum_y p(y) log p(y) of each example in nats, differentiable."""
+    """-sum_y p(y) log p(y) of each example in nats, differentiable.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from trellis.neural import Chain, entropy
+    >>> [round(float(h), 4) for h in entropy(Chain(torch.zeros(2, 2)), torch.zeros(1, 3, 2))]  # 3 log 2
+    [2.0794]
+    """
     return _bind(structure, scores, batch).entropy()
 
 
@@ -139,7 +198,15 @@ def sample(
     seed: int = 0,
     **batch: Unpack[BatchOptions],
 ) -> Any:
-    """Exact, independent samples of p(y), the same for the same seed."""
+    """Exact, independent samples of p(y), the same for the same seed.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from trellis.neural import Chain, sample
+    >>> sample(Chain(torch.zeros(2, 2)), torch.zeros(1, 3, 2), 4, seed=0).shape
+    torch.Size([4, 1, 3])
+    """
     n_samples, seed = check_int("n_samples", n_samples, 0), check_int("seed", seed, 0)
     return _bind(structure, scores, batch).sample(n_samples, seed)
 
@@ -147,7 +214,16 @@ def sample(
 @never_compiled
 @torch.no_grad()
 def k_best(structure: TensorStructure, scores: Any, k: int, **batch: Unpack[BatchOptions]) -> Any:
-    """The k outputs of each example with the largest scores, and these scores."""
+    """The k outputs of each example with the largest scores, and these scores.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from trellis.neural import Chain, k_best
+    >>> labels, values = k_best(Chain(torch.zeros(2, 2)), torch.tensor([[[0.0, 1.0], [0.5, 0.0]]]), 2)
+    >>> labels.tolist(), values.tolist()
+    ([[[1, 0]], [[1, 1]]], [[1.5, 1.0]])
+    """
     return _bind(structure, scores, batch).k_best(check_int("k", k, 1))
 
 

@@ -1,4 +1,11 @@
-"""Objectives: what is minimised, as a function of part scores and the gold output."""
+"""Objectives: what is minimised, as a function of part scores and the gold output.
+
+Examples
+--------
+>>> from trellis import objectives
+>>> sorted(objectives.OBJECTIVES)[:3]
+['direct', 'log', 'margin']
+"""
 
 from trellis.objectives.records import (
     OBJECTIVES,

@@ -49,6 +49,12 @@ class Objective:
     objectives that this formula does not cover; ``"own"`` is one that overrides :meth:`value_and_gradient`,
     which reaches every structure with an oracle, but neither tensors nor candidates. Nothing is known of its
     flags, and it may override them too.
+
+    Examples
+    --------
+    >>> from trellis.objectives import Objective, get_objective
+    >>> isinstance(get_objective("margin"), Objective)
+    True
     """
 
     name: ClassVar[str]
@@ -229,7 +235,23 @@ Record = TypeVar("Record", bound=type[Objective])
 
 
 def register(record: Record) -> Record:
-    """Let names and model files stand for this class. Use it as a decorator."""
+    """Let names and model files stand for this class. Use it as a decorator.
+
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.objectives import Margin, register
+    >>> @register
+    ... @dataclass(frozen=True)
+    ... class GentleMargin(Margin):
+    ...     name = "gentle_margin"
+    ...     loss_scale = 0.5
+    ...
+    >>> X, y = [["the", "cat"], ["a", "dog"]], [["D", "N"], ["D", "N"]]
+    >>> SequenceLabeler("gentle_margin").fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
+    """
     unset = [f.name for f in fields(record) if f.default is MISSING and f.default_factory is MISSING]
     if unset:
         raise DataError(f"the option {unset[0]!r} of {record.__name__} needs a default, for use by name")
@@ -244,7 +266,16 @@ def register(record: Record) -> Record:
 @register
 @dataclass(frozen=True)
 class Perceptron(Objective):
-    """max_y s(y) - s(y*)."""
+    """max_y s(y) - s(y*).
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.objectives import Perceptron
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 5, [["D", "N"], ["D", "N"]] * 5
+    >>> SequenceLabeler(Perceptron(), random_state=0).fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
+    """
 
     name = "perceptron"
     loss_scale = 0.0
@@ -253,7 +284,16 @@ class Perceptron(Objective):
 @register
 @dataclass(frozen=True)
 class Margin(Objective):
-    """max_y (s(y) + L(y)) - s(y*): the margin-rescaled hinge of the structural SVM."""
+    """max_y (s(y) + L(y)) - s(y*): the margin-rescaled hinge of the structural SVM.
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.objectives import Margin
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 5, [["D", "N"], ["D", "N"]] * 5
+    >>> SequenceLabeler(Margin(), random_state=0).fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
+    """
 
     name = "margin"
 
@@ -266,6 +306,14 @@ class SquaredMargin(Objective):
     A problem is (1/2) sum_i c_i xi_i^2 + (l2 / 2) ||w||^2, so ``C`` = 1 / l2 for slacks that cost C xi^2 / 2.
     Convex, but not piecewise linear. Differentiable where xi = 0, with a kink where xi > 0 and two outputs
     share the maximum.
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.objectives import SquaredMargin
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 5, [["D", "N"], ["D", "N"]] * 5
+    >>> SequenceLabeler(SquaredMargin(), random_state=0).fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
     """
 
     name = "squared_margin"
@@ -275,7 +323,16 @@ class SquaredMargin(Objective):
 @register
 @dataclass(frozen=True)
 class Log(Objective):
-    """log sum_y exp s(y) - s(y*): the negative conditional log-likelihood of a CRF."""
+    """log sum_y exp s(y) - s(y*): the negative conditional log-likelihood of a CRF.
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.objectives import Log
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 5, [["D", "N"], ["D", "N"]] * 5
+    >>> SequenceLabeler(Log(), random_state=0).fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
+    """
 
     name = "log"
     total = "sum"
@@ -285,7 +342,16 @@ class Log(Objective):
 @register
 @dataclass(frozen=True)
 class SoftmaxMargin(Objective):
-    """log sum_y exp(s(y) + L(y)) - s(y*)."""
+    """log sum_y exp(s(y) + L(y)) - s(y*).
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.objectives import SoftmaxMargin
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 5, [["D", "N"], ["D", "N"]] * 5
+    >>> SequenceLabeler(SoftmaxMargin(), random_state=0).fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
+    """
 
     name = "softmax_margin"
     total = "sum"
@@ -294,14 +360,30 @@ class SoftmaxMargin(Objective):
 @register
 @dataclass(frozen=True)
 class Ramp(Objective):
-    """max_y (s(y) + L(y)) - max_y s(y): between the loss and the margin objective, not convex."""
+    """max_y (s(y) + L(y)) - max_y s(y): between the loss and the margin objective, not convex.
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.objectives import Ramp
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 5, [["D", "N"], ["D", "N"]] * 5
+    >>> SequenceLabeler(Ramp(), random_state=0).fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
+    """
 
     name = "ramp"
     baseline = "best"
 
 
 def get_objective(objective: str | Objective) -> Objective:
-    """An objective by its name, or as given."""
+    """An objective by its name, or as given.
+
+    Examples
+    --------
+    >>> from trellis.objectives import get_objective
+    >>> get_objective("log").name
+    'log'
+    """
     if isinstance(objective, Objective):
         return objective
     if not isinstance(objective, str) or objective not in OBJECTIVES:

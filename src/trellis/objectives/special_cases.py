@@ -30,6 +30,14 @@ class Slack(Objective):
     Exact for the 0-1 loss. For losses that are sums of costs the maximum is searched over the upper hull of
     {(L(y), s(y))} by margin-type oracles; the history's ``oracle_excess`` bounds what points inside the
     hull could add (0: exact).
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.objectives import Slack
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 5, [["D", "N"], ["D", "N"]] * 5
+    >>> SequenceLabeler(Slack(), random_state=0).fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
     """
 
     name = "slack"
@@ -73,6 +81,14 @@ class Direct(Objective):
     long to train, and then all data are trained on for as long. A penalty on the norm means nothing here (the
     loss does not change when w is scaled), so l2 is that of the start alone: stopping on held-out examples is
     the regulariser.
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.objectives import Direct
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 5, [["D", "N"], ["D", "N"]] * 5
+    >>> SequenceLabeler(Direct(epsilon=1.0), random_state=0).fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
     """
 
     epsilon: float | Literal["auto", "decay", "holdout"] = "auto"
@@ -154,7 +170,16 @@ class Direct(Objective):
 @register
 @dataclass(frozen=True)
 class Risk(Objective):
-    """E_{p(y|x)} L(y): the expected loss of an output drawn from the CRF, not convex."""
+    """E_{p(y|x)} L(y): the expected loss of an output drawn from the CRF, not convex.
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.objectives import Risk
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 5, [["D", "N"], ["D", "N"]] * 5
+    >>> SequenceLabeler(Risk(), random_state=0).fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
+    """
 
     name = "risk"
     total = "sum"

@@ -47,7 +47,18 @@ def write_alignment_page(
     title: str | None = None,
     channel: int | None = None,
 ) -> None:
-    """Write the page of one recording; ``title`` is its file name if not given."""
+    """Write the page of one recording; ``title`` is its file name if not given.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from trellis.report.alignment_page import write_alignment_page
+    >>> from trellis.speech import synthetic_corpus
+    >>> utterance = synthetic_corpus()[0]
+    >>> write_alignment_page("page.html", utterance.audio, utterance.reference)
+    >>> Path("page.html").exists()
+    True
+    """
     rate = _RATE if audio_info(audio).duration <= _LONG_SECONDS else _LONG_RATE
     recording = load_recording(audio, rate, channel)
     text = alignment_page(recording, alignment, reference, title=str(audio) if title is None else title)

@@ -23,7 +23,16 @@ _INCH = 0.5  # inches per unit
 
 @dataclass(frozen=True)
 class ReadString:
-    """One string: ``images`` (length, height, width), labels, and ``marginals`` (length, n_labels)."""
+    """One string: ``images`` (length, height, width), labels, and ``marginals`` (length, n_labels).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.report.image_strings import ReadString
+    >>> string = ReadString(np.zeros((2, 8, 8)), truth="ab", read={"CRF": "aa"}, marginals=np.eye(2))
+    >>> string.images.shape
+    (2, 8, 8)
+    """
 
     images: NDArray[Any]
     truth: Sequence[object]
@@ -40,7 +49,18 @@ def draw_strings(
     marginals_of: str,
     columns: int = 2,
 ) -> None:
-    """Write the picture of ``strings`` to ``path``; the file's ending says the format (png, svg, pdf)."""
+    """Write the picture of ``strings`` to ``path``; the file's ending says the format (png, svg, pdf).
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from trellis.report.image_strings import ReadString, draw_strings
+    >>> string = ReadString(np.zeros((2, 8, 8)), truth="ab", read={"CRF": "aa"}, marginals=np.eye(2))
+    >>> draw_strings("strings.svg", [string], ["a", "b"], title="Two letters", marginals_of="CRF")
+    >>> Path("strings.svg").exists()
+    True
+    """
     if not strings:
         raise DataError("there are no strings to draw; give at least one")
     models = list(strings[0].read)

@@ -22,6 +22,17 @@ def draw_gap(path: PathLike, sample: GapSample) -> None:
     """The histogram of error_true - error_train, the simulated epsilon, and every bound: how loose is each?
 
     A bound of 1 or more is vacuous; it stands at the right edge with its value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from trellis.report.theory_figures import draw_gap
+    >>> from trellis.theory import GapSample
+    >>> true = np.linspace(0.1, 0.2, 50)
+    >>> draw_gap("gap.svg", GapSample(100, 1000, 0.05, 0.95, "zero_one", train=0.5 * true, true=true))
+    >>> Path("gap.svg").exists()
+    True
     """
     gap, epsilon, bounds, factors = sample.gap, sample.epsilon, sample.bounds(), sample.looseness()
     with figure_file(path, 8, 4) as figure:
@@ -55,7 +66,22 @@ def draw_gap(path: PathLike, sample: GapSample) -> None:
 
 
 def draw_learning_curve(path: PathLike, curve: LearningCurve, *, target: float | None = None) -> None:
-    """Training and true error over m; ``target`` marks an error and the m from which on it is kept."""
+    """Training and true error over m; ``target`` marks an error and the m from which on it is kept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pathlib import Path
+    >>> from trellis.report.theory_figures import draw_learning_curve
+    >>> from trellis.theory import GapSample, LearningCurve
+    >>> train = np.linspace(0.1, 0.2, 50)
+    >>> def sample(m):
+    ...     return GapSample(m, 1000, 0.05, 0.95, "zero_one", train=train, true=train + 1 / m)
+    ...
+    >>> draw_learning_curve("curve.svg", LearningCurve((sample(10), sample(100))))
+    >>> Path("curve.svg").exists()
+    True
+    """
     samples = curve.samples
     m = np.array(curve.m)
     quantiles = [s.true_error for s in samples]
@@ -97,7 +123,17 @@ def draw_learning_curve(path: PathLike, curve: LearningCurve, *, target: float |
 
 
 def draw_witness(path: PathLike, found: Shattering) -> None:
-    """The shattered points with each of their labellings, and where the family can say, the hypothesis."""
+    """The shattered points with each of their labellings, and where the family can say, the hypothesis.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from trellis.report.theory_figures import draw_witness
+    >>> from trellis.theory import HalfPlanes, vc_dimension
+    >>> draw_witness("half-planes.svg", vc_dimension(HalfPlanes(), [[0, 0], [1, 0], [0, 2]]))
+    >>> Path("half-planes.svg").exists()
+    True
+    """
     d, points = found.dimension, found.witness_points
     if not d:
         raise DataError(f"{found.family.name}: no point is shattered, so there is nothing to draw")

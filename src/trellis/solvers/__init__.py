@@ -1,6 +1,12 @@
 """Solvers: each minimises a problem's sum of objectives plus the regulariser; one driver runs them all.
 
 Solvers are imported on first use: their kernels take time to load.
+
+Examples
+--------
+>>> from trellis import solvers
+>>> solvers.get_solver("lbfgs").name
+'lbfgs'
 """
 
 from __future__ import annotations

@@ -42,7 +42,15 @@ class Run(Steps, Protocol):
 
 
 class Solver(Protocol):
-    """A record of options that can start a run on a problem."""
+    """A record of options that can start a run on a problem.
+
+    Examples
+    --------
+    >>> from trellis.solvers import LBFGS, Solver
+    >>> solver: Solver = LBFGS(memory=5)
+    >>> solver.name
+    'lbfgs'
+    """
 
     @property
     def name(self) -> str: ...
@@ -65,6 +73,16 @@ class Trace:
 
 @dataclass(kw_only=True)
 class Solution(Trace):
-    """The weights that a solver returns, and how it got there."""
+    """The weights that a solver returns, and how it got there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.solvers import Solution
+    >>> from trellis.core.status import Status
+    >>> solution = Solution(status=Status(True, "the gradient is small"), weights=np.zeros(3), n_iter=4)
+    >>> solution.n_iter, solution.interrupted
+    (4, False)
+    """
 
     weights: FloatArray

@@ -52,6 +52,17 @@ class StateEstimates(NamedTuple):
     """``means`` (length, n) and ``covariances`` (length, n, n) of the states, as lists for a list.
 
     ``lagged`` (length, n, n), on request: Cov(z_t, z_{t+1}), zero at the last step.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis import LinearGaussian
+    >>> walk = LinearGaussian(
+    ...     1, 1, transition=[[1.0]], observation=[[1.0]], transition_noise=[[0.1]],
+    ...     observation_noise=[[1.0]], initial_mean=[0.0], initial_covariance=[[1.0]],
+    ... )
+    >>> walk.filter(np.array([[2.0], [2.0]])).means.round(2).tolist()
+    [[1.0], [1.38]]
     """
 
     means: Any
@@ -61,7 +72,19 @@ class StateEstimates(NamedTuple):
 
 class Forecast(NamedTuple):
     """Means and covariances of future steps: (steps, .) for one sequence, (n_sequences, steps, .) for
-    several."""
+    several.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis import LinearGaussian
+    >>> walk = LinearGaussian(
+    ...     1, 1, transition=[[1.0]], observation=[[1.0]], transition_noise=[[0.1]],
+    ...     observation_noise=[[1.0]], initial_mean=[0.0], initial_covariance=[[1.0]],
+    ... )
+    >>> walk.forecast(np.array([[0.0], [2.0]]), steps=2).observation_covariances.round(2).ravel().tolist()
+    [1.48, 1.58]
+    """
 
     observations: FloatArray
     observation_covariances: FloatArray
@@ -76,6 +99,17 @@ class LinearGaussian(Model):
     but the two initial ones may vary with time: (T, ...), where entry t belongs to step t of each sequence.
     With the first six given the model answers questions without ``fit`` (then ``initial_mean`` may be left
     out and is zero).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis import LinearGaussian
+    >>> walk = LinearGaussian(
+    ...     1, 1, transition=[[1.0]], observation=[[1.0]], transition_noise=[[0.1]],
+    ...     observation_noise=[[1.0]], initial_mean=[0.0], initial_covariance=[[1.0]],
+    ... )
+    >>> walk.smooth(np.array([[0.0], [2.0], [1.0]])).means.round(2).ravel().tolist()
+    [0.68, 0.81, 0.83]
     """
 
     n_states: int = parameter(

@@ -19,7 +19,19 @@ from trellis.statespace.state_space import StateSpace
 
 
 class StateEstimate(NamedTuple):
-    """The state is N(mean, covariance)."""
+    """The state is N(mean, covariance).
+
+    Examples
+    --------
+    >>> from trellis import LinearGaussian
+    >>> walk = LinearGaussian(
+    ...     1, 1, transition=[[1.0]], observation=[[1.0]], transition_noise=[[0.1]],
+    ...     observation_noise=[[1.0]], initial_mean=[0.0], initial_covariance=[[1.0]],
+    ... )
+    >>> estimate = walk.streaming_filter().update([2.0])
+    >>> estimate.mean.tolist(), estimate.covariance.round(3).tolist()
+    ([1.0], [[0.5]])
+    """
 
     mean: FloatArray
     covariance: FloatArray
@@ -29,6 +41,17 @@ class StreamingKalmanFilter:
     """``update`` takes x_t (and u_t) and returns mean and covariance of z_t given x_1 .. x_t.
 
     ``n_steps`` counts them, ``log_likelihood`` is log p(x_1 .. x_t).
+
+    Examples
+    --------
+    >>> from trellis import LinearGaussian
+    >>> walk = LinearGaussian(
+    ...     1, 1, transition=[[1.0]], observation=[[1.0]], transition_noise=[[0.1]],
+    ...     observation_noise=[[1.0]], initial_mean=[0.0], initial_covariance=[[1.0]],
+    ... )
+    >>> stream = walk.streaming_filter()
+    >>> [stream.update([x]).mean.round(2).tolist() for x in (2.0, 2.0)]
+    [[1.0], [1.38]]
     """
 
     def __init__(self, model: StateSpace) -> None:

@@ -49,6 +49,13 @@ class Bound:
     """``epsilon``, ``delta`` and ``m`` that go together; ``solved_for`` names the one that was asked for.
 
     ``float(bound)`` is that one. ``str(bound)`` says what it promises, or that it promises nothing.
+
+    Examples
+    --------
+    >>> from trellis.theory import vc_bound
+    >>> bound = vc_bound(3, m=100, delta=0.05)
+    >>> bound.solved_for, bool(bound.vacuous)
+    ('epsilon', True)
     """
 
     name: str
@@ -90,7 +97,14 @@ def finite_consistent_bound(
     delta: Given = None,
     epsilon: Given = None,
 ) -> Bound:
-    """A learner with no training errors, among ``hypotheses`` (or exp(``log_hypotheses``)) many."""
+    """A learner with no training errors, among ``hypotheses`` (or exp(``log_hypotheses``)) many.
+
+    Examples
+    --------
+    >>> from trellis.theory import finite_consistent_bound
+    >>> int(finite_consistent_bound(2**16, epsilon=0.1, delta=0.05).m)
+    141
+    """
     size = _log_size(hypotheses, log_hypotheses)
     return _Tail("finite class, consistent learner", lambda _: size, 1.0, 1).solve(m, delta, epsilon)
 
@@ -103,13 +117,27 @@ def finite_agnostic_bound(
     delta: Given = None,
     epsilon: Given = None,
 ) -> Bound:
-    """Any learner, among ``hypotheses`` (or exp(``log_hypotheses``)) many."""
+    """Any learner, among ``hypotheses`` (or exp(``log_hypotheses``)) many.
+
+    Examples
+    --------
+    >>> from trellis.theory import finite_agnostic_bound
+    >>> round(float(finite_agnostic_bound(1000, m=500, delta=0.05)), 4)
+    0.0995
+    """
     size = _log_size(hypotheses, log_hypotheses)
     return _Tail("finite class, agnostic", lambda _: size, 2.0, 2).solve(m, delta, epsilon)
 
 
 def hoeffding_bound(*, m: Given = None, delta: Given = None, epsilon: Given = None) -> Bound:
-    """One hypothesis, m examples that played no part in learning it: how far off is the measured loss?"""
+    """One hypothesis, m examples that played no part in learning it: how far off is the measured loss?
+
+    Examples
+    --------
+    >>> from trellis.theory import hoeffding_bound
+    >>> int(hoeffding_bound(epsilon=0.01, delta=0.05).m)
+    18445
+    """
     ln2 = np.asarray(math.log(2.0))
     return _Tail("held-out examples (Hoeffding)", lambda _: ln2, 2.0, 2).solve(m, delta, epsilon)
 
@@ -117,7 +145,15 @@ def hoeffding_bound(*, m: Given = None, delta: Given = None, epsilon: Given = No
 def vc_bound(
     vc_dimension: ArrayLike, *, m: Given = None, delta: Given = None, epsilon: Given = None
 ) -> Bound:
-    """A class of VC dimension d >= 1, for m >= d examples (fewer say nothing: epsilon is infinite)."""
+    """A class of VC dimension d >= 1, for m >= d examples (fewer say nothing: epsilon is infinite).
+
+    Examples
+    --------
+    >>> from trellis.theory import vc_bound
+    >>> bound = vc_bound(3, epsilon=0.1, delta=0.05)
+    >>> bound.solved_for, float(bound) > 10_000
+    ('m', True)
+    """
     d = _dimension(vc_dimension)
 
     def log_capacity(m: FloatArray) -> FloatArray:
@@ -130,14 +166,28 @@ def vc_bound(
 def vc_deviation_bound(
     vc_dimension: ArrayLike, *, m: Given = None, delta: Given = None, epsilon: Given = None
 ) -> Bound:
-    """The tail of the uniform deviation: delta = 8 (m + 1)^d exp(-m eps^2 / 32)."""
+    """The tail of the uniform deviation: delta = 8 (m + 1)^d exp(-m eps^2 / 32).
+
+    Examples
+    --------
+    >>> from trellis.theory import vc_deviation_bound
+    >>> bool(vc_deviation_bound(3, m=1000, epsilon=0.1).vacuous)
+    True
+    """
     d = _dimension(vc_dimension)
     tail = _Tail("uniform deviation", lambda m: math.log(8.0) + d * np.log1p(m), 1 / 32, 2, d)
     return tail.solve(m, delta, epsilon)
 
 
 def sauer_bound(vc_dimension: int, m: int) -> int:
-    """Sauer's lemma: a class of VC dimension d labels m points in at most sum_{i <= d} C(m, i) ways."""
+    """Sauer's lemma: a class of VC dimension d labels m points in at most sum_{i <= d} C(m, i) ways.
+
+    Examples
+    --------
+    >>> from trellis.theory import sauer_bound
+    >>> sauer_bound(2, 10)  # 1 + 10 + 45
+    56
+    """
     d, m = check_int("vc_dimension", vc_dimension, 0), check_int("m", m, 0)
     return sum(math.comb(m, i) for i in range(min(d, m) + 1))
 

@@ -41,7 +41,15 @@ from trellis.core.signed_sum_intervals import FEWEST, signed_sum_interval
 
 @dataclass(frozen=True)
 class Interval:
-    """``value`` with ``low`` and ``high``; the truth lies between them with ``confidence``."""
+    """``value`` with ``low`` and ``high``; the truth lies between them with ``confidence``.
+
+    Examples
+    --------
+    >>> from trellis.theory import clopper_pearson_interval
+    >>> interval = clopper_pearson_interval(3, 100)
+    >>> interval.value, round(interval.low, 4), round(interval.high, 4)
+    (0.03, 0.0062, 0.0852)
+    """
 
     value: float
     low: float
@@ -66,7 +74,15 @@ class Interval:
 def hoeffding_interval(
     losses: ArrayLike, *, delta: float = 0.05, low: float = 0.0, high: float = 1.0
 ) -> Interval:
-    """For losses between ``low`` and ``high``."""
+    """For losses between ``low`` and ``high``.
+
+    Examples
+    --------
+    >>> from trellis.theory import hoeffding_interval
+    >>> interval = hoeffding_interval([0.0, 1.0, 0.0, 0.0] * 100)
+    >>> round(interval.low, 3), round(interval.high, 3)
+    (0.182, 0.318)
+    """
     values = _losses(losses, low, high)
     width = (high - low) * np.sqrt(np.log(2.0 / check_fraction("delta", delta)) / (2.0 * len(values)))
     return _interval(values, float(width), delta, low, high, "Hoeffding")
@@ -75,7 +91,15 @@ def hoeffding_interval(
 def empirical_bernstein_interval(
     losses: ArrayLike, *, delta: float = 0.05, low: float = 0.0, high: float = 1.0
 ) -> Interval:
-    """For losses between ``low`` and ``high``; at least two of them."""
+    """For losses between ``low`` and ``high``; at least two of them.
+
+    Examples
+    --------
+    >>> from trellis.theory import empirical_bernstein_interval
+    >>> interval = empirical_bernstein_interval([0.0, 0.1, 0.0, 0.2] * 100)
+    >>> round(interval.low, 3), round(interval.high, 3)
+    (0.037, 0.113)
+    """
     values = _losses(losses, low, high)
     m = len(values)
     if m < 2:
@@ -86,7 +110,15 @@ def empirical_bernstein_interval(
 
 
 def clopper_pearson_interval(errors: int, m: int, *, delta: float = 0.05) -> Interval:
-    """The exact interval of a proportion: ``errors`` of ``m``."""
+    """The exact interval of a proportion: ``errors`` of ``m``.
+
+    Examples
+    --------
+    >>> from trellis.theory import clopper_pearson_interval
+    >>> interval = clopper_pearson_interval(0, 100)
+    >>> interval.low, round(interval.high, 4)
+    (0.0, 0.0362)
+    """
     low, high = clopper_pearson_limits(errors, m, delta=delta)
     return Interval(float(errors) / float(m), float(low), float(high), 1 - delta, "Clopper-Pearson")
 
@@ -94,7 +126,15 @@ def clopper_pearson_interval(errors: int, m: int, *, delta: float = 0.05) -> Int
 def clopper_pearson_limits(
     errors: ArrayLike, m: ArrayLike, *, delta: float = 0.05
 ) -> tuple[FloatArray, FloatArray]:
-    """The same for arrays of counts, which broadcast: lower and upper limits."""
+    """The same for arrays of counts, which broadcast: lower and upper limits.
+
+    Examples
+    --------
+    >>> from trellis.theory import clopper_pearson_limits
+    >>> low, high = clopper_pearson_limits([0, 3], 100)
+    >>> high.round(4).tolist()
+    [0.0362, 0.0852]
+    """
     check_fraction("delta", delta)
     k, n = np.broadcast_arrays(as_floats("errors", errors), as_floats("m", m))
     if not np.all((k >= 0) & (k <= n) & (n >= 1) & (k == np.floor(k)) & (n == np.floor(n))):
@@ -109,7 +149,15 @@ def clopper_pearson_limits(
 
 def share_interval(inside: ArrayLike, outside: ArrayLike, *, delta: float = 0.05) -> Interval:
     """The share of sums over examples, sum inside / sum (inside + outside): units that are right and wrong,
-    for one, of each sequence. 2 correct, and predicted + gold - 2 correct, make it F1."""
+    for one, of each sequence. 2 correct, and predicted + gold - 2 correct, make it F1.
+
+    Examples
+    --------
+    >>> from trellis.theory import share_interval
+    >>> interval = share_interval([9, 8, 10, 9] * 10, [1, 2, 0, 1] * 10)
+    >>> interval.value, interval.low < 0.9 < interval.high
+    (0.9, True)
+    """
     check_fraction("delta", delta)
     a, b = as_floats("inside", inside), as_floats("outside", outside)
     if a.shape != b.shape or a.ndim != 1 or not len(a):
@@ -129,7 +177,15 @@ def share_interval(inside: ArrayLike, outside: ArrayLike, *, delta: float = 0.05
 
 
 def mean_interval(losses: ArrayLike, *, delta: float = 0.05) -> Interval:
-    """For losses that nothing bounds, at least 100 of them."""
+    """For losses that nothing bounds, at least 100 of them.
+
+    Examples
+    --------
+    >>> from trellis.theory import mean_interval
+    >>> interval = mean_interval([0.0, 2.0] * 100)
+    >>> round(interval.low, 2), round(interval.high, 2)
+    (0.87, 1.16)
+    """
     values = _losses(losses, -np.inf, np.inf)
     check_fraction("delta", delta)
     m, mean = len(values), float(values.mean())
@@ -160,6 +216,15 @@ def bootstrap_interval(
 
     ``statistic`` takes sums (..., k) and gives (...). F1, for one: rows of correct, predicted and gold spans,
     and ``2 s[..., 0] / (s[..., 1] + s[..., 2])``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.theory import Share, bootstrap_interval
+    >>> counts = np.array([[1, 2], [2, 2], [0, 2]] * 20)  # right, all
+    >>> interval = bootstrap_interval(counts, Share(inside=(1.0, 0.0), size=(0.0, 1.0)))
+    >>> interval.low < interval.value < interval.high
+    True
     """
     rows = as_floats("counts", counts)
     rows = rows[:, None] if rows.ndim == 1 else rows
@@ -184,6 +249,14 @@ def quantile_interval(
     smallest values enclose it for r the largest with F(r - 1) <= delta/2 and s the smallest with F(s - 1) >=
     1 - delta/2. ``low`` and ``high``, what values can be at all, take the place of an end for which there are
     too few values. The quantile itself is the smallest value with a share of ``level`` up to it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.theory import quantile_interval
+    >>> interval = quantile_interval(np.arange(101.0), 0.5)
+    >>> interval.value, interval.low, interval.high
+    (50.0, 40.0, 60.0)
     """
     ordered = np.sort(as_floats("values", values).ravel())
     n = len(ordered)

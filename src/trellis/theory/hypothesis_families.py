@@ -39,7 +39,14 @@ MOST_SIGN_CHANGES = 1 << 22
 
 
 class Family:
-    """A subclass answers ``realisable``, finds a ``hypothesis``, or lists its ``labellings`` outright."""
+    """A subclass answers ``realisable``, finds a ``hypothesis``, or lists its ``labellings`` outright.
+
+    Examples
+    --------
+    >>> from trellis.theory import Family, HalfPlanes, growth
+    >>> isinstance(HalfPlanes(), Family), growth(HalfPlanes(), [[0, 0], [1, 0], [0, 1]])
+    (True, 8)
+    """
 
     name: str = "family"
     coordinates: ClassVar[int | None] = None  # that points must have; None: any number
@@ -77,7 +84,15 @@ class Family:
 
 @dataclass(frozen=True)
 class Predicate(Family):
-    """A family known by ``function(points, labels) -> bool`` alone."""
+    """A family known by ``function(points, labels) -> bool`` alone.
+
+    Examples
+    --------
+    >>> from trellis.theory import Predicate, shatters
+    >>> at_most_one = Predicate(lambda points, labels: labels.sum() <= 1)
+    >>> shatters(at_most_one, [0.0]), shatters(at_most_one, [0.0, 1.0])
+    (True, False)
+    """
 
     function: Callable[[FloatArray, BoolArray], bool]
     name: str = "predicate"
@@ -88,7 +103,14 @@ class Predicate(Family):
 
 @dataclass(frozen=True, eq=False)
 class Finite(Family):
-    """``hypotheses``: functions of one point, or booleans (hypotheses, points), whose points are columns."""
+    """``hypotheses``: functions of one point, or booleans (hypotheses, points), whose points are columns.
+
+    Examples
+    --------
+    >>> from trellis.theory import Finite, growth
+    >>> growth(Finite([lambda x: x > 0, lambda x: x > 1]), [0.5, 2.0])
+    2
+    """
 
     hypotheses: Sequence[Callable[[Any], bool]] | BoolArray
     name: str = "finite family"
@@ -113,7 +135,14 @@ class Finite(Family):
 
 @dataclass(frozen=True)
 class Boxes(Family):
-    """Closed axis-parallel boxes: intervals on the line, rectangles in the plane."""
+    """Closed axis-parallel boxes: intervals on the line, rectangles in the plane.
+
+    Examples
+    --------
+    >>> from trellis.theory import Boxes, vc_dimension
+    >>> int(vc_dimension(Boxes(), [[0, 1], [1, 0], [0, -1], [-1, 0], [0, 0]]))
+    4
+    """
 
     name: str = "axis-parallel boxes"
 
@@ -131,7 +160,14 @@ class Boxes(Family):
 
 @dataclass(frozen=True)
 class Intervals(Boxes):
-    """Closed intervals on the line."""
+    """Closed intervals on the line.
+
+    Examples
+    --------
+    >>> from trellis.theory import Intervals, growth
+    >>> growth(Intervals(), [0.0, 1.0, 2.0])
+    7
+    """
 
     name: str = "intervals"
     coordinates: ClassVar[int | None] = 1
@@ -139,7 +175,14 @@ class Intervals(Boxes):
 
 @dataclass(frozen=True)
 class Rectangles(Boxes):
-    """Closed axis-parallel rectangles in the plane."""
+    """Closed axis-parallel rectangles in the plane.
+
+    Examples
+    --------
+    >>> from trellis.theory import Rectangles, shatters
+    >>> shatters(Rectangles(), [[0, 1], [1, 0], [0, -1], [-1, 0]])
+    True
+    """
 
     name: str = "axis-parallel rectangles"
     coordinates: ClassVar[int | None] = 2
@@ -147,7 +190,15 @@ class Rectangles(Boxes):
 
 @dataclass(frozen=True)
 class Discs(Family):
-    """Closed discs about the origin. ``centre``: "with" it, "without" it, or "either" (both kinds)."""
+    """Closed discs about the origin. ``centre``: "with" it, "without" it, or "either" (both kinds).
+
+    Examples
+    --------
+    >>> from trellis.theory import Discs, vc_dimension
+    >>> plane = [[0, 0], [1, 0], [0, 2]]
+    >>> [int(vc_dimension(Discs(centre), plane)) for centre in ("with", "without", "either")]
+    [1, 1, 2]
+    """
 
     centre: Literal["with", "without", "either"] = "with"
 
@@ -188,7 +239,14 @@ def _in_disc(points: FloatArray, square: float, with_centre: bool) -> BoolArray:
 
 @dataclass(frozen=True)
 class HalfPlanes(Family):
-    """Closed half-spaces on either side of any hyperplane, and nothing and everything."""
+    """Closed half-spaces on either side of any hyperplane, and nothing and everything.
+
+    Examples
+    --------
+    >>> from trellis.theory import HalfPlanes, vc_dimension
+    >>> int(vc_dimension(HalfPlanes(), [[0, 0], [1, 0], [0, 2], [3, 3]]))
+    3
+    """
 
     name: str = "half-planes"
 
@@ -227,7 +285,15 @@ def _half_line(points: FloatArray, labels: BoolArray) -> Hypothesis | None:
 
 @dataclass(frozen=True)
 class Trees(Family):
-    """Decision trees: each node compares one coordinate with a threshold. ``depth=None``: no limit."""
+    """Decision trees: each node compares one coordinate with a threshold. ``depth=None``: no limit.
+
+    Examples
+    --------
+    >>> from trellis.theory import Trees, growth
+    >>> attributes = [[0, 0], [0, 1], [1, 0], [1, 1]]
+    >>> [growth(Trees(depth), attributes) for depth in (0, 1, None)]
+    [2, 6, 16]
+    """
 
     depth: int | None = None
 
@@ -276,7 +342,14 @@ def _tree_fits(
 
 @dataclass(frozen=True)
 class Sinusoids(Family):
-    """{x : sin(omega x) >= 0} for any omega: one parameter, and yet of infinite VC dimension."""
+    """{x : sin(omega x) >= 0} for any omega: one parameter, and yet of infinite VC dimension.
+
+    Examples
+    --------
+    >>> from trellis.theory import Sinusoids, vc_dimension
+    >>> int(vc_dimension(Sinusoids(), [0.1, 0.01, 0.001]))
+    3
+    """
 
     name: str = "sinusoids"
     coordinates: ClassVar[int | None] = 1
@@ -302,7 +375,15 @@ class Sinusoids(Family):
 
 
 def parametrised(build: Callable[..., Callable[[Any], bool]], *grids: Iterable[Any]) -> Finite:
-    """The hypotheses ``build(*parameters)`` for every combination of values from the grids."""
+    """The hypotheses ``build(*parameters)`` for every combination of values from the grids.
+
+    Examples
+    --------
+    >>> from trellis.theory import growth, parametrised
+    >>> thresholds = parametrised(lambda a: lambda x: x >= a, [0.5, 1.5, 2.5])
+    >>> growth(thresholds, [1.0, 2.0])
+    3
+    """
     return Finite([build(*values) for values in product(*grids)], "parametrised family")
 
 

@@ -32,7 +32,14 @@ from trellis.structures.chain.oracle.chain_oracle import Chain
 
 @dataclass(frozen=True)
 class MistakeBound:
-    """``radius``: R. ``margin``: gamma, of unit weights. ``mistakes``: the bound, infinite if gamma <= 0."""
+    """``radius``: R. ``margin``: gamma, of unit weights. ``mistakes``: the bound, infinite if gamma <= 0.
+
+    Examples
+    --------
+    >>> from trellis.theory import MistakeBound
+    >>> MistakeBound(radius=2.0, margin=0.5).mistakes
+    16.0
+    """
 
     radius: float
     margin: float
@@ -55,7 +62,14 @@ class MistakeBound:
 
 
 def perceptron_mistake_bound(radius: ArrayLike, margin: ArrayLike) -> FloatArray:
-    """The largest whole number that is not above (radius / margin)^2; arrays broadcast."""
+    """The largest whole number that is not above (radius / margin)^2; arrays broadcast.
+
+    Examples
+    --------
+    >>> from trellis.theory import perceptron_mistake_bound
+    >>> float(perceptron_mistake_bound(radius=1.0, margin=0.1))
+    100.0
+    """
     r, gamma = as_floats("radius", radius), as_floats("margin", margin)
     if not np.all((r >= 0) & np.isfinite(r)):
         raise DataError(f"radius is {radius!r}; it must be finite and not negative")
@@ -71,6 +85,15 @@ def measured_mistake_bound(model: Any, X: Any, y: Any) -> MistakeBound:
 
     ``model``: a :class:`trellis.SequenceLabeler`, or a linear classifier of two classes with ``coef_`` and
     ``intercept_``, as those of scikit-learn.
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.theory import measured_mistake_bound
+    >>> X, y = [["the", "cat"], ["a", "dog"]], [["D", "N"], ["D", "N"]]
+    >>> model = SequenceLabeler("perceptron", random_state=0).fit(X, y)
+    >>> measured_mistake_bound(model, X, y).mistakes < 100
+    True
     """
     if isinstance(model, SequenceLabeler):
         if not model.latent_.plain:

@@ -42,6 +42,13 @@ class Comparison:
 
     ``low`` and ``high`` are NaN where no interval can be given: for the mean of fewer than 100 losses that
     nothing bounds.
+
+    Examples
+    --------
+    >>> from trellis.theory import mcnemar_test
+    >>> found = mcnemar_test([1, 1, 1, 0, 0, 1, 1, 1], [0, 0, 0, 0, 0, 0, 0, 1])
+    >>> found.difference, round(found.p_value, 4)
+    (0.625, 0.0625)
     """
 
     name: str
@@ -79,7 +86,14 @@ class Comparison:
 
 
 def mcnemar_test(losses_a: ArrayLike, losses_b: ArrayLike, *, delta: float = 0.05) -> Comparison:
-    """For losses that are 0 or 1."""
+    """For losses that are 0 or 1.
+
+    Examples
+    --------
+    >>> from trellis.theory import mcnemar_test
+    >>> round(mcnemar_test([1, 1, 1, 1, 1, 0], [0, 0, 0, 0, 0, 0]).p_value, 4)
+    0.0625
+    """
     a, b = _pair(losses_a, losses_b)
     if not (np.isin(a, (0.0, 1.0)).all() and np.isin(b, (0.0, 1.0)).all()):
         raise DataError("McNemar's test is for losses that are 0 or 1; use paired_loss_test for others")
@@ -93,7 +107,15 @@ def mcnemar_test(losses_a: ArrayLike, losses_b: ArrayLike, *, delta: float = 0.0
 def paired_loss_test(
     losses_a: ArrayLike, losses_b: ArrayLike, *, delta: float = 0.05, n_resamples: int = 10_000, seed: int = 0
 ) -> Comparison:
-    """For the mean of any loss."""
+    """For the mean of any loss.
+
+    Examples
+    --------
+    >>> from trellis.theory import paired_loss_test
+    >>> found = paired_loss_test([0.5, 0.4, 0.6, 0.5] * 10, [0.1, 0.2, 0.1, 0.2] * 10)
+    >>> round(found.difference, 3), found.p_value < 0.01
+    (0.35, True)
+    """
     a, b = (np.column_stack([losses, np.ones(len(losses))]) for losses in _pair(losses_a, losses_b))
     return paired_test(a, b, ratio, delta=delta, n_resamples=n_resamples, seed=seed)
 
@@ -107,7 +129,16 @@ def paired_test(
     n_resamples: int = 10_000,
     seed: int = 0,
 ) -> Comparison:
-    """For a share of sums: ``counts`` are (examples, k), and ``statistic`` says what of them is inside."""
+    """For a share of sums: ``counts`` are (examples, k), and ``statistic`` says what of them is inside.
+
+    Examples
+    --------
+    >>> from trellis.theory import Share, paired_test
+    >>> right = Share(inside=(1.0, 0.0), size=(0.0, 1.0))
+    >>> found = paired_test([[1, 2], [2, 2]] * 20, [[0, 2], [1, 2]] * 20, right)
+    >>> found.difference, found.p_value < 0.01
+    (0.5, True)
+    """
     a, b = as_floats("counts_a", counts_a), as_floats("counts_b", counts_b)
     if a.shape != b.shape or a.ndim != 2 or not len(a):
         raise DataError(f"counts of shapes {a.shape} and {b.shape}: both must be (examples, k)")

@@ -42,7 +42,16 @@ def score_with_interval(
     delta: float = 0.05,
     seed: int = 0,
 ) -> Interval:
-    """The loss of ``model.predict(X)`` against ``y``, with confidence 1 - delta."""
+    """The loss of ``model.predict(X)`` against ``y``, with confidence 1 - delta.
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.theory import score_with_interval
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 10, [["D", "N"], ["D", "N"]] * 10
+    >>> score_with_interval(SequenceLabeler("log").fit(X, y), X, y, loss="hamming").value
+    0.0
+    """
     check_choice("method", method, get_args(Method))
     measured = measure_losses(y, model.predict(X), loss)
     # a loss whose values happen to be 0 and 1 is not a binomial; only the one that can take no others
@@ -75,7 +84,19 @@ def score_with_interval(
 def compare_models(
     a: Any, b: Any, X: Any, y: Any, *, loss: LossLike = "zero_one", delta: float = 0.05, seed: int = 0
 ) -> Comparison:
-    """A paired test of two models on the same data: McNemar's for 0-1 losses, else by randomisation."""
+    """A paired test of two models on the same data: McNemar's for 0-1 losses, else by randomisation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from trellis.theory import compare_models
+    >>> X, y = np.arange(40.0)[:, None], np.repeat([0, 1], 20)
+    >>> tree, most_frequent = DecisionTreeClassifier().fit(X, y), DummyClassifier().fit(X, y)
+    >>> compare_models(tree, most_frequent, X, y).difference
+    -0.5
+    """
     first, second = (measure_losses(y, model.predict(X), loss) for model in (a, b))
     if loss == "zero_one" and first.per_example is not None and second.per_example is not None:
         return mcnemar_test(first.per_example, second.per_example, delta=delta)

@@ -20,7 +20,14 @@ from trellis.core.signed_sum_intervals import signed_sum_interval
 
 @dataclass(frozen=True)
 class Share:
-    """Coefficients of a row of counts that make what is inside, and the size."""
+    """Coefficients of a row of counts that make what is inside, and the size.
+
+    Examples
+    --------
+    >>> from trellis.theory import Share
+    >>> Share(inside=(2.0, 0.0, 0.0), size=(0.0, 1.0, 1.0))  # F1 of correct, predicted and gold spans
+    Share(inside=(2.0, 0.0, 0.0), size=(0.0, 1.0, 1.0))
+    """
 
     inside: tuple[float, ...]
     size: tuple[float, ...]

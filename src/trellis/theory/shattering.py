@@ -28,7 +28,15 @@ MOST_LABELLINGS = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Shattering:
-    """The points with the indices ``witness`` are shattered, ``dimension`` in number; no larger set is."""
+    """The points with the indices ``witness`` are shattered, ``dimension`` in number; no larger set is.
+
+    Examples
+    --------
+    >>> from trellis.theory import Intervals, vc_dimension
+    >>> found = vc_dimension(Intervals(), [0.0, 1.0, 2.0])
+    >>> found.witness, found.growth
+    ((0, 1), 7)
+    """
 
     family: Family
     points: FloatArray
@@ -58,18 +66,39 @@ class Shattering:
 def labellings(
     family: FamilyLike, points: ArrayLike | None = None, *, limit: int = MOST_LABELLINGS
 ) -> BoolArray:
-    """Every realisable labelling of the points, (S, n), in the order of binary numbers."""
+    """Every realisable labelling of the points, (S, n), in the order of binary numbers.
+
+    Examples
+    --------
+    >>> from trellis.theory import Intervals, labellings
+    >>> labellings(Intervals(), [0.0, 1.0]).astype(int).tolist()
+    [[0, 0], [0, 1], [1, 0], [1, 1]]
+    """
     family = as_family(family)
     return _table(family, _checked(family, points), limit)
 
 
 def growth(family: FamilyLike, points: ArrayLike | None = None, *, limit: int = MOST_LABELLINGS) -> int:
-    """In how many ways the family labels the points."""
+    """In how many ways the family labels the points.
+
+    Examples
+    --------
+    >>> from trellis.theory import Intervals, growth
+    >>> growth(Intervals(), [0.0, 1.0, 2.0, 3.0])
+    11
+    """
     return len(labellings(family, points, limit=limit))
 
 
 def shatters(family: FamilyLike, points: ArrayLike | None = None) -> bool:
-    """Whether every labelling of the points is realisable."""
+    """Whether every labelling of the points is realisable.
+
+    Examples
+    --------
+    >>> from trellis.theory import Intervals, shatters
+    >>> shatters(Intervals(), [0.0, 1.0]), shatters(Intervals(), [0.0, 1.0, 2.0])
+    (True, False)
+    """
     family = as_family(family)
     checked = _checked(family, points)
     return len(_table(family, checked, MOST_LABELLINGS)) == 1 << len(checked)
@@ -78,7 +107,14 @@ def shatters(family: FamilyLike, points: ArrayLike | None = None) -> bool:
 def vc_dimension(
     family: FamilyLike, points: ArrayLike | None = None, *, limit: int = MOST_LABELLINGS
 ) -> Shattering:
-    """The largest shattered set among the points. ``limit``: give up beyond that many labellings."""
+    """The largest shattered set among the points. ``limit``: give up beyond that many labellings.
+
+    Examples
+    --------
+    >>> from trellis.theory import Intervals, vc_dimension
+    >>> int(vc_dimension(Intervals(), [0.0, 1.0, 2.0]))
+    2
+    """
     family = as_family(family)
     checked = _checked(family, points)
     table = _table(family, checked, limit)

@@ -57,6 +57,15 @@ class GapSample:
     """Errors of ``n`` repeats at ``m`` examples: ``train`` (n,) and ``true`` (n,).
 
     ``log_hypotheses`` and ``vc_dimension`` are those of the class of hypotheses, where they are known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.theory import GapSample
+    >>> train, true = np.array([0.1, 0.2]), np.array([0.2, 0.2])
+    >>> sample = GapSample(100, 1000, 0.05, 0.95, "zero_one", train=train, true=true)
+    >>> (sample.true - sample.train).round(3).tolist()
+    [0.1, 0.0]
     """
 
     m: int
@@ -127,7 +136,17 @@ class GapSample:
 
 @dataclass(frozen=True)
 class LearningCurve:
-    """One :class:`GapSample` for each number of examples, smallest first."""
+    """One :class:`GapSample` for each number of examples, smallest first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.theory import GapSample, LearningCurve
+    >>> true = np.full(50, 0.1)
+    >>> curve = LearningCurve((GapSample(100, 1000, 0.05, 0.95, "zero_one", train=true, true=true),))
+    >>> len(curve.samples)
+    1
+    """
 
     samples: tuple[GapSample, ...]
 
@@ -191,6 +210,18 @@ def simulate_generalization_gap(
         scheduler, "processes:4", ... (:func:`trellis.core.backends.as_backend`), without ``n_jobs``.
     checkpoint : a folder in which results are kept, to go on after a stop. It may hold several m.
     progress : True, False, or None for "on a terminal".
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from trellis.theory import simulate_generalization_gap
+    >>> def points(n, rng):
+    ...     X = rng.normal(size=(n, 2))
+    ...     return X, (X[:, 0] + rng.normal(size=n) > 0).astype(int)
+    ...
+    >>> found = simulate_generalization_gap(points, DecisionTreeClassifier(), m=50, n_repeats=10, n_test=100)
+    >>> float(found.train.max())  # a tree learns its examples by heart
+    0.0
     """
     m, n_repeats = check_int("m", m, 1), check_int("n_repeats", n_repeats, 1)
     check_fraction("delta", delta)
@@ -253,7 +284,20 @@ def simulate_learning_curve(
     delta: float = 0.05,
     **options: Any,
 ) -> LearningCurve:
-    """:func:`simulate_generalization_gap` for several ``m``, with the same options."""
+    """:func:`simulate_generalization_gap` for several ``m``, with the same options.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from trellis.theory import simulate_learning_curve
+    >>> def points(n, rng):
+    ...     X = rng.normal(size=(n, 2))
+    ...     return X, (X[:, 0] > 0).astype(int)
+    ...
+    >>> curve = simulate_learning_curve(points, DecisionTreeClassifier(), m=[10, 80], n_repeats=9, n_test=100)
+    >>> [sample.m for sample in curve.samples]
+    [10, 80]
+    """
     sizes = sorted(set(m))
     if not sizes:
         raise DataError("m is empty; give at least one number of training examples")

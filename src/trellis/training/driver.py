@@ -30,7 +30,15 @@ W_co = TypeVar("W_co", covariant=True)
 @dataclass(frozen=True)
 class EarlyStopping(Generic[W]):
     """Keep the weights with the smallest hold-out loss; stop after ``patience`` iterations without one,
-    counted from iteration ``patience_from``."""
+    counted from iteration ``patience_from``.
+
+    Examples
+    --------
+    >>> from trellis.training import EarlyStopping
+    >>> stopping = EarlyStopping(loss=lambda weights: float(abs(weights - 1.0).sum()), patience=3)
+    >>> stopping.patience, stopping.patience_from
+    (3, 0)
+    """
 
     loss: Callable[[W], float]
     patience: int = 5
@@ -61,6 +69,24 @@ def minimise(
 
     ``on_iteration(iteration, measured, weights)`` is called after each one: progress bars hang there.
     ``keep_interrupted``: see :func:`drive`. ``checkpoints``: of the fit that this run is a stage of.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.objectives import Margin
+    >>> from trellis.solvers import FrankWolfe
+    >>> from trellis.structures.segments import (
+    ...     SegmentExample, SegmentFeatures, SegmentGraph, SegmentPath, SegmentProblem, TauAlignment
+    ... )
+    >>> from trellis.training import minimise
+    >>> graph = SegmentGraph.chain(min_length=[1, 1], max_length=[3, 3])
+    >>> frames = np.array([[0.0, 1, 2, 1, 0], [0, -1, -2, -1, 0]])
+    >>> features = SegmentFeatures.of(graph, n_frames=4, prefix=frames[None])
+    >>> example = SegmentExample(features, SegmentPath.of_chain([0, 2], 4))
+    >>> problem = SegmentProblem([example], Margin(), TauAlignment(0.0), l2=1.0)
+    >>> start, rng = np.zeros(features.dimension), np.random.default_rng(0)
+    >>> minimise(FrankWolfe(), problem, start, max_iter=50, rng=rng).status.converged
+    True
     """
     start = np.array(weights, dtype=np.float64)
     run = solver.start(problem, start.copy(), rng)
@@ -126,6 +152,16 @@ def minimise_dc(
     minimum: start from several points (:func:`trellis.training.restarts.keep_best`).
     ``on_iteration(iteration, measured, point)`` sees the ``primal`` and ``dual`` of each iteration.
     ``keep_interrupted``: see :func:`drive`. ``checkpoints``: of the fit that this run is a stage of.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.solvers import ArrayDC
+    >>> from trellis.training import minimise_dc
+    >>> size = lambda u: (float(abs(u).sum()), np.sign(u))
+    >>> problem = ArrayDC(lambda u: 0.5 * float(u @ u), size, lambda v: v)
+    >>> minimise_dc(problem, np.array([-0.2]), max_iter=100, tol=1e-9).point.tolist()
+    [-1.0]
     """
     run = DCRun(problem, start, tol)
 

@@ -31,7 +31,14 @@ SolverFactory = Callable[[float, FloatArray], Solver]  # from epsilon and the we
 
 
 class TrainingWarning(UserWarning):
-    """Training ended, but with nothing to show for it; says what to do."""
+    """Training ended, but with nothing to show for it; says what to do.
+
+    Examples
+    --------
+    >>> from trellis.training import TrainingWarning
+    >>> issubclass(TrainingWarning, UserWarning)
+    True
+    """
 
 
 @dataclass(frozen=True, eq=False)

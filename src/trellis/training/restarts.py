@@ -59,6 +59,18 @@ def keep_best(solutions: Iterable[DCSolution[U]]) -> tuple[DCSolution[U], list[f
 
     ``solutions`` is consumed one by one, so a generator solves from one start at a time; after a solution
     that Ctrl-C interrupted, no further one is asked for, and the best one so far is marked ``interrupted``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.solvers import ArrayDC
+    >>> from trellis.training import keep_best, minimise_dc
+    >>> size = lambda u: (float(abs(u).sum()), np.sign(u))
+    >>> problem = ArrayDC(lambda u: 0.5 * float(u @ u), size, lambda v: v)
+    >>> runs = (minimise_dc(problem, np.array([u]), max_iter=9, tol=1e-9) for u in (0.0, -0.5))
+    >>> best, objectives = keep_best(runs)
+    >>> best.point.tolist(), objectives
+    ([-1.0], [0.0, -0.5])
     """
     found: list[DCSolution[U]] = []
     for solution in solutions:

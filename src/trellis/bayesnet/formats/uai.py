@@ -138,7 +138,16 @@ def write_uai(model: DiscreteModel, path: PathLike) -> None:
 
 
 def read_evidence(source: Source, model: DiscreteModel, *, encoding: str = "utf-8") -> dict[str, str]:
-    """The observed variables and their states in an ``.evid`` file, as ``query`` takes them."""
+    """The observed variables and their states in an ``.evid`` file, as ``query`` takes them.
+
+    Examples
+    --------
+    >>> from trellis.bayesnet import markov_chain, read_evidence, write_evidence
+    >>> chain = markov_chain(["sun", "rain"], 3)
+    >>> write_evidence("weather.evid", chain, {"x1": "rain"})
+    >>> read_evidence("weather.evid", chain)
+    {'x1': 'rain'}
+    """
     reader = NumberReader(source, encoding)
     samples = _samples(reader, model.variables)
     if len(samples) != 1:
@@ -151,7 +160,16 @@ def read_evidence(source: Source, model: DiscreteModel, *, encoding: str = "utf-
 def read_evidence_samples(
     source: Source, model: DiscreteModel, *, encoding: str = "utf-8"
 ) -> list[dict[str, str]]:
-    """Every sample of an ``.evid`` file, each as :func:`read_evidence` gives it."""
+    """Every sample of an ``.evid`` file, each as :func:`read_evidence` gives it.
+
+    Examples
+    --------
+    >>> from trellis.bayesnet import markov_chain, read_evidence_samples, write_evidence
+    >>> chain = markov_chain(["sun", "rain"], 3)
+    >>> write_evidence("weather.evid", chain, {"x1": "rain", "x3": "sun"})
+    >>> read_evidence_samples("weather.evid", chain)
+    [{'x1': 'rain', 'x3': 'sun'}]
+    """
     return _samples(NumberReader(source, encoding), model.variables)
 
 
@@ -179,7 +197,16 @@ def _sample(reader: NumberReader, variables: Variables) -> dict[str, str]:
 
 
 def write_evidence(path: PathLike, model: DiscreteModel, evidence: Mapping[str, Any]) -> None:
-    """Write evidence for the ``.uai`` file of the same model."""
+    """Write evidence for the ``.uai`` file of the same model.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from trellis.bayesnet import markov_chain, write_evidence
+    >>> write_evidence("weather.evid", markov_chain(["sun", "rain"], 3), {"x1": "rain"})
+    >>> Path("weather.evid").read_text().split()
+    ['1', '0', '1']
+    """
     coded = model.variables.encode(evidence)
     _write(path, [" ".join(map(str, (len(coded), *(number for pair in coded.items() for number in pair))))])
 

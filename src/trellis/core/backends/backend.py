@@ -13,7 +13,15 @@ Told = Callable[[int, int], None]  # of (shards answered, shards in all)
 
 
 class PlacedShards(Protocol):
-    """One state per shard, in the order of the shards."""
+    """One state per shard, in the order of the shards.
+
+    Examples
+    --------
+    >>> from trellis.core.backends import PlacedShards, as_backend
+    >>> shards: PlacedShards = as_backend("threads", n_jobs=1).place(list, [range(2), range(3)])
+    >>> shards.ask(len)
+    [2, 3]
+    """
 
     def __len__(self) -> int: ...
 
@@ -39,7 +47,15 @@ class PlacedShards(Protocol):
 
 
 class Backend(Protocol):
-    """A place where shards run."""
+    """A place where shards run.
+
+    Examples
+    --------
+    >>> from trellis.core.backends import Backend, as_backend
+    >>> backend: Backend = as_backend("threads", n_jobs=2)
+    >>> backend.n_workers
+    2
+    """
 
     @property
     def n_workers(self) -> int:

@@ -19,8 +19,17 @@ SCHEMES = ("tcp://", "tls://", "ucx://", "ws://", "wss://", "inproc://")
 def config_context(*, backend: Any = None) -> Iterator[None]:
     """Estimators without a ``backend`` of their own use this one inside the block.
 
-    with trellis.config_context(backend="tcp://host:8786"):
-        model.fit("data/*.conll", None)
+    ``with trellis.config_context(backend="tcp://host:8786"):``
+
+    Examples
+    --------
+    >>> import trellis
+    >>> X, y = [["the", "cat"], ["a", "dog"]], [["D", "N"], ["D", "N"]]
+    >>> with trellis.config_context(backend="threads"):
+    ...     tagger = trellis.SequenceLabeler("log").fit(X, y)
+    ...
+    >>> tagger.predict([["a", "cat"]])
+    [['D', 'N']]
     """
     token = _chosen.set(backend)
     try:
@@ -34,6 +43,12 @@ def as_backend(given: Any, n_jobs: int | None = None, max_memory: int | str | No
 
     ``given``: None; "threads"; "processes" or "processes:4"; a scheduler's address; a Dask client or cluster;
     or a backend as it is. ``n_jobs`` and ``max_memory`` concern threads.
+
+    Examples
+    --------
+    >>> from trellis.core.backends import as_backend
+    >>> as_backend(None) is None, as_backend("threads", n_jobs=1).n_workers
+    (True, 1)
     """
     given = _chosen.get() if given is None else given
     if given is None or hasattr(given, "place"):

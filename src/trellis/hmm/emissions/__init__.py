@@ -2,6 +2,13 @@
 
 ``Categorical``, ``Multinomial``, ``Poisson``, ``Gaussian``, ``GaussianMixture``, ``Product`` of several, and
 ``Emission``, the interface for your own (:func:`register` makes models that use it loadable).
+
+Examples
+--------
+>>> from trellis import emissions
+>>> coins = emissions.Categorical(2, probabilities=[[0.9, 0.1], [0.2, 0.8]])
+>>> coins.log_likelihood(coins.check([0])).round(3).tolist()
+[[-0.105, -1.609]]
 """
 
 from __future__ import annotations

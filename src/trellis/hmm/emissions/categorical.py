@@ -130,6 +130,13 @@ class Categorical(SymbolTable):
     ``pseudocount`` is added to every count in the M-step. ``unseen`` is the treatment of symbols that did not
     occur in fitting: ``"error"`` leaves them at probability 0, so that data with them are impossible and
     rejected; ``"smooth"`` gives every symbol a pseudo-count of 0.01 (unless ``pseudocount`` is larger).
+
+    Examples
+    --------
+    >>> from trellis.hmm.emissions import Categorical
+    >>> emission = Categorical(2, probabilities=[[0.9, 0.1], [0.2, 0.8]])
+    >>> emission.log_likelihood(emission.check([0, 1])).round(3).tolist()
+    [[-0.105, -1.609], [-2.303, -0.223]]
     """
 
     def check(self, values: ArrayLike) -> IntArray:

@@ -46,7 +46,14 @@ Statistics = dict[str, NDArray[np.float64]]
 
 
 class Emission(ABC):
-    """p(x | state), with its own M-step. Rows are what :meth:`check` returned, or views of it."""
+    """p(x | state), with its own M-step. Rows are what :meth:`check` returned, or views of it.
+
+    Examples
+    --------
+    >>> from trellis.hmm.emissions import Emission, Gaussian, Poisson
+    >>> isinstance(Gaussian(), Emission), isinstance(Poisson(), Emission)
+    (True, True)
+    """
 
     n_states: int | None = None  # None until parameters are given or fitted
     shared: ClassVar[tuple[str, ...]] = ()  # array fields of a dataclass that are not one row per state

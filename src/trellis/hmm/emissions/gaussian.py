@@ -75,6 +75,13 @@ class Gaussian(Emission):
         - sum over states of  a / 2 (log det C + v trace C^-1) + b / 2 (mean - m0)^T C^-1 (mean - m0),
 
     with a, v, b and m0 in the order of these four options; a tied C counts once in the first term.
+
+    Examples
+    --------
+    >>> from trellis.hmm.emissions import Gaussian
+    >>> emission = Gaussian(means=[[0.0], [3.0]], covariances=[[1.0], [1.0]])
+    >>> emission.log_likelihood(emission.check([[0.0], [3.0]])).round(3).tolist()
+    [[-0.919, -5.419], [-5.419, -0.919]]
     """
 
     covariance: str = "diag"
@@ -242,8 +249,8 @@ class Gaussian(Emission):
         return float(np.sum(moved["weight"] * constants)) - 0.5 * self._squares(moved["second"], np.positive)
 
     def magnitude(self, statistics: Mapping[str, FloatArray]) -> float:
-        """|W| |S| |W|^T in place of W S W^T: large where a covariance is nearly singular, or a mean has moved
-        far."""
+        """``|W| |S| |W|^T`` in place of W S W^T: large where a covariance is nearly singular, or a mean has
+        moved far."""
         move = np.abs(self._origin(statistics) - self._means)
         first, second = np.abs(statistics["first"]), np.abs(statistics["second"])
         return 0.5 * self._squares(_shift_second(statistics["weight"], first, second, move), np.abs)

@@ -79,6 +79,14 @@ class GaussianMixture(Emission):
     ``pseudocount`` is added to the weight of every component in the M-step. The other options are those of
     :class:`Gaussian`, for each component as for a state of its own: ``prior_mean`` is a number, (n_columns,)
     or (n_states, n_components, n_columns), and a matrix that components share has its prior once.
+
+    Examples
+    --------
+    >>> from trellis.hmm.emissions import GaussianMixture
+    >>> means, covariances = [[[0.0], [4.0]]], [[[1.0], [1.0]]]
+    >>> emission = GaussianMixture(2, weights=[[0.5, 0.5]], means=means, covariances=covariances)
+    >>> emission.log_likelihood(emission.check([[0.0], [4.0]])).round(3).tolist()
+    [[-1.612], [-1.612]]
     """
 
     n_components: int

@@ -36,6 +36,13 @@ class Multinomial(SymbolTable):
 
     ``pseudocount`` and ``unseen`` are those of :class:`Categorical`. ``n_trials`` is the sum n of the rows
     that ``sample`` draws; learning sets it where all rows have the same.
+
+    Examples
+    --------
+    >>> from trellis.hmm.emissions import Multinomial
+    >>> counts = Multinomial(3, probabilities=[[0.5, 0.3, 0.2]])
+    >>> counts.log_likelihood(counts.check([[2, 1, 1]])).round(3).tolist()
+    [[-1.715]]
     """
 
     n_trials: int | None = None

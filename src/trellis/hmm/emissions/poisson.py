@@ -39,6 +39,13 @@ class Poisson(Emission):
 
     The gamma prior has ``prior_shape`` of at least 1 and ``prior_rate`` of at least 0. ``min_rate`` keeps a
     state that has seen only zeros from making every other count impossible.
+
+    Examples
+    --------
+    >>> from trellis.hmm.emissions import Poisson
+    >>> emission = Poisson(rates=[[1.0], [5.0]])
+    >>> emission.log_likelihood(emission.check([[0], [5]])).round(3).tolist()
+    [[-1.0, -5.0], [-5.787, -1.74]]
     """
 
     rates: FloatArray | None = None

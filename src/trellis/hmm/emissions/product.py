@@ -32,6 +32,13 @@ class Product(Emission):
     """``Product({0: Categorical(4), range(1, 4): Gaussian("full")})``: columns, and what emits them.
 
     The key of a part is a column or several (a tuple or range). Each column belongs to exactly one part.
+
+    Examples
+    --------
+    >>> from trellis.hmm.emissions import Categorical, Gaussian, Product
+    >>> emission = Product({0: Categorical(2, [[0.9, 0.1]]), 1: Gaussian(means=[[0.0]], covariances=[[1.0]])})
+    >>> emission.log_likelihood(emission.check([[0, 0.0]])).round(3).tolist()
+    [[-1.024]]
     """
 
     parts: Mapping[int | Iterable[int], Emission] | Parts

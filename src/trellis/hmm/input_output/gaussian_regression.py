@@ -57,6 +57,13 @@ class GaussianRegression(ConditionalEmission):
     """``weights`` (K, D, n_inputs + 1), the intercept last; ``covariances`` "diag" (K, D), "full" (K, D, D).
 
     ``l2`` is the weight of the penalty on slopes; no variance in any direction falls below ``min_variance``.
+
+    Examples
+    --------
+    >>> from trellis.hmm.input_output import GaussianRegression
+    >>> emission = GaussianRegression(covariances=[[1.0]], weights=[[[2.0, 0.5]]])
+    >>> emission.weights.shape
+    (1, 1, 2)
     """
 
     covariance: str = "diag"

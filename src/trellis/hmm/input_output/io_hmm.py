@@ -48,6 +48,18 @@ class IOHMM(Model):
     Sequences are a list of arrays, or one array with ``lengths`` (without: one sequence); answers have the
     form of ``inputs``. Observations are (length, D), or whole numbers (length,); NaN (or the symbol -1) is
     missing. Inputs are (length, n_inputs), all known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis import IOHMM
+    >>> from trellis.hmm.input_output import GaussianRegression
+    >>> rng = np.random.default_rng(0)
+    >>> u = rng.normal(size=(200, 1))
+    >>> x = 2.0 * u + 0.1 * rng.normal(size=(200, 1))
+    >>> model = IOHMM(1, GaussianRegression(), random_state=0).fit([x], [u])
+    >>> round(float(model.emission_.weights[0, 0, 0]), 1)
+    2.0
     """
 
     n_states: int = parameter(doc="The number of hidden states.", constraint=integer(1), kw_only=False)

@@ -26,7 +26,18 @@ from trellis.hmm.input_output.softmax_regression import regression_sums, softmax
 @register
 @dataclass(frozen=True, eq=False)
 class SoftmaxEmission(ConditionalEmission):
-    """``weights`` (K, n_symbols, n_inputs + 1); ``n_symbols`` None: the largest symbol in the data plus 1."""
+    """``weights`` (K, n_symbols, n_inputs + 1); ``n_symbols`` None: the largest symbol in the data plus 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis import IOHMM
+    >>> from trellis.hmm.input_output import SoftmaxEmission
+    >>> u = np.array([[-1.0], [1.0], [-1.0], [1.0]] * 10)
+    >>> model = IOHMM(1, SoftmaxEmission(2), random_state=0).fit([(u[:, 0] > 0).astype(int)], [u])
+    >>> model.emission_.weights.shape
+    (1, 2, 2)
+    """
 
     n_symbols: int | None = None
     l2: float = 1e-3

@@ -21,13 +21,28 @@ BLOCK = 2**20  # estimates that are held at a time
 
 
 class SpectralWarning(UserWarning):
-    """An estimate is impossible or unreliable, and was used nevertheless."""
+    """An estimate is impossible or unreliable, and was used nevertheless.
+
+    Examples
+    --------
+    >>> from trellis.hmm.spectral import SpectralWarning
+    >>> issubclass(SpectralWarning, UserWarning)
+    True
+    """
 
 
 @dataclass(frozen=True)
 class NegativeProbabilities:
     """Of ``n_probabilities`` estimates p(x | x_1 .. x_{t-1}), for every step and every symbol x, how many are
-    negative, how many of those are of symbols that occurred, and which is the most negative (-1: none)."""
+    negative, how many of those are of symbols that occurred, and which is the most negative (-1: none).
+
+    Examples
+    --------
+    >>> from trellis.hmm.spectral import NegativeProbabilities
+    >>> found = NegativeProbabilities(100, 2, 0, -0.01, sequence=0, step=3, symbol=1)
+    >>> found.n_negative, found.most_negative
+    (2, -0.01)
+    """
 
     n_probabilities: int
     n_negative: int

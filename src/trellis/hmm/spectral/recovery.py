@@ -30,6 +30,15 @@ class RecoveredHMM:
 
     ``separation`` is the least distance between two eigenvalues, relative to the largest; ``correction`` the
     largest change that made the estimates proper (negative entries set to 0, rows scaled to 1).
+
+    Examples
+    --------
+    >>> from trellis import HMM, SpectralHMM, emissions
+    >>> coins = emissions.Categorical(2, probabilities=[[0.9, 0.1], [0.2, 0.8]])
+    >>> truth = HMM(2, coins, initial=[0.5, 0.5], transitions=[[0.9, 0.1], [0.1, 0.9]])
+    >>> symbols, _ = truth.sample(20_000, random_state=0)
+    >>> SpectralHMM(2, n_symbols=2, initial="average").fit([symbols]).recover().emissions.shape
+    (2, 2)
     """
 
     initial: FloatArray

@@ -64,7 +64,18 @@ class _ForwardPass(NamedTuple):
 
 
 class SpectralHMM(Model):
-    """Symbols 0 to M - 1 from hidden states, by the method of moments."""
+    """Symbols 0 to M - 1 from hidden states, by the method of moments.
+
+    Examples
+    --------
+    >>> from trellis import HMM, SpectralHMM, emissions
+    >>> coins = emissions.Categorical(2, probabilities=[[0.9, 0.1], [0.2, 0.8]])
+    >>> truth = HMM(2, coins, initial=[0.5, 0.5], transitions=[[0.9, 0.1], [0.1, 0.9]])
+    >>> symbols, _ = truth.sample(20_000, random_state=0)
+    >>> model = SpectralHMM(2, n_symbols=2, initial="average").fit([symbols])
+    >>> model.predict_next([[0, 0, 0]]).round(1).tolist()
+    [[0.8, 0.2]]
+    """
 
     n_states: int = parameter(
         doc="The rank of the operators; at most the number of symbols.", constraint=integer(1), kw_only=False

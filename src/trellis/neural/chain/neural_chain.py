@@ -35,7 +35,16 @@ from trellis.neural.tensors import check_floating, is_transformed
 @dataclass(frozen=True, eq=False)
 class Chain(TensorStructure):
     """``allowed``: a boolean (K, K), rows the previous label, or the start, pair and end marks that
-    :func:`trellis.data.constraints.legal_transitions` gives ("bio", "bioes" or pairs)."""
+    :func:`trellis.data.constraints.legal_transitions` gives ("bio", "bioes" or pairs).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from trellis.neural import Chain, decode
+    >>> chain = Chain(torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
+    >>> decode(chain, torch.tensor([[[0.0, 1.0], [0.5, 0.0]]])).tolist()
+    [[1, 1]]
+    """
 
     transitions: Tensor
     start: Tensor | None = None

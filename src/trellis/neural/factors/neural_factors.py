@@ -31,7 +31,16 @@ MOST_ENTRIES = 1e8  # of all tables that elimination makes, for one example
 
 @dataclass(frozen=True, eq=False)
 class Factors(TensorStructure):
-    """``cardinalities``: the number of states of each variable. ``scopes``: the variables of each factor."""
+    """``cardinalities``: the number of states of each variable. ``scopes``: the variables of each factor.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from trellis.neural import Factors, decode
+    >>> pair = Factors((2, 2), scopes=[(0,), (0, 1)])
+    >>> decode(pair, [torch.tensor([[0.0, 1.0]]), -torch.eye(2)]).tolist()
+    [[1, 0]]
+    """
 
     cardinalities: Sequence[int]
     scopes: Sequence[Sequence[int]]

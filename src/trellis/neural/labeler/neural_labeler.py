@@ -47,7 +47,16 @@ Record = TypeVar("Record")
 
 
 class NeuralSequenceLabeler(ChainPredictor):
-    """Label the steps of sequences with a network and a chain on top of it."""
+    """Label the steps of sequences with a network and a chain on top of it.
+
+    Examples
+    --------
+    >>> from trellis.neural import NeuralSequenceLabeler
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 20, [["D", "N"], ["D", "N"]] * 20
+    >>> model = NeuralSequenceLabeler(max_epochs=5, random_state=0).fit(X, y)
+    >>> model.predict([["a", "cat"]])
+    [['D', 'N']]
+    """
 
     encoder: Any = parameter(
         default="bilstm",

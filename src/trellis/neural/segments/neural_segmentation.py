@@ -56,7 +56,18 @@ from trellis.structures.segments.scores.segment_graph import SegmentGraph, Segme
 @dataclass(frozen=True, eq=False)
 class Segmentation(TensorStructure):
     """``boundary``: (P, T + 1), ``duration``: (P, L + 1), 0 where left out; ``rate_weight``: a number or a
-    scalar tensor."""
+    scalar tensor.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from trellis.neural import Segmentation, decode
+    >>> from trellis.structures.segments import SegmentGraph
+    >>> graph = SegmentGraph.chain(min_length=[1, 1], max_length=[3, 3])
+    >>> frames = torch.tensor([[1.0, 1.0, -1.0, -1.0], [-1.0, -1.0, 1.0, 1.0]])
+    >>> decode(Segmentation(graph), frames).starts.tolist()
+    [0, 2]
+    """
 
     graph: SegmentGraph
     boundary: Tensor | None = None

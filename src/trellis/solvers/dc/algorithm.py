@@ -52,6 +52,18 @@ class DCProblem(Protocol[U, V]):
     g*. Where these are small differences of large terms, a problem may say how large by
     ``magnitude(u, v) -> float``, the sum of the sizes of the terms of <u, v>; 1e-14 of it is forgiven too.
     ``measure(h) -> Mapping[str, float]`` adds to what the history records of each point, given h there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.solvers import ArrayDC, DCProblem
+    >>> problem: DCProblem = ArrayDC(
+    ...     g=lambda u: 0.5 * float(u @ u),
+    ...     h=lambda u: (float(np.abs(u).sum()), np.sign(u)),
+    ...     step=lambda v: v,
+    ... )
+    >>> problem.h(np.array([0.5]))
+    (0.5, array([1.]))
     """
 
     def g(self, u: U) -> float:
@@ -74,6 +86,19 @@ class ArrayDC:
     ``h(u)`` returns its value and a subgradient; ``step(v)`` returns a minimiser of g(u) - <u, v>, from which
     the conjugate follows as g*(v) = <u, v> - g(u). A rough minimiser is allowed as long as it is no worse
     than the point before: both certificates hold all the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.solvers import ArrayDC
+    >>> from trellis.training import minimise_dc
+    >>> problem = ArrayDC(
+    ...     g=lambda u: 0.5 * float(u @ u),
+    ...     h=lambda u: (float(np.abs(u).sum()), np.sign(u)),
+    ...     step=lambda v: v,
+    ... )
+    >>> minimise_dc(problem, np.array([0.2]), max_iter=100, tol=1e-9).point.tolist()
+    [1.0]
     """
 
     g: Callable[[FloatArray], float]
@@ -93,6 +118,17 @@ class DCSolution(Trace, Generic[U]):
     """``history["primal"][t]`` for t = 0 .. n_iter; ``history["dual"][t]`` for t = 0 .. n_iter - 1.
 
     ``history["seconds"][t]`` is the wall-clock time at the end of iteration t + 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.solvers import ArrayDC
+    >>> from trellis.training import minimise_dc
+    >>> size = lambda u: (float(abs(u).sum()), np.sign(u))
+    >>> problem = ArrayDC(lambda u: 0.5 * float(u @ u), size, lambda v: v)
+    >>> solution = minimise_dc(problem, np.array([0.2]), max_iter=100, tol=1e-9)
+    >>> np.round(solution.history["primal"][:2], 3).tolist()
+    [-0.18, -0.5]
     """
 
     point: U

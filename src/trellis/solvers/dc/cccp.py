@@ -43,7 +43,17 @@ NOTHING = 1e-12  # of the first objective: what is left is rounding
 @dataclass(frozen=True)
 class CCCP:
     """Stops when a step lowers the objective by at most ``tol`` of it. Needs l2 > 0, no L1 norm and the
-    margin objective with a loss that is a sum over parts. ``rough``: see above."""
+    margin objective with a loss that is a sum over parts. ``rough``: see above.
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.solvers import CCCP
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 5, [["D", "N"], ["D", "N"]] * 5
+    >>> model = SequenceLabeler("margin", solver=CCCP(), max_iter=50, random_state=0)
+    >>> model.fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
+    """
 
     tol: float = 1e-3
     rough: float = 0.2

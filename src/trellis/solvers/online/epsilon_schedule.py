@@ -18,7 +18,15 @@ WIDE, NARROW = 3.0, 0.3
 
 @dataclass(frozen=True)
 class EpsilonSchedule:
-    """``schedule(t)`` is the epsilon after t of ``steps`` steps; both may be fractions."""
+    """``schedule(t)`` is the epsilon after t of ``steps`` steps; both may be fractions.
+
+    Examples
+    --------
+    >>> from trellis.neural import EpsilonSchedule
+    >>> schedule = EpsilonSchedule(2.0, steps=10)
+    >>> round(schedule(0), 3), round(schedule(10), 3)
+    (6.0, 0.6)
+    """
 
     eps0: float
     steps: float

@@ -42,6 +42,15 @@ class FineTuning:
     """Needs ``problem.run_value_and_gradient(weights, first, last)`` and weights other than 0; no L1 norm.
 
     The problem's l2 is not used: the hold-out set ends training before it leaves the start behind.
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.solvers import FineTuning
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 10, [["D", "N"], ["D", "N"]] * 10
+    >>> model = SequenceLabeler("direct", solver=FineTuning(passes=2), random_state=0)
+    >>> model.fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
     """
 
     step: float = 0.1

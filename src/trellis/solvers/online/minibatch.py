@@ -37,7 +37,17 @@ SCHEDULES = {"constant": CONSTANT, "inverse_sqrt": SQRT}
 @register
 @dataclass(frozen=True)
 class MiniBatch:
-    """Needs ``problem.run_value_and_gradient(weights, first, last)`` and nothing else; no L1 norm."""
+    """Needs ``problem.run_value_and_gradient(weights, first, last)`` and nothing else; no L1 norm.
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.solvers import MiniBatch
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 5, [["D", "N"], ["D", "N"]] * 5
+    >>> model = SequenceLabeler("log", solver=MiniBatch(batch_size=4), max_iter=50, random_state=0)
+    >>> model.fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
+    """
 
     learning_rate: float | None = None
     batch_size: int = 32

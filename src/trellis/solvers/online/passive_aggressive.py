@@ -30,7 +30,17 @@ from trellis.solvers.problem import check_problem
 @register
 @dataclass(frozen=True)
 class PassiveAggressive:
-    """Needs the gradient of one example at a time, and a convex objective made of planes."""
+    """Needs the gradient of one example at a time, and a convex objective made of planes.
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.solvers import PassiveAggressive
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 5, [["D", "N"], ["D", "N"]] * 5
+    >>> model = SequenceLabeler("margin", solver=PassiveAggressive(C=0.5), max_iter=50, random_state=0)
+    >>> model.fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
+    """
 
     C: float = 1.0
     average: bool = True

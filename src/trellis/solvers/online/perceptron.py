@@ -35,7 +35,17 @@ from trellis.solvers.problem import check_problem, compiled_run
 @register
 @dataclass(frozen=True)
 class Perceptron:
-    """``average=False`` returns the last weights."""
+    """``average=False`` returns the last weights.
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.solvers import Perceptron
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 5, [["D", "N"], ["D", "N"]] * 5
+    >>> model = SequenceLabeler("perceptron", solver=Perceptron(), max_iter=50, random_state=0)
+    >>> model.fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
+    """
 
     average: bool = True
 

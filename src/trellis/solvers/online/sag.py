@@ -39,7 +39,17 @@ from trellis.solvers.resumable import Resumable
 @register
 @dataclass(frozen=True)
 class SAG:
-    """Needs l2 > 0, no L1 norm and a smooth convex objective: 'log' or 'softmax_margin', known labels."""
+    """Needs l2 > 0, no L1 norm and a smooth convex objective: 'log' or 'softmax_margin', known labels.
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.solvers import SAG
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 5, [["D", "N"], ["D", "N"]] * 5
+    >>> model = SequenceLabeler("log", solver=SAG(), max_iter=50, random_state=0)
+    >>> model.fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
+    """
 
     tol: float = 1e-5
 

@@ -79,7 +79,17 @@ class StochasticSolver(ABC):
 @register
 @dataclass(frozen=True)
 class Subgradient(StochasticSolver):
-    """Pegasos: the subgradient method with eta_t = 1 / (lambda (t + 1)). Needs l2 > 0."""
+    """Pegasos: the subgradient method with eta_t = 1 / (lambda (t + 1)). Needs l2 > 0.
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.solvers import Subgradient
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 5, [["D", "N"], ["D", "N"]] * 5
+    >>> model = SequenceLabeler("margin", solver=Subgradient(), max_iter=50, random_state=0)
+    >>> model.fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
+    """
 
     average: Literal["weighted", "plain"] | None = "weighted"
 
@@ -116,6 +126,15 @@ class SGD(StochasticSolver):
     asks for, and from w = 0 it is 0.1 / m where the problem tells m, the mean squared length of a step's
     features: there one update must move a score by less than epsilon, or y_direct and y_hat soon agree
     everywhere.
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.solvers import SGD
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 5, [["D", "N"], ["D", "N"]] * 5
+    >>> model = SequenceLabeler("log", solver=SGD(schedule="sqrt"), max_iter=50, random_state=0)
+    >>> model.fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
     """
 
     learning_rate: float | None = None
@@ -156,7 +175,17 @@ class SGD(StochasticSolver):
 @register
 @dataclass(frozen=True)
 class AdaGrad(StochasticSolver):
-    """Stochastic gradient descent with a rate per weight that falls with the gradients it has seen."""
+    """Stochastic gradient descent with a rate per weight that falls with the gradients it has seen.
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.solvers import AdaGrad
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 5, [["D", "N"], ["D", "N"]] * 5
+    >>> model = SequenceLabeler("log", solver=AdaGrad(learning_rate=0.1), max_iter=50, random_state=0)
+    >>> model.fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
+    """
 
     learning_rate: float = 0.3
     average: bool = False
@@ -173,7 +202,17 @@ class AdaGrad(StochasticSolver):
 @register
 @dataclass(frozen=True)
 class Adam(StochasticSolver):
-    """Adam: moments with decay rates 0.9 and 0.999."""
+    """Adam: moments with decay rates 0.9 and 0.999.
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.solvers import Adam
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 5, [["D", "N"], ["D", "N"]] * 5
+    >>> model = SequenceLabeler("log", solver=Adam(learning_rate=0.05), max_iter=50, random_state=0)
+    >>> model.fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
+    """
 
     learning_rate: float = 0.01
     average: bool = True

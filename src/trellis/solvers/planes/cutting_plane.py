@@ -50,7 +50,17 @@ ROUNDING = 1e-14  # of the largest objective met: an offset below it is what rou
 @register
 @dataclass(frozen=True)
 class CuttingPlane:
-    """Stops at a relative duality gap of ``tol``. Needs l2 > 0, no L1 norm and a convex objective."""
+    """Stops at a relative duality gap of ``tol``. Needs l2 > 0, no L1 norm and a convex objective.
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.solvers import CuttingPlane
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 5, [["D", "N"], ["D", "N"]] * 5
+    >>> model = SequenceLabeler("margin", solver=CuttingPlane(tol=0.01), max_iter=50, random_state=0)
+    >>> model.fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
+    """
 
     variant: Literal["one_slack", "n_slack"] = "one_slack"
     tol: float = 1e-3

@@ -56,6 +56,15 @@ class FrankWolfe:
     ``cache``: planes kept per example; those without mass make room for new ones, and the cache grows when an
     example needs all of its planes. ``cached_passes``: how many passes over known planes may follow one of
     the oracle. The dual starts at zero; given weights only serve as a first upper bound.
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.solvers import FrankWolfe
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 5, [["D", "N"], ["D", "N"]] * 5
+    >>> model = SequenceLabeler("margin", solver=FrankWolfe(tol=0.01), max_iter=50, random_state=0)
+    >>> model.fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
     """
 
     tol: float = 1e-3

@@ -87,6 +87,15 @@ class LBFGS(QuasiNewton):
     ``start_passes``: passes of stochastic gradient descent before the first iteration, from w = 0
     (:mod:`.stochastic_start`). None is 4 where they pay: large data under a convex log objective with l2 > 0,
     on a structure that has compiled passes. 0 does without; elsewhere they are not made.
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.solvers import LBFGS
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 5, [["D", "N"], ["D", "N"]] * 5
+    >>> model = SequenceLabeler("log", solver=LBFGS(memory=5), max_iter=50, random_state=0)
+    >>> model.fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
     """
 
     start_passes: int | None = None
@@ -106,7 +115,17 @@ class LBFGS(QuasiNewton):
 @register
 @dataclass(frozen=True)
 class OWLQN(QuasiNewton):
-    """Orthant-wise L-BFGS: a step stays in one orthant, weights that would leave it become exactly zero."""
+    """Orthant-wise L-BFGS: a step stays in one orthant, weights that would leave it become exactly zero.
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> from trellis.solvers import OWLQN
+    >>> X, y = [["the", "cat"], ["a", "dog"]] * 5, [["D", "N"], ["D", "N"]] * 5
+    >>> model = SequenceLabeler("log", solver=OWLQN(memory=5), max_iter=50, random_state=0, l1=0.1, l2=0.0)
+    >>> model.fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
+    """
 
     name = "owlqn"
     default_delta = 1e-6

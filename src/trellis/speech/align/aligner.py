@@ -69,7 +69,17 @@ Silence = Literal["auto", "none"]
 
 
 class Aligner(Model):
-    """``fit`` on utterances with reference alignments, then ``align`` recordings to phones or words."""
+    """``fit`` on utterances with reference alignments, then ``align`` recordings to phones or words.
+
+    Examples
+    --------
+    >>> from trellis.speech import builtin_aligner, synthetic_corpus
+    >>> utterance = synthetic_corpus()[0]
+    >>> aligner = builtin_aligner()
+    >>> alignment = aligner.align(utterance.audio, utterance.phones)
+    >>> alignment.labels == utterance.phones
+    True
+    """
 
     objective: str | Objective = parameter(default=declared.OBJECTIVE, kw_only=False)
     loss: str | AlignmentLoss = parameter(default=declared.LOSS, kw_only=False)

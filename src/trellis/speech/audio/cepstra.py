@@ -40,7 +40,16 @@ _FULL_SCALE = 32768.0
 class FrameOptions:
     """Frame options. ``cepstra=0``: the logarithms of the mel channels themselves. ``normalise`` is ``mean``,
     ``mean_variance``, ``none``, or ``speech`` (``speech_level``), which needs the channels themselves;
-    ``deltas`` 0, 1 or 2."""
+    ``deltas`` 0, 1 or 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.speech import FrameOptions, mfcc
+    >>> samples = np.sin(np.arange(16_000) / 10.0)
+    >>> mfcc(samples, 16_000, FrameOptions(cepstra=12, deltas=0)).shape
+    (100, 13)
+    """
 
     step_ms: float = 10.0
     window_ms: float = 25.0
@@ -111,7 +120,15 @@ class FrameOptions:
 
 
 def mfcc(samples: FloatArray, rate: int, options: FrameOptions | None = None) -> FloatArray:
-    """Features ``(T, dimension)``: cepstra 1.., then c0, then log energy; then their derivatives."""
+    """Features ``(T, dimension)``: cepstra 1.., then c0, then log energy; then their derivatives.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.speech import mfcc
+    >>> mfcc(np.sin(np.arange(16_000) / 10.0), 16_000).shape
+    (100, 39)
+    """
     options = options or FrameOptions()
     static = static_features(samples, rate, options)
     return add_derivatives(static, options)

@@ -92,7 +92,15 @@ def read_audio(
     start: float = 0.0,
     end: float | None = None,
 ) -> tuple[FloatArray, int]:
-    """Mono samples from ``start`` to ``end`` (seconds), and their rate; see :func:`load_recording`."""
+    """Mono samples from ``start`` to ``end`` (seconds), and their rate; see :func:`load_recording`.
+
+    Examples
+    --------
+    >>> from trellis.speech import read_audio, synthetic_corpus
+    >>> samples, rate = read_audio(synthetic_corpus()[0].audio)
+    >>> samples.ndim, rate
+    (1, 16000)
+    """
     recording = load_recording(path, rate, channel, start, end)
     return recording.samples, recording.rate
 

@@ -41,6 +41,14 @@ FIGURES = Figures(alone=75.9, after_5=79.8, after_10=82.2, n_languages=40)
 
 
 def builtin_aligner() -> Aligner:
-    """The aligner that comes with Trellis; phones are written in the IPA."""
+    """The aligner that comes with Trellis; phones are written in the IPA.
+
+    Examples
+    --------
+    >>> from trellis.speech import builtin_aligner
+    >>> aligner = builtin_aligner()
+    >>> type(aligner).__name__
+    'Aligner'
+    """
     aligner: Aligner = persistence.load(PATH)
     return aligner

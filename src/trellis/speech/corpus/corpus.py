@@ -42,7 +42,15 @@ LAYOUTS = ("timit", "textgrids", "labs", "ctm", "json")  # methods of Corpus
 
 @dataclass(frozen=True)
 class Corpus(Sequence[Utterance]):
-    """Utterances in the order of their ids; ``skipped``: the files that were left out, with the reason."""
+    """Utterances in the order of their ids; ``skipped``: the files that were left out, with the reason.
+
+    Examples
+    --------
+    >>> from trellis.speech import synthetic_corpus
+    >>> corpus = synthetic_corpus()
+    >>> corpus.skipped
+    ()
+    """
 
     utterances: tuple[Utterance, ...]
     skipped: tuple[tuple[str, str], ...] = field(default=(), compare=False)

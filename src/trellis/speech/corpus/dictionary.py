@@ -34,7 +34,15 @@ class Pronunciation:
 
 
 class Dictionary:
-    """Pronunciations of words. ``dictionary["word"]`` is a tuple of :class:`Pronunciation`, in file order."""
+    """Pronunciations of words. ``dictionary["word"]`` is a tuple of :class:`Pronunciation`, in file order.
+
+    Examples
+    --------
+    >>> from trellis.speech import Dictionary
+    >>> dictionary = Dictionary({"read": [("R", "EH", "D"), ("R", "IY", "D")]})
+    >>> [list(way.phones) for way in dictionary["read"]]
+    [['R', 'EH', 'D'], ['R', 'IY', 'D']]
+    """
 
     def __init__(
         self, entries: Mapping[str, Iterable[Pronunciation | Sequence[str]]], source: str = ""

@@ -15,6 +15,13 @@ class Utterance:
     """``phones`` and ``words`` are what is said, taken from ``reference`` unless given.
 
     ``group`` is the speaker or language (the folder of the file), for splits that keep groups whole.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from trellis.speech import Utterance
+    >>> Utterance("hi", Path("hi.wav"), phones=("h", "aɪ")).phones
+    ('h', 'aɪ')
     """
 
     id: str

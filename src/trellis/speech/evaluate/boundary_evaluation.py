@@ -67,6 +67,16 @@ class AlignmentEvaluation:
     """Fractions (not percentages) and milliseconds, with intervals; computed on first use.
 
     ``left_out``: the utterances that could not be compared, with the reason.
+
+    Examples
+    --------
+    >>> from trellis.speech import Alignment
+    >>> from trellis.speech.evaluate.boundary_evaluation import evaluate_alignments
+    >>> reference = {"talk": Alignment.from_starts([0.0, 0.10, 0.30], ["sil", "t", "a"], duration=0.9)}
+    >>> ours = {"talk": Alignment.from_starts([0.0, 0.11, 0.33], ["sil", "t", "a"], duration=0.9)}
+    >>> found = evaluate_alignments(reference, ours)
+    >>> round(found.bias_ms.value, 1), found.within[20.0].value
+    (20.0, 0.5)
     """
 
     utterances: tuple[BoundaryErrors, ...]
@@ -196,6 +206,15 @@ def evaluate_alignments(
     """Compare predictions with references of the same id.
 
     What cannot be compared (different numbers of phones, a missing side) is in ``left_out`` with the reason.
+
+    Examples
+    --------
+    >>> from trellis.speech import Alignment
+    >>> from trellis.speech.evaluate.boundary_evaluation import evaluate_alignments
+    >>> reference = {"talk": Alignment.from_starts([0.0, 0.10, 0.30], ["sil", "t", "a"], duration=0.9)}
+    >>> ours = {"talk": Alignment.from_starts([0.0, 0.11, 0.33], ["sil", "t", "a"], duration=0.9)}
+    >>> evaluate_alignments(reference, ours).within[10.0].value
+    0.5
     """
     kept, left_out = [], []
     for name, reference in references.items():
@@ -238,7 +257,18 @@ class AlignmentComparison:
 
 
 def compare(a: AlignmentEvaluation, b: AlignmentEvaluation) -> AlignmentComparison:
-    """Two systems on the same boundaries: those of the utterances that both were scored on."""
+    """Two systems on the same boundaries: those of the utterances that both were scored on.
+
+    Examples
+    --------
+    >>> from trellis.speech import Alignment
+    >>> from trellis.speech.evaluate.boundary_evaluation import compare, evaluate_alignments
+    >>> reference = {"talk": Alignment.from_starts([0.0, 0.10, 0.30], ["sil", "t", "a"], duration=0.9)}
+    >>> ours = {"talk": Alignment.from_starts([0.0, 0.11, 0.33], ["sil", "t", "a"], duration=0.9)}
+    >>> a, b = evaluate_alignments(reference, reference), evaluate_alignments(reference, ours)
+    >>> compare(a, b).within[20.0].value
+    0.5
+    """
     ours, theirs = ({u.id: u for u in e.utterances} for e in (a, b))
     ids = [name for name in ours if name in theirs and _same_boundaries(ours[name], theirs[name])]
     if not sum(len(ours[name]) for name in ids):

@@ -41,7 +41,14 @@ FORMATS = {
 
 
 def get_format(path: PathLike, name: str | None = None) -> Format:
-    """The format called ``name``, or that of the suffix of ``path``."""
+    """The format called ``name``, or that of the suffix of ``path``.
+
+    Examples
+    --------
+    >>> from trellis.speech.formats import get_format
+    >>> get_format("hi.TextGrid") is get_format("elsewhere", "textgrid")
+    True
+    """
     if name is not None:
         if name not in FORMATS:
             raise DataError(f"no format {name!r}; choose one of {', '.join(FORMATS)}")
@@ -57,10 +64,29 @@ def get_format(path: PathLike, name: str | None = None) -> Format:
 
 
 def read_alignment(path: PathLike, format: str | None = None, **options: Any) -> Alignment:
-    """Read an alignment; ``options`` are those of the reader of its format."""
+    """Read an alignment; ``options`` are those of the reader of its format.
+
+    Examples
+    --------
+    >>> from trellis.speech import Alignment, Interval
+    >>> from trellis.speech.formats import read_alignment, write_alignment
+    >>> write_alignment(Alignment(phones=(Interval(0.0, 0.5, "a"),)), "a.TextGrid")
+    >>> read_alignment("a.TextGrid").labels
+    ('a',)
+    """
     return get_format(path, format).read(path, **options)
 
 
 def write_alignment(alignment: Alignment, path: PathLike, format: str | None = None, **options: Any) -> None:
-    """Write an alignment; ``options`` are those of the writer of its format."""
+    """Write an alignment; ``options`` are those of the writer of its format.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from trellis.speech import Alignment, Interval
+    >>> from trellis.speech.formats import write_alignment
+    >>> write_alignment(Alignment(phones=(Interval(0.0, 0.5, "a"),)), "a.txt")
+    >>> Path("a.txt").read_text().split()
+    ['0.000000', '0.500000', 'a']
+    """
     get_format(path, format).write(alignment, path, **options)

@@ -28,7 +28,16 @@ __all__ = ["Alignment", "Interval"]
 
 @dataclass(frozen=True)
 class Alignment:
-    """Phones and words of a recording of ``duration`` seconds (the end of the last one if not given)."""
+    """Phones and words of a recording of ``duration`` seconds (the end of the last one if not given).
+
+    Examples
+    --------
+    >>> from trellis.speech import Alignment, Interval
+    >>> alignment = Alignment(phones=(Interval(0.08, 0.17, "h"), Interval(0.17, 0.42, "aɪ")), duration=0.5)
+    >>> alignment.write("hi.json")
+    >>> Alignment.read("hi.json").phones == alignment.phones
+    True
+    """
 
     phones: Tier
     words: Tier = ()

@@ -20,7 +20,14 @@ ROUNDED = 0.02  # seconds: overlaps caused by printing two decimals
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """``label`` from ``start`` to ``end``, in seconds from the beginning of the recording."""
+    """``label`` from ``start`` to ``end``, in seconds from the beginning of the recording.
+
+    Examples
+    --------
+    >>> from trellis.speech import Interval
+    >>> Interval(0.25, 0.75, "a").label
+    'a'
+    """
 
     start: float
     end: float

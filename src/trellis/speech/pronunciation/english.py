@@ -36,7 +36,14 @@ _READABLE = re.compile(r"[a-z]+(?:'[a-z]+)*'?")
 
 
 class EnglishDictionary(Dictionary):
-    """A :class:`Dictionary` of all words that can be read; entries are found when they are asked for."""
+    """A :class:`Dictionary` of all words that can be read; entries are found when they are asked for.
+
+    Examples
+    --------
+    >>> from trellis.speech import EnglishDictionary
+    >>> EnglishDictionary()["cat"][0].phones
+    ('k', 'æ', 't')
+    """
 
     def __init__(self, alphabet: str = "ipa") -> None:
         super().__init__({}, "English")

@@ -27,6 +27,13 @@ def synthetic_corpus(voices: Collection[str] | None = None, folder: PathLike | N
     """The synthetic utterances of some voices (which are the groups), with references of phones and words.
 
     Those that come with the package, or all that ``scripts/make_synthetic_corpus.py`` wrote to ``folder``.
+
+    Examples
+    --------
+    >>> from trellis.speech import synthetic_corpus
+    >>> corpus = synthetic_corpus()
+    >>> sorted({utterance.group for utterance in corpus})
+    ['kal16']
     """
     place = _HERE if folder is None else Path(folder)
     stored = json.loads(read_text(place / "corpus.json"))["utterances"]

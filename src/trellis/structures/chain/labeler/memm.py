@@ -46,6 +46,13 @@ class MEMM(ChainLabeler):
     Scores of labellings, as in ``predict_k_best``, are their log-probabilities. ``predict_marginals`` gives
     P(y_t | x), which here does not depend on the inputs after step t. The solver is L-BFGS, or OWL-QN where
     ``l1`` is above 0.
+
+    Examples
+    --------
+    >>> from trellis import MEMM
+    >>> X, y = [["the", "cat"], ["a", "dog"]], [["D", "N"], ["D", "N"]]
+    >>> MEMM(l2=0.1).fit(X, y).predict([["a", "cat"]])
+    [['D', 'N']]
     """
 
     constraints: Any = parameter(

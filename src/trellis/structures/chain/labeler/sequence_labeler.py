@@ -62,7 +62,16 @@ from trellis.training.options import Options, automatic_solver, checked_options
 
 
 class SequenceLabeler(ChainLabeler):
-    """Label the steps of sequences with a linear chain, trained for any objective and loss."""
+    """Label the steps of sequences with a linear chain, trained for any objective and loss.
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> X, y = [["the", "cat"], ["a", "dog"]], [["D", "N"], ["D", "N"]]
+    >>> tagger = SequenceLabeler("log", l2=0.1).fit(X, y)
+    >>> tagger.predict([["a", "cat"]])
+    [['D', 'N']]
+    """
 
     objective: str | Objective = parameter(
         default="log",

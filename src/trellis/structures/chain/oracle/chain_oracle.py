@@ -45,7 +45,15 @@ class ExpectedLoss:
 
 @dataclass(frozen=True)
 class Chain:
-    """Exact inference; ``n_jobs`` threads (-1: all cores)."""
+    """Exact inference; ``n_jobs`` threads (-1: all cores).
+
+    Examples
+    --------
+    >>> from trellis.structures.chain import Chain, ChainScores
+    >>> scores = ChainScores.of([[0.0, 1.0], [0.5, 0.0]], [[1.0, 0.0], [0.0, 1.0]])
+    >>> Chain().best(scores).labels.tolist()
+    [1, 1]
+    """
 
     n_jobs: int = 1
 

@@ -28,7 +28,16 @@ Labels = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Enumeration:
-    """All labellings of one sequence (M, n) and their scores (M,), ``-inf`` where forbidden."""
+    """All labellings of one sequence (M, n) and their scores (M,), ``-inf`` where forbidden.
+
+    Examples
+    --------
+    >>> from trellis.structures.chain import ChainScores, Enumeration
+    >>> scores = ChainScores.of([[0.0, 1.0], [0.5, 0.0]], [[1.0, 0.0], [0.0, 1.0]])
+    >>> labels, score = Enumeration.of(scores).best()
+    >>> labels.tolist(), float(score)
+    ([1, 1], 2.0)
+    """
 
     chain: ChainScores
     labellings: Labels

@@ -52,7 +52,27 @@ PIECE = 32768  # numbers that it does not pay to share out among threads
 
 @dataclass(frozen=True, eq=False)
 class LinearChainProblem(PackedChainProblem):
-    """``task.cost`` must be there if ``loss_kind`` is COSTS."""
+    """``task.cost`` must be there if ``loss_kind`` is COSTS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.data import LabelSet
+    >>> from trellis.features import FeatureIndexer
+    >>> from trellis.losses import Hamming
+    >>> from trellis.objectives import Log
+    >>> from trellis.structures.chain import LinearChainProblem, LinearLayout
+    >>> from trellis.structures.chain.problem.chain_task import loss_table, new_task
+    >>> from trellis.structures.chain.scores.linear_chain_kernels import Penalties
+    >>> labels = LabelSet(["D", "N"])
+    >>> gold, encoded = labels.encode([["D", "N"]]), FeatureIndexer().fit([["the", "cat"]])
+    >>> layout = LinearLayout.observed(encoded, gold.codes, gold.allowed, 2, boundaries=True)
+    >>> kind, cost = loss_table(Log(), Hamming(), gold, labels)
+    >>> task, design = new_task(gold, 2, np.ones(1), cost), layout.design(encoded, sort=True)
+    >>> problem = LinearChainProblem(layout, design, Penalties.none(2), task, Log(), kind, l2=1.0)
+    >>> round(problem.value_and_gradient(np.zeros(layout.dimension))[0], 4)  # 2 log 2
+    1.3863
+    """
 
     layout: LinearLayout
 

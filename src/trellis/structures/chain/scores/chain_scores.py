@@ -29,6 +29,14 @@ class ChainScores:
     ``unary``: (N, K), N steps in all. ``transitions``: (1, K, K), shared by all steps, or (N, K, K), where
     row ``t`` leads *into* step ``t`` (the row at the first step of each sequence is not used). ``start``,
     ``end``: (K,). ``offsets``: (S + 1,). Build it with :meth:`of`, which checks and converts.
+
+    Examples
+    --------
+    >>> from trellis.structures.chain import ChainScores
+    >>> unary, transitions = [[0.0, 1.0], [0.5, 0.0], [0.0, 2.0]], [[1.0, 0.0], [0.0, 1.0]]
+    >>> scores = ChainScores.of(unary, transitions, lengths=[2, 1])
+    >>> scores.n_sequences, scores.n_labels
+    (2, 2)
     """
 
     unary: FloatArray

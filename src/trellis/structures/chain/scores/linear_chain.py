@@ -43,7 +43,16 @@ register(Rows)
 @register
 @dataclass(frozen=True, eq=False)
 class LinearLayout:
-    """The layout of a linear chain model, made from the training features and saved with the model."""
+    """The layout of a linear chain model, made from the training features and saved with the model.
+
+    Examples
+    --------
+    >>> from trellis import SequenceLabeler
+    >>> X, y = [["the", "cat"], ["a", "dog"]], [["D", "N"], ["D", "N"]]
+    >>> layout = SequenceLabeler("log").fit(X, y).layout_
+    >>> layout.n_labels, layout.n_weights
+    (2, 9)
+    """
 
     n_labels: int
     n_hot: int

@@ -37,6 +37,15 @@ from trellis.structures.chain.scores.transition_pairs import TransitionPairs
 class SparseChainScores:
     """``steps``: what the scores of steps come from. ``transitions`` (E,): one for each of ``pairs``, finite.
     ``start``, ``end``: (K,). ``offsets``: (S + 1,). Build it with :meth:`of`, which checks and converts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> from trellis.structures.chain import SparseChainScores
+    >>> follow = csr_array(([0.5, 0.0, 1.0, 0.0], ([0, 0, 1, 2], [1, 2, 2, 0])), shape=(3, 3))  # 0 is allowed
+    >>> len(SparseChainScores.of(np.zeros((3, 3)), follow).transitions)
+    4
     """
 
     steps: StepScores

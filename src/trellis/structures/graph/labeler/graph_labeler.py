@@ -74,7 +74,16 @@ _LARGEST_WEIGHT = 1e150
 
 
 class GraphLabeler(Model):
-    """Label the nodes of graphs with a pairwise model, trained for any objective and loss."""
+    """Label the nodes of graphs with a pairwise model, trained for any objective and loss.
+
+    Examples
+    --------
+    >>> from trellis import Graph, GraphLabeler
+    >>> graphs = [Graph([[1.0], [-1.0], [0.5]], [(0, 1), (1, 2)]), Graph([[-2.0], [1.0]], [(0, 1)])]
+    >>> model = GraphLabeler("margin", l2=0.1).fit(graphs, [[1, 0, 1], [0, 1]])
+    >>> model.predict([Graph([[3.0], [-3.0]], [(0, 1)])])[0].tolist()
+    [1, 0]
+    """
 
     objective: str | Objective = parameter(
         default="margin",

@@ -83,8 +83,18 @@ class GraphInference:
     ----------
     method : see above.
     max_iter : iterations (forwards and backwards) of message passing, loopy and tree-reweighted propagation.
-    tol : a gap of at most tol * max(1, |value|) counts as closed; messages that change less have converged.
+    tol : a gap of at most ``tol * max(1, |value|)`` counts as closed; messages that change less have
+        converged.
     memory_limit : bytes that a junction tree may use.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.structures.graph import GraphInference, GraphScores
+    >>> triangle = GraphScores.of(np.zeros((3, 2)), [(0, 1), (1, 2), (0, 2)], 1.0 - np.eye(2))
+    >>> found = GraphInference("lp").best(triangle)
+    >>> float(found.value), float(found.bound)
+    (2.0, 3.0)
     """
 
     method: str = "auto"

@@ -9,6 +9,15 @@
   For the weighted Hamming loss with gold labels g and weights c this is sum_i c_i (1 - mu_i(g_i)).
 
 Rounding knows nothing of forbidden pairs: the score of what it gives may be ``-inf``.
+
+Examples
+--------
+>>> import numpy as np
+>>> from trellis.structures.graph import GraphInference, GraphScores, rounding
+>>> triangle = GraphScores.of(np.zeros((3, 2)), [(0, 1), (1, 2), (0, 2)], 1.0 - np.eye(2))
+>>> relaxed = GraphInference("lp").best(triangle)
+>>> float(rounding.expected_loss(relaxed.mu, 1.0 - np.eye(2)[[0, 1, 1]]))
+1.5
 """
 
 from __future__ import annotations

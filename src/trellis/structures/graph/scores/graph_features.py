@@ -39,6 +39,13 @@ class Graph:
     edge_features : (E, F); default a constant 1.
     edge_types : (E,) whole numbers from 0; default all 0.
     shape : (height, width) of an image whose pixels are the nodes, row by row.
+
+    Examples
+    --------
+    >>> from trellis import Graph
+    >>> triangle = Graph([[1.0], [0.0], [0.5]], edges=[(0, 1), (1, 2), (0, 2)])
+    >>> len(triangle.nodes), len(triangle.edges)
+    (3, 3)
     """
 
     def __init__(
@@ -111,8 +118,8 @@ class Graph:
         """The pixels of an image (height, width, D), or (height, width), each joined to 4 or 8 neighbours.
 
         ``edge_features``: "none" (a constant 1); "direction" (which of the 2 or 4 directions the edge has, as
-        indicators); "difference" (a constant 1, and |x_a - x_b| of each feature); "ends" (a constant 1, x_a
-        and x_b). ``directions``: edges of each direction are a type of their own.
+        indicators); "difference" (a constant 1, and ``|x_a - x_b|`` of each feature); "ends" (a constant 1,
+        x_a and x_b). ``directions``: edges of each direction are a type of their own.
         """
         pixels = as_floats("images", image)
         pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels

@@ -28,7 +28,19 @@ Labels = NDArray[np.int32]
 
 
 class HigherOrder(NamedTuple):
-    """Scores over three or more nodes (or fewer): ``table`` has an axis of length K for each of ``nodes``."""
+    """Scores over three or more nodes (or fewer): ``table`` has an axis of length K for each of ``nodes``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.structures.graph import GraphInference, GraphScores, HigherOrder
+    >>> table = np.zeros((2, 2, 2))
+    >>> table[1, 1, 1] = 5.0
+    >>> factors = [HigherOrder((0, 1, 2), table)]
+    >>> scores = GraphScores.of(np.zeros((3, 2)), [(0, 1)], np.zeros((2, 2)), factors=factors)
+    >>> GraphInference().best(scores).labels.tolist()
+    [1, 1, 1]
+    """
 
     nodes: tuple[int, ...]
     table: FloatArray
@@ -36,7 +48,16 @@ class HigherOrder(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GraphScores:
-    """``unary`` (N, K), ``edges`` (E, 2), ``pairwise`` (E, K, K), ``factors``; build it with :meth:`of`."""
+    """``unary`` (N, K), ``edges`` (E, 2), ``pairwise`` (E, K, K), ``factors``; build it with :meth:`of`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.structures.graph import GraphScores
+    >>> scores = GraphScores.of([[1.0, 0.0], [0.0, 0.5]], [(0, 1)], 2.0 * np.eye(2))
+    >>> scores.unary.shape, scores.pairwise.shape
+    ((2, 2), (1, 2, 2))
+    """
 
     unary: FloatArray
     edges: IntArray

@@ -51,7 +51,17 @@ class _Alternatives:
 
 
 class Segmentation:
-    """Every question about the segmentations of one utterance. It has no state: any thread may ask."""
+    """Every question about the segmentations of one utterance. It has no state: any thread may ask.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.structures.segments import SegmentGraph, Segmentation, SegmentScores
+    >>> graph = SegmentGraph.chain(min_length=[1, 1], max_length=[3, 3])
+    >>> prefix = np.array([[0.0, 1, 2, 1, 0], [0, -1, -2, -1, 0]])
+    >>> Segmentation().best(SegmentScores.of(graph, prefix)).starts.tolist()
+    [0, 2]
+    """
 
     def best(self, scores: SegmentScores, boundary_bonus: FloatArray | None = None) -> SegmentPath:
         """argmax over paths of score + bonus; the path's ``score`` includes the bonus."""

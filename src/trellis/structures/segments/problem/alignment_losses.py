@@ -39,7 +39,7 @@ class AlignmentLoss:
             raise DataError(f"tau={self.tau} frames; it must be finite and not negative")
 
     def of_error(self, error: FloatArray) -> FloatArray:
-        """The cost of |y - y'| frames, before division by K."""
+        """The cost of ``|y - y'|`` frames, before division by K."""
         raise UnsupportedError(f"the loss {type(self).__name__} has no cost per boundary")
 
     def table(self, reference: ArrayLike, n_frames: int) -> FloatArray:
@@ -63,7 +63,14 @@ class AlignmentLoss:
 @register
 @dataclass(frozen=True)
 class TauAlignment(AlignmentLoss):
-    """The share of boundaries that are off by more than ``tau`` frames."""
+    """The share of boundaries that are off by more than ``tau`` frames.
+
+    Examples
+    --------
+    >>> from trellis.structures.segments import SegmentPath, TauAlignment
+    >>> round(TauAlignment(0.5).of_path([0.0, 2.4, 3.2], SegmentPath.of_chain([0, 3, 4], 6)), 3)
+    0.667
+    """
 
     name = "tau_alignment"
 
@@ -74,7 +81,14 @@ class TauAlignment(AlignmentLoss):
 @register
 @dataclass(frozen=True)
 class TauInsensitive(AlignmentLoss):
-    """The mean of what exceeds ``tau`` frames."""
+    """The mean of what exceeds ``tau`` frames.
+
+    Examples
+    --------
+    >>> from trellis.structures.segments import SegmentPath, TauInsensitive
+    >>> round(TauInsensitive(0.5).of_path([0.0, 2.4, 3.2], SegmentPath.of_chain([0, 3, 4], 6)), 3)
+    0.133
+    """
 
     name = "tau_insensitive"
 

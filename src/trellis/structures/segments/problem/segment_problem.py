@@ -27,7 +27,18 @@ from trellis.structures.segments.scores.segment_scores import SegmentFeatures, S
 class SegmentExample:
     """``gold``: the reference on whole frames, or what is known of it. ``reference``: (P,) its starts for the
     loss, which may lie between frames, NaN for nodes without one; default: those of ``gold``. ``name`` is for
-    messages."""
+    messages.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.structures.segments import SegmentExample, SegmentFeatures, SegmentGraph, SegmentPath
+    >>> graph = SegmentGraph.chain(min_length=[1, 1], max_length=[3, 3])
+    >>> frames = np.array([[0.0, 1, 2, 1, 0], [0, -1, -2, -1, 0]])
+    >>> features = SegmentFeatures.of(graph, n_frames=4, prefix=frames[None])
+    >>> SegmentExample(features, SegmentPath.of_chain([0, 2], 4)).gold.starts.tolist()
+    [0, 2]
+    """
 
     features: SegmentFeatures
     gold: SegmentPath | KnownStarts
@@ -80,6 +91,24 @@ class SegmentExample:
 
 @dataclass(frozen=True, eq=False)
 class SegmentProblem(ExampleProblem[SegmentExample, AlignmentLoss]):
+    """The sum over utterances of an objective of their segmentations, plus the regulariser.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.objectives import Log
+    >>> from trellis.structures.segments import (
+    ...     SegmentExample, SegmentFeatures, SegmentGraph, SegmentPath, SegmentProblem, TauAlignment
+    ... )
+    >>> graph = SegmentGraph.chain(min_length=[1, 1], max_length=[3, 3])
+    >>> frames = np.array([[0.0, 1, 2, 1, 0], [0, -1, -2, -1, 0]])
+    >>> features = SegmentFeatures.of(graph, n_frames=4, prefix=frames[None])
+    >>> example = SegmentExample(features, SegmentPath.of_chain([0, 2], 4))
+    >>> problem = SegmentProblem([example], Log(), TauAlignment(0.0), l2=1.0)
+    >>> round(float(problem.value_and_gradient(np.zeros(problem.dimension))[0]), 4)  # log 3
+    1.0986
+    """
+
     structure = "segmentations"
     noun = "utterance"
 

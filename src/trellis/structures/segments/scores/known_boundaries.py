@@ -25,7 +25,16 @@ from trellis.structures.segments.scores.segment_scores import SegmentScores
 
 @dataclass(frozen=True, eq=False)
 class KnownStarts:
-    """``starts``: (P,) whole frames, NaN where not known. Build it with :meth:`of`."""
+    """``starts``: (P,) whole frames, NaN where not known. Build it with :meth:`of`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.structures.segments import KnownStarts, SegmentGraph
+    >>> graph = SegmentGraph.chain(min_length=[1, 1, 1], max_length=[4, 4, 4])
+    >>> KnownStarts.of(graph, [0, np.nan, 5], n_frames=8).starts.tolist()
+    [0.0, nan, 5.0]
+    """
 
     graph: SegmentGraph
     starts: FloatArray

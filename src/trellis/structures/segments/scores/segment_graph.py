@@ -27,6 +27,13 @@ class SegmentGraph:
 
     ``min_length``, ``max_length``: (P,) frames. ``mean_length``: (P,), of the rate term. The predecessors of
     node i are ``pred[pred_indptr[i]:pred_indptr[i + 1]]``. ``final``: (P,).
+
+    Examples
+    --------
+    >>> from trellis.structures.segments import SegmentGraph
+    >>> graph = SegmentGraph.chain(min_length=[1, 1, 1], max_length=[4, 4, 4])
+    >>> graph.n_nodes, graph.final.tolist()
+    (3, [False, False, True])
     """
 
     min_length: IntArray
@@ -118,7 +125,15 @@ class SegmentGraph:
 
 @dataclass(frozen=True, eq=False)
 class SegmentPath:
-    """The visited ``nodes`` (n,), the frames at which they start (n,), and the score that was maximised."""
+    """The visited ``nodes`` (n,), the frames at which they start (n,), and the score that was maximised.
+
+    Examples
+    --------
+    >>> from trellis.structures.segments import SegmentPath
+    >>> path = SegmentPath.of_chain([0, 2, 5], 8)
+    >>> path.nodes.tolist(), path.starts.tolist()
+    ([0, 1, 2], [0, 2, 5])
+    """
 
     nodes: IntArray
     starts: IntArray

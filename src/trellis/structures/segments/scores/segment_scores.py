@@ -30,7 +30,17 @@ __all__ = ["SegmentFeatures", "SegmentGraph", "SegmentParts", "SegmentPath", "Se
 
 @dataclass(frozen=True, eq=False)
 class SegmentScores:
-    """``prefix``, ``boundary``: (P, T + 1). ``duration``: (P, L + 1), where entry l is for length l."""
+    """``prefix``, ``boundary``: (P, T + 1). ``duration``: (P, L + 1), where entry l is for length l.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.structures.segments import SegmentGraph, Segmentation, SegmentScores
+    >>> graph = SegmentGraph.chain(min_length=[1, 1], max_length=[3, 3])
+    >>> prefix = np.array([[0.0, 1, 2, 1, 0], [0, -1, -2, -1, 0]])
+    >>> float(Segmentation().best(SegmentScores.of(graph, prefix)).score)
+    4.0
+    """
 
     graph: SegmentGraph
     prefix: FloatArray
@@ -109,6 +119,16 @@ class SegmentFeatures:
     ``prefix``: (J, R, T + 1), ``boundary``: (J, R, T + 1), ``duration``: (J, R, L + 1), all finite. R is P,
     or fewer rows that nodes share: node i reads row ``prefix_rows[i]`` (and so on; the default is i, or 0
     where R is 1). ``rate``: 0 for no rate feature, otherwise the factor of it. Build it with :meth:`of`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from trellis.structures.segments import SegmentFeatures, SegmentGraph, SegmentPath
+    >>> graph = SegmentGraph.chain(min_length=[1, 1], max_length=[3, 3])
+    >>> frames = np.array([[0.0, 1, 2, 1, 0], [0, -1, -2, -1, 0]])
+    >>> features = SegmentFeatures.of(graph, n_frames=4, prefix=frames[None])
+    >>> features.of_path(SegmentPath.of_chain([0, 2], 4)).tolist()
+    [4.0]
     """
 
     graph: SegmentGraph

@@ -55,7 +55,15 @@ def beam_search(
     scores: ChainScores, width: int = 64, max_width: int | None = None, n_jobs: int = 1
 ) -> BeamLabellings:
     """Keep the ``width`` most promising labels at each step. Where that does not prove its answer to be the
-    best, double the width, up to ``max_width`` (by default ``width`` itself, so once)."""
+    best, double the width, up to ``max_width`` (by default ``width`` itself, so once).
+
+    Examples
+    --------
+    >>> from trellis.structures.chain import ChainScores, beam_search
+    >>> scores = ChainScores.of([[0.0, 1.0], [0.5, 0.0]], [[1.0, 0.0], [0.0, 1.0]])
+    >>> beam_search(scores, width=2).labels.tolist()
+    [1, 1]
+    """
     width = check_int("width", width, 1)
     most = width if max_width is None else check_int("max_width", max_width, width)
     if scores.transitions.shape[0] != 1 and len(scores.unary) != 1:

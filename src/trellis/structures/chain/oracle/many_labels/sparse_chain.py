@@ -31,7 +31,17 @@ BLOCK = 2**20  # numbers in each of a block's tables: 8 MB
 
 @dataclass(frozen=True)
 class SparseChain:
-    """Exact inference over allowed pairs; ``n_jobs`` threads (-1: all cores)."""
+    """Exact inference over allowed pairs; ``n_jobs`` threads (-1: all cores).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scipy.sparse import csr_array
+    >>> from trellis.structures.chain import SparseChain, SparseChainScores
+    >>> follow = csr_array(([0.5, 0.0, 1.0, 0.0], ([0, 0, 1, 2], [1, 2, 2, 0])), shape=(3, 3))
+    >>> SparseChain().best(SparseChainScores.of(np.zeros((3, 3)), follow)).labels.tolist()
+    [0, 1, 2]
+    """
 
     n_jobs: int = 1
 

@@ -1,0 +1,95 @@
+"""How Sphinx builds the documentation: `make docs` writes it to docs/_build/html."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tomllib
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
+GALLERY = ROOT / "examples" / "gallery"
+SOURCE = "https://github.com/trellis-learn/trellis/blob/main"
+sys.path[:0] = [str(DOCS), str(ROOT / "src")]
+
+from public_api import write_pages  # noqa: E402
+
+project = "Trellis"
+author = "The Trellis developers"
+copyright = author
+release = version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx_copybutton",
+    "sphinx_design",
+]
+exclude_patterns = ["_build", "_templates", "gallery/**/*.ipynb", "gallery/**/*.py"]
+templates_path = ["_templates"]
+suppress_warnings = [
+    "autosummary.import_cycle",
+    "config.cache",  # sphinx-gallery's configuration holds a function
+]
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 4
+
+autosummary_generate = True
+autosummary_imported_members = True
+autodoc_typehints = "none"  # the signatures say them in the source; here names and defaults are enough
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+html_theme = "pydata_sphinx_theme"
+html_title = "Trellis"
+html_sidebars = {"index": [], "choose": []}  # pages without others below them
+html_static_path = ["_static"]
+html_css_files = ["trellis.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "github_url": "https://github.com/trellis-learn/trellis",
+    "navbar_align": "left",
+    "header_links_before_dropdown": 7,
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+if any(GALLERY.glob("plot_*.py")) and find_spec("sphinx_gallery"):
+    extensions.append("sphinx_gallery.gen_gallery")
+    sphinx_gallery_conf = {
+        "examples_dirs": str(GALLERY),
+        "gallery_dirs": "gallery",
+        # what has not changed since the last build is not run again; GALLERY=0 runs nothing
+        "plot_gallery": os.environ.get("GALLERY", "1") != "0",
+        "download_all_examples": False,
+        "remove_config_comments": True,
+        "show_memory": False,
+    }
+
+
+def adapt_page(app: Any, name: str, text: list[str]) -> None:
+    """Links from a page to files outside docs/ lead to the repository; what a list of pages names with a star
+    may be missing, such as a gallery without scripts."""
+    page = re.sub(r"\]\((?:\.\./)+(?=[\w.])", f"]({SOURCE}/", text[0])
+    text[0] = re.sub(
+        r"^([\w/.-]+\*)\n", lambda line: line[0] * any((DOCS / name).parent.glob(line[1])), page, flags=re.M
+    )
+
+
+def setup(app: Any) -> None:
+    write_pages(DOCS / "api")
+    app.connect("source-read", adapt_page)
