@@ -95,7 +95,14 @@ class HashedEncoder:
 
 @register
 class HashedNames(HashedEncoder):
-    """Named features in all forms that :class:`~trellis.features.indexer.FeatureIndexer` takes, hashed."""
+    """Named features in all forms that :class:`~trellis.features.indexer.FeatureIndexer` takes, hashed.
+
+    Examples
+    --------
+    >>> from trellis.features import HashedNames
+    >>> HashedNames(16).fit([["cat", "ran"]]).nodes.n_features
+    16
+    """
 
     def transform(self, X: Any, lengths: ArrayLike | None = None) -> Encoded:
         steps = code_steps(X, lengths, self._bucket)

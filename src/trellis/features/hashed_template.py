@@ -23,8 +23,18 @@ Hashes = NDArray[np.uint64]
 
 @register
 class HashedTemplate(HashedEncoder):
-    """Features of a CRF++ template over columns of strings, hashed. Templates that share their features when
-    they are indexed do so here."""
+    r"""Features of a CRF++ template over columns of strings, hashed. Templates that share their features when
+    they are indexed do so here.
+
+    Examples
+    --------
+    >>> import io
+    >>> from trellis.data import read_columns
+    >>> from trellis.features import HashedTemplate, Template
+    >>> encoder = HashedTemplate(Template.parse("U00:%x[0,0]\n"), 16)
+    >>> encoder.fit(read_columns(io.StringIO("the\ncat\n\n"))).nodes.n_features
+    16
+    """
 
     def __init__(self, template: Template | str | os.PathLike[str], buckets: int) -> None:
         super().__init__(buckets)

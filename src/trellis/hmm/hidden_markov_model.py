@@ -139,7 +139,7 @@ class HMM(HMMInference):
         NaN is missing. ``states``: None (EM), whole numbers for every step (counting, in closed form), or a
         mixture: None for a sequence and -1 for a step whose state is not known.
 
-        ``X`` may also be files: a folder, a pattern such as "data/*.npz", a path, or a
+        ``X`` may also be files: a folder, a pattern such as ``"data/*.npz"``, a path, or a
         :class:`~trellis.ShardFiles`; labels in them are states. Files, and data with a ``backend``, are read
         in shards, and only sums of statistics leave these (:mod:`trellis.hmm.shards.sharded_observations`).
         """

@@ -24,7 +24,7 @@ _CHUNK = 4 * 2**20
 
 
 class ShardFiles:
-    """Files of sequences, cut into shards of about ``shard_steps`` steps at sequence boundaries.
+    r"""Files of sequences, cut into shards of about ``shard_steps`` steps at sequence boundaries.
 
     ``paths``: a folder, a pattern (``"data/*.conll.gz"``), a path, or a list of these; read in natural order
     of their names. All files must have the same format and columns, which is checked at once by what they
@@ -36,6 +36,14 @@ class ShardFiles:
     no labels. ``feature_columns``: a list of such columns, None: all others. ``sequence_column``: of Parquet
     files with one row for each step, the column whose value tells sequences apart. ``tabs``: whether only
     tabs separate columns. ``shard_steps``: None is as many as take some 15 MB when they are encoded.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from trellis import ShardFiles
+    >>> _ = Path("train.conll").write_text("the D\ncat N\n\na D\ndog N\n\n")
+    >>> ShardFiles("train.conll", shard_steps=2).format
+    'columns'
     """
 
     def __init__(

@@ -129,7 +129,7 @@ class IOHMM(Model):
     def fit(self, X: Any, inputs: Any = None, *, lengths: ArrayLike | None = None) -> Self:
         """Learn from observations ``X`` and the inputs they came with.
 
-        ``X`` may also be files (a folder, a pattern such as "data/*.npz", a path, or
+        ``X`` may also be files (a folder, a pattern such as ``"data/*.npz"``, a path, or
         :class:`~trellis.ShardFiles`) whose labels are the inputs: by default their array or column
         ``inputs``. They, and data with a ``backend``, are learned from in shards; see
         :mod:`.io_em_on_shards`.
