@@ -13,6 +13,7 @@ from trellis.cli.console import echo
 from trellis.cli.evaluate import evaluate
 from trellis.cli.inspect import inspect
 from trellis.cli.net import net
+from trellis.cli.report import report
 from trellis.cli.tag import tag
 from trellis.cli.train import train
 from trellis.cli.warm_up import warm_up
@@ -46,6 +47,7 @@ app.command()(train)
 app.command()(tag)
 app.command()(evaluate)
 app.command()(inspect)
+app.command()(report)
 app.command()(bound)
 app.command()(warm_up)
 app.add_typer(align, name="align")
