@@ -45,6 +45,7 @@ PAGES = [
             "beyond-one-machine.md",
             "graphs-inference.md",
             "from-other-libraries.md",
+            "reports.md",
         )
     ),
 ]

@@ -13,7 +13,7 @@ from trellis.cli.console import echo
 from trellis.cli.evaluate import evaluate
 from trellis.cli.inspect import inspect
 from trellis.cli.net import net
-from trellis.cli.report import report
+from trellis.cli.pages.report import report
 from trellis.cli.tag import tag
 from trellis.cli.train import train
 from trellis.cli.warm_up import warm_up

@@ -18,12 +18,7 @@ from trellis.report.label_statistics import Calibration, confusion
 
 # what is measured in each iteration -> the entries of ``history_``, with their names in the legend
 MEASURES = {
-    "objective": {
-        "objective": "objective",
-        "primal": "primal",
-        "dual": "dual",
-        "log_likelihood": "log-likelihood",
-    },
+    "objective": {"objective": "objective", "primal": "primal", "dual": "dual"},
     "gap": {
         "relative_gap": "relative duality gap",
         "gap": "bound on the gap",

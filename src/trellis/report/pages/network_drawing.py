@@ -18,7 +18,7 @@ from trellis.report.pages.page_parts import escaped
 _UNIT = 100.0  # pixels
 _HEAD, _ROW, _MOST_ROWS = 28, 24, 10
 _BETWEEN, _MARGIN = 56, 18
-_CAPITAL, _LETTER, _NUMBER = 10.0, 8.0, 84  # the widths of letters, and of a number with its margins
+_CAPITAL, _LETTER, _NUMBER = 10.0, 8.0, 90  # the widths of letters, and of a number with its margins
 
 
 class _Box(NamedTuple):
