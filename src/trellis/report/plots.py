@@ -39,7 +39,7 @@ def plot_training(model: Any, ax: Any = None, *, measure: str = "objective") -> 
     curves = _curves(model.history_, measure)
     if not curves:
         raise DataError(f"the history of this {type(model).__name__} has no {measure}; see model.history_")
-    ax = _axes(ax)
+    ax = make_axes(ax)
     for colour, (name, values) in zip((FIRST, SECOND, THIRD), curves.items(), strict=False):
         steps = np.arange(1, len(values) + 1)
         ax.plot(
@@ -47,7 +47,7 @@ def plot_training(model: Any, ax: Any = None, *, measure: str = "objective") -> 
         )
     if measure == "gap" and min(min(values) for values in curves.values()) > 0:
         ax.set_yscale("log")
-    _finish(ax, "iteration", next(iter(curves)) if len(curves) == 1 else "")
+    finish(ax, "iteration", next(iter(curves)) if len(curves) == 1 else "")
     if len(curves) > 1:
         ax.legend(frameon=False, labelcolor=INK)
     return ax
@@ -92,14 +92,14 @@ def _score_text(score: float) -> str:
 
 def plot_calibration(found: Calibration, ax: Any = None) -> Any:
     """The share of right labels against the probability that the model gave them; the diagonal is ideal."""
-    ax = _axes(ax)
+    ax = make_axes(ax)
     ax.plot([0, 1], [0, 1], color=FAINT, linewidth=1, linestyle="--", zorder=1)
     some = found.counts > 0
     sizes = 12 + 160 * found.counts[some] / found.counts.max()
     ax.plot(found.confidence[some], found.accuracy[some], color=FIRST, linewidth=1.4, zorder=2)
     ax.scatter(found.confidence[some], found.accuracy[some], s=sizes, color=FIRST, zorder=3)
     ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
-    _finish(ax, "probability of the predicted label", "share that is right")
+    finish(ax, "probability of the predicted label", "share that is right")
     return ax
 
 
@@ -113,11 +113,11 @@ def _curves(history: dict[str, list[float]], measure: str) -> dict[str, list[flo
     return dict(list(found.items())[:1]) if measure == "gap" else found
 
 
-def _axes(ax: Any, width: float = 5.6, height: float = 3.0) -> Any:
+def make_axes(ax: Any, width: float = 5.6, height: float = 3.0) -> Any:
     return new_figure(width, height).add_subplot() if ax is None else ax
 
 
-def _finish(ax: Any, xlabel: str, ylabel: str) -> None:
+def finish(ax: Any, xlabel: str, ylabel: str) -> None:
     ax.set(xlabel=xlabel, ylabel=ylabel)
     ax.grid(color=GRID, linewidth=0.8)
     ax.set_axisbelow(True)
@@ -134,7 +134,7 @@ def _heat(
     ax: Any, shares: Any, rows: Sequence[str], columns: Sequence[str], texts: Sequence[Sequence[str]]
 ) -> Any:
     """Cells from -1 (one colour) over 0 (none) to 1 (the other), with their texts."""
-    ax = _axes(ax, 1.6 + 0.5 * len(columns), 1.2 + 0.34 * len(rows))
+    ax = make_axes(ax, 1.6 + 0.5 * len(columns), 1.2 + 0.34 * len(rows))
     from matplotlib.colors import LinearSegmentedColormap
 
     colours = LinearSegmentedColormap.from_list("trellis", [WRONG, "white", FIRST])

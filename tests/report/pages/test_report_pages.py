@@ -12,7 +12,7 @@ import pytest
 
 from browser import BROWSER, DRIVER, MISSING, browser
 from small_networks import random_network
-from trellis import MEMM, SequenceLabeler, load
+from trellis import HMM, MEMM, SequenceLabeler, emissions, load
 from trellis.bayesnet import NetworkBuilder
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.report.model_report import report_page, write_report
@@ -99,6 +99,24 @@ def test_a_model_saved_and_loaded_has_the_same_page(labeler: SequenceLabeler, tm
     labeler.save(tmp_path / "a.trellis")
     write_report(load(tmp_path / "a.trellis"), tmp_path / "a.html", WORDS, TRUTH)
     assert (tmp_path / "a.html").read_text("utf-8") == report_page(labeler, WORDS, TRUTH)
+
+
+def test_the_page_of_an_hmm_holds_its_parameters() -> None:
+    rng = np.random.default_rng(0)
+    X = [np.repeat([0.0, 6.0, 0.0], 8)[:, None] + rng.normal(size=(24, 1)) for _ in range(3)]
+    model = HMM(2, emissions.Gaussian(), random_state=0).fit(X)
+    text = report_page(model, X, title="two <levels>")
+    shown = re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", plain(text)))
+    assert f"log-likelihood {model.log_likelihood(X).sum():,.2f}," in shown
+    for number in (*model.transitions_.ravel(), 1 / (1 - model.transitions_[0, 0])):
+        assert f"{number:.3f}" in shown or f"{number:.2f}" in shown or number == 0
+    for number in model.emission_.means.ravel():
+        assert f"{number:.4g}" in shown
+    assert "two &lt;levels&gt;" in text
+    names = re.findall(r'\bid="([^"]*)"', text)
+    assert len(names) == len(set(names))
+    with pytest.raises(DataError, match="needs observations and no labels"):
+        report_page(model)
 
 
 def test_what_has_no_page_is_refused(labeler: SequenceLabeler) -> None:
