@@ -15,6 +15,7 @@ from trellis.cli.evaluate import evaluate
 from trellis.cli.inspect import inspect
 from trellis.cli.net import net
 from trellis.cli.options import add_command
+from trellis.cli.pages.report import report
 from trellis.cli.tag import tag
 from trellis.cli.train import train
 from trellis.cli.warm_up import warm_up
@@ -79,6 +80,12 @@ add_command(
     "evaluate chunker.trellis test.conll --against other.trellis --json",
 )
 add_command(app, inspect, "inspect chunker.trellis")
+add_command(
+    app,
+    report,
+    "report chunker.trellis test.conll -o chunker.html",
+    "report alarm.bif -o alarm.html",
+)
 add_command(
     app,
     bound,

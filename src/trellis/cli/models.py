@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from trellis.core.errors import ModelFileError
 from trellis.core.output_files import Target
@@ -25,6 +26,13 @@ def open_model(
     ``encoding`` is that of a file which is not written in the same one as the training file.
     """
     labeler = open_labeler(path)
+    return labeler, input_format(labeler, path, jobs, encoding)
+
+
+def input_format(
+    labeler: SequenceLabeler, path: str, jobs: int | None, encoding: str | None = None
+) -> InputFormat:
+    """The format of the input files of a labeller that was loaded from ``path``, which gets its threads."""
     labeler.set_params(n_jobs=-1 if jobs is None else jobs)
     if _KEY not in labeler.extra_:
         raise ModelFileError(
@@ -32,12 +40,15 @@ def open_model(
             "use it from Python, or train one with trellis train"
         )
     layout = InputFormat.from_meta(labeler.extra_[_KEY], path)
-    return labeler, layout if encoding is None else replace(layout, encoding=encoding)
+    return layout if encoding is None else replace(layout, encoding=encoding)
 
 
 def open_labeler(path: str) -> SequenceLabeler:
     """The labeller in a file; other models are not for these commands."""
-    model = load(path)
+    return check_labeler(load(path), path)
+
+
+def check_labeler(model: Any, path: str) -> SequenceLabeler:
     if not isinstance(model, SequenceLabeler):
         raise ModelFileError(
             f"{path}: holds a {type(model).__name__}; this command needs a SequenceLabeler "

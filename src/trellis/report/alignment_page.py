@@ -12,12 +12,10 @@ from __future__ import annotations
 import base64
 import html
 import io
-import json
 import math
 import re
 import wave
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import PurePath
 from string import Template
 from typing import Any
@@ -26,6 +24,7 @@ import numpy as np
 
 from trellis.core.errors import DataError
 from trellis.core.output_files import PathLike, atomic_writer
+from trellis.report.pages.page_parts import asset, embedded_json
 from trellis.speech.audio.recordings import Recording, audio_info, load_recording
 from trellis.speech.evaluate.boundary_evaluation import (
     AlignmentEvaluation,
@@ -83,27 +82,22 @@ def alignment_page(
         "errors": [] if errors is None else _start_errors(alignment, errors),
     }
     flags = [*alignment.flags, *([problem] if problem else [])]
-    return Template(_asset("html")).substitute(
+    return Template(asset("alignment.html")).substitute(
         title=html.escape(title),
         facts=_facts(recording, alignment, errors),
         flags=_flag_list(flags),
         legend=_legend(alignment, reference),
-        data=json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"),
+        data=embedded_json(content),
         audio=base64.b64encode(wav_bytes(recording)).decode(),
-        style=_asset("css"),
+        style=asset("colours.css") + asset("alignment.css"),
         shared=_shared_script(),
-        script=_asset("js"),
+        script=asset("alignment.js"),
     )
-
-
-def _asset(kind: str) -> str:
-    return files("trellis.report").joinpath("assets", f"alignment.{kind}").read_text("utf-8")
 
 
 def _shared_script() -> str:
     """The rules of boundaries, which the studio imports as a module, as part of this page's one script."""
-    text = files("trellis.report").joinpath("assets", "boundaries.js").read_text("utf-8")
-    return re.sub(r"^export ", "", text, flags=re.MULTILINE)
+    return re.sub(r"^export ", "", asset("boundaries.js"), flags=re.MULTILINE)
 
 
 def wav_bytes(recording: Recording) -> bytes:

@@ -12,6 +12,7 @@ from trellis.core.errors import DataError, MissingExtraError
 from trellis.core.output_files import PathLike, atomic_writer
 
 INK, DIM, FAINT, GRID, WRONG = "#1f2933", "#616e7c", "#9aa5b1", "#e4e7eb", "#c81e4a"
+FIRST, SECOND, THIRD = "#3a6ea5", "#1f8f83", "#e0a030"  # of several curves
 
 STYLE: Any = {
     "font.family": "sans-serif",

@@ -1,0 +1,1 @@
+"""Pages about models: one HTML file each, which needs nothing else."""

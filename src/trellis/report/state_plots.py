@@ -1,0 +1,74 @@
+"""Figures of hidden Markov models: states over time, and how long they last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from trellis.core.arguments import is_int
+from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.errors import DataError
+from trellis.report.figures import DIM, FAINT, FIRST, INK, SECOND, THIRD, WRONG
+from trellis.report.plots import finish, make_axes
+
+STATE_COLOURS = (FIRST, SECOND, THIRD, WRONG, DIM, FAINT)
+
+
+def state_durations(paths: Sequence[Any], n_states: int) -> list[IntArray]:
+    """How many steps each visit of each state lasts, in order; sequences end visits."""
+    found: list[list[int]] = [[] for _ in range(n_states)]
+    for path in map(np.asarray, paths):
+        if len(path):
+            starts = np.concatenate([[0], np.flatnonzero(np.diff(path)) + 1, [len(path)]])
+            for first, n in zip(starts[:-1], np.diff(starts), strict=True):
+                found[int(path[first])].append(int(n))
+    return [np.array(lengths, np.int64) for lengths in found]
+
+
+def geometric_durations(stay: float, n: int) -> FloatArray:
+    """P(d) = stay^(d - 1) (1 - stay) for d = 1 to n: what a state of a Markov chain lasts."""
+    return np.asarray(np.float64(stay) ** np.arange(n) * (1.0 - stay), np.float64)
+
+
+def plot_states(posteriors: FloatArray, ax: Any = None) -> Any:
+    """P(state | all observations) (length, K) at each step of a sequence, stacked; the six most frequent."""
+    ax = make_axes(ax, 8.4, 2.2)
+    shown = np.sort(np.argsort(-posteriors.sum(axis=0), kind="stable")[: len(STATE_COLOURS)])
+    base = np.zeros(len(posteriors))
+    steps = np.arange(len(posteriors) + 1) + 0.5
+    for colour, k in zip(STATE_COLOURS, shown, strict=False):
+        top = base + posteriors[:, k]
+        edges = {"step": "post", "color": colour, "linewidth": 0, "label": f"state {k}"}
+        ax.fill_between(steps, np.append(base, base[-1]), np.append(top, top[-1]), **edges)
+        base = top
+    finish(ax, "step", "probability")
+    ax.set(xlim=(steps[0], steps[-1]), ylim=(0, 1))
+    ax.legend(
+        frameon=False, labelcolor=INK, ncols=len(shown), loc="lower left", bbox_to_anchor=(0, 1), fontsize=9
+    )
+    return ax
+
+
+def plot_durations(model: Any, X: Any, ax: Any = None, *, state: int = 0) -> Any:
+    """How long a state lasts on the best paths, and the geometric law that its transitions imply."""
+    transitions = model.parameters().transitions
+    if not is_int(state, 0, len(transitions) - 1):
+        raise DataError(f"state is {state!r}; states are numbered from 0 to {len(transitions) - 1}")
+    paths = model.predict(X)
+    several = isinstance(X, list | tuple)
+    lengths = state_durations(paths if several else [paths], len(transitions))[state]
+    return draw_durations(lengths, float(transitions[state, state]), ax)
+
+
+def draw_durations(lengths: IntArray, stay: float, ax: Any = None) -> Any:
+    ax = make_axes(ax, 4.2, 2.6)
+    longest = int(lengths.max(initial=1))
+    steps = np.arange(1, longest + 1)
+    counts = np.bincount(lengths, minlength=longest + 1)[1:]
+    ax.bar(steps, counts / max(len(lengths), 1), color=FIRST, width=0.8, label="observed")
+    ax.plot(steps, geometric_durations(stay, longest), color=WRONG, linewidth=1.6, label="geometric")
+    finish(ax, "steps in the state", "share of visits")
+    ax.legend(frameon=False, labelcolor=INK)
+    return ax

@@ -1,0 +1,51 @@
+"""Durations against plain counting, and figures that show them."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trellis import HMM, emissions
+from trellis.core.errors import DataError
+from trellis.report.state_plots import geometric_durations, plot_durations, plot_states, state_durations
+
+
+@given(st.lists(st.lists(st.integers(0, 3), max_size=12), max_size=4))
+def test_durations_are_those_of_runs(paths: list[list[int]]) -> None:
+    expected: list[list[int]] = [[], [], [], []]
+    for path in paths:
+        for state, run in groupby(path):
+            expected[state].append(len(list(run)))
+    assert [found.tolist() for found in state_durations(paths, 4)] == expected
+
+
+@given(st.floats(0.0, 0.95))
+def test_the_geometric_law_sums_to_one_with_its_mean(stay: float) -> None:
+    shares = geometric_durations(stay, 2000)
+    assert shares.sum() == pytest.approx(1.0)
+    assert shares @ np.arange(1, 2001) == pytest.approx(1 / (1 - stay))
+
+
+def test_figures_show_states_and_durations() -> None:
+    model = HMM(
+        2,
+        emissions.Categorical(2, np.array([[0.9, 0.1], [0.1, 0.9]])),
+        initial=[0.5, 0.5],
+        transitions=[[0.8, 0.2], [0.3, 0.7]],
+    )
+    X = [np.array([0, 0, 0, 1, 1, 1, 1, 0, 0, 0])]
+    axes = plot_durations(model, X, state=1)
+    heights = [bar.get_height() for bar in axes.patches]
+    runs = state_durations(model.predict(X), 2)[1]
+    assert heights == [float((runs == n).mean()) for n in range(1, runs.max() + 1)]
+    np.testing.assert_allclose(axes.get_lines()[0].get_ydata(), geometric_durations(0.7, runs.max()))
+    assert [text.get_text() for text in plot_states(model.smooth(X)[0]).get_legend().get_texts()] == [
+        "state 0",
+        "state 1",
+    ]
+    with pytest.raises(DataError, match="from 0 to 1"):
+        plot_durations(model, X, state=2)
