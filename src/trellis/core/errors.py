@@ -50,7 +50,7 @@ class DataError(TrellisError):
     ... except errors.DataError as error:
     ...     print(error)
     ...
-    sequence 0 has 2 steps in X, but 1 in y; they must be equal
+    sequence 0 has 2 steps in X, but 1 in y; they must be equal...
     """
 
 

@@ -30,6 +30,17 @@ class SequenceFrame:
     ``X`` has a dictionary for each step, with every other column: text and categories become the features
     name=value, numbers keep their value, missing values are left out. Sequences come in the order in which
     they first appear.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from trellis.features import SequenceFrame
+    >>> frame = pd.DataFrame({"line": [1, 1, 2], "word": ["a", "b", "c"], "tag": ["X", "Y", "X"]})
+    >>> data = SequenceFrame(frame, groups="line", labels="tag")
+    >>> data.X, data.y
+    ([[{'word': 'a'}, {'word': 'b'}], [{'word': 'c'}]], [['X', 'Y'], ['X']])
+    >>> data.to_series([["Y", "Y"], ["X"]]).tolist()
+    ['Y', 'Y', 'X']
     """
 
     def __init__(self, frame: Any, groups: str, labels: str | None = None) -> None:

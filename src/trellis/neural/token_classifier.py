@@ -20,7 +20,15 @@ from trellis.objectives.records import Objective, get_objective
 
 
 class StructuredTokenOutput(NamedTuple):
-    """``loss``: a number, None without labels. ``logits`` [batch, time, labels]: the classifier's."""
+    """``loss``: a number, None without labels. ``logits`` [batch, time, labels]: the classifier's.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from trellis.neural import StructuredTokenOutput
+    >>> StructuredTokenOutput(None, torch.zeros(1, 2, 3)).logits.shape
+    torch.Size([1, 2, 3])
+    """
 
     loss: Tensor | None
     logits: Tensor
@@ -38,6 +46,18 @@ class StructuredTokenClassifier(nn.Module):
         sequences of the batch.
     constraints : booleans (n_labels, n_labels), rows the previous label, true where allowed; or what
         :func:`~trellis.data.constraints.legal_transitions` gives. Forbidden transitions have probability 0.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from trellis.neural import StructuredTokenClassifier
+    >>> embedding = torch.nn.Embedding(5, 2)  # any module that gives logits [batch, time, labels]
+    >>> tagger = StructuredTokenClassifier(embedding, n_labels=2, objective="margin")
+    >>> words, labels = torch.tensor([[1, 2, 3]]), torch.tensor([[0, 1, -100]])
+    >>> tagger(words, labels=labels).loss.requires_grad
+    True
+    >>> tagger.decode(words).shape
+    torch.Size([1, 3])
     """
 
     def __init__(
