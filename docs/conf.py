@@ -51,7 +51,7 @@ numpydoc_xref_param_type = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "Trellis"
-html_sidebars = {"index": [], "choose": []}  # pages without others below them
+html_sidebars: dict[str, list[str]] = {"index": [], "choose": []}  # pages without others below them
 html_static_path = ["_static"]
 html_css_files = ["trellis.css"]
 html_show_sourcelink = False

@@ -87,7 +87,9 @@ def test_types_are_checked_wherever_there_is_code() -> None:
     tracked = subprocess.run(
         ["git", "ls-files", "*.py"], cwd=CHECKOUT, capture_output=True, text=True, check=False
     ).stdout.split()
-    folders = {path.split("/")[0] for path in tracked or ["src/", "benchmarks/", "examples/", "scripts/"]}
+    folders = {
+        path.split("/")[0] for path in tracked or ["src/", "benchmarks/", "docs/", "examples/", "scripts/"]
+    }
     assert folders - {"tests"} == set(options["tool"]["mypy"]["files"])
 
 

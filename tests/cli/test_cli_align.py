@@ -349,7 +349,7 @@ def test_adapt_learns_from_a_folder_and_replaces_nothing_when_it_cannot(
         def set_params(self, **given: Any) -> None:
             seen.update(given)
 
-        def adapt(self, corpus: Any, progress: Any) -> Any:
+        def adapt(self, corpus: Any, progress: Any, checkpoint: Any) -> Any:
             seen["ids"] = [u.id for u in corpus]
             seen["channel"] = corpus[0].channel
             if seen.get("stop"):

@@ -33,7 +33,7 @@ from trellis.hmm.emissions import (
 
 @register
 @dataclass(frozen=True, eq=False, repr=False)
-class Exponential(Emission):
+class Waiting(Emission):
     """A user's own: p(x | k) = rate_k exp(- rate_k x)."""
 
     rates: Any = None
@@ -48,7 +48,7 @@ class Exponential(Emission):
     def statistics(self, values: Any, posterior: Any) -> dict[str, Any]:
         return {"weight": posterior.sum(axis=0), "sum": posterior.T @ values[:, 0]}
 
-    def maximise(self, statistics: Mapping[str, Any]) -> Exponential:
+    def maximise(self, statistics: Mapping[str, Any]) -> Waiting:
         return replace(self, rates=statistics["weight"] / statistics["sum"])
 
     def expected_log_likelihood(self, statistics: Mapping[str, Any]) -> float:
@@ -69,7 +69,7 @@ EMISSIONS: dict[str, Emission] = {
     "tied": Gaussian("tied"),
     "mixture": GaussianMixture(2, "diag"),
     "product": Product({0: Categorical(3), (1, 2): Gaussian("full")}),
-    "own": Exponential(),
+    "own": Waiting(),
 }
 
 
