@@ -12,8 +12,7 @@ With the times t_s of shards drawn at random around their mean (log-normal, ``sp
 
 The scheduler works while workers do, so an iteration takes send + max(work + add, schedule) + step. With
 ``local_steps`` = k, workers take k steps on their own shards before weights are mixed: everything but work is
-paid once in k. Efficiency on W workers is the time of one worker without any of the other costs over W times
-the time of the iteration.
+paid once in k. Efficiency on W workers is the sum of all t_s over W times the time of the iteration.
 """
 
 from __future__ import annotations
@@ -22,6 +21,8 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+
+from trellis.core.arrays import FloatArray
 
 BYTES = 8  # of a weight
 
@@ -70,34 +71,34 @@ class Iteration:
 
 
 def iteration(costs: Costs, job: Job, workers: int, seed: int = 0) -> Iteration:
-    """One iteration (with local steps: the share of one pass over the data) on ``workers`` workers."""
-    workers = min(workers, job.shards)
+    """One iteration (with local steps: the share of one pass over the data) on ``workers`` workers, of whom
+    no more than there are shards have work."""
+    busy = min(workers, job.shards)
     size = BYTES * job.weights
-    work = _slowest_worker(costs, job, workers, np.random.default_rng(seed))
-    send = math.ceil(math.log2(workers + 1)) * (costs.latency + size / costs.bandwidth)
-    levels = math.ceil(math.log2(workers)) if workers > 1 else 0
-    add = job.shards / workers * size * costs.add
+    sums = _work_of_workers(costs, job, busy, np.random.default_rng(seed))
+    send = math.ceil(math.log2(busy + 1)) * (costs.latency + size / costs.bandwidth)
+    levels = math.ceil(math.log2(busy)) if busy > 1 else 0
+    add = job.shards / busy * size * costs.add
     add += levels * (costs.latency + size / job.compression / costs.bandwidth + size * costs.add)
     schedule, step = 2 * job.shards * costs.task, size * costs.step
     k = job.local_steps
-    found = Iteration(send / k, work, add / k, schedule / k, step / k, 0.0)
-    alone = job.shards * (job.tokens / job.shards * costs.token + costs.overhead)
-    return replace(found, efficiency=alone / (workers * found.seconds))
+    found = Iteration(send / k, float(sums.max()), add / k, schedule / k, step / k, 0.0)
+    return replace(found, efficiency=float(sums.sum()) / (workers * found.seconds))
 
 
-def _slowest_worker(costs: Costs, job: Job, workers: int, rng: np.random.Generator) -> float:
-    """Of many shards a worker's sum is normal, by the central limit theorem; of few it is drawn."""
+def _work_of_workers(costs: Costs, job: Job, busy: int, rng: np.random.Generator) -> FloatArray:
+    """Seconds of each. Of many shards a worker's sum is normal, by the central limit theorem; of few it is
+    drawn."""
     mean = job.tokens / job.shards * costs.token + costs.overhead
-    each, more = divmod(job.shards, workers)
-    counts = np.full(workers, each) + (np.arange(workers) < more)
+    each, more = divmod(job.shards, busy)
+    counts = np.full(busy, each) + (np.arange(busy) < more)
     if not costs.spread:
-        return float(mean * counts.max())
+        return np.asarray(mean * counts)
     if job.shards <= 100_000:
         drawn = rng.lognormal(-0.5 * costs.spread**2, costs.spread, job.shards)
-        sums = np.add.reduceat(drawn, np.concatenate([[0], np.cumsum(counts)[:-1]]))
-        return float(mean * sums.max())
+        return np.asarray(mean * np.add.reduceat(drawn, np.concatenate([[0], np.cumsum(counts)[:-1]])))
     deviation = math.sqrt(math.expm1(costs.spread**2))
-    return float(mean * (counts + deviation * np.sqrt(counts) * rng.normal(size=workers)).max())
+    return np.asarray(mean * (counts + deviation * np.sqrt(counts) * rng.normal(size=busy)))
 
 
 def pays_until(costs: Costs, job: Job, most: int, efficiency: float = 0.5) -> int:
