@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -212,6 +213,7 @@ def test_torch_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without_torch)
+    monkeypatch.delitem(sys.modules, "trellis.speech.acoustics.torch_feed_forward", raising=False)
     with pytest.raises(MissingExtraError, match=r"trellis-learn\[torch\]"):
         get_classifier("torch").fit(FrameExamples([rows], [codes], 3, 10.0), 0)
 
