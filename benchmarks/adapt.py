@@ -114,7 +114,8 @@ def main() -> None:
         aligner = fold_model(corpus, seed, given.models)
         for language in held_out if given.chosen_on else test:
             one_language(aligner, corpus.in_groups({language}), language, given.draws, measured)
-        print(f"fold {seed} done", flush=True)
+        so_far = [name for name in corpus.groups if any(name in found.errors for found in measured.values())]
+        report(f"folds 0 to {seed}", measured, so_far)
     every = held_out_of_folds(corpus) if given.chosen_on else list(corpus.groups)
     report("all of these languages", measured, every)
     if not given.chosen_on:
