@@ -23,8 +23,8 @@ from threadpoolctl import threadpool_limits
 from _common import Figures, check, fastest, parser
 from trellis import HMM, emissions
 from trellis.hmm import left_right
-from trellis.hmm.baum_welch import BaumWelch
 from trellis.hmm.hmm_parameters import HMMParameters
+from trellis.hmm.learning.baum_welch import BaumWelch
 from trellis.hmm.observations import Observations
 from trellis.hmm.transition_constraints import TransitionConstraints
 
