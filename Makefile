@@ -35,19 +35,18 @@ test-cluster: $(VENV)/.test  ## break small clusters in every way: killed worker
 	@$(BIN)/python -m pytest -m cluster
 
 # Environments of their own: the oldest dependencies that pyproject.toml allows, and the newest of another Python.
-CORE := tests/core tests/data tests/features tests/solvers tests/structures/chain tests/hmm tests/bayesnet
-TOOLS := pytest hypothesis pytest-xdist
-PEERS := matplotlib networkx pandas polars soundfile statsmodels hmmlearn python-crfsuite clarabel
-
-test-oldest: requirements/oldest.txt  ## run the tests of the core rooms with the oldest dependencies, on Python 3.11
+# TESTS=tests/hmm for a part of the suite.
+test-oldest: requirements/oldest.txt  ## run the tests with the oldest dependencies, on Python 3.11
 	@$(PYTHON) -m venv .venv-oldest
-	@$(subst $(VENV)/,.venv-oldest/,$(PIP)) --constraint $< . $(TOOLS) $(PEERS)
-	@$(subst $(VENV)/,.venv-oldest/,$(BIN)/)python -m pytest -p no:cacheprovider $(CORE)
+	@$(subst $(VENV)/,.venv-oldest/,$(PIP)) --constraint $< '.[test]'
+	@$(subst $(VENV)/,.venv-oldest/,$(BIN)/)python -m pytest -p no:cacheprovider --numprocesses 2 --dist loadfile $(TESTS)
 
 test-newest:  ## run them with the newest dependencies: make test-newest PYTHON=python3.14
 	@$(PYTHON) -m venv .venv-newest
-	@$(subst $(VENV)/,.venv-newest/,$(PIP)) --upgrade . $(TOOLS) $(PEERS)
-	@$(subst $(VENV)/,.venv-newest/,$(BIN)/)python -m pytest -p no:cacheprovider $(CORE)
+	@$(subst $(VENV)/,.venv-newest/,$(PIP)) --upgrade '.[test]' || { \
+	  echo 'without PyTorch, if it has no build for this Python: its tests are skipped' >&2; \
+	  $(subst $(VENV)/,.venv-newest/,$(PIP)) --upgrade '.[test-without-torch]'; }
+	@$(subst $(VENV)/,.venv-newest/,$(BIN)/)python -m pytest -p no:cacheprovider --numprocesses 2 --dist loadfile $(TESTS)
 
 # Kernels are compiled, which coverage cannot see: they are left out (see pyproject.toml, which also has the floor).
 coverage: $(VENV)/.test  ## run the tests and say which lines they do not reach

@@ -8,6 +8,7 @@ what compiling costs is a figure of its own.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import subprocess
@@ -58,6 +59,14 @@ def files(folder: Path, *names: str) -> list[Path]:
         print(f"not measured: {missing[0]} is not there; name the folder of the data sets by --data")
         sys.exit(0)
     return paths
+
+
+def require_peers(*packages: str) -> None:
+    """The libraries to compare with; where one is missing the benchmark says so and ends well."""
+    for name in packages:
+        if importlib.util.find_spec(name) is None:
+            print(f"not measured: {name} is not installed; install the extra bench")
+            sys.exit(0)
 
 
 def fastest(*work: Work, repeats: int, clock: Callable[[], float] = time.process_time) -> list[float]:

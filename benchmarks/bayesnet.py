@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -26,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from _common import Figures, check, cold_seconds, fastest, files, parser
+from _common import Figures, check, cold_seconds, fastest, files, parser, require_peers
 from trellis import BayesianNetwork, FactorGraph
 from trellis.bayesnet import read_evidence
 from trellis.bayesnet.inference.query import log_partition
@@ -52,11 +51,9 @@ def main() -> None:
     options_parser = parser(__doc__)
     options_parser.add_argument("--memory", type=float, default=8.0, help="GiB that exact inference may use")
     options = options_parser.parse_args()
-    try:
-        import pyagrum
-    except ImportError:
-        print("not measured: pyagrum is not installed")
-        sys.exit(0)
+    require_peers("pyagrum")
+    import pyagrum
+
     pyagrum.setNumberOfThreads(1)
     folder = options.data
     paths = files(folder / "bn_repository", *(f"{name}.bif.gz" for name in NETWORKS))

@@ -17,7 +17,6 @@ They must find the same tables by counting; likelihoods that EM has reached stan
 from __future__ import annotations
 
 import re
-import sys
 import tempfile
 import time
 import warnings
@@ -27,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from _common import Figures, check, fastest, files, parser
+from _common import Figures, check, fastest, files, parser, require_peers
 from trellis import BayesianNetwork, FactorGraph
 
 N_SAMPLES, N_PEER, N_EM = 100_000, 2_000, 300
@@ -35,12 +34,9 @@ N_SAMPLES, N_PEER, N_EM = 100_000, 2_000, 300
 
 def main() -> None:
     options = parser(__doc__).parse_args()
-    try:
-        import pandas  # noqa: F401
-        import pyagrum
-    except ImportError as error:
-        print(f"not measured: {error.name} is not installed")
-        sys.exit(0)
+    require_peers("pandas", "pyagrum")
+    import pyagrum
+
     warnings.filterwarnings("ignore")
     figures = Figures("Bayesian networks: approximations and learning (CPU)")
     belief_propagation(figures, *files(options.data / "libdai_tests", "testfast.fg", "testfast.out"))

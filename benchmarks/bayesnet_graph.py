@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import gzip
 import logging
-import sys
 import tempfile
 import warnings
 from functools import partial
@@ -24,7 +23,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from _common import Figures, check, cold_seconds, fastest, files, parser
+from _common import Figures, check, cold_seconds, fastest, files, parser, require_peers
 from trellis import BayesianNetwork
 
 N_NODES, N_QUESTIONS, N_OBSERVED = 2000, 200, 20
@@ -38,12 +37,7 @@ net.d_separated("A", "B")
 
 def main() -> None:
     options = parser(__doc__).parse_args()
-    try:
-        import pgmpy.readwrite  # noqa: F401
-        import pyagrum  # noqa: F401
-    except ImportError as error:
-        print(f"not measured: {error.name} is not installed")
-        sys.exit(0)
+    require_peers("pgmpy", "pyagrum")
     warnings.filterwarnings("ignore")
     logging.disable(logging.WARNING)
     figures = Figures("Bayesian networks: files and graphs (CPU)")

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from _common import Figures, check, fastest, parser
+from _common import Figures, check, fastest, parser, require_peers
 from trellis import HMM, emissions
 from trellis.hmm import left_right
-from trellis.hmm.baum_welch import BaumWelch
 from trellis.hmm.hmm_parameters import HMMParameters
+from trellis.hmm.learning.baum_welch import BaumWelch
 from trellis.hmm.observations import Observations
 from trellis.hmm.transition_constraints import TransitionConstraints
 
@@ -198,11 +198,7 @@ def growth(figures: Figures, name: str, transitions: np.ndarray, top: int) -> No
 
 def main() -> None:
     given = parser(__doc__).parse_args()
-    try:
-        import hmmlearn.hmm  # noqa: F401
-    except ImportError:
-        print("not measured: hmmlearn is not installed; install the extra bench")
-        return
+    require_peers("hmmlearn")
     logging.getLogger("hmmlearn").setLevel(logging.ERROR)
     repeats = 3 if given.quick else 7
     with threadpool_limits(1, "blas"):

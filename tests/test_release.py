@@ -19,6 +19,8 @@ from trellis.speech.builtin import builtin_aligner
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+# extras that `make test-oldest` installs in their oldest versions; PyTorch is that of the tests everywhere
+HELD_BACK = ("plot", "graph", "parquet", "english", "studio", "cluster")
 CONFIGURATION = [
     *sorted((ROOT / ".github").rglob("*.yml")),
     ROOT / ".pre-commit-config.yaml",
@@ -75,10 +77,10 @@ def test_the_oldest_versions_are_those_of_the_project() -> None:
     extras = PROJECT["optional-dependencies"]
     for line in [
         *PROJECT["dependencies"],
-        *(one for name in ("plot", "graph", "english", "studio") for one in extras[name]),
+        *(one for name in HELD_BACK for one in extras[name]),
     ]:
         name, _, version = line.partition(">=")
-        required[name] = version
+        required[name.partition("[")[0]] = version
     assert set(required) <= set(oldest)
     for name, version in required.items():
         # the first release of that series that can be installed: 1.11.1 for 1.11

@@ -31,7 +31,7 @@ RECORDS = {
     "solvers.FrankWolfe": "trellis.solvers.planes.frank_wolfe",
     "solvers.LBFGS": "trellis.solvers.quasi_newton.lbfgs",
     "solvers.MiniBatch": "trellis.solvers.online.minibatch",
-    "solvers.OWLQN": "trellis.solvers.quasi_newton.lbfgs",
+    "solvers.OWLQN": "trellis.solvers.quasi_newton.owlqn",
     "solvers.PassiveAggressive": "trellis.solvers.online.passive_aggressive",
     "solvers.Perceptron": "trellis.solvers.online.perceptron",
     "solvers.SAG": "trellis.solvers.online.sag",

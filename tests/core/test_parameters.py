@@ -44,6 +44,21 @@ def test_the_constructor_takes_what_is_declared() -> None:
         Smoother("a", widht=3)
 
 
+def test_a_class_keeps_the_order_of_its_base() -> None:
+    """Also of what the base declared again: there it stands where the base has it."""
+
+    class Again(Smoother):
+        """Smooths again."""
+
+        width: int = parameter(default=7, constraint=integer(minimum=1))
+
+    class Heir(Again):
+        """Declares nothing."""
+
+    assert list(Heir.declared_parameters) == ["name", "kind", "rate", "loud", "width"]
+    assert list(Heir.declared_parameters) == list(Again.declared_parameters)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import trellis
+from trellis.core.kernel_cache import NUMBA_IS_KNOWN
 from trellis.core.kernel_folders import only_we_write, shipped_level, shipped_name
 
 LEVEL = shipped_level()
@@ -136,7 +137,8 @@ llvmlite.binding.get_host_cpu_features = lambda: host
 
 
 def test_new_kernels_can_call_shipped_ones(package: Path, tmp_path: Path) -> None:
-    """A wheel brings machine code alone: what a new kernel calls is compiled again, as a part of it."""
+    """A wheel brings machine code alone: what a new kernel calls is compiled again, as a part of it. (Another
+    Numba than the one we know ships what it can link, and compiles the new kernel only.)"""
     script = tmp_path / "new_kernels.py"
     script.write_text(
         "from trellis.core.numerics import kernel\nfrom trellis.core.logspace_kernels import log_sum_exp\n"
@@ -148,7 +150,12 @@ sys.path.insert(0, {str(tmp_path)!r})
 from new_kernels import twice
 print(round(float(twice(np.log([1.0, 3.0]))), 6), notice.compiled)
 """
-    assert _answer(package, tmp_path / "cache", work) == [ANSWER, "0", "2.772589", "2"]
+    assert _answer(package, tmp_path / "cache", work) == [
+        ANSWER,
+        "0",
+        "2.772589",
+        "2" if NUMBA_IS_KNOWN else "1",
+    ]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no such modes")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from trellis.data.sequences import (
     check_offsets,
     check_same_lengths,
     offsets_from_lengths,
+    sum_by_sequence,
 )
 
 lengths = st.lists(st.integers(0, 7), min_size=1, max_size=12)
@@ -206,3 +208,11 @@ def test_arrays_the_wrong_way_round_are_recognised() -> None:
         check_same_lengths(np.array([0, 5]), np.array([0, 2]), "y")
     with pytest.raises(DataError, match=r"they must be equal$"):  # one of two fits: not a matter of direction
         check_same_lengths(np.array([0, 5, 6]), np.array([0, 2, 3]), "y")
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=6), st.integers(0, 2**32 - 1))
+def test_sums_by_sequence(lengths: list[int], seed: int) -> None:
+    values = np.random.default_rng(seed).normal(size=sum(lengths))
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    expected = [values[a:b].sum() for a, b in pairwise(offsets)]
+    np.testing.assert_allclose(sum_by_sequence(values, offsets), expected, atol=1e-12)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recorded_crfsuite import RecordedTrainer
 from trellis import SequenceLabeler
 
 text = st.text(alphabet="ab", max_size=2)
@@ -33,19 +34,9 @@ step = st.fixed_dictionaries(
 sequence = st.lists(st.tuples(step, st.sampled_from("XYZ")), min_size=1, max_size=4)
 
 
-class Trainer(pycrfsuite.Trainer):
-    def __init__(self) -> None:
-        super().__init__(verbose=True)
-        self.losses: list[float] = []
-
-    def message(self, message: str) -> None:
-        if message.startswith("Loss:"):
-            self.losses.append(float(message.split()[1]))
-
-
 def crfsuite(X: Any, y: Any, path: Path, **options: float) -> tuple[dict[Any, float], list[float]]:
     """The weights of attributes with labels, and the objective of each iteration."""
-    trainer = Trainer()
+    trainer = RecordedTrainer()
     for items, labels in zip(X, y, strict=True):
         trainer.append(items, labels)
     trainer.select("lbfgs")

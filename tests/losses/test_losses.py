@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -21,7 +20,6 @@ from trellis.losses.labelings import (
     ZeroOne,
     class_weights,
     get_loss,
-    sum_by_sequence,
 )
 from trellis.losses.metrics import span_report
 
@@ -79,14 +77,6 @@ def test_partial_labels_cost_what_the_cheapest_member_says(seed: int) -> None:
         assert all(costs[t, "abc".index(x)] == 0 for x in known or "abc")
     ours = ZeroOne().per_sequence(gold, codes([["a"] * 6]), ABC)
     assert ours[0] == any(known is not None and "a" not in known for known in members)
-
-
-@given(st.lists(st.integers(0, 4), min_size=1, max_size=6), st.integers(0, 2**32 - 1))
-def test_sums_by_sequence(lengths: list[int], seed: int) -> None:
-    values = np.random.default_rng(seed).normal(size=sum(lengths))
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
-    expected = [values[a:b].sum() for a, b in pairwise(offsets)]
-    np.testing.assert_allclose(sum_by_sequence(values, offsets), expected, atol=1e-12)
 
 
 BIO = LabelSet(["B-x", "B-y", "I-x", "I-y", "O"])

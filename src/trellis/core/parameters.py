@@ -156,7 +156,8 @@ def declare(cls: type) -> None:
     parameters: dict[str, Parameter] = {}
     fields: dict[str, FittedField] = {}
     for base in reversed(cls.__mro__[1:]):
-        parameters |= base.__dict__.get("declared_parameters", {})
+        inherited = base.__dict__.get("declared_parameters", {})
+        parameters = {n: p for n, p in parameters.items() if n not in inherited} | inherited  # in its order
         fields |= base.__dict__.get("fitted_fields", {})
     own = dict(cls.__dict__)
     for name, value in own.items():

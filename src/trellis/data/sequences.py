@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trellis.core.arrays import IntArray
+from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, TrellisError
 from trellis.data.answers import Answers
 from trellis.data.user_input import as_dense
@@ -195,6 +195,15 @@ def locate(offsets: IntArray, row: int) -> tuple[int, int]:
     """The sequence and the step of a packed row."""
     sequence = int(np.searchsorted(offsets, row, side="right")) - 1
     return sequence, int(row - offsets[sequence])
+
+
+def sum_by_sequence(values: NDArray[Any], offsets: IntArray) -> FloatArray:
+    """The sum of ``values`` over each sequence; 0 for one of no steps."""
+    sums = np.zeros(len(offsets) - 1)
+    filled = np.diff(offsets) > 0
+    if filled.any():
+        sums[filled] = np.add.reduceat(values, offsets[:-1][filled], dtype=np.float64)
+    return sums
 
 
 def step_name(offsets: IntArray, row: int) -> str:

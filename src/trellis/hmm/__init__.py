@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from trellis.hmm.compare import distance as distance
     from trellis.hmm.hidden_markov_model import HMM as HMM
     from trellis.hmm.input_output.io_hmm import IOHMM as IOHMM
-    from trellis.hmm.mixture_em import fit_mixture as fit_mixture
+    from trellis.hmm.learning.mixture_em import fit_mixture as fit_mixture
     from trellis.hmm.spectral.spectral_hmm import SpectralHMM as SpectralHMM
     from trellis.hmm.streaming_filter import StreamingFilter as StreamingFilter
     from trellis.hmm.transition_constraints import left_right as left_right
@@ -23,7 +23,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "compare": "align_states distance",
         "hidden_markov_model": "HMM",
         "input_output.io_hmm": "IOHMM",
-        "mixture_em": "fit_mixture",
+        "learning.mixture_em": "fit_mixture",
         "spectral.spectral_hmm": "SpectralHMM",
         "streaming_filter": "StreamingFilter",
         "transition_constraints": "left_right",

@@ -30,7 +30,7 @@ from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.registration import register
 from trellis.data.labels import EncodedLabels, LabelSet
-from trellis.data.sequences import Sequences, check_same_lengths, step_name
+from trellis.data.sequences import Sequences, check_same_lengths, step_name, sum_by_sequence
 from trellis.losses.metrics import packed_span_report
 
 Codes = NDArray[np.int32]
@@ -359,15 +359,6 @@ def balanced_weights(counts: NDArray[np.int64]) -> FloatArray:
     """(K,) n / (K n_k)."""
     balanced: FloatArray = counts.sum() / (len(counts) * np.maximum(counts, 1))
     return balanced
-
-
-def sum_by_sequence(values: NDArray[Any], offsets: IntArray) -> FloatArray:
-    """Sums of runs of ``values``; 0 for a sequence of no steps."""
-    sums = np.zeros(len(offsets) - 1)
-    filled = np.diff(offsets) > 0
-    if filled.any():
-        sums[filled] = np.add.reduceat(values, offsets[:-1][filled], dtype=np.float64)
-    return sums
 
 
 def _cost_table(gold: EncodedLabels, matrix: FloatArray) -> FloatArray:

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from trellis.solvers.planes.cutting_plane import CuttingPlane as CuttingPlane
     from trellis.solvers.planes.frank_wolfe import FrankWolfe as FrankWolfe
     from trellis.solvers.quasi_newton.lbfgs import LBFGS as LBFGS
-    from trellis.solvers.quasi_newton.lbfgs import OWLQN as OWLQN
+    from trellis.solvers.quasi_newton.owlqn import OWLQN as OWLQN
     from trellis.solvers.run import Solution as Solution
     from trellis.solvers.run import Solver as Solver
 
@@ -71,7 +71,8 @@ __getattr__, __dir__, __all__ = lazy_exports(
         "online.stochastic": "SGD AdaGrad Adam Subgradient",
         "planes.cutting_plane": "CuttingPlane",
         "planes.frank_wolfe": "FrankWolfe",
-        "quasi_newton.lbfgs": "LBFGS OWLQN",
+        "quasi_newton.lbfgs": "LBFGS",
+        "quasi_newton.owlqn": "OWLQN",
         "run": "Solution Solver",
     },
 )

@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from trellis.theory.confidence_intervals import mean_interval as mean_interval
     from trellis.theory.confidence_intervals import quantile_interval as quantile_interval
     from trellis.theory.confidence_intervals import share_interval as share_interval
-    from trellis.theory.hypothesis_families import Boxes as Boxes
-    from trellis.theory.hypothesis_families import Discs as Discs
+    from trellis.theory.geometric_families import Boxes as Boxes
+    from trellis.theory.geometric_families import Discs as Discs
+    from trellis.theory.geometric_families import HalfPlanes as HalfPlanes
+    from trellis.theory.geometric_families import Intervals as Intervals
+    from trellis.theory.geometric_families import Rectangles as Rectangles
+    from trellis.theory.geometric_families import Sinusoids as Sinusoids
+    from trellis.theory.geometric_families import Trees as Trees
     from trellis.theory.hypothesis_families import Family as Family
     from trellis.theory.hypothesis_families import Finite as Finite
-    from trellis.theory.hypothesis_families import HalfPlanes as HalfPlanes
-    from trellis.theory.hypothesis_families import Intervals as Intervals
     from trellis.theory.hypothesis_families import Predicate as Predicate
-    from trellis.theory.hypothesis_families import Rectangles as Rectangles
-    from trellis.theory.hypothesis_families import Sinusoids as Sinusoids
-    from trellis.theory.hypothesis_families import Trees as Trees
     from trellis.theory.hypothesis_families import parametrised as parametrised
     from trellis.theory.mistake_bound import MistakeBound as MistakeBound
     from trellis.theory.mistake_bound import measured_mistake_bound as measured_mistake_bound
@@ -64,8 +64,8 @@ __getattr__, __dir__, __all__ = lazy_exports(
     {
         "bounds": "Bound finite_agnostic_bound finite_consistent_bound hoeffding_bound sauer_bound vc_bound "
         "vc_deviation_bound",
-        "hypothesis_families": "Boxes Discs Family Finite HalfPlanes Intervals Predicate Rectangles "
-        "Sinusoids Trees parametrised",
+        "geometric_families": "Boxes Discs HalfPlanes Intervals Rectangles Sinusoids Trees",
+        "hypothesis_families": "Family Finite Predicate parametrised",
         "confidence_intervals": "Interval bootstrap_interval clopper_pearson_interval clopper_pearson_limits "
         "empirical_bernstein_interval hoeffding_interval mean_interval quantile_interval share_interval",
         "mistake_bound": "MistakeBound measured_mistake_bound perceptron_mistake_bound",

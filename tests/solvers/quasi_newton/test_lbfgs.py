@@ -14,8 +14,9 @@ from sklearn.linear_model import LogisticRegression
 
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.solvers.quasi_newton.inverse_hessian import FEW, InverseHessian
-from trellis.solvers.quasi_newton.lbfgs import LBFGS, OWLQN
+from trellis.solvers.quasi_newton.lbfgs import LBFGS
 from trellis.solvers.quasi_newton.line_search import Trial, strong_wolfe
+from trellis.solvers.quasi_newton.owlqn import OWLQN
 from trellis.solvers.run import Solution
 from trellis.training.driver import minimise
 

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pycrfsuite
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
+from recorded_crfsuite import RecordedTrainer
 from trellis import MEMM, SequenceLabeler
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.solvers import LBFGS, OWLQN, get_solver
@@ -83,18 +83,8 @@ def text(seed: int, n: int) -> tuple[Any, Any]:
     return X, y
 
 
-class Trainer(pycrfsuite.Trainer):
-    def __init__(self) -> None:
-        super().__init__(verbose=True)
-        self.losses: list[float] = []
-
-    def message(self, message: str) -> None:
-        if message.startswith("Loss:"):
-            self.losses.append(float(message.split()[1]))
-
-
 def crfsuite(X: Any, y: Any, folder: Path, **options: float) -> list[float]:
-    trainer = Trainer()
+    trainer = RecordedTrainer()
     for items, labels in zip(X, y, strict=True):
         trainer.append(items, labels)
     trainer.select("lbfgs")

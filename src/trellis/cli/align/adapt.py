@@ -5,20 +5,10 @@ from __future__ import annotations
 import time
 from typing import Annotated, Any
 
-from trellis.cli.align.train import (
-    AudioFolder,
-    Channel,
-    Layout,
-    Output,
-    PhoneTier,
-    Quiet,
-    SkipBad,
-    Split,
-    WordTier,
-    read_corpus,
-)
+from trellis.cli.align.corpus_options import CorpusOptions, offer_corpus_options
+from trellis.cli.align.train import Output, Quiet
 from trellis.cli.console import binary_target, check_output, note
-from trellis.cli.options import Encoding, argument, offer_parameters
+from trellis.cli.options import argument, offer_parameters
 from trellis.cli.train_options import Checkpoint
 from trellis.cli.training_output import stopped_at_checkpoint
 from trellis.core.output_files import check_folder
@@ -29,19 +19,13 @@ Model = Annotated[str, argument("MODEL", "Model that trellis align train or adap
 Corrected = Annotated[str, argument("CORRECTED", "Folder of recordings and their corrected labels.")]
 
 
+@offer_corpus_options
 @offer_parameters(random_state=(declared.RANDOM_STATE, "--seed N"))
 def adapt(
     model: Model,
     corrected: Corrected,
     output: Output,
-    layout: Layout = None,
-    audio: AudioFolder = None,
-    phone_tier: PhoneTier = None,
-    word_tier: WordTier = None,
-    split: Split = None,
-    channel: Channel = None,
-    skip_bad: SkipBad = False,
-    encoding: Encoding = None,
+    reading: CorpusOptions,
     checkpoint: Checkpoint = None,
     quiet: Quiet = False,
     **parameters: Any,
@@ -58,10 +42,7 @@ def adapt(
     if checkpoint is not None:
         check_folder(checkpoint)
     aligner, _ = models.open_aligner(model, None)
-    tiers = {"phones": phone_tier, "words": word_tier}
-    found = read_corpus(
-        corrected, layout, {**tiers, "audio": audio, "split": split, "channel": channel}, skip_bad, encoding
-    )
+    found = reading.read(corrected)
     for name, reason in found.skipped:
         note(f"skipped {name}: {reason}")
     aligner.set_params(**parameters)

@@ -3,36 +3,24 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-from trellis.cli.align.choices import CorpusLayout
+from trellis.cli.align.corpus_options import CorpusOptions, offer_corpus_options
 from trellis.cli.console import check_output, note
-from trellis.cli.options import Encoding, argument, offer_parameters, option
+from trellis.cli.options import argument, offer_parameters, option
 from trellis.cli.train_options import Checkpoint
 from trellis.cli.training_output import save_trained, stopped_at_checkpoint
-from trellis.core.errors import UnsupportedError
 from trellis.core.output_files import check_folder
 from trellis.core.progress import terminal_bar
 from trellis.speech.align import aligner_parameters as declared
 from trellis.training.declarations import N_JOBS
 
-if TYPE_CHECKING:
-    from trellis.speech.corpus.corpus import Corpus
-
 CorpusPath = Annotated[str, argument("CORPUS", "Folder of recordings and their labels, or a CTM file.")]
 Output = Annotated[str, option("-o --output MODEL", "Where to write the model; - is standard output.")]
-Layout = Annotated[CorpusLayout | None, option("--layout", "Layout of the corpus; detected if not given.")]
-AudioFolder = Annotated[
-    str | None, option("--audio DIR", "Folder of the recordings, if they are not beside the labels.")
-]
-PhoneTier = Annotated[str | None, option("--phone-tier NAME", "Tier of the phones in TextGrids.")]
-WordTier = Annotated[str | None, option("--word-tier NAME", "Tier of the words in TextGrids.")]
-Split = Annotated[str | None, option("--split NAME|FILE", "TIMIT: train, test, or a file of ids.")]
-Channel = Annotated[int | None, option("--channel N", "Channel to use, counted from 0.", min=0)]
-SkipBad = Annotated[bool, option("--skip-bad", "Skip recordings that cannot be used, instead of stopping.")]
 Quiet = Annotated[bool, option("-q --quiet", "Print nothing but errors.")]
 
 
+@offer_corpus_options
 @offer_parameters(
     objective=(declared.OBJECTIVE, "--objective NAME"),
     loss=(declared.LOSS, "--loss"),
@@ -56,14 +44,7 @@ Quiet = Annotated[bool, option("-q --quiet", "Print nothing but errors.")]
 def train(
     corpus: CorpusPath,
     output: Output,
-    layout: Layout = None,
-    audio: AudioFolder = None,
-    phone_tier: PhoneTier = None,
-    word_tier: WordTier = None,
-    split: Split = None,
-    channel: Channel = None,
-    skip_bad: SkipBad = False,
-    encoding: Encoding = None,
+    reading: CorpusOptions,
     checkpoint: Checkpoint = None,
     quiet: Quiet = False,
     **parameters: Any,
@@ -77,12 +58,9 @@ def train(
     if checkpoint is not None:
         check_folder(checkpoint)
     aligner = Aligner(**parameters, checkpoint=checkpoint)
-    tiers = {"phones": phone_tier, "words": word_tier}
-    found = read_corpus(
-        corpus, layout, {**tiers, "audio": audio, "split": split, "channel": channel}, skip_bad, encoding
-    )
+    found = reading.read(corpus)
     labels = parameters["fold"], parameters["alphabet"], parameters["unknown_phones"]
-    found = skip_bad_labels(found, *labels) if skip_bad else found
+    found = skip_bad_labels(found, *labels) if reading.skip_bad else found
     for name, reason in found.skipped:
         note(f"skipped {name}: {reason.removeprefix(f'{name}: ')}")
     check_labels(found, *labels)
@@ -101,26 +79,3 @@ def train(
             f"{aligner.status_}\n{len(found)} recordings, {minutes:.1f} minutes of sound, "
             f"{time.perf_counter() - began:.1f} s; the model is in {output}"
         )
-
-
-def read_corpus(
-    corpus: str, layout: str | None, options: dict[str, Any], skip_bad: bool, encoding: str | None
-) -> Corpus:
-    """The corpus; ``options`` by the names that its reader has for them."""
-    from trellis.speech.corpus.corpus import Corpus
-    from trellis.speech.corpus.corpus_files import guess_layout
-
-    layout = layout or guess_layout(corpus)
-    takes = {
-        "textgrids": ("phones", "words", "audio", "channel"),
-        "timit": ("split",),
-        "labs": ("audio", "channel"),
-        "ctm": ("audio", "channel"),
-        "json": ("audio", "channel"),
-    }[layout]
-    given = {name: value for name, value in options.items() if value is not None}
-    foreign = sorted(set(given) - set(takes))
-    if foreign:
-        named = {"phones": "--phone-tier", "words": "--word-tier"}.get(foreign[0], f"--{foreign[0]}")
-        raise UnsupportedError(f"{named} does not apply to a corpus of {layout}; leave it out")
-    return Corpus.read(corpus, layout, skip_bad=skip_bad, encoding=encoding, **given)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trellis.core.arguments import as_floats, check_int, check_sample_weight, generator
-from trellis.core.arrays import FloatArray, IntArray
+from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, NumericalError
 from trellis.core.estimator import Model, check_fitted
 from trellis.core.file_checks import check_array
@@ -28,7 +28,7 @@ from trellis.core.parameters import choice, fitted, integer, number, parameter
 from trellis.data.row_checks import check_observed, check_symbols
 from trellis.data.sequence_shards.sequence_shard import cut_sequences, narrowed
 from trellis.data.sequence_shards.sharded_sequences import ShardedSequences, files_and_backend
-from trellis.data.sequences import Sequences, step_name
+from trellis.data.sequences import Sequences, step_name, sum_by_sequence
 from trellis.hmm.emissions import Categorical
 from trellis.hmm.hidden_markov_model import HMM
 from trellis.hmm.spectral import moments
@@ -372,8 +372,8 @@ class SpectralHMM(Model):
         values = apply_policy(reading.observed, self.on_negative, self.floor, reading.place)
         with np.errstate(divide="ignore"):
             logs = np.log(np.abs(values))
-        n_negative = _sum_per_sequence((values < 0).astype(np.float64), reading.data.offsets)
-        size = np.log(self.operators_.start_mass) + _sum_per_sequence(logs, reading.data.offsets)
+        n_negative = sum_by_sequence((values < 0).astype(np.float64), reading.data.offsets)
+        size = np.log(self.operators_.start_mass) + sum_by_sequence(logs, reading.data.offsets)
         return 1.0 - 2.0 * (n_negative % 2), size
 
 
@@ -392,12 +392,3 @@ def _count_symbols(largest: int) -> int:
             "that occur from 0 on, or give n_symbols"
         )
     return largest + 1
-
-
-def _sum_per_sequence(values: FloatArray, offsets: IntArray) -> FloatArray:
-    """The sum over each sequence; 0 for an empty one, for which reduceat would give its successor's."""
-    total = np.zeros(len(offsets) - 1)
-    filled = np.diff(offsets) > 0
-    if filled.any():
-        total[filled] = np.add.reduceat(values, offsets[:-1][filled])
-    return total

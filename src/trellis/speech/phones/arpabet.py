@@ -26,8 +26,3 @@ _STRESS = re.compile(r"[0-3]$")
 def arpabet_symbol(label: str) -> str:
     """The label in lower case without the digit of its stress."""
     return _STRESS.sub("", label.strip().lower())
-
-
-def is_arpabet(label: str) -> bool:
-    symbol = arpabet_symbol(label)
-    return symbol in ARPABET_TO_IPA or symbol in CLOSURES

@@ -15,8 +15,9 @@ from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.oracle import Labels
 from trellis.data.labels import EncodedLabels, LabelSet, flatten_labels
 from trellis.data.latent_labels import LatentLabels
+from trellis.data.sequences import sum_by_sequence
 from trellis.features.encoded import Encoded, FeatureEncoder
-from trellis.losses.labelings import Hamming, Loss, WeightedHamming, class_weights, sum_by_sequence
+from trellis.losses.labelings import Hamming, Loss, WeightedHamming, class_weights
 from trellis.objectives.records import Objective
 from trellis.structures.chain.oracle.chain_oracle import Chain
 from trellis.structures.chain.oracle.many_labels.sparse_chain import SparseChain

@@ -17,7 +17,8 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.oracle import Labels, Oracle
 from trellis.data.labels import EncodedLabels, LabelSet
-from trellis.losses.labelings import CandidateLoss, Loss, sum_by_sequence
+from trellis.data.sequences import sum_by_sequence
+from trellis.losses.labelings import CandidateLoss, Loss
 from trellis.objectives.candidates import CandidateList, updates_of_candidates
 from trellis.objectives.records import Log, Objective
 from trellis.objectives.special_cases import fixed_epsilon

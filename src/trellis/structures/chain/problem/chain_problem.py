@@ -21,7 +21,7 @@ from trellis.core.errors import UnsupportedError
 from trellis.core.heap import release_freed_memory
 from trellis.core.shards import over_shards
 from trellis.core.simd_kernels import aligned_zeros, padded
-from trellis.losses.labelings import sum_by_sequence
+from trellis.data.sequences import sum_by_sequence
 from trellis.objectives.latent import Completion
 from trellis.objectives.records import Perceptron
 from trellis.objectives.structured_problem import BoolArray

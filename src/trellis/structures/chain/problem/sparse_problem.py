@@ -22,7 +22,7 @@ from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import UnsupportedError
 from trellis.core.oracle import Answer, Answers, Labels
 from trellis.core.shards import n_threads, over_shards, shard_bounds
-from trellis.losses.labelings import sum_by_sequence
+from trellis.data.sequences import sum_by_sequence
 from trellis.objectives.latent import Completion
 from trellis.objectives.records import names
 from trellis.objectives.structured_problem import BoolArray

@@ -32,7 +32,8 @@ from trellis.objectives.records import Objective
 from trellis.solvers import Solver
 from trellis.solvers.online.parameter_mixing import said_of_mixing
 from trellis.structures.graph.labeler import graph_training as training
-from trellis.structures.graph.labeler.graph_shards import in_shards
+from trellis.structures.graph.labeler.graph_holdout import graph_task, hold_out_graphs
+from trellis.structures.graph.labeler.labelled_graphs import LabelledGraphs, checked_graphs, flat_labels
 from trellis.structures.graph.oracle.graph_answers import GraphMarginals, RelaxedSolution
 from trellis.structures.graph.oracle.graph_oracle import GraphInference
 from trellis.structures.graph.oracle.unions.small_graphs import SmallGraphs, small_graphs
@@ -42,9 +43,7 @@ from trellis.structures.graph.scores.graph_scores import GraphScores
 from trellis.structures.graph.scores.linear_graph import GraphLayout
 from trellis.training import declarations as declared
 from trellis.training.checkpoints import open_checkpoints
-from trellis.training.direct_recipe import Fold, Parts
 from trellis.training.fit import train
-from trellis.training.holdout import refits
 from trellis.training.one_label import sample_with_several_labels, warn_of_one_label
 
 INTEGRAL = 1e-6
@@ -151,88 +150,59 @@ class GraphLabeler(Model):
         image. ``None`` is an unknown label, a set means "one of these".
         """
         options = training.graph_options(self)
-        graphs = training.checked_graphs(graphs)
-        flat = training.flat_labels(graphs, labels)
-        names = LabelSet.of(flat)
-        encoded = names.encode(flat)
-        examples = training.graph_examples(graphs, flat, names, options.loss)
-        weight = check_sample_weight(sample_weight, len(graphs), "graph")
-        if not weight.any():
-            raise DataError("sample_weight is 0 for every graph; give at least one positive weight")
-        start_from = getattr(self, "weights_", None) if self.warm_start else None
-        parts_of = [(one.nodes, one.edges, one.edge_features, one.edge_types) for one in graphs]
+        data = LabelledGraphs.read(graphs, labels, sample_weight, options.loss)
         backend = as_backend(self.backend, self.n_jobs, self.max_memory)
-        learned_from = {
-            "graphs": parts_of,
-            "labels": encoded,
-            "sample_weight": weight,
-            "the start": start_from,
-        }
+        start_from = getattr(self, "weights_", None) if self.warm_start else None
+        learned_from = {**data.identity(), "the start": start_from}
         if backend is not None:
             learned_from["the shards"] = "by their nodes"
         checkpoints = open_checkpoints(self, learned_from)
         seed = checkpoints.seed(self.random_state)
-        splits = training.hold_out_graphs(self.holdout, examples, options, names, seed)
-        refit = refits(options.objective) and len(splits[0][0]) < len(examples)
-        every = list(range(len(examples))) if refit else splits[0][0]
-        layout = training.new_layout(graphs, len(names), self.directed, self.bias)
+        splits = hold_out_graphs(self.holdout, data, options, seed)
+        layout = training.new_layout(data.graphs, len(data.names), self.directed, self.bias)
 
-        def in_one_piece(chosen: list[int]) -> GraphProblem:
+        def new_problem(numbers: list[int]) -> GraphProblem:
             return training.graph_problem(
-                options, [examples[i] for i in chosen], layout, names, seed, weight[chosen],
+                options, [data.examples[i] for i in numbers], layout, data.names, seed, data.weight[numbers],
                 l2=self.l2, l1=self.l1, n_jobs=self._threads(),
             )  # fmt: skip
 
-        def new_problem(whole: GraphProblem) -> Any:
-            return whole if backend is None else in_shards(whole, backend)
-
-        whole = in_one_piece(every)
-        problem = new_problem(whole)
-        solver = options.solver or training.automatic_graph_solver(options, problem, self.tol)
-        start = self._start(layout, names)
-        folds, held_out = [], None
-        for kept, numbers, held in splits:
-            if held is not None:
-                question = training.held_out_problem(held, whole)
-                held_out = question.mean_loss
-                if options.objective.fine_tuned:
-                    counted = np.ones(len(held)) if numbers is None else weight[numbers]
-                    own = new_problem(in_one_piece(kept)) if refit else problem
-                    folds.append(Fold(own, question, question.task_losses, counted))
-        parts = None
-        if folds:
-            several = [examples[i] for i in sample_with_several_labels(encoded)]
-            one_label = training.one_label_test(several, whole)
-            parts = Parts(folds, problem if refit else None, one_label)
-        starts = training.graph_warm_starts(options, problem, start, self.l2)
+        task = graph_task(data, splits, options.objective, new_problem, backend)
+        solver = options.solver or training.automatic_graph_solver(options, task.problem, self.tol)
+        start = self._start(layout, data.names)
+        starts = training.graph_warm_starts(options, task.problem, start, self.l2)
         trained = train(
-            problem,
+            task.problem,
             solver,
             start,
             max_iter=self.max_iter,
             seed=seed,
-            held_out=held_out,
+            held_out=task.held_out,
             patience=self.patience,
             show=self.verbose,
             warm_start=starts[0] if starts else None,
             other_starts=starts[1:],
             keep_interrupted=True,
-            parts=parts,
+            parts=task.parts,
             checkpoints=checkpoints,
         )
         checkpoints.close()
-        self._keep(names, layout, trained.solution.weights)
-        self.excess_, note = _approximation(whole, options, self.weights_)
-        status = said_of_mixing(trained.solution.status, problem, trained.solution.history)
+        self._keep(data.names, layout, trained.solution.weights)
+        self.excess_, note = training.approximation(task.whole, options, self.weights_)
+        status = said_of_mixing(trained.solution.status, task.problem, trained.solution.history)
         self.status_ = Status(status.converged, status.reason + note, status.n_iter)
         self.history_, self.n_iter_ = trained.solution.history, trained.solution.n_iter
         self.solver_ = solver.name
         self.epsilon_, self.epsilon_losses_ = trained.epsilon, trained.epsilon_losses
-        sample = sample_with_several_labels(encoded)
-        if len(sample):
-            found = [one.labels for one in self._solve([graphs[i] for i in sample], None)]
-            warn_of_one_label(encoded.take(sample), np.concatenate(found), names)
+        self._warn_of_one_label(data)
         return self._finished(trained.solution.interrupted)
+
+    def _warn_of_one_label(self, data: LabelledGraphs) -> None:
+        """Where a sample of the training graphs, which has several labels, gets one."""
+        sample = sample_with_several_labels(data.labels)
+        if len(sample):
+            found = [one.labels for one in self._solve([data.graphs[i] for i in sample], None)]
+            warn_of_one_label(data.labels.take(sample), np.concatenate(found), data.names)
 
     def scores(self, graph: Graph, name: str = "the graph") -> GraphScores:
         """The part scores of one graph: what ``GraphInference`` takes."""
@@ -248,7 +218,7 @@ class GraphLabeler(Model):
         unless ``inference`` (that of the model, or given here) is "tree_reweighted" or "loopy".
         """
         check_choice("decoding", decoding, DECODINGS)
-        graphs = training.checked_graphs(graphs)
+        graphs = checked_graphs(graphs)
         if decoding == "best":
             found = [one.labels for one in self._solve(graphs, inference)]
         else:
@@ -257,7 +227,7 @@ class GraphLabeler(Model):
 
     def predict_relaxed(self, graphs: Any, inference: Any = None) -> list[RelaxedPrediction]:
         """Labellings with their bounds; ``inference`` replaces that of the model, such as "lp"."""
-        graphs = training.checked_graphs(graphs)
+        graphs = checked_graphs(graphs)
         predictions = Answers[RelaxedPrediction]()
         for one, graph in zip(self._solve(graphs, inference), graphs, strict=True):
             share = float("nan")
@@ -278,7 +248,7 @@ class GraphLabeler(Model):
     def marginals(self, graphs: Any, inference: Any = None) -> list[GraphMarginals]:
         """The same with the marginals of edges, the log-partition function, and whether they are exact."""
         method = training.for_sums(training.get_inference(self.inference if inference is None else inference))
-        graphs = training.checked_graphs(graphs)
+        graphs = checked_graphs(graphs)
         found = self._answers(graphs, method.method, SmallGraphs.marginals, method.marginals)
         unsure = [i for i, one in enumerate(found) if not one.status.converged]
         if unsure:
@@ -293,9 +263,9 @@ class GraphLabeler(Model):
     def score(self, graphs: Any, labels: Any, *, sample_weight: Any = None) -> float:
         """The fraction of right labels among the nodes whose label is known (graphs weighted by
         ``sample_weight``). A label that training did not see counts as known: every answer there is wrong."""
-        graphs = training.checked_graphs(graphs)
+        graphs = checked_graphs(graphs)
         found = self._solve(graphs, None)
-        flat = training.flat_labels(graphs, labels)
+        flat = flat_labels(graphs, labels)
         gold = self.labels_.extended(flat).encode(flat)
         weight = check_sample_weight(sample_weight, len(graphs))
         nodes = np.repeat(weight, np.diff(gold.offsets)) * (gold.codes >= 0)
@@ -378,33 +348,3 @@ class GraphLabeler(Model):
             plain = np.array(self.labels_.labels)
             labels = plain[codes] if plain.ndim == 1 else labels
         return labels if graph.shape is None else labels.reshape(graph.shape)
-
-
-def _approximation(
-    problem: GraphProblem, options: training.GraphOptions, weights: FloatArray
-) -> tuple[float | None, str]:
-    """How far the true objective can be from the reported one at these weights, and a note for the status."""
-    method = problem.inference.method
-    if options.pseudo:
-        return None, "; approximate: the pseudo-likelihood stands for the likelihood"
-    if options.uses_candidates:
-        return None, f"; approximate: the loss {options.loss.name!r} looks at candidate labellings only"
-    if not problem.objective.two_labelings:
-        if method == "tree_reweighted":
-            return None, "; approximate: a tree-reweighted upper bound stands for the log-partition function"
-        if method == "loopy":
-            return None, "; approximate: Bethe's estimate stands for the log-partition function"
-        return 0.0, ""
-    if not problem.objective.convex:
-        return None, ""
-    excess = problem.excess(weights)
-    if excess == 0.0:
-        return excess, ""
-    if excess == np.inf:
-        return excess, f"; approximate: inference by {method!r} has no bound, so the objective may be larger"
-    smaller = "smaller" if method == "lp" else "larger"
-    smaller = "smaller or larger" if problem.latent else smaller
-    return (
-        excess,
-        f"; approximate: inference leaves open whether the objective is up to {excess:.3g} {smaller}",
-    )

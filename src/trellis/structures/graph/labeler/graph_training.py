@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +10,9 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.data.labels import FlatLabels, LabelSet
-from trellis.data.sequences import offsets_from_lengths
-from trellis.data.user_input import as_arrays
+from trellis.data.labels import LabelSet
 from trellis.losses.labelings import Custom, Hamming, Loss, get_loss
-from trellis.objectives.records import Log, Margin, Objective, Perceptron, get_objective
+from trellis.objectives.records import Log, Margin, Objective, get_objective
 from trellis.solvers import Solver, get_solver
 from trellis.solvers.online.minibatch import MiniBatch
 from trellis.structures.graph.labeler.graph_shards import pseudo_likelihood_of
@@ -26,7 +24,6 @@ from trellis.structures.graph.problem.pseudo_likelihood import PseudoLikelihoodP
 from trellis.structures.graph.scores.graph_features import Graph
 from trellis.structures.graph.scores.linear_graph import GraphLayout
 from trellis.training.fit import NEAR, WarmStart, latent_start
-from trellis.training.holdout import hold_out_in_turn
 from trellis.training.options import check_minimum, fine_tuning
 
 if TYPE_CHECKING:
@@ -94,100 +91,6 @@ def for_best(inference: GraphInference) -> GraphInference:
 def for_sums(inference: GraphInference) -> GraphInference:
     """The same for questions about sums: exact ones, if its method has none."""
     return inference if inference.method in SUM_METHODS else replace(inference, method="auto")
-
-
-def checked_graphs(graphs: Any) -> list[Graph]:
-    if isinstance(graphs, Graph):
-        raise DataError("one Graph was given; give a list of them")
-    if not isinstance(graphs, Iterable):
-        raise DataError(f"graphs are of type {type(graphs).__name__}; give a list of trellis.Graph")
-    found = list(graphs)
-    for i, graph in enumerate(found):
-        if not isinstance(graph, Graph):
-            raise DataError(
-                f"graph {i} is of type {type(graph).__name__}; give objects of trellis.Graph, for an image "
-                "trellis.Graph.grid(image)"
-            )
-    if not found:
-        raise DataError("no graphs were given")
-    return found
-
-
-def flat_labels(graphs: Sequence[Graph], labels: Any) -> FlatLabels:
-    """The labels of all graphs end to end; those of an image may have its shape."""
-    if not isinstance(labels, Iterable) or (isinstance(labels, np.ndarray) and labels.ndim == 0):
-        raise DataError(f"labels are of type {type(labels).__name__}; give those of each graph in a list")
-    given = list(labels)
-    if len(given) != len(graphs):
-        raise DataError(f"there are {len(graphs)} graphs, but labels of {len(given)}")
-    flat: list[Any] = []
-    for i, (graph, one) in enumerate(zip(graphs, given, strict=True)):
-        values = _node_labels(one, graph, i)
-        if len(values) != graph.n_nodes:
-            raise DataError(f"graph {i} has {graph.n_nodes} nodes, but {len(values)} labels")
-        flat += values
-    return FlatLabels(flat, offsets_from_lengths([graph.n_nodes for graph in graphs]))
-
-
-def _node_labels(given: Any, graph: Graph, index: int) -> list[Any]:
-    """The labels of one graph as a list; those of an image may come in rows, as an array or as lists."""
-    labels = as_arrays(given)
-    shape = (graph.n_nodes,) if graph.shape is None else graph.shape
-    if isinstance(labels, np.ndarray):
-        if labels.ndim > 1 and labels.shape != shape:
-            raise DataError(f"the labels of graph {index} have shape {labels.shape}, and its nodes {shape}")
-        return list(labels.ravel().tolist())
-    if not isinstance(labels, Iterable) or isinstance(labels, Mapping | Set | bytes):
-        raise DataError(
-            f"the labels of graph {index} are of type {type(labels).__name__}; give one label for each node"
-        )
-    values = list(labels)
-    if (
-        graph.shape is not None
-        and values
-        and all(_is_row(row, len(values) < graph.n_nodes) for row in values)
-    ):
-        lengths = [len(row) for row in values]
-        if lengths != [graph.shape[1]] * graph.shape[0]:
-            raise DataError(
-                f"the labels of graph {index} come in rows of {lengths} labels, and its image has the shape "
-                f"{graph.shape}"
-            )
-        return [label for row in values for label in (row.tolist() if isinstance(row, np.ndarray) else row)]
-    if any(isinstance(label, list | np.ndarray) for label in values):
-        raise DataError(
-            f"the labels of graph {index} hold lists; give one label for each of its {graph.n_nodes} nodes, "
-            "or for an image one row of labels for each row of pixels"
-        )
-    return values
-
-
-def _is_row(labels: Any, tuples: bool) -> bool:
-    """Whether these are the labels of a row of pixels; ``tuples``: whether a tuple is no label."""
-    if isinstance(labels, np.ndarray):
-        return labels.ndim == 1
-    return isinstance(labels, list) or (tuples and isinstance(labels, tuple))
-
-
-def graph_examples(
-    graphs: Sequence[Graph], flat: FlatLabels, names: LabelSet, loss: Loss
-) -> list[GraphExample]:
-    """Graphs with their labels and the costs of the loss. A label that is not among ``names`` (held-out
-    graphs may have some) is no label that a node can have, and where the loss is a sum over nodes, each label
-    is wrong there."""
-    k = len(names)
-    every = names.extended(flat) if loss.kind == "costs" else names
-    encoded = every.encode(flat)
-    codes = np.where(encoded.codes < k, encoded.codes, -1).astype(np.int32)
-    allowed = None if encoded.allowed is None else encoded.allowed[:, :k]
-    cost = np.ascontiguousarray(loss.costs(encoded, every)[:, :k]) if loss.kind == "costs" else None
-    examples = []
-    for i, graph in enumerate(graphs):
-        own = slice(encoded.offsets[i], encoded.offsets[i + 1])
-        sets = None if allowed is None else allowed[own]
-        costs = None if cost is None else cost[own]
-        examples.append(GraphExample(graph, codes[own], k, sets, costs, f"graph {i}"))
-    return examples
 
 
 def new_layout(graphs: Sequence[Graph], n_labels: int, directed: Any, bias: bool) -> GraphLayout:
@@ -258,52 +161,6 @@ def automatic_graph_solver(options: GraphOptions, problem: Any, tol: float | Non
     return get_solver(ONE_BY_ONE, tol)
 
 
-def hold_out_graphs(
-    holdout: Any, examples: list[GraphExample], options: GraphOptions, names: LabelSet, seed: int
-) -> list[tuple[list[int], list[int] | None, list[GraphExample] | None]]:
-    """The examples to learn from and those held out, by number, and these themselves, if any; several such
-    where parts are held out in turn."""
-    splits: list[tuple[list[int], list[int] | None, list[GraphExample] | None]] = []
-    n, nodes = len(examples), sum(one.graph.n_nodes for one in examples)
-    for parts in hold_out_in_turn(holdout, n, nodes, "graph", seed, options.objective):
-        numbers = None if parts.held is None else parts.held.tolist()
-        held = None if numbers is None else [examples[i] for i in numbers]
-        if parts.given is not None:
-            graphs = checked_graphs(parts.given[0])
-            held = graph_examples(graphs, flat_labels(graphs, parts.given[1]), names, options.loss)
-        splits.append((parts.kept.tolist(), numbers, held))
-    return splits
-
-
-def held_out_problem(held: list[GraphExample], problem: GraphProblem) -> GraphProblem:
-    """The held-out graphs, for their losses and scores at given weights."""
-    changes: dict[str, Any] = {"examples": held, "weight": None, "inference": for_best(problem.inference)}
-    if isinstance(problem, GraphCandidateProblem):
-        return problem.with_(**changes)
-    return GraphProblem(
-        objective=Perceptron(), loss=problem.loss, layout=problem.layout, n_jobs=problem.n_jobs, **changes
-    )
-
-
-def one_label_test(sample: list[GraphExample], problem: GraphProblem) -> Callable[[FloatArray], bool]:
-    """Whether weights give every node of a sample of graphs the same label, where these have several."""
-    if not sample:
-        return lambda weights: False
-    inference = for_best(problem.inference)
-
-    def one_label(weights: FloatArray) -> bool:
-        seen: set[int] = set()
-        for example in sample:
-            seen.update(
-                np.unique(inference.best(problem.layout.scores(example.graph, weights)).labels).tolist()
-            )
-            if len(seen) > 1:
-                return False
-        return True
-
-    return one_label
-
-
 def graph_warm_starts(options: GraphOptions, problem: Any, start: FloatArray, l2: float) -> list[WarmStart]:
     """What to minimise before the problem, one of these; nothing where training starts at given weights.
 
@@ -328,3 +185,33 @@ def graph_warm_starts(options: GraphOptions, problem: Any, start: FloatArray, l2
         solver = get_solver("lbfgs", delta=NEAR / 10)
         starts.append(WarmStart(first, solver, problem=pseudo, surrogate=pseudo_likelihood_of))
     return starts
+
+
+def approximation(
+    problem: GraphProblem, options: GraphOptions, weights: FloatArray
+) -> tuple[float | None, str]:
+    """How far the true objective can be from the reported one at these weights, and a note for the status."""
+    method = problem.inference.method
+    if options.pseudo:
+        return None, "; approximate: the pseudo-likelihood stands for the likelihood"
+    if options.uses_candidates:
+        return None, f"; approximate: the loss {options.loss.name!r} looks at candidate labellings only"
+    if not problem.objective.two_labelings:
+        if method == "tree_reweighted":
+            return None, "; approximate: a tree-reweighted upper bound stands for the log-partition function"
+        if method == "loopy":
+            return None, "; approximate: Bethe's estimate stands for the log-partition function"
+        return 0.0, ""
+    if not problem.objective.convex:
+        return None, ""
+    excess = problem.excess(weights)
+    if excess == 0.0:
+        return excess, ""
+    if excess == np.inf:
+        return excess, f"; approximate: inference by {method!r} has no bound, so the objective may be larger"
+    smaller = "smaller" if method == "lp" else "larger"
+    smaller = "smaller or larger" if problem.latent else smaller
+    return (
+        excess,
+        f"; approximate: inference leaves open whether the objective is up to {excess:.3g} {smaller}",
+    )

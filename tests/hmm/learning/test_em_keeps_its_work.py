@@ -16,10 +16,10 @@ from trellis.bayesnet.learning.network_em import NetworkEM
 from trellis.bayesnet.model.distinct_rows import distinct_rows
 from trellis.factors.flat_factors import flatten
 from trellis.hmm import fit_mixture, left_right
-from trellis.hmm.baum_welch import BaumWelch
 from trellis.hmm.emissions import Categorical, Gaussian, GaussianMixture, Poisson, Product
 from trellis.hmm.input_output.io_em import EMProblem
-from trellis.hmm.mixture_em import MixtureEM
+from trellis.hmm.learning.baum_welch import BaumWelch
+from trellis.hmm.learning.mixture_em import MixtureEM
 from trellis.statespace.kalman_em import EM
 
 REPORTED = HMM(

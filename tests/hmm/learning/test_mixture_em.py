@@ -16,7 +16,7 @@ from certificates import check_certificates
 from trellis.core.errors import DataError, InfeasibleError
 from trellis.hmm import fit_mixture
 from trellis.hmm.emissions import Categorical, Gaussian, Poisson
-from trellis.hmm.mixture_em import MixtureEM
+from trellis.hmm.learning.mixture_em import MixtureEM
 from trellis.training import minimise_dc
 
 CENTRES = np.array([[0.0, 0.0], [4.0, 1.0], [-1.0, 3.0]])

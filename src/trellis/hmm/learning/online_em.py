@@ -19,10 +19,10 @@ import numpy as np
 
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.registration import register
-from trellis.hmm.baum_welch import m_step
 from trellis.hmm.e_step import expectations
 from trellis.hmm.emissions import Emission, Statistics
 from trellis.hmm.hmm_parameters import Expectations, HMMParameters
+from trellis.hmm.learning.baum_welch import m_step
 from trellis.hmm.observations import Observations
 from trellis.hmm.transition_constraints import TransitionConstraints
 

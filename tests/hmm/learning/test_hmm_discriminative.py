@@ -18,9 +18,9 @@ from small_emissions import COVARIANCES, example, gaussian, mixture
 from trellis import HMM, SequenceLabeler, load, objectives
 from trellis.core.errors import DataError, NumericalError, UnsupportedError
 from trellis.hmm import left_right
-from trellis.hmm.discriminative import LogLinearHMM, train_discriminatively
 from trellis.hmm.emissions import Categorical, Emission, Gaussian, Poisson, Product
 from trellis.hmm.hmm_parameters import HMMParameters
+from trellis.hmm.learning.discriminative import LogLinearHMM, train_discriminatively
 from trellis.hmm.observations import Observations
 from trellis.hmm.transition_constraints import TransitionConstraints
 from trellis.structures.chain.oracle.chain_oracle import Chain
