@@ -59,6 +59,12 @@ def plain(text: str) -> str:
     return re.sub(r"<(script|style)\b.*?</\1>", "", text, flags=re.DOTALL)
 
 
+def without_times(text: str) -> str:
+    """The page without what was measured for it."""
+    before, _, after = text.partition('<section id="stages"')
+    return before + after.partition("</section>")[2]
+
+
 @pytest.mark.parametrize("kind", [SequenceLabeler, MEMM])
 def test_the_page_of_a_labeller_holds_its_scores(kind: Any) -> None:
     model = kind(max_iter=15).fit(WORDS, TAGS)
@@ -98,7 +104,8 @@ def test_a_perfect_labeller_and_latent_states_have_pages() -> None:
 def test_a_model_saved_and_loaded_has_the_same_page(labeler: SequenceLabeler, tmp_path: Path) -> None:
     labeler.save(tmp_path / "a.trellis")
     write_report(load(tmp_path / "a.trellis"), tmp_path / "a.html", WORDS, TRUTH)
-    assert (tmp_path / "a.html").read_text("utf-8") == report_page(labeler, WORDS, TRUTH)
+    written, ours = (tmp_path / "a.html").read_text("utf-8"), report_page(labeler, WORDS, TRUTH)
+    assert without_times(written) == without_times(ours)
 
 
 def test_the_page_of_an_hmm_holds_its_parameters() -> None:
