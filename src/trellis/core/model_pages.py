@@ -55,14 +55,20 @@ class Page:
         )
 
 
-def page_maker(model: object) -> Callable[..., str]:
-    """The function ``(model, X, y, *, title)`` that writes the page of this kind of model."""
+def page_kind(model: object) -> str:
+    """The kind of page of a model: the name of its class, or of the one that it inherits from."""
     kind = next((c.__name__ for c in type(model).__mro__ if c.__name__ in PAGES), None)
     if kind is None:
         raise UnsupportedError(
             f"there is no page for a {type(model).__name__}; there is one for {', '.join(PAGES)}"
         )
-    maker: Callable[..., str] = getattr(import_module(PAGES[kind]), PAGES[kind].rpartition(".")[2])
+    return kind
+
+
+def page_maker(model: object) -> Callable[..., str]:
+    """The function ``(model, X, y, *, title)`` that writes the page of this kind of model."""
+    module = PAGES[page_kind(model)]
+    maker: Callable[..., str] = getattr(import_module(module), module.rpartition(".")[2])
     return maker
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from browser import BROWSER, DRIVER, MISSING, browser
+from browser import show_page as show
 from small_networks import random_network
 from trellis import HMM, MEMM, SequenceLabeler, emissions, load
 from trellis.bayesnet import NetworkBuilder
@@ -44,15 +45,6 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         pytest.skip(MISSING)
     with browser(tmp_path_factory.mktemp("browser")) as opened:
         yield opened
-
-
-def show(driver: Any, path: Path, text: str, *, width: int = 1280, dark: bool = False) -> None:
-    path.write_text(text, "utf-8")
-    scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    driver.get(path.as_uri())
 
 
 def plain(text: str) -> str:

@@ -26,6 +26,10 @@ from trellis.speech.phones.folding import folding
 
 _TILES_MS = (10.0, 20.0, 50.0)
 _WORST, _RECORDINGS = 20, 10
+_NO_INTERVAL = (
+    '<p class="dim">– where no interval holds: nothing bounds how far a recording may go wrong, so mean and '
+    "bias need 100 recordings, and the median about ten.</p>"
+)
 
 
 def aligner_page(
@@ -57,7 +61,7 @@ def aligner_page(
         ("errors", "Worst boundaries", _worst(starts)),
         ("recordings", "Recordings", _recordings(evaluation)),
         ("training", "Training", training_section(model)),
-        ("stages", "Cost of each stage", stages.section(model)),
+        ("stages", "Cost of each stage", stages.section(model, "training of the weights")),
     ]
     words = (
         f"<b>Aligner</b> · {counted(len(evaluation.utterances), 'recording')} · "
@@ -100,10 +104,12 @@ def _accuracy(evaluation: AlignmentEvaluation) -> str:
     )
     head = ["tolerance", "true ms, %", "95 % interval", "10 ms frames, %", "95 % interval"]
     caption = "Boundaries within a tolerance, in true milliseconds and rounded to frames as papers count"
+    why = "" if all(one.has_interval for one in evaluation.estimates.values()) else _NO_INTERVAL
     return (
-        f'{tiles}<div class="figures">{figures}</div>'
+        f'{tiles}<div class="figures">{figures}</div><div class="columns">'
         + table(caption, head, shares)
         + table("Distances in ms (bias: positive is late)", ["", "ms", "95 % interval"], times)
+        + f"</div>{why}"
     )
 
 
@@ -146,9 +152,9 @@ def _classes(evaluation: AlignmentEvaluation) -> str:
 def _worst(starts: AlignedStarts) -> str:
     unsure = np.argsort(starts.confidence, kind="stable")[:_WORST]
     far = np.argsort(-np.abs(starts.errors_ms), kind="stable")[:_WORST]
-    return _boundary_table("The starts that the aligner doubts most", starts, unsure) + _boundary_table(
-        "The starts that are farthest from the reference", starts, far
-    )
+    tables = _boundary_table("The starts that the aligner doubts most", starts, unsure)
+    tables += _boundary_table("The starts that are farthest from the reference", starts, far)
+    return f'<div class="columns">{tables}</div>'
 
 
 def _boundary_table(caption: str, starts: AlignedStarts, chosen: IntArray) -> str:

@@ -139,7 +139,7 @@ def _edge_weights(model: GraphLabeler) -> str:
         of_type = f", edges of type {kind}" if len(weights) > 1 else ""
         caption = f"Scores of the labels of the two ends, edge feature {feature}{of_type}"
         blocks.append(heat_table(caption, "first end", names, names, cells))
-    return "".join(blocks)
+    return f'<div class="columns">{"".join(blocks)}</div>'
 
 
 def _node_weights(model: GraphLabeler) -> str:

@@ -73,4 +73,4 @@ def _matrices(model: LinearGaussian) -> str:
         if values is not None and np.ndim(values) == 2:
             rows = np.asarray(values, np.float64)
             blocks.append(matrix_table(name.replace("_", " "), rows, range(len(rows))))
-    return "".join(blocks)
+    return f'<div class="columns">{"".join(blocks)}</div>'

@@ -23,12 +23,12 @@ class StageTimes:
         yield
         self.rows.append((stage, time.perf_counter() - began, about))
 
-    def section(self, model: Any) -> str:
-        """The table, training first."""
+    def section(self, model: Any, training: str = "training") -> str:
+        """The table, training first; ``training``: what its history is about."""
         known = list(self.rows)
         seconds = getattr(model, "history_", {}).get("seconds", [])
         if len(seconds):
-            known.insert(0, ("training", float(seconds[-1]), f"{len(seconds):,} iterations, by history_"))
+            known.insert(0, (training, float(seconds[-1]), f"{len(seconds):,} iterations, by history_"))
         caption = (
             "Training when the model was made, the rest as measured for this page. The first call of a "
             "program also loads its kernels, or compiles them."

@@ -80,7 +80,7 @@ def emission_tables(emission: Any, n_states: int) -> str:
             rows = values.reshape(len(values), -1)
             names = [f"state {k}" for k in range(len(rows))]
             blocks.append(matrix_table(field.name.replace("_", " "), rows, names))
-    return "".join(blocks)
+    return f'<div class="columns">{"".join(blocks)}</div>'
 
 
 def matrix_table(
