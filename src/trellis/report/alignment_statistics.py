@@ -57,8 +57,9 @@ def aligned_starts(
             raise DataError(f"{name}: the alignment has other phones than its reference, or no confidences")
         n = len(ours.phones) - 1
         ids += [name] * n
-        for column, values in zip(columns, (true.starts, ours.starts, ours.confidence), strict=True):
-            column += [float(value) for value in values][1:]
+        given = true.starts.tolist(), ours.starts.tolist(), list(ours.confidence)
+        for column, values in zip(columns, given, strict=True):
+            column += values[1:]
         labels[0] += ours.labels[:-1]
         labels[1] += ours.labels[1:]
     reference, predicted, confidence = (np.array(column) for column in columns)

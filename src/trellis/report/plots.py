@@ -93,7 +93,9 @@ def _score_text(score: float) -> str:
     return f"{score:.1f}" if abs(score) >= 0.05 else "0"
 
 
-def plot_calibration(found: Calibration, ax: Any = None, *, what: str = "the predicted label") -> Any:
+def plot_calibration(
+    found: Calibration, ax: Any = None, *, what: str = "probability of the predicted label"
+) -> Any:
     """The share of right answers against the probability that the model gave them; the diagonal is ideal."""
     ax = make_axes(ax)
     ax.plot([0, 1], [0, 1], color=FAINT, linewidth=1, linestyle="--", zorder=1)
@@ -102,7 +104,7 @@ def plot_calibration(found: Calibration, ax: Any = None, *, what: str = "the pre
     ax.plot(found.confidence[some], found.accuracy[some], color=FIRST, linewidth=1.4, zorder=2)
     ax.scatter(found.confidence[some], found.accuracy[some], s=sizes, color=FIRST, zorder=3, clip_on=False)
     ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
-    finish(ax, f"probability of {what}", "share that is right")
+    finish(ax, what, "share that is right")
     return ax
 
 

@@ -50,7 +50,7 @@ def read_number_table(path: str, encoding: str = "utf-8") -> list[NDArray[Any]]:
         raise DataError(f"{name}: there are names, but no numbers below them")
     if width == 1:
         rows = [one[:, 0] for one in rows]
-    whole = all((one == np.rint(one)).all() for one in rows)
+    whole = all(((one == np.rint(one)) & (np.abs(one) < 2.0**53)).all() for one in rows)
     return [one.astype(np.int64) if whole else one for one in rows]
 
 

@@ -87,7 +87,8 @@ def _labelled(labeler: ChainPredictor, source: Source) -> tuple[Any, Any]:
 
     network = getattr(labeler, "inputs_", None)
     if INPUT_KEY not in labeler.extra_:
-        if isinstance(getattr(labeler, "encoder_", None), ArrayEncoder) or getattr(network, "width", 0):
+        encoder = getattr(labeler, "encoder_", None)
+        if isinstance(encoder, ArrayEncoder) or getattr(network, "width", None):
             X, y = _arrays(source, None)
             if y is None:
                 raise DataError(f"{source.file}: there is no array y of labels to compare with")

@@ -131,7 +131,7 @@ def _confidence(starts: AlignedStarts) -> str:
     note = (
         "A start is right within 20 ms of the reference, which is what its confidence is the probability of."
     )
-    return calibration_section(starts.calibration(), "a start", "starts", [note])
+    return calibration_section(starts.calibration(), "confidence of a start", "starts", [note])
 
 
 def _classes(evaluation: AlignmentEvaluation) -> str:

@@ -75,7 +75,7 @@ def graph_page(model: GraphLabeler, X: Any, y: Any, *, title: str, stages: Stage
         (
             "calibration",
             "Calibration",
-            calibration_section(judged, "the predicted label", "nodes", notes),
+            calibration_section(judged, "probability of the predicted label", "nodes", notes),
         ),
         ("training", "Training", training_section(model)),
         ("edges", "Edges", _edge_weights(model)),

@@ -6,12 +6,14 @@ Every kind of labeller of chains has the page; those with linear scores also sho
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
+from trellis.data.labels import flatten_labels
 from trellis.report.evaluation import Evaluation, evaluate_labels
 from trellis.report.label_statistics import calibration, confusion, label_probabilities
 from trellis.report.pages.page_parts import counted, escaped, facts_list, heat_table, page
@@ -42,7 +44,8 @@ def labeler_page(
     if X is None or y is None:
         raise DataError(f"the page of a {type(model).__name__} needs labelled sequences; give X and y")
     stages = StageTimes() if stages is None else stages
-    gold = [list(labels) for labels in y]
+    flat = flatten_labels(y)
+    gold = [flat.labels[a:b] for a, b in pairwise(flat.offsets.tolist())]
     with stages.measure("encoding and scoring", f"{len(gold):,} sequences"):
         model.scores(X)
     with stages.measure("predicting", "the same, and the best labelling of each"):
@@ -64,7 +67,9 @@ def labeler_page(
         (
             "calibration",
             "Calibration",
-            calibration_section(found, "the predicted label", "steps", probability_notes(model)),
+            calibration_section(
+                found, "probability of the predicted label", "steps", probability_notes(model)
+            ),
         ),
         ("training", "Training", training_section(model)),
         ("transitions", "Transitions", "" if linear is None else _transitions(linear)),

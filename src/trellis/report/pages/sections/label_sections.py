@@ -86,7 +86,7 @@ def confusion_section(found: Confusion, units: Units) -> str:
 
 
 def calibration_section(found: Calibration, what: str, units: str, notes: Iterable[str] = ()) -> str:
-    """How often ``what`` (the predicted label, say), whose probability is binned, is right."""
+    """How often ``units`` are right, by ``what`` (the probability of the predicted label, say)."""
     rows = [
         (f"{low:.1f} to {high:.1f}", f"{n:,}", f"{sure:.3f}", f"{right:.3f}")
         for low, high, n, sure, right in zip(
@@ -94,10 +94,10 @@ def calibration_section(found: Calibration, what: str, units: str, notes: Iterab
         )
         if n
     ]
-    label = f"Calibration: the share of {units} that are right against the probability of {what}; the table "
+    label = f"Calibration: the share of {units} that are right against the {what}; the table "
     return (
         f"<p>Expected calibration error <b>{found.error:.4f}</b>: how far, on average over {units}, the "
-        f"probability of {what} is from the share that is right. {' '.join(notes)}</p>"
+        f"{what} is from the share that is right. {' '.join(notes)}</p>"
         + svg_figure(
             "calibration",
             lambda ax: plot_calibration(found, ax, what=what),
