@@ -47,6 +47,7 @@ SECTIONS: list[tuple[str, str, str]] = [
         "draw_gap draw_learning_curve draw_witness",
     ),
     ("trellis.report.image_strings", "Figures of strings of images", "ReadString draw_strings"),
+    ("trellis.core.model_pages", "Pages of models", "Page"),
     ("trellis.report.alignment_page", "Pages of alignments", "write_alignment_page"),
     ("trellis.core.backends", "Backends", ""),
     (

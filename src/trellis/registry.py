@@ -1,4 +1,4 @@
-"""Where things are: the kinds of model files, and records that are imported on first use.
+"""Where things are: the kinds of model files, their pages, and records that are imported on first use.
 
 A file can name one of these, or what running code has registered
 (:func:`trellis.core.registration.register`), and nothing else.
@@ -19,6 +19,19 @@ KINDS = {
     "NeuralSequenceLabeler": "trellis.neural.labeler.neural_labeler",
     "SequenceLabeler": "trellis.structures.chain.labeler.sequence_labeler",
     "SpectralHMM": "trellis.hmm.spectral.spectral_hmm",
+}
+
+# kind of a model -> the module whose function of the same name writes its page
+PAGES = {
+    "Aligner": "trellis.report.pages.aligner_page",
+    "BayesianNetwork": "trellis.report.pages.network_page",
+    "GraphLabeler": "trellis.report.pages.graph_page",
+    "HMM": "trellis.report.pages.hmm_page",
+    "IOHMM": "trellis.report.pages.hmm_page",
+    "LinearGaussian": "trellis.report.pages.kalman_page",
+    "MEMM": "trellis.report.pages.labeler_page",
+    "NeuralSequenceLabeler": "trellis.report.pages.labeler_page",
+    "SequenceLabeler": "trellis.report.pages.labeler_page",
 }
 
 # records that a model may hold although its own module does not import them -> their module

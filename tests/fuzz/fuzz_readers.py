@@ -114,6 +114,32 @@ def _any_format(path: Path) -> None:
         layout.inputs(block)
 
 
+def _numbers(path: Path) -> None:
+    """As ``trellis report`` reads observations."""
+    from trellis.cli.pages.number_files import read_number_table
+
+    assert all(len(one) for one in read_number_table(str(path)))
+
+
+def _graphs(path: Path) -> None:
+    from trellis.structures.graph import read_graphs, write_graphs
+
+    graphs, labels = read_graphs(path)
+    if graphs and labels is not None:
+        _allowed(lambda: write_graphs(path.with_name("again.npz"), graphs, labels))
+
+
+def _graph_files() -> list[bytes]:
+    from trellis import Graph
+    from trellis.structures.graph import write_graphs
+
+    graphs = [Graph.grid(np.ones((2, 3))), Graph([[1.0], [2.0]], [(0, 1)])]
+    packed, plain = io.BytesIO(), io.BytesIO()
+    write_graphs(packed, graphs, [np.zeros((2, 3), int), [1, 0]])
+    np.savez(plain, nodes=np.ones((2, 1)), edges=[[0, 1]], labels=["a", "b"])
+    return [packed.getvalue(), plain.getvalue()]
+
+
 def _template(path: Path) -> None:
     from trellis.data.columns import ColumnData
     from trellis.features.template_encoder import TemplateEncoder
@@ -328,6 +354,11 @@ READERS: dict[str, Reader] = {
         _attributes, _texts("B-NP\tw=the\tpos=DT:1.5\tx\\:y\nI-NP\tw=cat\tz:2\n\nO\tw=.\n")
     ),
     "input of train": Reader(_any_format, _texts("a b O\nc d X\n\ne f O\n", "O\tw=a\tv:2\n\nX\tw=b\n")),
+    "numbers": Reader(
+        _numbers, _texts("level,time\n1.5,2\n,NaN\n\n3,1e300\n", "0\n1\n\n1\n", "1 2\n3\t4\n"), ".csv",
+        _texts(f"{DIGITS}\n", "inf\n1\n", "1,2\n1\n", "a\n", "٣\n"),
+    ),
+    "graphs": Reader(_graphs, _graph_files, ".npz"),
     "template": Reader(
         _template,
         _texts("# Unigram\nU00:%x[-2,0]\nU01:%x[-1,0]/%x[0,0]\nU02:%prefix2[0,1]\n\nB01:%x[0,0]\nB\n"),

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from trellis import HMM, emissions
 from trellis.core.errors import DataError
-from trellis.report.state_plots import geometric_durations, plot_durations, plot_states, state_durations
+from trellis.report.state_plots import (
+    geometric_durations,
+    plot_durations,
+    plot_smoothed,
+    plot_states,
+    state_durations,
+)
 
 
 @given(st.lists(st.lists(st.integers(0, 3), max_size=12), max_size=4))
@@ -49,3 +55,11 @@ def test_figures_show_states_and_durations() -> None:
     ]
     with pytest.raises(DataError, match="from 0 to 1"):
         plot_durations(model, X, state=2)
+
+
+def test_smoothed_states_have_bands() -> None:
+    means, variances = np.arange(10.0).reshape(5, 2), np.full((5, 2), 4.0)
+    axes = plot_smoothed(means, variances)
+    assert [line.get_ydata().tolist() for line in axes.lines] == [means[:, 0].tolist(), means[:, 1].tolist()]
+    low = axes.collections[0].get_paths()[0].vertices[:, 1].min()
+    assert low == pytest.approx(0.0 - 1.96 * 2.0)

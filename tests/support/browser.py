@@ -36,3 +36,13 @@ def browser(profile: Path) -> Iterator[Any]:
         yield driver
     finally:
         driver.quit()
+
+
+def show_page(driver: Any, path: Path, text: str, *, width: int = 1280, dark: bool = False) -> None:
+    """Open a page, in a window of this width, light or dark."""
+    path.write_text(text, "utf-8")
+    scheme = [{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    driver.get(path.as_uri())

@@ -17,6 +17,7 @@ from trellis.bayesnet.model.directed_model import DirectedModel
 from trellis.bayesnet.model.discrete_model import DiscreteModel
 from trellis.bayesnet.model.factor_model import FactorModel
 from trellis.bayesnet.separation import d_separation, separation_paths
+from trellis.core import model_pages
 from trellis.core.errors import DataError
 from trellis.core.storage import PathLike
 
@@ -32,6 +33,7 @@ class _Methods(DiscreteModel):
     predict = evidence_frames.predict
     predict_proba = evidence_frames.predict_proba
     write = network_files.write_file
+    report = model_pages.report
 
 
 class BayesianNetwork(_Methods, DirectedModel):

@@ -85,6 +85,7 @@ add_command(
     report,
     "report chunker.trellis test.conll -o chunker.html",
     "report alarm.bif -o alarm.html",
+    "report aligner.trellis corrected/ -o aligner.html",
 )
 add_command(
     app,

@@ -11,11 +11,11 @@ from trellis.core.persistence import load, save
 from trellis.data.shard_files.input_format import InputFormat
 from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 
-_KEY = "input"
+INPUT_KEY = "input"
 
 
 def save_model(labeler: SequenceLabeler, layout: InputFormat, path: Target) -> None:
-    save(labeler, path, extra={_KEY: layout.to_meta()})
+    save(labeler, path, extra={INPUT_KEY: layout.to_meta()})
 
 
 def open_model(
@@ -29,17 +29,15 @@ def open_model(
     return labeler, input_format(labeler, path, jobs, encoding)
 
 
-def input_format(
-    labeler: SequenceLabeler, path: str, jobs: int | None, encoding: str | None = None
-) -> InputFormat:
+def input_format(labeler: Any, path: str, jobs: int | None, encoding: str | None = None) -> InputFormat:
     """The format of the input files of a labeller that was loaded from ``path``, which gets its threads."""
     labeler.set_params(n_jobs=-1 if jobs is None else jobs)
-    if _KEY not in labeler.extra_:
+    if INPUT_KEY not in labeler.extra_:
         raise ModelFileError(
             f"{path}: this model was saved from Python, without the format of its input files; "
             "use it from Python, or train one with trellis train"
         )
-    layout = InputFormat.from_meta(labeler.extra_[_KEY], path)
+    layout = InputFormat.from_meta(labeler.extra_[INPUT_KEY], path)
     return layout if encoding is None else replace(layout, encoding=encoding)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
 
-from trellis.core import persistence
+from trellis.core import model_pages, persistence
 from trellis.core.codec import Arrays, State, decode, encode, function_not_stored
 from trellis.core.errors import DataError
 from trellis.core.file_checks import check_fields
@@ -130,6 +130,8 @@ class Model:
 
     def __sklearn_is_fitted__(self) -> bool:
         return is_fitted(self)
+
+    report = model_pages.report
 
     def save(self, path: Target) -> None:
         """Write the model to one file, or to an open binary stream; :func:`trellis.load` reads the file. No

@@ -47,6 +47,7 @@ def plot_training(model: Any, ax: Any = None, *, measure: str = "objective") -> 
         )
     if measure == "gap" and min(min(values) for values in curves.values()) > 0:
         ax.set_yscale("log")
+    ax.xaxis.get_major_locator().set_params(integer=True)
     finish(ax, "iteration", next(iter(curves)) if len(curves) == 1 else "")
     if len(curves) > 1:
         ax.legend(frameon=False, labelcolor=INK)
@@ -59,7 +60,9 @@ def plot_confusion(gold: Any, predicted: Any, ax: Any = None, *, most: int = 20)
     counts = found.counts[:most, :most]
     shares = counts / np.maximum(found.counts[:most].sum(axis=1, keepdims=True), 1)
     names = [str(label) for label in found.labels[:most]]
-    ax = _heat(ax, shares, names, names, [[f"{n:,}" if n else "" for n in row] for row in counts.tolist()])
+    ax = draw_heat(
+        ax, shares, names, names, [[f"{n:,}" if n else "" for n in row] for row in counts.tolist()]
+    )
     ax.set(xlabel="predicted", ylabel="gold")
     return ax
 
@@ -68,7 +71,7 @@ def plot_transitions(model: Any, ax: Any = None, *, most: int = 20) -> Any:
     """Scores of transitions from the label of the row to that of the column; forbidden ones are empty."""
     table = model.transition_table()[:most, :most]
     names = [str(name) for name in model.latent_.states.labels][:most]
-    ax = _heat(ax, transition_shares(table), names, names, transition_texts(table))
+    ax = draw_heat(ax, transition_shares(table), names, names, transition_texts(table))
     ax.set(xlabel="to", ylabel="from")
     return ax
 
@@ -90,16 +93,18 @@ def _score_text(score: float) -> str:
     return f"{score:.1f}" if abs(score) >= 0.05 else "0"
 
 
-def plot_calibration(found: Calibration, ax: Any = None) -> Any:
-    """The share of right labels against the probability that the model gave them; the diagonal is ideal."""
+def plot_calibration(
+    found: Calibration, ax: Any = None, *, what: str = "probability of the predicted label"
+) -> Any:
+    """The share of right answers against the probability that the model gave them; the diagonal is ideal."""
     ax = make_axes(ax)
     ax.plot([0, 1], [0, 1], color=FAINT, linewidth=1, linestyle="--", zorder=1)
     some = found.counts > 0
     sizes = 12 + 160 * found.counts[some] / found.counts.max()
     ax.plot(found.confidence[some], found.accuracy[some], color=FIRST, linewidth=1.4, zorder=2)
-    ax.scatter(found.confidence[some], found.accuracy[some], s=sizes, color=FIRST, zorder=3)
+    ax.scatter(found.confidence[some], found.accuracy[some], s=sizes, color=FIRST, zorder=3, clip_on=False)
     ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
-    finish(ax, "probability of the predicted label", "share that is right")
+    finish(ax, what, "share that is right")
     return ax
 
 
@@ -130,7 +135,7 @@ def finish(ax: Any, xlabel: str, ylabel: str) -> None:
     ax.yaxis.label.set_color(INK)
 
 
-def _heat(
+def draw_heat(
     ax: Any, shares: Any, rows: Sequence[str], columns: Sequence[str], texts: Sequence[Sequence[str]]
 ) -> Any:
     """Cells from -1 (one colour) over 0 (none) to 1 (the other), with their texts."""

@@ -13,6 +13,7 @@ from trellis.core.errors import DataError
 from trellis.report.figures import DIM, FAINT, FIRST, INK, SECOND, THIRD, WRONG
 from trellis.report.plots import finish, make_axes
 
+BANDS = 4  # components of a state that are drawn
 STATE_COLOURS = (FIRST, SECOND, THIRD, WRONG, DIM, FAINT)
 
 
@@ -62,13 +63,31 @@ def plot_durations(model: Any, X: Any, ax: Any = None, *, state: int = 0) -> Any
     return draw_durations(lengths, float(transitions[state, state]), ax)
 
 
-def draw_durations(lengths: IntArray, stay: float, ax: Any = None) -> Any:
+def draw_durations(lengths: IntArray, stay: float | None, ax: Any = None) -> Any:
+    """The shares of durations, beside the geometric law of a state that stays with probability ``stay``."""
     ax = make_axes(ax, 4.2, 2.6)
     longest = int(lengths.max(initial=1))
     steps = np.arange(1, longest + 1)
     counts = np.bincount(lengths, minlength=longest + 1)[1:]
     ax.bar(steps, counts / max(len(lengths), 1), color=FIRST, width=0.8, label="observed")
-    ax.plot(steps, geometric_durations(stay, longest), color=WRONG, linewidth=1.6, label="geometric")
+    if stay is not None:
+        ax.plot(steps, geometric_durations(stay, longest), color=WRONG, linewidth=1.6, label="geometric")
     finish(ax, "steps in the state", "share of visits")
-    ax.legend(frameon=False, labelcolor=INK)
+    if stay is not None:
+        ax.legend(frameon=False, labelcolor=INK)
+    return ax
+
+
+def plot_smoothed(means: FloatArray, variances: FloatArray, ax: Any = None) -> Any:
+    """Means (length, n) of a hidden state over time, with bands of 1.96 standard deviations; the first
+    four."""
+    ax = make_axes(ax, 8.4, 2.2)
+    steps = np.arange(1, len(means) + 1)
+    for k, colour in zip(range(min(means.shape[1], BANDS)), STATE_COLOURS, strict=False):
+        wide = 1.96 * np.sqrt(np.maximum(variances[:, k], 0.0))
+        edges = {"color": colour, "alpha": 0.22, "linewidth": 0}
+        ax.fill_between(steps, means[:, k] - wide, means[:, k] + wide, **edges)
+        ax.plot(steps, means[:, k], color=colour, linewidth=1.4, label=f"component {k}")
+    finish(ax, "step", "state")
+    ax.legend(frameon=False, labelcolor=INK, ncols=BANDS, loc="lower left", bbox_to_anchor=(0, 1), fontsize=9)
     return ax

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from tokenize import TokenError
 from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
@@ -36,7 +39,7 @@ def open_store(path: str, format: str) -> Iterator[ArrayStore]:
     try:
         with reading(path), kinds[format](path) as store:
             yield store
-    except (zipfile.BadZipFile, SafetensorError, EOFError) as error:
+    except (zipfile.BadZipFile, SafetensorError, EOFError, zlib.error, TokenError) as error:
         raise DataError(f"{path}: the file is damaged or cut short ({error})") from error
     except ValueError as error:
         if isinstance(error, DataError):
@@ -73,7 +76,8 @@ class _NpzStore:
     """An archive of .npy files, compressed or not; rows are read from the stream of a member."""
 
     def __init__(self, path: str) -> None:
-        self._archive = zipfile.ZipFile(path)
+        with _whole_archive():
+            self._archive = zipfile.ZipFile(path)
 
     def __enter__(self) -> _NpzStore:
         return self
@@ -84,16 +88,20 @@ class _NpzStore:
     def names(self) -> list[str]:
         return [name.removesuffix(".npy") for name in self._archive.namelist() if name.endswith(".npy")]
 
+    def _member(self, name: str) -> Any:
+        with _whole_archive():
+            return self._archive.open(f"{name}.npy")
+
     def shape(self, name: str) -> tuple[int, ...]:
-        with self._archive.open(f"{name}.npy") as stream:
+        with self._member(name) as stream:
             return _header(stream)[0]
 
     def dtype(self, name: str) -> np.dtype[Any]:
-        with self._archive.open(f"{name}.npy") as stream:
+        with self._member(name) as stream:
             return _header(stream)[2]
 
     def rows(self, name: str, start: int, stop: int) -> AnyArray:
-        with self._archive.open(f"{name}.npy") as stream:
+        with self._member(name) as stream:
             shape, by_column, dtype = _header(stream)
             if dtype.hasobject:
                 raise DataError(f"array {name} holds Python objects, which are not read from files")
@@ -104,6 +112,15 @@ class _NpzStore:
             stream.seek(stream.tell() + start * size)
             content = stream.read((stop - start) * size)
             return np.frombuffer(bytearray(content), dtype).reshape((stop - start, *shape[1:]))
+
+
+@contextmanager
+def _whole_archive() -> Iterator[None]:
+    """What zipfile says of a damaged archive in other words: an unknown version, compression or password."""
+    try:
+        yield
+    except (RuntimeError, struct.error, OverflowError) as error:
+        raise zipfile.BadZipFile(str(error)) from error
 
 
 def _header(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

@@ -1,4 +1,4 @@
-// The page of a labeller: choose a confusion to see sequences with it.
+// Pages of labellers: choose a confusion to see sequences or graphs with it.
 
 const kind = document.getElementById("kind");
 const articles = [...document.querySelectorAll("article")], atFirst = articles.map(article => article.hidden);
@@ -7,5 +7,5 @@ kind?.addEventListener("change", () => {
     article.hidden = kind.value === "" ? atFirst[i] : !article.dataset.kinds.split(" ").includes(kind.value);
   });
   const n = articles.filter(article => !article.hidden).length;
-  document.getElementById("shown").textContent = `${n} sequence${n === 1 ? "" : "s"} shown.`;
+  document.getElementById("shown").textContent = `${n} ${kind.dataset.unit}${n === 1 ? "" : "s"} shown.`;
 });

@@ -14,18 +14,30 @@ import numpy as np
 
 from trellis.bayesnet import BayesianNetwork
 from trellis.core.arrays import FloatArray
-from trellis.core.errors import UnsupportedError
+from trellis.core.errors import DataError, UnsupportedError
 from trellis.report.pages.network_drawing import network_drawing
 from trellis.report.pages.page_parts import details, escaped, page, table
+from trellis.report.pages.sections.stage_times import StageTimes
 
 MOST_MULTIPLICATIONS = 2e7  # of all marginals in the page: some tenths of a second
 MOST_NUMBERS = 300_000  # of tables or answers in the page: some megabytes
 _MOST_ROWS = 64
 
 
-def network_page(network: BayesianNetwork, *, title: str) -> str:
-    """The text of the page."""
-    prior = _marginals(network, {})
+def network_page(
+    network: BayesianNetwork,
+    X: None = None,
+    y: None = None,
+    *,
+    title: str,
+    stages: StageTimes | None = None,
+) -> str:
+    """The text of the page; a network takes no data."""
+    if X is not None or y is not None:
+        raise DataError("the page of a BayesianNetwork takes no data; leave out X and y")
+    stages = StageTimes() if stages is None else stages
+    with stages.measure("all marginals", "without evidence, by the junction tree"):
+        prior = _marginals(network, {})
     content: dict[str, Any] = {
         "names": network.names,
         "states": network.states,
@@ -37,7 +49,8 @@ def network_page(network: BayesianNetwork, *, title: str) -> str:
         content["tables"] = [values.ravel().tolist() for values in network.tables]
     else:
         content["prior"] = [shares.tolist() for shares in prior]
-        content["answers"] = _single_answers(network, prior)
+        with stages.measure("answers in the page", "for each single observed state"):
+            content["answers"] = _single_answers(network, prior)
     facts = (
         f"<b>{len(network.names)}</b> variables · <b>{network.graph.n_edges}</b> edges · "
         f"<b>{network.n_parameters:,}</b> free parameters"
@@ -45,6 +58,7 @@ def network_page(network: BayesianNetwork, *, title: str) -> str:
     sections = [
         ("network", "The network", _explorer(network, prior, live)),
         ("tables", "Tables", "".join(_table(network, i) for i in network.order)),
+        ("stages", "Cost of each stage", stages.section(network)),
     ]
     return page(
         title,

@@ -29,6 +29,11 @@ def escaped(text: object) -> str:
     return html.escape(str(text))
 
 
+def counted(n: int, noun: str, several: str | None = None) -> str:
+    """HTML: 1 sequence, 2 sequences."""
+    return f"<b>{n:,}</b> {noun if n == 1 else several or noun + 's'}"
+
+
 def page(
     title: str,
     facts: str,
@@ -65,6 +70,17 @@ def section(name: str, heading: str, body: str) -> str:
 def facts_list(facts: Iterable[tuple[str, object]]) -> str:
     rows = "".join(f"<div><dt>{escaped(key)}</dt><dd>{escaped(value)}</dd></div>" for key, value in facts)
     return f'<dl class="facts">{rows}</dl>'
+
+
+def interval_tiles(figures: Iterable[tuple[str, float, float, float]]) -> str:
+    """Shares as large percentages: name, value, limits of the 95 % interval (NaN where none holds)."""
+    tiles = "".join(
+        f"<div><dt>{escaped(name)}</dt><dd><b>{100 * value:.2f} %</b>"
+        + (f"95 % interval {100 * low:.1f} to {100 * high:.1f}" if low <= high else "no interval")
+        + "</dd></div>"
+        for name, value, low, high in figures
+    )
+    return f'<dl class="tiles">{tiles}</dl>'
 
 
 def table(

@@ -52,6 +52,13 @@ def svg_figure(
     return f"<figure>{svg}<figcaption>{escaped(caption)}</figcaption></figure>"
 
 
+def in_page_colours(text: str) -> str:
+    """House colours replaced by the variables of the page."""
+    for colour, name in _VARIABLES.items():
+        text = re.sub(colour, f"var({name})", text, flags=re.IGNORECASE)
+    return text
+
+
 def _in_page(text: str, prefix: str, label: str) -> str:
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>|<defs>\s*<style.*?</style>\s*</defs>", "", text, flags=re.DOTALL)
@@ -60,8 +67,7 @@ def _in_page(text: str, prefix: str, label: str) -> str:
     text = re.sub(r' xmlns(?::\w+)?="[^"]*"', "", text).replace("xlink:href", "href")
     # the page's own font, at the size that was asked for
     text = re.sub(r"font: ([\d.]+px)[^;\"]*", r"font-size: \1", text)
-    for colour, name in _VARIABLES.items():
-        text = re.sub(colour, f"var({name})", text, flags=re.IGNORECASE)
+    text = in_page_colours(text)
     # colours as attributes do not take variables
     text = re.sub(r'\b(fill|stroke)="(var\(--\w+\))"', r'style="\1: \2"', text)
     return re.sub(

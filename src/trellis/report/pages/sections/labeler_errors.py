@@ -1,0 +1,69 @@
+"""The worst errors of a labeller in their sequences: the probabilities in place, and the best labellings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from trellis.core.arrays import FloatArray
+from trellis.report.label_statistics import Confusion, Labels, label_probabilities
+from trellis.report.pages.page_parts import details, table
+from trellis.report.pages.sections.error_articles import error_articles, labelled_item
+from trellis.report.pages.sections.step_words import step_words
+from trellis.structures.chain.labeler.chain_predictor import ChainPredictor
+
+_K_BEST = 4
+
+
+def errors_section(
+    model: ChainPredictor,
+    X: Any,
+    gold: Labels,
+    predicted: Labels,
+    marginals: Sequence[FloatArray],
+    sure: Sequence[FloatArray],
+    pairs: Confusion,
+) -> str:
+    classes = list(model.classes_)
+
+    def bodies(chosen: Sequence[int]) -> dict[int, str]:
+        words, best = step_words(X, [len(row) for row in gold]), _best_labellings(model, X, chosen)
+        shown = {}
+        for i in chosen:
+            rows = zip(words[i], gold[i], predicted[i], marginals[i], strict=True)
+            steps = "".join(labelled_item(*row, classes) for row in rows)
+            shown[i] = f'<ol class="steps">{steps}</ol>{_ranking(best.get(i), gold[i])}'
+        return shown
+
+    note = (
+        '<p class="dim">Below a word is its gold label; where the answer is wrong or in doubt, the most '
+        "probable labels.</p>"
+    )
+    truth = label_probabilities(gold, marginals, classes)
+    return error_articles("sequence", gold, predicted, sure, truth, pairs, bodies, note)
+
+
+def _best_labellings(
+    model: ChainPredictor, X: Any, chosen: Sequence[int]
+) -> dict[int, list[tuple[list[Any], float]]]:
+    """The k best labellings of the chosen sequences with their probabilities; none with latent states."""
+    if not model.latent_.plain:
+        return {}
+    ranked, first = model.predict_k_best(X, _K_BEST), model.predict_log_proba(X)
+    return {
+        i: [(labels, math.exp(score - ranked[i][0][1] + first[i])) for labels, score in ranked[i]]
+        for i in chosen
+    }
+
+
+def _ranking(found: list[tuple[list[Any], float]] | None, gold: Sequence[Any]) -> str:
+    if not found:
+        return ""
+    rows = []
+    for rank, (labels, share) in enumerate(found, 1):
+        apart = [(t, a, b) for t, (a, b) in enumerate(zip(gold, labels, strict=True), 1) if a != b]
+        said = ", ".join(f"{t}: {a} read as {b}" for t, a, b in apart) or "all labels right"
+        rows.append((rank, f"{share:.4f}", len(apart), said))
+    header = ["rank", "probability", "wrong", "steps that differ from gold"]
+    return details(f"The {len(found)} best labellings", table("By their score", header, rows, words=[3]))
