@@ -61,7 +61,9 @@ def interval(p: np.ndarray, mass: float = 0.95) -> tuple[int, int]:
 for k, p in enumerate(falls_on.T):
     first, last = interval(p)
     true = CHANGES[k] if k < len(CHANGES) else None
-    print(f"change {k + 1}: best path day {best[k]}, 95% of the posterior in days {first} to {last}; truth {true}")
+    print(
+        f"change {k + 1}: best path day {best[k]}, 95% of the posterior in days {first} to {last}; truth {true}"
+    )
 
 # %%
 # The sharp changes stand out as spikes. The small one is spread over many days: the data do not say more.
@@ -70,7 +72,11 @@ figure, (top, bottom) = plt.subplots(2, 1, figsize=(8.5, 5.2), sharex=True, heig
 top.bar(np.arange(DAYS), counts[:, 0], width=1.0, color="0.8", label="events")
 top.plot(rate, color="0.1", linestyle="--", linewidth=1.2, label="true rate")
 top.plot(posterior @ model.emission_.rates[:, 0], label="posterior mean")
-top.set(ylabel="events per day", ylim=(0, 1.2 * counts.max()), title="The small change is the one that is hard to place")
+top.set(
+    ylabel="events per day",
+    ylim=(0, 1.2 * counts.max()),
+    title="The small change is the one that is hard to place",
+)
 top.legend(ncols=3, loc="upper right")
 for k, p in enumerate(falls_on.T):
     bottom.bar(np.arange(DAYS), p, width=1.0, color=f"C{k}", label=f"change {k + 1}")

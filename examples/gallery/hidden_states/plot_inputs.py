@@ -25,7 +25,9 @@ HOURS, WINTERS, KNOWN = 24 * 30, 12, 8
 
 def weather() -> np.ndarray:
     spells = np.convolve(rng.normal(0, 1, HOURS + 47), np.ones(48) / 48, mode="valid") * 25
-    return (4 + spells - 3 * np.cos(2 * np.pi * np.arange(HOURS) / 24))[:, None] / 10  # in units of 10 degrees
+    return (4 + spells - 3 * np.cos(2 * np.pi * np.arange(HOURS) / 24))[
+        :, None
+    ] / 10  # in units of 10 degrees
 
 
 # from off: to on with log-odds -1.6 - 3 u; from on: to off with log-odds -3 + 3 u; weights are slope, intercept
@@ -57,7 +59,9 @@ print(f"{np.mean(without == gold):.1%} without; nats per hour of the meter: "
 
 for celsius in (-5.0, 10.0):
     future = model.predict_next(power[-1:], temperature[-1:], [np.full((24, 1), celsius / 10)])[0]
-    print(f"the last of 24 hours at {celsius:3.0f} °C: P(on) {future.states[-1, on]:.2f}, {future.mean[-1, 0]:.1f} kW")
+    print(
+        f"the last of 24 hours at {celsius:3.0f} °C: P(on) {future.states[-1, on]:.2f}, {future.mean[-1, 0]:.1f} kW"
+    )
 
 # %%
 # On the left, what it learned about switching, next to the truth; most hours had temperatures in the shaded range,
@@ -70,12 +74,16 @@ days = np.arange(24 * 7) / 24
 chance = model.smooth(power[KNOWN : KNOWN + 1], temperature[KNOWN : KNOWN + 1])[0][week, on]
 
 figure, axes = plt.subplot_mosaic("ABB;ACC;ADD", figsize=(10, 4.8), sharex=False)
-axes["A"].axvspan(*10 * np.quantile(np.concatenate(temperature[:KNOWN]), [0.05, 0.95]), color="0.93", linewidth=0)
+axes["A"].axvspan(
+    *10 * np.quantile(np.concatenate(temperature[:KNOWN]), [0.05, 0.95]), color="0.93", linewidth=0
+)
 axes["A"].plot(degrees, found[:, 1 - on, on], label="off to on")
 axes["A"].plot(degrees, found[:, on, 1 - on], label="on to off")
 axes["A"].plot(degrees, expit(-1.6 - 3 * degrees / 10), color="0.1", linestyle=":", label="truth")
 axes["A"].plot(degrees, expit(-3 + 3 * degrees / 10), color="0.1", linestyle=":")
-axes["A"].set(xlabel="outside (°C)", ylabel="probability in an hour", title="The cold switches it on", ylim=(0, 1))
+axes["A"].set(
+    xlabel="outside (°C)", ylabel="probability in an hour", title="The cold switches it on", ylim=(0, 1)
+)
 axes["A"].legend(loc="upper center")
 axes["B"].plot(days, 10 * temperature[KNOWN][week, 0], color="C2")
 axes["B"].set(ylabel="°C", title="A week of another month")

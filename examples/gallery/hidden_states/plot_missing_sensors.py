@@ -61,7 +61,11 @@ covered = np.abs(whole - mean)[gone] <= width[gone]
 print(f"{covered.mean():.1%} of {gone.sum()} missing readings are within their 95% intervals")
 for name, guess in (("smoother", mean), ("straight line", line)):
     print(f"root mean square error of the {name}: {np.sqrt(np.mean((guess - whole)[gone] ** 2)):.2f}")
-for words, first, last in (("all speak", 240, 290), ("it is silent", 120, 170), ("both are silent", 170, 200)):
+for words, first, last in (
+    ("all speak", 240, 290),
+    ("it is silent", 120, 170),
+    ("both are silent", 170, 200),
+):
     print(f"half-width for thermometer 1 where {words}: {width[first:last, 0].mean():.2f}")
 
 # %%

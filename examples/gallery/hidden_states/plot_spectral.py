@@ -55,7 +55,9 @@ for i, (name, learn) in enumerate(LEARNERS.items()):
         model = learn(X[:n])
         seconds[i, j] = time.process_time() - began
         lost[i, j] = best - model.score(new)
-    print(f"{name:18} {SIZES[-1]} sequences: loses {lost[i, -1]:.5f} nats, {seconds[i, -1]:.2f} s of processor time")
+    print(
+        f"{name:18} {SIZES[-1]} sequences: loses {lost[i, -1]:.5f} nats, {seconds[i, -1]:.2f} s of processor time"
+    )
 
 # %%
 # Spectral learning takes a fraction of the time. EM uses the same sequences better: whole ones, where spectral
@@ -65,7 +67,9 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2))
 for i, name in enumerate(LEARNERS):
     left.loglog(SIZES, lost[i], "osD"[i] + "-", label=name)
     right.loglog(SIZES, seconds[i], "osD"[i] + "-")
-left.set(xlabel="sequences", ylabel="nats per symbol below the truth", title="EM loses less on new sequences ...")
+left.set(
+    xlabel="sequences", ylabel="nats per symbol below the truth", title="EM loses less on new sequences ..."
+)
 left.legend()
 right.set(xlabel="sequences", ylabel="processor seconds", title="... and takes far longer")
 plt.show()

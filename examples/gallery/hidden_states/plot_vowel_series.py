@@ -80,7 +80,12 @@ axes["A"].set(ylabel="Hz", title='One new series of "ai" ...', ylim=(0, 3200))
 axes["A"].legend(loc="upper left", ncols=2)
 for name, line in zip(CLASSES, so_far.T, strict=True):
     axes["B"].plot(line, label=name)
-axes["B"].set(xlabel="frame", ylabel="P(class | frames so far)", ylim=(-0.02, 1.02), title="... and how soon it is known")
+axes["B"].set(
+    xlabel="frame",
+    ylabel="P(class | frames so far)",
+    ylim=(-0.02, 1.02),
+    title="... and how soon it is known",
+)
 axes["B"].legend(loc="center right")
 for panel, title, given in (("C", "By movement", by_movement), ("D", "By frames, in no order", by_frames)):
     counts = np.array([[np.sum((gold == a) & (given == b)) for b in CLASSES] for a in CLASSES])

@@ -52,7 +52,9 @@ models = [random_tables() for _ in range(200)]
 bits = np.array([[information(model, given) for model in models] for given in GIVEN])
 for given, row in zip(GIVEN, bits, strict=True):
     separated = net.d_separated("Rain", "Sprinkler", given=given)
-    print(f"given {', '.join(given) or 'nothing':16} separated: {separated!s:5}  largest information {row.max():.1e} bits")
+    print(
+        f"given {', '.join(given) or 'nothing':16} separated: {separated!s:5}  largest information {row.max():.1e} bits"
+    )
 
 # %%
 # Where the drawing has no open path (green), information is 0 up to rounding, whatever the tables. Where it has one,
@@ -68,10 +70,16 @@ with tempfile.TemporaryDirectory() as folder:
         axes[str(k)].imshow(plt.imread(path))
         axes[str(k)].axis("off")
         answer = "blocked" if separation.separated else "open"
-        axes[str(k)].set_title(f"given {' and '.join(given) or 'nothing'}:\n{answer}", fontsize=10, loc="center")
+        axes[str(k)].set_title(
+            f"given {' and '.join(given) or 'nothing'}:\n{answer}", fontsize=10, loc="center"
+        )
 for k, row in enumerate(bits):
     shade = "C0" if row.max() > 1e-12 else "C1"
-    axes["4"].semilogy(k + rng.uniform(-0.25, 0.25, len(row)), np.maximum(row, 1e-17), ".", color=shade, alpha=0.6)
+    axes["4"].semilogy(
+        k + rng.uniform(-0.25, 0.25, len(row)), np.maximum(row, 1e-17), ".", color=shade, alpha=0.6
+    )
 axes["4"].set(xticks=range(4), xticklabels=[" and ".join(given) or "nothing" for given in GIVEN])
-axes["4"].set(xlabel="observed", ylabel="bits", title="What rain tells about the sprinkler, for 200 random tables")
+axes["4"].set(
+    xlabel="observed", ylabel="bits", title="What rain tells about the sprinkler, for 200 random tables"
+)
 plt.show()

@@ -39,7 +39,9 @@ net = (
     .variable("Output", two, output, given=["HeartFailure", "BloodLoss"])
     .variable("VeinPressure", three, vein, given=["HeartFailure", "BloodLoss"])
     .variable("BloodPressure", two, {"low": [0.7, 0.3], "normal": [0.05, 0.95]}, given="Output")
-    .variable("Pulse", beat, [[[0.05, 0.95], [0.2, 0.8]], [[0.15, 0.85], [0.9, 0.1]]], given=["Output", "Oxygen"])
+    .variable(
+        "Pulse", beat, [[[0.05, 0.95], [0.2, 0.8]], [[0.15, 0.85], [0.9, 0.1]]], given=["Output", "Oxygen"]
+    )
     .build()
 )
 FAULTS = ("Disconnected", "Kinked", "HeartFailure", "BloodLoss")

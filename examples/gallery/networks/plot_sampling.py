@@ -25,7 +25,10 @@ net = (
     .variable("Burglar", yes, [0.01, 0.99])
     .variable("Earthquake", yes, [0.02, 0.98])
     .variable(
-        "Alarm", yes, [[[0.95, 0.05], [0.94, 0.06]], [[0.29, 0.71], [0.01, 0.99]]], given=["Burglar", "Earthquake"]
+        "Alarm",
+        yes,
+        [[[0.95, 0.05], [0.94, 0.06]], [[0.29, 0.71], [0.01, 0.99]]],
+        given=["Burglar", "Earthquake"],
     )
     .variable("John", yes, {"yes": [0.9, 0.1], "no": [0.05, 0.95]}, given="Alarm")
     .variable("Mary", yes, {"yes": [0.7, 0.3], "no": [0.01, 0.99]}, given="Alarm")
@@ -33,7 +36,9 @@ net = (
 )
 evidence = {"John": "yes", "Mary": "yes"}
 exact = net.query("Burglar", evidence)["yes"]
-print(f"P(both call) = {np.exp(net.log_probability(evidence)):.4f}; P(Burglar | both call) = {exact:.4f}, exactly")
+print(
+    f"P(both call) = {np.exp(net.log_probability(evidence)):.4f}; P(Burglar | both call) = {exact:.4f}, exactly"
+)
 
 # %%
 # A Gibbs sweep redraws every variable once, so that sweeps count as samples here. Answers from few samples come
@@ -79,7 +84,9 @@ left.loglog(SIZES, 3 / np.sqrt(SIZES), color="0.5", linestyle=":", label="slope 
 left.set(xlabel="samples, or sweeps", ylabel="root mean square error", title="Error over 20 runs")
 left.legend(loc="lower left")
 right.axhline(exact, color="0.1", linestyle="--", linewidth=1)
-right.set(xticks=[RUNS / 2 + (RUNS + 4) * m for m in range(3)], xticklabels=["rejection", "weighting", "Gibbs"])
+right.set(
+    xticks=[RUNS / 2 + (RUNS + 4) * m for m in range(3)], xticklabels=["rejection", "weighting", "Gibbs"]
+)
 right.set(ylabel="P(Burglar | both call)", title=f"20 runs of {SIZES[1]} samples; dashed: exact", ylim=(0, 1))
 right.grid(axis="x", visible=False)
 plt.show()
