@@ -1,7 +1,8 @@
 """How the pictures of the gallery look: one style for all scripts, set by the site and by the tests.
 
-Scripts say ``C0`` to ``C6`` for colours that readers with any colour vision can tell apart (Okabe and Ito), shades of
-grey for the rest, and "viridis", "cividis" or "Greys" for maps. They set sizes of figures, but no fonts.
+Scripts say ``C0`` to ``C6`` for colours that readers with any colour vision can tell apart (Okabe and Ito),
+shades of grey for the rest, and "viridis", "cividis" or "Greys" for maps. They set sizes of figures, but no
+fonts.
 """
 
 from __future__ import annotations

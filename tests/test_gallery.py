@@ -1,4 +1,4 @@
-"""Every script of the gallery runs by itself and draws something; CONTRIBUTING.md has the rules that are tested."""
+"""Every script of the gallery runs by itself and draws something; CONTRIBUTING.md has the rules."""
 
 from __future__ import annotations
 

@@ -2,9 +2,10 @@
 Label bias: a model that stops listening
 ========================================
 
-An automaton writes "tin" three times out of five and "ton" twice; one letter in ten is misread. A CRF and a MEMM
-with the same features and the same regulariser name the state that wrote each letter, and only the place of the
-normaliser differs. The CRF reads nearly as well as Bayes' rule; the MEMM reads every clear "ton" as "tin".
+An automaton writes "tin" three times out of five and "ton" twice; one letter in ten is misread. A CRF and a
+MEMM with the same features and the same regulariser name the state that wrote each letter, and only the place
+of the normaliser differs. The CRF reads nearly as well as Bayes' rule; the MEMM reads every clear "ton" as
+"tin".
 """
 
 import math
@@ -78,7 +79,8 @@ for name, row in shares.items():
 print(f"{'best possible':32} {100 * best:6.1f}")
 
 # %%
-# Why: the state t1 has one successor, so that p(i | t1, letter) is 1 whatever the letter. The evidence comes too late.
+# Why: the state t1 has one successor, so that p(i | t1, letter) is 1 whatever the letter. The evidence comes
+# too late.
 
 start = [{"letter": "t"}]
 first = math.exp(memm.predict_log_proba([start], [["t1"]])[0])
@@ -91,9 +93,9 @@ print("MEMM, p(i | t1, letter):", ", ".join(f"{letter} {p:.3f}" for letter, p in
 figure, axes = plt.subplots()
 for k, (name, row) in enumerate(shares.items()):
     bars = axes.bar(np.arange(4) + 0.27 * (k - 1), [100 * share for share in row.values()], 0.25, label=name)
-    axes.bar_label(bars, fmt="%.0f", fontsize=9)
+    axes.bar_label(bars, fmt="%.0f", fontsize=9, padding=5)
 axes.axhline(100 * best, 0, 0.25, color="0.2", linestyle="--", label="best possible reader of all words")
 axes.set(title="The MEMM follows the more frequent word from its first letter", ylabel="words read right (%)")
-axes.set(xticks=range(4), xticklabels=list(groups), ylim=(0, 109))
+axes.set(xticks=range(4), xticklabels=list(groups), ylim=(0, 112))
 axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=2)
 plt.show()
