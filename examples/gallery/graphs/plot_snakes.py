@@ -2,15 +2,14 @@
 Snakes: cells that only make sense together
 ===========================================
 
-A snake wanders over a grid; the colour of each of its cells says in which direction it went on from there. To be
-found is the number of every cell on the snake, from its tail on (Nowozin et al. 2011). The colour of a cell alone
-hardly tells its number: that takes following the snake, which a model learns if its edges see the colours.
+A snake wanders over a grid; the colour of each of its cells says in which direction it went on from there.
+To be found is the number of every cell on the snake, from its tail on (Nowozin et al. 2011). The colour of
+a cell alone hardly tells its number: that takes following the snake, which a model learns if its edges see
+the colours.
 """
 
 # %%
 # Snakes of six cells on grids of 5 by 5; 40 to learn from.
-
-from __future__ import annotations
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -42,9 +41,9 @@ def snake() -> tuple[np.ndarray, np.ndarray]:
 train, test = [snake() for _ in range(40)], [snake() for _ in range(100)]
 
 # %%
-# Three models, all structural SVMs: cells by themselves; edges with one table of scores for each direction; and
-# edges with a table for each direction and each colour at their two ends. The last can say "if this cell points to
-# the right, its right neighbour has the next number".
+# Three models, all structural SVMs: cells by themselves; edges with one table of scores for each direction;
+# and edges with a table for each direction and each colour at their two ends. The last can say "if this
+# cell points to the right, its right neighbour has the next number".
 
 
 def graph(colours: np.ndarray, edges: str) -> Graph:
@@ -62,12 +61,12 @@ for edges in ("no edges", "edges", "edges with colours"):
     found[edges] = model.predict([graph(x, edges) for x, _ in test])
     numbers = np.concatenate([z[y > 0] for z, (_, y) in zip(found[edges], test, strict=True)])
     whole = np.mean([np.array_equal(z, y) for z, (_, y) in zip(found[edges], test, strict=True)])
-    print(f"{edges:18} {len(model.weights_):5} weights: {np.mean(numbers == on_snake):6.1%} of the snakes' cells right, "
-          f"{whole:4.0%} of the grids; {str(model.status_).split(':')[0]}")  # fmt: skip
+    right = f"{np.mean(numbers == on_snake):.1%} of the snakes' cells, {whole:.0%} of the grids"
+    print(f"{edges}, {len(model.weights_)} weights: right are {right}")
 
 # %%
-# Two new snakes: what is seen, and the numbers that each model gives; wrong ones are circled. Background that was
-# taken for background is left empty.
+# Two new snakes: what is seen, and the numbers that each model gives; wrong ones are circled. Background
+# that was taken for background is left empty.
 
 figure, axes = plt.subplots(2, 4, figsize=(10, 5.4))
 palette = ListedColormap(["0.95", "C0", "C1", "C2", "C3"])
@@ -75,20 +74,12 @@ for row, (colours, gold), *answers in zip(axes, test[:2], *(z[:2] for z in found
     for axis, title, numbers in zip(row, ("what is seen", *found), (None, *answers), strict=True):
         axis.imshow(colours, cmap=palette, vmin=0, vmax=4, alpha=1.0 if numbers is None else 0.35)
         for (i, j), colour in np.ndenumerate(colours):
+            place = {"x": j, "y": i, "ha": "center", "va": "center"}
             if numbers is None:
-                axis.text(
-                    j,
-                    i,
-                    "·→↓←↑"[colour],
-                    ha="center",
-                    va="center",
-                    fontsize=14,
-                    color="white" if colour else "0.7",
-                )
+                axis.text(s="·→↓←↑"[colour], fontsize=14, color="white" if colour else "0.7", **place)
             elif numbers[i, j] or gold[i, j]:
-                frame = {"boxstyle": "circle,pad=0.15", "facecolor": "none", "edgecolor": "0.1"}
-                wrong = numbers[i, j] != gold[i, j]
-                axis.text(j, i, str(numbers[i, j]), ha="center", va="center", bbox=frame if wrong else None)
+                circle = {"boxstyle": "circle,pad=0.15", "facecolor": "none", "edgecolor": "0.1"}
+                axis.text(s=numbers[i, j], bbox=None if numbers[i, j] == gold[i, j] else circle, **place)
         axis.grid(visible=False)
         axis.set(xticks=(), yticks=(), title=title)
 plt.show()

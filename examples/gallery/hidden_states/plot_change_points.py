@@ -10,7 +10,7 @@ cannot, how sure each change point is.
 # %%
 # Counts of events per day. The rate changes three times, the second time by little.
 
-from __future__ import annotations
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -26,9 +26,9 @@ counts = rng.poisson(rate).astype(float)[:, None]
 
 def fit(stretches: int) -> HMM:
     """The best of 20 starts of EM: each finds a local optimum."""
-    initial, transitions = left_right(stretches)
-    chain = {"initial": initial, "transitions": transitions}
-    return HMM(stretches, emissions.Poisson(), **chain, n_init=20, random_state=0).fit(counts)
+    first, moves = left_right(stretches)
+    start = HMM(stretches, emissions.Poisson(), initial=first, transitions=moves, n_init=20, random_state=0)
+    return start.fit(counts)
 
 
 # %%
@@ -41,11 +41,12 @@ print({k: round(value, 1) for k, value in bic.items()}, "-> stretches:", chosen)
 
 # %%
 # States only move up, so change k has happened by day t exactly if the state is at least k; what that
-# probability gains from one day to the next is the probability that the change fell between them. The shortest run
-# of days that holds 95% of it is an interval for the change. It takes the rates as they were fitted: that these
-# are estimates, too, would make it a little wider.
+# probability gains from one day to the next is the probability that the change fell between them. The
+# shortest run of days that holds 95% of it is an interval for the change. It takes the rates as they were
+# fitted: that these are estimates, too, would make it a little wider.
 
 model = models[chosen]
+emission: Any = model.emission_
 posterior = model.smooth(counts)
 happened = posterior[:, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]  # P(state >= k)
 falls_on = np.diff(happened, axis=0, prepend=0.0)  # (days, changes)
@@ -61,9 +62,7 @@ def interval(p: np.ndarray, mass: float = 0.95) -> tuple[int, int]:
 for k, p in enumerate(falls_on.T):
     first, last = interval(p)
     true = CHANGES[k] if k < len(CHANGES) else None
-    print(
-        f"change {k + 1}: best path day {best[k]}, 95% of the posterior in days {first} to {last}; truth {true}"
-    )
+    print(f"change {k + 1}: best path day {best[k]}, 95% interval day {first} to {last}; truth {true}")
 
 # %%
 # The sharp changes stand out as spikes. The small one is spread over many days: the data do not say more.
@@ -71,7 +70,7 @@ for k, p in enumerate(falls_on.T):
 figure, (top, bottom) = plt.subplots(2, 1, figsize=(8.5, 5.2), sharex=True, height_ratios=[1.6, 1])
 top.bar(np.arange(DAYS), counts[:, 0], width=1.0, color="0.8", label="events")
 top.plot(rate, color="0.1", linestyle="--", linewidth=1.2, label="true rate")
-top.plot(posterior @ model.emission_.rates[:, 0], label="posterior mean")
+top.plot(posterior @ emission.rates[:, 0], label="posterior mean")
 top.set(
     ylabel="events per day",
     ylim=(0, 1.2 * counts.max()),

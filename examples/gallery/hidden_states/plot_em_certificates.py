@@ -2,15 +2,14 @@
 EM is a DC algorithm: two certificates that never rise
 ======================================================
 
-EM for a hidden Markov model, EM for a Gaussian mixture and the concave-convex procedure for a robust regression
-minimise a difference of convex functions, and run through the same solver. Each iteration has two values, a
-primal and a dual one; the picture shows how far both are above their limit, and that neither ever rises.
+EM for a hidden Markov model, EM for a Gaussian mixture and the concave-convex procedure for a robust
+regression minimise a difference of convex functions, and run through the same solver. Each iteration has
+two values, a primal and a dual one; the picture shows how far both are above their limit, and that neither
+ever rises.
 """
 
 # %%
 # Three states that tend to stay, six symbols, 40 sequences; the states are hidden.
-
-from __future__ import annotations
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -41,7 +40,8 @@ start = np.eye(3)[distances.argmin(axis=1)]
 mixture = fit_mixture(X, emissions.Gaussian("full"), start, max_iter=5000, tol=1e-13)
 
 # %%
-# A plane in five dimensions, a third of the rows wrong, from least squares. No residual counts for more than 0.6.
+# A plane in five dimensions, a third of the rows wrong, from least squares. No residual counts for more
+# than 0.6.
 
 rng = np.random.default_rng(0)
 inputs = rng.normal(size=(300, 5))
@@ -64,8 +64,9 @@ for name, history in histories.items():
     print(f"{name}: {len(history['dual'])} iterations, largest rise of a certificate {rise:.1e}")
 
 # %%
-# The first iterations of each. The primal stands at whole iterations, the dual half-way between: the half-step down to the dual is what the
-# convex problem (the M-step) has gained, the half-step after it what the new plane (the E-step) adds.
+# The first iterations of each. The primal stands at whole iterations, the dual half-way between: the
+# half-step down to the dual is what the convex problem (the M-step) has gained, the half-step after it what
+# the new plane (the E-step) adds.
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.8))
 for axis, (name, history) in zip(axes, histories.items(), strict=True):

@@ -3,14 +3,14 @@ A heating that follows the weather: states driven by inputs
 ===========================================================
 
 A heating is off or on. How often it switches depends on the temperature outside, which is known; what it
-draws comes on top of what the house uses anyway, and only the sum is metered. An input-output hidden Markov model learns both from
-the meter and the thermometer alone, and answers what would happen in other weather.
+draws comes on top of what the house uses anyway, and only the sum is metered. An input-output hidden Markov
+model learns both from the meter and the thermometer alone, and answers what would happen in other weather.
 """
 
 # %%
 # A month by the hour: days, nights, and warmer and colder spells.
 
-from __future__ import annotations
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -20,76 +20,73 @@ from trellis import HMM, IOHMM, emissions
 from trellis.hmm.input_output import GaussianRegression
 
 rng = np.random.default_rng(2)
-HOURS, WINTERS, KNOWN = 24 * 30, 12, 8
+hours = np.arange(24 * 30)
 
 
-def weather() -> np.ndarray:
-    spells = np.convolve(rng.normal(0, 1, HOURS + 47), np.ones(48) / 48, mode="valid") * 25
-    return (4 + spells - 3 * np.cos(2 * np.pi * np.arange(HOURS) / 24))[
-        :, None
-    ] / 10  # in units of 10 degrees
+def month() -> np.ndarray:
+    """Temperatures, in units of 10 degrees."""
+    spells = 25 * np.convolve(rng.normal(size=len(hours) + 47), np.ones(48) / 48, mode="valid")
+    return (4 + spells - 3 * np.cos(2 * np.pi * hours / 24))[:, None] / 10
 
 
-# from off: to on with log-odds -1.6 - 3 u; from on: to off with log-odds -3 + 3 u; weights are slope, intercept
+weights, covariances = np.array([[[0.0, 1.5]], [[-0.8, 3.0]]]), np.array([[0.3], [0.5]])
+# log-odds of switching on -1.6 - 3 u, of switching off -3 + 3 u; weights are slope and intercept
 truth = IOHMM.from_parameters(
     initial=[[0.0, 0.0], [0.0, 0.0]],
     transitions=[[[0.0, 0.0], [-3.0, -1.6]], [[3.0, -3.0], [0.0, 0.0]]],
-    emission=GaussianRegression(weights=[[[0.0, 1.5]], [[-0.8, 3.0]]], covariances=[[0.3], [0.5]]),
+    emission=GaussianRegression(weights=weights, covariances=covariances),
 )
-temperature = [weather() for _ in range(WINTERS)]
-power, states = truth.sample(temperature, random_state=1)
+known, new = [month() for _ in range(8)], [month() for _ in range(4)]
+power, _ = truth.sample(known, random_state=1)
+new_power, new_states = truth.sample(new, random_state=2)
 
 # %%
-# Learn from eight such months; a plain hidden Markov model, which does not see the thermometer, for comparison.
+# Learn from eight months; a plain hidden Markov model, which does not see the thermometer, for comparison.
+# States have no names: "on" is the one that draws more.
 
-model = IOHMM(2, "gaussian", random_state=0).fit(power[:KNOWN], temperature[:KNOWN])
-plain = HMM(2, emissions.Gaussian("full"), n_init=4, random_state=0).fit(power[:KNOWN])
+model = IOHMM(2, "gaussian", random_state=0).fit(power, known)
+plain = HMM(2, emissions.Gaussian("full"), n_init=4, random_state=0).fit(power)
+regressions: Any = model.emission_
+gaussians: Any = plain.emission_
+on, plain_on = regressions.weights[:, 0, 1].argmax(), gaussians.means[:, 0].argmax()
+gold = np.concatenate(new_states)
+found = np.concatenate(model.decode(new_power, new, method="max_marginal")) == on
+plain_found = np.concatenate(plain.decode(new_power, method="max_marginal")) == plain_on
 print(model.status_)
-on = int(model.emission_.weights[:, 0, 1].argmax())  # states have no names: the one that draws more
-plain_on = int(plain.emission_.means[:, 0].argmax())
-gold = np.concatenate(states[KNOWN:])
-with_inputs = np.concatenate(model.decode(power[KNOWN:], temperature[KNOWN:], method="max_marginal")) == on
-without = np.concatenate(plain.decode(power[KNOWN:], method="max_marginal")) == plain_on
-print(f"hours of four other months with the right state: {np.mean(with_inputs == gold):.1%} with inputs,")
-print(f"{np.mean(without == gold):.1%} without; nats per hour of the meter: "
-      f"{model.score(power[KNOWN:], temperature[KNOWN:]):.3f} and {plain.score(power[KNOWN:]):.3f}")  # fmt: skip
+print("four new months            hours right  log-likelihood of an hour")
+print(f"with the thermometer       {np.mean(found == gold):11.1%} {model.score(new_power, new):11.3f}")
+print(f"without                    {np.mean(plain_found == gold):11.1%} {plain.score(new_power):11.3f}")
 
 # %%
 # What if tomorrow is cold? The future depends on the inputs that are given for it.
 
-for celsius in (-5.0, 10.0):
-    future = model.predict_next(power[-1:], temperature[-1:], [np.full((24, 1), celsius / 10)])[0]
-    print(
-        f"the last of 24 hours at {celsius:3.0f} °C: P(on) {future.states[-1, on]:.2f}, {future.mean[-1, 0]:.1f} kW"
-    )
+for celsius in (-5, 10):
+    future = model.predict_next(new_power[-1:], new[-1:], [np.full((24, 1), celsius / 10)])[0]
+    print(f"after 24 hours at {celsius} °C: P(on) {future.states[-1, on]:.2f}, {future.mean[-1, 0]:.1f} kW")
 
 # %%
-# On the left, what it learned about switching, next to the truth; most hours had temperatures in the shaded range,
-# and outside of it there is little to learn from. On the right, a week of a month that it has not seen.
+# On the left, what it learned about switching, next to the truth; nine hours in ten had temperatures in the
+# shaded range, and outside of it there is little to learn from. On the right, a week of a new month.
 
 degrees = np.linspace(-10, 20, 61)
-found = model.transition_matrix(degrees[:, None] / 10)
-week = slice(24 * 20, 24 * 27)
-days = np.arange(24 * 7) / 24
-chance = model.smooth(power[KNOWN : KNOWN + 1], temperature[KNOWN : KNOWN + 1])[0][week, on]
+moves = model.transition_matrix(degrees[:, None] / 10)
+week, days = slice(24 * 7, 24 * 14), np.arange(24 * 7) / 24
+chance = model.smooth(new_power[:1], new[:1])[0][week, on]
 
-figure, axes = plt.subplot_mosaic("ABB;ACC;ADD", figsize=(10, 4.8), sharex=False)
-axes["A"].axvspan(
-    *10 * np.quantile(np.concatenate(temperature[:KNOWN]), [0.05, 0.95]), color="0.93", linewidth=0
-)
-axes["A"].plot(degrees, found[:, 1 - on, on], label="off to on")
-axes["A"].plot(degrees, found[:, on, 1 - on], label="on to off")
+figure, axes = plt.subplot_mosaic("ABB;ACC;ADD", figsize=(10, 4.8))
+low, high = 10 * np.quantile(np.concatenate(known), [0.05, 0.95])
+axes["A"].axvspan(low, high, color="0.93", linewidth=0)
+axes["A"].plot(degrees, moves[:, 1 - on, on], label="off to on")
+axes["A"].plot(degrees, moves[:, on, 1 - on], label="on to off")
 axes["A"].plot(degrees, expit(-1.6 - 3 * degrees / 10), color="0.1", linestyle=":", label="truth")
 axes["A"].plot(degrees, expit(-3 + 3 * degrees / 10), color="0.1", linestyle=":")
-axes["A"].set(
-    xlabel="outside (°C)", ylabel="probability in an hour", title="The cold switches it on", ylim=(0, 1)
-)
+axes["A"].set(title="The cold switches it on", xlabel="outside (°C)", ylabel="probability in an hour")
 axes["A"].legend(loc="upper center")
-axes["B"].plot(days, 10 * temperature[KNOWN][week, 0], color="C2")
-axes["B"].set(ylabel="°C", title="A week of another month")
-axes["C"].plot(days, power[KNOWN][week, 0], color="0.3", linewidth=1.2)
+axes["B"].plot(days, 10 * new[0][week], color="C2")
+axes["B"].set(ylabel="°C", title="A week of a new month")
+axes["C"].plot(days, new_power[0][week], color="0.3", linewidth=1.2)
 axes["C"].set(ylabel="kW")
 axes["D"].fill_between(days, chance, step="mid", color="C0", alpha=0.6, linewidth=0)
-axes["D"].plot(days, states[KNOWN][week], color="0.1", linestyle=":", linewidth=1.2, drawstyle="steps-mid")
+axes["D"].plot(days, new_states[0][week], color="0.1", linestyle=":", linewidth=1.2, drawstyle="steps-mid")
 axes["D"].set(xlabel="day (dotted: the truth)", ylabel="P(on)")
 plt.show()

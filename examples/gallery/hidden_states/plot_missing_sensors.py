@@ -2,16 +2,14 @@
 Three sensors, and all of them fail for a while
 ===============================================
 
-A room has two thermometers and a flow meter on its radiator. Each falls silent at some time, and for a while
-two of them at once. A linear-Gaussian model is learned from what is left, without filling anything in first;
-the Kalman smoother then gives what the silent sensors would have shown, with intervals that are checked here
-against the values that were taken away.
+A room has two thermometers and a flow meter on its radiator. Each falls silent at some time, and for a
+while two of them at once. A linear-Gaussian model is learned from what is left, without filling anything in
+first; the Kalman smoother then gives what the silent sensors would have shown, with intervals that are
+checked here against the values that were taken away.
 """
 
 # %%
 # The true system: a slow temperature, and heating that swings around it. It is unknown to the model.
-
-from __future__ import annotations
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -38,19 +36,19 @@ seen[rng.random(seen.shape) < 0.05] = np.nan  # and single readings get lost
 print(f"{np.isnan(seen).mean():.0%} of the readings are missing")
 
 # %%
-# EM integrates missing readings out, exactly. Each sensor's prediction and its variance follow from the state:
-# mean C z, variance C P C' + R.
+# EM integrates missing readings out, exactly. Each sensor's prediction and its variance follow from the
+# state: mean C z + d, variance C P C' + R.
 
 model = LinearGaussian(2, random_state=0, max_iter=500, tol=1e-2).fit(seen)
 print(model.status_)
 state = model.smooth(seen)
-C, R = model.observation_, model.observation_noise_
-mean = state.means @ C.T + model.observation_offset_
+C, R = model.parameters_.observation, model.parameters_.observation_noise
+mean = state.means @ C.T + model.parameters_.observation_offset
 width = 1.96 * np.sqrt(np.einsum("mi,tij,mj->tm", C, state.covariances, C) + np.diag(R))
 
 # %%
-# Was it honest? Of the readings that were taken away, about 95% should lie within their intervals. The usual
-# makeshift, a straight line across each gap, is compared by its error.
+# Was it honest? Of the readings that were taken away, about 95% should lie within their intervals. The
+# usual makeshift, a straight line across each gap, is compared by its error.
 
 gone = np.isnan(seen)
 steps = np.arange(len(seen))
@@ -69,8 +67,8 @@ for words, first, last in (
     print(f"half-width for thermometer 1 where {words}: {width[first:last, 0].mean():.2f}")
 
 # %%
-# Where the first thermometer is silent the second stands in for it, and the band hardly widens. Where both are
-# silent (steps 170 to 200) only the flow meter is left, and the band says that it knows less.
+# Where the first thermometer is silent the second stands in for it, and the band hardly widens. Where both
+# are silent (steps 170 to 200) only the flow meter is left, and the band says that it knows less.
 
 figure, axes = plt.subplots(3, 1, figsize=(9, 6), sharex=True)
 for k, (axis, name) in enumerate(zip(axes, SENSORS, strict=True)):

@@ -12,8 +12,6 @@ it is most probable.
 # The classes come in two pairs, "ai" with "ia" and "au" with "ua", which pass through the same places in
 # opposite directions. Nothing that looks at single frames, in no order, can tell the two of a pair apart.
 
-from __future__ import annotations
-
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import softmax
@@ -38,8 +36,8 @@ train = {name: [series(name) for _ in range(25)] for name in CLASSES}
 test = [(name, series(name)) for name in CLASSES for _ in range(100)]
 
 # %%
-# For each class, a model of three states that never turn back. Equal thirds of every series give a start; EM
-# then finds out how long each stage lasts.
+# For each class, a model of three states that never turn back. Equal thirds of every series give a start;
+# EM then finds out how long each stage lasts.
 
 initial, transitions = left_right(3)
 
@@ -66,8 +64,9 @@ print(f"{len(X)} new series, right by their movement: {np.mean(by_movement == go
 print(f"right by their frames alone, in no order:   {np.mean(by_frames == gold):.1%}")
 
 # %%
-# How soon is it clear? Given the first frames of a series, P(class) follows from the likelihood of those frames
-# by Bayes' rule, all classes being equally frequent. The beginning rules out two classes; the movement decides.
+# How soon is it clear? Given the first frames of a series, P(class) follows from the likelihood of those
+# frames by Bayes' rule, all classes being equally frequent. The beginning rules out two classes; the
+# movement decides.
 
 example = next(x for name, x in test if name == "ai")
 beginnings = [example[: t + 1] for t in range(len(example))]

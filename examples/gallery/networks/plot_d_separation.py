@@ -2,15 +2,14 @@
 Open and blocked paths: what d-separation promises
 ==================================================
 
-Does rain tell anything about the sprinkler? That depends on what else is known, and the arrows of a network alone
-say when the answer is no: when every path between the two is blocked. The drawings show the paths for four sets of
-observations; below, the same is checked with numbers, on networks with these arrows and random tables.
+Does rain tell anything about the sprinkler? That depends on what else is known, and the arrows of a network
+alone say when the answer is no: when every path between the two is blocked. The drawings show the paths for
+four sets of observations; below, the same is checked with numbers, on networks with these arrows and random
+tables.
 """
 
 # %%
 # The season decides about rain and sprinkler, both of which make the lawn wet, and a wet lawn is slippery.
-
-from __future__ import annotations
 
 import tempfile
 from pathlib import Path
@@ -30,8 +29,8 @@ for given in GIVEN[1::2]:
 print("smallest set that separates them:", net.minimal_separator("Rain", "Sprinkler"))
 
 # %%
-# How much does one tell about the other, given the observations? The conditional mutual information is 0 exactly if
-# it tells nothing. Tables are drawn at random, 200 times.
+# How much does one tell about the other, given the observations? The conditional mutual information is 0
+# exactly if it tells nothing. Tables are drawn at random, 200 times.
 
 rng = np.random.default_rng(0)
 
@@ -52,13 +51,12 @@ models = [random_tables() for _ in range(200)]
 bits = np.array([[information(model, given) for model in models] for given in GIVEN])
 for given, row in zip(GIVEN, bits, strict=True):
     separated = net.d_separated("Rain", "Sprinkler", given=given)
-    print(
-        f"given {', '.join(given) or 'nothing':16} separated: {separated!s:5}  largest information {row.max():.1e} bits"
-    )
+    print(f"given {', '.join(given) or 'nothing':16} separated: {separated!s:5} largest {row.max():.1e} bits")
 
 # %%
-# Where the drawing has no open path (green), information is 0 up to rounding, whatever the tables. Where it has one,
-# nearly all tables make the two depend on each other; by how much is a matter of the numbers, not of the arrows.
+# Where the drawing has no open path (green), information is 0 up to rounding, whatever the tables. Where it
+# has one, nearly all tables make the two depend on each other; by how much is a matter of the numbers, not
+# of the arrows.
 
 figure = plt.figure(figsize=(10, 6.4))
 axes = figure.subplot_mosaic("0123;4444", height_ratios=[1.5, 1])

@@ -2,15 +2,14 @@
 Which alarm is the real one? Diagnosis step by step
 ===================================================
 
-A patient on a ventilator, and a monitor that begins to ring. A small Bayesian network in the manner of the ALARM
-network joins four faults with six instruments. As readings come in, the probability of each fault is computed
-exactly; the network also tells which instrument is worth reading next, and why the lungs matter for the heart.
+A patient on a ventilator, and a monitor that begins to ring. A small Bayesian network in the manner of the
+ALARM network joins four faults with six instruments. As readings come in, the probability of each fault is
+computed exactly; the network also tells which instrument is worth reading next, and why the lungs matter
+for the heart.
 """
 
 # %%
 # The tables are made up for this page; they are no medical advice.
-
-from __future__ import annotations
 
 import tempfile
 from pathlib import Path
@@ -26,6 +25,7 @@ airway = [[[0.6, 0.3, 0.1], [0.9, 0.09, 0.01]], [[0.01, 0.14, 0.85], [0.03, 0.94
 air = [[[0.99, 0.01], [0.95, 0.05]], [[0.8, 0.2], [0.02, 0.98]]]
 output = [[[0.98, 0.02], [0.9, 0.1]], [[0.75, 0.25], [0.03, 0.97]]]
 vein = [[[0.2, 0.4, 0.4], [0.02, 0.18, 0.8]], [[0.8, 0.19, 0.01], [0.05, 0.9, 0.05]]]
+pulse = [[[0.05, 0.95], [0.2, 0.8]], [[0.15, 0.85], [0.9, 0.1]]]
 net = (
     NetworkBuilder()
     .variable("Disconnected", fault, [0.02, 0.98])
@@ -39,9 +39,7 @@ net = (
     .variable("Output", two, output, given=["HeartFailure", "BloodLoss"])
     .variable("VeinPressure", three, vein, given=["HeartFailure", "BloodLoss"])
     .variable("BloodPressure", two, {"low": [0.7, 0.3], "normal": [0.05, 0.95]}, given="Output")
-    .variable(
-        "Pulse", beat, [[[0.05, 0.95], [0.2, 0.8]], [[0.15, 0.85], [0.9, 0.1]]], given=["Output", "Oxygen"]
-    )
+    .variable("Pulse", beat, pulse, given=["Output", "Oxygen"])
     .build()
 )
 FAULTS = ("Disconnected", "Kinked", "HeartFailure", "BloodLoss")
@@ -57,8 +55,8 @@ print("most probable state of everything:", {name: best[name] for name in FAULTS
 
 # %%
 # After the pulse alone, what would be worth reading most? That whose reading is expected to leave the least
-# uncertainty (entropy) about the four faults together: the pressure in the vein, which needs a catheter. Of what
-# is at hand, the airway pressure.
+# uncertainty (entropy) about the four faults together: the pressure in the vein, which needs a catheter. Of
+# what is at hand, the airway pressure.
 
 INSTRUMENTS = ("AirwayPressure", "CO2", "Oxygen", "VeinPressure", "BloodPressure")
 
@@ -71,11 +69,13 @@ def entropy(evidence: dict[str, str]) -> float:
 before = entropy(steps[1])
 for name in INSTRUMENTS:
     now = net.query(name, steps[1])
-    left = sum(now[state] * entropy({**steps[1], name: state}) for state in net.states[net.names.index(name)])
-    print(f"reading {name:15} tells {before - left:.2f} of {before:.2f} bits")
+    states = net.states[net.names.index(name)]
+    after = sum(now[state] * entropy({**steps[1], name: state}) for state in states)
+    print(f"reading {name:15} tells {before - after:.2f} of {before:.2f} bits")
 
 # %%
-# Low oxygen says nothing about the heart by itself. Once the pulse is known it does: one explains the other away.
+# Low oxygen says nothing about the heart by itself. Once the pulse is known it does: one explains the other
+# away.
 
 print(net.explain_separation("Oxygen", "HeartFailure"))
 print(net.explain_separation("Oxygen", "HeartFailure", given=["Pulse"]))

@@ -3,15 +3,15 @@ Sampling against the exact answer
 =================================
 
 The same question is put to three samplers, with more and more samples, twenty times each: how far are they
-from the exact answer, and are their intervals honest? The evidence is rare, which is what sampling finds hard.
+from the exact answer, and are their intervals honest? The evidence is rare, which is what sampling finds
+hard.
 """
 
 # %%
 # A burglar or an earthquake may set off an alarm, upon which two neighbours may call. Both have called.
 
-from __future__ import annotations
-
 import warnings
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -37,12 +37,12 @@ net = (
 evidence = {"John": "yes", "Mary": "yes"}
 exact = net.query("Burglar", evidence)["yes"]
 print(
-    f"P(both call) = {np.exp(net.log_probability(evidence)):.4f}; P(Burglar | both call) = {exact:.4f}, exactly"
+    f"P(both call) {np.exp(net.log_probability(evidence)):.4f}; P(Burglar | both call) {exact:.4f}, exactly"
 )
 
 # %%
-# A Gibbs sweep redraws every variable once, so that sweeps count as samples here. Answers from few samples come
-# with a warning, which is silenced.
+# A Gibbs sweep redraws every variable once, so that sweeps count as samples here. Answers from few samples
+# come with a warning, which is silenced.
 
 warnings.simplefilter("ignore", errors.ApproximationWarning)
 SIZES, RUNS, CHAINS = (256, 1024, 4096, 16_384), 20, 4
@@ -50,8 +50,8 @@ SIZES, RUNS, CHAINS = (256, 1024, 4096, 16_384), 20, 4
 
 def ask(method: str, n: int, seed: int) -> tuple[float, float, float]:
     """The answer and the ends of its 95% interval; NaN, 0 and 1 where no sample fits the evidence."""
-    gibbs = {"n_chains": CHAINS, "n_sweeps": n // CHAINS, "burn_in": 64}
-    options = gibbs if method == "gibbs" else {"n_samples": n}
+    gibbs: dict[str, Any] = {"n_chains": CHAINS, "n_sweeps": n // CHAINS, "burn_in": 64}
+    options: dict[str, Any] = gibbs if method == "gibbs" else {"n_samples": n}
     try:
         answer = net.query("Burglar", evidence, method=method, random_state=seed, **options)
     except errors.InfeasibleError:
@@ -68,9 +68,10 @@ for m, method in enumerate(METHODS):
           f"{held[m].sum()} of {held[m].size}")  # fmt: skip
 
 # %%
-# The error falls with the root of the number of samples, whatever the method. Rejection keeps one sample in sixty.
-# Likelihood weighting keeps all, but most weigh next to nothing here. Gibbs sampling averages P(Burglar | the others)
-# over sweeps that all agree with the evidence. About 95 in 100 intervals hold the exact answer, with each method.
+# The error falls with the root of the number of samples, whatever the method. Rejection keeps one sample in
+# sixty. Likelihood weighting keeps all, but most weigh next to nothing here. Gibbs sampling averages
+# P(Burglar | the others) over sweeps that all agree with the evidence. About 95 in 100 intervals hold the
+# exact answer, with each method.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4))
 for m, method in enumerate(METHODS):

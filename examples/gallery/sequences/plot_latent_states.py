@@ -2,16 +2,14 @@
 Stages that nobody labelled: latent states
 ==========================================
 
-A machine cycle is labelled "fill" or "drain" as a whole, and both pass through the same three sounds, in opposite
-order. A chain over labels that hears one sound at a time cannot tell them apart. With three hidden states for each
-label it finds the stages by itself, and gets about nine steps in ten right.
+A machine cycle is labelled "fill" or "drain" as a whole, and both pass through the same three sounds, in
+opposite order. A chain over labels that hears one sound at a time cannot tell them apart. With three hidden
+states for each label it finds the stages by itself, and gets about nine steps in ten right.
 """
 
 # %%
-# "fill" is hum, click, hiss; "drain" is hiss, click, hum. Each sound lasts one to four steps, and one in twenty is
-# misheard.
-
-from __future__ import annotations
+# "fill" is hum, click, hiss; "drain" is hiss, click, hum. Each sound lasts one to four steps, and one in
+# twenty is misheard.
 
 from collections import Counter
 from itertools import chain, pairwise
@@ -39,8 +37,8 @@ X, y = map(list, zip(*(recording() for _ in range(150)), strict=True))
 X_new, y_new = map(list, zip(*(recording() for _ in range(200)), strict=True))
 
 # %%
-# None of this is convex: different seeds end in different places. Three are tried, and the best on fifty held-out
-# recordings is kept.
+# None of this is convex: different seeds end in different places. Three are tried, and the best on fifty
+# held-out recordings is kept.
 
 plain = SequenceLabeler(random_state=0).fit(X[:100], y[:100])
 trials = [SequenceLabeler(latent_states=3, random_state=seed).fit(X[:100], y[:100]) for seed in range(3)]
@@ -57,9 +55,8 @@ for name, model in (("labels alone", plain), ("three states each", latent)):
 heard = Counter(zip(chain(*latent.predict_states(X_new)), chain(*X_new), strict=True))
 sounds = list(SOUNDS["fill"])
 shares = {name: np.array([heard[name, sound] for sound in sounds]) for name in latent.state_names_}
-order = [name for label in SOUNDS for name in sorted(
-    (name for name in shares if name[0] == label), key=lambda name: SOUNDS[name[0]].index(sounds[shares[name].argmax()])
-)]  # fmt: skip
+loudest = {name: sounds[counts.argmax()] for name, counts in shares.items()}
+order = sorted(shares, key=lambda name: (name[0] == "drain", SOUNDS[name[0]].index(loudest[name])))
 table = np.array([shares[name] / shares[name].sum() for name in order])
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), width_ratios=[1, 2.4])

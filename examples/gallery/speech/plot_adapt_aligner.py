@@ -2,15 +2,13 @@
 Teaching an aligner a habit, by three corrected sentences
 =========================================================
 
-Annotators differ: here, vowels after a consonant are said to begin 20 ms later than the builtin model puts them, when
-the transition is over. Correcting its answers by hand would repeat that for every vowel. ``adapt`` learns it from
-three corrected sentences, and is tested on three others.
+Annotators differ: here, vowels after a consonant are said to begin 20 ms later than the builtin model puts
+them, when the transition is over. Correcting its answers by hand would repeat that for every vowel.
+``adapt`` learns it from three corrected sentences, and is tested on three others.
 """
 
 # %%
 # Six sentences of a synthetic voice, whose true boundaries are known, are moved to follow the habit.
-
-from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
@@ -20,12 +18,12 @@ import numpy as np
 
 from trellis.speech import Aligner, Alignment, Utterance, builtin_aligner, synthetic_corpus
 
-VOWELS = set("aa ae ah ao aw ax ay eh er ey ih iy ow oy uh uw".split())
+VOWELS = {"aa", "ae", "ah", "ao", "aw", "ax", "ay", "eh", "er", "ey", "ih", "iy", "ow", "uh", "uw"}
 HABIT = 0.02  # seconds
 
 
 def moved(utterance: Utterance) -> Utterance:
-    """The boundary between a consonant and a vowel, HABIT later; what is left of the vowel is 10 ms or more."""
+    """Vowels after consonants begin HABIT later, but 10 ms before their end at the latest."""
     true: Any = utterance.reference
     starts = np.array(true.starts)
     for i in range(1, len(starts)):
@@ -49,8 +47,8 @@ def errors(aligner: Aligner, utterances: list[Any]) -> np.ndarray:
 
 
 # %%
-# Three sentences teach, three test; then the other way round, so that each is tested once. ``status_`` says how far
-# the network moved, and what that did to the corrected sentences when each was left out in turn.
+# Three sentences teach, three test; then the other way round, so that each is tested once. ``status_`` says
+# how far the network moved, and what that did to the corrected sentences when each was left out in turn.
 
 builtin = builtin_aligner()
 corpus = [moved(utterance) for utterance in synthetic_corpus()]
@@ -63,12 +61,13 @@ for teach, test in ((corpus[:3], corpus[3:]), (corpus[3:], corpus[:3])):
 results = {"builtin": np.concatenate(before), "after three sentences": np.concatenate(after)}
 for name, rows in results.items():
     late, habit = rows[:, 0], rows[:, 1] == 1
-    print(f"{name:22} within 20 ms: {np.mean(abs(late) <= 20):.0%}; median error of vowels after consonants "
-          f"{np.median(late[habit]):+.0f} ms, of other boundaries {np.median(late[~habit]):+.0f} ms")  # fmt: skip
+    vowels, others = np.median(late[habit]), np.median(late[~habit])
+    print(f"{name}: {np.mean(abs(late) <= 20):.0%} of boundaries within 20 ms; median error of vowels after")
+    print(f"    consonants {vowels:+.0f} ms, of other boundaries {others:+.0f} ms")
 
 # %%
-# The vowels move about half of the way, enough to bring most of them within 20 ms; other boundaries stay about where
-# they were.
+# The vowels move about half of the way, enough to bring most of them within 20 ms; other boundaries stay
+# about where they were.
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharex=True, sharey=True)
 for axis, concerned, title in zip(

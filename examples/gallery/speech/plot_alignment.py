@@ -2,15 +2,13 @@
 When does each sound begin? A recording, aligned
 ================================================
 
-The model that comes with Trellis places the phones of a sentence in its recording. The sentences here were spoken by
-a synthesiser, so that the true boundaries are known exactly; people are harder. The picture has the boundaries found
-on the spectrogram, the true ones above, and how sure the model is of each.
+The model that comes with Trellis places the phones of a sentence in its recording. The sentences here were
+spoken by a synthesiser, so that the true boundaries are known exactly; people are harder. The picture has
+the boundaries found on the spectrogram, the true ones above, and how sure the model is of each.
 """
 
 # %%
 # Six sentences come with the package, with their phones. Nothing is trained.
-
-from __future__ import annotations
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -23,21 +21,21 @@ found = [aligner.align(u.audio, phones=u.phones, alphabet="arpabet", silence="no
 references = [u.reference for u in corpus if u.reference is not None]
 
 # %%
-# Errors of all boundaries inside of the sentences. ``confidence`` is the model's probability that a phone starts
-# within 20 ms of the place it was given; is that borne out?
+# Errors of all boundaries inside of the sentences. ``confidence`` is the model's probability that a phone
+# starts within 20 ms of the place it was given; is that borne out?
 
 errors = np.concatenate([1000 * (a.starts - b.starts)[1:] for a, b in zip(found, references, strict=True)])
 sure = np.concatenate([np.array(a.confidence)[1:] for a in found])
-print(
-    f"{len(errors)} boundaries, within 10 ms {np.mean(abs(errors) <= 10):.0%}, within 20 ms {np.mean(abs(errors) <= 20):.0%}"
-)
+shares = [f"{np.mean(abs(errors) <= ms):.0%} within {ms} ms" for ms in (10, 20)]
+print(f"{len(errors)} boundaries, {', '.join(shares)}")
 half = sure >= np.median(sure)
 for name, chosen in (("the surer half", half), ("the other half", ~half)):
     right = np.mean(abs(errors[chosen]) <= 20)
     print(f"{name}: mean confidence {sure[chosen].mean():.2f}, within 20 ms {right:.2f}")
 
 # %%
-# One sentence. An orange label marks a phone whose start has a confidence below 0.8: those are the ones to look at.
+# One sentence. An orange label marks a phone whose start has a confidence below 0.8: those are the ones to
+# look at.
 
 shown = 3
 sound, alignment, reference = corpus[shown].recording(), found[shown], references[shown]
@@ -49,7 +47,7 @@ for phone in reference.phones:
 wave.set(ylabel="amplitude", title=f"“{' '.join(corpus[shown].words)}”; dashed: the true boundaries")
 wave.grid(visible=False)
 heard.specgram(sound.samples, NFFT=256, Fs=sound.rate, noverlap=192, cmap="Greys", vmin=-140, vmax=-50)
-for phone, confidence in zip(alignment.phones, alignment.confidence, strict=True):
+for phone, confidence in zip(alignment.phones, alignment.confidence or (), strict=True):
     heard.axvline(phone.start, color="C0", linewidth=1.2)
     middle = (phone.start + phone.end) / 2
     shade = "C0" if confidence >= 0.8 else "C3"
