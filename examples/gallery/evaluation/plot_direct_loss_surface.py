@@ -66,7 +66,7 @@ best = chain.best(parts(start))
 lost = (best.labels != gold).reshape(SEQUENCES, STEPS).sum(axis=1)
 gap = np.median(((best.scores - chain.score(parts(start), gold)) / np.maximum(lost, 1))[lost > 0])
 for width in (3.0, 1.0, 0.3):
-    curves[f"$f_\\epsilon$, $\\epsilon$ = {width:g} gaps"] = curve("f_eps", width * gap)
+    curves[f"$f_\\epsilon$, $\\epsilon$ = {width:g} gap{'s' * (width != 1)}"] = curve("f_eps", width * gap)
 
 # %%
 # Where each is least, and what that costs

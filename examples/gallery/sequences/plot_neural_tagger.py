@@ -56,14 +56,12 @@ def wrong(model: Tagger) -> float:
     return 100 * (found != labels)[found >= 0].float().mean().item()
 
 
-def train(
-    model: Tagger, objective: str, passes: int, rate: float, epsilon: EpsilonSchedule | None = None
-) -> list[float]:
+def train(model: Tagger, objective: str, passes: int, rate: float, gap: float | None = None) -> list[float]:
     """``wrong`` before the first and after every pass."""
     optimiser, errors = torch.optim.Adam(model.parameters(), lr=rate), [wrong(model)]
     for step in range(passes * 10):
         words, labels, lengths = (part[BATCH * (step % 10) : BATCH * (step % 10 + 1)] for part in training)
-        scores, eps = model(words), epsilon(step) if epsilon else None
+        scores, eps = model(words), EpsilonSchedule(gap, steps=10 * passes)(step) if gap else None
         if objective == ALONE:
             real = torch.arange(TIME) < lengths[:, None]
             loss = nn.functional.cross_entropy(scores[real], labels[real])
@@ -88,8 +86,7 @@ curves = {name: train(Tagger(), name, 6, rate=0.01) for name in (ALONE, "percept
 model = Tagger()
 train(model, "log", 3, rate=0.01)
 gap = typical_gap(Chain(model.transitions), model(held_out[0]), held_out[1], lengths=held_out[2])
-schedule = EpsilonSchedule(gap or 1.0, steps=30)
-curves["direct, after 3 passes of log"] = train(model, "direct", 3, rate=0.001, epsilon=schedule)
+curves["direct, after 3 passes of log"] = train(model, "direct", 3, rate=0.001, gap=gap)
 for name, values in curves.items():
     print(f"{name:30} {values[-1]:5.1f} % of the labels of new sentences are wrong")
 
