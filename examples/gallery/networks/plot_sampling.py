@@ -75,7 +75,7 @@ for m, method in enumerate(METHODS):
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4))
 for m, method in enumerate(METHODS):
-    name = method.replace("_", " ")
+    name = method.replace("_", " ").replace("gibbs", "Gibbs")
     left.loglog(SIZES, error[m], "osD"[m] + "-", label=name)
     answer, low, high = found[m, 1:2].reshape(-1, 3).T
     x = np.arange(RUNS) + (RUNS + 4) * m
