@@ -88,8 +88,8 @@ sphinx_gallery_conf = {
 
 
 def adapt_page(app: Any, name: str, text: list[str]) -> None:
-    """Links from a page to a script or folder of the gallery lead to its page, and those to other files outside
-    docs/ to the repository."""
+    """Links from a page to a script or folder of the gallery lead to its page, and those to other files
+    outside docs/ to the repository."""
     page = re.sub(r"\]\((?:\.\./)+examples/(gallery[\w/]*)\.py\)", r"](/\1.rst)", text[0])
     page = re.sub(r"\]\((?:\.\./)+examples/(gallery[\w/]*)/\)", r"](/\1/index.rst)", page)
     text[0] = re.sub(r"\]\((?:\.\./)+(?=[\w.])", f"]({SOURCE}/", page)

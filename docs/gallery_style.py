@@ -40,6 +40,8 @@ STYLE: dict[str, Any] = {
 def use_style(gallery: Any = None, script: Any = None) -> None:
     """Set the style; the arguments are those of Sphinx-Gallery, which calls this before every script."""
     import matplotlib as mpl
+    from cycler import cycler
 
-    mpl.rcParams.update(STYLE)
-    mpl.rcParams["axes.prop_cycle"] = mpl.cycler(color=COLOURS)
+    settings: Any = mpl.rcParams
+    settings.update(STYLE)
+    settings["axes.prop_cycle"] = cycler(color=COLOURS)

@@ -86,5 +86,7 @@ for axes, i, sure in zip(rows, chosen, certain, strict=True):
     axes.set_yticks(lines, ["truth", *found, "CRF: probability"])
     axes.tick_params(length=0)
     axes.grid(False)
-rows[0].set_title("Neighbours say what a smudge must be (mistakes in colour)")
+    counts = [sum(a != b for a, b in zip(read, y_new[i], strict=True)) for read in readers[i][1:]]
+    axes.set_title(f"String {i}: {', '.join(map(str, counts))} digits wrong")
+figure.suptitle("Neighbours say what a smudge must be (mistakes in colour)")
 plt.show()

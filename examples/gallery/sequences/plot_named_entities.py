@@ -15,7 +15,7 @@ from trellis import SequenceLabeler, losses
 from trellis.theory import mean_interval, paired_loss_test
 
 MISSED = 10.0
-Letters = tuple[list[list[dict[str, str | bool]]], list[list[str]]]
+Letters = tuple[list[list[dict[str, object]]], list[list[str]]]
 
 # %%
 # Letters

@@ -54,11 +54,11 @@ for column, share in enumerate(shares):
             ([X[i] for i in few], [y[i] for i in few]),
             ([[word] for word, _ in words], [[tag] for _, tag in words]),
         ]
-        for row, (inputs, labels) in enumerate(training):
-            right[row, column, seed] = SequenceLabeler("log").fit(inputs, labels).score(X_new, y_new)
+        for way, (inputs, labels) in enumerate(training):
+            right[way, column, seed] = SequenceLabeler("log").fit(inputs, labels).score(X_new, y_new)
 print(f"{'labels known (%)':30}", *(f"{100 * share:5.0f}" for share in shares))
-for name, row in zip(ways, right, strict=True):
-    print(f"{name:30}", *(f"{100 * value:5.1f}" for value in row.mean(axis=1)))
+for name, curve in zip(ways, right, strict=True):
+    print(f"{name:30}", *(f"{100 * value:5.1f}" for value in curve.mean(axis=1)))
 
 # %%
 # "One of these two"
@@ -72,9 +72,9 @@ either = SequenceLabeler("log").fit(X, vague).score(X_new, y_new)
 print(f"sets of two for every word: {100 * either:.1f} % right")
 
 figure, axes = plt.subplots()
-for name, row, colour, marker in zip(ways, 100 * right, ("C0", "C1", "C6"), "osD", strict=True):
-    axes.plot(shares, row.mean(axis=1), color=colour, marker=marker, label=name)
-    axes.fill_between(shares, row.min(axis=1), row.max(axis=1), color=colour, alpha=0.15, linewidth=0)
+for name, curve, colour, marker in zip(ways, 100 * right, ("C0", "C1", "C6"), "osD", strict=True):
+    axes.plot(shares, curve.mean(axis=1), color=colour, marker=marker, label=name)
+    axes.fill_between(shares, curve.min(axis=1), curve.max(axis=1), color=colour, alpha=0.15, linewidth=0)
 axes.axhline(100 * either, color="C2", linestyle="--", label='"one of these two" for every word')
 axes.set(xscale="log", xticks=shares, xticklabels=[f"{100 * share:g}" for share in shares])
 axes.minorticks_off()

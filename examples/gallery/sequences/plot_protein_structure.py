@@ -11,6 +11,7 @@ from itertools import groupby
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.patches import Patch
 
 from trellis import SequenceLabeler
 
@@ -90,6 +91,6 @@ for row, shapes in enumerate(found.values()):
         bottom.barh(row, 1, left=t, height=0.75, color=colours[kind])
 bottom.set(yticks=range(4), yticklabels=list(found), xlabel="residue", xlim=(0, len(steps)), ylim=(3.5, -0.5))
 bottom.grid(False)
-handles = [plt.Rectangle((0, 0), 1, 1, color=colour) for colour in colours.values()]
+handles = [Patch(color=colour) for colour in colours.values()]
 figure.legend(handles, ["helix", "strand", "coil"], loc="outside right upper")
 plt.show()
