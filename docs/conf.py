@@ -6,7 +6,6 @@ import os
 import re
 import sys
 import tomllib
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx_copybutton",
     "sphinx_design",
+    "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "_templates", "gallery/**/*.ipynb", "gallery/**/*.py"]
 templates_path = ["_templates"]
@@ -68,26 +68,33 @@ html_theme_options = {
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
-if any(GALLERY.glob("plot_*.py")) and find_spec("sphinx_gallery"):
-    extensions.append("sphinx_gallery.gen_gallery")
-    sphinx_gallery_conf = {
-        "examples_dirs": str(GALLERY),
-        "gallery_dirs": "gallery",
-        # what has not changed since the last build is not run again; GALLERY=0 runs nothing
-        "plot_gallery": os.environ.get("GALLERY", "1") != "0",
-        "download_all_examples": False,
-        "remove_config_comments": True,
-        "show_memory": False,
-    }
+GALLERY_SECTIONS = ("sequences", "hidden_states", "graphs", "networks", "speech", "evaluation")
+sphinx_gallery_conf = {
+    "examples_dirs": str(GALLERY),
+    "gallery_dirs": "gallery",
+    "subsection_order": [f"../examples/gallery/{section}" for section in GALLERY_SECTIONS],
+    "within_subsection_order": "FileNameSortKey",
+    # what has not changed since the last build is not run again; GALLERY=0 runs nothing
+    "plot_gallery": os.environ.get("GALLERY", "1") != "0",
+    "reset_modules": ("matplotlib", "gallery_style.use_style"),
+    "image_srcset": ["2x"],
+    "capture_repr": (),
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "show_signature": False,
+    "write_computation_times": False,
+}
 
 
 def adapt_page(app: Any, name: str, text: list[str]) -> None:
-    """Links from a page to files outside docs/ lead to the repository; what a list of pages names with a star
-    may be missing, such as a gallery without scripts."""
-    page = re.sub(r"\]\((?:\.\./)+(?=[\w.])", f"]({SOURCE}/", text[0])
-    text[0] = re.sub(
-        r"^([\w/.-]+\*)\n", lambda line: line[0] * any((DOCS / name).parent.glob(line[1])), page, flags=re.M
-    )
+    """Links from a page to a script or folder of the gallery lead to its page, and those to other files
+    outside docs/ to the repository."""
+    page = re.sub(r"\]\((?:\.\./)+examples/(gallery[\w/]*)\.py\)", r"](/\1.rst)", text[0])
+    page = re.sub(r"\]\((?:\.\./)+examples/(gallery[\w/]*)/\)", r"](/\1/index.rst)", page)
+    text[0] = re.sub(r"\]\((?:\.\./)+(?=[\w.])", f"]({SOURCE}/", page)
+    if name.startswith("gallery/"):  # lines of code need the room
+        text[0] = f":html_theme.sidebar_secondary.remove: true\n\n{text[0]}"
 
 
 def setup(app: Any) -> None:

@@ -94,6 +94,7 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
         "pydata_sphinx_theme",
         "sphinx_design",
         "sphinx_copybutton",
+        "sphinx_gallery",
     ):
         pytest.importorskip(needed)
     # every page and docstring is read and every link resolved, but nothing is drawn and no gallery is run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import warnings
 from itertools import pairwise
 from pathlib import Path
 
@@ -101,6 +102,18 @@ def test_names_of_any_kind_fit_into_their_ellipses(name: str, tmp_path: Path, wi
     FigureCanvasAgg(text.figure)
     drawn = text.get_window_extent().width / 720 / 0.85
     assert picture._width(name) == pytest.approx(drawn, abs=0.05)
+
+
+def test_settings_of_the_user_change_no_picture(tmp_path: Path, without_dot: None) -> None:
+    """A layout engine that is on by default would warn of axes that it cannot arrange."""
+    from matplotlib import rc_context
+
+    net = BayesianNetwork({"A": [0, 1], "B": [0, 1]}, {"B": ["A"]})
+    net.draw(tmp_path / "plain.png")
+    with warnings.catch_warnings(), rc_context({"figure.constrained_layout.use": True}):
+        warnings.simplefilter("error")
+        net.draw(tmp_path / "set.png")
+    assert (tmp_path / "plain.png").read_bytes() == (tmp_path / "set.png").read_bytes()
 
 
 def test_flat_lines_pass_above_the_neighbours() -> None:

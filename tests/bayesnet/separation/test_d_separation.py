@@ -277,8 +277,8 @@ def test_a_picture_of_the_reasons(tmp_path: Path) -> None:
     text = (tmp_path / "why.dot").read_text()
     names = sorted("ABCDEFGHIJKLM")
     number = {name: names.index(name) for name in names}
-    assert f'{number["A"]} -> {number["E"]} [color="#1a7f4b"' in text  # on the open path
-    assert f'{number["E"]} -> {number["F"]} [color="#c0392b"' in text  # on the blocked one
+    assert f'{number["A"]} -> {number["E"]} [color="#009e73"' in text  # on the open path
+    assert f'{number["E"]} -> {number["F"]} [color="#d55e00"' in text  # on the blocked one
     assert f'{number["K"]} -> {number["M"]} [color="#b5bac3"' in text  # on none
     reasons.draw(tmp_path / "why.png")
     assert (tmp_path / "why.png").read_bytes()[:4] == b"\x89PNG"

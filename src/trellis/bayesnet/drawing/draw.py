@@ -2,7 +2,7 @@
 
 The extension of the file decides the format: ``.png``, ``.svg``, ``.pdf``, or ``.dot`` for the input of
 Graphviz. Observed variables are grey. In the drawing of a separation the variables x and y are yellow, open
-paths green and blocked ones red.
+paths green and blocked ones orange.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from trellis.bayesnet.separation.separation_paths import Separation
 
 KINDS = (".png", ".svg", ".pdf", ".dot")
-INK, MUTED, OPEN, BLOCKED = "#30343b", "#b5bac3", "#1a7f4b", "#c0392b"
+# green and vermilion that readers with any colour vision can tell apart (Okabe and Ito)
+INK, MUTED, OPEN, BLOCKED = "#30343b", "#b5bac3", "#009e73", "#d55e00"
 OBSERVED, END, WHITE = "#d5d9e0", "#fdeeb8", "#ffffff"
 
 

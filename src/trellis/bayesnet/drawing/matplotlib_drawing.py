@@ -41,7 +41,8 @@ def paint(nodes: Sequence[Node], edges: Sequence[Edge], kind: str) -> bytes:
     right = max([*(x + w / 2 for x, w in zip(centres, widths, strict=True)), *bends, 0.0]) + _MARGIN
     rows = [y for _, y in layout.places] or [0.0]
     bottom, top = min(rows) - 0.5, max(rows) + 0.5
-    figure = Figure(figsize=(_INCHES * (right - left), _INCHES * (top - bottom)))
+    # no layout engine, whatever the settings of the user: there are no axes for it to arrange
+    figure = Figure(figsize=(_INCHES * (right - left), _INCHES * (top - bottom)), layout="none")
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")

@@ -108,7 +108,7 @@ class Separation:
         return "\n".join(lines)
 
     def draw(self, path: PathLike) -> None:
-        """A picture: observed nodes filled, open paths green, blocked nodes and paths red."""
+        """A picture: observed nodes filled, open paths green, blocked nodes and paths orange."""
         from trellis.bayesnet.drawing.draw import draw_separation
 
         draw_separation(self, path)
