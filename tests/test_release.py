@@ -70,6 +70,15 @@ def test_the_version_is_the_same_everywhere() -> None:
     assert "name: The Trellis developers" in cited
 
 
+def test_the_comparison_names_the_versions_that_are_checked() -> None:
+    page = (ROOT / "docs/comparison.md").read_text(encoding="utf-8").lower()
+    lines = (ROOT / "requirements/peers.txt").read_text(encoding="utf-8").splitlines()
+    peers = [line.split("==") for line in lines if line and not line.startswith("#")]
+    assert len(peers) > 10
+    for name, number in peers:
+        assert name == "torch" or f"{name} {number}" in page
+
+
 def test_the_oldest_versions_are_those_of_the_project() -> None:
     text = (ROOT / "requirements/oldest.txt").read_text(encoding="utf-8")
     oldest = dict(line.split("==") for line in text.splitlines() if line and not line.startswith("#"))

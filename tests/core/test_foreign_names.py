@@ -10,7 +10,11 @@ import typer
 
 from trellis import HMM, GraphLabeler, SequenceLabeler
 from trellis.cli.app import app
-from trellis.core.foreign_names import FOREIGN_NAMES, translate
+from trellis.core.errors import DataError
+from trellis.core.foreign_names import FOREIGN_CHOICES, FOREIGN_NAMES, translate
+from trellis.losses.labelings import LOSSES
+from trellis.objectives.records import OBJECTIVES
+from trellis.solvers import SOLVERS
 
 
 def test_every_name_of_ours_is_a_parameter_or_an_option() -> None:
@@ -45,3 +49,30 @@ def test_constructors_translate(make: Any, message: str) -> None:
 def test_set_params_translates() -> None:
     with pytest.raises(ValueError, match=r"Invalid parameter 'c1'.*did you mean 'l1' \(l1 = c1\)"):
         SequenceLabeler().set_params(c1=1.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "meant"),
+    [
+        ({"objective": "crf"}, "'log'"),
+        ({"objective": "SVM"}, "'margin'"),
+        ({"objective": "logg"}, "'log'"),
+        ({"solver": "L-BFGS"}, "'lbfgs'"),
+        ({"solver": "l2sgd"}, "'sgd'"),
+        ({"loss": "f1"}, "'span_f1'"),
+    ],
+)
+def test_choices_of_other_libraries_are_translated(options: dict[str, str], meant: str) -> None:
+    with pytest.raises(DataError, match=rf"is not known; choose one of .* \(did you mean {meant}\?\)"):
+        SequenceLabeler(**options).fit([["a"]], [["A"]])
+
+
+def test_every_translated_choice_exists() -> None:
+    assert set(FOREIGN_CHOICES.values()) <= {*OBJECTIVES, *SOLVERS, *LOSSES}
+    assert not set(FOREIGN_CHOICES) & {*OBJECTIVES, *SOLVERS, *LOSSES}
+
+
+def test_nothing_is_guessed_for_a_name_like_none_of_them() -> None:
+    with pytest.raises(DataError) as error:
+        SequenceLabeler("qqq").fit([["a"]], [["A"]])
+    assert "did you mean" not in str(error.value)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from trellis import SequenceLabeler, metrics
+from trellis import HMM, SequenceLabeler, emissions, metrics
 from trellis.core.errors import DataError
 from trellis.features import Template
 
@@ -35,6 +35,7 @@ class Frame:
 class Series(Frame):
     def __init__(self, values: Any) -> None:
         super().__init__(values, "")
+        del self.columns
 
     def __getitem__(self, key: Any) -> Any:
         raise KeyError(key)  # as for an index that does not begin at 0
@@ -81,10 +82,31 @@ def test_series_of_strings_are_steps() -> None:
     assert found.predict([Series(row) for row in WORDS]) == expected.predict(WORDS)
 
 
-def test_frames_of_other_things_than_numbers_say_what_to_do() -> None:
-    frame = Frame(np.array([["a", 1.0], ["b", 2.0], ["c", 1.0]], dtype=object), "pq")
+def test_arrays_of_other_things_than_numbers_say_what_to_do() -> None:
+    rows = np.array([["a", 1.0], ["b", 2.0], ["c", 1.0]], dtype=object)
     with pytest.raises(DataError, match=r"X holds values of type object.*dictionaries"):
-        labeler().fit([frame], [["X", "Y", "X"]])
+        labeler().fit([rows], [["X", "Y", "X"]])
+
+
+@pytest.mark.parametrize("one", [SequenceLabeler(max_iter=2), HMM(2, emissions.Gaussian())])
+def test_lengths_that_do_not_fit_get_a_suggestion(one: Any) -> None:
+    rows, y = np.concatenate(ARRAYS), [0, 1] * 5
+    lengths = [len(row) for row in ARRAYS]
+    with pytest.raises(DataError, match=r"^lengths add up to 9, but [Xy] has 10 .*; they must be equal$"):
+        one.fit(rows, y, lengths=[*lengths[1:], 2])
+    with pytest.raises(DataError, match=r"they look like offsets: .* numpy.diff\(lengths\)"):
+        one.fit(rows, y, lengths=np.cumsum([0, *lengths]))
+    with pytest.raises(DataError, match=r"columns: give X.T"):
+        one.fit(rows.T, y, lengths=lengths)
+
+
+def test_lists_of_sequences_need_no_lengths() -> None:
+    with pytest.raises(DataError, match="X is a list of sequences already: leave lengths out"):
+        labeler().fit(WORDS, LABELS, lengths=[3, 1, 2, 4])
+    with pytest.raises(
+        DataError, match=r"sequence 0 of X is 'a'.*\(a single one is \[X\]; several end to end"
+    ):
+        labeler().fit(WORDS[0], LABELS[0])
 
 
 def test_frames_of_strings_are_columns_of_a_template() -> None:

@@ -10,8 +10,9 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 
-from trellis import SequenceLabeler
+from trellis import MEMM, SequenceLabeler
 from trellis.core.errors import DataError
 from trellis.features import SequenceFrame
 
@@ -61,6 +62,41 @@ def test_polars() -> None:
     table = data.to_frame([np.eye(3), 2 * np.eye(3)], ["p", "q", "r"])
     assert isinstance(table, pl.DataFrame)
     assert table["r"].to_list() == [0, 0, 0, 0, 2, 1]
+
+
+def test_numbers_that_are_categories_are_text() -> None:
+    frame = pd.DataFrame({"line": [1, 1], "code": [7, 8]}).astype({"code": "category"})
+    assert SequenceFrame(frame, "line").X == [[{"code": "7"}, {"code": "8"}]]
+
+
+TEXT = {"word": ["Ann", "met", None], "long": [3, 3, 5]}
+ROWS = [{"word": "Ann", "long": 3}, {"word": "met", "long": 3}, {"long": 5}]
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("options", [{}, {"hashing": 64}])
+def test_frames_with_text_are_sequences_of_dictionaries(kind: Any, options: dict[str, Any]) -> None:
+    frame, numbers, tags = kind(TEXT), kind({"word": [None], "long": [4.0]}), ["N", "V", "N"]
+    for model in (SequenceLabeler(verbose=False, **options), MEMM(verbose=False, **options)):
+        X, y = [[{"long": 4.0}], ROWS], [["N"], tags]  # the first frame has no text, but named columns
+        found = clone(model).fit([numbers, frame], y).predict_marginals([frame, numbers])
+        for ours, theirs in zip(found, model.fit(X, y).predict_marginals(X[::-1]), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        flat = clone(model).fit(frame, tags, lengths=[2, 1])
+        assert [len(one) for one in flat.predict(frame, lengths=[2, 1])] == [2, 1]
+        with pytest.raises(DataError, match=r"one frame of 3 rows; pass lengths, .*SequenceFrame"):
+            model.predict(frame)
+
+
+def test_frames_with_text_for_a_network() -> None:
+    pytest.importorskip("torch")
+    from trellis.neural import NeuralSequenceLabeler
+
+    model = NeuralSequenceLabeler("embedding", max_epochs=1, random_state=0, verbose=False)
+    tags, frame = ["N", "V", "N"], pd.DataFrame(TEXT)
+    found = clone(model).fit([frame] * 4, [tags] * 4).predict_marginals([frame])[0]
+    theirs = clone(model).fit([ROWS] * 4, [tags] * 4).predict_marginals([ROWS])[0]
+    np.testing.assert_array_equal(found, theirs)
 
 
 @settings(max_examples=30, deadline=None)

@@ -33,7 +33,7 @@ Next: trellis demo. All commands: trellis --help; each has its own, with example
 From Python: https://trellis-learn.github.io/trellis/tour"""
 
 app = typer.Typer(
-    help="Learn to label sequences, for the loss you care about.",
+    help="Label sequences, query networks, align speech: trained for the loss you care about.",
     invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # rich takes longer to load than --help may take
@@ -55,7 +55,7 @@ def common(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
-    """Learn to label sequences, for the loss you care about."""
+    """Label sequences, query networks, align speech: trained for the loss you care about."""
     if context.invoked_subcommand is None:
         echo(GREETING)
 

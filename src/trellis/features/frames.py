@@ -14,6 +14,7 @@ import numpy as np
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError
 from trellis.data.flatten import flatten
+from trellis.data.frame_rows import frame_rows, is_missing
 from trellis.data.sequences import offsets_from_lengths
 
 
@@ -48,13 +49,8 @@ class SequenceFrame:
         self._order, self._offsets = _sorted_rows(_values(frame, groups))
         used = [groups, labels]
         columns = [name for name in frame.columns if name not in used]
-        rows: list[dict[Any, Any]] = [{} for _ in range(len(frame))]
-        for name in columns:
-            for row, value in zip(rows, _values(frame, name), strict=True):
-                if not _missing(value):
-                    row[name] = value
-        self.X: list[list[dict[Any, Any]]] = self._cut(rows)
-        tags = None if labels is None else [None if _missing(v) else v for v in _values(frame, labels)]
+        self.X: list[list[dict[Any, Any]]] = self._cut(frame_rows(frame, columns))
+        tags = None if labels is None else [None if is_missing(v) else v for v in _values(frame, labels)]
         self.y: list[list[Any]] | None = None if tags is None else self._cut(tags)
 
     def to_series(self, answers: Any, name: str = "prediction") -> Any:
@@ -108,17 +104,10 @@ def _sorted_rows(groups: list[Any]) -> tuple[IntArray, IntArray]:
     """The rows, sequence by sequence, and the offsets of the sequences."""
     number: dict[Any, int] = {}
     for row, group in enumerate(groups):
-        if _missing(group):
+        if is_missing(group):
             raise DataError(f"row {row} belongs to no sequence; fill in the column of sequences")
         number.setdefault(group, len(number))
     codes = np.array([number[group] for group in groups], dtype=np.int64)
     if not len(codes):
         raise DataError("the frame has no rows; give at least one")
     return np.argsort(codes, kind="stable"), offsets_from_lengths(np.bincount(codes))
-
-
-def _missing(value: Any) -> bool:
-    """None, NaN, and pandas' NA and NaT, which are not equal to themselves."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return bool(isinstance(value, float) and value != value)

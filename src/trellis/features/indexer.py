@@ -25,6 +25,7 @@ from trellis.core.errors import DataError, ModelFileError, shown
 from trellis.core.registration import register
 from trellis.data.attributes import AttributeData
 from trellis.data.flatten import flatten
+from trellis.data.frame_rows import frames_as_rows
 from trellis.data.row_checks import LARGEST
 from trellis.data.sequences import offsets_from_lengths, step_name
 from trellis.data.vocabulary import Vocabulary
@@ -152,7 +153,7 @@ def code_steps(X: Any, lengths: ArrayLike | None, lookup: Lookup) -> CodedSteps:
     """Codes of all features end to end, by the reader for the type of the steps."""
     if isinstance(X, AttributeData):
         return CodedSteps(lookup([X.names])[X.codes], X.values, X.indptr, X.offsets)
-    steps, offsets = flatten("X", X, lengths)
+    steps, offsets = flatten("X", frames_as_rows(X, lengths), lengths)
     if not steps:
         raise DataError(f"X has {len(offsets) - 1} sequences and no steps; at least one step is needed")
     types = set(map(type, steps))

@@ -24,6 +24,7 @@ from trellis.core.parameters import integer, parameter
 from trellis.core.shards import over_shards
 from trellis.data.sequence_shards.sharded_sequences import files_and_backend
 from trellis.data.sequences import mean_per_step, offsets_from_lengths, step_name
+from trellis.data.step_transformer import StepTransformer
 from trellis.hmm.e_step import block_bounds, check_possible, likelihood_blocks
 from trellis.hmm.hmm_chain import Counts
 from trellis.hmm.hmm_kernels import walk_batch
@@ -45,7 +46,7 @@ from trellis.training.options import draw_seed
 DECODING_METHODS = ("viterbi", "max_marginal", "minimum_risk")
 
 
-class HMMInference(Model):
+class HMMInference(StepTransformer, Model):
     """The methods of :class:`~trellis.HMM` that need only its ``parameters()``."""
 
     n_states: int = parameter(doc="The number K of hidden states.", constraint=integer(1), kw_only=False)
@@ -87,6 +88,13 @@ class HMMInference(Model):
             return answers_per_step(shards, self, "smooth", {})
         parameters, observations = self._read(X, lengths)
         return observations.unpack(self._posteriors(parameters, observations, smooth=True))
+
+    def _step_probabilities(self, X: Any, lengths: ArrayLike | None) -> Any:
+        return self.smooth(X, lengths=lengths)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """The names of the columns of ``transform``: ``hmm0``, ``hmm1``, ..., one for each state."""
+        return np.array([f"hmm{state}" for state in range(self.n_states)], dtype=object)
 
     def _posteriors(
         self, parameters: HMMParameters, observations: Observations, *, smooth: bool

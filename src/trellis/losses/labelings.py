@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 from trellis.core.arguments import as_floats, check_choice, check_int, is_number
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.foreign_names import unknown_choice
 from trellis.core.registration import register
 from trellis.data.labels import EncodedLabels, LabelSet
 from trellis.data.sequences import Sequences, check_same_lengths, step_name, sum_by_sequence
@@ -297,8 +298,7 @@ def get_loss(loss: str | Loss | Callable[[list[Any], list[Any]], float]) -> Loss
         return Custom(function=loss)
     if not isinstance(loss, str) or loss not in LOSSES:
         raise DataError(
-            f"loss={loss!r} is not known; choose one of {', '.join(LOSSES)}, or give an object of "
-            "trellis.losses or a function"
+            unknown_choice("loss", loss, LOSSES, ", or give an object of trellis.losses or a function")
         )
     return LOSSES[loss]()
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, get_args
 
 from trellis.core import registration
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.foreign_names import unknown_choice
 from trellis.objectives.links import Link, link
 
 if TYPE_CHECKING:  # the command line lists objectives without loading NumPy
@@ -387,7 +388,7 @@ def get_objective(objective: str | Objective) -> Objective:
     if isinstance(objective, Objective):
         return objective
     if not isinstance(objective, str) or objective not in OBJECTIVES:
-        raise DataError(f"objective={objective!r} is not known; choose one of {', '.join(OBJECTIVES)}")
+        raise DataError(unknown_choice("objective", objective, OBJECTIVES))
     return OBJECTIVES[objective]()
 
 

@@ -15,6 +15,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.foreign_names import unknown_choice
 from trellis.core.lazy import lazy_exports
 from trellis.core.status import Status as Status
 
@@ -90,7 +91,7 @@ def get_solver(solver: str | Solver, tol: float | None = None, **options: float 
     None."""
     if isinstance(solver, str):
         if solver not in _SOLVERS:
-            raise DataError(f"solver={solver!r} is not known; choose one of auto, {', '.join(SOLVERS)}")
+            raise DataError(unknown_choice("solver", solver, ["auto", *SOLVERS]))
         solver = __getattr__(_SOLVERS[solver][0])()
     record: Any = solver
     given = {name: value for name, value in {"tol": tol, **options}.items() if value is not None}

@@ -346,3 +346,11 @@ def test_without_torch_a_file_says_what_to_install(tmp_path: Path) -> None:
     code = f"import sys; sys.modules['torch'] = None; from trellis import load; load({str(path)!r})"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "trellis-learn[torch]" in run.stderr.splitlines()[-1]
+
+
+def test_the_device_is_the_cpu() -> None:
+    X, y = [["a", "b"]] * 4, [["A", "B"]] * 4
+    model = NeuralSequenceLabeler("embedding", device="cpu", max_epochs=1, random_state=0, verbose=False)
+    assert {p.device.type for p in model.fit(X, y).network_.parameters()} == {"cpu"}
+    with pytest.raises(UnsupportedError, match="device='cuda': .* run on the CPU; leave device out"):
+        NeuralSequenceLabeler("embedding", device="cuda").fit(X, y)

@@ -23,6 +23,7 @@ from trellis.core.arguments import is_number, to_floats
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError, UnsupportedError, shown
 from trellis.core.registration import register
+from trellis.data.frame_rows import frame_rows, has_text
 from trellis.data.row_checks import LARGEST
 from trellis.data.sequences import offsets_from_lengths, step_name
 from trellis.data.user_input import as_arrays
@@ -218,9 +219,9 @@ def _spell(words: list[list[str]], alphabet: Vocabulary) -> NDArray[np.int32]:
 
 
 def _arrayed(values: Any) -> Any:
-    """Tensors, frames and series as arrays."""
+    """Tensors, frames and series as arrays; frames with text as lists of rows."""
     if not isinstance(values, Tensor):
-        return as_arrays(values)
+        return frame_rows(values) if has_text(values) else as_arrays(values)
     values = values.detach().cpu()
     return (values.float() if values.is_floating_point() else values).numpy()  # NumPy has no bfloat16
 

@@ -133,6 +133,11 @@ class NeuralSequenceLabeler(ChainPredictor):
     patience: int = parameter(
         default=3, doc="Epochs without a smaller hold-out loss before training stops.", constraint=integer(1)
     )
+    device: str = parameter(
+        default="cpu",
+        doc='Where the network runs: "cpu", and nowhere else. Scores that a network of your own computes on '
+        "another device go to :func:`trellis.neural.structured_loss`.",
+    )
     checkpoint: Any = parameter(default=declared.CHECKPOINT)
     random_state: Any = parameter(default=declared.RANDOM_STATE)
     n_jobs: int | None = parameter(default=declared.N_JOBS)
@@ -186,6 +191,14 @@ class NeuralSequenceLabeler(ChainPredictor):
                 found = Chain(self._threads()).best(scores).labels
                 warn_of_one_label(problem.corpus.gold.take(chosen), found, problem.labels)
         return self._finished(trace.interrupted)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.device != "cpu":
+            raise UnsupportedError(
+                f"device={self.device!r}: networks of a NeuralSequenceLabeler run on the CPU; leave device "
+                "out, or train a network of your own by structured_loss, whose scores may be anywhere"
+            )
 
     def prepare(self, X: Any, y: Any, seed: int) -> tuple[InputEncoder, NetworkProblem, NetworkSolver]:
         """What ``fit`` does before it trains, for training loops of your own."""

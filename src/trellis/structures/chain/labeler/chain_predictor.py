@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from trellis.core.arguments import check_choice, check_sample_weight
 from trellis.core.arrays import FloatArray, IntArray
 from trellis.core.errors import DataError, UnsupportedError
-from trellis.core.estimator import Model
+from trellis.core.estimator import Model, check_fitted
 from trellis.core.parameters import fitted
 from trellis.core.status import Status
 from trellis.data.answers import Answers
 from trellis.data.labels import EncodedLabels, LabelSet, flatten_labels
 from trellis.data.latent_labels import LatentLabels
+from trellis.data.step_transformer import StepTransformer
 from trellis.losses.labelings import DECODINGS, get_loss
 from trellis.structures.chain.labeler.minimum_risk import minimum_risk
 from trellis.structures.chain.oracle.chain_oracle import Chain
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from trellis.structures.chain.oracle.many_labels.beam_search import BeamLabellings
 
 
-class ChainPredictor(Model):
+class ChainPredictor(StepTransformer, Model):
     """The base of labellers of chains; a subclass offers ``fit`` and ``scores``."""
 
     latent_: LatentLabels = fitted()
@@ -93,6 +94,16 @@ class ChainPredictor(Model):
         scores = self.scores(X, lengths=lengths)
         marginals = self.latent_.sum_states(self._chain().marginals(scores).unary)
         return Answers(marginals[a:b] for a, b in pairwise(scores.offsets))
+
+    def _step_probabilities(self, X: Any, lengths: ArrayLike | None) -> Any:
+        return self.predict_marginals(X, lengths=lengths)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """The names of the columns of ``transform``: the labels, as text (1 and "1" by their ``repr``)."""
+        check_fitted(self, "labels_")
+        labels = self.labels_.labels
+        spelled = repr if len(set(map(str, labels))) < len(labels) else str
+        return np.array([spelled(label) for label in labels], dtype=object)
 
     def predict_k_best(
         self, X: Any, k: int, *, lengths: ArrayLike | None = None

@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
+from trellis.core.foreign_names import unknown_choice
 from trellis.core.registration import register
 from trellis.structures.segments.scores.segment_scores import SegmentPath
 
@@ -104,5 +105,5 @@ def get_alignment_loss(loss: str | AlignmentLoss, tau: float = 1.0) -> Alignment
     if isinstance(loss, AlignmentLoss):
         return loss
     if loss not in ALIGNMENT_LOSSES:
-        raise DataError(f"loss={loss!r} is not known; choose one of {', '.join(ALIGNMENT_LOSSES)}")
+        raise DataError(unknown_choice("loss", loss, ALIGNMENT_LOSSES))
     return ALIGNMENT_LOSSES[loss](tau)
