@@ -1,13 +1,14 @@
 """One iteration of training on many workers, simulated from measured costs.
 
-An iteration sends D weights to W workers, each of which works through its shards; gradients are added in
-pairs of neighbours, first on each worker, then from worker to worker; the client takes a step of its solver.
+An iteration sends D weights to W workers, each of which works through its shards in one task and adds up
+their gradients; sums are joined from worker to worker, in pairs; the client takes a step of its solver. Where
+the states of a worker do not fit into its memory, each of the S shards is a task of its own.
 With the times t_s of shards drawn at random around their mean (log-normal, ``spread`` as measured),
 
     send       ceil(log2(W + 1)) (latency + 8 D / bandwidth)           from worker to worker, a tree
     work       max over workers of the sum of t_s over their shards, t_s = tokens c + overhead
     add        ceil(log2(W)) (latency + (8 D / compression) / bandwidth + 8 D add)
-    schedule   2 S task                                                 S shards, each answered and added
+    schedule   (2 P - 1) task                                           P = W, or S: answered, and joined
     step       8 D step                                                 on the client
 
 The scheduler works while workers do, so an iteration takes send + max(work + add, schedule) + step. With
@@ -48,10 +49,19 @@ class Job:
     shard_tokens: float = 200_000.0
     compression: float = 1.0  # of gradients, on the line
     local_steps: int = 1
+    held: float = 1.6e7  # tokens whose states a worker holds: 490 bytes each, in half of 16 GB
 
     @property
     def shards(self) -> int:
         return max(1, math.ceil(self.tokens / self.shard_tokens))
+
+
+def tasks(job: Job, workers: int) -> int:
+    """Of the scheduler in one iteration: an answer for each worker (or shard), joined in pairs; a sum that is
+    not joined with any is packed all the same."""
+    busy = min(workers, job.shards)
+    answers = busy if job.tokens <= busy * job.held else job.shards
+    return max(2 * answers - 1, 2)
 
 
 @dataclass(frozen=True)
@@ -80,7 +90,7 @@ def iteration(costs: Costs, job: Job, workers: int, seed: int = 0) -> Iteration:
     levels = math.ceil(math.log2(busy)) if busy > 1 else 0
     add = job.shards / busy * size * costs.add
     add += levels * (costs.latency + size / job.compression / costs.bandwidth + size * costs.add)
-    schedule, step = 2 * job.shards * costs.task, size * costs.step
+    schedule, step = tasks(job, workers) * costs.task, size * costs.step
     k = job.local_steps
     found = Iteration(send / k, float(sums.max()), add / k, schedule / k, step / k, 0.0)
     return replace(found, efficiency=float(sums.sum()) / (workers * found.seconds))

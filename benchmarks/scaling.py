@@ -35,7 +35,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from _cluster_simulation import BYTES, Costs, Job, iteration, pays_until
+from _cluster_simulation import BYTES, Costs, Job, iteration, pays_until, tasks
 from _common import files, parser
 
 PLACES = ("threads 1", "threads 2", "processes:1", "processes:2")
@@ -206,7 +206,8 @@ def measured_costs(rows: dict[str, Measured]) -> Costs:
     bandwidth = large.nbytes / max(_least(lambda: few.ask(nothing, large)) - 2.0 * latency, 1e-6)
     add = _least(lambda: np.add(large, large, out=large)) / large.nbytes
     size = BYTES * thread.weights
-    beside = (2 * latency + size / bandwidth) + 2 * worker.shards * task + worker.shards * size * add
+    job = Job(worker.tokens, worker.weights, worker.tokens / worker.shards)
+    beside = (2 * latency + size / bandwidth) + tasks(job, 1) * task + worker.shards * size * add
     overhead = max((worker.asking - thread.asking - beside) / worker.shards, 0.0)
     return Costs(
         token=thread.asking / thread.tokens,

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from trellis.core.backends.dask_backend import DaskBackend
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -19,6 +23,13 @@ def simulation() -> ModuleType:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(CHECKOUT / "benchmarks"))
         return importlib.import_module("_cluster_simulation")
+
+
+@pytest.fixture(scope="module")
+def two_workers() -> Iterator[Any]:
+    backend = DaskBackend("processes:2")
+    yield backend
+    backend.close()
 
 
 def free(simulation: ModuleType) -> object:
@@ -62,9 +73,25 @@ def test_no_worker_works_more_than_all_its_time_and_costs_only_add(simulation, n
 
 def test_it_stops_paying_where_the_scheduler_is_the_limit(simulation):
     costs = replace(free(simulation), task=1e-3)
-    job = simulation.Job(1e8, 1000, 1e5)  # 1,000 shards of 0.1 s, 2 s of the scheduler
+    job = simulation.Job(1e8, 1000, 1e5, held=0.0)  # 1,000 shards of 0.1 s, on disk: 2 s of the scheduler
     assert simulation.pays_until(costs, job, 1024) == 64  # at 64 workers 1.6 s of work each; at 128 the 2 s
     assert simulation.pays_until(costs, replace(job, shard_tokens=1e6), 1024) > 64
+    held = replace(job, held=1e8)  # in memory, a task for each worker: 0.5 s for 256, 0.4 s of work each
+    assert simulation.pays_until(costs, held, 1024) == 256
+
+
+@pytest.mark.parametrize(("shards", "fits"), [(1, True), (7, True), (40, True), (7, False)])
+def test_tasks_are_those_of_a_cluster_of_two(simulation, two_workers, monkeypatch, shards, fits):
+    placed = two_workers.place(int, range(shards))
+    connection = two_workers._connection
+    full = set() if fits else set(connection.workers())
+    monkeypatch.setattr(connection, "full_workers", lambda: full)
+    submitted = []
+    submit = connection.client.submit
+    monkeypatch.setattr(connection.client, "submit", lambda *a, **k: submitted.append(a) or submit(*a, **k))
+    assert placed.total(int) == sum(range(shards))
+    job = simulation.Job(1000.0 * shards, 10, 1000.0, held=1e9 if fits else 0.0)
+    assert len(submitted) == simulation.tasks(job, 2)
 
 
 def test_many_shards_are_as_few_are(simulation):

@@ -182,8 +182,11 @@ def test_a_shard_too_large_for_its_worker_is_named():
         backend.close()
 
 
-def test_states_go_to_the_disk_of_workers_and_a_full_disk_is_survived(tmp_path):
-    """States of 320 MB for each of two workers that keep 200 MB; where nothing can be written, they stay."""
+def test_states_go_to_the_disk_of_workers_and_a_full_disk_is_survived(tmp_path, monkeypatch):
+    """States of 320 MB for each of two workers that keep 200 MB; where nothing can be written, they stay.
+    Sums over states on disk need one of them in memory at a time."""
+    monkeypatch.setattr(dask_connection, "SIZED", 0.0)
+    told: list[int] = []
     for writable in (True, False):
         folder = tmp_path / f"spill-{writable}"
         folder.mkdir()
@@ -202,6 +205,13 @@ def test_states_go_to_the_disk_of_workers_and_a_full_disk_is_survived(tmp_path):
             assert (written > 100_000_000) == writable
             for _ in range(2):
                 assert placed.ask(sq.mean) == [float(i) for i in range(20)]
+            until = time.monotonic() + 20.0
+            while len(backend._connection.full_workers()) < 2 * writable and time.monotonic() < until:
+                time.sleep(0.2)
+            assert len(backend._connection.full_workers()) == 2 * writable
+            told.clear()
+            assert placed.total(sq.mean, told=lambda done, _: told.append(done)) == 190.0
+            assert (len(told) > 2) == writable
             backend.close()
 
 

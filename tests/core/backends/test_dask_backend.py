@@ -16,13 +16,11 @@ from pathlib import Path
 import distributed
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import shard_questions as sq
 import trellis
 from small_cluster import free_port
-from trellis.core.backends import as_backend, config_context, dask_backend, dask_shards
+from trellis.core.backends import as_backend, config_context, dask_backend
 from trellis.core.backends.dask_backend import DaskBackend
 from trellis.core.backends.local_backend import LocalBackend
 from trellis.core.backends.worker_tasks import Packed
@@ -144,19 +142,6 @@ def test_a_worker_killed_in_the_middle_of_a_question_costs_nothing_but_time(clus
     np.testing.assert_array_equal(placed.total(sq.weighted, 3.0)[1], expected[1])
     processes = [process for process, _ in placed.ask(sq.process)]
     assert sorted(processes.count(one) for one in set(processes)) == [3, 3]  # the new worker has its share
-
-
-@given(
-    st.lists(st.sampled_from("abcdef"), min_size=1, max_size=30),
-    st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 4), min_size=1),
-)
-def test_shards_are_even_again_with_few_moves(homes, workers):
-    found = dask_shards.evened(homes, workers)
-    load = {address: found.count(address) for address in workers}
-    assert sum(load.values()) == len(homes)
-    fullest = max(load[one] / workers[one] for one in workers)
-    assert fullest <= min((load[one] + 1) / workers[one] for one in workers)
-    assert dask_shards.evened(found, workers) == found
 
 
 def test_clients_and_clusters_are_taken_as_they_are(cluster):

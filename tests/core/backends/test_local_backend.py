@@ -15,10 +15,10 @@ from trellis.core.errors import DataError
 
 
 def tree(answers):
-    """The sum by its definition: the largest power of two on the left, the rest on the right."""
+    """The sum by its definition: the first half, with the one in the middle, and the second half."""
     if len(answers) == 1:
         return answers[0]
-    middle = max(2**k for k in range(len(answers)) if 2**k < len(answers))
+    middle = len(answers) // 2 + len(answers) % 2
     return tree(answers[:middle]) + tree(answers[middle:])
 
 
@@ -33,8 +33,8 @@ def test_the_order_of_a_sum_does_not_depend_on_who_comes_first(n, order: random.
     assert adding.total() == tree(values) == fixed_order_sum(values)
 
 
-def test_split_is_the_largest_power_of_two_below():
-    assert [split(n) for n in range(2, 10)] == [1, 2, 2, 4, 4, 4, 4, 8]
+def test_split_is_half_and_the_one_in_the_middle():
+    assert [split(n) for n in range(2, 10)] == [1, 2, 2, 3, 3, 4, 4, 5]
 
 
 def test_sums_go_into_tuples_mappings_and_missing_parts():

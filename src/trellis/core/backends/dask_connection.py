@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import logging
+import math
 import os
 import socket
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 import distributed
@@ -28,6 +29,8 @@ LOOK = 0.5  # seconds between two looks at the line while waiting
 TELL = 20.0  # seconds of silence after which the user is told what is waited for
 REPEATS = 10  # of one question, without an end in sight
 INLINE = 32 * 1024  # bytes; what is larger goes to workers directly, past the scheduler
+SIZED = 2.0  # seconds after which workers are asked again how full they are
+ROOM = 0.5  # of the memory of a worker, in which its states are not spilled
 SPREAD = 256 * 1024  # bytes; what is larger is passed on from worker to worker before it is used
 Answer = TypeVar("Answer")
 _LOG = logging.getLogger("trellis")
@@ -53,6 +56,7 @@ class Connection:
         self.closed = False
         self._direct: bool | None = None
         self._process = os.getpid()
+        self._sized, self._full = -math.inf, set[str]()
         self.until_answered(self._check_versions)
 
     # -- what goes over the line ------------------------------------------------------------------------
@@ -120,6 +124,15 @@ class Connection:
                 "memory, or start more workers",
             )
         )
+
+    def full_workers(self) -> set[str]:
+        """Workers with more than half of their memory in use, or with states on disk: what a task needs is in
+        memory all at once, so theirs must need little. As far as it was known some seconds ago."""
+        if time.monotonic() - self._sized > SIZED:
+            self._sized = time.monotonic()
+            found = self.call(self.client.scheduler.identity(n_workers=-1), "to name its workers")["workers"]
+            self._full = {address for address, one in found.items() if _is_full(one)}
+        return self._full
 
     def _some(self, ask: Callable[[], Coroutine[Any, Any, dict[str, int]]], none: str) -> dict[str, int]:
         """What the scheduler answers when it is not empty; ``none``: what an empty answer means."""
@@ -263,6 +276,13 @@ def close_quietly(client: distributed.Client) -> None:
             client.close(timeout=2)
     except (OSError, TimeoutError, RuntimeError):
         _LOG.debug("a client did not close", exc_info=True)
+
+
+def _is_full(worker: Mapping[str, Any]) -> bool:
+    """From what the scheduler says of it; a limit of 0 is none."""
+    limit, metrics = worker["memory_limit"], worker["metrics"]
+    spilled = metrics.get("spilled_bytes", {}).get("disk", 0)
+    return bool(spilled or (limit and metrics.get("memory", 0) > ROOM * limit))
 
 
 def _reachable(address: str) -> bool:

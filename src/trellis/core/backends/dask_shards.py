@@ -8,15 +8,16 @@ A question whose work was lost is asked again: questions are pure, and sums have
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, TypeVar
 
 from trellis.core.backends import worker_tasks
 from trellis.core.backends.backend import Told
 from trellis.core.backends.dask_connection import INLINE, Connection, WorkLostError
 from trellis.core.backends.dask_waiting import arrivals
+from trellis.core.backends.shard_homes import Share, evened, first_homes, shares
 from trellis.core.backends.shard_sums import split
 
 Answer = TypeVar("Answer")
@@ -58,6 +59,7 @@ class DaskShards:
         self._connection, self._recipe, self._n = connection, recipe, n
         self._states: list[Any] = [None] * n
         self._homes: list[str] = [""] * n
+        self._workers: dict[str, int] = {}  # threads by address, as they were last seen
 
     @classmethod
     def placed(cls, connection: Connection, recipe: Recipe, n: int) -> DaskShards:
@@ -77,7 +79,10 @@ class DaskShards:
         return found
 
     def total(self, question: Callable[..., Answer], *arguments: Any, told: Told | None = None) -> Answer:
-        found: Answer = self._question(lambda: self._summed(question, arguments, told))
+        attempts = count()
+        found: Answer = self._question(
+            lambda: self._summed(question, arguments, told, again=next(attempts) > 0)
+        )
         return found
 
     def change(self, question: Callable[..., Any], *arguments: Any) -> DaskShards:
@@ -117,25 +122,59 @@ class DaskShards:
             _release(futures)
         return [found[i] for i in range(self._n)]
 
-    def _summed(self, question: Callable[..., Any], arguments: Any, told: Told | None) -> Any:
-        """Answers are let go as they are ready: those waiting to be added are kept by what waits for them."""
+    def _summed(self, question: Callable[..., Any], arguments: Any, told: Told | None, *, again: bool) -> Any:
+        """Each thread of a worker adds up what its shards answer; sums are joined in pairs of neighbours.
+        Where memory is short, and where the question was lost before, each shard is a task of its own."""
         self._mend()
-        leaves = self._submitted(worker_tasks.answered, question, None, arguments)
-        inner = list(self._tree(leaves))
-        root = self._client.submit(worker_tasks.packed_sum, (inner or leaves)[-1], pure=False, priority=1)
+        single = self._workers if again else self._connection.full_workers()
+        found = shares(self._homes, self._workers, single)
+        shared = self._connection.send(self._connection.packed((question, arguments)))
+        sums = [
+            self._submit(
+                worker_tasks.share_answered, one.home, self._states_of(one), one.numbers, self._n, shared
+            )
+            for one in found
+        ]
+        inner: list[Any] = []
+        root = self._join(worker_tasks.packed_sum, found, sums, inner)
         try:
             _release(inner)
             done = 0
-            for ready in arrivals(self._connection, leaves, self._name):
-                _release([leaves[i] for i in ready])
-                done += len(ready)
+            for ready in arrivals(self._connection, sums, self._name, [one.numbers for one in found]):
+                _release([sums[j] for j in ready])  # what waits to be joined is kept by what waits for it
+                done += sum(len(found[j].numbers) for j in ready)
                 if told is not None:
                     told(done, self._n)
             for _ in arrivals(self._connection, [root], lambda _: "the sum over all shards"):
                 pass
             return self._connection.fetch([root])[0]
         finally:
-            _release([*leaves, root])
+            _release([*sums, root])
+
+    def _halves(self, of: Sequence[Share], sums: Sequence[Any], inner: list[Any]) -> list[Any]:
+        """Futures of the sums over the first half of ``sums`` and the second, by halves as in
+        :mod:`.shard_sums`; those that are made here go to ``inner``, too."""
+        k = split(len(sums)) if len(sums) > 1 else 1
+        found = []
+        for where, half in ((of[:k], sums[:k]), (of[k:], sums[k:])):
+            if len(half) > 1:
+                inner.append(self._join(worker_tasks.joined, where, half, inner))
+            found += inner[-1:] if len(half) > 1 else half
+        return found
+
+    def _join(
+        self, task: Callable[..., Any], of: Sequence[Share], sums: Sequence[Any], inner: list[Any]
+    ) -> Any:
+        """Before further answers, which would only wait in memory."""
+        return self._submit(task, of[0].home, self._n, *self._halves(of, sums, inner), priority=1)
+
+    def _states_of(self, share: Share) -> list[Any]:
+        return [self._states[i] for i in share.numbers]
+
+    def _submit(self, task: Callable[..., Any], home: str, *arguments: Any, priority: int = 0) -> Any:
+        return self._client.submit(
+            task, *arguments, workers=[home], allow_other_workers=True, pure=False, priority=priority
+        )
 
     def _submitted(
         self,
@@ -160,29 +199,6 @@ class DaskShards:
             for i, future in zip(numbers, asked, strict=True):
                 futures[i] = future
         return futures
-
-    def _tree(self, leaves: list[Any]) -> Iterator[Any]:
-        """Futures of the inner sums in the order of :mod:`.shard_sums`, the whole sum last."""
-        levels: dict[int, list[tuple[int, int]]] = {}
-        _levels(0, self._n, levels)
-        sums: dict[tuple[int, int], Any] = {(i, i + 1): leaf for i, leaf in enumerate(leaves)}
-        for _, runs in sorted(levels.items()):
-            by_home: dict[str, list[tuple[int, int]]] = {}
-            for run in runs:
-                by_home.setdefault(self._homes[run[0]], []).append(run)
-            for home, here in sorted(by_home.items()):
-                middles = [first + split(last - first) for first, last in here]
-                futures = self._client.map(
-                    worker_tasks.added,
-                    [sums[first, middle] for (first, _), middle in zip(here, middles, strict=True)],
-                    [sums[middle, last] for (_, last), middle in zip(here, middles, strict=True)],
-                    workers=[home],
-                    allow_other_workers=True,
-                    pure=False,
-                    priority=1,  # before further answers, which would only wait in memory
-                )
-                sums.update(zip(here, futures, strict=True))
-                yield from futures
 
     # -- states -----------------------------------------------------------------------------------------
 
@@ -216,13 +232,7 @@ class DaskShards:
         for i in lost:
             recipe = self._delivered(self._recipe.steps(i), i)
             sources.append(recipe)
-            self._states[i] = self._client.submit(
-                worker_tasks.made,
-                recipe,
-                workers=[self._homes[i]],
-                allow_other_workers=True,
-                pure=False,
-            )
+            self._states[i] = self._submit(worker_tasks.made, self._homes[i], recipe)
         self._connection.traffic.remade += 0 if first else len(lost)
         self._arrived()
 
@@ -240,21 +250,14 @@ class DaskShards:
     def _settle(self, there: Sequence[bool]) -> bool:
         """Homes: runs of neighbours on each worker, by its threads. Where workers are gone or came anew, as
         few shards move as make it even again. Whether states that are there moved."""
-        workers = self._connection.workers()
+        workers = self._workers = self._connection.workers()
         if not any(self._homes):
-            slots = [address for address, threads in workers.items() for _ in range(threads)]
-            self._homes = [slots[i * len(slots) // self._n] for i in range(self._n)]
+            self._homes = first_homes(self._n, workers)
             return False
         old, self._homes = self._homes, evened(self._homes, workers)
         moved = [i for i in range(self._n) if there[i] and old[i] in workers and old[i] != self._homes[i]]
         for i in moved:
-            self._states[i] = self._client.submit(
-                worker_tasks.same,
-                self._states[i],
-                workers=[self._homes[i]],
-                allow_other_workers=True,
-                pure=False,
-            )
+            self._states[i] = self._submit(worker_tasks.same, self._homes[i], self._states[i])
         return bool(moved)
 
     def _at_home(self) -> list[tuple[str, list[int]]]:
@@ -280,38 +283,6 @@ class DaskShards:
         if not self._connection.alive():
             raise WorkLostError("the line is broken")
         return self._connection.client
-
-
-def evened(homes: Sequence[str], workers: Mapping[str, int]) -> list[str]:
-    """``homes`` among ``workers`` (threads by address) such that another move makes nothing better."""
-    found = [home if home in workers else "" for home in homes]
-    load = Counter(home for home in found if home)
-
-    def full(address: str) -> tuple[float, str]:
-        return (load[address] + 1) / workers[address], address
-
-    for i, home in enumerate(found):
-        if not home:
-            found[i] = min(workers, key=full)
-            load[found[i]] += 1
-    while True:
-        least, most = min(workers, key=full), max(workers, key=lambda one: (load[one] / workers[one], one))
-        if full(least)[0] >= load[most] / workers[most]:
-            return found
-        moved = max(i for i, home in enumerate(found) if home == most)
-        found[moved] = least
-        load[most] -= 1
-        load[least] += 1
-
-
-def _levels(first: int, last: int, found: dict[int, list[tuple[int, int]]]) -> int:
-    """Runs of shards by how many additions deep they are; the depth of this one."""
-    if last - first <= 1:
-        return 0
-    middle = first + split(last - first)
-    depth = 1 + max(_levels(first, middle, found), _levels(middle, last, found))
-    found.setdefault(depth, []).append((first, last))
-    return depth
 
 
 def _release(futures: Sequence[Any]) -> None:

@@ -10,27 +10,33 @@ from typing import Any, NoReturn
 from distributed.scheduler import KilledWorker
 
 from trellis.core.backends.dask_connection import LOOK, Connection, Silence, WorkersDiedError, WorkLostError
+from trellis.core.backends.worker_tasks import SHARD
 from trellis.core.errors import ClusterError, DataError, TrellisError
 
 STANDSTILL = 3.0  # seconds of silence after which it is asked whether anybody works
 
 
 def arrivals(
-    connection: Connection, futures: Sequence[Any], name: Callable[[int], str]
+    connection: Connection,
+    futures: Sequence[Any],
+    name: Callable[[int], str],
+    shards: Sequence[Sequence[int]] | None = None,
 ) -> Iterator[list[int]]:
     """Numbers of futures that are ready, some at a time, until all are. ``name``: of a shard, for errors.
-    Raises :class:`WorkLostError` where work is gone, and the error of a shard as it is, with its name."""
+    ``shards``: those that each future is about; None where future i is about shard i. Raises
+    :class:`WorkLostError` where work is gone, and the error of a shard as it is, with its name."""
+    shards = [[i] for i in range(len(futures))] if shards is None else shards
     ready: queue.SimpleQueue[int] = queue.SimpleQueue()
     for i, future in enumerate(futures):
         future.add_done_callback(lambda _, i=i: ready.put(i))
     waiting = set(range(len(futures)))
-    silence = Silence(connection, f"to finish {len(futures)} shards")
+    silence = Silence(connection, f"to finish {sum(map(len, shards))} shards")
     next_look = time.monotonic() + STANDSTILL
     while waiting:
         try:
             found = [ready.get(timeout=LOOK)]
         except queue.Empty:
-            silence.look(lambda: _at_work(connection, waiting))
+            silence.look(lambda: _at_work(connection, sum(len(shards[i]) for i in waiting)))
             if time.monotonic() > next_look:
                 next_look = time.monotonic() + STANDSTILL
                 if _nobody_works(connection):
@@ -41,7 +47,7 @@ def arrivals(
         while not ready.empty():
             found.append(ready.get())
         for i in sorted(found):
-            _check(connection, futures, i, name)
+            _check(connection, futures, i, name, shards)
         waiting.difference_update(found)
         yield sorted(found)
 
@@ -55,28 +61,36 @@ def _nobody_works(connection: Connection) -> bool:
     return not any(tasks.values())
 
 
-def _at_work(connection: Connection, waiting: set[int]) -> str:
+def _at_work(connection: Connection, shards: int) -> str:
     """What is waited for. Where no worker takes work, that is said, and it is not waited for ever."""
-    shards, workers = len(waiting), len(connection.takers())
+    workers = len(connection.takers())
     return (
         f"{shards} {'shard is' if shards == 1 else 'shards are'} at work on {workers} "
         f"worker{'s' if workers > 1 else ''} of {connection.address}"
     )
 
 
-def _check(connection: Connection, futures: Sequence[Any], i: int, name: Callable[[int], str]) -> None:
+def _check(
+    connection: Connection,
+    futures: Sequence[Any],
+    i: int,
+    name: Callable[[int], str],
+    shards: Sequence[Sequence[int]],
+) -> None:
     if futures[i].status == "cancelled":
-        raise WorkLostError(name(i))
+        raise WorkLostError(name(shards[i][0]))
     if futures[i].status == "error":
         error = futures[i].exception(timeout=30)
         if isinstance(error, KilledWorker):
-            raise WorkersDiedError(_died(error, futures, i, name)) from error
-        _raise(connection, error, name(i))
+            others = [j for j, one in enumerate(futures) if j != i and one.status == "error"]
+            raise WorkersDiedError(
+                _died(error, [name(k) for j in (i, *others) for k in shards[j]])
+            ) from error
+        _raise(connection, error, name(getattr(error, SHARD, shards[i][0])))
 
 
-def _died(error: KilledWorker, futures: Sequence[Any], i: int, name: Callable[[int], str]) -> str:
+def _died(error: KilledWorker, blamed: Sequence[str]) -> str:
     """Dask blames all shards that its dead workers had, at work or waiting."""
-    blamed = [name(i), *(name(j) for j, one in enumerate(futures) if j != i and one.status == "error")]
     more = f" and {len(blamed) - 3} more" if len(blamed) > 3 else ""
     limit = getattr(error.last_worker, "memory_limit", 0)
     memory = f" (the last had {limit / 1e9:.2g} GB of memory)" if limit else ""

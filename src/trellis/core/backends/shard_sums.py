@@ -2,17 +2,21 @@
 
     ((a_0 + a_1) + (a_2 + a_3)) + ((a_4 + a_5) + a_6)
 
-Neighbours are added, then the sums of neighbours. A shard that arrives early waits for its neighbour, so that
-rounding does not depend on who was faster; of shards that arrive in order, at most log2(n) + 1 sums wait.
+The first half (the larger, of an odd number) plus the second, and each half in the same way. A shard that
+arrives early waits for its neighbour, so that rounding does not depend on who was faster; of shards that
+arrive in order, at most log2(n) + 1 sums wait. Where 2, 4, 8, ... workers have runs of equal length, the sum
+over each run is a part of this sum: one array leaves each worker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
+
+Run = tuple[int, int]  # the shards first..last-1
 
 
 def add(a: Any, b: Any) -> Any:
@@ -46,40 +50,44 @@ def add_to(a: Any, b: Any) -> Any:
 
 
 class FixedOrderSum:
-    """The sum of answers that come in any order; ``put`` each with the number of its shard."""
+    """The sum of answers that come in any order; ``put`` each with the number of its shard, or sums over runs
+    that another such sum left waiting. ``adding``: :func:`add_to` where the answers may be changed, else
+    :func:`add`."""
 
-    def __init__(self, n: int) -> None:
-        self._n = n
-        self._waiting: dict[tuple[int, int], Any] = {}
+    def __init__(self, n: int, adding: Callable[[Any, Any], Any] = add_to) -> None:
+        self._n, self._adding = n, adding
+        self.waiting: dict[Run, Any] = {}  # sums over runs, as few as there can be
 
     def put(self, index: int, answer: Any) -> None:
-        first, last = index, index + 1
-        while (first, last) != (0, self._n):
-            left, right = self._neighbours(first, last)
-            other = right if (first, last) == left else left
-            if other not in self._waiting:
+        self.put_run((index, index + 1), answer)
+
+    def put_run(self, run: Run, answer: Any) -> None:
+        while run != (0, self._n):
+            left, right = self._neighbours(run)
+            other = right if run == left else left
+            if other not in self.waiting:
                 break
-            found = self._waiting.pop(other)
-            answer = add_to(answer, found) if (first, last) == left else add_to(found, answer)
-            first, last = left[0], right[1]
-        self._waiting[first, last] = answer
+            found = self.waiting.pop(other)
+            answer = self._adding(answer, found) if run == left else self._adding(found, answer)
+            run = left[0], right[1]
+        self.waiting[run] = answer
 
     def total(self) -> Any:
-        return self._waiting.pop((0, self._n))
+        return self.waiting.pop((0, self._n))
 
-    def _neighbours(self, first: int, last: int) -> tuple[tuple[int, int], tuple[int, int]]:
-        """The two runs of shards that are added next, one of which is first..last-1."""
+    def _neighbours(self, run: Run) -> tuple[Run, Run]:
+        """The two runs of shards that are added next, one of which is ``run``."""
         lo, hi = 0, self._n
         while True:
             middle = lo + split(hi - lo)
-            if (first, last) in ((lo, middle), (middle, hi)):
+            if run in ((lo, middle), (middle, hi)):
                 return (lo, middle), (middle, hi)
-            lo, hi = (lo, middle) if last <= middle else (middle, hi)
+            lo, hi = (lo, middle) if run[1] <= middle else (middle, hi)
 
 
 def split(n: int) -> int:
-    """How many of n > 1 answers are on the left: the largest power of two below n."""
-    return 1 << (n - 1).bit_length() - 1
+    """How many of n > 1 answers are on the left: half of them, and the one in the middle."""
+    return (n + 1) // 2
 
 
 def fixed_order_sum(answers: Iterable[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""What runs on a worker: make a state, answer a question, add two answers. Nothing here knows the cluster.
+"""What runs on a worker: make a state, answer a question, add up answers. Nothing here knows the cluster.
 
 Arguments, sources and answers travel packed: pickled once, their arrays beside them as they are. So the bytes
 that travel are known, and one packing serves every shard of a worker.
@@ -7,7 +7,7 @@ that travel are known, and one packing serves every shard of a worker.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -16,9 +16,12 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from trellis.core.backends.shard_sums import add
+from trellis.core.backends.shard_sums import FixedOrderSum, Run, add
 
 Dumps = Callable[..., bytes]
+Parts = dict[Run, Any]  # sums over runs of shards
+ALIGNMENT = 16  # bytes, as memory of one's own has
+SHARD = "shard_that_failed"  # the attribute of an error that has its number
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +42,8 @@ class Packed:
         return len(self.head) + sum(int(one.nbytes) for one in self.buffers)
 
     def value(self) -> Any:
-        return pickle.loads(self.head, buffers=self.buffers)
+        """Arrays that came over the line lie at odd addresses, where kernels are slower."""
+        return pickle.loads(self.head, buffers=[_aligned(one) for one in self.buffers])
 
 
 def made(recipe: Packed) -> Any:
@@ -63,13 +67,33 @@ def packed_answer(state: Any, shared: Packed, own: Packed | None) -> Packed:
     return Packed.of(answered(state, shared, own))
 
 
-def packed_sum(total: Any) -> Packed:
+def share_answered(states: Sequence[Any], numbers: Sequence[int], n: int, shared: Packed) -> Parts:
+    """The answers of the shards ``numbers`` (of n), one after the other, added up in their own memory as far
+    as the order of the sum allows."""
+    question, arguments = shared.value()
+    found = FixedOrderSum(n)
+    with one_blas_thread():
+        for i, state in zip(numbers, states, strict=True):
+            try:
+                found.put(i, question(state, *arguments))
+            except Exception as error:
+                setattr(error, SHARD, i)
+                raise
+    return found.waiting
+
+
+def joined(n: int, *shares: Parts) -> Parts:
+    """In memory of its own: the shares stay as they are, so that the task can be done again."""
+    found = FixedOrderSum(n, add)
+    for share in shares:
+        for run, part in share.items():
+            found.put_run(run, part)
+    return found.waiting
+
+
+def packed_sum(n: int, *shares: Parts) -> Packed:
+    (total,) = joined(n, *shares).values()
     return Packed.of(total)
-
-
-def added(a: Any, b: Any) -> Any:
-    """In memory of its own: ``a`` stays as it is, so that the task can be done again."""
-    return add(a, b)
 
 
 def same(state: Any) -> Any:
@@ -98,3 +122,9 @@ def _controller() -> ThreadpoolController:
     import scipy.linalg  # noqa: F401  (its BLAS must be there to be found)
 
     return ThreadpoolController()
+
+
+def _aligned(buffer: Any) -> Any:
+    """The same bytes at an address that any kind of number may have."""
+    given = np.frombuffer(buffer, dtype=np.uint8)
+    return buffer if given.ctypes.data % ALIGNMENT == 0 else given.copy()
