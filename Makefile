@@ -62,7 +62,8 @@ coverage: $(VENV)/.test  ## run the tests and say which lines they do not reach
 fuzz: $(VENV)/.test  ## feed changed files to every reader and every kind of model, with limits of time and memory
 	@$(BIN)/python tests/fuzz/fuzz.py $(TARGETS) --seconds $${SECONDS:-300} --seed $${SEED:-0}
 
-# MINUTES=60: checkpointed fits, jobs on a cluster and a thousand alignments under random faults for an hour.
+# MINUTES=3: checkpointed fits, jobs on a cluster and alignments under random faults, as in continuous integration;
+# MINUTES=60: for an hour, with a thousand recordings.
 soak: $(VENV)/.test  ## kill processes while they save, train, align and work for a cluster: nothing may be lost
 	@$(BIN)/python tests/fuzz/soak.py --seed $${SEED:-0} $${MINUTES:+--minutes $$MINUTES}
 

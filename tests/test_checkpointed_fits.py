@@ -165,6 +165,9 @@ def _series() -> np.ndarray:
 
 OTHERS = {
     "MEMM": Fit(lambda **more: MEMM(max_iter=7, verbose=False, **more).fit(WORDS, TAGS)),
+    "MEMM, shards": Fit(
+        lambda **more: MEMM(max_iter=7, verbose=False, backend="threads", **more).fit(WORDS, TAGS)
+    ),
     "MEMM, l1": Fit(lambda **more: MEMM(l1=0.2, max_iter=7, verbose=False, **more).fit(WORDS, TAGS)),
     "IO-HMM, Gaussian": _io("gaussian"),
     "IO-HMM, categorical": _io("categorical"),

@@ -151,6 +151,33 @@ def test_a_stopped_training_keeps_the_old_model(tmp_path: Path, number: signal.S
     assert isinstance(load(tmp_path / "m.interrupted"), SequenceLabeler)
 
 
+def test_without_memory_it_is_one_line_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    """An array that no machine has room for, in the third iteration."""
+    data, folder = tmp_path / "data.txt", tmp_path / "run"
+    data.write_text("x A\n\nx B\n\n")
+
+    def train(program: str, name: str, *more: str) -> subprocess.CompletedProcess[str]:
+        options = ["--objective", "perceptron", "--max-iter", "9", "--seed", "1", "-j", "1", *more]
+        arguments = ["train", str(data), "-o", str(tmp_path / name), *options]
+        return subprocess.run(
+            [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False
+        )
+
+    stored = "import trellis.training.checkpoints as c; c.SHARE = float('inf')\n" + TRAINING
+    huge = "    if len(history.get('seconds', ())) == 3: __import__('numpy').ones(10**16)\n    real("
+    done = train(stored.replace("    real(", huge), "m", "--checkpoint", str(folder))
+    assert done.returncode == 2, done.stderr
+    said = done.stderr.splitlines()[-1]
+    assert said.startswith("trellis: error: there is not enough memory (Unable to allocate")
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "m").exists()
+    assert any(folder.iterdir())
+    assert train(stored, "m", "--checkpoint", str(folder)).returncode == 0
+    assert train(stored, "whole").returncode == 0
+    found, whole = load(tmp_path / "m"), load(tmp_path / "whole")
+    assert found.weights_.tobytes() == whole.weights_.tobytes()
+
+
 @posix_only
 def test_sigterm_stores_the_iteration_and_the_same_command_goes_on(tmp_path: Path) -> None:
     """It arrives in the middle of an iteration, whose end is awaited."""

@@ -31,10 +31,10 @@ ATTEMPTS = 8  # of which the last is left alone
 PROGRAM = "from trellis.cli import main; main()"
 
 
-def run(minutes: float = 3.0, seed: int = 0, recordings: int = RECORDINGS) -> str:
-    """Rounds until the time is over, at least one; a sentence about them. Raises ``AssertionError`` where
-    anything is lost or differs."""
-    rng, end = random.Random(seed), time.monotonic() + 60 * minutes
+def run(minutes: float = 3.0, seed: int = 0, recordings: int = RECORDINGS) -> tuple[str, int]:
+    """Rounds until the time is over, at least one; a sentence about them, and the number of kills. Raises
+    ``AssertionError`` where anything is lost or differs."""
+    rng = random.Random(seed)
     kills = rounds = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -42,13 +42,15 @@ def run(minutes: float = 3.0, seed: int = 0, recordings: int = RECORDINGS) -> st
         _command(model, folder / "speech", folder / "expected", "-j", "2").wait()
         expected = _texts(folder / "expected")
         assert len(expected) == recordings, f"{len(expected)} of {recordings} are aligned without any kill"
+        end = time.monotonic() + 60 * minutes
         while rounds == 0 or time.monotonic() < end:
             kills += _disturbed(model, folder, rng, end)
             found = _texts(folder / "found")
             assert found == expected, _difference(found, expected)
             shutil.rmtree(folder / "found")
             rounds += 1
-    return f"{rounds} rounds over {recordings} recordings, {kills} kills: nothing lost, the same alignments"
+    said = f"{rounds} rounds over {recordings} recordings, {kills} kills: nothing lost, the same alignments"
+    return said, kills
 
 
 def _disturbed(model: Path, folder: Path, rng: random.Random, end: float) -> int:
@@ -146,4 +148,4 @@ if __name__ == "__main__":
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--recordings", type=int, default=RECORDINGS)
     given = options.parse_args()
-    print(run(given.minutes, given.seed, given.recordings))
+    print(run(given.minutes, given.seed, given.recordings)[0])

@@ -7,10 +7,11 @@ learned. Each must give on the cluster, under fire, what it gives on threads.
 from __future__ import annotations
 
 import logging
+import math
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,20 +62,24 @@ def em_fit(backend: Backend) -> bytes:
 JOBS: dict[str, Callable[[Backend], Any]] = {"long sum": long_sum, "CRF": crf_fit, "EM": em_fit}
 
 
-def soak_cluster(runs: int, rng: random.Random, minutes: float = 0.0) -> None:
-    """Each job ``runs`` times under fire, and again until its share of ``minutes`` is over; says what was
-    done, or fails by an ``AssertionError``."""
+def soak_cluster(
+    runs: int, rng: random.Random, minutes: float | None = None, jobs: Sequence[str] = tuple(JOBS)
+) -> int:
+    """Each job ``runs`` times under fire, and again until its share of ``minutes`` is over; the fire ends
+    then, too. Says what was done, or fails by an ``AssertionError``; returns the number of faults."""
     logging.getLogger("trellis").setLevel(logging.ERROR)
-    for name, job in JOBS.items():
+    total = 0
+    for name in jobs:
+        job = JOBS[name]
         expected = job(LocalBackend(1))
         faults = {"workers killed": 0, "schedulers killed": 0}
         repeats = remade = done = 0
-        end = time.monotonic() + 60.0 * minutes / len(JOBS)
-        while done < runs or time.monotonic() < end:
+        end = math.inf if minutes is None else time.monotonic() + 60.0 * minutes / len(jobs)
+        while done < runs or (minutes is not None and time.monotonic() < end):
             done += 1
             with small_cluster(3) as cluster:
                 backend = DaskBackend(cluster.address)
-                with Fire(cluster, faults, rng):
+                with Fire(cluster, faults, rng, end):
                     found = job(backend)
                 assert found == expected, f"{name}: the numbers differ"
                 repeats, remade = repeats + backend.traffic.repeats, remade + backend.traffic.remade
@@ -85,13 +90,17 @@ def soak_cluster(runs: int, rng: random.Random, minutes: float = 0.0) -> None:
             "made again, the same bits",
             flush=True,
         )
+        total += sum(faults.values())
+    return total
 
 
 class Fire:
-    """Faults beside the block, until it ends."""
+    """Faults beside the block, until it ends, or until ``end``."""
 
-    def __init__(self, cluster: SmallCluster, faults: dict[str, int], rng: random.Random) -> None:
-        self._cluster, self._faults, self._rng = cluster, faults, rng
+    def __init__(
+        self, cluster: SmallCluster, faults: dict[str, int], rng: random.Random, end: float = math.inf
+    ) -> None:
+        self._cluster, self._faults, self._rng, self._end = cluster, faults, rng, end
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -103,7 +112,7 @@ class Fire:
         self._thread.join()
 
     def _run(self) -> None:
-        while not self._over.wait(self._rng.uniform(0.2, PAUSE)):
+        while not self._over.wait(self._rng.uniform(0.2, PAUSE)) and time.monotonic() < self._end:
             if self._rng.random() < SCHEDULER:
                 self._cluster.kill_scheduler()
                 self._over.wait(self._rng.uniform(0.0, 2.0))

@@ -43,7 +43,7 @@ class SmallCluster:
 
     def start_scheduler(self) -> None:
         self.scheduler = self._started("scheduler", "--host", "127.0.0.1", "--port", str(self.port))
-        until = time.monotonic() + 30.0
+        until = time.monotonic() + 180.0
         while time.monotonic() < until:
             try:
                 socket.create_connection(("127.0.0.1", self.port)).close()

@@ -13,6 +13,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
+from small_disk import small_disk
 from stopped_fits import Killed, learned, stopped_again_and_again, storing
 from trellis import HMM, SequenceLabeler, load
 from trellis.core import stop_requests, storage
@@ -218,6 +219,22 @@ def test_a_full_disk_is_one_warning_and_keeps_the_old_checkpoint(
     assert len(files(tmp_path)) == min(when, 2)
     monkeypatch.setattr(os, "fsync", fsync)
     assert learned(labeler(tmp_path).fit(X, Y)) == learned(whole)  # from what was there before
+
+
+@pytest.mark.parametrize("room", [1, 3])
+def test_a_disk_that_is_really_full(room: int, tmp_path: Path) -> None:
+    """With room for none, or for one of the two files and half of the next."""
+    whole = labeler().fit(X, Y)
+    with storing():
+        labeler(tmp_path / "run").fit(X, Y)
+    size = max(one.stat().st_size for one in (tmp_path / "run").iterdir())
+    with small_disk(tmp_path / "disk", max(size * room // 2, 4096)) as disk:
+        with storing(), pytest.warns(CheckpointWarning, match="No space left on device.*training goes on"):
+            assert learned(labeler(disk).fit(X, Y)) == learned(whole)
+        assert all(one.name.startswith("checkpoint.") for one in disk.iterdir())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CheckpointWarning)
+            assert learned(labeler(disk).fit(X, Y)) == learned(whole)
 
 
 def test_a_stop_while_a_file_is_written_keeps_the_one_before(

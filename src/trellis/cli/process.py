@@ -1,6 +1,7 @@
 """How the program ends: exit codes, signals, and standard streams that are closed or full.
 
-* 0: done. 1: done in part (``align run``). 2: what the user got wrong, or a disk that is full, in one line.
+* 0: done. 1: done in part (``align run``). 2: what the user got wrong, or a disk or memory that is full, in
+  one line.
 * 130, 143, 129: stopped by Ctrl-C, SIGTERM or SIGHUP. Nothing half-written is left, and old files are kept.
   Where training is stored (``--checkpoint``), SIGTERM waits for the end of the iteration, which is stored.
 * 141: who read the output has gone away (``trellis tag ... | head``); silent, as other programs are.
@@ -75,6 +76,12 @@ def _code(program: Callable[[], None]) -> int:
         if isinstance(error.__cause__, BrokenPipeError):
             return CLOSED_PIPE
         note(f"trellis: error: {error}")
+        return 2
+    except MemoryError as error:
+        note(
+            f"trellis: error: there is not enough memory{f' ({error})' if str(error) else ''}; take fewer "
+            "features or a larger machine; the same command goes on from its --checkpoint, where one is given"
+        )
         return 2
     except OSError as error:
         if error.filename is not None:  # it is not about a stream

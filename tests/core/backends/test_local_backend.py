@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from small_disk import small_disk
 from trellis.core.backends import as_backend, config_context
 from trellis.core.backends.local_backend import LocalBackend
 from trellis.core.backends.memory_sizes import memory_limit
@@ -102,6 +103,19 @@ def test_an_error_of_one_shard_ends_the_work_and_leaves_no_files(n_jobs, tmp_pat
     with pytest.raises(DataError, match="shard 3"):
         LocalBackend(n_jobs, 1, tmp_path).place(fails, range(6))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_full_disk_is_one_sentence_and_leaves_room_again(n_jobs, tmp_path):
+    """Seven states of 8 kB, and a disk for three."""
+    with small_disk(tmp_path / "disk", 7 * 4096) as disk:
+        with pytest.raises(
+            DataError, match=r"cannot be put there: .*No space left on device; free some space"
+        ):
+            LocalBackend(n_jobs, 1, disk).place(make, range(7))
+        assert not list(disk.iterdir())
+        placed = LocalBackend(n_jobs, 1, disk).place(make, range(2))
+        np.testing.assert_array_equal(placed.ask(weighted, 1.0)[1][1], make(1)["values"])
 
 
 def test_backends_by_name_and_by_context():

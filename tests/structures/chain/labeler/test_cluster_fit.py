@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from stopped_fits import learned
-from trellis import SequenceLabeler, ShardFiles
+from trellis import MEMM, SequenceLabeler, ShardFiles
 from trellis.core.backends.local_backend import LocalBackend
 from trellis.data.columns import read_columns
 from trellis.training import checkpoints
@@ -56,6 +56,14 @@ def test_files_on_a_cluster_give_the_bits_of_threads(
     here = labeler(objective, backend=LocalBackend(2), **options).fit(files, None)
     there = labeler(objective, backend=cluster, **options).fit(files, None)
     assert learned(there) == learned(here)
+
+
+def test_memm_on_a_cluster(cluster: Any, pattern: str) -> None:
+    files = ShardFiles(pattern, shard_steps=40)
+    here, there = (MEMM(verbose=False, max_iter=3, backend=one).fit(files) for one in ("threads", cluster))
+    assert learned(there) == learned(here)
+    assert list(there.predict(files)) == list(here.predict(files))
+    assert there.score(files) == here.score(files)
 
 
 def test_memory_and_checkpoints(cluster: Any, pattern: str, tmp_path: Path, monkeypatch: Any) -> None:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import trellis
-from trellis import SequenceLabeler
+from trellis import MEMM, SequenceLabeler
 from trellis.core.backends.local_backend import LocalBackend
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
 from trellis.solvers import CuttingPlane
@@ -106,6 +106,33 @@ def test_deterministic_solvers_give_the_fit_in_one_piece(objective: str, solver:
         np.testing.assert_allclose(history[:10], first[:10], rtol=1e-9)
         np.testing.assert_allclose(history[-1], first[-1], rtol=1e-9 if solver == "lbfgs" else 2e-3)
         assert model.status_.converged == whole.status_.converged
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"l1": 0.3}, {"constraints": [(a, b) for a in "ABCD" for b in "ABCD"]}, {"min_count": 3}]
+)
+def test_memm_on_shards_is_the_memm_in_one_piece(options: Any) -> None:
+    whole = MEMM(verbose=False, **options).fit(X, Y)
+    pieces = Pieces(X, Y, CUTS)
+    found = [MEMM(verbose=False, backend=one, **options).fit(pieces) for one in BACKENDS]
+    for model in found:
+        np.testing.assert_array_equal(model.weights_, found[0].weights_)
+    assert found[0].encoder_.feature_names() == whole.encoder_.feature_names()
+    memory = MEMM(verbose=False, backend="threads", n_jobs=2, **options).fit(X, Y)
+    for model in (found[0], memory):
+        first, history = np.array(whole.history_["objective"]), np.array(model.history_["objective"])
+        np.testing.assert_allclose(history[:10], first[:10], rtol=1e-9)
+        np.testing.assert_allclose(history[-1], first[-1], rtol=2e-3 if options.get("l1") else 1e-9)
+        assert model.predict(X) == whole.predict(X)
+
+
+def test_memm_on_shards_names_the_shard_of_a_label_that_is_not_known() -> None:
+    y = [list(one) for one in Y]
+    y[20][0] = None
+    with pytest.raises(UnsupportedError, match="part 3: the label of step 0 of sequence 3 is not known"):
+        MEMM(verbose=False).fit(Pieces(X, y, CUTS))
+    with pytest.raises(UnsupportedError, match="y does not go with files"):
+        MEMM(verbose=False).fit(Pieces(X, Y, CUTS), Y)
 
 
 @pytest.mark.parametrize(("objective", "solver"), ONLINE)

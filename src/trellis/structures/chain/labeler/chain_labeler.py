@@ -12,25 +12,35 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trellis.core.arrays import FloatArray
+from trellis.core.backends import as_backend
+from trellis.core.backends.local_backend import LocalBackend
 from trellis.core.errors import ModelFileError
 from trellis.core.estimator import check_fitted
 from trellis.core.parameters import fitted, parameter
 from trellis.data.constraints import check_legal, legal_transitions
-from trellis.data.labels import EncodedLabels
+from trellis.data.labels import EncodedLabels, FlatLabels, LabelSet
 from trellis.data.latent_labels import LatentLabels
+from trellis.data.shard_files import as_shard_files
 from trellis.features.array_encoder import ArrayEncoder
 from trellis.features.encoded import FeatureEncoder
 from trellis.features.hashed_template import HashedTemplate
 from trellis.features.template_encoder import TemplateEncoder
+from trellis.losses.labelings import Loss
+from trellis.objectives.records import Objective
 from trellis.structures.chain.labeler import inspection
 from trellis.structures.chain.labeler.chain_predictor import ChainPredictor
-from trellis.structures.chain.labeler.chain_training import Examples
+from trellis.structures.chain.labeler.chain_training import Examples, WeightedExamples, linear_problem
+from trellis.structures.chain.labeler.memory_data import MemoryData
+from trellis.structures.chain.labeler.shards.file_data import FileData, refuse_with_files
+from trellis.structures.chain.labeler.shards.file_prediction import answers_of_files, score_of_files
 from trellis.structures.chain.labeler.shards.shard_questions import EncoderRecipe
+from trellis.structures.chain.labeler.training_data import TrainingData
 from trellis.structures.chain.scores.linear_chain import LinearLayout
 from trellis.structures.chain.scores.linear_chain_kernels import Penalties
 from trellis.structures.chain.scores.sparse_layout import SparseLayout, sparse_penalties
 from trellis.structures.chain.scores.transition_pairs import TransitionPairs
 from trellis.training import declarations as declared
+from trellis.training.options import Options
 
 
 class ChainLabeler(ChainPredictor):
@@ -52,13 +62,31 @@ class ChainLabeler(ChainPredictor):
     boundaries: bool = parameter(default=declared.BOUNDARIES)
     verbose: bool | None = parameter(default=declared.VERBOSE)
     checkpoint: Any = parameter(default=declared.CHECKPOINT)
+    backend: Any = parameter(default=declared.BACKEND)
+    max_memory: int | str | None = parameter(default=declared.MAX_MEMORY)
 
     encoder_: FeatureEncoder = fitted()
     layout_: LinearLayout = fitted()
     penalties_: Penalties = fitted()
     weights_: FloatArray = fitted("The weights, in the order of ``layout_``.")
 
+    _new_problem = staticmethod(linear_problem)  # of examples, here or in a shard
+
     # -- what learning begins with ----------------------------------------------------------------------
+
+    def _training_data(
+        self, options: Options, X: Any, y: Any, lengths: ArrayLike | None, sample_weight: Any
+    ) -> TrainingData:
+        """Sequences in memory, in one piece or in shards; or files."""
+        backend = as_backend(self.backend, self.n_jobs, self.max_memory)
+        files = as_shard_files(X) or X
+        if not hasattr(files, "shards"):
+            return MemoryData(self, options, backend, X, y, lengths, sample_weight)
+        refuse_with_files(y, lengths, sample_weight)
+        return FileData(self, options, backend or LocalBackend(self.n_jobs, self.max_memory), files)
+
+    def _label_set(self, y: FlatLabels) -> LabelSet:
+        return LabelSet.of(y)
 
     def _new_encoder(self, X: Any, lengths: ArrayLike | None) -> FeatureEncoder:
         return EncoderRecipe.of(self).new_encoder(X, flat=lengths is not None)
@@ -100,6 +128,31 @@ class ChainLabeler(ChainPredictor):
             examples.inputs, labels.codes, labels.allowed, n_labels, boundaries=self.boundaries
         )
 
+    def _problem(
+        self,
+        data: WeightedExamples,
+        layout: LinearLayout,
+        penalties: Penalties,
+        latent: LatentLabels,
+        objective: Objective,
+        loss: Loss,
+        l2: float,
+    ) -> Any:
+        l2 = 0.0 if objective.scale_free else l2  # the loss does not change when w is scaled
+        return self._new_problem(
+            data.examples,
+            layout,
+            penalties,
+            latent.states,
+            objective,
+            loss,
+            data.weight,
+            data.cost,
+            l2=l2,
+            l1=self.l1,
+            n_jobs=self._threads(),
+        )
+
     def _keep(
         self,
         encoder: FeatureEncoder,
@@ -139,6 +192,41 @@ class ChainLabeler(ChainPredictor):
         if not all(np.isin(part, (0.0, -np.inf)).all() for part in self.penalties_):
             raise ModelFileError("its constraints are neither 0 nor -inf")
         self._keep(encoder, latent, layout, self.penalties_, self.weights_)
+
+    # -- answers about files ---------------------------------------------------------------
+
+    def predict(self, X: Any, *, lengths: ArrayLike | None = None, decoding: str = "best") -> Any:
+        """The best labelling of sequences, or (``decoding="minimum_risk"``) the one with the smallest
+        expected loss among those that the constraints allow, by the ``loss`` of the model; see
+        :mod:`.minimum_risk`. Of files (:class:`trellis.ShardFiles`, a path or a pattern): an iterator over
+        the sequences in their order, whose memory does not grow with the files."""
+        files = as_shard_files(X)
+        if files is None:
+            return super().predict(X, lengths=lengths, decoding=decoding)
+        check_fitted(self, "weights_")
+        return answers_of_files(self, files, "predict", decoding=decoding)
+
+    def predict_marginals(self, X: Any, *, lengths: ArrayLike | None = None) -> Any:
+        """P(y_t = k | x) under the log-linear model: a (length, n_labels) array for each sequence; of files
+        an iterator, as in ``predict``."""
+        files = as_shard_files(X)
+        if files is None:
+            return super().predict_marginals(X, lengths=lengths)
+        check_fitted(self, "weights_")
+        return answers_of_files(self, files, "predict_marginals")
+
+    def score(
+        self, X: Any, y: Any = None, *, lengths: ArrayLike | None = None, sample_weight: Any = None
+    ) -> float:
+        """The fraction of correct labels among the known ones (``sample_weight`` weighs sequences). A label
+        that training did not see counts as known, so that every prediction there is wrong. Files have their
+        labels: ``y`` is None."""
+        files = as_shard_files(X)
+        if files is None:
+            return super().score(X, y, lengths=lengths, sample_weight=sample_weight)
+        check_fitted(self, "weights_")
+        refuse_with_files(y, lengths, sample_weight)
+        return score_of_files(self, files)
 
     # -- inspection -------------------------------------------------------------------------
 

@@ -17,27 +17,23 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from trellis.core.arguments import check_sample_weight
-from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.estimator import check_fitted
 from trellis.core.parameters import parameter
 from trellis.core.progress import progress_bar
-from trellis.data.labels import LabelSet, flatten_labels
-from trellis.data.latent_labels import LatentLabels
-from trellis.data.sequences import step_name
-from trellis.data.user_input import as_lists
 from trellis.features.encoded import Encoded
+from trellis.losses.labelings import Hamming
+from trellis.objectives.records import Log
 from trellis.solvers import default_iterations, get_solver
 from trellis.structures.chain.labeler.chain_labeler import ChainLabeler
-from trellis.structures.chain.labeler.chain_training import Examples
 from trellis.structures.chain.oracle.chain_oracle import Chain
-from trellis.structures.chain.problem.local_chain import LocalChainProblem
+from trellis.structures.chain.problem.local_chain import local_problem
 from trellis.structures.chain.scores.chain_scores import ChainScores
 from trellis.structures.chain.scores.local_chain_scores import local_chain_scores
 from trellis.training import declarations as declared
 from trellis.training.checkpoints import open_checkpoints
 from trellis.training.driver import minimise
-from trellis.training.one_label import sample_with_several_labels, warn_of_one_label
+from trellis.training.one_label import warn_of_one_label
+from trellis.training.options import Options
 
 
 class MEMM(ChainLabeler):
@@ -64,37 +60,20 @@ class MEMM(ChainLabeler):
         default=declared.BOUNDARIES, doc="Whether the first label has scores of its own."
     )
 
-    def fit(self, X: Any, y: Any, *, lengths: ArrayLike | None = None, sample_weight: Any = None) -> Self:
-        """Learn from sequences ``X`` and their labels ``y``, in the forms that ``SequenceLabeler`` takes."""
-        X, y = as_lists(X), flatten_labels(y, lengths)
+    latent_states, transitions, class_weight, holdout = 1, "all", None, None  # of SequenceLabeler alone
+    _new_problem = staticmethod(local_problem)
+
+    def fit(
+        self, X: Any, y: Any = None, *, lengths: ArrayLike | None = None, sample_weight: Any = None
+    ) -> Self:
+        """Learn from sequences ``X`` and their labels ``y``, in the forms that ``SequenceLabeler`` takes, or
+        from files (:class:`trellis.ShardFiles`, a path or a pattern)."""
         self._check_parameters()
-        encoder = self._new_encoder(X, lengths)
-        inputs = encoder.fit(X, lengths)
-        names = LabelSet.of(y)
-        labels = names.encode(y, like=inputs.nodes.offsets)
-        unknown = np.flatnonzero(labels.codes < 0)
-        if unknown.size:
-            raise UnsupportedError(
-                f"the label of {step_name(labels.offsets, int(unknown[0]))} is not known; MEMM learns from "
-                "complete labellings only: use SequenceLabeler(objective='log')"
-            )
-        latent = LatentLabels.of(names, 1)
-        penalties = self._penalties(latent, labels)
-        layout = self._layout(Examples(inputs, labels), encoder, len(names))
-        weight = check_sample_weight(sample_weight, len(labels.offsets) - 1)
-        if not weight.any():
-            raise DataError("sample_weight is zero for every sequence; give at least one positive weight")
-        problem = LocalChainProblem(
-            layout,
-            layout.design(inputs, sort=True),
-            penalties,
-            labels.codes,
-            weight,
-            l2=self.l2,
-            l1=self.l1,
-            n_jobs=self._threads(),
-        )
-        checkpoints = open_checkpoints(self, {"X": inputs, "y": labels, "sample_weight": weight})
+        data = self._training_data(Options(Log(), Hamming(), None), X, y, lengths, sample_weight)
+        sample, layout = data.sample(data.whole), data.arrange(data.whole)
+        problem = data.problem(data.whole)
+        checkpoints = open_checkpoints(self, data.identity)
+        data.release()
         name = "owlqn" if self.l1 > 0 else "lbfgs"
         solver = get_solver(name, self.tol, delta=self.delta, period=self.period)
         max_iter = default_iterations(solver) if self.max_iter is None else self.max_iter
@@ -110,12 +89,11 @@ class MEMM(ChainLabeler):
                 checkpoints=checkpoints,
             )
         checkpoints.close()
-        self._keep(encoder, latent, layout, penalties, solution.weights)
+        self._keep(data.encoder, data.latent, layout, data.penalties, solution.weights)
         self.status_, self.history_, self.n_iter_ = solution.status, solution.history, solution.n_iter
-        sample = Examples(inputs, labels).take(sample_with_several_labels(labels))
         if len(sample):
             found = Chain(self._threads()).best(self._input_scores(sample.inputs)).labels
-            warn_of_one_label(sample.labels, found, names)
+            warn_of_one_label(sample.labels, found, data.names)
         return self._finished(solution.interrupted)
 
     def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> ChainScores:

@@ -1,4 +1,4 @@
-"""What ``SequenceLabeler`` learns from, in memory: encoded in one piece, for one problem or one in shards."""
+"""What a labeller learns from, in memory: encoded in one piece, for one problem or one in shards."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from trellis.training.one_label import sample_with_several_labels
 from trellis.training.options import Options
 
 if TYPE_CHECKING:
-    from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
+    from trellis.structures.chain.labeler.chain_labeler import ChainLabeler
 
 
 class MemoryData:
@@ -43,7 +43,7 @@ class MemoryData:
 
     def __init__(
         self,
-        model: SequenceLabeler,
+        model: ChainLabeler,
         options: Options,
         backend: Backend | None,
         X: Any,
@@ -97,7 +97,9 @@ class MemoryData:
     def problem(self, part: WeightedExamples) -> Any:
         model, objective = self._model, self._objective
         if self._backend is not None:
-            parts = ProblemParts(self.layout, self.penalties, self.latent, objective, self.loss)
+            parts = ProblemParts(
+                self.layout, self.penalties, self.latent, objective, self.loss, model._new_problem
+            )
             shards = placed(self._backend, data_shards(part))
             return sharded_problem(shards, parts, 0.0 if objective.scale_free else model.l2, model.l1)
         data = part.over_states(self.latent)

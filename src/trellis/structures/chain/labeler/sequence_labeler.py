@@ -18,14 +18,11 @@ from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 
 from trellis.core.arrays import FloatArray
-from trellis.core.backends import as_backend
-from trellis.core.backends.local_backend import LocalBackend
 from trellis.core.estimator import check_fitted
 from trellis.core.parameters import fitted, parameter
 from trellis.data.constraints import legal_transitions
-from trellis.data.labels import EncodedLabels, FlatLabels, LabelSet, flatten_labels
+from trellis.data.labels import EncodedLabels, flatten_labels
 from trellis.data.latent_labels import LatentLabels, LatentStates
-from trellis.data.shard_files import as_shard_files
 from trellis.data.user_input import as_lists
 from trellis.features.encoded import Encoded, FeatureEncoder
 from trellis.losses.labelings import Loss
@@ -36,15 +33,9 @@ from trellis.solvers.online.parameter_mixing import said_of_mixing
 from trellis.structures.chain.labeler import inspection
 from trellis.structures.chain.labeler.chain_labeler import ChainLabeler
 from trellis.structures.chain.labeler.chain_training import (
-    WeightedExamples,
-    linear_problem,
     one_label_test,
 )
 from trellis.structures.chain.labeler.latent_start import split_states
-from trellis.structures.chain.labeler.memory_data import MemoryData
-from trellis.structures.chain.labeler.shards.file_data import FileData, refuse_with_files
-from trellis.structures.chain.labeler.shards.file_prediction import answers_of_files, score_of_files
-from trellis.structures.chain.labeler.training_data import TrainingData
 from trellis.structures.chain.labeler.warm_start import carried_over
 from trellis.structures.chain.oracle.many_labels.sparse_chain import SparseChain
 from trellis.structures.chain.scores.linear_chain import LinearLayout
@@ -58,7 +49,7 @@ from trellis.training.direct_recipe import Parts
 from trellis.training.fit import convex_start, latent_start, train
 from trellis.training.holdout import refits
 from trellis.training.one_label import warn_of_one_label
-from trellis.training.options import Options, automatic_solver, checked_options
+from trellis.training.options import automatic_solver, checked_options
 
 
 class SequenceLabeler(ChainLabeler):
@@ -93,8 +84,6 @@ class SequenceLabeler(ChainLabeler):
     class_weight: Any = parameter(default=declared.CLASS_WEIGHT)
     holdout: Any = parameter(default=declared.HOLDOUT)
     patience: int = parameter(default=declared.PATIENCE)
-    backend: Any = parameter(default=declared.BACKEND)
-    max_memory: int | str | None = parameter(default=declared.MAX_MEMORY)
     warm_start: bool = parameter(
         default=declared.WARM_START,
         doc="Whether to start from the weights of the last ``fit``, carried over by the names of features "
@@ -183,17 +172,6 @@ class SequenceLabeler(ChainLabeler):
             warn_of_one_label(sample.labels, latent.collapse(found), data.names)
         return self._finished(trained.solution.interrupted)
 
-    def _training_data(
-        self, options: Options, X: Any, y: Any, lengths: ArrayLike | None, sample_weight: Any
-    ) -> TrainingData:
-        """Sequences in memory, in one piece or in shards; or files."""
-        backend = as_backend(self.backend, self.n_jobs, self.max_memory)
-        files = as_shard_files(X) or X
-        if not hasattr(files, "shards"):
-            return MemoryData(self, options, backend, X, y, lengths, sample_weight)
-        refuse_with_files(y, lengths, sample_weight)
-        return FileData(self, options, backend or LocalBackend(self.n_jobs, self.max_memory), files)
-
     def partial_fit(
         self,
         X: Any,
@@ -214,9 +192,6 @@ class SequenceLabeler(ChainLabeler):
         continue_training(self, as_lists(X), flatten_labels(y, lengths), classes, lengths, sample_weight)
         return self
 
-    def _label_set(self, y: FlatLabels) -> LabelSet:
-        return LabelSet.of(y)
-
     def _starting_point(self) -> Any:
         """What ``_start`` depends on beside the data, for checkpoints."""
         return getattr(self, "weights_", None) if self.warm_start else None
@@ -231,31 +206,6 @@ class SequenceLabeler(ChainLabeler):
         known = self.latent_.states.labels if self.warm_start and hasattr(self, "weights_") else ()
         return not (latent.plain or set(latent.states.labels) <= set(known))
 
-    def _problem(
-        self,
-        data: WeightedExamples,
-        layout: LinearLayout,
-        penalties: Penalties,
-        latent: LatentLabels,
-        objective: Objective,
-        loss: Loss,
-        l2: float,
-    ) -> Any:
-        l2 = 0.0 if objective.scale_free else l2  # the loss does not change when w is scaled
-        return linear_problem(
-            data.examples,
-            layout,
-            penalties,
-            latent.states,
-            objective,
-            loss,
-            data.weight,
-            data.cost,
-            l2=l2,
-            l1=self.l1,
-            n_jobs=self._threads(),
-        )
-
     def _keep(
         self,
         encoder: FeatureEncoder,
@@ -266,39 +216,6 @@ class SequenceLabeler(ChainLabeler):
     ) -> None:
         super()._keep(encoder, latent, layout, penalties, weights)
         self.online_ = None  # what partial_fit goes on from
-
-    def predict(self, X: Any, *, lengths: ArrayLike | None = None, decoding: str = "best") -> Any:
-        """The best labelling of sequences, or (``decoding="minimum_risk"``) the one with the smallest
-        expected loss among those that the constraints allow, by the ``loss`` of the model; see
-        :mod:`.minimum_risk`. Of files (:class:`trellis.ShardFiles`, a path or a pattern): an iterator over
-        the sequences in their order, whose memory does not grow with the files."""
-        files = as_shard_files(X)
-        if files is None:
-            return super().predict(X, lengths=lengths, decoding=decoding)
-        check_fitted(self, "weights_")
-        return answers_of_files(self, files, "predict", decoding=decoding)
-
-    def predict_marginals(self, X: Any, *, lengths: ArrayLike | None = None) -> Any:
-        """P(y_t = k | x) under the log-linear model: a (length, n_labels) array for each sequence; of files
-        an iterator, as in ``predict``."""
-        files = as_shard_files(X)
-        if files is None:
-            return super().predict_marginals(X, lengths=lengths)
-        check_fitted(self, "weights_")
-        return answers_of_files(self, files, "predict_marginals")
-
-    def score(
-        self, X: Any, y: Any = None, *, lengths: ArrayLike | None = None, sample_weight: Any = None
-    ) -> float:
-        """The fraction of correct labels among the known ones (``sample_weight`` weighs sequences). A label
-        that training did not see counts as known, so that every prediction there is wrong. Files have their
-        labels: ``y`` is None."""
-        files = as_shard_files(X)
-        if files is None:
-            return super().score(X, y, lengths=lengths, sample_weight=sample_weight)
-        check_fitted(self, "weights_")
-        refuse_with_files(y, lengths, sample_weight)
-        return score_of_files(self, files)
 
     @property
     def state_names_(self) -> list[Any]:

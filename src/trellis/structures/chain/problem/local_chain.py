@@ -16,12 +16,18 @@ sequence is forbidden too, so that the probabilities of the allowed labellings a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.arrays import FloatArray
+from trellis.core.errors import UnsupportedError
 from trellis.core.shards import over_shards
+from trellis.data.labels import LabelSet
+from trellis.data.sequences import step_name
+from trellis.losses.labelings import Loss
+from trellis.objectives.records import Log, Objective
 from trellis.structures.chain.problem.chain_task import check_feasible
 from trellis.structures.chain.problem.local_chain_kernels import local_gradient
 from trellis.structures.chain.scores.linear_chain import LinearLayout
@@ -41,7 +47,8 @@ class LocalChainProblem:
     l2: float = 0.0
     l1: float = 0.0
     n_jobs: int = 1
-    convex = True
+    convex, latent, epsilon = True, False, 1.0
+    objective = Log()
 
     @property
     def dimension(self) -> int:
@@ -70,3 +77,29 @@ class LocalChainProblem:
         self.layout.views(gradient).end[:] = 0.0
         check_feasible(values)
         return float(values @ self.weight), self.layout.masked(gradient)
+
+
+def local_problem(
+    examples: Any,
+    layout: LinearLayout,
+    penalties: Penalties,
+    names: LabelSet,
+    objective: Objective,
+    loss: Loss,
+    weight: FloatArray,
+    cost: FloatArray | None,
+    *,
+    keep_scratch: bool = True,
+    **options: Any,
+) -> LocalChainProblem:
+    """The problem of encoded ``examples`` (inputs and labels). It takes what problems of all chains are made
+    of; names, objective, loss and scratch do not concern it."""
+    labels = examples.labels
+    unknown = np.flatnonzero(labels.codes < 0)
+    if unknown.size:
+        raise UnsupportedError(
+            f"the label of {step_name(labels.offsets, int(unknown[0]))} is not known; MEMM learns from "
+            "complete labellings only: use SequenceLabeler(objective='log')"
+        )
+    design = layout.design(examples.inputs, sort=True)
+    return LocalChainProblem(layout, design, penalties, labels.codes, weight, **options)

@@ -8,16 +8,23 @@ same up to rounding. Sequences are taken in blocks of about a thousand steps.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.simd_kernels import padded
-from trellis.structures.chain.scores.bundle_kernels import cover_steps, implied_features, list_members
+from trellis.structures.chain.scores.bundle_kernels import (
+    cover_steps,
+    implied_features,
+    list_members,
+    number_frequent,
+)
 from trellis.structures.chain.scores.compact_kernels import (
     Compact,
     Singles,
     compact_entries,
-    count_entries,
+    count_alone,
     group_singles,
 )
 from trellis.structures.chain.scores.linear_chain import LinearLayout
@@ -32,30 +39,22 @@ def compact(layout: LinearLayout, design: Design, least: int = LEAST, steps: int
     and blocks of sequences have up to ``steps`` steps."""
     n_rows, n_hot = len(layout.rows.pointer) - 1, layout.n_hot
     indptr, indices = design.indptr, design.indices
-    count = np.bincount(indices, minlength=n_rows)
-    bundle = np.full(len(indices), -1, np.int32)
-    first, implied = np.full(n_rows, -1, np.int64), np.zeros(n_rows, np.uint64)
-    heads, sets, uses = np.zeros(0, np.uint32), np.zeros(0, np.uint64), np.zeros(0, np.int64)
-    if len(design.values) == 1:  # rows add up only where every value is one
-        implied_features(indptr, indices, count, least, first, implied)
-        heads, sets, uses = cover_steps(indptr, indices, count, least, first, implied, bundle)
-    often = uses >= least
-    bundled = (bundle >= 0) & often[bundle] if len(uses) else np.zeros(len(indices), bool)
-    visits = np.bincount(indices[~bundled], minlength=n_rows)
+    bundle, bundles = _bundles(design, n_rows, least)
+    often = bundles.uses >= least
+    visits = count_alone(indices, bundle, often, n_rows)
     alone = np.flatnonzero(visits[:n_hot] >= least)
     chosen = np.flatnonzero(often)
     # rank bundles and single rows together, the most frequent first
     rank = np.empty(len(chosen) + len(alone), np.int64)
-    order = np.argsort(-np.concatenate([uses[chosen], visits[alone]]), kind="stable")
+    order = np.argsort(-np.concatenate([bundles.uses[chosen], visits[alone]]), kind="stable")
     rank[order] = np.arange(len(order))
-    table_of_bundle = np.full(len(uses), -1, np.int32)
+    table_of_bundle = np.full(len(often), -1, np.int32)
     table_of_bundle[chosen] = rank[: len(chosen)]
     table_of_row = np.full(n_rows, -1, np.int32)
     table_of_row[alone] = rank[len(chosen) :]
-    bounds, members = _members(indptr, indices, first, heads, sets, chosen, alone, order)
-    n_kept, n_tail = count_entries(
-        indptr, indices, bundle, table_of_bundle, table_of_row, n_hot, layout.rows.pointer
-    )
+    bounds, members = _members(bundles, chosen, alone, order)
+    tail = visits[n_hot:]
+    n_tail, n_kept = int(tail @ np.diff(layout.rows.pointer[n_hot:])), len(indices) - int(tail.sum())
     ones = len(design.values) == 1
     blocks = _blocks(design.offsets, steps)
     singles = Singles(
@@ -95,21 +94,48 @@ def _blocks(offsets: NDArray[np.int64], steps: int) -> NDArray[np.int64]:
     return np.array(bounds, np.int64)
 
 
+class _Bundles(NamedTuple):
+    """What features imply, and the bundles with their numbers of uses (:mod:`.bundle_kernels`)."""
+
+    feature_of: NDArray[np.int64]
+    begin: NDArray[np.int64]
+    members: NDArray[np.int32]
+    heads: NDArray[np.uint32]
+    sets: NDArray[np.uint64]
+    uses: NDArray[np.int64]
+
+
+def _bundles(design: Design, n_rows: int, least: int) -> tuple[NDArray[np.int32], _Bundles]:
+    """The bundle of each entry, or -1; rows add up only where every value is one."""
+    if len(design.values) > 1:
+        nothing = np.zeros(0, np.int64)
+        none = _Bundles(
+            nothing,
+            nothing,
+            nothing.astype(np.int32),
+            np.zeros(0, np.uint32),
+            np.zeros(0, np.uint64),
+            nothing,
+        )
+        return np.full(len(design.indices), -1, np.int32), none
+    count = count_alone(design.indices, np.zeros(0, np.int32), np.zeros(0, np.bool_), n_rows)
+    number = np.empty(n_rows, np.int32)
+    n = number_frequent(count, least, number)
+    feature_of, entries = np.flatnonzero(number >= 0), number[design.indices]
+    begin, length, members = implied_features(design.indptr, entries, n)
+    covers = cover_steps(design.indptr, entries, count[feature_of], begin, length, members)
+    return entries, _Bundles(feature_of, begin, members, *covers)
+
+
 def _members(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.uint32],
-    first: NDArray[np.int64],
-    heads: NDArray[np.uint32],
-    sets: NDArray[np.uint64],
-    chosen: NDArray[np.int64],
-    alone: NDArray[np.int64],
-    order: NDArray[np.int64],
+    bundles: _Bundles, chosen: NDArray[np.int64], alone: NDArray[np.int64], order: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
     """The weight rows of each table row, in the order of the table."""
     bounds = np.empty(len(chosen) + 1, np.int64)
-    total = list_members(indptr, indices, first, heads, sets, chosen, bounds, np.zeros(0, np.uint32))
+    *parts, _ = bundles
+    total = list_members(*parts, chosen, bounds, np.zeros(0, np.uint32))
     members = np.empty(total, np.uint32)
-    list_members(indptr, indices, first, heads, sets, chosen, bounds, members)
+    list_members(*parts, chosen, bounds, members)
     begin = np.concatenate([bounds[:-1], total + np.arange(len(alone))])
     length = np.concatenate([np.diff(bounds), np.ones(len(alone), np.int64)])[order]
     members = np.concatenate([members, alone.astype(np.uint32)])

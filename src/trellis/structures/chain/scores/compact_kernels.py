@@ -163,16 +163,14 @@ def pull_back_compact(compact, table, g, block, d):
 
 
 @kernel
-def count_entries(indptr, indices, bundle, table_of_bundle, table_of_row, n_hot, pointer):
-    """The number of rows (an upper bound) and of single weights of a compact design."""
-    n_rows, n_tail = 0, 0
-    for p in range(indptr[indptr.shape[0] - 1]):
-        f = indices[p]
-        if (bundle[p] < 0 or table_of_bundle[bundle[p]] < 0) and table_of_row[f] < 0 and f >= n_hot:
-            n_tail += pointer[f + np.uint32(1)] - pointer[f]
-        else:
-            n_rows += 1
-    return n_rows, n_tail
+def count_alone(indices, bundle, often, n_rows):
+    """How often each row is read by itself: outside of bundles, and in those that are not used ``often``. No
+    entry is bundled where ``bundle`` is empty."""
+    count, bundled = np.zeros(n_rows, np.int64), bundle.shape[0] > 0
+    for p in range(indices.shape[0]):
+        if not bundled or bundle[p] < 0 or not often[bundle[p]]:
+            count[indices[p]] += 1
+    return count
 
 
 @kernel
@@ -180,38 +178,41 @@ def compact_entries(design, label, bundle, table_of_bundle, table_of_row, n_hot,
     """Write the rows of ``out`` and ``singles``; returns the number of rows. ``table_of_*``: -1 if not in the
     table."""
     indptr, indices, values = design.indptr, design.indices, design.values
-    one = values.shape[0] == 1
+    one, longest = values.shape[0] == 1, 0
+    for t in range(indptr.shape[0] - 1):
+        longest = max(longest, indptr[t + 1] - indptr[t])
+    full = np.empty(longest, np.int64)  # the entries of a step that are full rows outside of the table
     seen = np.full(max(table_of_bundle.shape[0], 1), -1, np.int64)
     kept, tail = 0, 0
     for t in range(indptr.shape[0] - 1):
-        out.indptr[t], singles.indptr[t] = kept, tail
-        for place in range(3):  # table rows, full rows, tail
-            if place == 1:
-                out.middle[t] = kept
-            for p in range(indptr[t], indptr[t + 1]):
-                f, b = indices[p], bundle[p]
-                row = np.int64(table_of_row[f])
-                if b >= 0 and table_of_bundle[b] >= 0:
-                    row = np.int64(table_of_bundle[b])
-                    if place == 0:
-                        if seen[b] == t:
-                            continue
-                        seen[b] = t
-                if place == 0 and row >= 0:
-                    out.rows[kept] = row
-                elif place == 1 and row < 0 and f < n_hot:
-                    out.rows[kept] = f
-                else:
-                    if place == 2 and row < 0 and f >= n_hot:
-                        for q in range(pointer[f], pointer[f + np.uint32(1)]):
-                            singles.places[tail], singles.labels[tail] = q, label[q] & LABEL
-                            if not one:
-                                singles.values[tail] = values[p]
-                            tail += 1
+        out.indptr[t], singles.indptr[t], n_full = kept, tail, 0
+        for p in range(indptr[t], indptr[t + 1]):
+            f, b = indices[p], bundle[p]
+            row = np.int64(table_of_row[f])
+            if b >= 0 and table_of_bundle[b] >= 0:
+                if seen[b] == t:
                     continue
+                row, seen[b] = np.int64(table_of_bundle[b]), t
+            if row >= 0:
+                out.rows[kept] = row
                 if not one:
                     out.values[kept] = values[p]
                 kept += 1
+            elif f < n_hot:
+                full[n_full] = p
+                n_full += 1
+            else:
+                for q in range(pointer[f], pointer[f + np.uint32(1)]):
+                    singles.places[tail], singles.labels[tail] = q, label[q] & LABEL
+                    if not one:
+                        singles.values[tail] = values[p]
+                    tail += 1
+        out.middle[t] = kept
+        for i in range(n_full):
+            out.rows[kept] = indices[full[i]]
+            if not one:
+                out.values[kept] = values[full[i]]
+            kept += 1
     out.indptr[indptr.shape[0] - 1], singles.indptr[indptr.shape[0] - 1] = kept, tail
     return kept
 

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 from trellis.data.labels import EncodedLabels
 from trellis.features.encoded import Encoded
+from trellis.structures.chain.scores.linear_chain_kernels import mark_observed
 from trellis.structures.chain.scores.transition_pairs import observed_pairs
 
 
@@ -52,7 +53,25 @@ class ObservedPairs:
 def occurring_pairs(
     indptr: NDArray[np.int64], indices: NDArray[np.uint32], labels: EncodedLabels, n_labels: int
 ) -> NDArray[np.int64]:
-    """feature * K + label, of the pairs that occur, or may occur, sorted."""
+    """feature * K + label, of the pairs that occur, or may occur, sorted: by a table of the features that
+    occur, where that takes no more memory than a code for each entry does, else by sorting these."""
+    occurs = np.zeros(int(indices.max(initial=0)) + 1, np.bool_)
+    occurs[indices] = True
+    features = np.flatnonzero(occurs)
+    if len(features) * n_labels <= 8 * len(indices):
+        number = (np.cumsum(occurs) - 1).astype(np.uint32)
+        allowed = np.zeros((1, n_labels), np.bool_) if labels.allowed is None else labels.allowed
+        seen = np.zeros((len(features), n_labels), np.uint8)
+        mark_observed(indptr, number[indices], labels.codes, allowed, seen)
+        row, label = np.nonzero(seen)
+        return features[row] * n_labels + label
+    return sorted_pairs(indptr, indices, labels, n_labels)
+
+
+def sorted_pairs(
+    indptr: NDArray[np.int64], indices: NDArray[np.uint32], labels: EncodedLabels, n_labels: int
+) -> NDArray[np.int64]:
+    """The same for any number of labels."""
     gold, steps = labels.codes.astype(np.int64), np.diff(indptr)
     known = np.repeat(gold >= 0, steps)
     found = distinct(indices[known].astype(np.int64) * n_labels + np.repeat(gold, steps)[known])

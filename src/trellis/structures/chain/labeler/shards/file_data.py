@@ -1,4 +1,4 @@
-"""What ``SequenceLabeler`` learns from, in files: read, counted and encoded shard by shard, where they lie.
+"""What a labeller learns from, in files: read, counted and encoded shard by shard, where they lie.
 
 Files are read twice: for the vocabulary of features and the labels (counts of shards are added in their
 order, so that ids are those of a fit on everything), and to be encoded. Then shards are states on a backend:
@@ -45,7 +45,7 @@ from trellis.training.holdout import hold_out_in_turn
 from trellis.training.options import Options
 
 if TYPE_CHECKING:
-    from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
+    from trellis.structures.chain.labeler.chain_labeler import ChainLabeler
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ class PlacedHeldOutLoss:
 class FileData:
     """Sequences of files; ``files.shards()`` has small records with ``read() -> (inputs, labels)``."""
 
-    def __init__(self, model: SequenceLabeler, options: Options, backend: Backend, files: Any) -> None:
+    def __init__(self, model: ChainLabeler, options: Options, backend: Backend, files: Any) -> None:
         self._model, self._objective = model, options.objective
         recipe = questions.EncoderRecipe.of(model)
         sources = [questions.Source(shard, i) for i, shard in enumerate(files.shards())]
@@ -209,7 +209,9 @@ class FileData:
         return self.layout
 
     def problem(self, part: PlacedPart) -> Any:
-        parts = ProblemParts(self.layout, self.penalties, self.latent, self._objective, self.loss)
+        parts = ProblemParts(
+            self.layout, self.penalties, self.latent, self._objective, self.loss, self._model._new_problem
+        )
         l2 = 0.0 if self._objective.scale_free else self._model.l2
         return sharded_problem(part.shards, parts, l2, self._model.l1)
 

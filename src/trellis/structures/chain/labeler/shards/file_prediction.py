@@ -18,10 +18,10 @@ from trellis.objectives.sharded_problem import as_it_is
 from trellis.structures.chain.labeler.shards.shard_questions import Source
 
 if TYPE_CHECKING:
-    from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
+    from trellis.structures.chain.labeler.chain_labeler import ChainLabeler
 
 
-def answers_of_files(model: SequenceLabeler, files: Any, method: str, **options: Any) -> Iterator[Any]:
+def answers_of_files(model: ChainLabeler, files: Any, method: str, **options: Any) -> Iterator[Any]:
     """What ``model.method(X, **options)`` gives for each sequence of the files."""
     backend, own = _backend(model), _without_places(model)
     sources = _sources(files)
@@ -33,7 +33,7 @@ def answers_of_files(model: SequenceLabeler, files: Any, method: str, **options:
         placed.release()
 
 
-def score_of_files(model: SequenceLabeler, files: Any) -> float:
+def score_of_files(model: ChainLabeler, files: Any) -> float:
     """The fraction of correct labels among the known ones."""
     right, known = (
         _backend(model).place(as_it_is, _sources(files)).total(_right_and_known, _without_places(model))
@@ -43,22 +43,23 @@ def score_of_files(model: SequenceLabeler, files: Any) -> float:
     return float(right / known)
 
 
-def _backend(model: SequenceLabeler) -> Backend:
+def _backend(model: ChainLabeler) -> Backend:
     found = as_backend(model.backend, model.n_jobs, model.max_memory)
     return found or LocalBackend(model.n_jobs, model.max_memory)
 
 
-def _without_places(model: SequenceLabeler) -> SequenceLabeler:
+def _without_places(model: ChainLabeler) -> ChainLabeler:
     """The model without what another process has no use for."""
-    own = copy(model)
-    return own.set_params(backend=None, checkpoint=None, holdout=None, n_jobs=1)
+    plain = {"backend": None, "checkpoint": None, "holdout": None, "n_jobs": 1}
+    own, known = copy(model), model.get_params(deep=False)
+    return own.set_params(**{name: value for name, value in plain.items() if name in known})
 
 
 def _sources(files: Any) -> list[Source]:
     return [Source(shard, i) for i, shard in enumerate(files.shards())]
 
 
-def _answers(source: Source, model: SequenceLabeler, method: str, options: dict[str, Any]) -> list[Any]:
+def _answers(source: Source, model: ChainLabeler, method: str, options: dict[str, Any]) -> list[Any]:
     X, _ = source.shard.read()
     if not len(X):
         return []
@@ -66,7 +67,7 @@ def _answers(source: Source, model: SequenceLabeler, method: str, options: dict[
         return list(getattr(model, method)(X, **options))
 
 
-def _right_and_known(source: Source, model: SequenceLabeler) -> tuple[int, int]:
+def _right_and_known(source: Source, model: ChainLabeler) -> tuple[int, int]:
     X, y = source.read()
     if not len(y.labels):
         return 0, 0

@@ -6,13 +6,15 @@ shard keeps its features arranged, and no scratch of the size of the weights.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from trellis.core.arrays import IntArray
 from trellis.core.backends import Backend, PlacedShards
+from trellis.core.errors import UnsupportedError
 from trellis.core.shards import shard_bounds
 from trellis.data.latent_labels import LatentLabels
 from trellis.losses.labelings import Loss
@@ -43,6 +45,7 @@ class ProblemParts:
     latent: LatentLabels
     objective: Objective
     loss: Loss
+    new_problem: Callable[..., Any] = linear_problem
 
 
 def cuts(offsets: IntArray) -> list[tuple[int, int]]:
@@ -72,17 +75,20 @@ def problem_of_shard(shard: DataShard, parts: ProblemParts) -> ProblemShard:
     names, latent = parts.latent.labels, parts.latent
     data = shard.data.with_costs(parts.loss, names) if parts.objective.uses_loss else shard.data
     data = data.over_states(latent)
-    problem = linear_problem(
-        data.examples,
-        parts.layout,
-        parts.penalties,
-        latent.states,
-        parts.objective,
-        parts.loss,
-        data.weight,
-        data.cost,
-        keep_scratch=False,
-    )
+    try:
+        problem = parts.new_problem(
+            data.examples,
+            parts.layout,
+            parts.penalties,
+            latent.states,
+            parts.objective,
+            parts.loss,
+            data.weight,
+            data.cost,
+            keep_scratch=False,
+        )
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{shard.where}: {error}") from error
     if hasattr(problem, "arrange"):
         problem.arrange()
     return ProblemShard(problem, shard.number, shard.where)
