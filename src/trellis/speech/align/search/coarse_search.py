@@ -24,8 +24,11 @@ BLOCK = 1000  # steps
 NEAR = 512  # nodes
 
 
-def coarse_frame_path(moves: LatticeMoves, evidence: Float32Array, step: int) -> IntArray | None:
-    """The node of each frame; None where the steps are too few for any path."""
+def coarse_frame_path(
+    moves: LatticeMoves, evidence: Float32Array, step: int, near: IntArray | None = None
+) -> IntArray | None:
+    """The node of each frame; None where the steps are too few for any path. ``near``: a path of other
+    evidence; only nodes up to ``NEAR`` from those that it has in a block are looked at."""
     firsts = step * np.arange(max(len(evidence) // step, 1))
     sums = np.add.reduceat(evidence, firsts, axis=0)
     ends = np.full(moves.n_nodes, -np.inf)
@@ -33,8 +36,12 @@ def coarse_frame_path(moves: LatticeMoves, evidence: Float32Array, step: int) ->
     blocks = range(1, len(sums), BLOCK)
     kept = [ends.copy()]
     for first in blocks:
-        ends = kept[-1].copy()
-        _run(moves, sums[first : first + BLOCK], ends, 0, moves.n_nodes)
+        ends, low, high = kept[-1].copy(), 0, moves.n_nodes
+        if near is not None:
+            seen = near[firsts[first : first + BLOCK]]
+            low, high = max(int(seen[0]) - NEAR, 0), min(int(seen[-1]) + NEAR, moves.n_nodes)
+        ends[:low] = -np.inf
+        _run(moves, sums[first : first + BLOCK], ends, low, high)
         kept.append(ends)
     last = np.where(moves.final, kept[-1], -np.inf)
     node = int(np.argmax(last))
