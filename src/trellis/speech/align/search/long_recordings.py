@@ -157,6 +157,7 @@ def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, re
         found.scores.append((part.score, keep))
         found.stretched |= part.stretched
         if cut.stop is None:
+            confidences[:, : len(offsets)] += offsets
             return found.segments(_astray(model, confidences, lattice, found))
         within = cut.resume is not None
         if cut.resume is not None:
@@ -193,7 +194,8 @@ def _rough_path(
 def _astray(
     model: AlignmentModel, confidences: Float32Array, lattice: Lattice, found: _Found
 ) -> tuple[tuple[float, float], ...] | None:
-    """The stretches, in seconds, that do not fit; None if the classifier has no probabilities to tell."""
+    """The stretches, in seconds, that do not fit; None if the classifier has no probabilities to tell.
+    ``confidences``: with the offsets of the recording."""
     acoustics, prior = model.acoustics, model.acoustics.log_prior
     if prior is None:
         return None
