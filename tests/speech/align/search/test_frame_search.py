@@ -1,4 +1,4 @@
-"""The search on frames against enumeration, in blocks of any size and with any beam."""
+"""The search on frames against enumeration, in blocks of any size and in corridors of any width."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from trellis.core.arrays import Float32Array, IntArray
 from trellis.core.errors import InfeasibleError, UnsupportedError
-from trellis.speech.align.search import frame_search
+from trellis.speech.align.search import coarse_search, frame_search
+from trellis.speech.align.search.coarse_search import coarse_frame_path
 from trellis.speech.align.search.frame_search import best_frame_path
+from trellis.speech.align.search.lattice_moves import LatticeMoves
 from trellis.speech.corpus.phone_lattice import Lattice, phone_lattice, word_lattice
 
 WORDS = {"a": [["x", "y"], ["x"]], "b": [["z"], ["y", "z"], ["w", "x", "z"]], "c": [["y"]]}
@@ -44,12 +46,12 @@ def total(evidence: Float32Array, codes: IntArray, path: IntArray | tuple[int, .
     st.integers(1, 6),
     st.integers(1, 4),
     st.integers(1, 3),
-    st.sampled_from([0.5, 3.0, np.inf]),
+    st.sampled_from([None, 1, 3]),
     st.booleans(),
     st.integers(0, 1000),
 )
 def test_the_best_path_of_frames(
-    words: list[str], n_frames: int, block: int, shortest: int, beam: float, limited: bool, seed: int
+    words: list[str], n_frames: int, block: int, shortest: int, corridor: int | None, limited: bool, seed: int
 ) -> None:
     rng = np.random.default_rng(seed)
     lattice = word_lattice(words, WORDS)
@@ -61,9 +63,9 @@ def test_the_best_path_of_frames(
     ways = [way for way in walks(lattice, n_frames) if fits(way, longest, shortest)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frame_search, "BLOCK", block)
-        if np.isfinite(beam):  # repeated with wider ones until nothing is gained
+        if corridor is not None:  # repeated with wider ones until nothing is gained
             patch.setattr(frame_search, "EXACT_CELLS", 0.0)
-            patch.setattr(frame_search, "BEAM", beam)
+            patch.setattr(frame_search, "CORRIDOR", corridor)
         if not ways:
             with pytest.raises(InfeasibleError, match="too short"):
                 best_frame_path(lattice, codes, evidence, longest, shortest=shortest)
@@ -72,25 +74,76 @@ def test_the_best_path_of_frames(
     assert tuple(path.tolist()) in set(ways)
     best = max(total(evidence, codes, way) for way in ways)
     found = total(evidence, codes, path)
-    if np.isfinite(beam):
+    if corridor is not None:
         assert found <= best + 1e-5
     else:
         assert found == pytest.approx(best, abs=1e-5)
 
 
-def test_a_wide_beam_finds_what_an_exact_search_finds() -> None:
-    rng = np.random.default_rng(1)
-    lattice = word_lattice([*rng.choice(list("abc"), 60)], WORDS)
+@settings(max_examples=100)
+@given(
+    st.lists(st.sampled_from("abc"), min_size=1, max_size=3),
+    st.integers(1, 6),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.integers(0, 3),
+    st.integers(0, 1000),
+)
+def test_the_best_path_of_sums(
+    words: list[str], n_sums: int, step: int, block: int, near: int, seed: int
+) -> None:
+    """The coarse search against enumeration; the last sum has the frames that are left, too."""
+    rng = np.random.default_rng(seed)
+    lattice = word_lattice(words, WORDS)
     codes = rng.integers(0, 4, lattice.n_nodes)
-    evidence = np.log(rng.dirichlet(np.ones(4), size=900)).astype(np.float32)
-    longest = rng.integers(10, 1000, lattice.n_nodes)
-    exact = best_frame_path(lattice, codes, evidence, longest, shortest=3)
+    n_frames = n_sums * step + int(rng.integers(0, step))
+    evidence = rng.normal(size=(n_frames, 4)).astype(np.float32) * 3
+    moves = LatticeMoves.of(lattice, codes, "")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(coarse_search, "BLOCK", block)
+        patch.setattr(coarse_search, "NEAR", near)
+        path = coarse_frame_path(moves, evidence, step)
+    lengths = np.full(n_sums, step)
+    lengths[-1] += n_frames - n_sums * step
+    ways = [tuple(np.repeat(way, lengths).tolist()) for way in walks(lattice, n_sums)]
+    if path is None:
+        assert not ways
+        return
+    assert tuple(path.tolist()) in set(ways)
+    best = max(total(evidence, codes, way) for way in ways)
+    assert total(evidence, codes, path) == pytest.approx(best, abs=1e-5)
+
+
+def badly_heard(
+    rng: np.random.Generator, n_words: int, limited: bool
+) -> tuple[Lattice, IntArray, Float32Array, IntArray]:
+    """A recording whose phones often sound like others, and whose pauses often sound like phones: paths that
+    run ahead of what is said are better than the right one for long."""
+    lattice = word_lattice([*rng.choice(list("abc"), n_words)], WORDS)
+    codes = np.array(["wxyz".find(label) + 1 for label in lattice.labels])  # 0: silence
+    chain = [i for i in range(lattice.n_nodes) if codes[i] == 0 or rng.random() < 0.7]
+    sound = np.repeat(codes[chain], rng.integers(3, 12, len(chain)))
+    wrong = rng.random(len(sound)) < 0.4
+    sound[wrong] = rng.integers(0, 5, wrong.sum())
+    evidence = np.where(np.eye(5)[sound] > 0, 2.0, -1.0) + rng.normal(size=(len(sound), 5))
+    evidence[:, 1:] += rng.uniform(0.0, 1.5)  # phones are dearer than silence: they pay at once
+    longest = rng.integers(8, 40, lattice.n_nodes) if limited else np.full(lattice.n_nodes, len(sound))
+    longest[codes == 0] = len(sound)
+    return lattice, codes, evidence.astype(np.float32), longest
+
+
+@settings(max_examples=40)
+@given(st.integers(30, 80), st.integers(1, 4), st.booleans(), st.integers(0, 1000))
+def test_a_corridor_finds_what_an_exact_search_finds(
+    n_words: int, shortest: int, limited: bool, seed: int
+) -> None:
+    lattice, codes, evidence, longest = badly_heard(np.random.default_rng(seed), n_words, limited)
+    exact = best_frame_path(lattice, codes, evidence, longest, shortest=shortest)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frame_search, "EXACT_CELLS", 0.0)
-        patch.setattr(frame_search, "BEAM", 100.0)
         patch.setattr(frame_search, "BLOCK", 70)
-        beamed = best_frame_path(lattice, codes, evidence, longest, shortest=3)
-    assert total(evidence, codes, beamed) == pytest.approx(total(evidence, codes, exact), rel=1e-6)
+        found = best_frame_path(lattice, codes, evidence, longest, shortest=shortest)
+    assert total(evidence, codes, found) == pytest.approx(total(evidence, codes, exact), rel=1e-6)
 
 
 def test_too_many_pronunciations_are_a_sentence() -> None:

@@ -7,7 +7,8 @@ share f_c of frames that it gives to each class,
     r_t = log p(c(t) | x_t) - log sum_c f_c p(c | x_t)
 
 is what the alignment knows of frame t beyond chance: where classes and sound have nothing to do with each
-other its mean is 0 or less. A phone k knows e_k, the mean over its frames, or ``LEAST`` where that is lower:
+other its mean is 0 or less. (Posteriors have the offsets of :mod:`.recording_offsets` in them. Their sum is
+then not 1, which makes no difference to r_t.) A phone k knows e_k, the mean over its frames, or ``LEAST`` where that is lower:
 one phone of a class that was rare in training proves nothing. ``PHONES`` phones in a row, silences left out,
 are doubtful, from the first to the last of them, if one of two means over them is low:
 

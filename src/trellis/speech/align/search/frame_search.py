@@ -12,9 +12,12 @@ Back-pointers of an hour of speech would fill a disk. So the state of the search
 every block of ``BLOCK`` frames only, and moves are computed again, block by block, on the way back: memory is
 that of one block, time twice that of the search.
 
-Up to ``EXACT_CELLS`` (frames times nodes, some minutes) the search is exact. Beyond, nodes that fall ``BEAM``
-nats behind the best of their frame are given up, and the search is repeated with twice as wide a beam until
-the score no longer rises: a path that was given up too early is found by the wider one.
+Up to ``EXACT_CELLS`` (frames times nodes, some minutes) the search is exact. Beyond, only the nodes up to
+``CORRIDOR`` before and after those of :mod:`.coarse_search` are searched, and again in a corridor twice as
+wide until the score no longer rises: a path that leaves the corridor is found in the wider one. (A beam,
+which gives up what falls behind the best of a frame, would not do. Phones score higher than silence, so a
+path that has passed more of the transcript than was said is ahead; that it has too few phones left is known
+only at the end. Where the classes hear badly it is thousands of nats ahead until then.)
 """
 
 from __future__ import annotations
@@ -25,45 +28,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trellis.core.arrays import Float32Array, FloatArray, IntArray
-from trellis.core.errors import InfeasibleError, UnsupportedError
+from trellis.core.errors import InfeasibleError
+from trellis.speech.align.search.coarse_search import coarse_frame_path
 from trellis.speech.align.search.frame_search_kernels import (
     pack_queues,
     search_block,
     trace_block,
     unpack_queues,
 )
+from trellis.speech.align.search.lattice_moves import LatticeMoves
 from trellis.speech.corpus.phone_lattice import Lattice
-from trellis.structures.segments.scores.segment_graph import BEGIN
 
 BLOCK = 2000  # frames
-EXACT_CELLS = 1e8
-BEAM = 250.0  # nats
-MAX_PREDECESSORS = 254  # of a node: moves are stored as bytes
-
-
-@dataclass(frozen=True, eq=False)
-class _Moves:
-    """The lattice as arrays: the classes of its nodes, their longest lengths and, CSR, what comes before
-    each."""
-
-    codes: IntArray
-    longest: IntArray
-    indptr: IntArray
-    pred: IntArray
-    reach: int
-
-    @classmethod
-    def of(cls, lattice: Lattice, codes: IntArray, longest: IntArray, source: str) -> _Moves:
-        befores = [[p for p in before if p != BEGIN] for before in lattice.predecessors]
-        counts = np.array([len(before) for before in befores])
-        if counts.max() > MAX_PREDECESSORS:
-            raise UnsupportedError(
-                f"{source}: a phone has more than {MAX_PREDECESSORS} predecessors; give fewer pronunciations"
-            )
-        reach = max((i - before[0] for i, before in enumerate(befores) if before), default=1)
-        pred = np.array([p for before in befores for p in before], dtype=np.int64)
-        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        return cls(codes.astype(np.int64), longest.astype(np.int64), indptr, pred, int(reach))
+EXACT_CELLS = 1e7
+CORRIDOR = 50  # nodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,21 +55,28 @@ class _Kept:
     values: FloatArray
     whens: NDArray[np.int32]
     waiting: FloatArray
-    begun: IntArray
 
 
 class _Search:
-    """The queues of :mod:`.frame_search_kernels`; ``longest`` below ``n_frames`` is a limit."""
+    """The queues of :mod:`.frame_search_kernels`; ``longest`` below ``n_frames`` is a limit. ``floor`` and
+    ``ceiling``: (T,), the nodes that paths may use, frame by frame."""
 
     def __init__(
-        self, lattice: Lattice, moves: _Moves, evidence: Float32Array, beam: float, shortest: int
+        self,
+        moves: LatticeMoves,
+        evidence: Float32Array,
+        longest: IntArray,
+        shortest: int,
+        corridor: tuple[IntArray, IntArray],
     ) -> None:
-        self.lattice, self.moves, self.evidence, self.beam = lattice, moves, evidence, beam
-        limited = moves.longest[moves.longest < len(evidence)]
-        n, width = lattice.n_nodes, int(limited.max(initial=0)) + 1
+        self.moves, self.evidence = moves, evidence
+        self.longest = longest.astype(np.int64)
+        self.floor, self.ceiling = corridor
+        limited = longest[longest < len(evidence)]
+        n, width = moves.n_nodes, int(limited.max(initial=0)) + 1
         self.value, self.when = np.zeros((n, width)), np.zeros((n, width), dtype=np.int32)
         self.head, self.size = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-        self.waiting, self.begun = np.full((n, shortest), -np.inf), np.full(n, -shortest)
+        self.waiting = np.full((n, shortest), -np.inf)
         self.ends = np.full(n, -np.inf)
         self.total = np.zeros(evidence.shape[1])
         self.blocks = range(0, len(evidence), BLOCK)
@@ -99,20 +84,20 @@ class _Search:
 
     def forwards(self) -> float:
         """The score of the best path, -inf if none reaches the end."""
-        heads = self.lattice.first_nodes
-        self.waiting[heads, 0], self.begun[heads] = 0.0, 0
+        heads = self.moves.first
+        self.waiting[heads, 0] = 0.0
         low, high = min(heads), max(heads) + 1
         nothing = np.zeros((0, 0), dtype=np.int32), np.zeros((0, 0), dtype=np.uint8)
         for first in self.blocks:
             state = self._state(low, high)
             low, high, widest = self._run(first, low, high, *nothing)
             self.kept.append((state, widest))
-        return float(np.max(self.ends[self.lattice.final]))
+        return float(np.max(self.ends[self.moves.final]))
 
     def backwards(self) -> IntArray:
         """The node of each frame on the best path, once it is found."""
         moves, path = self.moves, np.empty(len(self.evidence), dtype=np.int64)
-        node = int(np.argmax(np.where(self.lattice.final, self.ends, -np.inf)))
+        node = int(np.argmax(np.where(self.moves.final, self.ends, -np.inf)))
         at, begun = len(path), False
         for first, (state, widest) in zip(reversed(self.blocks), reversed(self.kept), strict=True):
             shape = len(self.evidence[first : first + BLOCK]), widest - state.low
@@ -132,11 +117,11 @@ class _Search:
         starts: NDArray[np.int32],
         chosen: NDArray[np.uint8],
     ) -> tuple[int, int, int]:
-        moves = self.moves
+        moves, block = self.moves, slice(first, first + BLOCK)
         found: tuple[int, int, int] = search_block(
-            self.evidence[first : first + BLOCK], first, moves.codes, moves.longest, moves.indptr, moves.pred,
-            moves.reach, self.beam, low, high, self.total, self.value, self.when, self.head, self.size,
-            self.waiting, self.begun, self.ends, starts, chosen,
+            self.evidence[block], first, moves.codes, self.longest, moves.indptr, moves.pred, moves.reach,
+            self.floor[block], self.ceiling[block], low, high, self.total, self.value, self.when, self.head,
+            self.size, self.waiting, self.ends, starts, chosen,
         )  # fmt: skip
         return found
 
@@ -144,14 +129,13 @@ class _Search:
         sizes = self.size[low:high].copy()
         values, whens = np.empty(int(sizes.sum())), np.empty(int(sizes.sum()), dtype=np.int32)
         pack_queues(self.value, self.when, self.head, self.size, low, high, values, whens)
-        waiting, begun = self.waiting[low:high].copy(), self.begun[low:high].copy()
-        return _Kept(low, high, self.total.copy(), sizes, values, whens, waiting, begun)
+        return _Kept(low, high, self.total.copy(), sizes, values, whens, self.waiting[low:high].copy())
 
     def _restore(self, state: _Kept) -> None:
         inside = slice(state.low, state.high)
         self.size[:] = 0
         self.ends[:] = self.waiting[:] = -np.inf
-        self.waiting[inside], self.begun[inside] = state.waiting, state.begun
+        self.waiting[inside] = state.waiting
         self.total[:] = state.total
         unpack_queues(
             state.values, state.whens, state.sizes, state.low, self.value, self.when, self.head, self.size
@@ -170,14 +154,16 @@ def best_frame_path(
     lengths of nodes in frames, at least T where there is no limit; ``shortest``: that of all of them."""
     if longest is None:
         longest = np.full(lattice.n_nodes, len(evidence))
-    moves = _Moves.of(lattice, codes, longest, source)
-    exact = float(len(evidence)) * lattice.n_nodes <= EXACT_CELLS
-    beam = np.inf if exact else BEAM
-    search = _Search(lattice, moves, evidence, beam, shortest)
+    moves = LatticeMoves.of(lattice, codes, source)
+    rough = None
+    if float(len(evidence)) * lattice.n_nodes > EXACT_CELLS:
+        rough = coarse_frame_path(moves, evidence, shortest)
+    width = lattice.n_nodes if rough is None else CORRIDOR
+    search = _Search(moves, evidence, longest, shortest, _corridor(rough, width, len(evidence)))
     score = search.forwards()
-    while beam < np.inf:
-        beam = 2.0 * beam if beam < 512.0 * BEAM else np.inf
-        wider = _Search(lattice, moves, evidence, beam, shortest)
+    while width < lattice.n_nodes:
+        width *= 2
+        wider = _Search(moves, evidence, longest, shortest, _corridor(rough, width, len(evidence)))
         risen = wider.forwards()
         if score > -np.inf and risen <= score:
             break
@@ -187,3 +173,11 @@ def best_frame_path(
             f"{source + ': ' if source else ''}the recording is too short for its transcript; check it"
         )
     return search.backwards()
+
+
+def _corridor(rough: IntArray | None, width: int, n_frames: int) -> tuple[IntArray, IntArray]:
+    """(T,) twice: the first node that paths may use at each frame, and the first after the last; up to
+    ``width`` from those of ``rough``, or all."""
+    if rough is None:
+        return np.zeros(n_frames, dtype=np.int64), np.full(n_frames, width)
+    return np.maximum(rough - width, 0), np.append(rough[1:], rough[-1]) + width + 1

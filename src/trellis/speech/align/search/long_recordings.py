@@ -3,7 +3,8 @@
 Segmental inference would need (phones x frames) numbers. So
 
 1. :mod:`.frame_search` finds the best path of frames through the whole transcript, from the first frame to
-   the last: roughly where each phone is, by the evidence of :mod:`.search_evidence`.
+   the last: roughly where each phone is, by the evidence of :mod:`.search_evidence`, with offsets for the
+   recording's own sound (:mod:`.recording_offsets`).
 2. The recording is cut into chunks of about ``CHUNK`` seconds: in the longest silence near there, if there is
    one.
 3. Segmental inference aligns the nodes of each chunk exactly, with silences at most ``EXTRA_SILENCE`` seconds
@@ -27,6 +28,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from trellis.core.arrays import Float32Array, FloatArray, IntArray
 from trellis.core.errors import UnsupportedError
@@ -34,6 +36,8 @@ from trellis.speech.acoustics.noise_scores import with_prior
 from trellis.speech.align.alignment_model import AlignmentModel
 from trellis.speech.align.search.derailment import doubtful_stretches
 from trellis.speech.align.search.frame_search import best_frame_path
+from trellis.speech.align.search.lattice_moves import LatticeMoves
+from trellis.speech.align.search.recording_offsets import recording_offsets, with_offsets
 from trellis.speech.align.search.search_evidence import search_evidence
 from trellis.speech.align.utterance_alignment import (
     LONG_SECONDS,
@@ -117,6 +121,8 @@ class _Found:
         )
 
 
+# The matrices of a chunk are small: a second BLAS thread gains nothing, and spins on a core for as long.
+@threadpool_limits.wrap(limits=1, user_api="blas")
 def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, request: Request) -> Segments:
     """Align a long recording, chunk by chunk. The match of transcripts is left out: it is learned from
     utterances, and among the many phones of a chunk some always look wrong to it."""
@@ -129,7 +135,7 @@ def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, re
         )
     per_second = 1.0 / acoustics.step
     confidences = acoustics.confidences(frames)
-    runs = _rough_path(model, confidences, lattice, request.source)
+    runs, offsets = _rough_path(model, confidences, lattice, request.source)
     begin, heads, within = 0, lattice.first_nodes, False  # within: the first node began in an earlier chunk
     passed = 0  # the frame of the path that the last chunk ended at
     found = _Found([], [], [], [], [])
@@ -138,7 +144,7 @@ def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, re
         end = passed = cut.end
         chunk = lattice.sublattice(heads, cut.stop, within_stop=cut.resume is not None)
         limit = runs.longest_silence(begin, end) + round(EXTRA_SILENCE * per_second)
-        heard = acoustics.evidence(frames, begin, end)
+        heard = with_offsets(acoustics.evidence(frames, begin, end), offsets)
         part = align_frames(model, frames[begin:end], chunk.lattice, request, heard, limit)
         nodes = [chunk.nodes[i] for i in part.nodes]
         whole = cut.stop is None or cut.resume is not None
@@ -151,6 +157,7 @@ def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, re
         found.scores.append((part.score, keep))
         found.stretched |= part.stretched
         if cut.stop is None:
+            confidences[:, : len(offsets)] += offsets
             return found.segments(_astray(model, confidences, lattice, found))
         within = cut.resume is not None
         if cut.resume is not None:
@@ -161,25 +168,34 @@ def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, re
             heads, begin = [nodes[keep]], begin + round(float(part.starts[keep]))
 
 
-def _rough_path(model: AlignmentModel, confidences: Float32Array, lattice: Lattice, source: str) -> _Runs:
-    """Roughly where each phone is, with phones no longer than segmental inference allows them to be."""
+def _rough_path(
+    model: AlignmentModel, confidences: Float32Array, lattice: Lattice, source: str
+) -> tuple[_Runs, Float32Array]:
+    """Roughly where each phone is, with phones no longer than segmental inference allows them to be; and the
+    offsets of the recording."""
     acoustics, n_frames = model.acoustics, len(confidences)
     encoded = acoustics.phones.encode(lattice.labels, source)
     _, longest = acoustics.lengths(encoded.kinds, n_frames, length_limits(model, lattice, n_frames))
-    prior = acoustics.log_prior
-    evidence = confidences
-    if prior is not None:
-        phones = acoustics.phones
-        evidence = search_evidence(confidences, prior, phones.spoken_classes, phones.noise_code)
     shortest = max(1, min(round(SHORTEST / acoustics.step), n_frames // (2 * lattice.min_phones)))
+    prior, noise_code = acoustics.log_prior, acoustics.phones.noise_code
+    evidence, offsets = confidences, np.zeros(0, dtype=np.float32)  # a classifier without probabilities
+    if prior is not None:
+        moves = LatticeMoves.of(lattice, encoded.codes, source)
+        spoken, classes = acoustics.phones.spoken_classes, confidences[:, : len(prior)]
+        offsets = recording_offsets(
+            classes, moves, shortest, lambda b: search_evidence(classes + b, prior, spoken, noise_code)
+        )
+        evidence = search_evidence(classes + offsets, prior, spoken, noise_code)
     longest = np.maximum(longest, shortest)
-    return _Runs.of(best_frame_path(lattice, encoded.codes, evidence, longest, source, shortest), lattice)
+    path = best_frame_path(lattice, encoded.codes, evidence, longest, source, shortest)
+    return _Runs.of(path, lattice), offsets
 
 
 def _astray(
     model: AlignmentModel, confidences: Float32Array, lattice: Lattice, found: _Found
 ) -> tuple[tuple[float, float], ...] | None:
-    """The stretches, in seconds, that do not fit; None if the classifier has no probabilities to tell."""
+    """The stretches, in seconds, that do not fit; None if the classifier has no probabilities to tell.
+    ``confidences``: with the offsets of the recording."""
     acoustics, prior = model.acoustics, model.acoustics.log_prior
     if prior is None:
         return None
