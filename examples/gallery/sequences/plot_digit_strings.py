@@ -83,7 +83,7 @@ for axes, i, sure in zip(rows, chosen, certain, strict=True):
     for t, p in enumerate(sure):
         axes.text(t + 0.5, lines[-1], f"{p:.2f}", color="C6", fontsize=9, **centre)
     axes.set(ylim=(-1.7, 1), xticks=[], aspect="equal", frame_on=False)
-    axes.set_yticks(lines, ["truth", *found, "CRF: probability"])
+    axes.set_yticks(lines, ["truth", *found, "probability"])
     axes.tick_params(length=0)
     axes.grid(False)
     counts = [sum(a != b for a, b in zip(read, y_new[i], strict=True)) for read in readers[i][1:]]

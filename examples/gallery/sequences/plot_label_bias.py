@@ -89,7 +89,7 @@ print("MEMM, p(i | t1, letter):", ", ".join(f"{letter} {p:.3f}" for letter, p in
 figure, axes = plt.subplots()
 for k, (name, row) in enumerate(shares.items()):
     bars = axes.bar(np.arange(4) + 0.27 * (k - 1), [100 * share for share in row.values()], 0.25, label=name)
-    axes.bar_label(bars, fmt="%.0f", fontsize=9, padding=5)
+    axes.bar_label(bars, fmt="%.1f", fontsize=8, padding=5)
 axes.axhline(100 * best, 0, 0.25, color="0.2", linestyle="--", label="best possible reader of all words")
 axes.set(title="The MEMM follows the more frequent word from its first letter", ylabel="words read right (%)")
 axes.set(xticks=range(4), xticklabels=list(groups), ylim=(0, 112))
