@@ -3,8 +3,8 @@ Teaching an aligner a habit, by three corrected sentences
 =========================================================
 
 Annotators differ: here, vowels after a consonant are said to begin 20 ms later than elsewhere, when the
-transition is over. Correcting its answers by hand would repeat that for every vowel. ``adapt`` learns it
-from three corrected sentences, and is tested on three others.
+transition is over. Correcting the answers of the builtin model by hand would repeat that for every vowel.
+``adapt`` learns it from three corrected sentences, and is tested on three others.
 """
 
 # %%

@@ -41,8 +41,8 @@ def paint(nodes: Sequence[Node], edges: Sequence[Edge], kind: str) -> bytes:
     right = max([*(x + w / 2 for x, w in zip(centres, widths, strict=True)), *bends, 0.0]) + _MARGIN
     rows = [y for _, y in layout.places] or [0.0]
     bottom, top = min(rows) - 0.5, max(rows) + 0.5
-    # no layout engine, whatever the settings of the user: there are no axes for it to arrange
-    figure = Figure(figsize=(_INCHES * (right - left), _INCHES * (top - bottom)), layout="none")
+    figure = Figure(figsize=(_INCHES * (right - left), _INCHES * (top - bottom)))
+    figure.set_layout_engine("none")  # one that the user has set would warn: there is nothing to arrange
     FigureCanvasAgg(figure)
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
