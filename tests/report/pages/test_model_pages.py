@@ -165,8 +165,8 @@ def test_the_page_of_an_aligner_holds_python_s_numbers(pages: dict[str, Page]) -
     assert f"Expected calibration error {starts.calibration().error:.4f}" in text
     least = int(np.argmin(starts.confidence))
     row = (
-        f"{starts.ids[least]} {starts.left[least]} | {starts.right[least]} {starts.reference[least]:.3f} "
-        f"{starts.predicted[least]:.3f} {starts.errors_ms[least]:+.0f} {starts.confidence[least]:.3f}"
+        f"{starts.ids[least]} {starts.left[least]} | {starts.right[least]} {starts.errors_ms[least]:+.0f} "
+        f"{starts.confidence[least]:.3f} {starts.reference[least]:.3f} {starts.predicted[least]:.3f}"
     )
     assert row in text
     table = class_errors(found, folding("broad", ["aa", "sil", "t", "dh"], unknown="other"))
