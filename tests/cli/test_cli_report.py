@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from page_checks import without_times
 from trellis import (
     HMM,
     IOHMM,
@@ -34,12 +35,6 @@ def run(*arguments: object, stdin: str | None = None) -> str:
     result = CliRunner().invoke(app, list(map(str, arguments)), input=stdin, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
-
-
-def without_times(text: str) -> str:
-    """The page without what was measured for it."""
-    before, _, after = text.partition('<section id="stages"')
-    return before + after.partition("</section>")[2]
 
 
 def save_others(folder: Path) -> None:

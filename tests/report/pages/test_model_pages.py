@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
-from html import unescape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from browser import BROWSER, DRIVER, MISSING, browser, show_page
+from browser import BROWSER, DRIVER, MISSING, show_page
+from page_checks import LOOKS, page_words
 from trellis import (
     HMM,
     IOHMM,
@@ -47,12 +46,6 @@ LEVELS = [np.repeat([0.0, 6.0, 0.0], 8)[:, None] + RNG.normal(size=(24, 1)) for 
 NET = NetworkBuilder().variable("Rain", ["yes", "no"], [0.2, 0.8]).build()
 
 
-def page_text(page: Page) -> str:
-    """What the page says, without markup."""
-    body = re.sub(r"<(script|style)\b.*?</\1>", "", page.text, flags=re.DOTALL)
-    return unescape(re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", body)))
-
-
 @pytest.fixture(scope="module")
 def pages() -> dict[str, Page]:
     """A page of every kind, some with several."""
@@ -77,14 +70,6 @@ def pages() -> dict[str, Page]:
         neural = NeuralSequenceLabeler(max_epochs=2, hidden=4, embedding_dim=4, random_state=0)
         made["NeuralSequenceLabeler"] = neural.fit(WORDS, TAGS).report(WORDS, TAGS)
     return made
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    if BROWSER is None or DRIVER is None:
-        pytest.skip(MISSING)
-    with browser(tmp_path_factory.mktemp("browser")) as opened:
-        yield opened
 
 
 def test_every_kind_that_can_be_saved_has_a_page_or_one_sentence(pages: dict[str, Page]) -> None:
@@ -127,7 +112,7 @@ def test_a_page_is_complete_and_named(pages: dict[str, Page]) -> None:
 def test_the_page_of_graphs_holds_python_s_numbers() -> None:
     model = GraphLabeler("log", random_state=0).fit(TREES, TWIGS)
     page = model.report(TREES, TWIGS)
-    text, found = page_text(page), [labels.tolist() for labels in model.predict(TREES)]
+    text, found = page_words(page.text), [labels.tolist() for labels in model.predict(TREES)]
     assert f"nodes right {100 * model.score(TREES, TWIGS):.2f} %" in text
     counts = confusion(TWIGS, found)
     for n in counts.counts.ravel().tolist():
@@ -149,7 +134,7 @@ def test_the_page_of_graphs_holds_python_s_numbers() -> None:
 def test_labels_that_are_not_known_have_no_part_in_scores() -> None:
     model = GraphLabeler("log", random_state=0).fit(TREES, TWIGS)
     partly = [[None, *labels[1:]] for labels in TWIGS]
-    text = page_text(model.report(TREES, partly))
+    text = page_words(model.report(TREES, partly).text)
     assert f"nodes right {100 * model.score(TREES, partly):.2f} %" in text
     assert "48 nodes" in text
     with pytest.raises(DataError, match="no node has a known label"):
@@ -163,14 +148,14 @@ def test_wide_images_have_approximate_marginals_and_say_so() -> None:
     model = GraphLabeler("pseudo_likelihood", max_iter=5).fit(grids, labels)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # the page says it, and nothing else
-        text = page_text(model.report(grids, labels))
+        text = page_words(model.report(grids, labels).text)
     assert "the probabilities are approximate, by 'tree_reweighted'" in text
 
 
 def test_the_page_of_an_aligner_holds_python_s_numbers(pages: dict[str, Page]) -> None:
     aligner, corpus = builtin_aligner(), synthetic_corpus()[:3]
     found = aligner.evaluate(corpus)
-    text = page_text(pages["Aligner"])
+    text = page_words(pages["Aligner"].text)
     for ms, one in found.within.items():
         assert f"{ms:g} ms {100 * one.value:.1f} " in text
     assert f"within 20 ms {100 * found.within[20.0].value:.2f} %" in text
@@ -180,8 +165,8 @@ def test_the_page_of_an_aligner_holds_python_s_numbers(pages: dict[str, Page]) -
     assert f"Expected calibration error {starts.calibration().error:.4f}" in text
     least = int(np.argmin(starts.confidence))
     row = (
-        f"{starts.ids[least]} {starts.left[least]} | {starts.right[least]} {starts.reference[least]:.3f} "
-        f"{starts.predicted[least]:.3f} {starts.errors_ms[least]:+.0f} {starts.confidence[least]:.3f}"
+        f"{starts.ids[least]} {starts.left[least]} | {starts.right[least]} {starts.errors_ms[least]:+.0f} "
+        f"{starts.confidence[least]:.3f} {starts.reference[least]:.3f} {starts.predicted[least]:.3f}"
     )
     assert row in text
     table = class_errors(found, folding("broad", ["aa", "sil", "t", "dh"], unknown="other"))
@@ -212,10 +197,6 @@ def test_an_aligner_needs_utterances() -> None:
         builtin_aligner().report(["a.wav"])
 
 
-LOOKS = """
-const seen = getComputedStyle(document.body);
-return [seen.backgroundColor, seen.color, document.documentElement.scrollWidth, innerWidth];
-"""
 UNNAMED = """
 const all = document.querySelectorAll("button, select, input, [tabindex='0'], svg[role=img], table");
 const named = one => one.getAttribute("aria-label") || one.labels?.length || one.textContent.trim();

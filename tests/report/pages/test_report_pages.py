@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from browser import BROWSER, DRIVER, MISSING, browser
+from browser import BROWSER, DRIVER, MISSING
 from browser import show_page as show
+from page_checks import LOOKS, page_words, without_times
 from small_networks import random_network
 from trellis import HMM, MEMM, SequenceLabeler, emissions, load
 from trellis.bayesnet import NetworkBuilder
@@ -39,29 +39,11 @@ def labeler() -> SequenceLabeler:
     return SequenceLabeler(max_iter=15, holdout=0.3, random_state=0).fit(WORDS, TAGS)
 
 
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    if BROWSER is None or DRIVER is None:
-        pytest.skip(MISSING)
-    with browser(tmp_path_factory.mktemp("browser")) as opened:
-        yield opened
-
-
-def plain(text: str) -> str:
-    return re.sub(r"<(script|style)\b.*?</\1>", "", text, flags=re.DOTALL)
-
-
-def without_times(text: str) -> str:
-    """The page without what was measured for it."""
-    before, _, after = text.partition('<section id="stages"')
-    return before + after.partition("</section>")[2]
-
-
 @pytest.mark.parametrize("kind", [SequenceLabeler, MEMM])
 def test_the_page_of_a_labeller_holds_its_scores(kind: Any) -> None:
     model = kind(max_iter=15).fit(WORDS, TAGS)
     text = report_page(model, WORDS, TRUTH, title="cats & dogs")
-    shown = re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", plain(text)))
+    shown = page_words(text)
     right = model.score(WORDS, TRUTH)
     assert f"steps right {100 * right:.2f} %" in shown
     assert "Sequence 2: 1 of 2 wrong" in shown
@@ -105,7 +87,7 @@ def test_the_page_of_an_hmm_holds_its_parameters() -> None:
     X = [np.repeat([0.0, 6.0, 0.0], 8)[:, None] + rng.normal(size=(24, 1)) for _ in range(3)]
     model = HMM(2, emissions.Gaussian(), random_state=0).fit(X)
     text = report_page(model, X, title="two <levels>")
-    shown = re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", plain(text)))
+    shown = page_words(text)
     assert f"log-likelihood {model.log_likelihood(X).sum():,.2f}," in shown
     for number in (*model.transitions_.ravel(), 1 / (1 - model.transitions_[0, 0])):
         assert f"{number:.3f}" in shown or f"{number:.2f}" in shown or number == 0
@@ -243,12 +225,6 @@ def test_large_networks_have_the_answers_for_single_states(
     monkeypatch.setattr(network_page, "MOST_NUMBERS", 3)
     with pytest.raises(UnsupportedError, match="would hold 36 answers"):
         report_page(GARDEN)
-
-
-LOOKS = """
-const seen = getComputedStyle(document.body);
-return [seen.backgroundColor, seen.color, document.documentElement.scrollWidth, innerWidth];
-"""
 
 
 @in_browser

@@ -162,14 +162,14 @@ def _boundary_table(caption: str, starts: AlignedStarts, chosen: IntArray) -> st
         (
             starts.ids[i],
             f"{starts.left[i]} | {starts.right[i]}",
-            f"{starts.reference[i]:.3f}",
-            f"{starts.predicted[i]:.3f}",
             f"{starts.errors_ms[i]:+.0f}",
             f"{starts.confidence[i]:.3f}",
+            f"{starts.reference[i]:.3f}",
+            f"{starts.predicted[i]:.3f}",
         )
         for i in chosen.tolist()
     ]
-    head = ["recording", "between", "reference, s", "predicted, s", "error, ms", "confidence"]
+    head = ["recording", "between", "error, ms", "confidence", "reference, s", "predicted, s"]
     return table(caption, head, rows, words=[1])
 
 

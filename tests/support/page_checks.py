@@ -1,0 +1,23 @@
+"""What tests ask of the text of a page, and a browser about its looks."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+
+LOOKS = """
+const seen = getComputedStyle(document.body);
+return [seen.backgroundColor, seen.color, document.documentElement.scrollWidth, innerWidth];
+"""
+
+
+def page_words(text: str) -> str:
+    """What a page says, without markup."""
+    body = re.sub(r"<(script|style)\b.*?</\1>", "", text, flags=re.DOTALL)
+    return unescape(re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", body)))
+
+
+def without_times(text: str) -> str:
+    """A page without what was measured for it."""
+    before, _, after = text.partition('<section id="stages"')
+    return before + after.partition("</section>")[2]
