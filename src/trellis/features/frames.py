@@ -14,8 +14,8 @@ import numpy as np
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError
 from trellis.data.flatten import flatten
-from trellis.data.frame_rows import frame_rows, is_missing
 from trellis.data.sequences import offsets_from_lengths
+from trellis.data.user_input import frame_rows, is_missing
 
 
 class SequenceFrame:

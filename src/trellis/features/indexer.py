@@ -25,9 +25,9 @@ from trellis.core.errors import DataError, ModelFileError, shown
 from trellis.core.registration import register
 from trellis.data.attributes import AttributeData
 from trellis.data.flatten import flatten
-from trellis.data.frame_rows import frames_as_rows
 from trellis.data.row_checks import LARGEST
 from trellis.data.sequences import offsets_from_lengths, step_name
+from trellis.data.user_input import frames_as_rows
 from trellis.data.vocabulary import Vocabulary
 from trellis.features.encoded import CodedEncoder, CodedSteps, Encoded, ids_by_frequency
 

@@ -24,7 +24,7 @@ from trellis.core.parameters import integer, parameter
 from trellis.core.shards import over_shards
 from trellis.data.sequence_shards.sharded_sequences import files_and_backend
 from trellis.data.sequences import mean_per_step, offsets_from_lengths, step_name
-from trellis.data.step_transformer import StepTransformer
+from trellis.features.step_transformer import StepTransformer
 from trellis.hmm.e_step import block_bounds, check_possible, likelihood_blocks
 from trellis.hmm.hmm_chain import Counts
 from trellis.hmm.hmm_kernels import walk_batch

@@ -352,5 +352,5 @@ def test_the_device_is_the_cpu() -> None:
     X, y = [["a", "b"]] * 4, [["A", "B"]] * 4
     model = NeuralSequenceLabeler("embedding", device="cpu", max_epochs=1, random_state=0, verbose=False)
     assert {p.device.type for p in model.fit(X, y).network_.parameters()} == {"cpu"}
-    with pytest.raises(UnsupportedError, match="device='cuda': .* run on the CPU; leave device out"):
+    with pytest.raises(UnsupportedError, match=r"device='cuda': .* run on the CPU; leave device out"):
         NeuralSequenceLabeler("embedding", device="cuda").fit(X, y)

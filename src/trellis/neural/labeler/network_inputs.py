@@ -23,10 +23,9 @@ from trellis.core.arguments import is_number, to_floats
 from trellis.core.arrays import IntArray
 from trellis.core.errors import DataError, UnsupportedError, shown
 from trellis.core.registration import register
-from trellis.data.frame_rows import frame_rows, has_text
 from trellis.data.row_checks import LARGEST
 from trellis.data.sequences import offsets_from_lengths, step_name
-from trellis.data.user_input import as_arrays
+from trellis.data.user_input import as_arrays, frame_rows, has_text
 from trellis.data.vocabulary import Vocabulary
 
 SPELLING = 20  # characters of a word that a network sees

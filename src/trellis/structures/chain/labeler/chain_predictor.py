@@ -17,7 +17,7 @@ from trellis.core.status import Status
 from trellis.data.answers import Answers
 from trellis.data.labels import EncodedLabels, LabelSet, flatten_labels
 from trellis.data.latent_labels import LatentLabels
-from trellis.data.step_transformer import StepTransformer
+from trellis.features.step_transformer import StepTransformer
 from trellis.losses.labelings import DECODINGS, get_loss
 from trellis.structures.chain.labeler.minimum_risk import minimum_risk
 from trellis.structures.chain.oracle.chain_oracle import Chain
