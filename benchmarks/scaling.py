@@ -76,6 +76,7 @@ def main() -> None:
         return
     console = Console(width=120)
     rows = [run(place, given.copies, given) for place in PLACES]
+    console.print(f"{rows[0].weights:,} weights")
     _show(console, rows)
     by_place = {row.place: row for row in rows}
     overhead = by_place["processes:2"].seconds / by_place["threads 2"].seconds - 1.0
@@ -113,19 +114,17 @@ def fit(place: str, source: Path, copies: int, iterations: int) -> Measured:
     threads = int(place.split()[1].rstrip(",")) if place.startswith("threads") else None
     memory = MEMORY if place == STREAMED else "8GB"
     backend: Any = as_backend("threads" if threads else place, threads, memory)
-    watch = _Watch(ShardedProblem)
+    watch = _Watch(ShardedProblem, getattr(backend, "traffic", None))
     with tempfile.TemporaryDirectory() as folder:
         for i in range(copies):
             os.symlink(source.resolve(), Path(folder, f"{i:03d}.conll"))
         model = SequenceLabeler(
             solver="lbfgs", l2=2.0, boundaries=False, max_iter=iterations, backend=backend, verbose=False
         )
-        traffic = getattr(backend, "traffic", None)
         with watch:
             model.fit(ShardFiles(folder), None)
     steps = np.diff([0.0, *model.history_["seconds"]])[1:]
     calls = len(watch.seconds)
-    moved = 0.0 if traffic is None else (traffic.bytes_out + traffic.bytes_back) / max(traffic.questions, 1)
     return Measured(
         place,
         watch.tokens,
@@ -133,7 +132,7 @@ def fit(place: str, source: Path, copies: int, iterations: int) -> Measured:
         len(model.weights_),
         float(np.median(steps)),
         float(np.median(watch.seconds[1:])) * calls / max(len(model.history_["seconds"]), 1),
-        moved,
+        float(np.median(watch.moved)) * calls / max(len(model.history_["seconds"]), 1),
         watch.spread,
         float(model.history_["objective"][-1]),
         _peak(),
@@ -141,20 +140,22 @@ def fit(place: str, source: Path, copies: int, iterations: int) -> Measured:
 
 
 class _Watch:
-    """Times the questions of a sharded problem, and once each of its shards."""
+    """Times the questions of a sharded problem, and once each of its shards; counts the bytes they move."""
 
-    def __init__(self, kind: Any) -> None:
-        self._kind, self._ask = kind, kind.value_and_gradient
+    def __init__(self, kind: Any, traffic: Any) -> None:
+        self._kind, self._ask, self._traffic = kind, kind.value_and_gradient, traffic
         self.seconds: list[float] = []
+        self.moved: list[int] = []
         self.tokens, self.shards, self.spread = 0, 0, 0.0
 
     def __enter__(self) -> None:
         watch, ask = self, self._ask
 
         def timed(problem: Any, weights: Any) -> Any:
-            began = time.perf_counter()
+            began, before = time.perf_counter(), watch._bytes()
             found = ask(problem, weights)
             watch.seconds.append(time.perf_counter() - began)
+            watch.moved.append(watch._bytes() - before)
             if len(watch.seconds) == 2:
                 each = [x for x in problem.shards.ask(timed_shard, weights) if x is not None]
                 watch.shards, watch.tokens = len(each), sum(n for n, _ in each)
@@ -162,6 +163,9 @@ class _Watch:
             return found
 
         self._kind.value_and_gradient = timed
+
+    def _bytes(self) -> int:
+        return 0 if self._traffic is None else self._traffic.bytes_out + self._traffic.bytes_back
 
     def __exit__(self, *_: object) -> None:
         self._kind.value_and_gradient = self._ask
@@ -207,10 +211,10 @@ def measured_costs(rows: dict[str, Measured]) -> Costs:
     add = _least(lambda: np.add(large, large, out=large)) / large.nbytes
     size = BYTES * thread.weights
     job = Job(worker.tokens, worker.weights, worker.tokens / worker.shards)
-    beside = (2 * latency + size / bandwidth) + tasks(job, 1) * task + worker.shards * size * add
+    beside = (2 * latency + size / bandwidth) + tasks(job, 1) * task
     overhead = max((worker.asking - thread.asking - beside) / worker.shards, 0.0)
     return Costs(
-        token=thread.asking / thread.tokens,
+        token=(thread.asking - thread.shards * size * add) / thread.tokens,
         overhead=overhead,
         spread=thread.spread,
         latency=latency,
