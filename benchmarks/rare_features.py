@@ -38,8 +38,8 @@ def main() -> None:
         found = [measured(folder, sketched) for sketched in (False, True)]
     for one, name in zip(found, ("exact counts", "after a sketch"), strict=True):
         print(
-            f"{name:16} {one['counted']:10,d} features counted, {one['kept']:9,d} kept; {one['peak_mb']:7.0f} "
-            f"MB at most, {one['cpu']:6.1f} s of processor time"
+            f"{name:16} {one['counted']:10,d} features counted, {one['kept']:9,d} kept; "
+            f"{one['peak_mb']:7.0f} MB at most, {one['cpu']:6.1f} s of processor time"
         )
     if found[0]["names"] != found[1]["names"]:
         raise SystemExit("the vocabularies differ")

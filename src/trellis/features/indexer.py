@@ -65,7 +65,8 @@ class FeatureCounts:
     def without_rare(self, sketch: CountSketch, least: int) -> FeatureCounts:
         """Without what occurs fewer than ``least`` times in all shards, as far as their sketch knows."""
         kept = np.flatnonzero(sketch.may_reach(self.hashed()[0][0], least))
-        return FeatureCounts(*gather(self.pool, self.bounds, kept), self.counts[kept])
+        pool, bounds = gather(self.pool, self.bounds, kept)
+        return FeatureCounts(pool, bounds, self.counts[kept])
 
 
 @register

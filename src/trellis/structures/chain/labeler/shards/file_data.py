@@ -11,7 +11,7 @@ those in memory, and others on disk, as :mod:`trellis.core.backends.local_backen
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -48,13 +48,7 @@ from trellis.training.direct_recipe import Fold
 from trellis.training.holdout import hold_out_in_turn
 from trellis.training.options import Options
 
-if TYPE_CHECKING:
-    from trellis.structures.chain.labeler.chain_labeler import ChainLabeler
-
-
-SKETCHED = (
-    2_000_000  # steps from which on rare features are left out by a sketch before the others are counted
-)
+SKETCHED = 5_000_000  # steps from which on rare features are left out by a sketch
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +88,7 @@ class PlacedHeldOutLoss:
 class FileData:
     """Sequences of files; ``files.shards()`` has small records with ``read() -> (inputs, labels)``."""
 
-    def __init__(self, model: ChainLabeler, options: Options, backend: Backend, files: Any) -> None:
+    def __init__(self, model: Any, options: Options, backend: Backend, files: Any) -> None:
         self._model, self._objective = model, options.objective
         recipe = questions.EncoderRecipe.of(model)
         sources = [questions.Source(shard, i) for i, shard in enumerate(files.shards())]
