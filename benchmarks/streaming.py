@@ -7,8 +7,11 @@
 Each fit is a process of its own. What it may take is limited by the system: RLIMIT_DATA, which on Linux
 counts all private memory that can be written to (the heap, arrays, stacks of threads, private mappings of
 files), in use or not. A process that asks for more fails. ``max_memory`` of the model is four fifths of it.
-A few iterations show the memory; they are not meant to converge. Peak RSS also counts shared libraries and
-the pages of files that are mapped at the time, which the system takes back when it needs them.
+A few iterations show the memory; they are not meant to converge. The smallest set of sentences is also read
+and encoded in memory, on one thread, which is what preparing a fit on files is compared with: that reads and
+encodes in several threads, twice, and arranges the features of all shards for training. Peak RSS also counts
+shared libraries and the pages of files that are mapped at the time, which the system takes back when it needs
+them.
 
     python benchmarks/streaming.py [--quick] [--only crf|hmm] [--iterations 2] [--jobs 2] [--hashing N]
 """
@@ -57,13 +60,22 @@ def measure(kind: str, sizes: tuple[float, ...], chosen: argparse.Namespace) -> 
         with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:
             (make_sentences if kind == "crf" else make_series)(Path(folder), size, chosen.data)
             found = run_child(kind, folder, chosen)
+            if kind == "crf" and size == min(sizes):
+                found["reading"] = run_child("reading", folder, chosen)["seconds"]
         peaks.append(found["peak_mb"])
         print(
             f"  {found['steps'] / MB:6.1f} M steps, {found['file_mb']:7.1f} MB of files: peak RSS "
             f"{found['peak_mb']:6.1f} MB, data {found['data_mb']:6.1f} MB; {found['seconds']:6.1f} s in all, "
-            f"{found['learning']:6.1f} s learning, {found['rate'] / MB:.3f} M steps/s; {found['result']}",
+            f"{found['learning']:6.1f} s learning, {found['rate'] / MB:.3f} M steps/s; {found['cpu']:6.1f} s "
+            f"of processor time; {found['result']}",
             flush=True,
         )
+        if found.get("reading"):
+            preparing = found["seconds"] - found["learning"]
+            print(
+                f"  preparing: {preparing:.1f} s, {preparing / found['reading']:.1f} times the "
+                f"{found['reading']:.1f} s of reading and encoding them in memory"
+            )
     if len(peaks) > 1:
         slope = (peaks[-1] - peaks[0]) / (sizes[-1] - sizes[0])
         print(f"  growth of the peak: {slope:+.2f} MB for each million steps ({slope:+.2f} bytes a step)")
@@ -125,6 +137,18 @@ def make_series(folder: Path, millions: float, data: Path) -> None:
         left, number = left - n, number + 1
 
 
+def read_in_memory(folder: str) -> None:
+    """Read and encode all files in one piece; prints the seconds of it."""
+    from trellis.data.columns import join_columns, read_columns
+    from trellis.features.encoders import encoder_for
+
+    began = time.perf_counter()
+    data = join_columns([read_columns(path) for path in sorted(Path(folder).iterdir())])
+    inputs = data.select(range(data.n_columns - 1))
+    encoder_for(inputs).fit(inputs)
+    print(json.dumps({"seconds": time.perf_counter() - began}))
+
+
 def child(kind: str, folder: str, iterations: int, jobs: int, hashing: int) -> None:
     """One fit under the limit; prints what it took."""
     limit = LIMITS[kind]
@@ -164,6 +188,7 @@ def child(kind: str, folder: str, iterations: int, jobs: int, hashing: int) -> N
                 "peak_mb": kilobytes["VmHWM"] * 1024 / MB,
                 "data_mb": kilobytes["VmData"] * 1024 / MB,
                 "seconds": time.perf_counter() - began,
+                "cpu": time.process_time(),
                 "learning": learning,
                 "rate": steps * passes / learning,
                 "result": result,
@@ -173,7 +198,9 @@ def child(kind: str, folder: str, iterations: int, jobs: int, hashing: int) -> N
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--child"]:
+    if sys.argv[1:3] == ["--child", "reading"]:
+        read_in_memory(sys.argv[3])
+    elif sys.argv[1:2] == ["--child"]:
         child(sys.argv[2], sys.argv[3], *map(int, sys.argv[4:]))
     else:
         main()

@@ -15,6 +15,7 @@ from trellis.core.backends.shard_sums import fixed_order_sum
 from trellis.core.codec import encode
 from trellis.core.errors import DataError
 from trellis.features import ArrayEncoder, FeatureIndexer, Template, TemplateEncoder
+from trellis.features.count_sketch import CountSketch
 
 WORDS = st.sampled_from(["a", "b", "ab", "é", "_B-1", "_B+2", "7", "x=y"])
 VALUES = st.one_of(WORDS, st.integers(-1, 2), st.booleans(), st.lists(WORDS, max_size=2))
@@ -65,6 +66,22 @@ def check(new: Any, X: list[Any], cuts: list[int]) -> None:
         done += steps
 
 
+def check_sketched(new: Any, X: list[Any], cuts: list[int], min_count: int, size: int) -> None:
+    """Whatever the sketch confuses, the features are those of a fit on everything."""
+    whole, parts = new(), new()
+    whole.fit(X)
+    bounds = [0, *sorted(cuts), len(X)]
+    counts = [new().count(X[a:b]) for a, b in pairwise(bounds) if any(len(s) for s in X[a:b])]
+    sketch = fixed_order_sum([CountSketch.of(one.hashed(), size) for one in counts])
+    parts.learn(fixed_order_sum([one.without_rare(sketch, min_count) for one in counts]))
+    assert parts.feature_names() == whole.feature_names()
+    assert parts.edge_feature_names() == whole.edge_feature_names()
+    found, expected = parts.encode(X), whole.encode(X)
+    same_features(found.nodes, expected.nodes, 0, found.nodes.n_steps)
+    if found.edges is not None:
+        same_features(found.edges, expected.edges, 0, found.nodes.n_steps)
+
+
 def sequences(step: Any) -> Any:
     return st.lists(st.lists(step, max_size=4), min_size=1, max_size=6).filter(any)
 
@@ -89,6 +106,47 @@ def test_named_features(X: Any, cuts: list[int], min_count: int, edges: Any) -> 
 def test_templates(X: Any, cuts: list[int], min_count: int, text: str, beyond: Any) -> None:
     template = Template.parse(text, beyond)
     check(lambda: TemplateEncoder(template, min_count), X, [min(c, len(X)) for c in cuts])
+
+
+SIZES = st.sampled_from([1, 8, 1 << 16])  # counters that all features share, that some do, and enough
+
+
+@settings(deadline=None, max_examples=60)
+@given(sequences(NAMED), CUTS, st.integers(1, 4), SIZES)
+def test_a_sketch_leaves_out_no_named_feature(X: Any, cuts: list[int], min_count: int, size: int) -> None:
+    cuts = [min(c, len(X)) for c in cuts]
+    check_sketched(lambda: FeatureIndexer(min_count), X, cuts, min_count, size)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    sequences(st.tuples(WORDS, WORDS)),
+    CUTS,
+    st.integers(1, 4),
+    st.sampled_from(TEMPLATES),
+    st.sampled_from(["pad", "omit"]),
+    SIZES,
+)
+def test_a_sketch_leaves_out_no_feature_of_a_template(
+    X: Any, cuts: list[int], min_count: int, text: str, beyond: Any, size: int
+) -> None:
+    template, cuts = Template.parse(text, beyond), [min(c, len(X)) for c in cuts]
+    check_sketched(lambda: TemplateEncoder(template, min_count), X, cuts, min_count, size)
+
+
+def test_a_sketch_leaves_out_what_is_rare() -> None:
+    X = [[(f"w{i // 3 if i < 300 else i}",) for i in range(1000)]]
+    encoder = TemplateEncoder(Template.parse("U00:%x[0,0]\nU01:%x[0,0]/%x[1,0]"), 3)
+    counts = encoder.count(X)
+    left = counts.without_rare(CountSketch.of(counts.hashed()), 3)
+    assert [len(bounds) - 1 for _, bounds in counts.strings.values()] == [802]
+    assert [len(bounds) - 1 for _, bounds in left.strings.values()] == [102]  # and _B-1, _B+1
+    assert [len(keys) for keys in left.tables.values()] == [0]
+    hashes = np.arange(4, dtype=np.uint64)  # of which all share the place 0
+    one, other = (CountSketch.of([(hashes[:3], np.array([200, 250, 9]))], 4) for _ in range(2))
+    assert one.counters.tolist() == [255, 250, 9, 0]
+    assert (one + other).counters.tolist() == [255, 255, 18, 0]
+    assert one.may_reach(hashes, 18).tolist() == [True, True, True, False]
 
 
 def test_the_builtin_template() -> None:

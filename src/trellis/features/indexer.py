@@ -29,7 +29,10 @@ from trellis.data.row_checks import LARGEST
 from trellis.data.sequences import offsets_from_lengths, step_name
 from trellis.data.user_input import frames_as_rows
 from trellis.data.vocabulary import Vocabulary
+from trellis.data.vocabulary_kernels import gather
+from trellis.features.count_sketch import CountSketch
 from trellis.features.encoded import CodedEncoder, CodedSteps, Encoded, ids_by_frequency
+from trellis.features.hash_kernels import hash_spans
 
 Codes = NDArray[np.int32]
 Lookup = Callable[[Sequence[Collection[str]]], Codes]
@@ -55,6 +58,16 @@ class FeatureCounts:
         counts[: len(self.counts)] = self.counts
         counts[codes] += other.counts  # each name once
         return FeatureCounts(*names.packed(), counts)
+
+    def hashed(self) -> list[tuple[NDArray[np.uint64], NDArray[np.int64]]]:
+        """Hashes of the features with their counts, for a sketch."""
+        return [(hash_spans(self.pool, self.bounds[:-1], self.bounds[1:]), self.counts)]
+
+    def without_rare(self, sketch: CountSketch, least: int) -> FeatureCounts:
+        """Without what occurs fewer than ``least`` times in all shards, as far as their sketch knows."""
+        kept = np.flatnonzero(sketch.may_reach(self.hashed()[0][0], least))
+        pool, bounds = gather(self.pool, self.bounds, kept)
+        return FeatureCounts(pool, bounds, self.counts[kept])
 
 
 @register

@@ -14,6 +14,7 @@ import trellis
 from trellis import MEMM, SequenceLabeler
 from trellis.core.backends.local_backend import LocalBackend
 from trellis.core.errors import DataError, InfeasibleError, UnsupportedError
+from trellis.features import Template
 from trellis.solvers import CuttingPlane
 from trellis.structures.chain.labeler.shards import file_data
 from trellis.structures.chain.labeler.shards.shard_problems import sharded_problem
@@ -133,6 +134,17 @@ def test_memm_on_shards_names_the_shard_of_a_label_that_is_not_known() -> None:
         MEMM(verbose=False).fit(Pieces(X, y, CUTS))
     with pytest.raises(UnsupportedError, match="y does not go with files"):
         MEMM(verbose=False).fit(Pieces(X, Y, CUTS), Y)
+
+
+@pytest.mark.parametrize("template", [None, "U00:%x[0,0]\nU01:%x[-1,0]/%x[0,0]"])
+def test_a_sketch_of_rare_features_changes_nothing(template: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_data, "SKETCHED", 0)
+    options = {"min_count": 3, "max_iter": 5, "template": template and Template.parse(template)}
+    rows = [[(w,) for w in x] for x in X] if template else X
+    whole = labeler(**options).fit(rows, Y)
+    found = labeler(**options).fit(Pieces(rows, Y, CUTS), None)
+    assert found.encoder_.feature_names() == whole.encoder_.feature_names()
+    np.testing.assert_allclose(found.history_["objective"], whole.history_["objective"], rtol=1e-9)
 
 
 @pytest.mark.parametrize(("objective", "solver"), ONLINE)

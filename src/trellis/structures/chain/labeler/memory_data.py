@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -34,16 +34,14 @@ from trellis.training.direct_recipe import Fold
 from trellis.training.one_label import sample_with_several_labels
 from trellis.training.options import Options
 
-if TYPE_CHECKING:
-    from trellis.structures.chain.labeler.chain_labeler import ChainLabeler
-
 
 class MemoryData:
-    """Sequences that are here. ``backend``: where shards of them are worked on; None is one problem."""
+    """Sequences that are here. ``model``: a labeller with linear scores. ``backend``: where shards of them are
+    worked on; None is one problem."""
 
     def __init__(
         self,
-        model: ChainLabeler,
+        model: Any,
         options: Options,
         backend: Backend | None,
         X: Any,

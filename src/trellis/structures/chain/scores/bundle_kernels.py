@@ -171,7 +171,7 @@ def cover_steps(indptr, entries, count, begin, length, members):
             best = _best_head(implied, covered, n_here, words, frequency, merit)
             if best < 0:
                 break
-            head, bits, n_open = here[best], np.uint64(0), 0
+            head, bits, n_open = here[best], np.uint64(0), np.int64(0)
             for m in range(length[head]):  # without branches, which nobody could foresee
                 j = place_of[members[begin[head] + m]]
                 is_open = ~covered[j >> 6] >> np.uint64(j & 63) & ONE

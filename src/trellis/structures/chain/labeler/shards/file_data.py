@@ -1,14 +1,17 @@
 """What a labeller learns from, in files: read, counted and encoded shard by shard, where they lie.
 
 Files are read twice: for the vocabulary of features and the labels (counts of shards are added in their
-order, so that ids are those of a fit on everything), and to be encoded. Then shards are states on a backend:
+order, so that ids are those of a fit on everything), and to be encoded. Where features have to occur several
+times and data are many, they are read once more before that, for a sketch of the counts
+(:mod:`trellis.features.count_sketch`): what it shows to be too rare is not counted, and the vocabulary is the
+same. Then shards are states on a backend:
 those in memory, and others on disk, as :mod:`trellis.core.backends.local_backend` has it, or on a cluster.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +23,7 @@ from trellis.data.constraints import legal_transitions
 from trellis.data.labels import LabelSet, flatten_labels
 from trellis.data.latent_labels import LatentLabels
 from trellis.features.array_encoder import ArrayEncoder
+from trellis.features.count_sketch import MOST
 from trellis.features.encoded import no_steps
 from trellis.losses.labelings import balanced_weights
 from trellis.objectives.sharded_problem import as_it_is
@@ -44,8 +48,7 @@ from trellis.training.direct_recipe import Fold
 from trellis.training.holdout import hold_out_in_turn
 from trellis.training.options import Options
 
-if TYPE_CHECKING:
-    from trellis.structures.chain.labeler.chain_labeler import ChainLabeler
+SKETCHED = 5_000_000  # steps from which on rare features are left out by a sketch
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,14 +88,18 @@ class PlacedHeldOutLoss:
 class FileData:
     """Sequences of files; ``files.shards()`` has small records with ``read() -> (inputs, labels)``."""
 
-    def __init__(self, model: ChainLabeler, options: Options, backend: Backend, files: Any) -> None:
+    def __init__(self, model: Any, options: Options, backend: Backend, files: Any) -> None:
         self._model, self._objective = model, options.objective
         recipe = questions.EncoderRecipe.of(model)
         sources = [questions.Source(shard, i) for i, shard in enumerate(files.shards())]
         if not sources:
             raise DataError(f"{files!r} has no shards; give files with sequences")
         placed = backend.place(as_it_is, sources)
-        found = placed.total(questions.count_shard, recipe)
+        sketch, steps = None, sum(getattr(shard, "n_steps", 0) for shard in files.shards())
+        if 1 < recipe.min_count <= MOST and recipe.hashing is None and steps >= SKETCHED:
+            sketch = placed.total(questions.sketch_shard, recipe)
+        found = placed.total(questions.count_shard, recipe, sketch)
+        del sketch
         if found.encoder is None:
             raise DataError("the files have no steps; at least one step is needed")
         self.encoder = found.encoder

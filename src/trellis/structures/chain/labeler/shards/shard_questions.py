@@ -17,6 +17,7 @@ from trellis.core.errors import DataError, UnsupportedError
 from trellis.data.constraints import LegalTransitions, check_legal
 from trellis.data.labels import EncodedLabels, FlatLabels, LabelSet, flatten_labels, labels_in
 from trellis.data.latent_labels import LatentLabels
+from trellis.features.count_sketch import CountSketch
 from trellis.features.encoded import FeatureEncoder, no_steps
 from trellis.features.encoders import encoder_for, template_encoder
 from trellis.features.templates import Template, as_template
@@ -119,14 +120,27 @@ class ShardCounts:
         return ShardCounts(self.encoder, self.counts + other.counts, labels)
 
 
-def count_shard(source: Source, recipe: EncoderRecipe) -> ShardCounts:
+def count_shard(source: Source, recipe: EncoderRecipe, sketch: CountSketch | None = None) -> ShardCounts:
     X, y = source.read()
     with source.located(X):
         labels = labels_in(*y)
         if not len(y.labels):
             return ShardCounts(None, None, labels)
         encoder = recipe.new_encoder(X)
-        return ShardCounts(encoder, encoder.count(X), labels)
+        counts = encoder.count(X)
+        if sketch is not None:
+            counts = counts.without_rare(sketch, recipe.min_count)
+        return ShardCounts(encoder, counts, labels)
+
+
+def sketch_shard(source: Source, recipe: EncoderRecipe) -> CountSketch | None:
+    """Of the counts of features; None where the features of a shard are no names."""
+    X, y = source.read()
+    if not len(y.labels):
+        return None
+    with source.located(X):
+        counts = recipe.new_encoder(X).count(X)
+    return CountSketch.of(counts.hashed()) if hasattr(counts, "hashed") else None
 
 
 def encode_shard(source: Source, encoder: FeatureEncoder, names: LabelSet) -> DataShard:
