@@ -8,9 +8,10 @@ share f_c of frames that it gives to each class,
 
 is what the alignment knows of frame t beyond chance: where classes and sound have nothing to do with each
 other its mean is 0 or less. (Posteriors have the offsets of :mod:`.recording_offsets` in them. Their sum is
-then not 1, which makes no difference to r_t.) A phone k knows e_k, the mean over its frames, or ``LEAST`` where that is lower:
-one phone of a class that was rare in training proves nothing. ``PHONES`` phones in a row, silences left out,
-are doubtful, from the first to the last of them, if one of two means over them is low:
+then not 1, which makes no difference to r_t.) A phone k knows e_k, the mean over its frames, or ``LEAST``
+where that is lower: one phone of a class that was rare in training proves nothing. ``PHONES`` phones in a
+row, silences left out, are doubtful, from the first to the last of them, if one of two means over them is
+low:
 
     mean of e_k                <  CHANCE       they know nothing
     mean of max(d_k, LEAST)    <  SHARE m      they know far less than those of the recording do, m the median
