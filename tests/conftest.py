@@ -1,4 +1,4 @@
-"""Shared test set-up: how hypothesis draws, and the records as shipped for every test.
+"""Shared test set-up: how hypothesis draws, the records as shipped for every test, and tests without PyTorch.
 
 ``make test`` draws the same examples every time, so that a failure is the fault of the last change.
 ``make test-random`` (``--hypothesis-profile random``) draws other ones in each run, and more of them.
@@ -7,10 +7,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from trellis.core.errors import MissingExtraError
 from trellis.core.registration import _RECORDS
 from trellis.objectives import OBJECTIVES
 
@@ -34,3 +36,14 @@ def _records_as_shipped() -> Iterator[None]:
     for name in set(_RECORDS) - records:
         if not _RECORDS[name].__module__.startswith("trellis."):
             del _RECORDS[name]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """A test that comes upon PyTorch is skipped where it is missing: not every Python has a build of it."""
+    try:
+        return (yield)
+    except (MissingExtraError, ModuleNotFoundError) as error:
+        if find_spec("torch") is None and "torch" in str(error).lower():
+            pytest.skip(str(error))
+        raise

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("torch", reason="public names of trellis.neural: pip install 'trellis-learn[torch]'")
+
 from trellis.core import registration
 from trellis.objectives import OBJECTIVES
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+pytest.importorskip("torch", reason="the matrix has a column of networks: pip install 'trellis-learn[torch]'")
+
 from training_matrix import PAGE, STRUCTURES, Cell, page, rows, try_cell
 from trellis.objectives import OBJECTIVES, Objective
 
