@@ -36,8 +36,8 @@ from trellis.training.options import Options
 
 
 class MemoryData:
-    """Sequences that are here. ``model``: a labeller with linear scores. ``backend``: where shards of them are
-    worked on; None is one problem."""
+    """Sequences that are here. ``model``: a labeller with linear scores. ``backend``: where shards of them
+    are worked on; None is one problem."""
 
     def __init__(
         self,
