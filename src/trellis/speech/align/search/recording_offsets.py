@@ -9,8 +9,8 @@ to class c,
     b_c <- b_c + log (f_c + FLOOR) / (q_c + FLOOR)
 
 from b = 0, ``ROUNDS`` times, each with the path (:mod:`.coarse_search`) that the offsets of the last round
-lead to. Frames of noise, which any sound can fill, do not count. At a fixed point q = f: the labels have shifted, and the classifier with them. FLOOR keeps classes
-that hardly occur where they are.
+lead to. Frames of noise, which any sound can fill, do not count. At a fixed point q = f: the classifier hears
+each class as often as the path has it. FLOOR keeps classes that hardly occur where they are.
 
 The search adds b to g. Segmental inference adds ``FIT`` b to the scores of classes that alignments are made
 by: more than once, because articulation hears the same noise and has no offsets of its own.
