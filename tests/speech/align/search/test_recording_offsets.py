@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trellis.core.arrays import Float32Array, IntArray
+from trellis.speech.acoustics import noise_scores
 from trellis.speech.acoustics.frame_evidence import FrameEvidence
 from trellis.speech.align.search.coarse_search import coarse_frame_path
 from trellis.speech.align.search.lattice_moves import LatticeMoves
@@ -57,7 +58,7 @@ def test_pauses_that_sound_like_a_phone_do_not_draw_words(like: int, strength: f
     classes = moves.codes[truth]
     g = heard(rng, classes)
     g[classes == 0, like] += np.float32(strength)
-    offsets = recording_offsets(g, moves, 5, lambda b: g + b)
+    offsets = recording_offsets(g, moves, 5, lambda b: g + b, C)
     assert offsets[like] < 0
     plain, own = coarse_frame_path(moves, g, 5), coarse_frame_path(moves, g + offsets, 5)
     assert plain is not None
@@ -74,21 +75,28 @@ def test_a_recording_that_is_heard_as_it_is_said_stays_as_it_is(seed: int) -> No
     rng = np.random.default_rng(seed)
     moves, truth = recording(rng, 60)
     g = heard(rng, moves.codes[truth], sure=12.0)
-    assert np.abs(recording_offsets(g, moves, 5, lambda b: g + b)).max() < 0.3
+    assert np.abs(recording_offsets(g, moves, 5, lambda b: g + b, C)).max() < 0.3
 
 
 def test_too_few_frames_have_no_offsets() -> None:
     moves, _ = recording(np.random.default_rng(0), 5)
     g = np.zeros((4, C), dtype=np.float32)
-    assert not recording_offsets(g, moves, 1, lambda b: g + b).any()
+    assert not recording_offsets(g, moves, 1, lambda b: g + b, C).any()
 
 
-def test_noise_has_no_offset() -> None:
-    fits, offsets = np.zeros((3, C + 1), np.float32), np.arange(C, dtype=np.float32)
-    found = with_offsets(FrameEvidence(fits, class_fit=fits), offsets).class_fit
+@given(st.integers(0, 999), st.sampled_from([C - 1, C]))
+def test_noise_is_ranked_among_scores_with_offsets(seed: int, noise_code: int) -> None:
+    rng = np.random.default_rng(seed)
+    scores, offsets = (rng.normal(size=size).astype(np.float32) for size in ((9, C), C))
+    fits = noise_scores.with_noise(scores, noise_code)
+    found = with_offsets(FrameEvidence(fits, class_fit=fits), offsets, noise_code).class_fit
     assert found is not None
-    np.testing.assert_array_equal(found, np.tile([*(FIT * offsets), 0.0], (3, 1)))
-    assert with_offsets(FrameEvidence(), offsets).class_fit is None
+    spoken = [c for c in range(C) if c != noise_code]
+    np.testing.assert_allclose(found[:, spoken], (scores + FIT * offsets)[:, spoken], rtol=1e-6, atol=1e-6)
+    if noise_code == C:
+        rank = min(noise_scores.RANK, max(2, 1 + C // 5))
+        np.testing.assert_array_equal(found[:, C], np.sort(found[:, :C], axis=1)[:, -rank])
+    assert with_offsets(FrameEvidence(), offsets, noise_code).class_fit is None
 
 
 @pytest.mark.parametrize("n_words", [1, 3])
@@ -99,4 +107,4 @@ def test_noise_alone_has_no_offsets(n_words: int) -> None:
     )
     g = np.zeros((len(truth), C), dtype=np.float32)
     with_noise = np.zeros((len(truth), C + 1), dtype=np.float32)
-    assert not recording_offsets(g, noise, 5, lambda _: with_noise).any()
+    assert not recording_offsets(g, noise, 5, lambda _: with_noise, C).any()

@@ -144,7 +144,7 @@ def align_long(model: AlignmentModel, frames: Float32Array, lattice: Lattice, re
         end = passed = cut.end
         chunk = lattice.sublattice(heads, cut.stop, within_stop=cut.resume is not None)
         limit = runs.longest_silence(begin, end) + round(EXTRA_SILENCE * per_second)
-        heard = with_offsets(acoustics.evidence(frames, begin, end), offsets)
+        heard = with_offsets(acoustics.evidence(frames, begin, end), offsets, acoustics.phones.noise_code)
         part = align_frames(model, frames[begin:end], chunk.lattice, request, heard, limit)
         nodes = [chunk.nodes[i] for i in part.nodes]
         whole = cut.stop is None or cut.resume is not None
@@ -183,7 +183,11 @@ def _rough_path(
         moves = LatticeMoves.of(lattice, encoded.codes, source)
         spoken, classes = acoustics.phones.spoken_classes, confidences[:, : len(prior)]
         offsets = recording_offsets(
-            classes, moves, shortest, lambda b: search_evidence(classes + b, prior, spoken, noise_code)
+            classes,
+            moves,
+            shortest,
+            lambda b: search_evidence(classes + b, prior, spoken, noise_code),
+            noise_code,
         )
         evidence = search_evidence(classes + offsets, prior, spoken, noise_code)
     longest = np.maximum(longest, shortest)

@@ -9,8 +9,8 @@ to class c,
     b_c <- b_c + log (f_c + FLOOR) / (q_c + FLOOR)
 
 from b = 0, ``ROUNDS`` times, each with the path (:mod:`.coarse_search`) that the offsets of the last round
-lead to. At a fixed point q = f: the labels have shifted, and the classifier with them. FLOOR keeps classes
-that hardly occur where they are.
+lead to. Frames of noise, which any sound can fill, do not count. At a fixed point q = f: the classifier hears
+each class as often as the path has it. FLOOR keeps classes that hardly occur where they are.
 
 The search adds b to g. Segmental inference adds ``FIT`` b to the scores of classes that alignments are made
 by: more than once, because articulation hears the same noise and has no offsets of its own.
@@ -25,6 +25,7 @@ import numpy as np
 
 from trellis.core.arrays import Float32Array, FloatArray
 from trellis.speech.acoustics.frame_evidence import FrameEvidence
+from trellis.speech.acoustics.noise_scores import with_noise
 from trellis.speech.align.search.coarse_search import coarse_frame_path
 from trellis.speech.align.search.lattice_moves import LatticeMoves
 
@@ -39,19 +40,22 @@ def recording_offsets(
     moves: LatticeMoves,
     step: int,
     evidence_of: Callable[[Float32Array], Float32Array],
+    noise_code: int,
 ) -> Float32Array:
     """b, (C,). ``confidences``: g, (T, C); ``moves``, ``step``: of the coarse search; ``evidence_of``: from
-    offsets to its evidence."""
+    offsets to its evidence; ``noise_code``: of nodes that any sound can fill, whose frames do not count."""
     n_classes = confidences.shape[1]
     offsets, path = np.zeros(n_classes, dtype=np.float32), None
     for _ in range(ROUNDS):
         path = coarse_frame_path(moves, evidence_of(offsets), step, path)
         if path is None:  # too short for its transcript, as the search will say
             break
-        said = np.bincount(moves.codes[path], minlength=n_classes)[:n_classes] / len(path)
-        if not said.any():  # noise alone, which has no class
+        codes = moves.codes[path]
+        known = codes != noise_code
+        if not known.any():
             break
-        heard = heard_shares(confidences, said, offsets)
+        said = np.bincount(codes[known], minlength=n_classes) / np.count_nonzero(known)
+        heard = heard_shares(confidences if known.all() else confidences[known], said, offsets)
         offsets += np.log((said + FLOOR) / (heard + FLOOR)).astype(np.float32)
     return offsets
 
@@ -69,10 +73,10 @@ def heard_shares(confidences: Float32Array, said: FloatArray, offsets: Float32Ar
     return total / max(len(confidences), 1)
 
 
-def with_offsets(heard: FrameEvidence, offsets: Float32Array) -> FrameEvidence:
-    """What alignments are scored by, with the offsets of the recording; noise has none."""
-    if heard.class_fit is None:
+def with_offsets(heard: FrameEvidence, offsets: Float32Array, noise_code: int) -> FrameEvidence:
+    """What alignments are scored by, with the offsets of the recording; noise is ranked among the new
+    scores."""
+    if heard.class_fit is None or not len(offsets):
         return heard
-    fits = heard.class_fit.copy()
-    fits[:, : len(offsets)] += np.float32(FIT) * offsets
-    return replace(heard, class_fit=fits)
+    fits = heard.class_fit[:, : len(offsets)] + np.float32(FIT) * offsets
+    return replace(heard, class_fit=with_noise(fits, noise_code))
