@@ -6,18 +6,16 @@ python scripts/picture_model_pages.py
 from __future__ import annotations
 
 import re
-import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 from picture_alignment_page import ROOT, take_picture
+from scipy.ndimage import gaussian_filter
 
 from trellis import Graph, GraphLabeler
 from trellis.core.model_pages import Page
 from trellis.speech import builtin_aligner, synthetic_corpus
-
-sys.path.insert(0, str(ROOT / "examples"))
 
 
 def picture(page: Page, sections: tuple[str, ...], name: str, size: str) -> None:
@@ -34,9 +32,13 @@ def picture(page: Page, sections: tuple[str, ...], name: str, size: str) -> None
         take_picture(path, ROOT / "docs/images" / name, size, f"--user-data-dir={folder}/browser")
 
 
-def main() -> None:
-    from graph_denoising import images
+def images(n: int, size: int, rng: np.random.Generator) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Grey values and the shapes under them."""
+    shapes = [(gaussian_filter(rng.normal(size=(size, size)), 2.0) > 0).astype(int) for _ in range(n)]
+    return [2.0 * y - 1.0 + rng.normal(0.0, 1.3, y.shape) for y in shapes], shapes
 
+
+def main() -> None:
     rng = np.random.default_rng(3)
     grey, shapes = images(20, 14, rng)
     grid = GraphLabeler("margin", l2=20.0, random_state=0).fit([Graph.grid(x) for x in grey], shapes)

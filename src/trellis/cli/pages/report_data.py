@@ -54,9 +54,9 @@ def _graphs(source: Source) -> tuple[Any, Any]:
 
 
 def _corpus(source: Source) -> tuple[Any, None]:
-    from trellis.cli.align.train import read_corpus
+    from trellis.cli.align.corpus_options import CorpusOptions
 
-    return read_corpus(source.file, None, {}, False, source.encoding), None
+    return CorpusOptions(encoding=source.encoding).read(source.file), None
 
 
 def _observations(source: Source) -> tuple[Any, None]:

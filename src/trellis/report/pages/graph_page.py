@@ -32,7 +32,7 @@ from trellis.report.pages.sections.state_sections import matrix_table
 from trellis.report.pages.sections.training_sections import training_facts, training_section
 from trellis.report.plots import transition_shares, transition_texts
 from trellis.structures.graph.labeler.graph_labeler import GraphLabeler
-from trellis.structures.graph.labeler.graph_training import checked_graphs, flat_labels
+from trellis.structures.graph.labeler.labelled_graphs import checked_graphs, flat_labels
 from trellis.structures.graph.oracle.graph_answers import GraphMarginals
 from trellis.structures.graph.scores.graph_features import Graph
 
