@@ -154,6 +154,18 @@ def test_labellers_that_were_saved_from_python(folder: Path) -> None:
     assert f"<dt>steps right</dt><dd><b>{100 * model.score(X, y):.2f} %</b>" in text
 
 
+def test_a_network_of_words_reads_a_column_file(folder: Path) -> None:
+    pytest.importorskip("torch")
+    from trellis.neural import NeuralSequenceLabeler
+
+    X, y = [["the", "cat"], ["a", "dog", "sat"]] * 4, [["D", "N"], ["D", "N", "V"]] * 4  # those of LINES
+    model = NeuralSequenceLabeler(max_epochs=2, hidden=4, embedding_dim=4, random_state=0).fit(X, y)
+    model.save(folder / "network.trellis")
+    run("report", folder / "network.trellis", folder / "data.txt", "-o", folder / "network.html")
+    text = (folder / "network.html").read_text("utf-8")
+    assert f"<dt>steps right</dt><dd><b>{100 * model.score(X, y):.2f} %</b>" in text
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

@@ -69,8 +69,8 @@ def _page(
         return report_page(model, title=title or path)
     if file is None:
         raise DataError(f"the page of {path} needs {NEEDS[kind]}; give it after the model")
-    if jobs is not None:
-        model.set_params(n_jobs=jobs)
+    if "n_jobs" in model.get_params(deep=False):
+        model.set_params(n_jobs=-1 if jobs is None else jobs)
     stages = StageTimes()
     with stages.measure("reading", source_name(file)):
         X, y = read_data(kind, model, Source(path, file, encoding, jobs))
