@@ -20,7 +20,7 @@ import pytest
 import shard_questions as sq
 import trellis
 from small_cluster import free_port
-from trellis.core.backends import as_backend, config_context, dask_backend
+from trellis.core.backends import as_backend, config_context, dask_backend, worker_preload
 from trellis.core.backends.dask_backend import DaskBackend
 from trellis.core.backends.local_backend import LocalBackend
 from trellis.core.backends.worker_tasks import Packed
@@ -76,6 +76,14 @@ def test_data_travel_once_and_only_sums_come_back(cluster):
         assert cluster.traffic.bytes_out - out < 1000
         assert 800_000 < cluster.traffic.bytes_back - back < 801_000
     assert "questions in" in str(cluster.traffic)
+
+
+def test_worker_processes_are_not_profiled(cluster):
+    names = cluster._connection.client.run(lambda dask_worker: sorted(dask_worker.periodic_callbacks))
+    assert len(names) == 2
+    for callbacks in names.values():
+        assert "heartbeat" in callbacks
+        assert not set(worker_preload.LOOKS) & set(callbacks)
 
 
 def test_progress_is_told(cluster):

@@ -22,7 +22,6 @@ from trellis.core.errors import ClusterError, DataError, MissingExtraError
 from trellis.core.free_memory import free_memory
 
 try:
-    import dask
     import distributed
 except ImportError as missing:
     raise MissingExtraError(
@@ -37,14 +36,6 @@ from trellis.core.backends.dask_shards import DaskShards, Recipe
 
 PATIENCE = 300.0
 SHARE = 0.8  # of the free memory, for worker processes on this machine
-# Nobody looks at these processes: no profile of what they do every 10 ms, no tick every 20 ms. Dask's malloc
-# gives every array back as soon as it is free, and takes it again page by page: here up to 128 MB stay.
-QUIET = {
-    "distributed.worker.profile.enabled": False,
-    "distributed.admin.tick.interval": "500ms",
-    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 128 * 2**20,
-    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 32 * 2**20,
-}
 _opened: dict[
     tuple[int, str], DaskBackend
 ] = {}  # by process and name: estimators and their clones share them
@@ -148,14 +139,13 @@ def _processes(given: str) -> distributed.LocalCluster:
         )
     n = int(found[1] or os.cpu_count() or 1)
     free = free_memory()
-    with dask.config.set(QUIET):
-        return distributed.LocalCluster(
-            n_workers=n,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address="127.0.0.1:0",
-            scheduler_kwargs={"dashboard": False},
-            memory_limit="auto" if free is None else int(SHARE * free / n),
-            preload=["trellis.core.backends.worker_preload"],
-            silence_logs=50,
-        )
+    return distributed.LocalCluster(
+        n_workers=n,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address="127.0.0.1:0",
+        scheduler_kwargs={"dashboard": False},
+        memory_limit="auto" if free is None else int(SHARE * free / n),
+        preload=["trellis.core.backends.worker_preload"],
+        silence_logs=50,
+    )

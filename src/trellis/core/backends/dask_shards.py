@@ -155,7 +155,7 @@ class DaskShards:
         """Futures of the sums over the first half of ``sums`` and the second, by halves as in
         :mod:`.shard_sums`; those that are made here go to ``inner``, too."""
         k = split(len(sums)) if len(sums) > 1 else 1
-        found = []
+        found: list[Any] = []
         for where, half in ((of[:k], sums[:k]), (of[k:], sums[k:])):
             if len(half) > 1:
                 inner.append(self._join(worker_tasks.joined, where, half, inner))

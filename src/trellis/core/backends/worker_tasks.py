@@ -76,7 +76,7 @@ def share_answered(states: Sequence[Any], numbers: Sequence[int], n: int, shared
         for i, state in zip(numbers, states, strict=True):
             try:
                 found.put(i, question(state, *arguments))
-            except Exception as error:
+            except BaseException as error:
                 setattr(error, SHARD, i)
                 raise
     return found.waiting
