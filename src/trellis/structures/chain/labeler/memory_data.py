@@ -36,8 +36,8 @@ from trellis.training.options import Options
 
 
 class MemoryData:
-    """Sequences that are here. ``model``: a labeller with linear scores. ``backend``: where shards of them
-    are worked on; None is one problem."""
+    """Sequences that are here. ``model``: a labeller with linear scores. ``backend``: where shards are worked
+    on; None is one problem."""
 
     def __init__(
         self,
@@ -89,8 +89,9 @@ class MemoryData:
         """The layout of weights for what is learned from, which problems have from here on."""
         n_states = len(self.latent.label_of)
         examples = part.over_states(self.latent).examples
-        self.layout = self._model._layout(examples, self.encoder, n_states, self.pairs)
-        return self.layout
+        layout: LinearLayout = self._model._layout(examples, self.encoder, n_states, self.pairs)
+        self.layout = layout
+        return layout
 
     def problem(self, part: WeightedExamples) -> Any:
         model, objective = self._model, self._objective
