@@ -4,12 +4,11 @@ Text by Zipf's law with words that nobody has seen before (``--new``, a share of
 ``min_count=3``. The vocabulary is counted twice, each in a process of its own: of all features, and without
 those that the sketch shows to be too rare (:mod:`trellis.features.count_sketch`). Both must be the same.
 
-    python benchmarks/rare_features.py [--millions 2] [--new 0.2]
+    python benchmarks/rare_features.py [--millions 2] [--new 0.2] [--quick]
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import resource
@@ -22,17 +21,19 @@ from typing import Any
 
 import numpy as np
 
+from _common import parser
+
 MB = 10**6
 PART = 200_000  # tokens of a file
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    options = parser(__doc__)
     options.add_argument("--millions", type=float, default=2.0, help="of tokens")
     options.add_argument("--new", type=float, default=0.2, help="the share of words that occur once")
     given = options.parse_args()
+    if given.quick:
+        given.millions = 0.4
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder), int(given.millions * MB), given.new)
         found = [measured(folder, sketched) for sketched in (False, True)]
