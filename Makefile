@@ -15,21 +15,25 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Compiled kernels are kept here, by the content of their sources: tests, demo and benchmarks share them.
 export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache
 
-.PHONY: help test test-random test-cluster test-oldest test-newest test-peers coverage fuzz soak demo bench docs wheel test-wheel test-sdist lint format clean
+.PHONY: help test test-random test-site test-cluster test-oldest test-newest test-peers coverage fuzz soak demo bench docs wheel test-wheel test-sdist lint format clean
 .DEFAULT_GOAL := help
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "make %-12s %s\n", $$1, $$2 }'
 
-test: $(VENV)/.test  ## check style, types and imports, then run the tests
-	@lint=0; $(MAKE) --no-print-directory lint || lint=1; \
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile && { [ $$lint = 0 ] || { echo 'make lint failed, see above' >&2; exit 1; }; }
+test: $(VENV)/.test  ## check style, types and imports, and meanwhile run the tests
+	@$(MAKE) --no-print-directory lint > $(VENV)/lint.log 2>&1 & lint=$$!; \
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile; tests=$$?; \
+	wait $$lint || { cat $(VENV)/lint.log >&2; echo 'make lint failed, see above' >&2; exit 1; }; exit $$tests
 
 # Each run draws other examples; SEED=... draws those of an earlier run again.
 test-random: $(VENV)/.test  ## run the property tests on fresh random examples (make test always draws the same)
 	@seed=$${SEED:-$$($(BIN)/python -c 'import secrets; print(secrets.randbelow(2**32))')}; \
 	echo "drawing with seed $$seed: make test-random SEED=$$seed draws the same again"; \
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m hypothesis --hypothesis-profile random --hypothesis-seed $$seed
+
+test-site: $(VENV)/.test  ## build the site and run every script of its gallery (two minutes)
+	@$(BIN)/python -m pytest --numprocesses 2 -m site
 
 test-cluster: $(VENV)/.test  ## break small clusters in every way: killed workers, cut lines, full memory (some minutes)
 	@$(BIN)/python -m pytest -m cluster

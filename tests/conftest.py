@@ -17,7 +17,7 @@ from trellis.core.registration import _RECORDS
 from trellis.objectives import OBJECTIVES
 
 settings.register_profile(
-    "same", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    "same", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 settings.register_profile(
     "random", settings.get_profile("same"), max_examples=300, derandomize=False, print_blob=True

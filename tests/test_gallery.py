@@ -47,6 +47,7 @@ def test_scripts_keep_their_form(script: Path) -> None:
     assert "\n# %%\n" in text
 
 
+@pytest.mark.site
 @pytest.mark.parametrize("script", SCRIPTS, ids=_name)
 def test_scripts_draw_and_print(
     script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

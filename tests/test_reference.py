@@ -88,6 +88,7 @@ def test_sections_hold_every_exported_name() -> None:
         assert module in listed_pages or set(stars) & set(listed_pages), module
 
 
+@pytest.mark.site
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     for needed in (
         "sphinx",
