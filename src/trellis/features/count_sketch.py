@@ -37,11 +37,10 @@ class CountSketch:
         return cls(counters)
 
     def __add__(self, other: CountSketch) -> CountSketch:
-        """That of both shards, in place of this one."""
-        room = MOST - other.counters
-        np.minimum(self.counters, room, out=self.counters)
-        self.counters.__iadd__(other.counters)
-        return self
+        """That of both shards."""
+        counters = np.minimum(self.counters, MOST - other.counters)
+        counters += other.counters
+        return CountSketch(counters)
 
     def may_reach(self, hashes: NDArray[np.uint64], least: int) -> NDArray[np.bool_]:
         """False for features whose count is certainly below ``least``."""
