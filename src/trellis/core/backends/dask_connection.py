@@ -13,7 +13,7 @@ import math
 import os
 import socket
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 import distributed
@@ -78,6 +78,14 @@ class Connection:
             raise WorkLostError(what) from error
         finally:
             running.cancel()
+
+    def drop(self, futures: Sequence[Any]) -> None:
+        """Cancel work that nobody waits for any more. What Dask calls back when it ends is called now: at the
+        end of the process it would be too late, and Dask would say so in a traceback."""
+        if futures and self.client.status == "running":
+            loop = self.client.loop.asyncio_loop
+            asked = asyncio.run_coroutine_threadsafe(self.client.cancel(futures, asynchronous=True), loop)
+            concurrent.futures.wait([asked], timeout=LOOK)  # a scheduler that is gone does not answer
 
     def packed(self, value: Any) -> Packed:
         return Packed.of(value, dumps)

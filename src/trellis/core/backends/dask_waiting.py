@@ -32,24 +32,27 @@ def arrivals(
     waiting = set(range(len(futures)))
     silence = Silence(connection, f"to finish {sum(map(len, shards))} shards")
     next_look = time.monotonic() + STANDSTILL
-    while waiting:
-        try:
-            found = [ready.get(timeout=LOOK)]
-        except queue.Empty:
-            silence.look(lambda: _at_work(connection, sum(len(shards[i]) for i in waiting)))
-            if time.monotonic() > next_look:
-                next_look = time.monotonic() + STANDSTILL
-                if _nobody_works(connection):
-                    raise WorkLostError("no worker works at it") from None
-            continue
-        silence.broken()
-        next_look = time.monotonic() + STANDSTILL
-        while not ready.empty():
-            found.append(ready.get())
-        for i in sorted(found):
-            _check(connection, futures, i, name, shards)
-        waiting.difference_update(found)
-        yield sorted(found)
+    try:
+        while waiting:
+            try:
+                found = [ready.get(timeout=LOOK)]
+            except queue.Empty:
+                silence.look(lambda: _at_work(connection, sum(len(shards[i]) for i in waiting)))
+                if time.monotonic() > next_look:
+                    next_look = time.monotonic() + STANDSTILL
+                    if _nobody_works(connection):
+                        raise WorkLostError("no worker works at it") from None
+                continue
+            silence.broken()
+            next_look = time.monotonic() + STANDSTILL
+            while not ready.empty():
+                found.append(ready.get())
+            for i in sorted(found):
+                _check(connection, futures, i, name, shards)
+            waiting.difference_update(found)
+            yield sorted(found)
+    finally:
+        connection.drop([futures[i] for i in waiting])
 
 
 def _nobody_works(connection: Connection) -> bool:
