@@ -139,6 +139,7 @@ class _Map:
                 silence.look()
 
     def _forget(self) -> None:
+        self._connection.drop(list(self._running.values()))
         for future in self._running.values():
             future.release()
         self._running, self._shared = {}, None
