@@ -10,7 +10,9 @@ PYTHON ?= python3
 BIN    := .venv/bin
 endif
 VENV   := .venv
-PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Most of what is installed is never imported: Python compiles a module when it is first imported, and keeps it.
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+unexport PYTHONDONTWRITEBYTECODE
 
 # Compiled kernels are kept here, by the content of their sources: tests, demo and benchmarks share them.
 export NUMBA_CACHE_DIR := $(CURDIR)/.numba_cache
@@ -32,7 +34,7 @@ test-random: $(VENV)/.test  ## run the property tests on fresh random examples (
 	echo "drawing with seed $$seed: make test-random SEED=$$seed draws the same again"; \
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m hypothesis --hypothesis-profile random --hypothesis-seed $$seed
 
-test-site: $(VENV)/.test  ## build the site and run every script of its gallery (two minutes)
+test-site: $(VENV)/.test $(VENV)/.docs  ## build the site and run every script of its gallery (two minutes)
 	@$(BIN)/python -m pytest --numprocesses 2 -m site
 
 test-cluster: $(VENV)/.test  ## break small clusters in every way: killed workers, cut lines, full memory (some minutes)
@@ -74,8 +76,9 @@ soak: $(VENV)/.test  ## kill processes while they save, train, align and work fo
 demo: $(VENV)/.demo  ## one story in four chapters: the loss that matters, hidden states, a network, speech; a page in demo_output/
 	@$(BIN)/trellis demo
 
+# Hours, most of them for speech. OPTIONS=--quick: what each can say in little time; OPTIONS='--only hmm': that one.
 bench: $(VENV)/.bench  ## measure against other libraries; one table of all figures in bench_output/
-	@$(BIN)/python benchmarks/_all.py
+	@$(BIN)/python benchmarks/_all.py $(OPTIONS)
 
 # GALLERY=0 runs no script of the gallery; scripts that have not changed since the last build are not run again.
 docs: $(VENV)/.docs  ## build the documentation in docs/_build/html; warnings are errors

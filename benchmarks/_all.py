@@ -1,6 +1,6 @@
 """Run every benchmark, whatever becomes of the others, and write one table of what they measured.
 
-python benchmarks/_all.py [--table FILE] [--limit SECONDS] [options of every benchmark, such as --quick]
+python benchmarks/_all.py [--only NAME] [--table FILE] [--limit SECONDS] [options of every benchmark, --quick]
 
 The table (Markdown, ``bench_output/figures.md``) has the figures of this run and nothing else, and is written
 anew after each benchmark, so that a run that is stopped leaves what it had. A benchmark whose data or whose
@@ -31,6 +31,7 @@ PEERS = (
     "torch", "pytorch-crf", "numpy", "numba",
 )  # fmt: skip
 _MISSING = re.compile(r"^ModuleNotFoundError: No module named '([\w.]+)'")
+_MISSING_EXTRA = re.compile(r"^trellis\.core\.errors\.MissingExtraError: (.+)")
 
 
 class End(NamedTuple):
@@ -91,6 +92,8 @@ def _ending(code: int, reasons: list[str], errors: list[str]) -> str:
         package = missing[1].split(".")[0]
         if package not in ("trellis", *(path.stem for path in HERE.glob("*.py"))):
             return f"{NOT_MEASURED}: {package} is not installed"
+    if extra := _MISSING_EXTRA.match(last):
+        return f"{NOT_MEASURED}: {extra[1]}"
     return f"failed with exit code {code}{': ' + last if last else ''}"
 
 
@@ -113,6 +116,8 @@ def table(ends: dict[str, End], options: list[str]) -> str:
             lines.append(_row(name, figure))
         if not end.figures or end.words != "measured":
             lines.append(_cells(name, f"{end.words}, {end.seconds:.0f} s", "", "", "", "", ""))
+    spent = ", ".join(f"{name} {end.seconds / 60:.1f}" for name, end in ends.items())
+    lines += ["", f"Minutes: {sum(end.seconds for end in ends.values()) / 60:.1f} in all; {spent}."]
     return "\n".join(lines) + "\n"
 
 
@@ -143,17 +148,23 @@ def main() -> None:
     own = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
+    own.add_argument("--only", action="append", default=[], metavar="NAME", help="again for each further one")
     own.add_argument("--table", type=Path, default=Path("bench_output") / "figures.md")
     own.add_argument("--limit", type=float, default=7200.0, metavar="SECONDS", help="for one benchmark")
     given, options = own.parse_known_args()
     given.table.parent.mkdir(parents=True, exist_ok=True)
     ends: dict[str, End] = {}
-    for script in sorted(path for path in HERE.glob("*.py") if not path.name.startswith("_")):
+    scripts = sorted(path for path in HERE.glob("*.py") if not path.name.startswith("_"))
+    if unknown := sorted(set(given.only) - {path.stem for path in scripts}):
+        own.error(f"there is no benchmark {unknown[0]!r}; benchmarks/README.md lists them")
+    for script in scripts:
+        if given.only and script.stem not in given.only:
+            continue
         ends[script.name] = run(script, options, given.limit)
         given.table.write_text(table(ends, options), encoding="utf-8")
     print("\n== summary")
     for name, end in ends.items():
-        print(f"{name:28} {end.words}")
+        print(f"{name:28} {end.words} ({end.seconds:.0f} s)")
     print(f"the table of figures: {given.table}")
     sys.exit(any(end.words.startswith("failed") for end in ends.values()))
 

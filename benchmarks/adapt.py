@@ -1,11 +1,11 @@
 """Learning from a handful of corrected words: boundaries within 10, 20, 50 ms before and after ``adapt``.
 
-    python benchmarks/adapt.py --models FOLDER              # 40 languages, 1 to 20 words, 5 draws
-    python benchmarks/adapt.py --models FOLDER --quick      # one draw, 1 and 10 words
-    python benchmarks/adapt.py --models FOLDER --chosen-on  # the languages that constants were chosen on
-    python benchmarks/adapt.py --models FOLDER --prior      # what 1 and 10 words of these gain
+    python benchmarks/adapt.py              # 40 languages, 1 to 20 words, 5 draws
+    python benchmarks/adapt.py --quick      # the 8 languages of fold 0, one draw, 1 and 10 words
+    python benchmarks/adapt.py --chosen-on  # the languages that constants were chosen on
+    python benchmarks/adapt.py --prior      # what 1 and 10 words of these gain
 
-Every language by the model of the fold that has not heard it (trained and kept in FOLDER if it is missing).
+Every language by the model of the fold that has not heard it (trained and kept in ``--models`` if missing).
 A draw takes n words as corrected ones; the rest of the language, at least 10 words, is aligned before and
 after as ``Aligner.align_reference`` does. Languages with fewer words are left out for that n, and counted.
 
@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from _common import files, parser
-from _fold_models import fold_model
+from _fold_models import FOLDS, add_models_option, fold_model
 from _paired import paired
 from alignment import languages
 from trellis.speech import Aligner, Corpus
@@ -44,7 +44,6 @@ SIZES = 1, 2, 5, 10, 20
 GOALS = {1: (67.5, 80.0), 2: (68.5, 81.0), 5: (70.5, 83.0), 10: (71.5, 84.0), 20: (73.5, 86.0)}
 LEFT = 10  # words to test on, at least
 TOLERANCES = 0.01, 0.02, 0.05
-FOLDS = 5
 
 
 class Measured:
@@ -91,9 +90,7 @@ def show(shares: np.ndarray) -> str:
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument(
-        "--models", type=Path, required=True, help="folder of fold0.trellis ... fold4.trellis"
-    )
+    add_models_option(options)
     options.add_argument("--draws", type=int, default=5)
     options.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="numbers of corrected words")
     options.add_argument("--chosen-on", action="store_true", help="held-out languages in place of test ones")
@@ -108,7 +105,7 @@ def main() -> None:
         return
     measured = {n: Measured() for n in given.sizes}
     tuned_on: set[str] = set()
-    for seed in range(FOLDS):
+    for seed in range(1 if given.quick else FOLDS):
         _, held_out, test = languages(corpus.groups, seed)
         tuned_on |= set(held_out)
         aligner = fold_model(corpus, seed, given.models)

@@ -1,6 +1,6 @@
 """How honest the aligner's doubt is, on languages that its model has never heard.
 
-    python benchmarks/doubt.py --data FOLDER --models FOLDER [--quick]
+    python benchmarks/doubt.py [--data FOLDER] [--models FOLDER] [--quick]
 
 ``--data`` holds voxangeles/audited; ``--models`` holds fold0.trellis .. fold4.trellis, the models of
 ``benchmarks/alignment.py`` (seed s tests 8 languages, holds out 4, learns from 28). Missing ones are trained
@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from _common import files, parser
-from _fold_models import fold_model
+from _fold_models import FOLDS, add_models_option, fold_model
 from alignment import languages, weights_split
 from trellis.core.errors import InfeasibleError
 from trellis.speech import Aligner, Alignment, Corpus
@@ -52,7 +52,6 @@ from trellis.speech.phones.silence import is_silence
 BINS = (0.0, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 1.0)
 FEWEST = 100  # starts in a bin that is judged
 TOLERANCE = 0.02
-FOLDS = 5
 WAYS = ("silences given", "silences optional")
 DRAWS = 400
 MOST_DIFFERENT = 6  # phones; more are counted with these
@@ -75,9 +74,7 @@ class Verdict:
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument(
-        "--models", type=Path, required=True, help="folder of fold0.trellis .. fold4.trellis"
-    )
+    add_models_option(options)
     given = options.parse_args()
     (folder,) = files(given.data, "voxangeles/audited")
     corpus = Corpus.textgrids(folder)

@@ -92,9 +92,9 @@ def linear_chains(data: Path, repeats: int) -> Iterator[Measured]:
         f"CRF: objective and gradient, K = {k}",
         crf_evaluation(sizes),
         per_step(lambda: problem.value_and_gradient(weights), steps, repeats),
-        "rows that many tokens share stay in the second cache, so it can be faster than bytes from the last "
-        "one allow where nothing repeats; it waits for arithmetic: rows are padded to whole registers, and "
-        "rare ones are single lines from random places.",
+        "rows that many tokens share stay in the second cache, so the kernel can be faster than the bytes of "
+        "the last cache would allow if nothing were repeated; it waits for arithmetic: rows are padded to "
+        "whole registers, and rare ones are single cache lines from random places.",
         sizes,
     )
     online = chain_problem(inputs, labels, names, Perceptron(), l2=0.0, observed=True)
@@ -106,7 +106,7 @@ def linear_chains(data: Path, repeats: int) -> Iterator[Measured]:
         perceptron_pass(len(indices) / steps, float(lengths[indices].sum()) / steps, k, online.dimension),
         per_step(run.step, steps, repeats),
         "sentences come in random order and their ragged rows from random places; a row of three weights "
-        "costs a whole line, and its loop more than its additions.",
+        "costs a whole cache line, and its loop costs more than its additions.",
     )
 
 
@@ -135,8 +135,8 @@ def decoding(quick: bool, repeats: int) -> Measured:
         f"Viterbi from scores, K = {k}",
         viterbi(k, length * sequences),
         per_step(lambda: Chain().best(scores), length * sequences, repeats),
-        "a maximum has no multiply-add, so additions and comparisons run at half the peak at most; each step "
-        "waits for the one before, and the best predecessor is found again on the way back.",
+        "a maximum has no multiply-add, so additions and comparisons run at no more than half the peak; each "
+        "step waits for the one before, and the best predecessor is found again on the way back.",
     )
 
 
@@ -148,8 +148,8 @@ def e_step(quick: bool, repeats: int) -> Measured:
         f"HMM: E-step, K = {case.n_states}",
         hmm_e_step(case.n_states, case.length),
         per_step(lambda: problem.problem.h(problem.ours), steps, repeats),
-        f"products of {case.n_states} numbers with a matrix that wait for each other: two registers are at "
-        "work where the peak needs eight or more.",
+        f"each product of {case.n_states} numbers with a matrix waits for the one before: two registers are "
+        "at work where the peak needs eight or more.",
     )
 
 

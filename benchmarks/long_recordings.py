@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from _common import parser
-from _fold_models import FOLDS, fold_model, test_languages
+from _fold_models import FOLDS, add_models_option, fold_model, test_languages
 from _joined_words import RATE, join_words, spoken_phones, spoken_starts
 from _memory import peak_memory, print_peak_memory
 from trellis import load
@@ -173,7 +173,7 @@ def main() -> None:
         return
     options = parser(__doc__)
     options.add_argument("--minutes", type=float, nargs="+", default=[1.0, 10.0, 60.0])
-    options.add_argument("--models", type=Path, help="folder of the models of the folds, kept or found")
+    add_models_option(options)
     options.add_argument("--folds", type=int, nargs="+", default=list(range(FOLDS)))
     options.add_argument("--languages", nargs="+", help="only these")
     options.add_argument(

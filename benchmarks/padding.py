@@ -13,7 +13,6 @@ unless others are named.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -21,7 +20,7 @@ from rich.progress import track
 from rich.table import Table
 
 from _common import parser
-from _fold_models import FOLDS, fold_model, test_languages
+from _fold_models import FOLDS, add_models_option, fold_model, test_languages
 from _joined_words import RATE, samples_of, silence_of
 from trellis.core.arrays import FloatArray
 from trellis.speech import Aligner, Corpus, Utterance
@@ -106,7 +105,7 @@ def within(found: FloatArray, ms: float) -> float:
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("--models", type=Path, help="folder of the models of the folds, kept or found")
+    add_models_option(options)
     options.add_argument("--folds", type=int, nargs="+")
     options.add_argument("--places", nargs="+", choices=PLACES, default=PLACES)
     options.add_argument("--every", type=int, default=1)

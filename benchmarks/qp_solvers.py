@@ -247,14 +247,17 @@ def main() -> None:
     given = options.parse_args()
     planes = min(given.planes, 40) if given.quick else given.planes
     console = Console(width=110)
+    installed = {
+        name: solver for name, (package, solver) in SOLVERS.items() if find_spec(package) is not None
+    }
+    for name in SOLVERS.keys() - installed.keys():
+        print(f"{name}: not measured, {SOLVERS[name][0]} is not installed")
     for l2 in (100.0, 1.0, 0.01):
         problems = growing_problems(l2, planes)
         table = Table(title=f"1 to {planes} planes, l2 = {l2:g}")
         for column in ("solver", "CPU ms, all", "CPU ms, last 10", "failed", "median gap", "largest gap"):
             table.add_column(column, justify="left" if column == "solver" else "right")
-        for name, (package, solver) in SOLVERS.items():
-            if find_spec(package) is None:
-                continue  # only piqp is a dependency of the library
+        for name, solver in installed.items():
             times, gaps, failed = [], [], 0
             for G, b in problems:
                 began = time.process_time()

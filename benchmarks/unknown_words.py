@@ -1,6 +1,6 @@
 """A word that is not in the dictionary, between two that are: what they lose, and where it is found.
 
-    python benchmarks/unknown_words.py --models FOLDER    # fold0.trellis ..., trained there if missing
+    python benchmarks/unknown_words.py [--models FOLDER] [--quick]
 
 Three words of one language of voxangeles are joined as they are; the language was never heard (the folds of
 ``alignment.py``). The word in the middle has no pronunciation. Printed are the starts of the phones of its
@@ -10,13 +10,11 @@ word known, as noise, and skipped.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
-import trellis
 from _common import files, parser
-from alignment import languages, weights_split
+from _fold_models import FOLDS, add_models_option, fold_model
+from alignment import languages
 from trellis.speech import Aligner, Corpus
 from trellis.speech.audio.recordings import Recording, load_recording
 from trellis.speech.corpus.unknown_words import UnknownWords
@@ -32,17 +30,14 @@ Case = tuple[Recording, list[list[Interval]]]
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("--models", type=Path, help="folder of fold0.trellis ..., trained if missing")
+    add_models_option(options)
     given = options.parse_args()
-    if given.models is None:
-        print("not measured: name a folder for the models by --models")
-        return
     (folder,) = files(given.data / "voxangeles", "audited")
     corpus = Corpus.textgrids(folder)
     near: dict[str, list[float]] = {name: [] for name in SYSTEMS}
     span: dict[str, list[float]] = {name: [] for name in SYSTEMS}
-    for seed in range(1 if given.quick else 5):
-        aligner = model(given.models / f"fold{seed}.trellis", corpus, seed)
+    for seed in range(1 if given.quick else FOLDS):
+        aligner = fold_model(corpus, seed, given.models)
         rng = np.random.default_rng(seed)
         for language in languages(corpus.groups, seed)[2]:
             words = list(corpus.in_groups([language]))
@@ -53,17 +48,6 @@ def main() -> None:
     for name in SYSTEMS:
         print(f"{name:6s} {len(near[name])} phones: {shares(near[name], NEAR)}", end="")
         print(f"   {len(span[name])} ends: {shares(span[name], SPAN)}" if span[name] else "")
-
-
-def model(path: Path, corpus: Corpus, seed: int) -> Aligner:
-    if not path.exists():
-        train, held, _ = languages(corpus.groups, seed)
-        split = weights_split(corpus.in_groups(train), corpus.in_groups(held), seed)
-        fitted = Aligner("log", fold="voiced", split=split, random_state=seed, n_jobs=1)
-        fitted.fit(corpus.in_groups({*train, *held})).save(path)
-    aligner = trellis.load(path)
-    assert isinstance(aligner, Aligner)
-    return aligner
 
 
 def join(words: list[Utterance]) -> Case:

@@ -39,6 +39,8 @@ suppress_warnings = [
     "config.cache",  # sphinx-gallery's configuration holds a function
 ]
 
+toc_object_entries_show_parents = "hide"  # fit() in place of SequenceLabeler.fit()
+
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 

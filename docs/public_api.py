@@ -10,7 +10,7 @@ from typing import Any
 
 # module, title of its section, and its names where the module has no __all__
 SECTIONS: list[tuple[str, str, str]] = [
-    ("trellis", "The front door", ""),
+    ("trellis", "Main classes", ""),
     ("trellis.data", "Sequences, labels and files", ""),
     ("trellis.features", "Features", ""),
     ("trellis.losses", "Task losses", ""),
@@ -32,7 +32,7 @@ SECTIONS: list[tuple[str, str, str]] = [
     ("trellis.hmm.spectral", "Spectral learning", ""),
     ("trellis.statespace", "Linear-Gaussian models", ""),
     ("trellis.bayesnet", "Bayesian networks", ""),
-    ("trellis.neural", "Networks", ""),
+    ("trellis.neural", "Neural networks", ""),
     ("trellis.theory", "Learning theory", ""),
     ("trellis.speech", "Speech", ""),
     ("trellis.speech.formats", "Alignment files", "get_format read_alignment write_alignment"),
@@ -43,12 +43,11 @@ SECTIONS: list[tuple[str, str, str]] = [
     ),
     (
         "trellis.report.theory_figures",
-        "Figures of learning theory",
+        "Figures: learning theory",
         "draw_gap draw_learning_curve draw_witness",
     ),
-    ("trellis.report.image_strings", "Figures of strings of images", "ReadString draw_strings"),
-    ("trellis.core.model_pages", "Pages of models", "Page"),
-    ("trellis.report.alignment_page", "Pages of alignments", "write_alignment_page"),
+    ("trellis.core.model_pages", "Model reports", "Page"),
+    ("trellis.report.alignment_page", "Alignment reports", "write_alignment_page"),
     ("trellis.core.backends", "Backends", ""),
     (
         "trellis.core.errors",
@@ -95,6 +94,8 @@ def write_pages(folder: Path) -> None:
             "",
             f".. currentmodule:: {module}",
             "",
+            f"Import from ``{module}``.",
+            "",
             "\n".join(about.split("\n")),
             "",
         ]
@@ -111,14 +112,19 @@ def write_pages(folder: Path) -> None:
             else:
                 own.append(name)
                 seen[id(value)] = module
+        if elsewhere:
+            lines += [f"Also importable from here: {', '.join(elsewhere)}.", ""]
         if own:
             lines += [".. autosummary::", "   :toctree: generated", "", *(f"   {name}" for name in own), ""]
-        if elsewhere:
-            lines += [f"Also here: {', '.join(elsewhere)}.", ""]
         path = folder / f"{module}.rst"
         kept.add(path)
         text = "\n".join(lines)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
-    for path in set(folder.glob("trellis*.rst")) - kept:
-        path.unlink()
+    kept |= {
+        folder / "generated" / f"{seen[id(value)]}.{name}.rst"
+        for _, name, value in public_names()
+        if id(value) in seen
+    }
+    for path in {*folder.glob("trellis*.rst"), *folder.glob("generated/trellis*.rst")} - kept:
+        path.unlink()  # of a name that is public no more

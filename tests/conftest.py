@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 
@@ -24,6 +26,10 @@ settings.register_profile(
 )
 settings.load_profile("same")
 
+# A shell that starts the tests in the background tells them to ignore SIGINT, and so all that they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 @pytest.fixture(autouse=True)
 def _records_as_shipped() -> Iterator[None]:
@@ -36,6 +42,13 @@ def _records_as_shipped() -> Iterator[None]:
     for name in set(_RECORDS) - records:
         if not _RECORDS[name].__module__.startswith("trellis."):
             del _RECORDS[name]
+
+
+def pytest_collection_finish() -> None:
+    """Tests run in as many processes as there are cores, where threads of PyTorch wait for one another: the
+    maximum of ten numbers took two of them milliseconds. Tests of threads say how many they want."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
 
 
 @pytest.hookimpl(wrapper=True)

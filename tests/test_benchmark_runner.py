@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,7 @@ STUBS = {
     "'cells': ['1 s', '2 s', '2.00x', '', '[green]yes[/]', '7']}))",
     "f": "import os; os.kill(os.getpid(), 9)",
     "g": "import time; time.sleep(60)",
+    "h": "from trellis.core.errors import MissingExtraError; raise MissingExtraError('x needs y; get it')",
 }
 
 
@@ -47,7 +49,8 @@ def test_every_benchmark_is_run_and_summed_up(tmp_path: Path) -> None:
     done = subprocess.run([*command, "--limit", "3"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "1.5 s --quick" in done.stdout
-    ends = dict(line.split(maxsplit=1) for line in done.stdout.split("== summary\n")[1].splitlines()[:-1])
+    summary = re.sub(r" \(\d+ s\)$", "", done.stdout.split("== summary\n")[1], flags=re.MULTILINE)
+    ends = dict(line.split(maxsplit=1) for line in summary.splitlines()[:-1])
     killed = ends.pop("f.py"), ends.pop("g.py")
     assert all(end.startswith("failed with exit code") for end in killed)
     assert killed[1].endswith("stopped after 3 s")
@@ -57,14 +60,23 @@ def test_every_benchmark_is_run_and_summed_up(tmp_path: Path) -> None:
         "c.py": "measured",
         "d.py": "not measured: a_library_that_nobody_has is not installed",
         "e.py": "measured",
+        "h.py": "not measured: x needs y; get it",
     }
     table = (tmp_path / "out" / "t.md").read_text(encoding="utf-8").splitlines()
     rows = [line for line in table if line.startswith("| ")][2:]
-    assert [row.split(" | ")[0] for row in rows] == [f"| {name}.py" for name in "abcdefg"]
+    assert [row.split(" | ")[0] for row in rows] == [f"| {name}.py" for name in "abcdefgh"]
+    assert re.match(r"Minutes: 0\.\d in all; a\.py 0\.0, b\.py", table[-1])
     assert rows[4] == r"| e.py | T: an\|other (MB 7) | 1 s | 2 s | 2.00x |  | yes |"
     for name in "bfg":
         (tmp_path / f"{name}.py").unlink()
-    assert subprocess.run(command, check=False, capture_output=True).returncode == 0
+    done = subprocess.run(
+        [*command, "--only", "e", "--only", "a"], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    assert re.findall(r"^== (\w\.py)", done.stdout, re.MULTILINE) == ["a.py", "e.py"]
+    done = subprocess.run([*command, "--only", "z"], check=False, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "there is no benchmark 'z'" in done.stderr
 
 
 def test_figures_are_added_to_the_table_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +90,7 @@ def test_figures_are_added_to_the_table_of_the_run(tmp_path: Path, monkeypatch: 
     figures.print()
     kept = [json.loads(line) for line in (tmp_path / "f").read_text(encoding="utf-8").splitlines()]
     text = runner.table({"x.py": runner.End("measured", 1.0, kept)}, ["--quick"])
-    assert text.splitlines()[-1] == "| x.py | a title: one pass | 500 ms | 2 s | 4.00x | \u2265 3x | yes |"
+    assert text.splitlines()[-3] == "| x.py | a title: one pass | 500 ms | 2 s | 4.00x | \u2265 3x | yes |"
 
 
 def test_types_are_checked_wherever_there_is_code() -> None:

@@ -3,8 +3,9 @@
 A comment after ``print(...)`` that is a Python value, such as ``# [0.5, 0.25]``, is what must be printed, and
 so is any text after ``# prints``. Numbers may differ in digits that are not shown, ``...`` stands for
 anything, and a remark may follow a value after ``;``. Other comments are remarks. Indented lines right after
-a block are what its other print statements print, all together. A block that begins with
-```` ```python no-run ```` is not run; its reason follows on the same line.
+a block are what its other print statements print, all together. Every print statement needs one of these
+three: a page shows nothing that is not compared. A block that begins with ```` ```python no-run ```` is not
+run; its reason follows on the same line.
 """
 
 from __future__ import annotations
@@ -39,6 +40,18 @@ NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d*)?(?:e[+-]?\d+)?(?![\w])")
 WORDS = "prints "
 
 
+def _prints(code: str) -> list[ast.Call]:
+    """The calls of print that write to standard output."""
+    calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+    return [
+        call
+        for call in calls
+        if isinstance(call.func, ast.Name)
+        and call.func.id == "print"
+        and all(option.arg != "file" for option in call.keywords)
+    ]
+
+
 def _promises(code: str) -> dict[int, tuple[int, str]]:
     """What a comment promises of the print statement that ends on its line, by the line where that begins."""
     comments = {
@@ -47,16 +60,25 @@ def _promises(code: str) -> dict[int, tuple[int, str]]:
         if token.type == tokenize.COMMENT
     }
     found = {}
-    for node in ast.walk(ast.parse(code)):
-        is_print = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
-        if not is_print or node.end_lineno not in comments:
-            continue
-        comment = comments[node.end_lineno]
+    for call in _prints(code):
+        last = call.end_lineno or call.lineno
+        comment = comments.get(last, "")
         if comment.startswith(WORDS):
-            found[node.lineno] = (node.end_lineno, comment.removeprefix(WORDS))
+            found[call.lineno] = (last, comment.removeprefix(WORDS))
         elif _is_value(comment.partition("; ")[0]):
-            found[node.lineno] = (node.end_lineno, comment.partition("; ")[0])
+            found[call.lineno] = (last, comment.partition("; ")[0])
     return found
+
+
+def _unpromised(text: str) -> list[int]:
+    """Lines of a page with a print statement whose output no comment and no text below its block tells."""
+    lines = []
+    for block in BLOCK.finditer(text):
+        if not SHOWN.match(text, block.end()):
+            before = text.count("\n", 0, block.start(1))
+            told = {line for line, (_, shown) in _promises(block[1]).items() if shown.strip(". ")}
+            lines += [before + call.lineno for call in _prints(block[1]) if call.lineno not in told]
+    return sorted(lines)
 
 
 def _is_value(text: str) -> bool:
@@ -122,6 +144,15 @@ def test_the_blocks_run_and_print_what_they_promise(
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_print_statement_promises_its_output(page: Path) -> None:
+    lines = ", ".join(map(str, _unpromised(page.read_text(encoding="utf-8"))))
+    assert not lines, (
+        f"{page.name}: nothing is compared with what print writes in line {lines}; show it as a value after "
+        "#, as text after '# prints ' (not only ...), or as indented lines below the block"
+    )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_blocks_that_do_not_run_say_why(page: Path) -> None:
     for reason in UNRUN.findall(page.read_text(encoding="utf-8")):
         assert len(reason.strip()) > 5
@@ -148,6 +179,15 @@ def test_comments_after_print_are_promises_if_they_are_values() -> None:
     code = "print(1)  # 1; the first\nprint(\n    2\n)  # [2, inf]\n"
     code += "print(3)  # why\nprint(4)  # prints a ... b\n"
     assert _promises(code) == {1: (1, "1"), 2: (4, "[2, inf]"), 6: (6, "a ... b")}
+
+
+def test_print_statements_without_a_promise_are_found() -> None:
+    block = "words\n\n```python\nprint(1)  # 1\nprint(2)  # a remark\nprint(\n    3,\n)\n```\n"
+    assert _unpromised(block) == [5, 6]
+    assert _unpromised(block + "\n    2\n    3\n\nmore words\n") == []
+    assert _unpromised(block + "\nmore words\n\n    other code\n") == [5, 6]
+    assert _unpromised("```python\nimport sys\nprint(1, file=sys.stderr)\n```\n") == []
+    assert _unpromised("```python\nprint(1)  # prints ...\nprint(2)  # prints 2 ...\n```\n") == [2]
 
 
 BASE, FILES = "https://trellis-learn.github.io/trellis/", "https://github.com/trellis-learn/trellis/"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -50,14 +50,6 @@ MODELS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "io_hmm": (IOHMM(2, random_state=0, n_init=2, tol=1e-12), (SIGNALS, INPUTS)),
     "linear_gaussian": (LinearGaussian(2, random_state=0, tol=1e-12), (SIGNALS,)),
 }
-
-
-@pytest.fixture(autouse=True)
-def _interrupts_are_heard() -> Iterator[None]:
-    """A shell that starts the tests in the background has told them to ignore SIGINT."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 class Interrupter:

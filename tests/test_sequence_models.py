@@ -175,7 +175,7 @@ def test_a_sparse_matrix_is_refused(name: str) -> None:
     case = CASES[name]
     flat = csr_array(np.concatenate([x.reshape(len(x), -1) for x in case.X]))
     for call in (clone(case.model).fit, case.fit().log_likelihood):
-        with pytest.raises(DataError, match="X is a sparse matrix, which is not read here"):
+        with pytest.raises(DataError, match="X is a sparse matrix, which is not supported here"):
             call(flat, *case.others)
 
 

@@ -84,7 +84,7 @@ def test_only_symbols_make_a_network() -> None:
     hmm = HMM(2, emissions.Gaussian("diag"), random_state=0).fit(
         np.random.default_rng(0).normal(size=(50, 1))
     )
-    with pytest.raises(UnsupportedError, match="emits by Gaussian"):
+    with pytest.raises(UnsupportedError, match="emissions of this model are Gaussian"):
         from_hmm(hmm, 3)
 
 

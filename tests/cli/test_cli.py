@@ -62,7 +62,7 @@ def test_formats_are_told_apart(text: str, expected: FileFormat) -> None:
 
 
 def test_an_empty_file_has_no_format() -> None:
-    with pytest.raises(DataError, match=r"empty\.txt: the file holds no sequences"):
+    with pytest.raises(DataError, match=r"empty\.txt: the file contains no sequences"):
         detect_format(b"\n \n", "empty.txt")
 
 
@@ -174,6 +174,7 @@ def test_train_ends_with_status_size_and_place(folder: Path) -> None:
     status, size = result.stderr.splitlines()
     assert re.match(r"(converged|stopped) after \d+ iterations?: ", status)
     assert size.startswith("69 tokens in 12 sequences, 5 labels, ")
+    assert re.search(r"[\d.]+ s \(.*training [\d.]+ m?s.*\); the model is in", size)
     assert size.endswith(f"the model is in {folder / 'other'}")
 
 
@@ -317,7 +318,7 @@ def test_inspect(folder: Path) -> None:
         ].values()
     )
     assert "U:" not in run("inspect", folder / "model", "-n", 0)
-    with pytest.raises(DataError, match="'B-XY' is not known"):
+    with pytest.raises(DataError, match="the model has no label 'B-XY'"):
         run("inspect", folder / "model", "-l", "B-XY")
 
 
@@ -376,7 +377,7 @@ def test_template_dev_file_pairs_and_class_weights(folder: Path, tmp_path: Path)
         (["--objective", "logg"], "objective='logg' is not known"),
         (["--loss", "huber"], "loss='huber' is not known"),
         (["--solver", "newton"], "solver='newton' is not known"),
-        (["--epsilon", "1"], "belong to --objective direct"),
+        (["--epsilon", "1"], "apply only to --objective direct"),
         (["--objective", "direct", "--epsilon", "soon"], "epsilon='soon'"),
         (["--holdout", "0.5", "--dev", "x"], "both say what to hold out"),
         (["--class-weight", "B-NP"], "--class-weight B-NP: give a name, = and a value, as in"),

@@ -192,7 +192,7 @@ def test_pages_show_a_reference(recordings: Path) -> None:
         (["--reference", "ref"], "--reference needs --page"),
         (["--transcripts", "nowhere"], "no transcript of this name"),
         (["-o", "model"], "is a file; give a folder"),
-        (["-o", "recordings", "--to", "json,lab"], "lab files here would be read as transcripts"),
+        (["-o", "recordings", "--to", "json,lab"], "lab files in this folder would be read as transcripts"),
     ],
 )
 def test_options_that_cannot_be_used(recordings: Path, options: list[str], message: str) -> None:
@@ -256,7 +256,7 @@ def test_evaluate_by_class(judged: Path) -> None:
     assert set(figures["by_class"]) == {"vowel", "stop", "silence"}
     rows = list(csv.DictReader(io.StringIO(run("evaluate", judged / "ref", judged / "hyp", "--csv"))))
     assert next(r["value"] for r in rows if r["figure"] == "within_20_ms") == "1.0"
-    with pytest.raises(UnsupportedError, match="give one of them"):
+    with pytest.raises(UnsupportedError, match="give only one of them"):
         invoke("evaluate", judged / "ref", judged / "hyp", "--csv", "--json")
 
 
@@ -321,7 +321,7 @@ def test_training_options_are_those_of_the_aligner(monkeypatch: pytest.MonkeyPat
     assert (seen["fold"], seen["random_state"], seen["step_ms"]) == ("broad", 3, 5)
     assert (seen["features"], seen["refine"]) == (["classifier", "duration"], "never")
     (folder / "b.wav").unlink()
-    with pytest.raises(DataError, match="no recording called b"):
+    with pytest.raises(DataError, match="there is no recording named b"):
         invoke("train", folder, "-o", tmp_path / "n")
     assert not (tmp_path / "n").exists()
     result = invoke("train", folder, "-o", tmp_path / "n", "--skip-bad", "--layout", "textgrids")
@@ -330,7 +330,7 @@ def test_training_options_are_those_of_the_aligner(monkeypatch: pytest.MonkeyPat
     defaults = {name: p.default for name, p in inspect.signature(real.__init__).parameters.items()}
     given = {name: value for name, value in seen.items() if name not in ("self", "ids")}
     assert given == {name: defaults[name] for name in given}
-    with pytest.raises(UnsupportedError, match="--split does not apply to a corpus of textgrids"):
+    with pytest.raises(UnsupportedError, match="--split does not apply to a corpus with layout textgrids"):
         invoke("train", folder, "-o", tmp_path / "n", "--split", "train")
     with pytest.raises(ModelFileError, match="does not exist; make it first"):
         invoke("train", folder, "-o", tmp_path / "no" / "m")
@@ -370,7 +370,7 @@ def test_adapt_learns_from_a_folder_and_replaces_nothing_when_it_cannot(
     assert invoke("adapt", "model", recordings, "-o", "new", "-q").stderr == ""
 
     (recordings / "deep/two.wav").unlink()
-    with pytest.raises(DataError, match="no recording called"):
+    with pytest.raises(DataError, match="there is no recording named"):
         invoke("adapt", "model", recordings, "-o", "other")
     result = invoke("adapt", "model", recordings, "-o", "other", "--skip-bad")
     assert "skipped" in result.stderr
@@ -412,7 +412,7 @@ def test_a_page_shows_the_reference_at_its_own_place(recordings: Path) -> None:
     assert '"xx"' not in Path("out/one.html").read_text("utf-8")
     (recordings / "two.wav").rename("recordings/deep/new.wav")
     Path("references/two.TextGrid").unlink()
-    with pytest.raises(DataError, match=r"several references are called two \(deep/two, other/two\)"):
+    with pytest.raises(DataError, match=r"several references are named two \(deep/two, other/two\)"):
         run(
             "run",
             "model",
@@ -505,7 +505,7 @@ def test_tiers_can_be_chosen_and_transcripts_are_never_replaced(talk: Path) -> N
     assert list(read_textgrid_tiers("out/talk.TextGrid").tiers) == ["Anna - words", "Anna - phones"]
     assert "talk.wav - Anna" in Path("out/talk - Anna.html").read_text("utf-8")
     before = (talk / "talk.TextGrid").read_bytes()
-    with pytest.raises(UnsupportedError, match="the result would replace the transcript"):
+    with pytest.raises(UnsupportedError, match="the result would overwrite the transcript"):
         invoke("run", "model", talk, "-o", talk, "-d", "d")
     assert (talk / "talk.TextGrid").read_bytes() == before
 
@@ -528,7 +528,7 @@ def test_bad_labels_stop_or_are_skipped_before_training(tmp_path: Path) -> None:
         write_wav(folder / f"{name}.wav", 1.0)
         Alignment.from_starts([0.0, 0.5], ["t", label], 1.0).to_textgrid(folder / f"{name}.TextGrid")
     options = ["train", folder, "-o", tmp_path / "m", "--fold", "voiced"]
-    with pytest.raises(DataError, match=r"b\.TextGrid, tier 'phones': at 0.500 s the phone 'a\?' holds"):
+    with pytest.raises(DataError, match=r"b\.TextGrid, tier 'phones': at 0.500 s the phone 'a\?' contains"):
         invoke(*options)
     with pytest.raises(DataError, match="1 utterances with a reference are too few"):
         invoke(*options, "--skip-bad")

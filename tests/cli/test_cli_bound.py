@@ -132,7 +132,7 @@ def test_evaluate_against_another_model(folder: Path) -> None:
 
 def test_models_of_other_labels_are_not_compared(folder: Path) -> None:
     run("train", folder / "train.txt", "-o", folder / "words", "-q", "--label-column", 0, "--max-iter", 1)
-    with pytest.raises(DataError, match="takes its labels from another column"):
+    with pytest.raises(DataError, match="read their labels from different columns"):
         run("evaluate", folder / "good", folder / "test.txt", "--against", folder / "words")
 
 

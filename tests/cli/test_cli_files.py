@@ -152,12 +152,12 @@ def test_errors_before_any_work(folder: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.ones(3))
     np.save(tmp_path / "b.npy", np.ones(3))
     refused(UnsupportedError, "reads text files, and these are npy", "train", tmp_path, "-o", tmp_path / "m")
-    refused(DataError, "would be replaced by its answer", "tag", model, data, "-o", data)
+    refused(DataError, "the output would overwrite", "tag", model, data, "-o", data)
     same = tmp_path / "all.conll"
     same.write_text("a X\n", "utf-8")
     refused(
         DataError,
-        "two files are called all.conll",
+        "two files are named all.conll",
         "tag",
         model,
         same,
@@ -165,7 +165,7 @@ def test_errors_before_any_work(folder: Path, tmp_path: Path) -> None:
         "-o",
         tmp_path / "t",
     )
-    refused(DataError, "is a file; several", "tag", model, data, "-o", same)
+    refused(DataError, "is a file, but there are several", "tag", model, data, "-o", same)
     same.write_text("a X B-PER extra\n", "utf-8")
     refused(
         DataError,

@@ -194,7 +194,7 @@ def test_sigterm_stores_the_iteration_and_the_same_command_goes_on(tmp_path: Pat
     child.send_signal(signal.SIGTERM)
     lines, said = child.communicate()
     assert child.returncode == 143
-    assert said.endswith(f"; the same command goes on from the checkpoint in {folder}\n")
+    assert said.endswith(f"; the same command resumes from the checkpoint in {folder}\n")
     assert [p.name for p in folder.iterdir()] == ["checkpoint.0"]
     _, meta, arrays = storage.read(folder / "checkpoint.0")
     assert len(arrays["run.history.seconds"]) == 1 + lines.count("iteration")
@@ -210,7 +210,7 @@ def test_sigterm_stores_the_iteration_and_the_same_command_goes_on(tmp_path: Pat
     other = _ends(*command, "--l2", "3", stderr=subprocess.PIPE)
     assert other.returncode == 2
     assert other.stderr.decode() == (
-        f"trellis: error: the checkpoint in {folder} is of a run with other options (l2 was 1.0, and is "
+        f"trellis: error: the checkpoint in {folder} is from a run with other options (l2 was 1.0, now "
         "3.0); remove it, or give another folder\n"
     )
 
@@ -248,7 +248,7 @@ def test_closed_streams(folder: Path) -> None:
     closed = [sys.executable, "-c", "import os, sys; os.close(1); os.execv(sys.argv[1], sys.argv[1:])"]
     done = subprocess.run([*closed, *inspect], capture_output=True, check=False)
     assert (done.returncode, done.stdout) == (2, b"")
-    assert done.stderr == b"trellis: error: standard output cannot be written (it is closed)\n"
+    assert done.stderr == b"trellis: error: standard output cannot be written (the stream is closed)\n"
     reading = subprocess.Popen(inspect, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert reading.stdout is not None
     assert reading.stderr is not None

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from page_checks import without_times
+from page_checks import page_stages, without_times
 from trellis import (
     HMM,
     IOHMM,
@@ -86,7 +86,18 @@ def test_the_page_of_a_labeller(folder: Path) -> None:
     assert "<b>8</b> sequences" in text
     piped = run("report", folder / "tagger.trellis", "-", "-o", "-", "--title", "<Tags>", stdin=LINES)
     assert without_times(piped) == without_times(text)
-    assert '<th scope="row">reading</th>' in text
+    assert page_stages(text) == (
+        ["reading", "encoding", "arranging", "training", "checking"],
+        ["reading", "encoding and scoring", "predicting", "marginals"],
+    )
+
+
+def test_files_in_shards_are_read_and_encoded_in_one_stage(folder: Path) -> None:
+    run("train", folder / "data.txt", folder / "data.txt", "-o", folder / "two.trellis", "--max-iter", 5)
+    known = load(folder / "two.trellis").fit_seconds_
+    assert list(known) == ["reading and encoding", "arranging", "training", "checking"]
+    run("report", folder / "two.trellis", folder / "data.txt", "-o", folder / "two.html")
+    assert page_stages((folder / "two.html").read_text("utf-8"))[0] == list(known)
 
 
 @pytest.mark.parametrize("name", ["rain.bif", "rain.trellis"])
@@ -179,7 +190,7 @@ def test_a_network_of_words_reads_a_column_file(folder: Path) -> None:
         (("hmm.trellis",), DataError, "needs a file of observations"),
         (("hmm.trellis", "names.csv"), DataError, "names, but no numbers"),
         (("hmm.trellis", "bad.csv"), DataError, r"bad.csv:3: 'x' is not a line of 1 numbers"),
-        (("driven.trellis", "numbers.csv"), DataError, "this is text; give numbers as"),
+        (("driven.trellis", "numbers.csv"), DataError, "this is a text file; give numbers as"),
         (("graphs.trellis", "bare.npz"), DataError, "no labels to compare with"),
         (("graphs.trellis", "data.txt"), DataError, "data.txt"),
         (("graphs.trellis", "arrays.npz"), DataError, "there is no array nodes"),

@@ -46,7 +46,7 @@ def test_train_tag_evaluate_and_inspect_with_500_labels(tmp_path: Path) -> None:
     assert "tokens right" in run("evaluate", model, tmp_path / "train.txt")
     text = run("inspect", model, "-n", 1)
     assert "transitions=observed" in text
-    assert "name some by --label" in text
+    assert "choose labels with --label" in text
     assert "T002" in run("inspect", model, "-l", "T001", "-l", "T002")
     listed = json.loads(run("inspect", model, "-n", 1, "--json"))["transitions"]
     assert len(listed) == len(labeler.layout_.pairs)

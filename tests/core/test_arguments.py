@@ -128,5 +128,5 @@ def test_names_out_of_a_list() -> None:
     assert check_names("learn", (), names) == set()
     with pytest.raises(DataError, match='learn is 3; give "all" or a tuple'):
         check_names("learn", 3, names)
-    with pytest.raises(DataError, match="learn names 'c'; give names out of a, b"):
+    with pytest.raises(DataError, match="learn names 'c'; choose from a, b"):
         check_names("learn", ("a", "c"), names)

@@ -68,7 +68,7 @@ def test_functions_are_not_stored() -> None:
 
 
 def test_unknown_classes_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match="thing is a object, which model files cannot hold"):
+    with pytest.raises(UnsupportedError, match="thing is a object, which model files cannot store"):
         encode(object(), {}, "thing")
 
 

@@ -39,7 +39,7 @@ def test_parameters_tags_and_copies(model: SequenceLabeler) -> None:
 
 def test_a_representation_names_what_is_not_by_default() -> None:
     assert repr(SequenceLabeler()) == "SequenceLabeler()"
-    assert repr(SequenceLabeler(l2=3.0, solver="lbfgs")) == "SequenceLabeler(l2=3.0, solver='lbfgs')"
+    assert repr(SequenceLabeler(l2=3.0, solver="lbfgs")) == "SequenceLabeler(solver='lbfgs', l2=3.0)"
     assert repr(LinearGaussian(n_states=2, transition=np.eye(2))).startswith("LinearGaussian(")
     assert "SequenceLabeler" in str(SequenceLabeler()._repr_html_())
 

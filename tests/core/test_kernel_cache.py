@@ -29,7 +29,7 @@ with warnings.catch_warnings(record=True) as said:
         return values.prod()
 
     print(total(np.ones(3)), product(np.full(3, 2.0)))
-print(sum("compiled anew in every process" in str(one.message) for one in said))
+print(sum("so every process compiles them again" in str(one.message) for one in said))
 """
 FULL = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (200, resource.RLIM_INFINITY))"
 

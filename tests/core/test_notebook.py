@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -53,6 +54,7 @@ def test_a_fitted_estimator_shows_its_status_and_its_history() -> None:
     page = Opened(html)
     assert not page.open
     assert str(model.status_) in html
+    assert re.search(r"<p>fit took [\d.]+ (µs|ms|s): encoding", html)
     assert "objective: from" in html
     assert "seconds" not in html.split(str(model.status_))[1]
 

@@ -229,7 +229,7 @@ def test_an_error_keeps_the_old_text_file(tmp_path: Path) -> None:
     path = tmp_path / "c.txt"
     write_columns(path, [[("old", "O")]])
     before = path.read_bytes()
-    with pytest.raises(DataError, match="cannot hold"):
+    with pytest.raises(DataError, match="cannot represent"):
         write_columns(path, [[("new", "O"), ("a\nb", "O")]])
     with pytest.raises(DataError, match="cannot be written as UTF-8"), atomic_text(path) as file:
         file.write("a\udc80b")

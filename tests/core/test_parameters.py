@@ -59,6 +59,21 @@ def test_a_class_keeps_the_order_of_its_base() -> None:
     assert list(Heir.declared_parameters) == list(Again.declared_parameters)
 
 
+def test_the_docstring_lists_parameters_in_the_order_of_the_signature() -> None:
+    """Those that a subclass takes by position stand before those of its base, as in a call."""
+
+    class Renamed(Smoother):
+        """Smooths."""
+
+        title: str = parameter(default="", doc="Its heading.", kw_only=False)
+
+    listed = list(Renamed.declared_parameters)
+    assert listed == list(inspect.signature(Renamed).parameters)
+    assert listed.index("title") < listed.index("width")
+    found = [str(Renamed.__doc__).index(f"\n{name} :") for name in listed]
+    assert found == sorted(found)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

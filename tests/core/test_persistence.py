@@ -181,7 +181,7 @@ def test_foreign_files(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="no such file"):
         load(tmp_path / "nowhere")
     storage.save(path, "SomethingElse", {}, {"x": np.zeros(1)})
-    with pytest.raises(ModelFileError, match="holds a model of kind 'SomethingElse'"):
+    with pytest.raises(ModelFileError, match="this is a model of kind 'SomethingElse'"):
         load(path)
 
 

@@ -61,9 +61,9 @@ def test_bad_attributes_are_named_with_their_line(field) -> None:
 
 
 def test_empty_and_unwritable() -> None:
-    with pytest.raises(DataError, match="holds no sequences"):
+    with pytest.raises(DataError, match="contains no sequences"):
         read_attributes(io.StringIO("\n"))
-    with pytest.raises(DataError, match="holds no sequences"):
+    with pytest.raises(DataError, match="contains no sequences"):
         list(iter_attribute_blocks(io.StringIO("")))
     with pytest.raises(DataError, match="has a tab or a line break"):
         write_attributes(io.StringIO(), [[{"a\tb": 1.0}]], [["A"]])

@@ -155,7 +155,7 @@ def test_masks_stay() -> None:
         (ROWS, [3, 1], "lengths belong to one array of all sequences, but X is a list"),
         (ROWS[0], [2, 2], "lengths add up to 4, but X has 3 rows"),
         ([[[1.0, 2.0], [3.0]]], None, "sequence 0 of X is ragged"),
-        ([ROWS[0], [["a", "b"]]], None, "X must hold numbers"),
+        ([ROWS[0], [["a", "b"]]], None, "X must contain numbers"),
         ([ROWS[0], [[1.0, -np.inf]]], None, "step 0 of sequence 1: column 1 of X is -inf; write NaN"),
         ([ROWS[0], [[1.0, 1e200]]], None, "step 0 of sequence 1: column 1 .* too large to be squared"),
         (np.zeros((2, 2, 2)), None, r"X has shape \(2, 2, 2\); it must have shape \(length, columns\)"),

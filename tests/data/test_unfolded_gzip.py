@@ -52,7 +52,7 @@ def test_every_reader_refuses_a_bomb(reader: str, bomb: Path, tmp_path: Path) ->
     path.symlink_to(bomb)
     tracemalloc.start()
     try:
-        with pytest.raises(DataError, match=r"bomb\S*: the gzip data unfold to more than 200 times"):
+        with pytest.raises(DataError, match=r"bomb\S*: the gzip data expand to more than 200 times"):
             READERS[reader](path)
         assert tracemalloc.get_traced_memory()[1] < 3 * SIZE
     finally:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -80,7 +80,6 @@ def names(case: Case) -> dict[str, str]:
     return case.graph.variables.decode(case.evidence)
 
 
-@settings(max_examples=100)
 @given(st.integers(0, 2**32))
 @example(2)
 def test_every_exact_method_equals_enumeration(seed: int) -> None:
@@ -116,7 +115,6 @@ def test_every_exact_method_equals_enumeration(seed: int) -> None:
     assert best.log_posterior == pytest.approx(case.logs.max() - total, rel=1e-9, abs=1e-8)
 
 
-@settings(max_examples=60)
 @given(st.integers(0, 2**32))
 def test_messages_bound_the_best_assignment(seed: int) -> None:
     case = draw_case(seed)
@@ -137,7 +135,6 @@ def test_messages_bound_the_best_assignment(seed: int) -> None:
         assert "the gap is" in best.report
 
 
-@settings(max_examples=150)
 @given(st.integers(0, 2**32))
 def test_branches_that_contradict_each_other_about_the_targets(seed: int) -> None:
     """Several parts that share nothing but the targets: each is summed out by itself."""
@@ -160,7 +157,6 @@ def test_branches_that_contradict_each_other_about_the_targets(seed: int) -> Non
     assert_allclose(found, wanted, rtol=1e-8, atol=1e-12)
 
 
-@settings(max_examples=60)
 @given(st.integers(0, 2**32))
 def test_rows_of_a_frame_equal_enumeration(seed: int) -> None:
     case = draw_case(seed)
@@ -188,7 +184,6 @@ def test_rows_of_a_frame_equal_enumeration(seed: int) -> None:
             assert_allclose(found[name][r], softmax(log_sum_exp(logs, others), None), rtol=1e-8, atol=1e-12)
 
 
-@settings(max_examples=100)
 @given(st.integers(0, 2**32), st.booleans())
 def test_propagation_is_exact_on_trees_and_says_nothing_else(seed: int, tree: bool) -> None:
     case = draw_case(seed, tree=tree)
@@ -214,7 +209,6 @@ def test_propagation_is_exact_on_trees_and_says_nothing_else(seed: int, tree: bo
             assert answer.diagnostics["log_evidence"] == pytest.approx(total, rel=1e-10, abs=1e-8)
 
 
-@settings(max_examples=60)
 @given(st.integers(0, 2**32))
 def test_elimination_step_by_step(seed: int) -> None:
     case = draw_case(seed)._replace(likelihoods={})
@@ -274,7 +268,6 @@ def test_the_joint_table_of_the_targets_counts_towards_the_limit() -> None:
         chain.query(list(chain.names), observed)
 
 
-@settings(max_examples=100)
 @given(st.integers(0, 2**32))
 def test_a_network_keeps_what_is_possible_or_is_refused(seed: int) -> None:
     case = draw_case(seed)._replace(likelihoods={})

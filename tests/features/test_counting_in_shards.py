@@ -89,13 +89,11 @@ def sequences(step: Any) -> Any:
 CUTS = st.lists(st.integers(0, 6), max_size=4)
 
 
-@settings(deadline=None, max_examples=60)
 @given(sequences(NAMED), CUTS, st.integers(1, 3), st.sampled_from([(), True, ("a", "é")]))
 def test_named_features(X: Any, cuts: list[int], min_count: int, edges: Any) -> None:
     check(lambda: FeatureIndexer(min_count, edges), X, [min(c, len(X)) for c in cuts])
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     sequences(st.tuples(WORDS, WORDS)),
     CUTS,
@@ -111,14 +109,12 @@ def test_templates(X: Any, cuts: list[int], min_count: int, text: str, beyond: A
 SIZES = st.sampled_from([1, 8, 1 << 16])  # counters that all features share, that some do, and enough
 
 
-@settings(deadline=None, max_examples=60)
 @given(sequences(NAMED), CUTS, st.integers(1, 4), SIZES)
 def test_a_sketch_leaves_out_no_named_feature(X: Any, cuts: list[int], min_count: int, size: int) -> None:
     cuts = [min(c, len(X)) for c in cuts]
     check_sketched(lambda: FeatureIndexer(min_count), X, cuts, min_count, size)
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     sequences(st.tuples(WORDS, WORDS)),
     CUTS,

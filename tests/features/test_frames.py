@@ -118,5 +118,18 @@ def test_mistakes_are_named() -> None:
         SequenceFrame(frame, "long")
     with pytest.raises(DataError, match="no rows"):
         SequenceFrame(frame[:0], "sentence")
-    with pytest.raises(DataError, match="not of the shape of X"):
+    with pytest.raises(DataError, match="do not have the shape of X"):
         SequenceFrame(frame, "sentence").to_series([["a"], ["b"]])
+
+
+@pytest.mark.parametrize("name", ["shards", "toarray", "to_dicts", "lengths", "step", "X"])
+@pytest.mark.parametrize("model", [SequenceLabeler, MEMM])
+def test_a_column_may_have_any_name(name: str, model: type[SequenceLabeler | MEMM]) -> None:
+    """pandas offers columns as attributes, among them those by which other kinds of data are told."""
+    values = np.random.default_rng(0).normal(size=(8, 2))
+    labels = [(values[:4, 0] > 0).tolist(), (values[4:, 0] > 0).tolist()]
+    frames = [pd.DataFrame(values[i : i + 4], columns=["a", name]) for i in (0, 4)]
+    found = model(max_iter=5, verbose=False).fit(frames, labels)
+    whole = pd.concat(frames)
+    again = model(max_iter=5, verbose=False).fit(whole, np.concatenate(labels), lengths=[4, 4])
+    np.testing.assert_array_equal(again.weights_, found.weights_)

@@ -111,7 +111,7 @@ def test_mistakes_are_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> N
     with pytest.raises(DataError, match="transform is 'panda'; give one of 'default', 'pandas', 'polars'"):
         model.set_output(transform="panda")
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(UnsupportedError, match="polars is not installed; pip install polars"):
+    with pytest.raises(UnsupportedError, match="polars is not installed; run: pip install polars"):
         model.set_output(transform="polars")
 
 

@@ -227,7 +227,7 @@ def test_bad_templates_are_named_with_their_line(tmp_path) -> None:
         with pytest.raises(DataError, match=rf"bad.tpl:2: .*{message}"):
             Template.read(path)
     path.write_text("# nothing\n")
-    with pytest.raises(DataError, match="holds no templates"):
+    with pytest.raises(DataError, match="contains no templates"):
         Template.read(path)
     with pytest.raises(DataError, match="out_of_bounds is 'wrap'"):
         Template.parse("U", "wrap")

@@ -97,9 +97,7 @@ def test_what_is_not_learned_has_no_prior_and_stays() -> None:
     free = HMM(3, Gaussian("diag"), learn=("initial", "emission"), random_state=0)
     signal = [np.repeat([[0.0], [5.0], [9.0]], 20, axis=0) + 0.1 * np.arange(60)[:, None] % 1.0]
     assert abs(free.fit(signal).transitions_ - 1 / 3).max() > 0.1  # from k-means, and kept
-    with pytest.raises(
-        DataError, match="learn names 'means'; give names out of initial, transitions, emission"
-    ):
+    with pytest.raises(DataError, match="learn names 'means'; choose from initial, transitions, emission"):
         HMM(3, emission, learn="means").fit(x)
     with pytest.raises(UnsupportedError, match="moves all parameters"):
         HMM(3, emission, learn="emission").fit_discriminative(x, s)

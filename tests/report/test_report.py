@@ -10,34 +10,20 @@ import pytest
 
 from trellis.core.errors import DataError, MissingExtraError
 from trellis.report.evaluation import evaluate_labels
-from trellis.report.figures import new_figure
-from trellis.report.image_strings import ReadString, draw_strings
+from trellis.report.figures import figure_file, new_figure
 
 
-def _strings(n: int) -> list[ReadString]:
-    rng = np.random.default_rng(0)
-    return [
-        ReadString(
-            rng.random((t, 8, 8)),
-            ["a"] * t,
-            {"one": ["a"] * t, "two": ["b"] * t},
-            rng.dirichlet(np.ones(2), size=t),
-        )
-        for t in range(1, n + 1)
-    ]
+@pytest.mark.parametrize(("ending", "first"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
+def test_the_ending_of_a_figure_says_its_format(tmp_path: Path, ending: str, first: bytes) -> None:
+    with figure_file(tmp_path / f"p.{ending}", 1, 1) as figure:
+        figure.subplots()
+    assert (tmp_path / f"p.{ending}").read_bytes().startswith(first)
 
 
-@pytest.mark.parametrize("n", [1, 3])
-def test_a_picture_is_drawn(tmp_path: Path, n: int) -> None:
-    draw_strings(tmp_path / "p.png", _strings(n), ["a", "b"], title="t", marginals_of="one")
-    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
-    draw_strings(tmp_path / "p.svg", _strings(n), ["a", "b"], title="t", marginals_of="one")
-    assert b"<svg" in (tmp_path / "p.svg").read_bytes()
-
-
-def test_no_strings_no_picture(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no strings to draw"):
-        draw_strings(tmp_path / "p.png", [], ["a"], title="t", marginals_of="one")
+def test_a_format_that_cannot_be_drawn_leaves_no_file(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"cannot be written as \.doc"), figure_file(tmp_path / "p.doc", 1, 1):
+        pass
+    assert not list(tmp_path.iterdir())
 
 
 def test_matplotlib_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -289,7 +289,7 @@ def test_every_size_finds_a_start(n: int, m: int, lengths: list[int]) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"learn": ("transition", "gain")}, DataError, "learn names 'gain'; give names out of"),
+        ({"learn": ("transition", "gain")}, DataError, "learn names 'gain'; choose from"),
         ({"learn": 3}, DataError, 'give "all" or a tuple'),
         ({"learn": "transitions"}, DataError, "learn names 'transitions'"),
         ({"min_variance": 0.0}, DataError, "min_variance is 0.0"),

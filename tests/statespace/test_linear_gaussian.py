@@ -127,7 +127,7 @@ X0 = np.zeros((4, 3))
             lambda m: m.filter([X0, np.full((2, 3), np.inf)]),
             "step 0 of sequence 1: column 0 of X is inf; write NaN",
         ),
-        (lambda m: m.filter([["a", "b", "c"]]), "X must hold numbers"),
+        (lambda m: m.filter([["a", "b", "c"]]), "X must contain numbers"),
         (lambda m: m.filter(np.zeros((2, 2, 3))), "X has shape"),
         (lambda m: m.filter([]), "X has no sequences"),
         (lambda m: m.filter(X0, lengths=[3]), "lengths add up to 3"),

@@ -149,7 +149,7 @@ def test_learning_moves_only_what_nobody_touched(folder: Path) -> None:
     desk.edit({"op": "move", "boundary": 1, "time": 0.4}, desk.version)
     before = _starts(workspace, "b.wav")
     background.start_learning()
-    with pytest.raises(DataError, match="still under way"):
+    with pytest.raises(DataError, match="another task is still running"):
         background.start_learning()
     _end(background)
     task = background.task

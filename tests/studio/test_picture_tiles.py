@@ -27,6 +27,12 @@ def sound(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return SoundPieces(path, None, PieceCache(max_bytes=2**20))  # holds not even one piece more
 
 
+@pytest.fixture(scope="module")
+def tiles(sound: SoundPieces) -> PictureTiles:
+    """All levels of one sound, as the studio draws them: its loudness is measured once."""
+    return PictureTiles(sound)
+
+
 def _tile(tiles: PictureTiles, level: int, number: int) -> tuple[NDArray[np.int16], NDArray[np.uint8]]:
     content = tiles.tile(level, number)
     points = 2 * FINE * COLUMNS
@@ -36,8 +42,7 @@ def _tile(tiles: PictureTiles, level: int, number: int) -> tuple[NDArray[np.int1
 
 
 @pytest.mark.parametrize("level", range(LEVELS))
-def test_the_waveform_spans_the_samples(sound: SoundPieces, level: int) -> None:
-    tiles = PictureTiles(sound)
+def test_the_waveform_spans_the_samples(sound: SoundPieces, tiles: PictureTiles, level: int) -> None:
     every = sound.samples(0, sound.n_samples)
     found = [_tile(tiles, level, n)[0] for n in {0, tiles.n_tiles(level) // 2, tiles.n_tiles(level) - 1}]
     column = FINEST * 2**level * sound.rate
@@ -54,8 +59,7 @@ def test_the_waveform_spans_the_samples(sound: SoundPieces, level: int) -> None:
                 assert not peaks[i].any()  # after the end
 
 
-def test_a_tone_is_seen_where_it_is(sound: SoundPieces) -> None:
-    tiles = PictureTiles(sound)
+def test_a_tone_is_seen_where_it_is(sound: SoundPieces, tiles: PictureTiles) -> None:
     top = min(8000.0, sound.rate / 2)
     for level in (1, 5, 8):
         length = FINEST * 2**level * COLUMNS

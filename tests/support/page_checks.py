@@ -21,3 +21,12 @@ def without_times(text: str) -> str:
     """A page without what was measured for it."""
     before, _, after = text.partition('<section id="stages"')
     return before + after.partition("</section>")[2]
+
+
+def page_stages(text: str) -> tuple[list[str], list[str]]:
+    """The stages that a page has of training, and those of its own."""
+    section = text.partition('<section id="stages"')[2].partition("</section>")[0]
+    before, _, now = section.partition("<caption><span>For this page<")
+    training = before.partition("<caption><span>When the model was trained<")[2]
+    rows = r'<th scope="row">(.*?)</th>'
+    return re.findall(rows, training), re.findall(rows, now)

@@ -87,7 +87,13 @@ def score_by_hand(scores: SegmentScores, path: SegmentPath) -> float:
 
 
 def random_features(
-    graph: SegmentGraph, n_frames: int, rng: np.random.Generator, *, rate: float = 0.5, shared: bool = False
+    graph: SegmentGraph,
+    n_frames: int,
+    rng: np.random.Generator,
+    *,
+    rate: float = 0.5,
+    shared: bool = False,
+    precision: type = np.float64,
 ) -> SegmentFeatures:
     """One prefix, two boundary, one duration feature and the rate; ``shared``: nodes share rows."""
     p = graph.n_nodes
@@ -97,9 +103,9 @@ def random_features(
     return SegmentFeatures.of(
         graph,
         n_frames,
-        prefix=prefix,
-        boundary=rng.normal(size=(2, 1 if shared else p, n_frames + 1)),
-        duration=rng.normal(size=(1, rows, graph.longest + 1)),
+        prefix=prefix.astype(precision),
+        boundary=rng.normal(size=(2, 1 if shared else p, n_frames + 1)).astype(precision),
+        duration=rng.normal(size=(1, rows, graph.longest + 1)).astype(precision),
         rate=rate,
         prefix_rows=np.arange(p) % 2 if shared else None,
         duration_rows=np.arange(p) % 2 if shared else None,

@@ -59,7 +59,9 @@ def learned(model: Any) -> Any:
         history = {key: values for key, values in model.fit_.history.items() if key != "seconds"}
         return model.fit_.status, history, [table.tobytes() for table in model.tables]
     meta, arrays = model.to_state()
-    fitted = {name: value for name, value in meta["fitted"].items() if name != "history_"}
+    fitted = {
+        name: value for name, value in meta["fitted"].items() if name not in ("history_", "fit_seconds_")
+    }
     history = {key: values for key, values in model.history_.items() if key not in ("seconds", "cpu_seconds")}
     held = {
         name: (array.dtype.str, array.shape, array.tobytes())

@@ -227,11 +227,13 @@ def page(cells: list[Cell]) -> str:
     lines = [
         "# Which objective trains with what",
         "",
-        "Every cell was tried by `python tests/support/training_matrix.py`, which wrote this page; the tests",
-        'try them again. "yes": the gradient agrees with finite differences, the solver lowers the',
-        "objective, and a saved and loaded model predicts the same. A number: it is refused, for the reason",
-        "below the table. `weighted` is a table of costs, `candidates` a loss that is not a sum over steps",
-        '(span F1, or a Python function). `solver="auto"` chooses a solver that fits.',
+        "Every cell was tried by `python tests/support/training_matrix.py`, which writes this page; the",
+        'tests try all of them again. In a cell, "yes" means that the gradient agrees with finite',
+        "differences, the solver lowers the objective, and a saved and loaded model predicts the same. A",
+        "number means that the combination is refused, for the reason given below the table. `weighted` is",
+        "a table of costs, and `candidates` is a loss that is not a sum over steps (span F1, or a Python",
+        'function). With `solver="auto"`, the model chooses a solver that works.',
+        "[Objectives](objectives.md) has the formulas.",
     ]
     for name, structure in STRUCTURES.items():
         lines += ["", f"## {structure.title}", "", *table(name, cells)]

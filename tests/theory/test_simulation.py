@@ -190,7 +190,7 @@ def test_structured_examples() -> None:
     [
         ({"m": 0}, "m is 0; give a whole number of at least 1"),
         ({"delta": 1.0}, "delta is 1.0; give a number between 0 and 1"),
-        ({"loss": "hamming"}, "VC dimension goes with loss='zero_one'"),
+        ({"loss": "hamming"}, "VC dimension needs loss='zero_one'"),
         ({"backend": "cloud"}, "give 'threads', 'processes'"),
     ],
 )

@@ -61,11 +61,11 @@ def files(folder: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"l2": 2.0}, r"other options \(l2 was 1.0, and is 2.0\)"),
-        ({"objective": "softmax_margin"}, r"other options \(objective was 'log', and is 'softmax_margin'\)"),
-        ({"max_iter": 9}, r"other options \(max_iter was 6, and is 9\)"),
-        ({"random_state": 7}, r"other options \(random_state was 0, and is 7\)"),
-        ({"holdout": (X[:2], Y[:2])}, r"other options \(holdout was 'auto', and is not there\)"),
+        ({"l2": 2.0}, r"other options \(l2 was 1.0, now 2.0\)"),
+        ({"objective": "softmax_margin"}, r"other options \(objective was 'log', now 'softmax_margin'\)"),
+        ({"max_iter": 9}, r"other options \(max_iter was 6, now 9\)"),
+        ({"random_state": 7}, r"other options \(random_state was 0, now 7\)"),
+        ({"holdout": (X[:2], Y[:2])}, r"other options \(holdout was 'auto', now not there\)"),
     ],
 )
 def test_other_options_are_refused_in_words(changed: dict[str, Any], said: str, tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_other_options_are_refused_in_words(changed: dict[str, Any], said: str, 
     for model in (labeler(tmp_path, **changed), labeler(tmp_path).set_params(**changed)):
         with pytest.raises(DataError, match=said) as error:
             model.fit(X, Y)
-        assert str(error.value).startswith(f"the checkpoint in {tmp_path} is of a run with")
+        assert str(error.value).startswith(f"the checkpoint in {tmp_path} is from a run with")
         assert str(error.value).endswith("; remove it, or give another folder")
 
 
@@ -90,7 +90,7 @@ def test_other_data_are_refused_in_words(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="of SequenceLabeler, not of HMM"):
         HMM(2, Gaussian(), checkpoint=tmp_path).fit(np.zeros((5, 1)))
     warm = labeler(tmp_path, warm_start=True)
-    with pytest.raises(DataError, match="warm_start was False, and is True"):
+    with pytest.raises(DataError, match="warm_start was False, now True"):
         warm.fit(X, Y)
     held = {"holdout": (X[:3], Y[:3])}
     stopped(tmp_path / "held", **held)
@@ -113,7 +113,7 @@ def test_the_folder_is_a_folder(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="is a file; give a folder"):
         labeler(tmp_path / "file").fit(X, Y)
     storage.save(tmp_path / "checkpoint.0", "HMM", {}, {})
-    with pytest.raises(ModelFileError, match="holds a HMM, not a checkpoint; give another folder"):
+    with pytest.raises(ModelFileError, match="this is a HMM, not a checkpoint; give another folder"):
         labeler(tmp_path).fit(X, Y)
 
 
@@ -172,7 +172,7 @@ def test_one_damaged_file_loses_nothing(damage: str, tmp_path: Path) -> None:
         assert len(files(folder)) == 1
     for name in ("checkpoint.0", "checkpoint.1"):
         (tmp_path / name).write_bytes(b"x")
-    with pytest.raises(ModelFileError, match="remove the folder to start anew"):
+    with pytest.raises(ModelFileError, match="remove the folder to start again"):
         labeler(tmp_path).fit(X, Y)
     assert (tmp_path / "checkpoint.0").read_bytes() == b"x"
 
@@ -214,7 +214,7 @@ def test_a_full_disk_is_one_warning_and_keeps_the_old_checkpoint(
     said = [str(w.message) for w in caught if w.category is CheckpointWarning]
     assert len(said) == 1
     assert "No space left on device" in said[0]
-    assert "training goes on" in said[0]
+    assert "training continues" in said[0]
     assert learned(model) == learned(whole)
     assert len(files(tmp_path)) == min(when, 2)
     monkeypatch.setattr(os, "fsync", fsync)
@@ -229,7 +229,7 @@ def test_a_disk_that_is_really_full(room: int, tmp_path: Path) -> None:
         labeler(tmp_path / "run").fit(X, Y)
     size = max(one.stat().st_size for one in (tmp_path / "run").iterdir())
     with small_disk(tmp_path / "disk", max(size * room // 2, 4096)) as disk:
-        with storing(), pytest.warns(CheckpointWarning, match="No space left on device.*training goes on"):
+        with storing(), pytest.warns(CheckpointWarning, match="No space left on device.*training continues"):
             assert learned(labeler(disk).fit(X, Y)) == learned(whole)
         assert all(one.name.startswith("checkpoint.") for one in disk.iterdir())
         with warnings.catch_warnings():

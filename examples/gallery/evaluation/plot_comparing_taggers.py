@@ -2,9 +2,9 @@
 Is the new tagger better?
 =========================
 
-Two taggers get about one tag in ten wrong. Their intervals overlap, which says little: both stumble over the
-same hard sentences. A paired test compares them sentence by sentence, and tells them apart where the
-intervals do not; with too few sentences it says that it cannot tell.
+Two taggers get about one tag in ten wrong. Their intervals overlap, which says little: both fail on the
+same hard sentences. A paired test compares them sentence by sentence, and detects a difference where the
+intervals do not; with too few sentences it reports that it cannot tell.
 """
 
 import matplotlib.pyplot as plt
@@ -16,8 +16,8 @@ from trellis.theory import compare_models, score_with_interval
 # %%
 # Two taggers
 # -----------
-# The language has four tags in a Markov chain; each word prefers one, and occurs with the others. The new
-# tagger has seen half as many sentences again as the old one.
+# The language has four tags in a Markov chain; each word prefers one tag, but also occurs with the others.
+# The new tagger was trained on one and a half times as many sentences as the old one.
 
 language = np.random.default_rng(7)
 follow = language.dirichlet([0.3] * 4, size=4)
@@ -51,9 +51,9 @@ for n in sizes:
     print(f"{n:5} sentences: {paired[-1]}")
 
 # %%
-# One by one, and in pairs
-# ------------------------
-# Where the test tells a difference, the left picture would have said "they overlap" to the end.
+# Intervals alone, and in pairs
+# -----------------------------
+# The intervals on the left overlap even where the paired test detects a difference.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2))
 for k, (name, colour) in enumerate({"old tagger": "C1", "new tagger": "C0"}.items()):
@@ -73,7 +73,7 @@ for n, a, b, c, found in zip(sizes, low, high, middle, paired, strict=True):
     right.annotate(
         f"p = {found.p_value:.2g}", (n, b), (0, 5), textcoords="offset points", ha="center", fontsize=9
     )
-right.set(title="In pairs: old minus new, green if the test tells", ylabel="difference (points)")
+right.set(title="In pairs: old minus new (green: significant)", ylabel="difference (points)")
 for axes in (left, right):
     axes.set(xscale="log", xticks=sizes, xticklabels=sizes, xlim=(70, 4500))
     axes.set_xlabel("test sentences (95 % intervals)")

@@ -2,10 +2,10 @@
 What the objectives look like from above
 ========================================
 
-Forty short sequences of two labels, seen through noise; seven of them, the outliers, change their label at
-every step. The weight of the input is 1, and the reward for keeping the label runs along the axis. The
-outliers pull the hinge away from the best weight; the smoothed loss of direct loss minimisation comes close
-to it, at the price of hollows.
+Forty short sequences of two labels are observed with noise; seven of them, the outliers, change their label
+at every step. The weight of the input is 1, and the horizontal axis is the reward for keeping the label.
+The outliers pull the minimum of the hinge away from the best weight; the smoothed loss of direct loss
+minimisation comes close to it, at the price of local minima.
 """
 
 import re
@@ -32,9 +32,9 @@ cost, chain = 1.0 - np.eye(2)[gold], Chain()
 # With s the score, L the loss, and y* the true labelling:
 #
 # * task loss: L(y_hat), where y_hat = argmax s
-# * hinge: max (s + L) - s(y*), convex, above the loss
-# * ramp: max (s + L) - max s, above the loss, not convex
-# * f_eps: [max (s + eps L) - max (s - eps L)] / 2 eps, between L(y-) and L(y+), and near the loss
+# * hinge: max (s + L) - s(y*), a convex upper bound on the loss
+# * ramp: max (s + L) - max s, an upper bound on the loss that is not convex
+# * f_eps: [max (s + eps L) - max (s - eps L)] / 2 eps, between L(y-) and L(y+), and close to the loss
 #
 # The unit of eps is the typical gap: the median of (s(y_hat) - s(y*)) / L(y_hat) over wrong predictions.
 
@@ -69,8 +69,8 @@ for width in (3.0, 1.0, 0.3):
     curves[f"$f_\\epsilon$, $\\epsilon$ = {width:g} gap{'s' * (width != 1)}"] = curve("f_eps", width * gap)
 
 # %%
-# Where each is least, and what that costs
-# ----------------------------------------
+# The minimum of each, and its task loss
+# --------------------------------------
 
 figure, axes = plt.subplots(figsize=(7.5, 5.0))
 colours = {"task loss": "0.15", "hinge": "C1", "ramp": "C2"}

@@ -2,9 +2,9 @@
 How many sentences does a tagger need?
 ======================================
 
-Where the language can be simulated, the question has an answer: draw training sets, learn, measure on new
-sentences, repeat. The picture shows training and true error of a CRF over the number of sentences, with the
-bands in which four of five repeats lie, and the least error that any tagger can have.
+If the language can be simulated, the question has an answer: draw training sets, train, measure on new
+sentences, repeat. The picture shows the training error and the true error of a CRF against the number of
+sentences, with bands that contain four of five repeats, and the smallest error that any tagger can have.
 """
 
 import matplotlib.pyplot as plt
@@ -44,7 +44,8 @@ curve = simulate_learning_curve(
 print(curve)
 
 # %%
-# The best possible tagger knows the language, and takes the likeliest tag of each word given the sentence.
+# The best possible tagger knows the language, and takes the most probable tag of each word given the
+# sentence.
 
 X, y = sentences(2000, np.random.default_rng(1))
 seen = np.log(word_given_tag + 1e-300)[:, [int(word[1:]) for x in X for word in x]].T
@@ -52,9 +53,7 @@ scores = ChainScores.of(seen, np.log(follow), lengths=[len(x) for x in X])
 least = float(np.mean(Chain().minimum_risk(scores) != np.concatenate(y)))
 target = 0.13
 needed = curve.examples_needed(target)
-print(
-    f"the least error is {least:.1%}; {target:.0%} is kept by four of five taggers from {needed} sentences on"
-)
+print(f"the least error is {least:.1%}; from {needed} sentences on, four of five taggers reach {target:.0%}")
 
 figure, axes = plt.subplots()
 for name, colour, marker in (("true", "C0", "o"), ("train", "C1", "s")):

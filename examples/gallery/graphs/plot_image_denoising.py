@@ -2,9 +2,9 @@
 Cleaning a noisy image: pixels alone, and as a grid
 ===================================================
 
-Each pixel of a black-and-white shape is seen as a grey value under heavy noise. A structural SVM on a grid
-learns from small images how much a grey value says and how much the neighbours say, and labels a longer
-one. Its marginals show where it is in doubt.
+Each pixel of a black-and-white shape is observed as a grey value with heavy noise. A structural SVM on a
+grid learns from small images how much to trust a grey value and how much its neighbours, and labels a
+longer image. Its marginals show where it is unsure.
 """
 
 # %%
@@ -34,17 +34,17 @@ grey, shapes = images(20, 14)
 (x,), (y,) = images(1, 60)
 
 # %%
-# The grid is trained for the margin, its pixels alone for the likelihood. ``status_`` says how far training
-# came.
+# The grid is trained with the margin objective, the single pixels with the likelihood. ``status_`` says how
+# training ended.
 
 grid = GraphLabeler("margin", l2=20.0, random_state=0).fit([Graph.grid(image) for image in grey], shapes)
 alone = GraphLabeler("log", random_state=0).fit([single(image) for image in grey], shapes)
 print(grid.status_)
 
 # %%
-# Marginals of a grid 14 pixels high are exact, by a junction tree of cliques of about 15 pixels. (A large
-# square image would be refused, unless an approximation is asked for by name.) A margin is no likelihood,
-# so that they are no calibrated probabilities, but they rank pixels by doubt.
+# For a grid 14 pixels high, the marginals are exact: a junction tree has cliques of about 15 pixels. (A
+# large square image would be refused, unless you ask for an approximation by name.) Because a margin is not
+# a likelihood, the marginals are not calibrated probabilities, but they rank pixels by doubt.
 
 (by_grid,) = grid.predict([Graph.grid(x)])
 (by_pixel,) = alone.predict([single(x)])

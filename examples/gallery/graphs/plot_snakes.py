@@ -2,9 +2,9 @@
 Snakes: cells that only make sense together
 ===========================================
 
-A snake wanders over a grid; the colour of each of its cells says in which direction it went on from there.
-To be found is the number of every cell on the snake, from its tail on (Nowozin et al. 2011). The colour of
-a cell alone hardly tells its number: that takes following the snake, which a model learns if its edges see
+A snake wanders over a grid; the colour of each of its cells gives the direction in which it moved on. The
+task is to number the cells of the snake, starting from its tail (Nowozin et al. 2011). The colour of a cell
+alone says little about its number. A model has to follow the snake, which it learns to do if its edges see
 the colours.
 """
 
@@ -41,8 +41,8 @@ def snake() -> tuple[np.ndarray, np.ndarray]:
 train, test = [snake() for _ in range(40)], [snake() for _ in range(100)]
 
 # %%
-# Three models, all structural SVMs: cells by themselves; edges with one table of scores for each direction;
-# and edges with a table for each direction and each colour at their two ends. The last can say "if this
+# Three models, all structural SVMs: single cells; edges with one table of scores for each direction; and
+# edges with a table for each direction and each colour at their two ends. The last can express "if this
 # cell points to the right, its right neighbour has the next number".
 
 
@@ -61,17 +61,17 @@ for edges in ("no edges", "edges", "edges with colours"):
     found[edges] = model.predict([graph(x, edges) for x, _ in test])
     numbers = np.concatenate([z[y > 0] for z, (_, y) in zip(found[edges], test, strict=True)])
     whole = np.mean([np.array_equal(z, y) for z, (_, y) in zip(found[edges], test, strict=True)])
-    right = f"{np.mean(numbers == on_snake):.1%} of the snakes' cells, {whole:.0%} of the grids"
-    print(f"{edges}, {len(model.weights_)} weights: right are {right}")
+    right = f"{np.mean(numbers == on_snake):.1%} of the snakes' cells and {whole:.0%} of the grids"
+    print(f"{edges}, {len(model.weights_)} weights: {right} are correct")
 
 # %%
-# Two new snakes: what is seen, and the numbers that each model gives; wrong ones are circled. Background
-# that was taken for background is left empty.
+# Two new snakes: the observed colours, and the numbers that each model predicts; wrong ones are circled.
+# Background that was predicted as background is left empty.
 
 figure, axes = plt.subplots(2, 4, figsize=(10, 5.4))
 palette = ListedColormap(["0.95", "C0", "C1", "C2", "C3"])
 for row, (colours, gold), *answers in zip(axes, test[:2], *(z[:2] for z in found.values()), strict=True):
-    for axis, title, numbers in zip(row, ("what is seen", *found), (None, *answers), strict=True):
+    for axis, title, numbers in zip(row, ("observed colours", *found), (None, *answers), strict=True):
         axis.imshow(colours, cmap=palette, vmin=0, vmax=4, alpha=1.0 if numbers is None else 0.35)
         for (i, j), colour in np.ndenumerate(colours):
             place = {"x": j, "y": i, "ha": "center", "va": "center"}

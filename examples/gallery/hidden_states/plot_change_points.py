@@ -2,13 +2,13 @@
 Where did the rate change, and how sure is that?
 ================================================
 
-A hidden Markov model whose states follow one another and never come back cuts a series into stretches: the
-change points are where one state gives way to the next. The posterior tells what a single best segmentation
-cannot, how sure each change point is.
+A hidden Markov model whose states follow one another and never return cuts a series into stretches: the
+change points are where one state gives way to the next. The posterior shows what a single best segmentation
+cannot: how certain each change point is.
 """
 
 # %%
-# Counts of events per day. The rate changes three times, the second time by little.
+# The data are counts of events per day. The rate changes three times, the second time only a little.
 
 from typing import Any
 
@@ -40,10 +40,10 @@ chosen = min(bic, key=lambda k: bic[k])
 print({k: round(value, 1) for k, value in bic.items()}, "-> stretches:", chosen)
 
 # %%
-# States only move up, so change k has happened by day t exactly if the state is at least k; what that
-# probability gains from one day to the next is the probability that the change fell between them. The
-# shortest run of days that holds 95% of it is an interval for the change. It takes the rates as they were
-# fitted: that these are estimates, too, would make it a little wider.
+# States only move up, so change k has happened by day t exactly if the state is at least k. The increase of
+# that probability from one day to the next is the probability that the change fell between them. The
+# shortest run of days that holds 95% of it is an interval for the change. The interval takes the fitted
+# rates as given; accounting for their uncertainty would make it a little wider.
 
 model = models[chosen]
 emission: Any = model.emission_
@@ -65,7 +65,8 @@ for k, p in enumerate(falls_on.T):
     print(f"change {k + 1}: best path day {best[k]}, 95% interval day {first} to {last}; truth {true}")
 
 # %%
-# The sharp changes stand out as spikes. The small one is spread over many days: the data do not say more.
+# The sharp changes appear as spikes. The small one is spread over many days: the data cannot locate it
+# better.
 
 figure, (top, bottom) = plt.subplots(2, 1, figsize=(8.5, 5.2), sharex=True, height_ratios=[1.6, 1])
 top.bar(np.arange(DAYS), counts[:, 0], width=1.0, color="0.8", label="events")

@@ -3,9 +3,8 @@ EM is a DC algorithm: two certificates that never rise
 ======================================================
 
 EM for a hidden Markov model, EM for a Gaussian mixture and the concave-convex procedure for a robust
-regression minimise a difference of convex functions, and run through the same solver. Each iteration has
-two values, a primal and a dual one; the picture shows how far both are above their limit, and that neither
-ever rises.
+regression each minimise a difference of convex functions, and use the same solver. Each iteration has a
+primal and a dual value; the picture shows how far both are above their limit, and that neither ever rises.
 """
 
 # %%
@@ -30,7 +29,7 @@ sequences, _ = truth.sample([50] * 40, random_state=0)
 hmm = HMM(3, emissions.Categorical(6), max_iter=2000, tol=1e-9, random_state=0).fit(sequences)
 
 # %%
-# Three clouds that touch; each row starts with the nearest of three rows drawn at random.
+# Three clusters that touch; each row starts in the cluster of the nearest of three rows drawn at random.
 
 rng = np.random.default_rng(5)
 centres = np.array([[0.0, 0.0], [4.0, 1.0], [0.0, 4.0]])
@@ -40,8 +39,8 @@ start = np.eye(3)[distances.argmin(axis=1)]
 mixture = fit_mixture(X, emissions.Gaussian("full"), start, max_iter=5000, tol=1e-13)
 
 # %%
-# A plane in five dimensions, a third of the rows wrong, from least squares. No residual counts for more
-# than 0.6.
+# A plane in five dimensions, with a third of the rows wrong; the start is least squares. No residual counts
+# for more than 0.6.
 
 rng = np.random.default_rng(0)
 inputs = rng.normal(size=(300, 5))
@@ -51,7 +50,7 @@ problem = TruncatedLeastSquares(inputs, targets, threshold=0.6, ridge=0.0, inter
 regression = minimise_dc(problem, problem.least_squares(targets), max_iter=2000, tol=1e-13)
 
 # %%
-# Rises, if there are any, are printed here.
+# If a certificate rises at all, the largest rise is printed here.
 
 histories = {
     "EM, hidden Markov model": hmm.history_,
@@ -64,9 +63,9 @@ for name, history in histories.items():
     print(f"{name}: {len(history['dual'])} iterations, largest rise of a certificate {rise:.1e}")
 
 # %%
-# The first iterations of each. The primal stands at whole iterations, the dual half-way between: the
-# half-step down to the dual is what the convex problem (the M-step) has gained, the half-step after it what
-# the new plane (the E-step) adds.
+# The picture shows the first iterations of each. The primal is drawn at whole iterations, the dual half-way
+# between: the half-step down to the dual is the gain of the convex problem (the M-step), the half-step
+# after it the gain of the new plane (the E-step).
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.8))
 for axis, (name, history) in zip(axes, histories.items(), strict=True):

@@ -1,14 +1,14 @@
 """
-A heating that follows the weather: states driven by inputs
-===========================================================
+Heating that follows the weather: states driven by inputs
+=========================================================
 
-A heating is off or on. How often it switches depends on the temperature outside, which is known; what it
-draws comes on top of what the house uses anyway, and only the sum is metered. An input-output hidden Markov
-model learns both from the meter and the thermometer alone, and answers what would happen in other weather.
+A heating system is off or on. How often it switches depends on the temperature outside, which is known. Its
+power comes on top of what the house uses anyway, and only the sum is metered. An input-output hidden Markov
+model learns both from the meter and the thermometer alone, and predicts what would happen in other weather.
 """
 
 # %%
-# A month by the hour: days, nights, and warmer and colder spells.
+# The data are hourly: days, nights, and warmer and colder spells.
 
 from typing import Any
 
@@ -41,8 +41,8 @@ power, _ = truth.sample(known, random_state=1)
 new_power, new_states = truth.sample(new, random_state=2)
 
 # %%
-# Learn from eight months; a plain hidden Markov model, which does not see the thermometer, for comparison.
-# States have no names: "on" is the one that draws more.
+# The model learns from eight months. A plain hidden Markov model, which does not see the thermometer, is
+# trained for comparison. States have no names: "on" is the one with the higher power.
 
 model = IOHMM(2, "gaussian", random_state=0).fit(power, known)
 plain = HMM(2, emissions.Gaussian("full"), n_init=4, random_state=0).fit(power)
@@ -58,15 +58,16 @@ print(f"with the thermometer       {np.mean(found == gold):11.1%} {model.score(n
 print(f"without                    {np.mean(plain_found == gold):11.1%} {plain.score(new_power):11.3f}")
 
 # %%
-# What if tomorrow is cold? The future depends on the inputs that are given for it.
+# What if tomorrow is cold? Forecasts depend on the inputs that you give for the future.
 
 for celsius in (-5, 10):
     future = model.predict_next(new_power[-1:], new[-1:], [np.full((24, 1), celsius / 10)])[0]
     print(f"after 24 hours at {celsius} °C: P(on) {future.states[-1, on]:.2f}, {future.mean[-1, 0]:.1f} kW")
 
 # %%
-# On the left, what it learned about switching, next to the truth; nine hours in ten had temperatures in the
-# shaded range, and outside of it there is little to learn from. On the right, a week of a new month.
+# On the left is what the model learned about switching, next to the truth. Nine hours in ten had
+# temperatures in the shaded range; outside it there is little to learn from. On the right is a week of a
+# new month.
 
 degrees = np.linspace(-10, 20, 61)
 moves = model.transition_matrix(degrees[:, None] / 10)

@@ -2,14 +2,14 @@
 Three sensors, and all of them fail for a while
 ===============================================
 
-A room has two thermometers and a flow meter on its radiator. Each falls silent at some time, and for a
-while two of them at once. A linear-Gaussian model is learned from what is left, without filling anything in
-first; the Kalman smoother then gives what the silent sensors would have shown, with intervals that are
-checked here against the values that were taken away.
+A room has two thermometers and a flow meter on its radiator. Each fails at some time, and for a while two
+fail at once. A linear-Gaussian model is learned from the remaining readings, without filling in the gaps
+first. The Kalman smoother then estimates what the failed sensors would have shown, with intervals that are
+checked here against the readings that were removed.
 """
 
 # %%
-# The true system: a slow temperature, and heating that swings around it. It is unknown to the model.
+# The true system, which the model does not know: a slow temperature, and heating that swings around it.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -36,7 +36,7 @@ seen[rng.random(seen.shape) < 0.05] = np.nan  # and single readings get lost
 print(f"{np.isnan(seen).mean():.0%} of the readings are missing")
 
 # %%
-# EM integrates missing readings out, exactly. Each sensor's prediction and its variance follow from the
+# EM integrates out missing readings exactly. The prediction for each sensor and its variance follow from the
 # state: mean C z + d, variance C P C' + R.
 
 model = LinearGaussian(2, random_state=0, max_iter=500, tol=1e-2).fit(seen)
@@ -47,8 +47,8 @@ mean = state.means @ C.T + model.parameters_.observation_offset
 width = 1.96 * np.sqrt(np.einsum("mi,tij,mj->tm", C, state.covariances, C) + np.diag(R))
 
 # %%
-# Was it honest? Of the readings that were taken away, about 95% should lie within their intervals. The
-# usual makeshift, a straight line across each gap, is compared by its error.
+# Are the intervals right? About 95% of the removed readings should lie within them. The usual stopgap, a
+# straight line across each gap, is compared by its error.
 
 gone = np.isnan(seen)
 steps = np.arange(len(seen))
@@ -60,15 +60,15 @@ print(f"{covered.mean():.1%} of {gone.sum()} missing readings are within their 9
 for name, guess in (("smoother", mean), ("straight line", line)):
     print(f"root mean square error of the {name}: {np.sqrt(np.mean((guess - whole)[gone] ** 2)):.2f}")
 for words, first, last in (
-    ("all speak", 240, 290),
-    ("it is silent", 120, 170),
-    ("both are silent", 170, 200),
+    ("all sensors work", 240, 290),
+    ("it fails", 120, 170),
+    ("both thermometers fail", 170, 200),
 ):
     print(f"half-width for thermometer 1 where {words}: {width[first:last, 0].mean():.2f}")
 
 # %%
-# Where the first thermometer is silent the second stands in for it, and the band hardly widens. Where both
-# are silent (steps 170 to 200) only the flow meter is left, and the band says that it knows less.
+# Where the first thermometer fails, the second stands in for it, and the band hardly widens. Where both fail
+# (steps 170 to 200), only the flow meter is left, and the band widens.
 
 figure, axes = plt.subplots(3, 1, figsize=(9, 6), sharex=True)
 for k, (axis, name) in enumerate(zip(axes, SENSORS, strict=True)):
@@ -76,11 +76,11 @@ for k, (axis, name) in enumerate(zip(axes, SENSORS, strict=True)):
         axis.axvspan(first, last, color="C3", alpha=0.2, linewidth=0)
     axis.fill_between(steps, (mean - width)[:, k], (mean + width)[:, k], color="C0", alpha=0.25, linewidth=0)
     axis.plot(mean[:, k], color="C0", linewidth=1.2, label="smoothed, with 95% interval")
-    axis.plot(np.where(gone[:, k], np.nan, whole[:, k]), ".", color="0.1", markersize=2.5, label="seen")
-    axis.plot(np.where(gone[:, k], whole[:, k], np.nan), ".", color="C1", markersize=4, label="taken away")
+    axis.plot(np.where(gone[:, k], np.nan, whole[:, k]), ".", color="0.1", markersize=2.5, label="observed")
+    axis.plot(np.where(gone[:, k], whole[:, k], np.nan), ".", color="C1", markersize=4, label="removed")
     axis.set(ylabel=name, xlim=(80, 500))
-axes[0].set_title("The sensors that still speak stand in for the one that is silent")
+axes[0].set_title("Sensors that work stand in for the one that fails")
 axes[0].set_ylim(-3, 4.2)
 axes[0].legend(ncols=3, loc="upper left")
-axes[-1].set_xlabel("step (shaded: the sensor is silent)")
+axes[-1].set_xlabel("step (shaded: the sensor fails)")
 plt.show()

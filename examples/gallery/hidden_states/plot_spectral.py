@@ -2,13 +2,15 @@
 Spectral learning against EM: time and accuracy
 ===============================================
 
-EM climbs from wherever it starts, pass after pass. Spectral learning counts triples of symbols and makes
-one singular value decomposition: nothing to iterate, nothing to restart. Both learn the same hidden Markov
-model here, from more and more sequences, and are judged by how far they are from the truth on new ones.
+EM climbs from its starting point, pass after pass. Spectral learning counts triples of symbols and computes
+one singular value decomposition: there is nothing to iterate and nothing to restart. Here both learn the
+same hidden Markov model from more and more sequences. They are judged by how far they are from the truth on
+new sequences.
 """
 
 # %%
-# Four states, eight symbols; the truth is known, so new sequences have a best possible score.
+# The model has four states and eight symbols. It is known, so there is a best possible score on new
+# sequences.
 
 import time
 import warnings
@@ -34,10 +36,10 @@ new, _ = truth.sample([LENGTH] * 4000, random_state=2)
 best = truth.score(new)
 
 # %%
-# Three ways: spectral learning, EM from one start, and EM from where spectral learning ends. What they
-# lose, in nats per symbol of new sequences, is 0 for the truth. Of few triples, spectral learning may
-# estimate small probabilities as negative; they are raised to a floor, with a warning that is silenced
-# here.
+# Three learners are compared: spectral learning, EM from one start, and EM from the result of spectral
+# learning. Their loss, in nats per symbol of new sequences, is 0 for the true model. From few triples,
+# spectral learning may estimate small probabilities as negative; these are raised to a floor, with a
+# warning that is silenced here.
 
 warnings.simplefilter("ignore", SpectralWarning)
 LEARNERS: dict[str, Callable[[list[np.ndarray]], HMM | SpectralHMM]] = {
@@ -57,9 +59,9 @@ for i, (name, learn) in enumerate(LEARNERS.items()):
     print(f"{name:18} of {SIZES[-1]} sequences: loses {lost[i, -1]:.5f} nats, takes {seconds[i, -1]:.2f} s")
 
 # %%
-# Spectral learning takes a fraction of the time. EM uses the same sequences better: whole ones, where
-# spectral learning sees triples. Together they have EM's accuracy in a part of its time: from the spectral
-# start, EM needs fewer passes than from its own.
+# Spectral learning takes a fraction of the time. EM makes better use of the same data: it sees whole
+# sequences, where spectral learning sees triples. Together they reach EM's accuracy in a part of its time,
+# because EM needs fewer passes from the spectral start than from its own.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2))
 for i, name in enumerate(LEARNERS):

@@ -3,14 +3,14 @@ Telling vowels apart by their movement
 ======================================
 
 A diphthong is a movement between two vowels. Four of them are generated here as the first two formants over
-time, at different speeds and by different speakers, with noise. One left-to-right hidden Markov model is
-learned for each class without any label inside a series, and a new series belongs to the class under which
-it is most probable.
+time, with different speeds, different speakers and noise. One left-to-right hidden Markov model is learned
+for each class, without labels inside a series. A new series is assigned to the class under which it is most
+probable.
 """
 
 # %%
 # The classes come in two pairs, "ai" with "ia" and "au" with "ua", which pass through the same places in
-# opposite directions. Nothing that looks at single frames, in no order, can tell the two of a pair apart.
+# opposite directions. No method that ignores the order of the frames can tell the two of a pair apart.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -36,8 +36,8 @@ train = {name: [series(name) for _ in range(25)] for name in CLASSES}
 test = [(name, series(name)) for name in CLASSES for _ in range(100)]
 
 # %%
-# For each class, a model of three states that never turn back. Equal thirds of every series give a start;
-# EM then finds out how long each stage lasts.
+# Each class has a model of three states that never turn back. It starts from equal thirds of every series;
+# EM then learns how long each stage lasts.
 
 initial, transitions = left_right(3)
 
@@ -54,7 +54,7 @@ scores = np.column_stack([models[name].log_likelihood(X) for name in CLASSES])
 by_movement = np.array(CLASSES)[scores.argmax(axis=1)]
 
 # %%
-# The same decision without time: one Gaussian for the frames of each class.
+# For comparison, the same decision without time: one Gaussian for the frames of each class.
 
 frames = {name: HMM(1, emissions.Gaussian("full")).fit(signals) for name, signals in train.items()}
 single = np.column_stack([frames[name].log_likelihood(X) for name in CLASSES])
@@ -64,9 +64,9 @@ print(f"{len(X)} new series, right by their movement: {np.mean(by_movement == go
 print(f"right by their frames alone, in no order:   {np.mean(by_frames == gold):.1%}")
 
 # %%
-# How soon is it clear? Given the first frames of a series, P(class) follows from the likelihood of those
-# frames by Bayes' rule, all classes being equally frequent. The beginning rules out two classes; the
-# movement decides.
+# How soon is the class clear? Given the first frames of a series, P(class) follows from their likelihood by
+# Bayes' rule, as all classes are equally frequent. The beginning rules out two classes; the movement
+# decides.
 
 example = next(x for name, x in test if name == "ai")
 beginnings = [example[: t + 1] for t in range(len(example))]

@@ -2,14 +2,13 @@
 Open and blocked paths: what d-separation promises
 ==================================================
 
-Does rain tell anything about the sprinkler? That depends on what else is known, and the arrows of a network
-alone say when the answer is no: when every path between the two is blocked. The drawings show the paths for
-three sets of observations; below, the same is checked with numbers, on networks with these arrows and
-random tables.
+Does rain say anything about the sprinkler? That depends on what else is known. The arrows of a network alone
+show when the answer is no: when every path between the two is blocked. The drawings show the paths for three
+sets of observations; below, numbers confirm them, on networks with these arrows and random tables.
 """
 
 # %%
-# The season decides about rain and sprinkler, both of which make the lawn wet, and a wet lawn is slippery.
+# The season affects rain and sprinkler, both of which make the lawn wet, and a wet lawn is slippery.
 
 import tempfile
 from pathlib import Path
@@ -29,8 +28,8 @@ for given in GIVEN[1:]:
 print("smallest set that separates them:", net.minimal_separator("Rain", "Sprinkler"))
 
 # %%
-# How much does one tell about the other, given the observations? The conditional mutual information is 0
-# exactly if it tells nothing. Tables are drawn at random, 200 times.
+# How much does one say about the other, given the observations? The conditional mutual information is 0
+# exactly if it says nothing. Tables are drawn at random, 200 times.
 
 rng = np.random.default_rng(0)
 
@@ -54,9 +53,9 @@ for given, row in zip(GIVEN, bits, strict=True):
     print(f"given {', '.join(given) or 'nothing':16} separated: {separated!s:5} largest {row.max():.1e} bits")
 
 # %%
-# Where the drawing has no open path (green), information is 0 up to rounding, whatever the tables. Where it
-# has one, nearly all tables make the two depend on each other; by how much is a matter of the numbers, not
-# of the arrows.
+# Where the drawing has no open path (green), the information is 0 up to rounding, whatever the tables.
+# Where it has one, nearly all tables make the two depend on each other; how much depends on the numbers,
+# not on the arrows.
 
 figure = plt.figure(figsize=(9, 6.8))
 axes = figure.subplot_mosaic("012;444", height_ratios=[1.7, 1])
@@ -78,6 +77,6 @@ for k, row in enumerate(bits):
     )
 axes["4"].set(xticks=range(3), xticklabels=[" and ".join(given) or "nothing" for given in GIVEN])
 axes["4"].set(
-    xlabel="observed", ylabel="bits", title="What rain tells about the sprinkler, for 200 random tables"
+    xlabel="observed", ylabel="bits", title="What rain says about the sprinkler, for 200 random tables"
 )
 plt.show()

@@ -2,14 +2,14 @@
 Which alarm is the real one? Diagnosis step by step
 ===================================================
 
-A patient on a ventilator, and a monitor that begins to ring. A small Bayesian network in the manner of the
-ALARM network joins four faults with six instruments. As readings come in, the probability of each fault is
-computed exactly; the network also tells which instrument is worth reading next, and why the lungs matter
-for the heart.
+A patient is on a ventilator, and a monitor begins to ring. A small Bayesian network, modelled on the ALARM
+network, connects four faults with six instruments. As readings come in, the probability of each fault is
+computed exactly. The network also shows which instrument is worth reading next, and why the lungs matter for
+the heart.
 """
 
 # %%
-# The tables are made up for this page; they are no medical advice.
+# The tables are made up for this page; they are not medical advice.
 
 import tempfile
 from pathlib import Path
@@ -54,9 +54,9 @@ best = net.mpe(readings)
 print("most probable state of everything:", {name: best[name] for name in FAULTS})
 
 # %%
-# After the pulse alone, what would be worth reading most? That whose reading is expected to leave the least
-# uncertainty (entropy) about the four faults together: the pressure in the vein, which needs a catheter. Of
-# what is at hand, the airway pressure.
+# After the pulse alone, which instrument is most worth reading? The one whose reading is expected to leave
+# the least uncertainty (entropy) about the four faults together: the pressure in the vein, which needs a
+# catheter. Of the instruments at hand, it is the airway pressure.
 
 INSTRUMENTS = ("AirwayPressure", "CO2", "Oxygen", "VeinPressure", "BloodPressure")
 
@@ -71,11 +71,11 @@ for name in INSTRUMENTS:
     now = net.query(name, steps[1])
     states = net.states[net.names.index(name)]
     after = sum(now[state] * entropy({**steps[1], name: state}) for state in states)
-    print(f"reading {name:15} tells {before - after:.2f} of {before:.2f} bits")
+    print(f"reading {name:15} gains {before - after:.2f} of {before:.2f} bits")
 
 # %%
-# Low oxygen says nothing about the heart by itself. Once the pulse is known it does: one explains the other
-# away.
+# By itself, low oxygen says nothing about the heart. Once the pulse is known, it does: one cause explains
+# the other away.
 
 print(net.explain_separation("Oxygen", "HeartFailure"))
 print(net.explain_separation("Oxygen", "HeartFailure", given=["Pulse"]))
@@ -92,5 +92,5 @@ with tempfile.TemporaryDirectory() as folder:
     net.draw(Path(folder) / "net.png", observed=list(readings))
     right.imshow(plt.imread(Path(folder) / "net.png"))
 right.axis("off")
-right.set_title("The network; grey was read")
+right.set_title("The network (grey: readings)")
 plt.show()

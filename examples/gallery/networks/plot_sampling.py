@@ -2,9 +2,9 @@
 Sampling against the exact answer
 =================================
 
-The same question is put to three samplers, with more and more samples, twenty times each: how far are they
-from the exact answer, and are their intervals honest? The evidence is rare, which is what sampling finds
-hard.
+Three samplers answer the same question with more and more samples, twenty times each. How far are they from
+the exact answer, and do their intervals hold it as often as they claim? The evidence is rare, which makes
+sampling hard.
 """
 
 # %%
@@ -41,8 +41,8 @@ print(
 )
 
 # %%
-# A Gibbs sweep redraws every variable once, so that sweeps count as samples here. Answers from few samples
-# come with a warning, which is silenced.
+# A Gibbs sweep redraws every variable once, so sweeps count as samples here. Answers from few samples come
+# with a warning, which is silenced.
 
 warnings.simplefilter("ignore", errors.ApproximationWarning)
 SIZES, RUNS, CHAINS = (256, 1024, 4096, 16_384), 20, 4
@@ -68,10 +68,10 @@ for m, method in enumerate(METHODS):
           f"{held[m].sum()} of {held[m].size}")  # fmt: skip
 
 # %%
-# The error falls with the root of the number of samples, whatever the method. Rejection keeps one sample in
-# sixty. Likelihood weighting keeps all, but most weigh next to nothing here. Gibbs sampling averages
-# P(Burglar | the others) over sweeps that all agree with the evidence. About 95 in 100 intervals hold the
-# exact answer, with each method.
+# With every method, the error falls with the square root of the number of samples. Rejection keeps one
+# sample in sixty. Likelihood weighting keeps all, but most have next to no weight here. Gibbs sampling
+# averages P(Burglar | the others) over sweeps that all agree with the evidence. With each method, about 95
+# in 100 intervals hold the exact answer.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4))
 for m, method in enumerate(METHODS):

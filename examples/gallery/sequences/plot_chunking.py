@@ -2,8 +2,8 @@
 Chunks of a sentence
 ====================
 
-A small grammar writes sentences of noun, verb and prepositional chunks. Words such as "plans" or "watch" are
-nouns in one sentence and verbs in the next. The only feature is the word. A CRF under the BIO grammar is
+A small grammar generates sentences of noun, verb and prepositional chunks. Words such as "plans" or "watch"
+are nouns in one sentence and verbs in the next. The only feature is the word. A CRF with BIO constraints is
 compared with a model of single words; the score counts whole chunks, as conlleval does, and has an interval
 over sentences.
 """
@@ -40,8 +40,8 @@ def sentences(n: int, seed: int) -> tuple[list[list[str]], list[list[str]]]:
 print(" ".join(f"{word}/{label}" for word, label in zip(X[0], y[0], strict=True)))
 
 # %%
-# With and without a structure
-# ----------------------------
+# With and without structure
+# --------------------------
 # In the first model, every word is a sentence of its own. The CRF scores pairs of labels too, and
 # ``constraints="bio"`` keeps ``I-NP`` from following anything but ``B-NP`` and ``I-NP``.
 
@@ -57,7 +57,8 @@ for name, report in reports.items():
 # %%
 # A sentence, and the score of each kind of chunk
 # -----------------------------------------------
-# The sentence is the one that the first model gets most wrong, of those that the CRF gets right.
+# The sentence shown is the one with the most mistakes of the first model, among those that the CRF gets
+# right.
 
 wrong = {name: metrics.errors_by_sequence(y_new, labels)[0] for name, labels in found.items()}
 chosen = int(np.argmax(np.where(wrong["CRF"] == 0, wrong["word by word"], -1)))

@@ -2,9 +2,9 @@
 Reading digits that smudge
 ==========================
 
-Handwritten digits (scikit-learn's 8 x 8 scans, smudged with noise) are strung together by a grammar: each
-digit has three possible successors. Read alone, more than one digit in five is wrong; read as a string, the
-neighbours say what a smudge must be.
+Handwritten digits (scikit-learn's 8 x 8 scans, smudged with noise) form strings by a grammar in which each
+digit has three possible successors. Read alone, more than one digit in five is wrong; in a string, the
+neighbours show what a smudge must be.
 """
 
 import matplotlib.pyplot as plt
@@ -65,8 +65,8 @@ for name, read in found.items():
 # %%
 # Which strings?
 # --------------
-# Three on which the readers disagree most, with the CRF's probability of each digit that it reads. It is
-# unsure where it is wrong.
+# The picture shows the three strings on which the readers disagree most, with the CRF's probability of each
+# digit that it reads. It is unsure where it is wrong.
 
 readers = list(zip(y_new, *found.values(), strict=True))
 different = [sum(len(set(digits)) for digits in zip(*read, strict=True)) for read in readers]

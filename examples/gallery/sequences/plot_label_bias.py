@@ -1,11 +1,11 @@
 """
-Label bias: a model that stops listening
-========================================
+Label bias: a model that ignores its input
+==========================================
 
-An automaton writes "tin" three times out of five and "ton" twice; one letter in ten is misread. A CRF and a
-MEMM with the same features and the same regulariser name the state that wrote each letter, and only the place
-of the normaliser differs. The CRF reads nearly as well as Bayes' rule; the MEMM reads every clear "ton" as
-"tin".
+An automaton writes "tin" three times out of five and "ton" twice; one letter in ten is misread. A CRF and
+an MEMM with the same features and the same regulariser name the state that wrote each letter; they differ
+only in where they normalise. The CRF reads nearly as well as Bayes' rule; the MEMM reads every clear "ton"
+as "tin".
 """
 
 import math
@@ -54,7 +54,7 @@ found = {
 # %%
 # Who reads what
 # --------------
-# The best possible reader takes, for each reading, the likelier of the two words.
+# For each reading, the best possible reader takes the more probable of the two words.
 
 is_ton = np.array([states == WORDS["ton"] for states in y_new])
 is_clear = np.array(["".join(step["letter"] for step in x) == "ton" for x in X_new])
@@ -75,8 +75,8 @@ for name, row in shares.items():
 print(f"{'best possible':32} {100 * best:6.1f}")
 
 # %%
-# Why: the state t1 has one successor, so that p(i | t1, letter) is 1 whatever the letter. The evidence comes
-# too late.
+# The reason: the state t1 has one successor, so p(i | t1, letter) is 1 whatever the letter. The evidence
+# comes too late.
 
 start = [{"letter": "t"}]
 first = math.exp(memm.predict_log_proba([start], [["t1"]])[0])

@@ -4,7 +4,7 @@ Stages that nobody labelled: latent states
 
 A machine cycle is labelled "fill" or "drain" as a whole, and both pass through the same three sounds, in
 opposite order. A chain over labels that hears one sound at a time cannot tell them apart. With three hidden
-states for each label it finds the stages by itself, and gets about nine steps in ten right.
+states for each label, it finds the stages by itself, and gets about nine steps in ten right.
 """
 
 # %%
@@ -37,8 +37,8 @@ X, y = map(list, zip(*(recording() for _ in range(150)), strict=True))
 X_new, y_new = map(list, zip(*(recording() for _ in range(200)), strict=True))
 
 # %%
-# None of this is convex: different seeds end in different places. Three are tried, and the best on fifty
-# held-out recordings is kept.
+# The objective is not convex, so different seeds lead to different models. Three are tried, and the best on
+# fifty held-out recordings is kept.
 
 plain = SequenceLabeler(random_state=0).fit(X[:100], y[:100])
 trials = [SequenceLabeler(latent_states=3, random_state=seed).fit(X[:100], y[:100]) for seed in range(3)]
@@ -49,8 +49,8 @@ for name, model in (("labels alone", plain), ("three states each", latent)):
     print(f"{name:18} {model.score(X_new, y_new):.1%} of {sum(map(len, y_new))} new steps right")
 
 # %%
-# Which sound does each hidden state stand for, on new recordings? Nobody told them. And what becomes of one
-# recording: the stages follow one another, which gives the label away.
+# Which sound does each hidden state stand for, on new recordings? The model found out by itself. On the
+# right is the path through one recording: the stages follow one another, and their order reveals the label.
 
 heard = Counter(zip(chain(*latent.predict_states(X_new)), chain(*X_new), strict=True))
 sounds = list(SOUNDS["fill"])

@@ -2,10 +2,10 @@
 A walk through the streets
 ==========================
 
-A receiver reports a walker's position once a minute, off by some half a block. The labels are the 900
-crossings of a town, and each is followed by its neighbours only: a table of transitions would have 810,000
-entries, the chain over allowed pairs has some 3,700. Taking the nearest crossing each time walks through
-walls.
+A receiver reports a walker's position once a minute, with an error of about half a block. The labels are
+the 900 crossings of a town, and only neighbours can follow each other: a table of transitions would have
+810,000 entries, while the chain over allowed pairs has some 3,700. Taking the nearest crossing each time
+leads through walls.
 """
 
 from itertools import pairwise
@@ -48,9 +48,9 @@ reports = places[walk] + rng.normal(0, NOISE, (len(walk), 2))
 # %%
 # Three ways back
 # ---------------
-# A crossing scores the log density of the report there; a pair scores the log probability of the move, as if
-# the walker had no plan. The best labelling is a walk by construction, and so is the one with the least
-# expected number of mistakes: the pairs hold for every way of decoding.
+# The score of a crossing is the log density of the report there; the score of a pair is the log probability
+# of the move, as if the walker had no plan. The best labelling is a walk by construction, and so is the one
+# with the smallest expected number of mistakes: every way of decoding uses allowed pairs only.
 
 density = -((reports[:, None] - places) ** 2).sum(axis=2) / (2 * NOISE**2)
 moves = csr_array(

@@ -2,9 +2,9 @@
 Names that must not be missed
 =============================
 
-Names in letters are to be blacked out. A part of a name that stays visible costs ten times as much as a word
-that is blacked out for nothing. The CRF knows nothing of costs until it is decoded by expected cost; the
-margin and the direct objective are trained for them. The picture splits each bill into its two kinds of
+The task is to black out names in letters. A part of a name that stays visible costs ten times as much as a
+word that is blacked out needlessly. The CRF ignores costs until it is decoded by expected cost; the margin
+and the direct objective are trained for them. The picture splits each total cost into two kinds of
 mistakes.
 """
 
@@ -45,8 +45,8 @@ def letters(n: int, seed: int) -> Letters:
 (X, y), (X_new, y_new) = letters(150, seed=0), letters(600, seed=1)
 
 # %%
-# Four ways to care about costs
-# -----------------------------
+# Four ways to treat costs
+# ------------------------
 
 costs = losses.WeightedHamming({(name, "O"): MISSED for name in ("B-name", "I-name")})
 models = {
@@ -80,8 +80,8 @@ print("least expected cost against direct:", test)
 # %%
 # What the mistakes cost
 # ----------------------
-# Each way of caring cuts the bill of the plain CRF to less than half: it blacks out more words for nothing.
-# Which of the three is cheapest is another matter: with ``l2=1`` direct comes first and the margin last.
+# Each way of using the costs cuts the total of the plain CRF to less than half, by blacking out more words
+# needlessly. Which of the three is cheapest varies: with ``l2=1``, direct comes first and the margin last.
 # Decoding by expected cost needs no second training, so try it first.
 
 figure, axes = plt.subplots(figsize=(7.5, 3.6))
@@ -92,7 +92,7 @@ for k, (part, colour) in enumerate({"names missed": "C1", "words blacked out, na
 for name, total in totals.items():
     whiskers = [[total.value - total.low], [total.high - total.value]]
     axes.errorbar(total.value, name, xerr=whiskers, color="0.1", capsize=4)
-axes.set(title="Knowing the costs matters more than how", xlabel="mean cost of a letter (95 % interval)")
+axes.set(title="Any way of using the costs helps", xlabel="mean cost of a letter (95 % interval)")
 axes.invert_yaxis()
 axes.legend(loc="center right")
 plt.show()

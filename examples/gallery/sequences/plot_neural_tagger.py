@@ -2,10 +2,10 @@
 A network under structured objectives
 =====================================
 
-A small BiLSTM of your own, in a plain PyTorch loop: only the loss function comes from Trellis. A word is
-ambiguous between two labels, and labels step by one or two, so neighbours decide. The curves show how each
-objective learns from the same batches. A chain knows about neighbours from its first pass on; a softmax for
-each word waits for the BiLSTM to find out, and is as good in the end.
+This example trains a small BiLSTM in a plain PyTorch loop; only the loss function comes from Trellis. A
+word is ambiguous between two labels, and labels step by one or two, so neighbours decide. The curves show
+how each objective learns from the same batches. A chain uses the neighbours from its first pass on; a
+softmax for each word depends on what the BiLSTM learns about them, and is as good in the end.
 """
 
 import matplotlib.pyplot as plt
@@ -81,7 +81,7 @@ curves = {name: train(Tagger(), name, 6, rate=0.01) for name in (ALONE, "percept
 # %%
 # Fine-tuning by direct loss
 # --------------------------
-# Epsilon begins at the scale of the gaps by which held-out sentences are wrong, and falls.
+# Epsilon starts at the scale of the gaps by which held-out sentences are wrong, and then falls.
 
 model = Tagger()
 train(model, "log", 3, rate=0.01)

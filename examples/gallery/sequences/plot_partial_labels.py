@@ -3,8 +3,8 @@ Labels for some of the words
 ============================
 
 Annotators are paid by the word: should they label some sentences in full, or some words of every sentence?
-``None`` stands for a label that nobody gave, and a set for "one of these"; the CRF sums over all labellings
-that agree. Here the same number of labels teaches more when it is spread over all sentences.
+``None`` stands for an unknown label, and a set for "one of these"; the CRF sums over all labellings that
+agree. Here the same number of labels is worth more when it is spread over all sentences.
 """
 
 from typing import Any
@@ -38,7 +38,8 @@ def sentences(n: int, seed: int, length: int = 10) -> tuple[list[list[str]], lis
 # %%
 # Three ways to use the same number of labels
 # -------------------------------------------
-# Labels of single words are of use in their sentence. Cut out of it, they teach nothing about neighbours.
+# Labels of single words are useful within their sentence. Cut out of it, they teach nothing about
+# neighbours.
 
 shares = [0.02, 0.05, 0.1, 0.2, 0.5, 1.0]
 ways = ["some words of every sentence", "some sentences in full", "some words, cut out"]
@@ -63,8 +64,8 @@ for name, curve in zip(ways, right, strict=True):
 # %%
 # "One of these two"
 # ------------------
-# Every word has a set: its tag and a wrong one. No label is certain, and yet the tagger
-# learns about as much as from certain ones.
+# Every word has a set of two labels: its tag and a wrong one. No label is certain, yet the tagger learns
+# about as much as from certain labels.
 
 rng = np.random.default_rng(0)
 vague = [[{tag, str(rng.choice(list("DNVA".replace(tag, ""))))} for tag in row] for row in y]

@@ -2,9 +2,9 @@
 Helices, strands and coils
 ==========================
 
-The shape of a protein along its chain: helix (H), strand (E) or coil (C) at every residue. The proteins here
-are made up: segments have typical lengths, and each shape prefers some residues. The picture shows what a
-chain of labels believes along one protein, and two ways to make a decision of it.
+A protein has a shape at every residue along its chain: helix (H), strand (E) or coil (C). The proteins here
+are made up: segments have typical lengths, and each shape prefers some residues. The picture shows the
+probabilities that a chain of labels gives along one protein, and two ways to turn them into a decision.
 """
 
 from itertools import groupby
@@ -49,9 +49,9 @@ def windows(chains: list[str], reach: int) -> list[list[list[str]]]:
 # %%
 # A window, a chain
 # -----------------
-# The windows of seven residues are classified one by one. The chain sees single residues, and learns from the
-# labels how long segments are. Its most probable *labelling* is not the one with the most residues right:
-# that takes the least expected number of mistakes, ``decoding="minimum_risk"``.
+# The windows of seven residues are classified one by one. The chain sees single residues, and learns from
+# the labels how long segments are. Its most probable *labelling* is not the one with the most correct
+# residues: for that, minimise the expected number of mistakes with ``decoding="minimum_risk"``.
 
 X, X_new = windows(chains, 3), windows(chains_new, 3)
 window = SequenceLabeler("log", l2=10.0).fit(
@@ -76,7 +76,7 @@ for name, shapes in found.items():
 # One protein
 # -----------
 # Windows are right about as often as the chain, but break segments into pieces. The best labelling has too
-# few of them.
+# few segments.
 
 shown = 1
 beliefs = crf.predict_marginals(singles[shown : shown + 1])[0]

@@ -1,14 +1,14 @@
 """
-Teaching an aligner a habit, by three corrected sentences
-=========================================================
+Teaching an aligner a convention with three corrected sentences
+===============================================================
 
-Annotators differ: here, vowels after a consonant are said to begin 20 ms later than elsewhere, when the
-transition is over. Correcting the answers of the builtin model by hand would repeat that for every vowel.
-``adapt`` learns it from three corrected sentences, and is tested on three others.
+Annotators follow different conventions: here, a vowel after a consonant begins 20 ms later, when the
+transition is over. Correcting the answers of the built-in model by hand would repeat that for every vowel.
+``adapt`` learns the convention from three corrected sentences, and is tested on three others.
 """
 
 # %%
-# Six sentences of a synthetic voice, whose true boundaries are known, are moved to follow the habit.
+# Six sentences of a synthetic voice have known boundaries. These are moved to follow the convention.
 
 from dataclasses import replace
 from typing import Any

@@ -2,9 +2,9 @@
 When does each sound begin? A recording, aligned
 ================================================
 
-The model that comes with Trellis places the phones of a sentence in its recording. The sentences here were
-spoken by a synthesiser, so that the true boundaries are known exactly; people are harder. The picture has
-the boundaries found on the spectrogram, the true ones above, and how sure the model is of each.
+The built-in model places the phones of a sentence in its recording. The sentences here were spoken by a
+synthesiser, so the true boundaries are known exactly; human speech is harder. The picture shows the
+boundaries found on the spectrogram, the true ones above, and how sure the model is of each.
 """
 
 # %%
@@ -21,8 +21,8 @@ found = [aligner.align(u.audio, phones=u.phones, alphabet="arpabet", silence="no
 references = [u.reference for u in corpus if u.reference is not None]
 
 # %%
-# Errors of all boundaries inside of the sentences. ``confidence`` is the model's probability that a phone
-# starts within 20 ms of the place it was given; is that borne out?
+# These are the errors of all boundaries inside the sentences. ``confidence`` is the model's probability
+# that a phone starts within 20 ms of the place it was given. Is it right that often?
 
 errors = np.concatenate([1000 * (a.starts - b.starts)[1:] for a, b in zip(found, references, strict=True)])
 sure = np.concatenate([np.array(a.confidence)[1:] for a in found])
@@ -34,8 +34,8 @@ for name, chosen in (("the surer half", half), ("the other half", ~half)):
     print(f"{name}: mean confidence {sure[chosen].mean():.2f}, within 20 ms {right:.2f}")
 
 # %%
-# One sentence. An orange label marks a phone whose start has a confidence below 0.8: those are the ones to
-# look at.
+# The picture shows one sentence. An orange label marks a phone whose start has a confidence below 0.8:
+# these are the ones to check.
 
 shown = 3
 sound, alignment, reference = corpus[shown].recording(), found[shown], references[shown]

@@ -189,7 +189,8 @@ def from_hmm(
     emission = parameters.emission
     if not isinstance(emission, Categorical) or emission.probabilities is None:
         raise UnsupportedError(
-            f"a network has discrete variables, and this model emits by {type(emission).__name__}; use "
+            "a network has discrete variables, and the emissions of this model are "
+            f"{type(emission).__name__}; use "
             "emissions.Categorical, or ask the HMM itself (smooth, decode, ...)"
         )
     n_states, n_symbols = emission.probabilities.shape

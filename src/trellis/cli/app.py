@@ -21,15 +21,15 @@ from trellis.cli.train import train
 from trellis.cli.warm_up import warm_up
 
 GREETING = """\
-Trellis learns to predict outputs made of dependent parts, for the loss you care about.
+Trellis learns to predict outputs whose parts depend on each other, for the loss you care about.
 
-  trellis demo                               see it work: a story in four chapters, and a page
+  trellis demo                               see what it does, in four short chapters and on a page
   trellis train train.conll -o my.trellis    learn to label the lines of a file
-  trellis tag my.trellis < new.conll         label other lines
-  trellis net query alarm.bif HISTORY        ask a Bayesian network
+  trellis tag my.trellis < new.conll         label the lines of another file
+  trellis net query alarm.bif HISTORY        query a Bayesian network
   trellis align run builtin talk.wav -o out  find the phones in a recording
 
-Next: trellis demo. All commands: trellis --help; each has its own, with examples.
+Next: trellis demo. All commands: trellis --help; each command has its own --help, with examples.
 From Python: https://trellis-learn.github.io/trellis/tour"""
 
 app = typer.Typer(

@@ -49,12 +49,10 @@ Hypotheses = Annotated[
     str | None, option("-H --hypotheses N", "Number of hypotheses: 1000, 1e6, 2^20 or 2^2^10.")
 ]
 VcDimension = Annotated[int | None, option("--vc D", "VC dimension of the class.")]
-Examples = Annotated[int | None, option("-m --examples M", "Number of examples; solved for if omitted.")]
-Delta = Annotated[
-    float | None, option("--delta P", "Probability that the bound fails; solved for if omitted.")
-]
+Examples = Annotated[int | None, option("-m --examples M", "Number of examples; computed if omitted.")]
+Delta = Annotated[float | None, option("--delta P", "Probability that the bound fails; computed if omitted.")]
 Epsilon = Annotated[
-    float | None, option("-e --epsilon E", "Distance from the true error; solved for if omitted.")
+    float | None, option("-e --epsilon E", "Distance from the true error; computed if omitted.")
 ]
 Errors = Annotated[int | None, option("--errors K", "Wrong predictions among the examples (for exact).")]
 
@@ -69,7 +67,10 @@ def bound(
     errors: Errors = None,
     as_json: AsJson = False,
 ) -> None:
-    """Solve a generalisation bound of a KIND for the one of M, P and E that is omitted."""
+    """Compute a generalisation bound of the given KIND.
+
+    Give two of M, P and E, and the one that you omit is computed. The kind exact takes K and M instead.
+    """
     from trellis import theory
 
     options = {"--hypotheses": hypotheses, "--vc": vc, "--errors": errors, "--epsilon": epsilon}

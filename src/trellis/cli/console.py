@@ -109,7 +109,7 @@ def check_output(path: str, what: str | None = None) -> None:
 
         check_destination(path)
     elif what is not None and sys.stdout.isatty():
-        raise UnsupportedError(f"{what} is not text for a terminal; redirect it, or give -o a file")
+        raise UnsupportedError(f"{what} cannot be shown on a terminal; redirect it, or give -o a file")
 
 
 def binary_target(path: str) -> Target:

@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 Model = Annotated[str, argument("MODEL", "Model file that trellis train wrote.")]
 Files = Annotated[
     list[str] | None,
-    argument("[FILE]...", "Labelled files, plain or gzip, or folders of them; - reads standard input."),
+    argument("[FILE]...", "Labelled files, plain or gzip, or folders of them; - is standard input."),
 ]
 Against = Annotated[
-    str | None, option("--against MODEL", "Another model: differences on the same data, with paired tests.")
+    str | None,
+    option("--against MODEL", "Another model to compare with on the same data, with paired tests."),
 ]
 Bernstein = Annotated[
-    bool, option("--bernstein", "Add the empirical Bernstein interval, valid for any number of sequences.")
+    bool,
+    option("--bernstein", "Also print the empirical Bernstein interval, valid for any number of sequences."),
 ]
 
 
@@ -43,12 +45,12 @@ def evaluate(
     local_cluster: LocalCluster = None,
     max_memory: MaxMemory = None,
 ) -> None:
-    """Compare a MODEL's labels with those of labelled files.
+    """Measure the accuracy of a MODEL on labelled files.
+
+    Prints span F1 (as conlleval counts) and token accuracy with 95% intervals over sequences, sequence
+    accuracy with an exact interval, and the scores of each type.
 
     Several files, or a folder, count as one: trellis evaluate m.trellis test/*.conll.gz --local-cluster 4
-
-    Span F1 (as conlleval counts) and token accuracy with 95% intervals over sequences, sequence
-    accuracy with an exact interval, and the scores of each type.
     """
     from trellis.cli.models import open_model
     from trellis.core.arguments import check_choice
@@ -152,8 +154,8 @@ def _check_same_labels(found: list[list[str]], gold: list[list[str]], name: str)
 
     if found != gold:
         raise DataError(
-            f"the model to compare with takes its labels from another column of {name}; only models with the "
-            "same labels can be compared"
+            f"the two models read their labels from different columns of {name}; only models with the same "
+            "labels can be compared"
         )
 
 

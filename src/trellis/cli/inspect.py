@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 
 Model = Annotated[str, argument("MODEL", "Model file.")]
-Number = Annotated[int, option("-n --number N", "How many features to show for each label.", min=0)]
-Labels = Annotated[list[str] | None, option("-l --label LABEL", "Only this label (may be repeated).")]
+Number = Annotated[int, option("-n --number N", "Number of features to show for each label.", min=0)]
+Labels = Annotated[list[str] | None, option("-l --label LABEL", "Show only this label (may be repeated).")]
 Transitions = Annotated[bool, option("--transitions/--no-transitions", "Show the transition table.")]
 
 MANY = 60  # labels, or pairs of labels: more are not shown without being asked for
@@ -26,7 +26,7 @@ def inspect(
     transitions: Transitions = True,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a MODEL has learned, and how."""
+    """Show what a MODEL has learned, and how it was trained."""
     from trellis.cli.models import open_labeler
     from trellis.core.errors import DataError
 
@@ -36,7 +36,7 @@ def inspect(
     shown = names if label is None else label
     for name in shown:
         if name not in names:
-            raise DataError(f"{model}: label {name!r} is not known; the labels are {', '.join(names)}")
+            raise DataError(f"{model}: the model has no label {name!r}; its labels are {', '.join(names)}")
     strongest = {
         name_of[state]: top[:number]
         for state, top in labeler.strongest_weights(max(number, 1)).items()
@@ -57,7 +57,7 @@ def inspect(
     if transitions and (label is not None or len(names) <= MANY):
         _print_transitions(labeler, names, shown)
     elif transitions:
-        echo(f"\nscores of transitions between {len(names)} labels: name some by --label to see theirs")
+        echo(f"\ntransition scores of {len(names)} labels are not shown; choose labels with --label")
 
 
 def _json_transitions(labeler: SequenceLabeler, names: list[str]) -> list[Any]:

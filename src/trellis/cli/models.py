@@ -49,7 +49,7 @@ def open_labeler(path: str) -> SequenceLabeler:
 def check_labeler(model: Any, path: str) -> SequenceLabeler:
     if not isinstance(model, SequenceLabeler):
         raise ModelFileError(
-            f"{path}: holds a {type(model).__name__}; this command needs a SequenceLabeler "
-            "(open other models in Python with trellis.load)"
+            f"{path}: this is a {type(model).__name__}, and the command needs a SequenceLabeler; open other "
+            "models in Python with trellis.load"
         )
     return model

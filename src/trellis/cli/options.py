@@ -47,9 +47,7 @@ def read_pairs(option: str, given: Iterable[str] | None, example: str) -> dict[s
     return found
 
 
-Encoding = Annotated[
-    str | None, option("--encoding NAME", "Character encoding of the texts, if it is not UTF-8.")
-]
+Encoding = Annotated[str | None, option("--encoding NAME", "Character encoding of text files, if not UTF-8.")]
 AsJson = Annotated[bool, option("--json", "Print the results as JSON.")]
 Jobs = Annotated[int | None, option("-j --jobs N", "Number of threads (default: all cores).", min=1)]
 

@@ -10,14 +10,15 @@ from trellis.cli.options import option
 from trellis.core.errors import UnsupportedError
 
 Cluster = Annotated[
-    str | None, option("--cluster ADDRESS", "Work on a Dask cluster: its scheduler, as tcp://host:8786.")
+    str | None,
+    option("--cluster ADDRESS", "Work on the Dask cluster with this scheduler, such as tcp://host:8786."),
 ]
 LocalCluster = Annotated[
     int | None, option("--local-cluster N", "Work in N processes on this machine.", min=1)
 ]
 MaxMemory = Annotated[
     str | None,
-    option("--max-memory SIZE", "About how much memory to take, such as 1GB; files are read in shards."),
+    option("--max-memory SIZE", "About how much memory to use, such as 1GB; files are read in shards."),
 ]
 
 

@@ -79,8 +79,8 @@ def _code(program: Callable[[], None]) -> int:
         return 2
     except MemoryError as error:
         note(
-            f"trellis: error: there is not enough memory{f' ({error})' if str(error) else ''}; take fewer "
-            "features or a larger machine; the same command goes on from its --checkpoint, where one is given"
+            f"trellis: error: there is not enough memory{f' ({error})' if str(error) else ''}; use fewer "
+            "features or a larger machine; with --checkpoint, the same command resumes where it stopped"
         )
         return 2
     except OSError as error:
@@ -160,4 +160,4 @@ class _Closed(io.RawIOBase):
         return True
 
     def write(self, content: object, /) -> int:
-        raise OSError(9, "it is closed")
+        raise OSError(9, "the stream is closed")

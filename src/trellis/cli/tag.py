@@ -23,14 +23,14 @@ SEQUENCES_PER_BLOCK = 1000
 Model = Annotated[str, argument("MODEL", "Model file that trellis train wrote.")]
 Files = Annotated[
     list[str] | None,
-    argument("[FILE]...", "Files to label, plain or gzip, or folders of them; - reads standard input."),
+    argument("[FILE]...", "Files to label, plain or gzip, or folders of them; - is standard input."),
 ]
 Encoding = Annotated[
     str | None,
-    option("--encoding NAME", "Character encoding of the files, if not that of training files."),
+    option("--encoding NAME", "Character encoding of the files, if not that of the training files."),
 ]
 Output = Annotated[
-    str, option("-o --output PATH", "Where to write: a file, or a folder for several; - is standard output.")
+    str, option("-o --output PATH", "Output file, or a folder for several files; - is standard output.")
 ]
 LabelsOnly = Annotated[bool, option("--labels-only", "Write only the labels, not the input lines.")]
 Marginals = Annotated[bool, option("-m --marginals", "Write the probability of each label after it.")]
@@ -41,7 +41,7 @@ Decoding = Annotated[
     str,
     option(
         "--decoding best|minimum_risk",
-        "The labelling with the highest score, or the one with the smallest expected loss of the model.",
+        "The labelling with the highest score, or the one with the smallest expected loss under the model.",
     ),
 ]
 
@@ -80,10 +80,10 @@ def tag(
     local_cluster: LocalCluster = None,
     max_memory: MaxMemory = None,
 ) -> None:
-    """Label each FILE: each line with a new last column.
+    """Label each FILE: every line gets its label as a new last column.
 
-    A file may have a label column or not. CRFsuite files are answered with labels only. What is
-    written is UTF-8. Several files, or a folder, are answered in files of the same names:
+    A FILE may or may not have a label column. For CRFsuite files, only the labels are written. Output is
+    UTF-8. Several files, or a folder, are written to a folder under the same names:
     trellis tag m.trellis texts/*.conll.gz -o tagged --local-cluster 4
     """
     from trellis.cli.models import open_model
@@ -92,7 +92,7 @@ def tag(
 
     if marginals and k_best > 1:
         raise UnsupportedError(
-            "--marginals is for single labels and --k-best for whole labellings; give only one of them"
+            "--marginals is about single labels and --k-best about whole labellings; give only one of them"
         )
     check_choice("--decoding", decoding, DECODINGS)
     if k_best > 1 and decoding != "best":
@@ -161,15 +161,17 @@ def _targets(files: list[str], output: str) -> dict[str, str]:
     if output == STDOUT:
         return {}
     if os.path.isfile(output):
-        raise DataError(f"{output} is a file; several files are answered in a folder, or with -o -")
+        raise DataError(f"{output} is a file, but there are several files to label; give -o a folder, or -")
     check_folder(output)
     target_of: dict[str, str] = {}
     for path in paths:
         target = os.path.join(output, os.path.basename(path))
         if target in target_of.values():
-            raise DataError(f"two files are called {os.path.basename(path)}; tag them into different folders")
+            raise DataError(
+                f"two files are named {os.path.basename(path)}; label them into different folders"
+            )
         if os.path.realpath(target) == os.path.realpath(path):
-            raise DataError(f"{path} would be replaced by its answer; choose another folder by -o")
+            raise DataError(f"the output would overwrite {path}; choose another folder with -o")
         target_of[path] = target
     os.makedirs(output, exist_ok=True)
     return target_of

@@ -19,6 +19,7 @@ from trellis.cli.places import chosen_place, is_one_file
 from trellis.cli.training_output import collected_warnings, save_trained
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.output_files import check_folder
+from trellis.core.stage_times import StageTimes, after, stages_in_words
 from trellis.training import declarations as declared
 
 if TYPE_CHECKING:
@@ -67,15 +68,15 @@ def train(
 ) -> None:
     """Learn a model from labelled files and write it to one file.
 
-    Several files, or a folder, are cut into shards: trellis train data/*.conll.gz -o m.trellis
-    --max-memory 1GB, or --local-cluster 4, or --cluster tcp://host:8786
+    Several files, or a folder, are read in shards, for example: trellis train data/*.conll.gz -o m.trellis
+    --max-memory 1GB (or --local-cluster 4, or --cluster tcp://host:8786)
     """
     from trellis.cli.models import save_model
     from trellis.cli.training_input import TrainingFile, TrainingFiles
     from trellis.structures.chain.labeler.inspection import said_of_hashing
     from trellis.structures.chain.labeler.sequence_labeler import SequenceLabeler
 
-    began = time.perf_counter()
+    began, stages = time.perf_counter(), StageTimes()
     check_output(output, "a model")
     if checkpoint is not None:
         check_folder(checkpoint)
@@ -117,6 +118,7 @@ def train(
         backend=backend,
         max_memory=max_memory,
     )
+    stages.done(data.reading)
     doubts: list[str] = []
     try:
         with collected_warnings() as doubts:
@@ -124,6 +126,7 @@ def train(
     except KeyboardInterrupt:
         if not hasattr(labeler, "weights_"):
             raise
+    labeler.fit_seconds_ = after(stages.seconds, getattr(labeler, "fit_seconds_", None) or {})
     save_trained(lambda target: save_model(labeler, layout, target), output, checkpoint=checkpoint)
     if not quiet:
         for doubt in doubts:
@@ -133,7 +136,8 @@ def train(
         note(
             f"{labeler.status_}\n"
             f"{data.n_steps} tokens in {data.n_sequences} sequences, {len(labeler.classes_)} labels, "
-            f"{len(labeler.weights_)} weights, {time.perf_counter() - began:.1f} s; the model is in {output}"
+            f"{len(labeler.weights_)} weights, {time.perf_counter() - began:.1f} s "
+            f"({stages_in_words(labeler.fit_seconds_)}); the model is in {output}"
         )
 
 
@@ -144,7 +148,7 @@ def _objective(name: str, epsilon: str | None, sign: str | None) -> Any:
     if epsilon is None and sign is None:
         return name
     if name != Direct.name:
-        raise UnsupportedError(f"--epsilon and --sign belong to --objective direct, not to {name}")
+        raise UnsupportedError(f"--epsilon and --sign apply only to --objective direct, not to {name}")
     options: dict[str, Any] = {} if sign is None else {"sign": sign}
     if epsilon is not None:
         try:
@@ -178,7 +182,7 @@ def _label_pairs(given: str | None, encoding: str, *names: str) -> str | list[tu
     data = read_columns(given, encoding=encoding)
     if data.n_columns != 2:
         raise DataError(
-            f"{given}: {data.n_columns} labels in a line; give two, the previous one and the next"
+            f"{given}: each line has {data.n_columns} labels; give two, the previous and the next"
         )
     return list(zip(data.column(0), data.column(1), strict=True))
 
@@ -191,7 +195,7 @@ def _template(path: str | None, out_of_bounds: str, layout: InputFormat) -> Any:
     if layout.format is FileFormat.crfsuite:
         if path is not None:
             raise UnsupportedError(
-                "CRFsuite files hold features, so a template does not apply; leave out --template"
+                "CRFsuite files already contain features, so a template does not apply; leave out --template"
             )
         return None
     if path is None:

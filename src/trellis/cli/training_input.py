@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 class TrainingFile:
     """One file (or standard input), read at once."""
 
+    reading = "reading"  # the stage
+
     def __init__(self, files: list[str], format: FileFormat | None, *, encoding: str, **columns: Any) -> None:
         text, name = read_utf8(files[0], encoding), source_name(files[0])
         self.layout: InputFormat = choose_format(text, name, format, encoding=encoding, **columns)
@@ -38,14 +40,16 @@ class TrainingFile:
 
 
 class TrainingFiles:
-    """Files in shards."""
+    """Files in shards, which are read again by ``fit``."""
+
+    reading = "reading and encoding"
 
     def __init__(self, files: list[str], format: FileFormat | None, **options: Any) -> None:
         self._files = ShardFiles(files, format=None if format is None else format.value, **options)
         if not isinstance(self._files.reader, TextFiles):
             raise UnsupportedError(
-                f"trellis train reads text files, and these are {self._files.format} files; use "
-                f"trellis.ShardFiles from Python for {', '.join(ARRAY_SUFFIXES)}"
+                f"trellis train reads text files, and these are {self._files.format} files; for "
+                f"{', '.join(ARRAY_SUFFIXES)}, use trellis.ShardFiles from Python"
             )
         self.layout: InputFormat = self._files.reader.layout
         shards = self._files.shards()

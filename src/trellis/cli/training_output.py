@@ -35,20 +35,20 @@ def save_trained(
     if code is None:
         save(binary_target(output))
         return
-    again = "" if checkpoint is None else f"; the same command goes on from the checkpoint in {checkpoint}"
+    again = "" if checkpoint is None else f"; the same command resumes from the checkpoint in {checkpoint}"
     if output == STDOUT or (os.path.exists(output) and not os.path.isfile(output)):
-        note(f"stopped before the end of training; nothing is written{again}")
+        note(f"training was stopped before its end; nothing was written{again}")
     else:
         beside = f"{output.removesuffix(suffix)}{MARK}{suffix}"
         save(beside)
-        where = f"{output} is not written; what was learned is in {beside}"
-        note(f"stopped before the end of training: {where}{again}")
+        where = f"{output} was not written; what was learned is in {beside}"
+        note(f"training was stopped before its end: {where}{again}")
     raise typer.Exit(code)
 
 
 def stopped_at_checkpoint(checkpoint: str) -> NoReturn:
     """A signal stopped a training that has no model yet, and is stored: say so, and end."""
-    note(f"stopped before the end of training; the same command goes on from the checkpoint in {checkpoint}")
+    note(f"training was stopped before its end; the same command resumes from the checkpoint in {checkpoint}")
     raise typer.Exit(stop_code() or 130)
 
 

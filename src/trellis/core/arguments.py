@@ -70,7 +70,7 @@ def check_names(name: str, value: Any, names: Sequence[str]) -> frozenset[str]:
         raise DataError(f'{name} is {value!r}; give "all" or a tuple of names of parameters')
     unknown = [one for one in value if one not in names]
     if unknown:
-        raise DataError(f"{name} names {unknown[0]!r}; give names out of {', '.join(names)}")
+        raise DataError(f"{name} names {unknown[0]!r}; choose from {', '.join(names)}")
     return frozenset(value)
 
 
@@ -92,7 +92,7 @@ def _to_float(item: Any) -> float:
     if item is None or type(item).__name__ == "NAType":
         return np.nan
     if not isinstance(item, Real | Decimal):
-        raise TypeError(f"it holds a {type(item).__name__}")
+        raise TypeError(f"it contains a {type(item).__name__}")
     return float(item)
 
 

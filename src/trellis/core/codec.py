@@ -59,7 +59,7 @@ def encode(value: Any, arrays: Arrays, path: str = "") -> Any:
     if callable(value) and not is_dataclass(value):
         return {"@": "function"}
     raise UnsupportedError(
-        f"{path or 'a value'} is a {name}, which model files cannot hold; use plain values, or register its "
+        f"{path or 'a value'} is a {name}, which model files cannot store; use plain values, or register its "
         "class with trellis.core.registration.register"
     )
 

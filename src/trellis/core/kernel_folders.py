@@ -106,8 +106,8 @@ def only_we_write(folder: Path, trusted_owner: int | None = None) -> bool:
 def warn_not_kept(reason: str | None) -> None:
     """Say once that kernels have to be compiled in every process."""
     warnings.warn(
-        f"compiled kernels cannot be kept in {kernel_folder()} ({reason}): they are compiled anew in every "
-        "process; set NUMBA_CACHE_DIR to a folder that only you can write",
+        f"compiled kernels cannot be kept in {kernel_folder()} ({reason}), so every process compiles them "
+        "again; set NUMBA_CACHE_DIR to a folder that only you can write to",
         RuntimeWarning,
         stacklevel=3,
     )

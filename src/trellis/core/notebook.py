@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
+from trellis.core.stage_times import duration, stages_in_words
+
 INK, DIM, LINE = "#30343b", "#616e7c", "#2563a8"
 MOST_CURVES = 4  # pictures of a history beside one another
 _SKIPPED = ("seconds", "evaluations")  # they only count up
@@ -35,9 +37,17 @@ def picture(width: float, height: float, title: str, parts: Iterable[str]) -> st
     )
 
 
-def estimator_html(diagram: str, status: object, history: Mapping[str, Sequence[float]]) -> str:
-    """A diagram, why training stopped, and a curve for each thing that was measured on the way."""
+def estimator_html(
+    diagram: str,
+    status: object,
+    history: Mapping[str, Sequence[float]],
+    seconds: Mapping[str, float] | None = None,
+) -> str:
+    """A diagram, why training stopped, what its stages took, and a curve for each thing that was measured on
+    the way."""
     words = "" if status is None else f"<p>{escape(str(status))}</p>"
+    if seconds:
+        words += f"<p>fit took {duration(sum(seconds.values()))}: {escape(stages_in_words(seconds))}</p>"
     curves = [
         curve
         for name, values in history.items()

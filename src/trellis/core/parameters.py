@@ -168,6 +168,7 @@ def declare(cls: type) -> None:
         elif isinstance(value, FittedField):
             fields[name] = value
             delattr(cls, name)
+    parameters = dict(sorted(parameters.items(), key=lambda item: item[1].keyword))  # as in a call
     target: Any = cls
     target.declared_parameters, target.fitted_fields = parameters, fields
     if any(isinstance(value, Parameter) for value in own.values()) and "__init__" not in own:
@@ -184,10 +185,9 @@ def check_parameters(model: Any) -> None:
 
 def _constructor(parameters: dict[str, Parameter]) -> Callable[..., None]:
     kinds = inspect.Parameter
-    ordered = sorted(parameters.items(), key=lambda item: item[1].keyword)
     arguments = [
         kinds(name, kinds.KEYWORD_ONLY if p.keyword else kinds.POSITIONAL_OR_KEYWORD, default=p.default)
-        for name, p in ordered
+        for name, p in parameters.items()
     ]
     signature = inspect.Signature([kinds("self", kinds.POSITIONAL_OR_KEYWORD), *arguments])
 

@@ -55,7 +55,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     kind, meta, arrays = storage.read(path)
     if kind not in KINDS:
         raise ModelFileError(
-            f"{os.fspath(path)}: holds a model of kind {kind!r}, which cannot be loaded here; update trellis"
+            f"{os.fspath(path)}: this is a model of kind {kind!r}, which cannot be loaded here; update "
+            "trellis"
         )
     model_class = getattr(import_module(KINDS[kind]), kind)
     try:

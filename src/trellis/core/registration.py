@@ -65,7 +65,7 @@ def find_record(name: Any) -> type:
         import_module(registry.RECORDS[name])
     if not isinstance(name, str) or name not in _RECORDS:
         raise ModelFileError(
-            f"it holds a record of the unknown kind {name!r}; update trellis, or import the module that "
+            f"it contains a record of unknown kind {name!r}; update trellis, or import the module that "
             "registers it"
         )
     return _RECORDS[name]

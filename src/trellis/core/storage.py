@@ -122,7 +122,7 @@ def read(path: PathLike) -> tuple[str, dict[str, Any], dict[str, NDArray[Any]]]:
         raise ModelFileError(f"{shown}: the file is damaged (its checksum is wrong); {_AGAIN}")
     kind, meta = head.get("kind"), head.get("meta")
     if not isinstance(kind, str) or not isinstance(meta, dict):
-        raise ModelFileError(f"{shown}: the file does not say what it holds; {_AGAIN}")
+        raise ModelFileError(f"{shown}: the file does not say what it contains; {_AGAIN}")
     return kind, meta, arrays
 
 

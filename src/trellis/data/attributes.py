@@ -111,7 +111,7 @@ def iter_attribute_blocks(
         empty = False
         yield parse_attributes(text, name, first_line)
     if empty:
-        raise DataError(f"{name}: the file holds no sequences")
+        raise DataError(f"{name}: the file contains no sequences")
 
 
 def parse_attributes(text: bytes, name: str, first_line: int = 1) -> AttributeData:
@@ -209,6 +209,8 @@ def write_attributes(
                 escaped = name.replace("\\", "\\\\").replace(":", "\\:")
                 fields.append(escaped if value == 1 else f"{escaped}:{float(value)!r}")
             if any("\n" in field or "\t" in field for field in fields):
-                raise DataError(f"{fields!r} has a tab or a line break, which an attribute file cannot hold")
+                raise DataError(
+                    f"{fields!r} has a tab or a line break, which an attribute file cannot represent"
+                )
             target.write("\t".join(fields) + "\n")
         target.write("\n")

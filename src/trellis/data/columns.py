@@ -242,7 +242,7 @@ def iter_column_blocks(
         n_columns = data.n_columns
         yield data
     if not n_columns:
-        raise DataError(f"{name}: the file holds no sequences")
+        raise DataError(f"{name}: the file contains no sequences")
 
 
 def read_conllu(
@@ -319,7 +319,7 @@ def write_columns(
             write_columns(stream, sequences, separator)
         return
     if separator not in {"\t", " "}:
-        raise DataError(f"separator is {separator!r}; it must be a tab or a blank")
+        raise DataError(f"separator is {separator!r}; it must be a tab or a space")
     breaking = set("\t\n\r" if separator == "\t" else " \t\n\r\v\f")
     for index, sequence in enumerate(sequences):
         for step, row in enumerate(sequence):
@@ -327,7 +327,8 @@ def write_columns(
             for value in row:
                 if not value.strip(" \v\f") or not breaking.isdisjoint(value):
                     raise DataError(
-                        f"step {step} of sequence {index} holds {value!r}, which a column file cannot hold"
+                        f"step {step} of sequence {index} holds {value!r}, which a column file cannot "
+                        "represent"
                     )
             target.write(separator.join(row) + "\n")
         target.write("\n")
@@ -344,7 +345,7 @@ def parse_columns(
 ) -> ColumnData:
     """Column data from UTF-8 text; ``n_columns`` (if not 0) is what earlier blocks of the same file had."""
     if separator not in {None, "\t"}:
-        raise DataError(f"separator is {separator!r}; it must be None (runs of blanks and tabs) or a tab")
+        raise DataError(f"separator is {separator!r}; it must be None (runs of spaces and tabs) or a tab")
     mode = TAB if separator == "\t" else WHITESPACE
     counts, raw, offsets, lines = split_lines(text, name, mode, comments, first_line)
     of_steps = counts[lines.line_of_step]
@@ -376,7 +377,7 @@ def split_lines(
     counts = count_fields(raw, mode, comments)
     line_of_step = np.flatnonzero(counts > 0)
     if not line_of_step.size:
-        raise DataError(f"{name}: the file holds no sequences")
+        raise DataError(f"{name}: the file contains no sequences")
     blanks_before = np.cumsum(counts == 0)[line_of_step]
     breaks = np.flatnonzero(np.diff(blanks_before)) + 1
     offsets = np.concatenate([[0], breaks, [len(line_of_step)]]).astype(np.int64)

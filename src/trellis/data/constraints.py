@@ -110,7 +110,7 @@ def _misfit(scheme: str, labels: Sequence[Any], code: int, encoded: EncodedLabel
     if other is not None:
         hint = f"all labels fit constraints={other!r}"
     elif isinstance(label, str) and split_tag(label)[0] in ("L", "U"):
-        hint = "in BILOU labels, write E for L and S for U, and take constraints='bioes'"
+        hint = "in BILOU labels, write E for L and S for U, and use constraints='bioes'"
     elif label and "-" not in str(label):
         hint = f"where a span begins, write 'B-{label}', inside it 'I-{label}'; or leave the constraints out"
     else:

@@ -32,7 +32,7 @@ def check_rows(
     try:
         rows = to_floats(np.ma.getdata(values))
     except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(f"{name} must hold numbers, NaN where one is missing ({error})") from error
+        raise DataError(f"{name} must contain numbers, with NaN where one is missing ({error})") from error
     if isinstance(values, np.ma.MaskedArray):
         rows = np.where(np.ma.getmaskarray(values), np.nan, rows)
     if rows.ndim == 1:

@@ -106,7 +106,7 @@ class Sequences:
         try:
             values = (np.ma if masked else np).concatenate(arrays)
         except TypeError as error:
-            raise DataError(f"the sequences of {name} hold values of different kinds ({error})") from error
+            raise DataError(f"the sequences of {name} contain values of different kinds ({error})") from error
         return cls(values, offsets_from_lengths([len(a) for a in arrays]))
 
     @classmethod

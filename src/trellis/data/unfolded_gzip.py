@@ -47,7 +47,7 @@ class UnfoldedGzip(io.BufferedReader):
         """Whether so many bytes may be held at once."""
         if size > self.at_once:
             raise DataError(
-                f"{self.title}: the gzip data unfold to more than {self.at_once / 2**30:.1f} GiB to be held "
+                f"{self.title}: the gzip data expand to more than {self.at_once / 2**30:.1f} GiB to be held "
                 f"at once, and {(self.free or 0) / 2**30:.1f} GiB of memory are free; split the file, or "
                 "read it where there is more memory"
             )
@@ -66,7 +66,7 @@ class _Unfolding(io.RawIOBase):
         self.count += size
         if self.count > max(ALWAYS_FINE, MAX_RATIO * self.packed.count):
             raise DataError(
-                f"{self.title}: the gzip data unfold to more than {MAX_RATIO} times their size; if that is "
+                f"{self.title}: the gzip data expand to more than {MAX_RATIO} times their size; if that is "
                 "right, unpack the file and give the unpacked one"
             )
         return size

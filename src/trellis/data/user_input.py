@@ -32,8 +32,8 @@ def as_arrays(values: Any) -> Any:
 
 def as_dense(values: Any, name: str) -> Any:
     """Frames and series as arrays; sparse matrices are refused, anything else unchanged."""
-    if hasattr(values, "toarray"):
-        raise DataError(f"{name} is a sparse matrix, which is not read here; give what its toarray() returns")
+    if callable(getattr(values, "toarray", None)):  # a frame may have a column of that name
+        raise DataError(f"{name} is a sparse matrix, which is not supported here; give its toarray()")
     return as_arrays(values)
 
 

@@ -132,7 +132,7 @@ def _code_columns(X: Any, lengths: ArrayLike | None) -> tuple[CodedSteps, int]:
         step = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
         raise DataError(
             f"{step_name(offsets, step)} holds {matrix.data[entry]} in column {int(matrix.indices[entry])}; "
-            f"features must be finite numbers, of a size of at most {LARGEST:g}"
+            f"features must be finite numbers of at most {LARGEST:g} in size"
         )
     codes, indptr = matrix.indices.astype(np.int32, copy=False), matrix.indptr.astype(np.int64)
     return CodedSteps(codes, matrix.data, indptr, offsets), matrix.shape[1]

@@ -87,7 +87,7 @@ class SequenceFrame:
     def _check(self, offsets: IntArray) -> None:
         if not np.array_equal(offsets, self._offsets):
             raise DataError(
-                "the answers are not of the shape of X; give what the model predicts for X of this frame"
+                "the answers do not have the shape of X; give what the model predicts for the X of this frame"
             )
 
 

@@ -39,9 +39,7 @@ def check_buckets(hashing: Any) -> int:
 def refuse_counts(min_count: int, of_transitions: bool) -> None:
     """What needs the names of features, or how often they occur."""
     if min_count != 1:
-        raise UnsupportedError(
-            f"hashing does not count features, so that min_count must be 1, not {min_count}"
-        )
+        raise UnsupportedError(f"hashing does not count features, so min_count must be 1, not {min_count}")
     if of_transitions:
         raise UnsupportedError(
             "hashed features score labels, not transitions; leave out transition_features (or the B lines "

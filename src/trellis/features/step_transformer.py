@@ -46,7 +46,7 @@ class StepTransformer:
         if transform not in CONTAINERS:
             raise DataError(f"transform is {transform!r}; give one of {', '.join(map(repr, CONTAINERS))}")
         if transform != "default" and find_spec(transform) is None:
-            raise UnsupportedError(f"{transform} is not installed; pip install {transform}")
+            raise UnsupportedError(f"{transform} is not installed; run: pip install {transform}")
         self._sklearn_output_config = {"transform": transform}
         return self
 

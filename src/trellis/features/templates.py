@@ -117,7 +117,7 @@ class Template:
             else:
                 features.append(feature)
         if not features and not transitions:
-            raise DataError(f"{name}: the file holds no templates; a template is a line like U00:%x[0,0]")
+            raise DataError(f"{name}: the file contains no templates; a template is a line like U00:%x[0,0]")
         return cls(text, out_of_bounds, tuple(features), transitions)
 
     @classmethod

@@ -17,9 +17,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from trellis.core.errors import UnsupportedError
+from trellis.core.stage_times import StageTimes
 from trellis.core.status import Status
 from trellis.data.row_checks import check_observed
 from trellis.data.sequence_shards.sharded_sequences import files_and_backend
+from trellis.data.shard_files import encoding_stage
 from trellis.data.user_input import as_lists
 from trellis.hmm.e_step import count_known_states
 from trellis.hmm.hmm_description import HMMDescription
@@ -63,14 +65,20 @@ class HMM(HMMDescription):
         :class:`~trellis.ShardFiles`; labels in them are states. Files, and data with a ``backend``, are read
         in shards, and only sums of statistics leave these (:mod:`trellis.hmm.shards.sharded_observations`).
         """
+        stages = StageTimes()
         observations, constraints = self._sharded_data(X, states, lengths)
         checkpoints = open_checkpoints(self, {} if self.checkpoint is None else observations.identity())
         seed = checkpoints.seed(self.random_state)
+        stages.done(encoding_stage(X))
         if observations.all_known:
-            return self._count(observations, constraints, seed, checkpoints)
-        n_init = 1 if self._given() is not None else self.n_init
-        starts = self._starts(observations, constraints, n_init, seed)
-        return self._run_em(observations, constraints, starts, n_init, checkpoints)
+            interrupted = self._count(observations, constraints, seed, checkpoints)
+        else:
+            n_init = 1 if self._given() is not None else self.n_init
+            starts = self._starts(observations, constraints, n_init, seed)
+            interrupted = self._run_em(observations, constraints, starts, n_init, checkpoints)
+        stages.done("training")
+        self.fit_seconds_ = stages.seconds
+        return self._finished(interrupted)
 
     def partial_fit(self, X: Any, states: Any = None, *, lengths: ArrayLike | None = None) -> Self:
         """Online EM: one step from a batch of sequences, see :mod:`trellis.hmm.learning.online_em`.
@@ -89,7 +97,7 @@ class HMM(HMMDescription):
         history = {"log_likelihood": [], "steps": []} if state is None else self.history_
         history["log_likelihood"].append(log_likelihood)  # of each batch, before learning from it
         history["steps"].append(float(observations.n_steps))
-        status = Status(False, "online EM has no last batch; go on, or call fit", online.n_batches)
+        status = Status(False, "online EM has no last batch; continue, or call fit", online.n_batches)
         self._keep(after, status, history)
         self.online_ = online
         return self
@@ -120,6 +128,7 @@ class HMM(HMMDescription):
         """
         from trellis.hmm.learning.discriminative import train_discriminatively
 
+        stages = StageTimes()
         X, states = as_lists(X), as_lists(states)  # they are read twice
         observations, constraints = self._training_data(X, states, lengths)
         if constraints.learn != frozenset(PARTS):
@@ -127,6 +136,7 @@ class HMM(HMMDescription):
                 "discriminative training moves all parameters, so it cannot keep some out of learn; use fit, "
                 'or learn="all"'
             )
+        stages.done("encoding")
         source, first, second = copy.copy(self), None, None
         if self.checkpoint is not None:  # two fits, each with its own
             first, second = (os.path.join(self.checkpoint, name) for name in ("likelihood", "states"))
@@ -148,6 +158,8 @@ class HMM(HMMDescription):
             checkpoint=second,
         )
         self._keep(chain.to_parameters(length), chain.status_, chain.history_)
+        stages.done("training")
+        self.fit_seconds_ = stages.seconds
         return self
 
     def _training_data(
@@ -187,7 +199,8 @@ class HMM(HMMDescription):
         starts: Iterable[HMMParameters],
         n_starts: int,
         checkpoints: Checkpoints,
-    ) -> Self:
+    ) -> bool:
+        """Whether Ctrl-C ended it."""
         solution, reached = run_em(
             BaumWelch(observations, constraints, self._threads()),
             starts,
@@ -199,7 +212,7 @@ class HMM(HMMDescription):
         )
         checkpoints.close()
         self._keep(solution.point, solution.status, solution.history, [-primal for primal in reached])
-        return self._finished(solution.interrupted)
+        return bool(solution.interrupted)
 
     def _count(
         self,
@@ -207,7 +220,8 @@ class HMM(HMMDescription):
         constraints: TransitionConstraints,
         seed: int,
         checkpoints: Checkpoints,
-    ) -> Self:
+    ) -> bool:
+        """In closed form, unless the emission needs EM; whether Ctrl-C ended that."""
         began = time.perf_counter()
         before = next(self._starts(observations, constraints, 1, seed))
         if isinstance(observations, ShardedObservations):
@@ -224,7 +238,7 @@ class HMM(HMMDescription):
         seconds = time.perf_counter() - began
         history = {"primal": [primal], "dual": [], "log_likelihood": [value], "seconds": [seconds]}
         self._keep(after, Status(True, "all states are known, so they were counted", 1), history, [-primal])
-        return self
+        return False
 
     def _starts(
         self,
@@ -249,4 +263,4 @@ class HMM(HMMDescription):
         self.initial_, self.transitions_ = parameters.initial, parameters.transitions
         self.emission_ = parameters.emission
         self.status_, self.n_iter_, self.history_ = status, status.n_iter, history
-        self.objectives_, self.online_ = objectives or [], None
+        self.objectives_, self.online_, self.fit_seconds_ = objectives or [], None, None

@@ -377,8 +377,8 @@ def stationary_distribution(transitions: NDArray[np.float64]) -> FloatArray:
     if (~leaves).sum() > 1:
         closed = [np.flatnonzero(component == c).tolist() for c in np.flatnonzero(~leaves)]
         raise UnsupportedError(
-            f"the chain has {len(closed)} sets of states that it never leaves, {closed}, and with them more "
-            "than one stationary distribution; ask predict_next for the future of a sequence"
+            f"the chain has {len(closed)} sets of states that it never leaves, {closed}, and so more than "
+            "one stationary distribution; ask predict_next for the future of a sequence"
         )
     k = len(transitions)
     equations = np.vstack([transitions.T - np.eye(k), np.ones(k)])

@@ -261,8 +261,10 @@ def in_one_span(
         in_spans(tags)
         & in_spans(next_tags)
         & (types == next_types)
-        & ~np.isin(tags, (_END, _SINGLE))
-        & ~np.isin(next_tags, (_BEGIN, _SINGLE))
+        & (tags != _END)
+        & (tags != _SINGLE)
+        & (next_tags != _BEGIN)
+        & (next_tags != _SINGLE)
     )
     return goes_on
 

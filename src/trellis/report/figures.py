@@ -47,7 +47,7 @@ def figure_file(path: PathLike, width: float, height: float) -> Iterator[Any]:
     figure = new_figure(width, height)
     kind = os.path.splitext(os.fspath(path))[1][1:].lower() or "png"
     if kind not in figure.canvas.get_supported_filetypes():
-        raise DataError(f"{os.fspath(path)}: figures are not drawn as .{kind}; name it .png, .svg or .pdf")
+        raise DataError(f"{os.fspath(path)}: figures cannot be written as .{kind}; use .png, .svg or .pdf")
     from matplotlib import rc_context
 
     with rc_context(STYLE):

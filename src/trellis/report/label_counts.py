@@ -39,7 +39,7 @@ class LabelCounts:
     def f1_parts(self) -> tuple[FloatArray, FloatArray]:
         """2 correct, and predicted + gold - 2 correct, by sequence: F1 is the share of the first in both."""
         if self.spans is None:
-            raise UnsupportedError("labels that are no span tags have no span F1")
+            raise UnsupportedError("labels that are not span tags have no span F1")
         correct, predicted, gold = self.spans.T.astype(np.float64)
         return 2.0 * correct, predicted + gold - 2.0 * correct
 

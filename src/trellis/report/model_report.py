@@ -6,11 +6,11 @@ from typing import Any
 
 from trellis.core.model_pages import Page, page_maker
 from trellis.core.output_files import PathLike
-from trellis.report.pages.sections.stage_times import StageTimes
+from trellis.report.pages.sections.stage_sections import PageStages
 
 
 def report_page(
-    model: Any, X: Any = None, y: Any = None, *, title: str | None = None, stages: StageTimes | None = None
+    model: Any, X: Any = None, y: Any = None, *, title: str | None = None, stages: PageStages | None = None
 ) -> str:
     """The text of the page of a model; :func:`trellis.core.model_pages.report` says what data it takes.
 

@@ -80,7 +80,7 @@ __getattr__, __dir__, __all__ = lazy_exports(
 
 
 _WITHOUT = {  # what to do where a solver does not have an option
-    "tol": "has no tolerance; set max_iter in place of tol",
+    "tol": "has no tolerance; set max_iter instead of tol",
     "delta": "does not look at how the objective falls; leave out delta, which 'lbfgs' and 'owlqn' have",
     "period": "does not look at how the objective falls; leave out period, which 'lbfgs' and 'owlqn' have",
 }

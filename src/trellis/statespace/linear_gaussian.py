@@ -18,9 +18,11 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError
 from trellis.core.estimator import Model, not_fitted
 from trellis.core.parameters import fitted, integer, number, parameter
+from trellis.core.stage_times import StageTimes
 from trellis.core.status import Status
 from trellis.data.sequence_shards.sequence_shard import narrowed
 from trellis.data.sequence_shards.sharded_sequences import ShardedSequences, files_and_backend
+from trellis.data.shard_files import encoding_stage
 from trellis.statespace.kalman_em import (
     EM,
     check_enough,
@@ -172,10 +174,12 @@ class LinearGaussian(Model):
         a pattern, a path, :class:`~trellis.ShardFiles`); they, and data with a ``backend``, are learned from
         in shards, and only sums of moments leave these.
         """
+        stages = StageTimes()
         self._check_parameters()
         given = self._given()
         series = self._training_data(X, lengths, controls, given)
         checkpoints = open_checkpoints(self, {} if self.checkpoint is None else series.identity())
+        stages.done(encoding_stage(X))
         named = check_names("learn", self.learn, tuple(SHAPES))
         start = starting_point(
             given,
@@ -193,6 +197,8 @@ class LinearGaussian(Model):
         solution, _ = run_em(problem, [start], max_iter=self.max_iter, tol=self.tol, checkpoints=checkpoints)
         checkpoints.close()
         self._keep(solution.point, solution.status, solution.history)
+        stages.done("training")
+        self.fit_seconds_ = stages.seconds
         return self._finished(solution.interrupted)
 
     def _training_data(

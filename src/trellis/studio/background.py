@@ -109,7 +109,7 @@ class Background:
     def _start(self, kind: str, work: Callable[[], None]) -> None:
         with self._lock:
             if self.task.is_running:
-                raise DataError("something is still under way; wait for it, or cancel it")
+                raise DataError("another task is still running; wait for it, or cancel it")
             self._cancel.clear()
             number, changes = self.task.number + 1, self.task.changes
             self.task = Task(kind, "starting", is_running=True, number=number, changes=changes)

@@ -34,7 +34,7 @@ def apply_edit(alignment: Alignment, edit: Edit) -> Alignment:
     """The alignment after an edit, which is a record as the page sends it: ``op`` and its arguments."""
     operation = _OPERATIONS.get(str(edit.get("op")))
     if operation is None:
-        raise DataError(f"no edit {shown(edit.get('op'))}; it is one of {', '.join(_OPERATIONS)}")
+        raise DataError(f"there is no edit {shown(edit.get('op'))}; it is one of {', '.join(_OPERATIONS)}")
     return operation(alignment, edit)
 
 
@@ -60,7 +60,9 @@ def split(alignment: Alignment, phone: int, time: float, label: str) -> Alignmen
     """Phone ``phone`` ends at ``time``, where a new one called ``label`` begins."""
     phones, old = alignment.phones, alignment.phones[phone]
     if not old.start + SHORTEST - SLACK <= time <= old.end - SHORTEST + SLACK:
-        raise DataError(f"phone {phone} cannot be split at {time:.4f} s; it is too short there, or elsewhere")
+        raise DataError(
+            f"phone {phone} cannot be split at {time:.4f} s; a part would be too short, or it lies elsewhere"
+        )
     parts = (Interval(old.start, time, old.label), Interval(time, old.end, label))
     sure = alignment.confidence
     return _replaced(

@@ -45,7 +45,7 @@ class Folder:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise DataError(
-                f"{self.root}: another studio is open on this folder; use that one, or end it"
+                f"{self.root}: another studio is open on this folder; use that one, or stop it"
             ) from error
         except OSError:  # some network drives have no locks
             return

@@ -116,8 +116,8 @@ class Journal:
 
     def _damaged(self, number: int, why: str) -> DataError:
         return DataError(
-            f"{self.path}:{number}: the journal is damaged ({why}); the TextGrid is as it was saved last: "
-            "move the journal away to go on from it"
+            f"{self.path}:{number}: the journal is damaged ({why}); the TextGrid is as it was last saved; "
+            "move the journal away to continue from it"
         )
 
 

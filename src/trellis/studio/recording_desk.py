@@ -183,13 +183,13 @@ class RecordingDesk:
         if self._history is None:
             raise DataError(f"{self.name}: there is no alignment to change yet")
         if version != self.version:
-            raise StaleError(f"{self.name} was changed in another window; it is shown anew")
+            raise StaleError(f"{self.name} was changed in another window; the new version is shown")
         path = self._folder.textgrid(self.name)
         there = path.read_bytes() if path.exists() else None
         if there is not None and _digest(there) != self._on_disk:
             self._adopt(path)
             raise StaleError(
-                f"{path.name} was saved by another program; its version is shown, undo returns to yours"
+                f"{path.name} was saved by another program; its version is shown, and undo returns to yours"
             )
         return self._history
 

@@ -132,7 +132,7 @@ def _content_key(audio: Path) -> str:
     try:
         found = os.stat(audio)
     except OSError as error:
-        why = f"{audio}: it cannot be read any more ({error.strerror}); open the folder anew"
+        why = f"{audio}: it cannot be read any more ({error.strerror}); open the folder again"
         raise DataError(why) from error
     shown = f"{os.path.realpath(audio)} {found.st_mtime_ns} {found.st_size}"
     return hashlib.sha256(shown.encode(errors="surrogateescape")).hexdigest()[:16]

@@ -74,7 +74,7 @@ def score_with_interval(
             )
         return clopper_pearson_interval(int(losses.sum()), len(losses), delta=delta)
     if losses is None:
-        raise UnsupportedError(f"{loss_name(loss)!r} is no mean over examples; use method='share'")
+        raise UnsupportedError(f"{loss_name(loss)!r} is not a mean over examples; use method='share'")
     if method == "mean":
         return mean_interval(losses, delta=delta)
     interval = empirical_bernstein_interval if method == "bernstein" else hoeffding_interval

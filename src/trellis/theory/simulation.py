@@ -227,9 +227,7 @@ def simulate_generalization_gap(
     check_fraction("delta", delta)
     check_fraction("confidence", confidence)
     if vc_dimension is not None and loss != "zero_one":
-        raise UnsupportedError(
-            "a VC dimension goes with loss='zero_one'; for other losses give log_hypotheses"
-        )
+        raise UnsupportedError("a VC dimension needs loss='zero_one'; for other losses give log_hypotheses")
     if n_test is None:
         n_test = max(TESTS_PER_EXAMPLE * m, LEAST_TESTS)
     known = log_hypotheses is not None or vc_dimension is not None
@@ -358,7 +356,9 @@ class _Repeat:
     def _error(self, model: Any, X: Any, y: Any) -> float:
         losses = measure_losses(y, model.predict(X), self.loss).per_example
         if losses is None:
-            raise UnsupportedError(f"{loss_name(self.loss)!r} is no mean over examples; simulate 'hamming'")
+            raise UnsupportedError(
+                f"{loss_name(self.loss)!r} is not a mean over examples; simulate 'hamming'"
+            )
         if self.bounded and not ((losses >= 0) & (losses <= 1)).all():
             raise DataError(
                 "the analytic bounds need losses between 0 and 1; scale the loss, or leave them out"

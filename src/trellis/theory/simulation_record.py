@@ -72,7 +72,7 @@ class Record:
             self.write()
 
     def write(self) -> None:
-        """What cannot be written is a warning, once; the simulation goes on."""
+        """What cannot be written is a warning, once; the simulation continues."""
         if self._folder is None:
             return
         arrays = {**self._kept, **dict(zip(self._keys, self._errors, strict=True))}
@@ -81,7 +81,7 @@ class Record:
         except ModelFileError as error:
             if not self._warned:
                 warnings.warn(
-                    f"no checkpoint could be written ({error}); the simulation goes on",
+                    f"no checkpoint could be written ({error}); the simulation continues",
                     CheckpointWarning,
                     stacklevel=3,
                 )
@@ -95,13 +95,14 @@ class Record:
         stored, arrays = found
         if stored.get("kind") != KIND:
             raise DataError(
-                f"the checkpoint in {folder.shown} is not of a simulation; remove it, or give another folder"
+                f"the checkpoint in {folder.shown} is not from a simulation; remove it, or give another "
+                "folder"
             )
         meta = stored["description"]
         for key, value in self._meta.items():
             if key in meta and meta[key] != value:
                 raise DataError(
-                    f"the checkpoint in {folder.shown} is of a simulation with {key} {meta[key]}, and this "
+                    f"the checkpoint in {folder.shown} is from a simulation with {key} {meta[key]}, and this "
                     f"one has {value}; remove it, or give another folder"
                 )
         self._meta = {**meta, **self._meta}

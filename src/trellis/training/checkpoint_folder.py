@@ -59,9 +59,9 @@ class CheckpointFolder:
             if meta["number"] > self._number:
                 found, self._number, self._newest = (meta, arrays), meta["number"], i
         if damaged and found is None:
-            raise ModelFileError(f"{damaged[0]}; remove the folder to start anew") from damaged[0]
+            raise ModelFileError(f"{damaged[0]}; remove the folder to start again") from damaged[0]
         if damaged:
-            warnings.warn(f"{damaged[0]}; going on from the other one", CheckpointWarning, stacklevel=4)
+            warnings.warn(f"{damaged[0]}; resuming from the other one", CheckpointWarning, stacklevel=4)
         return found
 
     def write(self, meta: Mapping[str, Any], arrays: Arrays) -> None:
@@ -84,7 +84,7 @@ class CheckpointFolder:
                 raise
             raise _DamagedError(f"{path}: the checkpoint is damaged or cannot be read") from error
         if kind != KIND:
-            raise ModelFileError(f"{path}: holds a {kind}, not a checkpoint; give another folder")
+            raise ModelFileError(f"{path}: this is a {kind}, not a checkpoint; give another folder")
         if not isinstance(meta.get("number"), int) or not isinstance(meta.get("version"), int):
             raise _DamagedError(f"{path}: the checkpoint is damaged or cannot be read")
         if meta["version"] > VERSION:

@@ -190,7 +190,7 @@ class Checkpoints:
             other = difference(meta["identity"], self._identity)
             self._kept, self._done, self._current = dict(meta["kept"]), list(meta["done"]), meta["current"]
         except (LookupError, TypeError, AttributeError, ValueError) as error:
-            raise self.refuse("does not hold what it should") from error
+            raise self.refuse("does not contain what it should") from error
         if other is not None:
             raise DataError(f"the checkpoint in {folder.shown} is {other}; remove it, or give another folder")
 
@@ -198,7 +198,7 @@ class Checkpoints:
         try:
             return decode(value, arrays, path)
         except (KeyError, TypeError, ValueError) as error:
-            raise self.refuse("does not hold what it should") from error
+            raise self.refuse("does not contain what it should") from error
 
     def _expect(self, arrays: Arrays) -> None:
         """How long it takes to write these."""
@@ -233,8 +233,8 @@ class Checkpoints:
             if not self._warned:
                 self._warned = True
                 warnings.warn(
-                    f"no checkpoint could be written ({error}); training goes on, and the checkpoint before "
-                    "it, if there is one, is as it was",
+                    f"no checkpoint could be written ({error}); training continues, and any earlier "
+                    "checkpoint is unchanged",
                     CheckpointWarning,
                     stacklevel=2,
                 )

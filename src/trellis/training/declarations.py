@@ -14,7 +14,7 @@ L2 = Parameter(1.0, "Weight of half the squared norm; the direct objective does 
 L1 = Parameter(0.0, "Weight of the sum of absolute weights.", number(0.0))
 MAX_ITER = Parameter(
     None,
-    "Iterations (passes over the data, for online solvers) at most; None is the solver's own limit.",
+    "Most iterations (for online solvers, passes over the data); None is the solver's own limit.",
     integer(1, none=True),
 )
 TOL = Parameter(
@@ -22,7 +22,7 @@ TOL = Parameter(
 )
 DELTA = Parameter(
     None,
-    "L-BFGS and OWL-QN stop when ``period`` iterations lowered the objective by less than this share of it, "
+    "L-BFGS and OWL-QN stop when ``period`` iterations lower the objective by less than this share of it, "
     "as CRFsuite does at 1e-5; None is the solver's own value, 0 switches the rule off.",
     number(0.0, none=True),
 )
@@ -33,7 +33,7 @@ PERIOD = Parameter(
 )
 N_JOBS = Parameter(
     None,
-    "Threads; None is 1, -1 all cores. Results agree to rounding for any number.",
+    "Number of threads; None is 1, -1 all cores. Results agree to rounding for any number.",
     integer(none=True),
 )
 RANDOM_STATE = Parameter(None, "Seed of everything that is random: an integer, a generator or None.")
@@ -82,11 +82,11 @@ TEMPLATE = Parameter(None, "CRF++ template (a path or a ``Template``) for inputs
 TRANSITION_FEATURES = Parameter(
     (), "Names of features (columns of arrays) that also score transitions; True for all."
 )
-MIN_COUNT = Parameter(1, "Features that occur less often are dropped.", integer(minimum=1))
+MIN_COUNT = Parameter(1, "Drop features that occur fewer times than this.", integer(minimum=1))
 HASHING = Parameter(
     None,
     "Number of buckets, a power of two, of hashed features: no vocabulary is learned, names are not kept, "
-    "and features whose hashes agree share their weights. None keeps every feature apart.",
+    "and features whose hashes agree share their weights. None keeps all features separate.",
 )
 WEIGHTS = Parameter(
     "auto",

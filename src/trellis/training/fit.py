@@ -270,11 +270,13 @@ def _said_if_blind(problem: Any, epsilon: float, found: Solution) -> Solution:
     what = ""
     if shares.update_share == 0.0:
         what = (
-            f"no example changes the weights any more, epsilon={epsilon:g} being too small beside the gaps "
-            "between scores, or nothing being left to learn"
+            f"no example changes the weights any more, because epsilon={epsilon:g} is too small beside the "
+            "gaps between scores, or nothing is left to learn"
         )
     elif shares.gold_share == 1.0 and problem.objective.formula.direction <= 0.0:
-        what = f"y_direct is always the gold output, epsilon={epsilon:g} being beyond all gaps between scores"
+        what = (
+            f"y_direct is always the gold output, because epsilon={epsilon:g} exceeds all gaps between scores"
+        )
     reason = f"{found.status.reason}; {what}" if what else found.status.reason
     return replace(found, status=replace(found.status, reason=reason))
 

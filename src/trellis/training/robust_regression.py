@@ -144,7 +144,7 @@ def _checked(X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
         )
     bad = ~(np.isfinite(rows).all(axis=1) & np.isfinite(targets))
     if bad.any():
-        raise DataError(f"row {int(bad.argmax())} of X and y is not finite; remove or repair it")
+        raise DataError(f"row {int(bad.argmax())} of X and y is not finite; remove or correct it")
     return rows, targets
 
 

@@ -43,9 +43,9 @@ def difference(stored: Mapping[str, Any], own: Mapping[str, Any]) -> str | None:
     for name in [*now, *(name for name in before if name not in now)]:
         was, is_ = before.get(name, ["not there", ""]), now.get(name, ["not there", ""])
         if was[1] != is_[1]:
-            change = f"{name} was {was[0]}, and is {is_[0]}" if was[0] != is_[0] else f"{name} differs"
-            return f"of a run with other options ({change})"
+            change = f"{name} was {was[0]}, now {is_[0]}" if was[0] != is_[0] else f"{name} differs"
+            return f"from a run with other options ({change})"
     for name in {**stored["data"], **own["data"]}:
         if stored["data"].get(name) != own["data"].get(name):
-            return f"of a run with other data (the checksum of {name} differs)"
+            return f"from a run with other data (the checksum of {name} differs)"
     return None

@@ -218,7 +218,6 @@ pieces = st.sampled_from(
 
 
 @given(st.data())
-@settings(max_examples=300)
 def test_damaged_files_give_a_line_and_never_more(data: st.DataObject) -> None:
     """Cut, doubled and mixed up: every file is either read or refused in one sentence with its line."""
     text = WET

@@ -49,7 +49,7 @@ def test_networkx_graphs_that_are_no_factor_graphs() -> None:
     with pytest.raises(DataError, match="without directions"):
         FactorGraph.from_networkx(graph.to_directed())
     graph.remove_edge("x0", ("factor", 0))
-    with pytest.raises(DataError, match="and its neighbours do not agree"):
+    with pytest.raises(DataError, match="and its neighbours do not agree; correct one of them"):
         FactorGraph.from_networkx(graph)
     with pytest.raises(DataError, match="the node 'A' has neither 'states'"):
         FactorGraph.from_networkx(nx.Graph([("A", "B")]))

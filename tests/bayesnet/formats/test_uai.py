@@ -247,7 +247,6 @@ words = st.sampled_from(
 
 
 @given(st.sampled_from([MARKOV, BAYES, FG, "2 0 1 2 0"]), st.data())
-@settings(max_examples=200)
 def test_damaged_files_give_a_line_and_never_more(text: str, data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 4))):
         start = data.draw(st.integers(0, len(text)))

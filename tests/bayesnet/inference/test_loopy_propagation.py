@@ -47,7 +47,6 @@ def at_evidence(table: np.ndarray, evidence: dict[int, int]) -> np.ndarray:
     return table * mask
 
 
-@settings(max_examples=60)
 @given(seed=seeds, n=st.integers(1, 8), zeros=st.booleans(), damping=st.sampled_from([0.0, 0.3]))
 def test_exact_on_trees(seed: int, n: int, zeros: bool, damping: float) -> None:
     rng = np.random.default_rng(seed)

@@ -186,7 +186,7 @@ def test_overlapping_sets() -> None:
     assert not net.d_separated(["A", "B"], ["B", "C"], "A")
     assert net.d_separated("A", "C", ["A"])  # what is known depends on nothing
     assert net.d_separated(["A", "B"], "C", ["B"])
-    with pytest.raises(DataError, match="'B' appears in two of x, y and given"):
+    with pytest.raises(DataError, match="'B' appears in more than one of x, y and given"):
         net.explain_separation("A", "B", "B")
     with pytest.raises(DataError, match="x is empty"):
         net.d_separated([], "A")

@@ -110,7 +110,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_room_again(n_jobs, tmp_path):
     """Seven states of 8 kB, and a disk for three."""
     with small_disk(tmp_path / "disk", 7 * 4096) as disk:
         with pytest.raises(
-            DataError, match=r"cannot be put there: .*No space left on device; free some space"
+            DataError, match=r"cannot be stored there: .*No space left on device; free some space"
         ):
             LocalBackend(n_jobs, 1, disk).place(make, range(7))
         assert not list(disk.iterdir())

@@ -140,7 +140,7 @@ def test_parquet_columns_are_chosen_by_name(tmp_path: Path) -> None:
         ShardFiles(tmp_path / "a.parquet", label_column="q")
     with pytest.raises(DataError, match="hold strings, others numbers"):
         ShardFiles(tmp_path / "a.parquet", label_column="p", sequence_column="doc")
-    with pytest.raises(DataError, match="column w holds no lists; give sequence_column"):
+    with pytest.raises(DataError, match="column w contains no lists; give sequence_column"):
         ShardFiles(tmp_path / "a.parquet", label_column="p", feature_columns=["w"])
     pq.write_table(pa.table({"doc": [1, 1], "w": ["a", None], "y": ["x", "y"]}), tmp_path / "b.parquet")
     with pytest.raises(DataError, match="column w has empty cells"):

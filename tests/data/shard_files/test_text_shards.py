@@ -81,7 +81,6 @@ def _cut(content: bytes, zipped: bool, shard_steps: int, folder: str, **options:
     return str(path), shards
 
 
-@settings(max_examples=120, deadline=None)
 @given(texts(COLUMN_LINE, False), st.booleans(), st.integers(1, 20), st.sampled_from([7, 64, 4096]))
 def test_shards_of_column_files_are_the_file(
     content: bytes, zipped: bool, shard_steps: int, chunk: int
@@ -98,7 +97,6 @@ def test_shards_of_column_files_are_the_file(
         assert found == [whole.lines.where(t) for t in range(whole.n_steps)]
 
 
-@settings(max_examples=80, deadline=None)
 @given(texts(CONLLU_LINE, True), st.booleans(), st.integers(1, 20))
 def test_shards_of_conllu_files_are_the_file(content: bytes, zipped: bool, shard_steps: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -115,7 +113,6 @@ def test_shards_of_conllu_files_are_the_file(content: bytes, zipped: bool, shard
         assert [steps for _, y in read for steps in y if steps] == [s for s in whole.sequences(1) if s]
 
 
-@settings(max_examples=80, deadline=None)
 @given(texts(ATTRIBUTE_LINE, False), st.booleans(), st.integers(1, 20))
 def test_shards_of_attribute_files_are_the_file(content: bytes, zipped: bool, shard_steps: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -225,7 +222,7 @@ def _damaged(content: bytes) -> bytes:
             "b.txt looks like crfsuite, but .*a.txt like",
         ),
         ({"a.txt": b"a B\n", "b.txt": b"a b B\n"}, "", {}, "b.txt has 3 columns, but .*a.txt has 2"),
-        ({"a.txt": b"a B\n", "b.txt": b"\n\n"}, "", {}, "b.txt: the file holds no sequences"),
+        ({"a.txt": b"a B\n", "b.txt": b"\n\n"}, "", {}, "b.txt: the file contains no sequences"),
         ({"a.txt": b"a B\n"}, "", {"format": "word"}, "format is 'word'; choose from columns"),
         ({"a.txt": b"a B\n"}, "", {"encoding": "utf-16"}, "utf-16 cannot be cut into shards"),
         ({"a.txt": b"a B\n"}, "", {"shard_steps": 0}, "shard_steps"),

@@ -106,7 +106,7 @@ def test_unseen_symbols_are_impossible_or_smoothed() -> None:
         (lambda: Poisson([1.0]).check([1, 0.5]), "row 1: column 0 is 0.5"),
         (lambda: Poisson([1.0]).check([np.inf]), "row 0: column 0 of X is inf"),
         (lambda: Poisson([1.0]).check([[1, 2]]), "2 columns"),
-        (lambda: Poisson([1.0]).check(["x"]), "must hold numbers"),
+        (lambda: Poisson([1.0]).check(["x"]), "must contain numbers"),
     ],
 )
 def test_bad_input_is_named(make: object, words: str) -> None:

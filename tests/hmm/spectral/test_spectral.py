@@ -318,7 +318,7 @@ def test_a_symbol_that_never_occurred_has_probability_zero() -> None:
 
 def test_the_rank_condition_is_reported_with_the_singular_values() -> None:
     twins = Truth(TRUTH.initial, TRUTH.A, TRUTH.B[[0, 1, 1]])
-    with pytest.raises(NumericalError, match=r"show 2 of 3 states \(singular values .*take n_states=2"):
+    with pytest.raises(NumericalError, match=r"show 2 of 3 states \(singular values .*use n_states=2"):
         exact_model(twins)
     with pytest.warns(SpectralWarning, match="estimates will be poor"):
         model = SpectralHMM(3, 4).fit(list(twins.sample(3_000, 3, np.random.default_rng(0))))

@@ -131,7 +131,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(
     assert_same(labeler(**options, checkpoint=path).fit(X, Y), whole)
     assert_same(labeler(**options, checkpoint=path).fit(X, Y), whole)  # and once more, from the end
     # epsilon falls over all epochs
-    with pytest.raises(DataError, match=r"other options \(max_epochs was 5, and is 6\)"):
+    with pytest.raises(DataError, match=r"other options \(max_epochs was 5, now 6\)"):
         labeler(**{**options, "max_epochs": 6}, checkpoint=path).fit(X, Y)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from browser import BROWSER, DRIVER, MISSING, show_page
-from page_checks import LOOKS, page_words
+from page_checks import LOOKS, page_stages, page_words
 from trellis import (
     HMM,
     IOHMM,
@@ -109,6 +109,42 @@ def test_a_page_is_complete_and_named(pages: dict[str, Page]) -> None:
         assert ">Cost of each stage</h2>" in text
 
 
+LABELLER = ["encoding", "arranging", "training", "checking"]
+EXPECTED_STAGES = {
+    "SequenceLabeler": (LABELLER, ["encoding and scoring", "predicting", "marginals"]),
+    "MEMM": (LABELLER, ["encoding and scoring", "predicting", "marginals"]),
+    "GraphLabeler": (LABELLER, ["predicting", "marginals"]),
+    "HMM": (["encoding", "training"], ["best paths", "probabilities of states"]),
+    "IOHMM": (["encoding", "training"], ["best paths", "probabilities of states"]),
+    "LinearGaussian": (["encoding", "training"], ["smoothing"]),
+    "BayesianNetwork": ([], ["all marginals"]),
+    "NeuralSequenceLabeler": (
+        ["encoding", "training", "checking"],
+        ["encoding and scoring", "predicting", "marginals"],
+    ),
+}
+
+
+def test_a_page_tells_stages_of_training_from_its_own(pages: dict[str, Page]) -> None:
+    for name, expected in EXPECTED_STAGES.items():
+        assert page_stages(pages[name].text) == expected, name
+    assert page_stages(pages["Aligner"].text)[1] == ["reading and aligning"]
+    learned = NET.fit({"Rain": ["yes", "no", "no"]})
+    assert page_stages(learned.report().text)[0] == ["encoding", "training"] == list(learned.fit_.seconds)
+
+
+def test_a_model_without_stages_of_fit_tells_the_time_of_its_history() -> None:
+    model = SequenceLabeler(max_iter=15).fit(WORDS, TAGS)
+    n = len(model.history_["seconds"])
+    assert f"{n} iterations" in page_words(model.report(WORDS, TAGS).text)
+    model.fit_seconds_ = None  # as of a file that is older
+    text = model.report(WORDS, TAGS).text
+    assert page_stages(text)[0] == ["training"]
+    assert f"{n} iterations, by history_" in page_words(text)
+    model.history_ = {}
+    assert page_stages(model.report(WORDS, TAGS).text)[0] == []
+
+
 def test_the_page_of_graphs_holds_python_s_numbers() -> None:
     model = GraphLabeler("log", random_state=0).fit(TREES, TWIGS)
     page = model.report(TREES, TWIGS)
@@ -149,7 +185,7 @@ def test_wide_images_have_approximate_marginals_and_say_so() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # the page says it, and nothing else
         text = page_words(model.report(grids, labels).text)
-    assert "the probabilities are approximate, by 'tree_reweighted'" in text
+    assert "graphs are approximate, by 'tree_reweighted'" in text
 
 
 def test_the_page_of_an_aligner_holds_python_s_numbers(pages: dict[str, Page]) -> None:

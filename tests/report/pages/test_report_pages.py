@@ -223,7 +223,7 @@ def test_large_networks_have_the_answers_for_single_states(
         np.testing.assert_allclose(found[0], expected["Rain"].values, atol=1e-12)
         np.testing.assert_allclose(found[1], expected["Sprinkler"].values, atol=1e-12)
     monkeypatch.setattr(network_page, "MOST_NUMBERS", 3)
-    with pytest.raises(UnsupportedError, match="would hold 36 answers"):
+    with pytest.raises(UnsupportedError, match="would contain 36 answers"):
         report_page(GARDEN)
 
 

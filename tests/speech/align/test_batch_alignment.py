@@ -57,7 +57,7 @@ def test_plans_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such file or folder"):
         plan_jobs([tmp_path / "absent.wav"], tmp_path / "out")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="empty: no recordings here"):
+    with pytest.raises(DataError, match="empty: there are no recordings here"):
         plan_jobs([tmp_path / "empty"], tmp_path / "out")
 
 

@@ -88,9 +88,9 @@ def test_channels(tmp_path: Path) -> None:
     left, right = tone(16000), tone(16000, hertz=200)
     soundfile.write(path, np.stack([left, right], 1), 16000, subtype="FLOAT")
     np.testing.assert_allclose(read_audio(path, channel=1)[0], right, atol=1e-6)
-    with pytest.raises(DataError, match="2 different channels; choose one of 0 to 1"):
+    with pytest.raises(DataError, match="the recording has 2 different channels; choose one from 0 to 1"):
         read_audio(path)
-    with pytest.raises(DataError, match="no channel 2; give one of 0 to 1"):
+    with pytest.raises(DataError, match="there is no channel 2; give one from 0 to 1"):
         read_audio(path, channel=2)
     soundfile.write(path, np.stack([left, left], 1), 16000, subtype="FLOAT")
     np.testing.assert_allclose(read_audio(path)[0], left, atol=1e-6)
@@ -212,7 +212,7 @@ def test_a_header_that_promises_more_than_the_file_can_hold(tmp_path: Path) -> N
     content = bytearray(path.read_bytes())
     content[22:26] = (2**31).to_bytes(4, "big")  # the number of samples
     path.write_bytes(content)
-    with pytest.raises(DataError, match="the header promises 2147483648 samples, more than"):
+    with pytest.raises(DataError, match="the header claims 2147483648 samples, more than"):
         load_recording(path)
 
 

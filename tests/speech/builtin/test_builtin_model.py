@@ -62,4 +62,4 @@ def test_a_dictionary_and_a_language_exclude_each_other(spoken, tmp_path: Path):
     arguments = ["align", "run", "builtin", str(spoken.audio), "--words", "a", "-o", str(tmp_path)]
     result = CliRunner().invoke(app, [*arguments, "-d", "x", "--language", "english"])
     assert result.exit_code != 0
-    assert "exclude each other" in str(result.exception) + result.output
+    assert "cannot be combined" in str(result.exception) + result.output

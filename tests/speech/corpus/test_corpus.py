@@ -76,7 +76,7 @@ def test_timit_mistakes(tmp_path: Path) -> None:
     (root / "TRAIN/DR1/FABC0/SX37.WAV").rename(root / "TRAIN/DR1/FABC0/SX37.WAV.wav")
     assert len(Corpus.timit(root)) == 4  # converted copies are called so
     (root / "TRAIN/DR1/FABC0/SX37.WAV.wav").unlink()
-    with pytest.raises(DataError, match=r"SX37\.PHN: no recording SX37\.WAV beside it"):
+    with pytest.raises(DataError, match=r"SX37\.PHN: there is no recording SX37\.WAV beside it"):
         Corpus.timit(root)
     assert len(Corpus.timit(root, skip_bad=True)) == 3
 
@@ -101,7 +101,7 @@ def test_textgrids_beside_or_elsewhere_with_gaps_as_silence(tmp_path: Path) -> N
         corpus.in_groups(["eng"])
     with pytest.raises(DataError, match="no utterance b; its ids look like deu/a"):
         corpus.select(["b"])
-    with pytest.raises(DataError, match="no recording called deu/a"):
+    with pytest.raises(DataError, match="there is no recording named deu/a"):
         Corpus.textgrids(tmp_path / "grids")
 
 
@@ -158,7 +158,7 @@ def test_what_is_wrong_is_told_or_skipped(tmp_path: Path) -> None:
         Corpus.labs(tmp_path)
     with pytest.raises(DataError, match="no such folder"):
         Corpus.labs(tmp_path / "none")
-    with pytest.raises(DataError, match="no corpus layout 'praat'"):
+    with pytest.raises(DataError, match="there is no corpus layout 'praat'"):
         Corpus.read(tmp_path, "praat")
     PHONES.write(tmp_path / "good.json")
     with pytest.raises(DataError, match=r"label files of several layouts \(textgrids, json\)"):

@@ -31,7 +31,7 @@ def test_the_first_bad_file_is_named(corpus: Corpus, tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         check_labels(corpus, "voiced")
     place = f"{tmp_path}/anna/b.TextGrid, tier 'segments': at 0.300 s"
-    assert str(caught.value).startswith(f"{place} the phone 'a?' holds '?' (U+003F QUESTION MARK)")
+    assert str(caught.value).startswith(f"{place} the phone 'a?' contains '?' (U+003F QUESTION MARK)")
     assert "--skip-bad" in str(caught.value)
     for fold in ("none", {"p": "x", "a": "x", "t": "x", "a?": "y"}):
         check_labels(corpus, fold)  # these have a class for any label, or for this one

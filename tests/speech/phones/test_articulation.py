@@ -113,7 +113,7 @@ def test_the_tables_do_not_contradict_each_other() -> None:
 
 
 def test_unknown_symbols() -> None:
-    with pytest.raises(DataError, match=r"the phone 'a§' holds '§' \(U\+00A7 SECTION SIGN\)"):
+    with pytest.raises(DataError, match=r"the phone 'a§' contains '§' \(U\+00A7 SECTION SIGN\)"):
         broad_class("a§")
     assert broad_class("a§", unknown="other") == "other"
     assert articulatory_features("a§", unknown="other").sum() == 0
@@ -155,7 +155,7 @@ def test_arpabet_covers_timit_and_is_guessed() -> None:
     }  # fmt: skip
     assert set(ARPABET_TO_IPA) > set(TIMIT_61) - {"h#", "pau", "epi"} - {f"{c}cl" for c in "ptkbdg"}
     assert broad_class("AH0", "arpabet") == broad_class("ah", "arpabet") == "vowel"
-    with pytest.raises(DataError, match="'W1' has a digit of stress, but is no vowel"):
+    with pytest.raises(DataError, match="'W1' has a digit of stress, but is not an ARPABET vowel"):
         broad_class("W1", "arpabet")
     with pytest.raises(DataError, match="'ʃ' is not in ARPABET"):
         broad_class("ʃ", "arpabet")

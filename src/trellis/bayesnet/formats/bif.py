@@ -331,6 +331,7 @@ def _written(name: str, what: str) -> str:
         return name
     if '"' in name or "\n" in name or "\r" in name or not name:
         raise DataError(
-            f"the {what} {name!r} has a quote or a line break, or is empty, which BIF cannot hold; rename it"
+            f"the {what} {name!r} has a quote or a line break, or is empty, which BIF cannot represent; "
+            "rename it"
         )
     return f'"{name}"'

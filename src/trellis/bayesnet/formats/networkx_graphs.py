@@ -46,7 +46,9 @@ def network_from_networkx(graph: Any) -> DirectedModel:
         above = [str(parent) for parent in graph.predecessors(node)]
         parents[name] = [str(parent) for parent in attributes.get("parents", above)]
         if sorted(parents[name]) != sorted(above):
-            raise DataError(f"the attribute 'parents' of {name!r} and the edges into it do not agree")
+            raise DataError(
+                f"the attribute 'parents' of {name!r} and the edges into it do not agree; correct one of them"
+            )
         if "table" in attributes:
             tables[name] = attributes["table"]
     return DirectedModel(states, parents, tables or "uniform")
@@ -80,7 +82,10 @@ def graph_from_networkx(graph: Any) -> FactorModel:
         else:
             scope = [str(v) for v in attributes["variables"]]
             if sorted(scope) != sorted(str(v) for v in graph[node]):
-                raise DataError(f"the attribute 'variables' of {node!r} and its neighbours do not agree")
+                raise DataError(
+                    f"the attribute 'variables' of {node!r} and its neighbours do not agree; correct one of "
+                    "them"
+                )
             factors.append((scope, attributes["values"]))
     sizes = [len(values) for values in states.values()]
     return FactorModel(sizes, factors, list(states), list(states.values()))

@@ -52,5 +52,6 @@ def row_pieces(frame: Any) -> list[RowPiece] | None:
             with open_parquet(path) as file:
                 pieces += [RowPiece(path, group) for group in range(file.num_row_groups)]
         else:
-            raise DataError(f"{path}: rows of a network are read from {', '.join((*TEXT, *PARQUET))} files")
+            known = ", ".join((*TEXT, *PARQUET))
+            raise DataError(f"{path}: rows of a network are read from {known} files; convert it")
     return pieces

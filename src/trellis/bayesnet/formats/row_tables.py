@@ -37,7 +37,7 @@ def read_rows(
                 continue
             if len(row) != len(header):
                 raise DataError(
-                    f"{shown}:{reader.line_num}: {len(row)} cells, and the first line names {len(header)}"
+                    f"{shown}:{reader.line_num}: {len(row)} cells, but the first line names {len(header)}"
                 )
             for i, (name, cell) in enumerate(zip(header, row, strict=True)):
                 if cell in gaps:

@@ -100,7 +100,7 @@ class Elimination:
         sums = f"sum_{{{', '.join(step.variable for step in reversed(self.steps))}}} " if self.steps else ""
         lines = [f"{joint} = {sums}{' '.join(f.name for f in self.start)}"]
         if self.dropped:
-            lines.append(f"left out, being no ancestors of targets or evidence: {', '.join(self.dropped)}")
+            lines.append(f"left out, as not ancestors of targets or evidence: {', '.join(self.dropped)}")
         for number, step in enumerate(self.steps, start=1):
             lines += ["", f"{number}. {step}", *(f"     {line}" for line in step.factor.lines())]
         lines += ["", f"{joint} = {' '.join(f.name for f in self.remaining)}"]
@@ -198,7 +198,7 @@ def _order(
             f"{', '.join(model.names[v] for v in sorted(hidden))}"
         )
     if len(set(variables)) != len(variables):
-        raise DataError("the elimination order names a variable twice")
+        raise DataError("the elimination order names a variable twice; name each once")
     return [v for v in variables if v in hidden]
 
 

@@ -53,7 +53,7 @@ def loopy(question: Question, *, damping: float = 0.0, max_iter: int = 1000, tol
     exact = graph.is_forest
     report = f"belief propagation {status}"
     if status.converged and not exact:
-        report += "; its error is not known, for the graph has cycles"
+        report += "; its error is not known, because the graph has cycles"
     diagnostics = {
         "status": status,
         "converged": status.converged,

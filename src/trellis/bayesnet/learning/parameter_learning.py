@@ -38,8 +38,10 @@ from trellis.core.arrays import FloatArray
 from trellis.core.backends import Backend, as_backend
 from trellis.core.backends.local_backend import LocalBackend
 from trellis.core.errors import DataError
+from trellis.core.stage_times import StageTimes
 from trellis.core.status import Status
 from trellis.core.storage import PathLike
+from trellis.data.shard_files import encoding_stage
 from trellis.factors.flat_factors import FlatFactors, flatten
 from trellis.training.checkpoints import keep_checkpoints
 from trellis.training.driver import minimise_dc
@@ -55,13 +57,15 @@ class LearningReport:
 
     ``history["primal"]`` and ``history["dual"]`` are the certificates of EM (one primal and no dual where the
     data were complete). ``unseen`` tells for how many configurations of its parents a variable had no data:
-    those rows of its table are as they were before.
+    those rows of its table are as they were before. ``seconds`` is what each stage took, as ``fit_seconds_``
+    of other models.
     """
 
     status: Status
     log_likelihood: float
     history: dict[str, list[float]] = field(default_factory=dict)
     unseen: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
 
     @property
     def n_iter(self) -> int:
@@ -104,6 +108,7 @@ def fit(
     backend, max_memory : where shards of the rows are counted, and how much memory that may take: those of
         :class:`~trellis.HMM`.
     """
+    stages = StageTimes()
     check_choice("start", start, ("network", "random"))
     tol = check_nonnegative("tol", tol)
     n_init, max_iter = check_int("n_init", n_init, 1), check_int("max_iter", max_iter, 0)
@@ -114,6 +119,7 @@ def fit(
     if place is None and row_pieces(frame) is not None:
         place = LocalBackend(n_jobs, max_memory)
     data = _data(network, frame, sample_weight, layout, place)
+    stages.done(encoding_stage(frame))
     summary = data.summary
     if not summary.known.any():
         raise DataError("every entry of the frame is missing; there is nothing to learn from")
@@ -127,7 +133,7 @@ def fit(
     if summary.complete:  # one M-step: expected counts are counts, whatever the tables were
         _, point = problem.g_conjugate(Counts(problem.complete_counts(), u))
         status = Status(True, "all rows are complete, and counting is exact", 1)
-        return _with_tables(network, layout, problem, point, status, None)
+        return _with_tables(network, layout, problem, point, status, None, stages)
     checkpoints = keep_checkpoints(
         checkpoint,
         type(network).__name__,
@@ -145,7 +151,7 @@ def fit(
         minimise_dc(problem, one, max_iter=max_iter, tol=total_tol, checkpoints=checkpoints) for one in starts
     )
     checkpoints.close()
-    return _with_tables(network, layout, problem, found.point, found.status, found.history)
+    return _with_tables(network, layout, problem, found.point, found.status, found.history, stages)
 
 
 class _Data(NamedTuple):
@@ -201,6 +207,7 @@ def _with_tables(
     u: FloatArray,
     status: Status,
     history: dict[str, list[float]] | None,
+    stages: StageTimes,
 ) -> N:
     value, v = problem.h(u)
     unseen = problem.rows_without_data(v)
@@ -208,11 +215,13 @@ def _with_tables(
         values = np.where(u == np.log(layout.values), layout.values, np.exp(u))
     bounds = zip(layout.value_start, layout.value_start[1:], network.tables, strict=False)
     learned = network.with_tables([values[a:b].reshape(table.shape) for a, b, table in bounds])
+    stages.done("training")
     learned.fit_ = LearningReport(
         status,
         value,
         history or {"primal": [problem.g(u) - value], "dual": []},
         {name: int(count) for name, count in zip(network.names, unseen, strict=True) if count},
+        stages.seconds,
     )
     return learned
 
@@ -271,8 +280,8 @@ def _check_start(
     if impossible.any():
         variable = int(np.searchsorted(layout.value_start, impossible.argmax(), side="right")) - 1
         raise DataError(
-            f"the table of {network.names[variable]!r} holds zeros, and a pseudo-count says that these "
-            "states are possible; use start='random', leave its pseudo-count out, or keep its table"
+            f"the table of {network.names[variable]!r} contains zeros, but a pseudo-count says that "
+            "these states are possible; use start='random', leave its pseudo-count out, or keep its table"
         )
     above = network.closure(np.flatnonzero(~unseen).tolist())
     for hidden in sorted(above.intersection(np.flatnonzero(unseen).tolist())):

@@ -160,7 +160,7 @@ class Family(NamedTuple):
         if np.isnan(table[place]).any():
             wrong = "holds NaN; give it probabilities"
         elif negative[place]:
-            wrong = f"holds {table[place].min():g}; probabilities are not negative"
+            wrong = f"holds {table[place].min():g}; probabilities must not be negative"
         else:
             wrong = f"sums to {sums[place]:.9g} instead of 1; correct its probabilities"
         where = self.given([int(code) for code in place])

@@ -106,6 +106,8 @@ def _checked(variables: Variables, number: int, factor: Table | tuple[Any, Any])
     if array.shape != shape:
         raise DataError(f"factor {number} has shape {array.shape} and needs {shape}, as its variables say")
     if array.size and not (array.min() >= 0 and array.max() < np.inf):  # also False for NaN
-        raise DataError(f"factor {number} has values that are negative or not finite; factors are weights")
+        raise DataError(
+            f"factor {number} has values that are negative or not finite; give finite numbers of at least 0"
+        )
     array.setflags(write=False)
     return Table(indices, array)

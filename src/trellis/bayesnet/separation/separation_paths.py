@@ -125,9 +125,7 @@ def explain_separation(
     shared = (set(xs) & set(ys)) | ((set(xs) | set(ys)) & set(observed))
     if shared:
         name = network.names[min(shared)]
-        raise DataError(
-            f"{name!r} appears in two of x, y and given, where paths explain nothing; name it once"
-        )
+        raise DataError(f"{name!r} appears in more than one of x, y and given; name it once")
     active = _active_path(network, xs, ys, observed)
     found: list[tuple[int, ...]] = []
     complete = True

@@ -12,7 +12,7 @@ from trellis.cli.align.train import train
 from trellis.cli.options import add_command
 
 align = typer.Typer(
-    help="Find the start of each phone in recordings (forced alignment).",
+    help="Find where each phone of a recording starts (forced alignment).",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

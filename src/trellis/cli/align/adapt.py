@@ -30,10 +30,10 @@ def adapt(
     quiet: Quiet = False,
     **parameters: Any,
 ) -> None:
-    """Learn from recordings whose boundaries were corrected, one or more.
+    """Learn from recordings with corrected boundaries.
 
-    How far the model moves is decided by recordings that are left out in turn; where they would be aligned
-    worse, it stays as it is, and says so.
+    One recording is enough to begin with. Recordings that are left out in turn decide how far the model
+    moves. If they would be aligned worse, the model stays as it is, and the command says so.
     """
     from trellis.cli.align import models
 

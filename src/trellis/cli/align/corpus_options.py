@@ -15,15 +15,15 @@ from trellis.core.errors import UnsupportedError
 if TYPE_CHECKING:
     from trellis.speech.corpus.corpus import Corpus
 
-Layout = Annotated[CorpusLayout | None, option("--layout", "Layout of the corpus; detected if not given.")]
+Layout = Annotated[CorpusLayout | None, option("--layout", "Layout of the corpus; by default, detected.")]
 AudioFolder = Annotated[
     str | None, option("--audio DIR", "Folder of the recordings, if they are not beside the labels.")
 ]
-PhoneTier = Annotated[str | None, option("--phone-tier NAME", "Tier of the phones in TextGrids.")]
-WordTier = Annotated[str | None, option("--word-tier NAME", "Tier of the words in TextGrids.")]
-Split = Annotated[str | None, option("--split NAME|FILE", "TIMIT: train, test, or a file of ids.")]
+PhoneTier = Annotated[str | None, option("--phone-tier NAME", "Name of the tier of phones in TextGrids.")]
+WordTier = Annotated[str | None, option("--word-tier NAME", "Name of the tier of words in TextGrids.")]
+Split = Annotated[str | None, option("--split NAME|FILE", "For TIMIT: train, test, or a file of ids.")]
 Channel = Annotated[int | None, option("--channel N", "Channel to use, counted from 0.", min=0)]
-SkipBad = Annotated[bool, option("--skip-bad", "Skip recordings that cannot be used, instead of stopping.")]
+SkipBad = Annotated[bool, option("--skip-bad", "Skip recordings that cannot be used instead of stopping.")]
 
 # an option as its reader names it -> as the command line does, where these differ
 _ON_THE_COMMAND_LINE = {"phones": "--phone-tier", "words": "--word-tier"}
@@ -61,7 +61,7 @@ class CorpusOptions:
         foreign = sorted(set(given) - set(_TAKEN[layout]))
         if foreign:
             named = _ON_THE_COMMAND_LINE.get(foreign[0], f"--{foreign[0]}")
-            raise UnsupportedError(f"{named} does not apply to a corpus of {layout}; leave it out")
+            raise UnsupportedError(f"{named} does not apply to a corpus with layout {layout}; leave it out")
         return Corpus.read(corpus, layout, skip_bad=self.skip_bad, encoding=self.encoding, **given)
 
 

@@ -16,23 +16,29 @@ if TYPE_CHECKING:
 _MAX_NAMED = 20  # of the recordings left out; JSON names all
 
 Reference = Annotated[str, argument("REF", "Reference: a file or a folder of files.")]
-Hypothesis = Annotated[str, argument("HYP", "Alignments to evaluate, of the same names.")]
+Hypothesis = Annotated[str, argument("HYP", "Alignments to evaluate, with the same names.")]
 Against = Annotated[
-    str | None, option("--against HYP2", "A second system, to compare with HYP on the files of both.")
+    str | None, option("--against HYP2", "A second system, compared with HYP on the files that both have.")
 ]
-ByClass = Annotated[bool, option("--by-class", "Also evaluate each class of phones.")]
-Classes = Annotated[Folding, option("--classes", "The classes of --by-class.")]
+ByClass = Annotated[bool, option("--by-class", "Also print the figures of each class of phones.")]
+Classes = Annotated[Folding, option("--classes", "The classes for --by-class.")]
 SideOption = Annotated[
-    Side, option("--side", "Class of the phone that starts (right), that ends (left), or both.")
+    Side,
+    option("--side", "Class by the phone that starts (right), the one that ends (left), or both (pair)."),
 ]
 ReferenceFormat = Annotated[
-    AlignmentFormat | None, option("--reference-format", "Format of REF, if the suffixes do not tell.")
+    AlignmentFormat | None, option("--reference-format", "Format of REF, if not clear from the suffixes.")
 ]
-Format = Annotated[AlignmentFormat | None, option("--format", "Format of HYP, if the suffixes do not tell.")]
+Format = Annotated[
+    AlignmentFormat | None, option("--format", "Format of HYP, if not clear from the suffixes.")
+]
 ReferenceTier = Annotated[
-    str | None, option("--reference-tier NAME", "Tier of the phones in REF's TextGrids or ELAN files.")
+    str | None,
+    option("--reference-tier NAME", "Name of the tier of phones in REF's TextGrids or ELAN files."),
 ]
-Tier = Annotated[str | None, option("--tier NAME", "Tier of the phones in HYP's TextGrids or ELAN files.")]
+Tier = Annotated[
+    str | None, option("--tier NAME", "Name of the tier of phones in HYP's TextGrids or ELAN files.")
+]
 AlphabetOption = Annotated[
     Alphabet, option("--alphabet", "Alphabet of the phones, for --by-class; auto guesses it.")
 ]
@@ -57,15 +63,16 @@ def evaluate(
 ) -> None:
     """Compare the boundaries of HYP with those of REF.
 
-    The share within 10 to 100 ms, in true milliseconds and in whole 10 ms frames as papers count; mean,
-    median and bias; with 95% intervals over recordings where these can be given. The beginning and the end of
-    a recording do not count. Recordings with different numbers of phones are left out and listed.
+    Prints the share of boundaries within 10 to 100 ms, in true milliseconds and in whole 10 ms frames as
+    papers count, and mean, median and bias of the error, with 95% intervals over recordings where these can
+    be given. The beginning and the end of a recording do not count. Recordings with different numbers of
+    phones are left out and listed.
     """
     from trellis.speech.evaluate.alignment_files import evaluate_files, find_alignments
     from trellis.speech.evaluate.boundary_evaluation import compare
 
     if as_json and as_csv:
-        raise UnsupportedError("--json and --csv exclude each other; give one of them")
+        raise UnsupportedError("--json and --csv cannot be combined; give only one of them")
     references = find_alignments(reference, reference_format, reference_tier, encoding)
     found = evaluate_files(references, find_alignments(hypothesis, format, tier, encoding))
     parts = _parts(found, classes, side, alphabet) if by_class else {}
@@ -125,14 +132,14 @@ def _print_tables(
         echo_table(comparison_table(comparison, "HYP", "HYP2"), width)
     if not all(estimate.has_interval for estimate in found.estimates.values()):
         note(
-            "- where no interval holds: nothing bounds how far a recording may go wrong, so mean and bias "
-            "need 100 recordings, and the median about ten"
+            "- means that no interval can be given: nothing bounds how far wrong a recording can go, so mean "
+            "and bias need 100 recordings, and the median about ten"
         )
     renamed = sum(u.renamed for u in found.utterances)
     if renamed:
-        note(f"{renamed} phones have other labels in the reference; they are compared anyway")
+        note(f"{renamed} phones have different labels in the reference; they are compared anyway")
     if found.left_out:
-        note(f"{len(found.left_out)} recordings are left out:")
+        note(f"{len(found.left_out)} recordings were left out:")
         for name, reason in found.left_out[:_MAX_NAMED]:
             note(f"  {name}: {reason}")
         if len(found.left_out) > _MAX_NAMED:

@@ -53,16 +53,19 @@ class Results:
         said = job.transcript.path
         if self.references is not None and any(job.transcript.speakers):
             raise UnsupportedError(
-                f"{job.audio}: --reference shows one speaker, and this recording has several"
+                f"{job.audio}: --reference is for one speaker, and this recording has several; leave it out"
             )
         replaced = said and said.resolve() in [path.resolve() for path in self.paths(job)]
         if replaced:
-            raise UnsupportedError(f"{said}: the result would replace the transcript; choose another folder")
+            raise UnsupportedError(
+                f"{said}: the result would overwrite the transcript; choose another folder with -o"
+            )
         beside = {job.audio.with_suffix("").resolve(), *([said.with_suffix("").resolve()] if said else [])}
         clash = [name for name in self.formats if name in _READ_AS_TRANSCRIPT]
         if clash and job.target.resolve() in beside:
             raise UnsupportedError(
-                f"{job.audio}: {clash[0]} files here would be read as transcripts; choose another folder"
+                f"{job.audio}: {clash[0]} files in this folder would be read as transcripts; choose another "
+                "folder with -o"
             )
 
     def __call__(self, job: Job, result: Alignment | Conversation) -> None:
@@ -92,8 +95,8 @@ class Results:
         named = here or [key for key in references if key.rpartition("/")[2] == job.target.name]
         if len(named) > 1 and not here:
             raise DataError(
-                f"{job.audio}: several references are called {job.target.name} ({', '.join(named)}); give "
-                "folders below which the names are the same"
+                f"{job.audio}: several references are named {job.target.name} ({', '.join(named)}); arrange "
+                "the references in the same folders as the recordings"
             )
         return references[max(named, key=len)] if named else None
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MAX_NAMED = 10  # phones in a note
 
 Model = Annotated[
-    str, argument("MODEL", "Model that trellis align train wrote; builtin: the one that Trellis has.")
+    str, argument("MODEL", "Model that trellis align train wrote, or builtin, which comes with Trellis.")
 ]
 Audio = Annotated[list[str], argument("AUDIO...", "Recordings, or folders of them.")]
 Output = Annotated[str, option("-o --output DIR", "Folder for the results.")]
@@ -38,19 +38,19 @@ Transcripts = Annotated[
     str | None, option("--transcripts DIR", "Folder of transcripts, if they are not beside the recordings.")
 ]
 DictionaryFile = Annotated[
-    str | None, option("-d --dictionary FILE", "Pronunciations of words, in CMU's or MFA's format.")
+    str | None, option("-d --dictionary FILE", "Pronunciations of words, in the format of CMU or MFA.")
 ]
 LanguageOption = Annotated[
-    Language | None, option("--language", "Take pronunciations from CMU's dictionary; others are guessed.")
+    Language | None, option("--language", "Take pronunciations from CMU's dictionary and guess the others.")
 ]
 StripStress = Annotated[
-    bool, option("--strip-stress", "Strip the stress digits from the dictionary's phones (AH0 to AH).")
+    bool, option("--strip-stress", "Remove stress digits from the dictionary's phones (AH0 becomes AH).")
 ]
 Tiers = Annotated[
-    str | None, option("--tiers NAMES", "Tiers of TextGrids to read; separated by commas, all if not given.")
+    str | None, option("--tiers NAMES", "Tiers of TextGrids to read, separated by commas; by default, all.")
 ]
 KeepWords = Annotated[
-    bool, option("--keep-words", "Keep the times of words in TextGrids; align the phones within each.")
+    bool, option("--keep-words", "Keep the times of words in TextGrids, and align phones within each.")
 ]
 Unknown = Annotated[
     UnknownWords,
@@ -60,12 +60,12 @@ AlphabetOption = Annotated[
     Alphabet, option("--alphabet", "Alphabet of the phones and of the dictionary; auto guesses it.")
 ]
 SilenceOption = Annotated[
-    Silence, option("--silence", "Where pauses may be: auto, at both ends and between words; none.")
+    Silence, option("--silence", "Where pauses may be: at both ends and between words (auto), or nowhere.")
 ]
-To = Annotated[str, option("--to FORMATS", f"{', '.join(AlignmentFormat)}; separated by commas.")]
-Page = Annotated[bool, option("--page", "Also write an HTML page to view and listen to.")]
+To = Annotated[str, option("--to FORMATS", f"Any of {', '.join(AlignmentFormat)}, separated by commas.")]
+Page = Annotated[bool, option("--page", "Also write an HTML page on which to see and hear the result.")]
 ReferenceOption = Annotated[
-    str | None, option("--reference DIR", "Alignments of the same names, to show on the pages.")
+    str | None, option("--reference DIR", "Alignments with the same names, to show on the pages.")
 ]
 Channel = Annotated[int | None, option("--channel N", "Channel to use, counted from 0.", min=0)]
 Jobs = Annotated[int, option("-j --jobs N", "Number of processes.", min=1)]
@@ -101,9 +101,9 @@ def run(
 ) -> None:
     """Align recordings to their transcripts.
 
-    The transcript of talk.wav is talk.phones, talk.txt, talk.lab (words) or talk.TextGrid (utterances, one
-    tier for each speaker) beside it, unless given. A recording that cannot be aligned does not stop the rest:
-    it is listed at the end, and the exit code is 1.
+    Unless you give one, the transcript of talk.wav is talk.phones, talk.txt, talk.lab (words) or
+    talk.TextGrid (utterances, one tier for each speaker) beside it. A recording that cannot be aligned does
+    not stop the others: it is listed at the end, and the exit code is 1.
     """
     from trellis.cli.align import models
     from trellis.cli.align.results import Results
@@ -113,13 +113,13 @@ def run(
 
     transcript = parse_transcript(phones, words, encoding)
     if dictionary is not None and language is not None:
-        raise UnsupportedError("--dictionary and --language exclude each other; give one of them")
+        raise UnsupportedError("--dictionary and --language cannot be combined; give only one of them")
     if words is not None and dictionary is None and language is None:
         raise UnsupportedError("--words needs a --dictionary, or --language english")
     if reference is not None and not page:
-        raise UnsupportedError("--reference needs --page")
+        raise UnsupportedError("--reference needs --page, because only pages show references")
     if output == STDOUT:
-        raise UnsupportedError("there is a file for each recording; give -o a folder, not -")
+        raise UnsupportedError("each recording gets its own file; give -o a folder, not -")
     check_folder(output)
     formats = _formats(to)
     open_model = partial(models.open_aligner, model, dictionary, strip_stress, encoding, language)
@@ -155,8 +155,8 @@ def _report_builtin(model: str, pronunciations: Dictionary | None) -> None:
     guessed = getattr(pronunciations, "guessed", ())
     if guessed:
         note(
-            f"not in CMU's dictionary, so pronounced as their letters suggest: {' '.join(guessed)}; give a "
-            "--dictionary if that is wrong"
+            "these words are not in CMU's dictionary; their pronunciations are guessed from the spelling: "
+            f"{' '.join(guessed)}; give a --dictionary if that is wrong"
         )
 
 
@@ -165,7 +165,7 @@ def _formats(names: str) -> tuple[str, ...]:
     for name in chosen or ("",):
         if name not in list(AlignmentFormat):
             raise UnsupportedError(
-                f"--to {names}: no format {name!r}; choose from {', '.join(AlignmentFormat)}"
+                f"--to {names}: there is no format {name!r}; choose from {', '.join(AlignmentFormat)}"
             )
     return chosen
 
@@ -196,7 +196,7 @@ def _report_ambiguous(aligner: Any, inventories: list[tuple[str, ...]]) -> None:
         if unclear:
             read = guess_alphabet(phones, _alphabet(aligner))
             named = " ".join(unclear[:_MAX_NAMED])
-            note(f"read as {read}, though other alphabets have these phones, too: {named}; --alphabet tells")
+            note(f"these phones exist in several alphabets and are read as {read}: {named}; set --alphabet")
 
 
 def _report_unknown(plan: Plan, dictionary: str | None, unknown: str) -> None:
@@ -239,7 +239,7 @@ def _align_all(
                 if update is not None:
                     update(number, "aligning")
     except KeyboardInterrupt:
-        note("interrupted; the files written so far are complete, and --resume continues from here")
+        note("interrupted; the files written so far are complete, and --resume does the rest")
         raise typer.Exit(stop_code() or 130) from None
     if not quiet:
         _summarise(len(aligned), len(plan.jobs) - len(jobs), seconds, began)

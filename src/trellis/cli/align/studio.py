@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from trellis.speech.corpus.dictionary import Dictionary
 
 Recordings = Annotated[str, argument("RECORDINGS", "Folder of recordings with their transcripts.")]
-Port = Annotated[int, option("--port N", "Port to listen to; 0 takes any that is free.", min=0, max=65535)]
-NoBrowser = Annotated[bool, option("--no-browser", "Only print the address, and open no browser.")]
+Port = Annotated[int, option("--port N", "Port to listen on; 0 takes any free port.", min=0, max=65535)]
+NoBrowser = Annotated[bool, option("--no-browser", "Only print the address; do not open a browser.")]
 SaveModel = Annotated[
     str | None,
     option(
         "--save-model FILE",
-        "Where the adapted model goes (default: RECORDINGS/.trellis-studio/model.trellis).",
+        "Where to write the adapted model (default: RECORDINGS/.trellis-studio/model.trellis).",
     ),
 ]
 
@@ -44,10 +44,10 @@ def studio(
     port: Port = 0,
     no_browser: NoBrowser = False,
 ) -> None:
-    """Align recordings, correct them by hand, and let the aligner learn from that, on a page on this machine.
+    """Align, correct and learn, on a page on this machine.
 
-    Every correction is saved at once as a TextGrid beside the recording. TextGrids that are there are loaded
-    as corrected alignments. The page is served to this machine only, at an address with a secret token.
+    Every correction is saved at once as a TextGrid beside the recording. Existing TextGrids are loaded as
+    corrected alignments. The page is served to this machine only, at an address with a secret token.
     """
     from trellis.studio.server import listen, require_extra, serve
 
@@ -75,7 +75,7 @@ def studio(
     workspace.folder.lock()
     given = sum(desk.state == "given" for desk in workspace.desks)
     if given:
-        note(f"{given} of {len(workspace.desks)} recordings have TextGrids, which count as corrected by hand")
+        note(f"{given} of {len(workspace.desks)} recordings already have TextGrids, which count as corrected")
     if not serve(workspace, listener, partial(_announce, no_browser)):
         # A recording is being aligned still. Every file is replaced in one step, so nothing can be half
         # written; waiting for the thread would take as long as the recording needs.
@@ -96,7 +96,7 @@ def _open_model(
 def _announce(no_browser: bool, address: str) -> None:
     echo(address)
     sys.stdout.flush()
-    note("the studio is open to this machine's browser at this address; Ctrl-C ends it")
+    note("open this address in a browser on this machine to use the studio; press Ctrl-C to stop it")
     if not no_browser:
         _open_browser(address)
 

@@ -12,6 +12,7 @@ from trellis.cli.train_options import Checkpoint
 from trellis.cli.training_output import save_trained, stopped_at_checkpoint
 from trellis.core.output_files import check_folder
 from trellis.core.progress import terminal_bar
+from trellis.core.stage_times import StageTimes, after, stages_in_words
 from trellis.speech.align import aligner_parameters as declared
 from trellis.training.declarations import N_JOBS
 
@@ -49,11 +50,11 @@ def train(
     quiet: Quiet = False,
     **parameters: Any,
 ) -> None:
-    """Train an aligner on a CORPUS of recordings whose boundaries are known."""
+    """Train an aligner on a CORPUS with known boundaries."""
     from trellis.speech.align.aligner import Aligner
     from trellis.speech.corpus.label_checks import check_labels, skip_bad_labels
 
-    began = time.perf_counter()
+    began, stages = time.perf_counter(), StageTimes()
     check_output(output, "a model")
     if checkpoint is not None:
         check_folder(checkpoint)
@@ -64,6 +65,7 @@ def train(
     for name, reason in found.skipped:
         note(f"skipped {name}: {reason.removeprefix(f'{name}: ')}")
     check_labels(found, *labels)
+    stages.done("reading")
     with terminal_bar("training", 100, False if quiet else None) as update:
         try:
             aligner.fit(found, None if update is None else lambda stage, share: update(100 * share, stage))
@@ -72,10 +74,12 @@ def train(
                 stopped_at_checkpoint(checkpoint)
             if not hasattr(aligner, "model_"):
                 raise
+    aligner.fit_seconds_ = after(stages.seconds, getattr(aligner, "fit_seconds_", None) or {})
     save_trained(aligner.save, output)
     if not quiet:
         minutes = sum(float(u.reference.duration or 0.0) for u in found if u.reference) / 60
         note(
             f"{aligner.status_}\n{len(found)} recordings, {minutes:.1f} minutes of sound, "
-            f"{time.perf_counter() - began:.1f} s; the model is in {output}"
+            f"{time.perf_counter() - began:.1f} s ({stages_in_words(aligner.fit_seconds_)}); "
+            f"the model is in {output}"
         )

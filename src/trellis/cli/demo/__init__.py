@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from trellis.cli.demo.story import Chapter, Sizes
 
 Output = Annotated[str, option("-o --output DIR", "Folder for the page.")]
-Quick = Annotated[bool, option("--quick", "Little data: to see that everything works, not who wins.")]
+Quick = Annotated[
+    bool, option("--quick", "Use little data, to see that everything works but not which method wins.")
+]
 Processes = Annotated[int | None, option("-j --jobs N", "Number of processes (default: up to 2).", min=1)]
 
 # The order of the story; its first and its last chapter compile most, and start first.
@@ -26,8 +28,10 @@ _STARTED = ("heart_monitor", "recording", "hidden_states", "diagnosis")
 
 
 def demo(output: Output = "demo_output", quick: Quick = False, jobs: Processes = None) -> None:
-    """Show what Trellis does: the same data under four ways to learn, hidden states, a network's answer, and
-    a recording aligned. About half a minute; longer while kernels are compiled, the first time.
+    """Show what Trellis does, in four short chapters.
+
+    They are: four ways to learn from the same data, hidden states, a network's answer, and an aligned
+    recording. This takes about half a minute, and longer the first time, while kernels are compiled.
     """
     from trellis.cli.demo.page import write_page
     from trellis.cli.demo.story import QUICK, Sizes, show
@@ -42,7 +46,7 @@ def demo(output: Output = "demo_output", quick: Quick = False, jobs: Processes =
         told.append(chapter)
         show(len(told), chapter)
     write_page(folder / "index.html", told)
-    echo(f"All of it with pictures: {folder / 'index.html'}  ({time.perf_counter() - began:.0f} s)")
+    echo(f"The whole story, with pictures: {folder / 'index.html'}  ({time.perf_counter() - began:.0f} s)")
     echo("Next: trellis train --help, or https://trellis-learn.github.io/trellis/guide")
 
 
@@ -89,4 +93,4 @@ def _wait(name: str, running: dict[str, Future[Chapter]]) -> Chapter:
             except TimeoutError:
                 done = sum(one.done() for one in running.values())
                 if update is not None:
-                    update(done, f"computing: {name.replace('_', ' ')} (the first time compiles kernels)")
+                    update(done, f"computing: {name.replace('_', ' ')} (the first run compiles kernels)")

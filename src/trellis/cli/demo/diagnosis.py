@@ -53,15 +53,15 @@ def tell() -> Chapter:
     chances = [(name, float(net.query("Cancer", evidence=evidence).values[0])) for name, evidence in _STEPS]
     rows = [Row(name, chance, chance, chance) for name, chance in chances]
     parts = (
-        "Exact answers by a junction tree. The last piece of evidence is about another disease, and yet it "
-        "changes the answer:",
+        "A junction tree gives exact answers. The last piece of evidence is about another disease, and yet "
+        "it changes the answer:",
         Table(
             "The chance of cancer", ("given", "per cent"), tuple((n, f"{100 * p:.1f}") for n, p in chances)
         ),
         "Why? The network explains which paths are open, without the X-ray and with it:",
         Printed(str(net.explain_separation("Cancer", "Tuberculosis"))),
         Printed(str(net.explain_separation("Cancer", "Tuberculosis", given=["Shadow"]))),
-        "Once the shadow is seen, either disease explains it, and one makes the other less likely.",
+        "Once the shadow is seen, either disease explains it, and finding one makes the other less likely.",
         Picture(network(_PLACES, _EDGES, {"Shadow"}), "The network; the X-ray is observed."),
         Picture(
             bars([("chance of cancer", rows)], "chance of cancer", percent=True),

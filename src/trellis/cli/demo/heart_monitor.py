@@ -35,12 +35,12 @@ CRF, CAREFUL, CLIPPED, SVM, DIRECT = (
     "direct loss",
 )
 RIGHT = (
-    " The model is right here, so its probabilities can be believed, and decoding by expected cost is all "
-    "that it takes: no other training is needed."
+    " The model is right here, so its probabilities can be trusted, and decoding by expected cost is enough: "
+    "no other training is needed."
 )
 WRONG = (
-    " A likelihood has to explain every artefact, and makes do with weights near 0; a hinge pays for each in "
-    "proportion; the cost itself counts it as one mistake and leaves it alone."
+    " A likelihood has to explain every artefact, which it can do only with weights near 0; a hinge pays for "
+    "each in proportion to its size; the cost itself counts each as one mistake and no more."
 )
 
 
@@ -150,19 +150,20 @@ def tell(sizes: Sizes) -> Chapter:
     strips = {"truth": test.y[shown]}
     strips |= {r.name: list(r.monitor.predict([test.X[shown]])[0]) for r in loose if r.name != CLIPPED}
     parts = (
-        f"Label each heartbeat. A missed arrhythmia costs {MISS:g}, a false alarm 1. {sizes.training} "
-        f"recordings to learn from, {sizes.test} others to test; CRF and structural SVM choose their l2 on a "
-        "fifth of the former. Cost of a recording, with 95 % intervals; the last column is the paired "
-        "difference to direct loss (above 0: direct loss is cheaper).",
-        _table("The electrodes hold", clean),
+        f"The task is to label each heartbeat. A missed arrhythmia costs {MISS:g}, a false alarm 1. There "
+        f"are {sizes.training} recordings to learn from and {sizes.test} others to test on; CRF and "
+        "structural SVM choose their l2 on a fifth of the former. The tables give the cost of a recording "
+        "with 95 % intervals; the last column is the paired difference from direct loss (above 0: direct "
+        "loss is cheaper).",
+        _table("Firmly attached electrodes", clean),
         _verdict(clean, CAREFUL) + (RIGHT if _ahead(clean, CAREFUL) <= 0 else ""),
         _table(f"Loose electrodes: {ARTEFACTS:.0%} of the readings are artefacts", loose),
         _verdict(loose, CAREFUL) + (WRONG if _ahead(loose, CAREFUL) > 0 else ""),
-        "Who knows which readings are impossible can clip them, and has probabilities again. "
+        "If you know which readings are impossible, you can clip them, and trust probabilities again. "
         + _verdict(loose, CLIPPED),
         Picture(
             bars(
-                [("the electrodes hold", _rows(clean)), ("loose electrodes", _rows(loose))],
+                [("firmly attached electrodes", _rows(clean)), ("loose electrodes", _rows(loose))],
                 "cost of a recording",
             ),
             "Cost of a recording on the test set, with 95 % intervals; green: the cheapest and its ties.",
@@ -170,7 +171,7 @@ def tell(sizes: Sizes) -> Chapter:
         Picture(
             beat_strip(test.X[shown], strips, ARRHYTHMIA),
             "One test recording with loose electrodes: its two readings (artefacts reach beyond the frame), "
-            "the true labels and those of each way. Filled cells are beats labelled arrhythmia.",
+            "the true labels and those of each method. Filled cells are beats labelled arrhythmia.",
         ),
     )
     return Chapter("The loss that matters: a heart monitor", parts)
@@ -217,7 +218,7 @@ def _verdict(results: list[Result], name: str) -> str:
     found = next(r.against_direct for r in results if r.name == name)
     way = "The CRF with minimum-risk decoding" + " and clipped readings" * (name == CLIPPED)
     if found is None or not found.significant:
-        return f"{way} and direct loss: no difference can be told."
+        return f"{way} and direct loss cannot be told apart."
     low, high = sorted(map(abs, (found.low, found.high)))
     by = f"by {low:.1f} to {high:.1f} a recording (p = {found.p_value:.2g})."
     return f"{way} {'loses to' if found.difference > 0 else 'beats'} direct loss {by}"

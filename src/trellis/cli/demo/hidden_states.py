@@ -43,8 +43,8 @@ def tell(sizes: Sizes) -> Chapter:
         "found, no labels": [STAGES[names[k]] for k in found[0]],
     }
     parts = (
-        f"{sizes.nights} nights of heart rate and movement, one value in twenty missing, and no labels. "
-        "EM finds three states; named by their best match, they agree with the true stages on "
+        f"The data are {sizes.nights} nights of heart rate and movement, with one value in twenty missing "
+        "and no labels. EM finds three states. Named by their best match, they agree with the true stages on "
         f"{100 * _agreement(found, true, names):.1f} % of the minutes (on the data it learned from). EM says "
         "why it stopped:",
         Printed(str(model.status_)),
@@ -52,10 +52,12 @@ def tell(sizes: Sizes) -> Chapter:
         f"iterations the largest rise of either was {rise:.1e}.",
         Picture(
             state_strip(X[0][:, 0], strips, KINDS),
-            "The first night: heart rate (gaps are missing values), true and found stages: awake red, light "
-            "grey, deep green.",
+            "The first night: heart rate (gaps are missing values), and the true and found stages: awake "
+            "(red), light (grey), deep (green).",
         ),
-        Picture(certificates(primal, dual), "Both certificates above their last value: they only fall."),
+        Picture(
+            certificates(primal, dual), "Both certificates, measured from their last value: they only fall."
+        ),
     )
     return Chapter("Hidden states: a night's sleep", parts)
 

@@ -41,7 +41,7 @@ def _part(part: Part) -> str:
         data = base64.b64encode(part.wav).decode()
         return (
             f'<p><audio controls src="data:audio/wav;base64,{data}"></audio> '
-            f'<a href="{escape(part.page)}">look closely</a></p>'
+            f'<a href="{escape(part.page)}">take a closer look</a></p>'
         )
     return _table(part)
 

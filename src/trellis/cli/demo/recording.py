@@ -15,7 +15,7 @@ _SHOWN = "kal16-14"
 
 def tell(sizes: Sizes, folder: Path) -> Chapter:
     if find_spec("soundfile") is None:
-        return Chapter(TITLE, ("Skipped: reading sound needs: pip install 'trellis-learn[speech]'",))
+        return Chapter(TITLE, ("Skipped; to read sound, run: pip install 'trellis-learn[speech]'",))
     from trellis.report.alignment_page import wav_bytes, write_alignment_page
     from trellis.speech import builtin_aligner, synthetic_corpus
     from trellis.speech.audio.recordings import load_recording
@@ -36,16 +36,16 @@ def tell(sizes: Sizes, folder: Path) -> Chapter:
     parts = (
         f"Where does each phone begin? The builtin model aligns {sizes.sentences} "
         f"sentence{'s' * (sizes.sentences > 1)} of synthetic speech, whose boundaries are known exactly. "
-        "That shows that it works, not how well: how it does on people is on the page of the builtin model.",
+        "This shows that it works, not how well; the builtin model's page says how well it works on people.",
         Table(
             f"{measured.n_boundaries} boundaries, per cent within",
             ("", "10 ms", "20 ms", "30 ms", "50 ms"),
             (("builtin model, no training", *within),),
         ),
-        f'"{sentence}": look and listen in {folder / PAGE}; boundaries can be dragged there.',
+        f'"{sentence}": look and listen in {folder / PAGE}, where you can also drag the boundaries.',
         Picture(
             waveform(sound.samples, sound.duration, found[shown.id].phones, references[shown.id].phones),
-            f"“{sentence}”: boundaries found, above, and true ones, below.",
+            f"“{sentence}”: the boundaries found (above) and the true ones (below).",
         ),
         Sound(wav_bytes(sound), PAGE),
     )

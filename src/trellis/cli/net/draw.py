@@ -14,19 +14,24 @@ Observed = Annotated[
 
 
 def draw(network: Network, output: Output, observed: Observed = None, encoding: Encoding = "utf-8") -> None:
-    """Draw a NETWORK or a factor graph (with Graphviz if its program dot is installed)."""
+    """Draw a NETWORK or a factor graph.
+
+    Graphviz draws it if its program dot is installed, else matplotlib.
+    """
     from trellis.bayesnet import BayesianNetwork
     from trellis.cli.console import STDOUT, check_output
     from trellis.cli.net.models import open_model
     from trellis.core.errors import UnsupportedError
 
     if output == STDOUT:
-        raise UnsupportedError("the suffix of a file tells how to draw it; give -o a file, not -")
+        raise UnsupportedError(
+            "the suffix of the output file chooses the kind of drawing; give -o a file, not -"
+        )
     check_output(output)
     model = open_model(network, encoding)
     if isinstance(model, BayesianNetwork):
         model.draw(output, observed=observed or ())
     elif observed:
-        raise UnsupportedError("--observed is for Bayesian networks; leave it out")
+        raise UnsupportedError("--observed applies only to Bayesian networks; leave it out")
     else:
         model.draw(output)

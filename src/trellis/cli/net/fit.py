@@ -8,20 +8,20 @@ from trellis.cli.net.options import Encoding, Jobs, Missing, Network, Rows, Seed
 from trellis.cli.options import option
 
 Output = Annotated[
-    str, option("-o --output FILE", ".bif or .uai, also .gz, or a Trellis file; - is standard output.")
+    str, option("-o --output FILE", ".bif or .uai (also .gz), or a Trellis file; - is standard output.")
 ]
 Pseudocount = Annotated[float, option("--pseudocount A", "Added to every count.", min=0.0)]
 RandomStart = Annotated[
     bool, option("--random-start", "Start EM from random tables instead of those of NETWORK.")
 ]
-Starts = Annotated[int, option("--starts N", "Number of random starts; the best is kept.", min=1)]
-MaxIter = Annotated[int, option("--max-iter N", "Maximum iterations of EM.", min=0)]
+Starts = Annotated[int, option("--starts N", "Number of random starts, of which the best is kept.", min=1)]
+MaxIter = Annotated[int, option("--max-iter N", "Maximum number of iterations of EM.", min=0)]
 
 Checkpoint = Annotated[
     str | None,
     option(
         "--checkpoint DIR",
-        "Folder to store EM in now and then: the same command goes on from there if anything stops it.",
+        "Folder for the state of EM: if anything stops it, the same command resumes from there.",
     ),
 ]
 
@@ -40,7 +40,10 @@ def fit(
     jobs: Jobs = 1,
     checkpoint: Checkpoint = None,
 ) -> None:
-    """Learn the tables of a NETWORK from ROWS: by counting, or by EM where states are missing."""
+    """Learn the tables of a NETWORK from ROWS.
+
+    Counts the rows, or runs EM where states are missing.
+    """
     from trellis.bayesnet.formats.network_files import extension
     from trellis.bayesnet.formats.row_tables import read_rows
     from trellis.cli.console import check_output, note
@@ -68,4 +71,4 @@ def fit(
     report = learned.fit_
     note(f"{report.status}; log-likelihood {report.log_likelihood:,.6g}")
     if report.unseen:
-        note(f"{sum(report.unseen.values()):,} rows of tables have no data and keep their old values")
+        note(f"{sum(report.unseen.values()):,} rows of the tables had no data and keep their old values")

@@ -15,7 +15,7 @@ def open_model(path: str, encoding: str = "utf-8") -> BayesianNetwork | FactorGr
     model = load(path)
     if not isinstance(model, BayesianNetwork | FactorGraph):
         raise ModelFileError(
-            f"{path}: holds a {type(model).__name__}; trellis net needs a network or a factor graph"
+            f"{path}: this is a {type(model).__name__}; trellis net needs a network or a factor graph"
         )
     return model
 
@@ -24,5 +24,7 @@ def open_network(path: str, encoding: str = "utf-8") -> BayesianNetwork:
     """The Bayesian network in a file."""
     model = open_model(path, encoding)
     if isinstance(model, FactorGraph):
-        raise DataError(f"{path}: a factor graph has no edges; give a Bayesian network")
+        raise DataError(
+            f"{path}: this is a factor graph, which has no directed edges; give a Bayesian network"
+        )
     return model

@@ -6,14 +6,14 @@ from typing import Annotated
 
 from trellis.cli.options import argument, option
 
-Network = Annotated[str, argument("NETWORK", "A .bif, .uai or .fg file, also .gz, or a Trellis file.")]
+Network = Annotated[str, argument("NETWORK", "A .bif, .uai or .fg file (also .gz), or a Trellis file.")]
 Evidence = Annotated[
     list[str] | None, option("-e --evidence X=STATE", "Observed variable (may be repeated).")
 ]
 Rows = Annotated[
     str,
     argument(
-        "ROWS", "Comma- or tab-separated, the names of variables in the first line; - for standard input."
+        "ROWS", "Comma- or tab-separated file, with variable names in the first line; - is standard input."
     ),
 ]
 Missing = Annotated[

@@ -13,11 +13,11 @@ Targets = Annotated[
     list[str] | None,
     option(
         "-t --target X",
-        "Variable to predict (may be repeated); by default, all that are missing in some row.",
+        "Variable to predict (may be repeated); by default, all that any row lacks.",
     ),
 ]
 Probabilities = Annotated[
-    bool, option("-p --probabilities", "Print the probability of each state instead of the best one.")
+    bool, option("-p --probabilities", "Write the probability of each state instead of the best state.")
 ]
 Output = Annotated[str, option("-o --output FILE", "Output file; - is standard output.")]
 
@@ -34,7 +34,10 @@ def predict(
     cluster: Cluster = None,
     local_cluster: LocalCluster = None,
 ) -> None:
-    """Predict the most probable state of each unobserved variable for each of the ROWS."""
+    """Predict the unobserved variables in each row of ROWS.
+
+    Writes the most probable state of each, or with --probabilities those of all states.
+    """
     from trellis.bayesnet.formats.row_tables import read_rows, write_rows
     from trellis.cli.console import binary_output, check_output
     from trellis.cli.net.models import open_model

@@ -45,7 +45,7 @@ Soft = Annotated[
 EvidenceFile = Annotated[str | None, option("--evidence-file FILE", "Read evidence from an .evid file.")]
 MethodOption = Annotated[Method, option("--method", "Inference method (the last four are approximate).")]
 Mpe = Annotated[bool, option("--mpe", "Print the most probable assignment of all variables instead.")]
-MemoryLimit = Annotated[float, option("--memory GIB", "Memory limit of exact inference.")]
+MemoryLimit = Annotated[float, option("--memory GIB", "Memory limit of exact inference, in GiB.")]
 Samples = Annotated[int | None, option("--samples N", "Number of samples (of sweeps, for gibbs).", min=1)]
 
 
@@ -63,7 +63,7 @@ def query(
     seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Compute P(TARGET | evidence) in a NETWORK."""
+    """Compute probabilities in a NETWORK, given evidence."""
     import warnings
 
     from trellis.bayesnet.formats.uai import read_evidence
@@ -80,7 +80,7 @@ def query(
     options: dict[str, Any] = {"likelihoods": likelihoods} if likelihoods else {}
     if mpe and (targets or method is not Method.auto):
         raise UnsupportedError(
-            "--mpe is for all variables and chooses its method; leave out targets and --method"
+            "--mpe covers all variables and chooses its own method; leave out targets and --method"
         )
     if samples is not None and method not in SAMPLERS:
         raise UnsupportedError(f"--samples does not apply to --method {method}; leave it out")

@@ -24,7 +24,7 @@ def separate(
     draw: Draw = None,
     encoding: Encoding = "utf-8",
 ) -> None:
-    """Are X and Y d-separated, and why?"""
+    """Say whether X and Y are d-separated, and why."""
     from trellis.cli.net.models import open_network
 
     if draw is not None:

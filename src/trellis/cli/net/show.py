@@ -13,7 +13,10 @@ _MOST_LISTED = 60
 
 
 def show(network: Network, variables: Variables = None, encoding: Encoding = "utf-8") -> None:
-    """Show the variables of a NETWORK and what exact inference needs, or the tables of some variables."""
+    """Show the variables of a NETWORK, or their tables.
+
+    Without a VARIABLE, shows all variables and what exact inference costs.
+    """
     from trellis.bayesnet import BayesianNetwork
     from trellis.cli.net.models import open_model, open_network
 

@@ -47,7 +47,9 @@ def read_number_table(path: str, encoding: str = "utf-8") -> list[NDArray[Any]]:
         sequences[-1].append(row)
     rows = [np.array(one) for one in sequences if one]
     if not rows:
-        raise DataError(f"{name}: there are names, but no numbers below them")
+        raise DataError(
+            f"{name}: there is a line of names, but no numbers below it; give a line of numbers for each step"
+        )
     if width == 1:
         rows = [one[:, 0] for one in rows]
     whole = all(((one == np.rint(one)) & (np.abs(one) < 2.0**53)).all() for one in rows)

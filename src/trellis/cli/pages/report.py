@@ -11,9 +11,9 @@ from trellis.core.errors import DataError, UnsupportedError
 Model = Annotated[str, argument("MODEL", "Model file, or a network (.bif, .uai or a Trellis file).")]
 File = Annotated[
     str | None,
-    argument("[FILE]", "What the page is about: labelled data, observations, a corpus. Not for networks."),
+    argument("[FILE]", "Data for the page: labelled data, observations or a corpus; none for networks."),
 ]
-Output = Annotated[str, option("-o --output FILE", "The page (.html); - writes it to standard output.")]
+Output = Annotated[str, option("-o --output FILE", "The page (.html); - is standard output.")]
 Title = Annotated[str | None, option("--title TEXT", "Heading of the page (default: the file names).")]
 
 
@@ -25,13 +25,14 @@ def report(
     encoding: Encoding = None,
     jobs: Jobs = None,
 ) -> None:
-    """Write one HTML page about a MODEL, which needs nothing else.
+    """Write one self-contained HTML page about a MODEL.
 
-    A labeller of sequences: its scores on a labelled FILE (- is standard input), confusions, calibration,
-    training and worst errors. A labeller of graphs: the same on a .npz file of graphs, with pictures of
-    images. A hidden Markov model or state space: states over time, on a file of numbers (.npy, .npz,
-    .parquet, .csv). An aligner: accuracy and confidence on a folder of recordings with reference labels.
-    A Bayesian network, without a FILE: its drawing, where clicks set evidence, and what separates variables.
+    For a sequence labeller: its scores on a labelled FILE (- is standard input), confusions, calibration,
+    training and worst errors. For a graph labeller: the same on a .npz file of graphs, with pictures of
+    images. For a hidden Markov model or state space: states over time, on a file of numbers (.npy, .npz,
+    .parquet, .csv). For an aligner: accuracy and confidence on a folder of recordings with reference labels.
+    For a Bayesian network, without a FILE: its drawing, where clicks set evidence, and what separates
+    variables.
     """
     from trellis.bayesnet.formats.network_files import extension
     from trellis.cli.console import STDOUT, binary_output, check_output, note
@@ -61,17 +62,17 @@ def _page(
     from trellis.cli.pages.report_data import NEEDS, Source, read_data
     from trellis.data.streams import source_name
     from trellis.report.model_report import report_page
-    from trellis.report.pages.sections.stage_times import StageTimes
+    from trellis.report.pages.sections.stage_sections import PageStages
 
     if kind not in NEEDS:
         if file is not None:
-            raise UnsupportedError(f"{path} is a network, whose page takes no data; leave out {file}")
+            raise UnsupportedError(f"{path} is a network, and its page takes no data; leave out {file}")
         return report_page(model, title=title or path)
     if file is None:
         raise DataError(f"the page of {path} needs {NEEDS[kind]}; give it after the model")
     if "n_jobs" in model.get_params(deep=False):
         model.set_params(n_jobs=-1 if jobs is None else jobs)
-    stages = StageTimes()
+    stages = PageStages()
     with stages.measure("reading", source_name(file)):
         X, y = read_data(kind, model, Source(path, file, encoding, jobs))
     heading = title or f"{path} on {source_name(file)}"

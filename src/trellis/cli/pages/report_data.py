@@ -76,7 +76,9 @@ def _arrays(source: Source, labels: str | bool | None) -> tuple[Any, Any]:
 
     files = None if is_text_table(source.file) else ShardFiles(source.file, label_column=labels)
     if files is None or files.format not in ARRAY_SUFFIXES.values():
-        raise DataError(f"{source.file}: this is text; give numbers as .npy, .npz, .safetensors or .parquet")
+        raise DataError(
+            f"{source.file}: this is a text file; give numbers as .npy, .npz, .safetensors or .parquet"
+        )
     return join_pieces([shard.read() for shard in files.shards()])
 
 
@@ -97,7 +99,7 @@ def _labelled(labeler: ChainPredictor, source: Source) -> tuple[Any, Any]:
             return _words(source)
         raise ModelFileError(
             f"{source.model}: this model was saved from Python, without the format of its input files; "
-            "make its page there by model.report(X, y, path=...)"
+            "make its page in Python with model.report(X, y, path=...)"
         )
     layout = input_format(labeler, source.model, source.jobs, source.encoding)
     data = layout.read(source.file)

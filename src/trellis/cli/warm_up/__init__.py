@@ -10,18 +10,21 @@ from trellis.cli.options import argument, option
 Areas = Annotated[
     list[str] | None,
     argument(
-        "[AREA]...", "What to compile: labeler, objectives, files, hmm, kalman, network, graph, neural."
+        "[AREA]...", "What to compile: labeler, objectives, files, hmm, kalman, network, graph or neural."
     ),
 ]
 Processes = Annotated[int | None, option("-j --jobs N", "Number of processes (default: all cores).", min=1)]
 Ship = Annotated[
     str | None,
-    option("--ship FOLDER", "Compile for a common level of processors into a folder, to be put in a wheel."),
+    option("--ship FOLDER", "Compile into a folder for a wheel, for a common level of processors."),
 ]
 
 
 def warm_up(areas: Areas = None, jobs: Processes = None, ship: Ship = None) -> None:
-    """Compile the kernels of every AREA (default: all) that are not compiled yet, in parallel processes."""
+    """Compile kernels now, so that no first call has to wait.
+
+    Compiles those of every AREA (default: all) that are not compiled yet, in parallel processes.
+    """
     from trellis.cli.warm_up.workers import compile_areas, keep_what_python_calls, shipping_settings
     from trellis.cli.warm_up.workloads import available_areas
     from trellis.core.errors import DataError, UnsupportedError
@@ -32,18 +35,20 @@ def warm_up(areas: Areas = None, jobs: Processes = None, ship: Ship = None) -> N
         if area in missing:
             raise UnsupportedError(f"trellis warm-up {area} needs {missing[area]}, which is not installed")
         if area not in known:
-            raise DataError(f"trellis warm-up {area}: the areas are {', '.join(known)}")
+            raise DataError(f"trellis warm-up {area}: there is no such area; choose from {', '.join(known)}")
     settings: dict[str, str] = {}
     folder = kernel_folder()
     if ship is not None:
         level = shipped_level()
         if level is None:
             raise UnsupportedError(
-                "no level of processors is defined for this kind of machine: nothing to ship"
+                "no common processor level is defined for this kind of machine, so nothing can be shipped"
             )
         folder, settings = shipping_settings(ship, level)
     elif user_folder() is None:
-        raise DataError(f"compiled kernels cannot be kept in {folder}: name another by NUMBA_CACHE_DIR")
+        raise DataError(
+            f"compiled kernels cannot be kept in {folder}; set NUMBA_CACHE_DIR to a writable folder"
+        )
     for area, module in missing.items():
         if not areas:
             note(f"{area} is left out: it needs {module}, which is not installed")

@@ -124,7 +124,9 @@ def _connected(address: str) -> distributed.Client:
                 "one with: dask scheduler"
             ) from error
         except ValueError as error:
-            raise DataError(f"backend is {address!r}, which is no address of a scheduler: {error}") from error
+            raise DataError(
+                f"backend is {address!r}, which is not the address of a scheduler: {error}"
+            ) from error
 
 
 def _processes(given: str) -> distributed.LocalCluster:

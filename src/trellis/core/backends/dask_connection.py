@@ -192,7 +192,7 @@ class Connection:
         until = time.monotonic() + self.patience
         if not self.alive():
             _LOG.warning(
-                "the line to the scheduler at %s is broken; waiting up to %.0f s for it to come back",
+                "lost the connection to the scheduler at %s; waiting up to %.0f s for it to come back",
                 self.address,
                 self.patience,
             )
@@ -201,7 +201,7 @@ class Connection:
                 left = until - time.monotonic()
                 if left <= 0:
                     raise ClusterError(
-                        f"the scheduler at {self.address} went away and did not come back within "
+                        f"the scheduler at {self.address} disconnected and did not come back within "
                         f"{self.patience:.0f} s; start it again and repeat the call"
                     )
                 if self.client.status in ("closed", "closing") or self.own:
@@ -222,7 +222,7 @@ class Connection:
         self.own = True
         if own:
             close_quietly(old)
-        _LOG.warning("the scheduler at %s answers again; shards are placed anew", self.address)
+        _LOG.warning("the scheduler at %s answers again; placing the shards again", self.address)
 
     def close(self) -> None:
         self.closed = True

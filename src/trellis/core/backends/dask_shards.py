@@ -281,7 +281,7 @@ class DaskShards:
     @property
     def _client(self) -> Any:
         if not self._connection.alive():
-            raise WorkLostError("the line is broken")
+            raise WorkLostError("the connection was lost")
         return self._connection.client
 
 

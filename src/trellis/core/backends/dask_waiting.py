@@ -41,7 +41,7 @@ def arrivals(
                 if time.monotonic() > next_look:
                     next_look = time.monotonic() + STANDSTILL
                     if _nobody_works(connection):
-                        raise WorkLostError("no worker works at it") from None
+                        raise WorkLostError("no worker is working on it") from None
                 continue
             silence.broken()
             next_look = time.monotonic() + STANDSTILL
@@ -109,12 +109,12 @@ def _raise(connection: Connection, error: BaseException, name: str) -> NoReturn:
     The traceback is the worker's."""
     if isinstance(error, MemoryError):
         raise ClusterError(
-            f"{name}: no memory is left on its worker; give workers more, or cut the data into smaller shards"
+            f"{name}: its worker has no memory left; give workers more, or cut the data into smaller shards"
         ) from error
     if isinstance(error, OSError):
         raise DataError(
-            f"{name}: {error} on a worker of {connection.address}; files must lie under the same path, with "
-            "free space for what is written, wherever workers run"
+            f"{name}: {error} on a worker of {connection.address}; files must have the same path on all "
+            "workers, and their disks free space for what is written"
         ) from error
     if isinstance(error, TrellisError):
         message = str(error)

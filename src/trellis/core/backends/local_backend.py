@@ -65,7 +65,7 @@ class LocalBackend:
             return Path(tempfile.mkdtemp(prefix="trellis-shards-", dir=self._folder))
         except OSError as error:
             raise DataError(
-                f"no folder for shards that do not fit into memory can be made: {error}"
+                f"cannot make a folder for shards that do not fit into memory: {error}"
             ) from error
 
     def answers(
@@ -197,7 +197,7 @@ class _StateFile:
                 file.truncate(end)
         except OSError as error:
             raise DataError(
-                f"{path.parent}: a shard that does not fit into memory cannot be put there: {error}; "
+                f"{path.parent}: a shard that does not fit into memory cannot be stored there: {error}; "
                 "free some space, set TMPDIR to another disk, or allow more memory"
             ) from error
         return cls(path, head, places, shared)

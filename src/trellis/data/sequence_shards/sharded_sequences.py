@@ -27,7 +27,7 @@ def files_and_backend(
         return None, chosen
     for name, value in beside.items():
         if value is not None:
-            raise DataError(f"{name} cannot be given with files, which hold what belongs to X themselves")
+            raise DataError(f"{name} cannot be given with files, which already contain what belongs to X")
     return files, LocalBackend(n_jobs, max_memory) if chosen is None else chosen
 
 

@@ -8,6 +8,11 @@ to another process or machine as it is, and is read there.
 """
 
 from trellis.data.shard_files.file_shard import FileShard
-from trellis.data.shard_files.shard_files import ShardFiles, as_shard_files
+from trellis.data.shard_files.shard_files import (
+    ShardFiles,
+    as_shard_files,
+    comes_in_shards,
+    encoding_stage,
+)
 
-__all__ = ["FileShard", "ShardFiles", "as_shard_files"]
+__all__ = ["FileShard", "ShardFiles", "as_shard_files", "comes_in_shards", "encoding_stage"]

@@ -86,8 +86,8 @@ def array_files(
         return parquet_files(paths, label_column, feature_columns, sequence_column)
     if feature_columns is not None or sequence_column is not None:
         raise UnsupportedError(
-            f"files in the format {format} hold arrays X, y and lengths; feature_columns and sequence_column "
-            "are for files with columns"
+            f"files in the format {format} contain arrays X, y and lengths; feature_columns and "
+            "sequence_column are for files with columns"
         )
     found, *others = (_described(path, format, label_column) for path in paths)
     for path, one in zip(paths[1:], others, strict=True):
@@ -119,7 +119,7 @@ def _description(store: ArrayStore, path: str, format: str, label_column: Any) -
         )
     offsets = _offsets(store, path)
     if len(offsets) < 2:
-        raise DataError(f"{path}: the file holds no sequences")
+        raise DataError(f"{path}: the file contains no sequences")
     labels = ("y" if "y" in names else None) if label_column is None else label_column or None
     if labels is not None:
         if labels not in names:

@@ -44,7 +44,7 @@ def open_store(path: str, format: str) -> Iterator[ArrayStore]:
     except ValueError as error:
         if isinstance(error, DataError):
             raise
-        raise DataError(f"{path}: this is no file of numbers, or it is cut short ({error})") from error
+        raise DataError(f"{path}: this is not a file of numbers, or it is cut short ({error})") from error
 
 
 class _NpyStore:
@@ -104,7 +104,7 @@ class _NpzStore:
         with self._member(name) as stream:
             shape, by_column, dtype = _header(stream)
             if dtype.hasobject:
-                raise DataError(f"array {name} holds Python objects, which are not read from files")
+                raise DataError(f"array {name} contains Python objects, which are never read from files")
             if by_column and len(shape) > 1:
                 stream.seek(0)
                 return np.array(np.lib.format.read_array(stream)[start:stop])

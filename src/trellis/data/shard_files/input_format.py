@@ -178,7 +178,7 @@ def detect_format(text: bytes, name: str) -> FileFormat:
     lines = [line for line in text[:100_000].split(b"\n")[:200] if line.strip()]
     steps = [line.rstrip(b"\r").split(b"\t") for line in lines if not line.startswith(b"#")]
     if not steps:
-        raise DataError(f"{name}: the file holds no sequences")
+        raise DataError(f"{name}: the file contains no sequences")
     if all(len(fields) == len(CONLLU_COLUMNS) and fields[0][:1].isdigit() for fields in steps):
         return FileFormat.conllu
     named = [bool(_ATTRIBUTE.search(field)) for fields in steps for field in fields[1:]]
@@ -194,7 +194,7 @@ def _count_columns(text: bytes, name: str, tabs: bool) -> int:
     for line in text.split(b"\n"):
         if line.strip():
             return len(line.split(b"\t" if tabs else None))
-    raise DataError(f"{name}: the file holds no sequences")
+    raise DataError(f"{name}: the file contains no sequences")
 
 
 def _column(column: str, n_columns: int, conllu: bool) -> int:

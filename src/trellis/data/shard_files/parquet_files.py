@@ -43,7 +43,7 @@ class ParquetFiles:
     def cut(self, path: str, shard_steps: int) -> list[ParquetPiece]:
         rows, steps = self._bounds(path)
         if len(rows) < 2:
-            raise DataError(f"{path}: the file holds no sequences")
+            raise DataError(f"{path}: the file contains no sequences")
         places = cut_places(steps, shard_steps)
         return [
             ParquetPiece(path, self, b - a, int(steps[b] - steps[a]), int(rows[a]), int(rows[b]))
@@ -163,7 +163,7 @@ def _strings(types: Any, features: tuple[str, ...], lists: bool, path: str) -> b
         if lists:
             if not _is_list(kind):
                 raise DataError(
-                    f"{path}: column {name} holds no lists; give sequence_column, the column that tells "
+                    f"{path}: column {name} contains no lists; give sequence_column, the column that tells "
                     "sequences apart, or columns of lists with one row for each sequence"
                 )
             kind = kind.value_type
@@ -185,14 +185,16 @@ def open_parquet(path: str) -> Iterator[Any]:
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
         raise MissingExtraError(
-            "Parquet files need pyarrow, which is not installed; pip install 'trellis-learn[parquet]'"
+            "Parquet files need pyarrow, which is not installed; run: pip install 'trellis-learn[parquet]'"
         ) from error
     try:
         with reading(path), ParquetFile(path, memory_map=False) as file:
             yield file
     except pyarrow.ArrowException as error:
         reason = " ".join(str(error).split())
-        raise DataError(f"{path}: no Parquet file, or damaged or cut short ({reason})") from error
+        raise DataError(
+            f"{path}: this is not a Parquet file, or it is damaged or cut short ({reason})"
+        ) from error
 
 
 def _rows(path: str, columns: list[str], start: int, stop: int) -> Any:

@@ -117,6 +117,17 @@ def as_shard_files(X: Any) -> ShardFiles | None:
     return ShardFiles(X) if isinstance(X, str | os.PathLike) else None
 
 
+def comes_in_shards(X: Any) -> bool:
+    """Whether ``X`` has the method ``shards`` of ``ShardFiles``; a frame may have a column of that name."""
+    return callable(getattr(X, "shards", None))
+
+
+def encoding_stage(X: Any) -> str:
+    """What ``fit_seconds_`` calls the making of arrays from ``X``: files are read and encoded at once."""
+    in_files = isinstance(X, str | os.PathLike) or comes_in_shards(X)
+    return "reading and encoding" if in_files else "encoding"
+
+
 def _one_format(paths: list[str], given: str | None) -> str | None:
     """The format as given, else by the ends of the names; None: a text file of some kind."""
     known = [*(one.value for one in FileFormat), *ARRAY_SUFFIXES.values()]

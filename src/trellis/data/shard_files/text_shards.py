@@ -99,7 +99,7 @@ class TextFiles:
             last = pieces[-1]
             pieces[-1] = replace(last, stop=end, n_sequences=last.n_sequences + n_sequences)
         if not pieces:
-            raise DataError(f"{path}: the file holds no sequences")
+            raise DataError(f"{path}: the file contains no sequences")
         return pieces
 
 

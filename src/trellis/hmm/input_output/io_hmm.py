@@ -22,10 +22,11 @@ from trellis.core.errors import DataError, InfeasibleError, ModelFileError
 from trellis.core.estimator import Model, check_fitted
 from trellis.core.parameters import choice, fitted, integer, number, parameter
 from trellis.core.shards import over_shards
+from trellis.core.stage_times import StageTimes
 from trellis.core.status import Status
 from trellis.data.sequence_shards.sharded_sequences import files_and_backend
 from trellis.data.sequences import Sequences, append_steps, check_same_lengths
-from trellis.data.shard_files import ShardFiles
+from trellis.data.shard_files import ShardFiles, encoding_stage
 from trellis.hmm.input_output.conditional_emission import ConditionalEmission, Forecast
 from trellis.hmm.input_output.gaussian_regression import GaussianRegression
 from trellis.hmm.input_output.io_data import InputsAndObservations, ShardedInputs, pack_inputs
@@ -120,7 +121,7 @@ class IOHMM(Model):
         """
         first, moves = as_floats("initial", initial).copy(), as_floats("transitions", transitions).copy()
         model = cls(len(first) if first.ndim else 0, emission.without_parameters(), **options)
-        model.parameters_ = IOParameters(first, moves, emission)
+        model.parameters_, model.fit_seconds_ = IOParameters(first, moves, emission), None
         model.parameters_.check()
         return model
 
@@ -134,6 +135,7 @@ class IOHMM(Model):
         ``inputs``. They, and data with a ``backend``, are learned from in shards; see
         :mod:`.io_em_on_shards`.
         """
+        stages = StageTimes()
         self._check_parameters()
         warm = self.warm_start and hasattr(self, "parameters_")
         start = self._fitted() if warm else None
@@ -143,6 +145,7 @@ class IOHMM(Model):
         checkpoints = open_checkpoints(
             self, {} if self.checkpoint is None else {**data.identity(), "the start": start}
         )
+        stages.done(encoding_stage(X))
         if start is not None:
             starts = iter([start.shift_inputs(data.centre)])
         else:
@@ -162,6 +165,8 @@ class IOHMM(Model):
         self.objectives_ = [-primal for primal in reached]
         self.parameters_ = best.point.shift_inputs(-data.centre)
         self.status_, self.history_, self.n_iter_ = best.status, best.history, best.n_iter
+        stages.done("training")
+        self.fit_seconds_ = stages.seconds
         return self._finished(best.interrupted)
 
     def _training_data(

@@ -42,7 +42,7 @@ class BaumWelch:
         if value == np.inf:  # only at a start: no M-step gives such a probability
             raise DataError(
                 "the start has a probability of 0 where the prior has a pseudo-count, which no estimate can "
-                "have; raise it a little, or set the pseudo-count (or unseen='smooth') aside"
+                "have; raise that probability a little, or drop the pseudo-count (or unseen='smooth')"
             )
         return value
 

@@ -55,7 +55,7 @@ def recover(operators: Operators, n_projections: int, rng: np.random.Generator) 
     if singular[-1] <= SINGULAR * singular[0]:
         raise NumericalError(
             f"the states cannot be recovered: the transition matrix is singular (singular values of its "
-            f"operator {', '.join(f'{v:.2g}' for v in singular)}); take more data or fewer states"
+            f"operator {', '.join(f'{v:.2g}' for v in singular)}); use more data or fewer states"
         )
     diagonalisable = steps @ np.linalg.inv(total)
     R, separation = _eigenvectors(diagonalisable, n_projections, rng)
@@ -88,7 +88,7 @@ def _eigenvectors(
     if best is None:
         raise NumericalError(
             f"no states could be told apart: none of {n_projections} random projections has real "
-            f"eigenvalues; take more data or fewer states (probabilities and predictions do not need this)"
+            f"eigenvalues; use more data or fewer states (probabilities and predictions do not need this)"
         )
     return best, min(widest, 1.0)
 

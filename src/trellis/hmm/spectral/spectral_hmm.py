@@ -25,10 +25,12 @@ from trellis.core.errors import DataError, NumericalError
 from trellis.core.estimator import Model, check_fitted
 from trellis.core.file_checks import check_array
 from trellis.core.parameters import choice, fitted, integer, number, parameter
+from trellis.core.stage_times import StageTimes
 from trellis.data.row_checks import check_observed, check_symbols
 from trellis.data.sequence_shards.sequence_shard import cut_sequences, narrowed
 from trellis.data.sequence_shards.sharded_sequences import ShardedSequences, files_and_backend
 from trellis.data.sequences import Sequences, step_name, sum_by_sequence
+from trellis.data.shard_files import encoding_stage
 from trellis.hmm.emissions import Categorical
 from trellis.hmm.hidden_markov_model import HMM
 from trellis.hmm.spectral import moments
@@ -145,13 +147,16 @@ class SpectralHMM(Model):
         one or two symbols only inform the initial distribution. ``X`` may also be files (a folder, a pattern,
         a path, :class:`~trellis.ShardFiles`); they, and data with a ``backend``, are learned from in shards.
         """
+        stages = StageTimes()
         self._check_parameters()
         sharded = self._sharded_data(X, lengths, sample_weight)
         if sharded is not None:
-            return self._fit_on_shards(sharded)
+            stages.done(encoding_stage(X))
+            return self._fit_on_shards(sharded, stages)
         data, n_symbols = _pack_symbols(X, lengths, self.n_symbols)
         check_observed(data.values < 0)
         weight = check_sample_weight(sample_weight, len(data))
+        stages.done("encoding")
         triples = moments.extract_triples(data.values, data.offsets, weight, self.triples == "first")
         pairs = moments.pair_frequencies(triples, n_symbols)
         first = moments.symbol_frequencies(triples.first, triples.weight, n_symbols)
@@ -161,6 +166,8 @@ class SpectralHMM(Model):
         spectrum = self._spectrum(pairs, triples.total)
         self.operators_ = moments.estimate_operators(triples, spectrum, self.n_states, beginning)
         self.n_triples_ = len(triples.weight)
+        stages.done("training")
+        self.fit_seconds_ = stages.seconds
         return self
 
     def _sharded_data(self, X: Any, lengths: Any, sample_weight: Any) -> ShardedSequences | None:
@@ -179,7 +186,7 @@ class SpectralHMM(Model):
             backend.place(narrowed, cut_sequences({"values": data.values}, data.offsets, 4, each))
         )
 
-    def _fit_on_shards(self, data: ShardedSequences) -> Self:
+    def _fit_on_shards(self, data: ShardedSequences, stages: StageTimes) -> Self:
         largest = largest_symbol(data)
         n_symbols = _count_symbols(largest) if self.n_symbols is None else self.n_symbols
         only_first, from_first = self.triples == "first", self.initial == "first"
@@ -188,6 +195,8 @@ class SpectralHMM(Model):
         spectrum = self._spectrum(found.pairs / found.total, found.total)
         self.operators_ = estimate_operators(data, found, spectrum, only_first, beginning / beginning.sum())
         self.n_triples_ = found.n_triples
+        stages.done("training")
+        self.fit_seconds_ = stages.seconds
         return self
 
     def fit_moments(self, triples: ArrayLike, initial: ArrayLike | None = None) -> Self:
@@ -214,7 +223,7 @@ class SpectralHMM(Model):
         self.operators_ = moments.assemble_operators(
             basis, right.T @ first, steps, beginning / beginning.sum(), first
         )
-        self.n_triples_ = 0
+        self.n_triples_, self.fit_seconds_ = 0, None
         return self
 
     # Questions about sequences
@@ -339,7 +348,7 @@ class SpectralHMM(Model):
         against = f" against a sampling noise of {noise}" if self.noise_.any() else ""
         return (
             f"the rank condition fails, pairs of symbols show {self.rank_} of {self.n_states} states "
-            f"(singular values {values}{against}); take n_states={max(self.rank_, 1)} or more data"
+            f"(singular values {values}{against}); use n_states={max(self.rank_, 1)} or more data"
         )
 
     def _data(self, X: Any, lengths: ArrayLike | None) -> Sequences:

@@ -23,6 +23,7 @@ from trellis.core.errors import DataError, ModelFileError, UnsupportedError
 from trellis.core.estimator import check_fitted
 from trellis.core.parameters import choice, fitted, integer, number, parameter
 from trellis.core.progress import progress_bar
+from trellis.core.stage_times import StageTimes
 from trellis.data.constraints import LegalTransitions, check_legal, legal_transitions
 from trellis.data.labels import LabelSet
 from trellis.data.latent_labels import LatentLabels
@@ -151,10 +152,12 @@ class NeuralSequenceLabeler(ChainPredictor):
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from sentences ``X`` (lists of words, lists of dicts of attributes, or arrays) and their
         labels ``y``; ``None`` is an unknown label, a set means "one of these"."""
+        stages = StageTimes()
         X, y = as_lists(X), as_lists(y)  # they are read twice
         checkpoints = self._checkpoints(X, y)
         seed = checkpoints.seed(self.random_state)
         encoder, problem, solver = self.prepare(X, y, seed)
+        stages.done("encoding")
         early = None
         with _torch_threads(self._threads()), torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -182,6 +185,7 @@ class NeuralSequenceLabeler(ChainPredictor):
         self._keep_labels(LatentLabels.of(problem.labels, 1))
         self.network_, self.weights_ = network, network.weights
         self.status_, self.history_, self.n_iter_ = trace.status, trace.history, trace.n_iter
+        stages.done("training")
         if problem.corpus.gold is not None:
             chosen = sample_with_several_labels(problem.corpus.gold)
             if len(chosen):
@@ -190,6 +194,8 @@ class NeuralSequenceLabeler(ChainPredictor):
                     scores = packed_scores(network, Corpus(sample.inputs), problem.legal)
                 found = Chain(self._threads()).best(scores).labels
                 warn_of_one_label(problem.corpus.gold.take(chosen), found, problem.labels)
+        stages.done("checking")
+        self.fit_seconds_ = stages.seconds
         return self._finished(trace.interrupted)
 
     def _check_parameters(self) -> None:
@@ -239,7 +245,7 @@ class NeuralSequenceLabeler(ChainPredictor):
         """The part scores of new sentences: what :class:`trellis.structures.chain.Chain` takes."""
         check_fitted(self, "inputs_")
         if lengths is not None:
-            raise UnsupportedError("sentences come as a list here; leave lengths out")
+            raise UnsupportedError("X must be a list of sentences here; leave lengths out")
         network = self._network()
         with _torch_threads(self._threads()):
             return packed_scores(network, Corpus(self.inputs_.transform(as_lists(X))), self.legal_)

@@ -15,7 +15,7 @@ from trellis.report.alignment_plots import class_shares, class_texts, plot_bound
 from trellis.report.alignment_statistics import AlignedStarts, aligned_starts, class_errors
 from trellis.report.pages.page_parts import counted, facts_list, heat_table, interval_tiles, page, table
 from trellis.report.pages.sections.label_sections import calibration_section
-from trellis.report.pages.sections.stage_times import StageTimes
+from trellis.report.pages.sections.stage_sections import PageStages
 from trellis.report.pages.sections.training_sections import training_facts, training_section
 from trellis.report.pages.svg_figures import svg_figure
 from trellis.speech.align.aligner import Aligner
@@ -33,12 +33,12 @@ _NO_INTERVAL = (
 
 
 def aligner_page(
-    model: Aligner, X: Any, y: None = None, *, title: str, stages: StageTimes | None = None
+    model: Aligner, X: Any, y: None = None, *, title: str, stages: PageStages | None = None
 ) -> str:
     """The text of the page; ``X``: utterances, of which those with a reference are aligned to its phones."""
     if X is None or y is not None:
         raise DataError("the page of an Aligner needs utterances with references; give a corpus as X alone")
-    stages = StageTimes() if stages is None else stages
+    stages = PageStages() if stages is None else stages
     given = list(X)
     if not all(isinstance(one, Utterance) for one in given):
         raise DataError(
@@ -61,7 +61,7 @@ def aligner_page(
         ("errors", "Worst boundaries", _worst(starts)),
         ("recordings", "Recordings", _recordings(evaluation)),
         ("training", "Training", training_section(model)),
-        ("stages", "Cost of each stage", stages.section(model, "training of the weights")),
+        ("stages", "Cost of each stage", stages.section(model)),
     ]
     words = (
         f"<b>Aligner</b> · {counted(len(evaluation.utterances), 'recording')} · "
@@ -129,7 +129,7 @@ def _confidence(starts: AlignedStarts) -> str:
     if not len(starts.confidence):
         return ""
     note = (
-        "A start is right within 20 ms of the reference, which is what its confidence is the probability of."
+        "A start is right if it is within 20 ms of the reference; its confidence is the probability of that."
     )
     return calibration_section(starts.calibration(), "confidence of a start", "starts", [note])
 

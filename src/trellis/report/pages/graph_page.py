@@ -27,7 +27,7 @@ from trellis.report.pages.sections.label_sections import (
     probability_notes,
     scores_section,
 )
-from trellis.report.pages.sections.stage_times import StageTimes
+from trellis.report.pages.sections.stage_sections import PageStages
 from trellis.report.pages.sections.state_sections import matrix_table
 from trellis.report.pages.sections.training_sections import training_facts, training_section
 from trellis.report.plots import transition_shares, transition_texts
@@ -40,11 +40,11 @@ _UNITS = Units("nodes", "graphs")
 _MOST_TABLES = 8
 
 
-def graph_page(model: GraphLabeler, X: Any, y: Any, *, title: str, stages: StageTimes | None = None) -> str:
+def graph_page(model: GraphLabeler, X: Any, y: Any, *, title: str, stages: PageStages | None = None) -> str:
     """The text of the page; labels in ``y`` may be None where they are not known."""
     if X is None or y is None:
         raise DataError("the page of a GraphLabeler needs labelled graphs; give X and y")
-    stages = StageTimes() if stages is None else stages
+    stages = PageStages() if stages is None else stages
     graphs = checked_graphs(X)
     flat = flat_labels(graphs, y)
     with stages.measure("predicting", f"the best labelling of {len(graphs):,} graphs"):
@@ -103,12 +103,12 @@ def _marginals(model: GraphLabeler, graphs: list[Graph]) -> tuple[list[GraphMarg
     rough = [one for one in found if not one.exact]
     if rough:
         notes.append(
-            f"Of {len(rough):,} graphs the probabilities are approximate, by {rough[0].method!r}: exact sums "
-            "over labellings are too much work there, or were not asked for."
+            f"The probabilities of {len(rough):,} graphs are approximate, by {rough[0].method!r}: exact sums "
+            "over their labellings take too much work, or were not asked for."
         )
     unsure = sum(not one.status.converged for one in found)
     if unsure:
-        notes.append(f"Of {unsure:,} graphs they have not converged.")
+        notes.append(f"Those of {unsure:,} graphs have not converged.")
     return found, notes
 
 

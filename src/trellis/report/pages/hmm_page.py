@@ -15,7 +15,7 @@ from trellis.core.errors import DataError
 from trellis.hmm import HMM
 from trellis.hmm.input_output import IOHMM
 from trellis.report.pages.page_parts import counted, facts_list, page
-from trellis.report.pages.sections.stage_times import StageTimes
+from trellis.report.pages.sections.stage_sections import PageStages
 from trellis.report.pages.sections.state_sections import (
     SHOWN_SEQUENCES,
     durations_section,
@@ -29,7 +29,7 @@ from trellis.report.state_plots import state_durations
 
 
 def hmm_page(
-    model: HMM | IOHMM, X: Any, y: Any = None, *, title: str, stages: StageTimes | None = None
+    model: HMM | IOHMM, X: Any, y: Any = None, *, title: str, stages: PageStages | None = None
 ) -> str:
     """The text of the page; ``X`` is one array or a list of arrays, and so are the inputs ``y``."""
     driven = isinstance(model, IOHMM)
@@ -40,7 +40,7 @@ def hmm_page(
             else "observations and no labels; give X alone"
         )
         raise DataError(f"the page of an {type(model).__name__} needs {needs}")
-    stages = StageTimes() if stages is None else stages
+    stages = PageStages() if stages is None else stages
     sequences = list(X) if isinstance(X, list | tuple) else [X]
     inputs = list(y) if isinstance(y, list | tuple) else [y]
     emission: Any = model.emission_ if isinstance(model, IOHMM) else model.parameters().emission

@@ -10,7 +10,7 @@ import numpy as np
 
 from trellis.core.errors import DataError
 from trellis.report.pages.page_parts import counted, facts_list, page
-from trellis.report.pages.sections.stage_times import StageTimes
+from trellis.report.pages.sections.stage_sections import PageStages
 from trellis.report.pages.sections.state_sections import (
     MOST_STEPS,
     SHOWN_SEQUENCES,
@@ -26,12 +26,12 @@ _MATRICES = ("transition", "observation", "transition_noise", "observation_noise
 
 
 def kalman_page(
-    model: LinearGaussian, X: Any, y: None = None, *, title: str, stages: StageTimes | None = None
+    model: LinearGaussian, X: Any, y: None = None, *, title: str, stages: PageStages | None = None
 ) -> str:
     """The text of the page; ``X`` is one array or a list of arrays, of a model without controls."""
     if X is None or y is not None:
         raise DataError("the page of a LinearGaussian needs observations and no labels; give X alone")
-    stages = StageTimes() if stages is None else stages
+    stages = PageStages() if stages is None else stages
     sequences = list(X) if isinstance(X, list | tuple) else [X]
     with stages.measure("smoothing", f"sequences: {len(sequences):,}"):
         found = model.smooth(sequences)

@@ -27,7 +27,7 @@ from trellis.report.pages.sections.label_sections import (
     scores_section,
 )
 from trellis.report.pages.sections.labeler_errors import errors_section
-from trellis.report.pages.sections.stage_times import StageTimes
+from trellis.report.pages.sections.stage_sections import PageStages
 from trellis.report.pages.sections.training_sections import training_facts, training_section
 from trellis.report.plots import transition_shares, transition_texts
 from trellis.structures.chain.labeler.chain_labeler import ChainLabeler
@@ -38,12 +38,12 @@ _UNITS = Units("steps", "sequences")
 
 
 def labeler_page(
-    model: ChainPredictor, X: Any, y: Any, *, title: str, stages: StageTimes | None = None
+    model: ChainPredictor, X: Any, y: Any, *, title: str, stages: PageStages | None = None
 ) -> str:
     """The text of the page; ``y`` has every label."""
     if X is None or y is None:
         raise DataError(f"the page of a {type(model).__name__} needs labelled sequences; give X and y")
-    stages = StageTimes() if stages is None else stages
+    stages = PageStages() if stages is None else stages
     flat = flatten_labels(y)
     gold = [flat.labels[a:b] for a, b in pairwise(flat.offsets.tolist())]
     with stages.measure("encoding and scoring", f"{len(gold):,} sequences"):

@@ -17,7 +17,7 @@ from trellis.core.arrays import FloatArray
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.report.pages.network_drawing import network_drawing
 from trellis.report.pages.page_parts import details, escaped, page, table
-from trellis.report.pages.sections.stage_times import StageTimes
+from trellis.report.pages.sections.stage_sections import PageStages
 
 MOST_MULTIPLICATIONS = 2e7  # of all marginals in the page: some tenths of a second
 MOST_NUMBERS = 300_000  # of tables or answers in the page: some megabytes
@@ -30,12 +30,12 @@ def network_page(
     y: None = None,
     *,
     title: str,
-    stages: StageTimes | None = None,
+    stages: PageStages | None = None,
 ) -> str:
     """The text of the page; a network takes no data."""
     if X is not None or y is not None:
         raise DataError("the page of a BayesianNetwork takes no data; leave out X and y")
-    stages = StageTimes() if stages is None else stages
+    stages = PageStages() if stages is None else stages
     with stages.measure("all marginals", "without evidence, by the junction tree"):
         prior = _marginals(network, {})
     content: dict[str, Any] = {
@@ -92,7 +92,7 @@ def _single_answers(network: BayesianNetwork, prior: list[FloatArray]) -> list[l
     numbers = int(network.cardinalities.sum()) ** 2
     if numbers > MOST_NUMBERS:
         raise UnsupportedError(
-            f"a page of this network would hold {numbers:,} answers, and the limit is {MOST_NUMBERS:,}; "
+            f"a page of this network would contain {numbers:,} answers, and the limit is {MOST_NUMBERS:,}; "
             "ask it with trellis net query, or report on a part of it (BayesianNetwork.ancestral_network)"
         )
     answers: list[list[Any]] = []

@@ -74,8 +74,8 @@ class CCCP:
             )
         if not problem.objective.margin_rescaling:
             raise UnsupportedError(
-                f"solver 'cccp' goes with objective='margin', not {problem.objective.name!r}; leave the "
-                "solver to 'auto'"
+                f"solver 'cccp' works only with objective='margin', not {problem.objective.name!r}; use "
+                "solver='auto'"
             )
         return CCCPRun(problem, weights, self)
 

@@ -62,8 +62,8 @@ class Perceptron:
         check_problem(problem, self.name, "run_value_and_gradient")
         if problem.objective.uses_loss or not problem.objective.piecewise_linear:
             raise UnsupportedError(
-                f"solver 'perceptron' goes with objective='perceptron', not {problem.objective.name!r}; use "
-                "solver='sgd' for this one"
+                "solver 'perceptron' works only with objective='perceptron', not "
+                f"{problem.objective.name!r}; use solver='sgd' for this one"
             )
         return Rule(DESCENT, CONSTANT, 1.0, 0.0, 0.0, int(self.average))
 

@@ -31,6 +31,7 @@ from trellis.core.backends.item_map import answers_in_order
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.core.estimator import Model, check_fitted
 from trellis.core.parameters import fitted, parameter
+from trellis.core.stage_times import StageTimes
 from trellis.core.status import Status
 from trellis.core.storage import PathLike
 from trellis.objectives.records import Objective, get_objective
@@ -119,16 +120,20 @@ class Aligner(Model):
     def fit(self, corpus: Iterable[Utterance] | PreparedCorpus, progress: Progress | None = None) -> Aligner:
         """Train on the utterances of a corpus that have a reference; ``progress(stage, share)`` is called
         along the way. With a ``checkpoint``, Ctrl-C leaves what was learned there, and no model."""
+        stages = StageTimes()
         report = progress or (lambda stage, share: None)
         self._check()
         if isinstance(corpus, PreparedCorpus):
-            return self._fit(corpus, report, Checkpoints(None))
+            return self._fit(corpus, report, Checkpoints(None), stages)
         utterances = list(corpus)
         checkpoints = self._checkpoints(utterances, "Aligner")
         with checkpoints.kept_when_stopped():
-            return self._fit(prepare_corpus(self, utterances, report, checkpoints), report, checkpoints)
+            prepared = prepare_corpus(self, utterances, report, checkpoints, stages)
+            return self._fit(prepared, report, checkpoints, stages)
 
-    def _fit(self, prepared: PreparedCorpus, report: Progress, checkpoints: Checkpoints) -> Aligner:
+    def _fit(
+        self, prepared: PreparedCorpus, report: Progress, checkpoints: Checkpoints, stages: StageTimes
+    ) -> Aligner:
         report("weights", 0.0)
         acoustics = prepared.acoustics
         training = train_weights(
@@ -142,9 +147,12 @@ class Aligner(Model):
         solution = training.solution
         self.status_, self.history_ = solution.status, solution.history
         self.epsilon_, self.epsilon_losses_ = training.epsilon, training.epsilon_losses
+        stages.done("training")
         report("confidence", 0.0)
         model = AlignmentModel(acoustics, solution.weights, prepared.topology)
         self.model_ = replace(model, **checkpoints.once(lambda: self._calibrated(model, prepared)))
+        stages.done("calibrating")
+        self.fit_seconds_ = stages.seconds
         report("done", 1.0)
         return self._finished(solution.interrupted)
 
@@ -164,7 +172,8 @@ class Aligner(Model):
         utterances = list(corpus)
         checkpoints = self._checkpoints(utterances, "Aligner.prepare")
         with checkpoints.kept_when_stopped():
-            return prepare_corpus(self, utterances, progress or (lambda stage, share: None), checkpoints)
+            report = progress or (lambda stage, share: None)
+            return prepare_corpus(self, utterances, report, checkpoints, StageTimes())
 
     def _checkpoints(self, utterances: Sequence[Utterance], kind: str) -> Checkpoints:
         if self.checkpoint is None:

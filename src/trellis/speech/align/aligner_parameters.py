@@ -18,7 +18,7 @@ LOSS = Parameter(
 TAU_MS = Parameter(10.0, "Tolerance of the loss in ms.", number(0.0))
 CLASSIFIER = Parameter(
     "convolutional",
-    "What hears phones in the frames: one convolutional network for everything, or a frame classifier.",
+    "What recognises phones in frames: one convolutional network for everything, or a frame classifier.",
     choice("convolutional", "mlp", "linear", "passive_aggressive", "torch", others="a record of its options"),
 )
 BOUNDARIES = Parameter(
@@ -34,12 +34,12 @@ FOLD = Parameter(
 )
 ALPHABET = Parameter(
     "auto",
-    "Alphabet of the labels; auto guesses it by all of them.",
+    "Alphabet of the labels; auto guesses it from all of them.",
     choice("auto", "ipa", "arpabet", "xsampa"),
 )
 UNKNOWN_PHONES = Parameter(
     "error",
-    "What labels that are no phones become: an error, a class of their own (other), or noise.",
+    "What to do with labels that are not phones: an error, a class of their own (other), or noise.",
     choice("error", "other", "noise"),
 )
 STEP_MS = Parameter(10.0, "Time from frame to frame in ms.", number(0.0, above=True))

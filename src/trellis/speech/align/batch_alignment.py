@@ -149,7 +149,8 @@ def plan_jobs(
             jobs.append(Job(audio, target, said))
     if not taken:
         raise DataError(
-            f"{', '.join(str(path) for path in recordings)}: no recordings here ({' '.join(AUDIO_SUFFIXES)})"
+            f"{', '.join(str(path) for path in recordings)}: there are no recordings here "
+            f"({' '.join(AUDIO_SUFFIXES)})"
         )
     phones = tuple(dict.fromkeys(phone for job in jobs for phone in job.transcript.all_phones))
     return Plan(_with_alphabets(jobs, phones, how), tuple(problems), dict(unknown.most_common()), phones)

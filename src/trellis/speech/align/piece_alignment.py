@@ -45,8 +45,8 @@ def align_pieces(
     last = max(piece.end for piece in pieces)
     if last > duration + MAX_EXCESS:
         raise DataError(
-            f"{audio}: the transcript goes on to {last:.3f} s and the recording only to {duration:.3f} s; "
-            "pair it with the right recording"
+            f"{audio}: the transcript ends at {last:.3f} s, but the recording at {duration:.3f} s; pair it "
+            "with the right recording"
         )
     frames = aligner.framed(audio, channel) if any(piece.exact for piece in pieces) else None
     found: dict[str, list[Alignment]] = {piece.speaker: [] for piece in pieces}

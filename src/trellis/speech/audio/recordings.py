@@ -127,8 +127,8 @@ def load_recording(
         last = -(-length * up // down) if end is None else min(round(end * wanted), -(-length * up // down))
         if not 0 <= first < last:
             raise DataError(
-                f"{shown}: nothing between {start:g} s and {'the end' if end is None else f'{end:g} s'}; "
-                f"the recording is {length / own:.6g} s long"
+                f"{shown}: there is nothing between {start:g} s and "
+                f"{'the end' if end is None else f'{end:g} s'}; the recording is {length / own:.6g} s long"
             )
         reach = _FILTER_REACH * -(-down // up) + 1 if up != down else 0
         block = max(
@@ -182,7 +182,7 @@ def _absurd(samples: int, rate: int, size: int) -> str | None:
     if not _RATES[0] <= rate <= _RATES[1]:
         return f"a sampling rate of {rate} Hz is not between {_RATES[0]} and {_RATES[1]}"
     if samples > max(_FEW_SAMPLES, _SAMPLES_PER_BYTE * size):
-        return f"the header promises {samples} samples, more than {size} bytes can hold"
+        return f"the header claims {samples} samples, more than {size} bytes can hold"
     return None
 
 
@@ -216,7 +216,7 @@ def _read(file: Any, begin: int, stop: int, shown: str) -> FloatArray:
     except module.LibsndfileError as error:
         raise DataError(f"{shown}: the recording is damaged ({error}); copy it again") from error
     except MemoryError as error:
-        raise DataError(f"{shown}: {stop - begin} samples need too much memory; cut it") from error
+        raise DataError(f"{shown}: {stop - begin} samples need too much memory; cut the recording") from error
     if len(values) < stop - begin:
         raise DataError(
             f"{shown}: the recording ends after {(begin + len(values)) / file.samplerate:.3f} of "
@@ -231,10 +231,10 @@ def _select_channel(values: FloatArray, channel: int | None, shown: str) -> Floa
     n = values.shape[1]
     if channel is not None:
         if not 0 <= channel < n:
-            raise DataError(f"{shown}: no channel {channel}; give one of 0 to {n - 1}")
+            raise DataError(f"{shown}: there is no channel {channel}; give one from 0 to {n - 1}")
         return values[:, channel]
     if n > 1 and not (values == values[:, :1]).all():
-        raise DataError(f"{shown}: {n} different channels; choose one of 0 to {n - 1}")
+        raise DataError(f"{shown}: the recording has {n} different channels; choose one from 0 to {n - 1}")
     return values[:, 0]
 
 

@@ -104,7 +104,7 @@ class Corpus(Sequence[Utterance]):
         """A corpus in one of :data:`LAYOUTS`, detected if not given; ``options`` are those of the layout."""
         chosen = layout or guess_layout(root)
         if chosen not in LAYOUTS:
-            raise DataError(f"no corpus layout {chosen!r}; choose one of {', '.join(LAYOUTS)}")
+            raise DataError(f"there is no corpus layout {chosen!r}; choose one of {', '.join(LAYOUTS)}")
         corpus: Corpus = getattr(cls, chosen)(root, **options)
         return corpus
 

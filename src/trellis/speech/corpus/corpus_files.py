@@ -78,8 +78,8 @@ class AudioFinder:
             return found[0]
         if not found:
             raise DataError(
-                f"{self._folder}: no recording called {name} ({', '.join(AUDIO_SUFFIXES[:4])} ...) for the "
-                "labels of that name; give the folder of the recordings, or leave these labels out"
+                f"{self._folder}: there is no recording named {name} ({', '.join(AUDIO_SUFFIXES[:4])} ...) "
+                "for the labels of that name; give the folder of the recordings, or leave these labels out"
             )
         raise DataError(
             f"{self._folder}: several recordings for the labels {name} "
@@ -94,7 +94,7 @@ def timit_audio(labels: Path) -> Path:
             path = labels.with_name(labels.stem + suffix + more)
             if path.is_file():
                 return path
-    raise DataError(f"{labels}: no recording {labels.stem}.WAV beside it; copy the corpus again")
+    raise DataError(f"{labels}: there is no recording {labels.stem}.WAV beside it; copy the corpus again")
 
 
 def timit_split(files: Sequence[Path], root: PathLike, split: str) -> list[Path]:

@@ -43,7 +43,7 @@ def read_textgrid_transcript(
     shown, known = os.fspath(path), ", ".join(map(repr, grid.tiers)) or "none"
     absent = [name for name in tiers or () if name not in grid.tiers]
     if absent:
-        raise DataError(f"{shown}: no tier {absent[0]!r}; the interval tiers are {known}")
+        raise DataError(f"{shown}: there is no tier {absent[0]!r}; the interval tiers are {known}")
     by_content: dict[str, dict[str, Tier]] = {"words": {}, "": {}, "phones": {}}
     for name in tiers if tiers is not None else grid.tiers:
         speaker, what = split_speaker(name)
@@ -52,9 +52,11 @@ def read_textgrid_transcript(
             by_content[what][speaker] = spoken
     content = next((what for what, found in by_content.items() if found), None)
     if content is None:
-        raise DataError(f"{shown}: nothing is written in the interval tiers ({known}); transcribe it")
+        raise DataError(f"{shown}: the interval tiers ({known}) contain no text; transcribe the recording")
     if keep_words and content != "words":
-        raise DataError(f"{shown}: no tier of words to keep the times of; the interval tiers are {known}")
+        raise DataError(
+            f"{shown}: there is no tier of words whose times could be kept; the interval tiers are {known}"
+        )
     return _transcript(by_content[content], content, keep_words, Path(path))
 
 

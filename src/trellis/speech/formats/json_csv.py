@@ -52,9 +52,9 @@ def read_json(path: PathLike, duration: float | None = None, encoding: str | Non
     try:
         content = json.loads(read_text(path, encoding))
     except json.JSONDecodeError as error:
-        raise DataError(f"{shown}:{error.lineno}: this is not JSON ({error.msg}); write it again") from error
+        raise DataError(f"{shown}:{error.lineno}: this is not JSON ({error.msg}); save it again") from error
     except (ValueError, RecursionError) as error:  # a number or a nesting beyond what Python reads
-        raise DataError(f"{shown}: this is not an alignment ({error}); write it again") from error
+        raise DataError(f"{shown}: this is not an alignment ({error}); save it again") from error
     if not isinstance(content, dict) or content.get("format") != _NAME:
         raise DataError(f'{shown}: this is not an alignment (its "format" is not "{_NAME}")')
     if content.get("version") != _VERSION:
@@ -72,7 +72,7 @@ def read_json(path: PathLike, duration: float | None = None, encoding: str | Non
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise DataError(
             f"{shown}: phones and words must be lists of start, end and label, and times must be numbers "
-            f"({error!r}); write it again"
+            f"({error!r}); save it again"
         ) from error
     return Alignment(tuple(phones), tuple(words), length, confidence, flags, source, score, margins, match)
 
@@ -135,7 +135,7 @@ def _csv_header(reader: csv.DictReader[str], shown: str) -> Sequence[str]:
     try:
         return reader.fieldnames or []
     except csv.Error as error:
-        raise DataError(f"{shown}:1: {error}; write it again") from error
+        raise DataError(f"{shown}:1: {error}; save it again") from error
 
 
 def _csv_rows(reader: csv.DictReader[str], shown: str) -> Iterator[tuple[str, dict[str, str]]]:
@@ -144,4 +144,4 @@ def _csv_rows(reader: csv.DictReader[str], shown: str) -> Iterator[tuple[str, di
         for row in reader:
             yield f"{shown}:{reader.line_num}", row
     except csv.Error as error:
-        raise DataError(f"{shown}:{reader.line_num}: {error}; write it again") from error
+        raise DataError(f"{shown}:{reader.line_num}: {error}; save it again") from error

@@ -140,4 +140,6 @@ def _labelled(alignment: Alignment, tier: str) -> Tier:
 def _refuse(label: str, characters: str, format_name: str) -> None:
     if any(c in label for c in characters):
         what = "tab" if "\t" in label else "line break"
-        raise DataError(f"{format_name} labels cannot hold the {what} in {label!r}; write TextGrid or JSON")
+        raise DataError(
+            f"{format_name} labels cannot contain the {what} in {label!r}; write TextGrid or JSON"
+        )

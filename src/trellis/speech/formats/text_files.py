@@ -60,7 +60,7 @@ def read_lines(
 def expect(condition: bool, line: str, where: str, form: str) -> None:
     """An error at ``where`` unless the line has the right form."""
     if not condition:
-        raise DataError(f"{where}: {line.strip()!r} is not: {form}; correct the line")
+        raise DataError(f"{where}: {line.strip()!r} does not have the form: {form}; correct the line")
 
 
 def parse_number(word: str, where: str, what: str) -> float:

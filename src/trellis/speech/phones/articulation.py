@@ -72,7 +72,7 @@ def _read_arpabet(label: str) -> Articulation:
         raise DataError(f"the phone {label!r} is not in ARPABET; correct it, or choose another alphabet")
     sound = ipa_articulation(ARPABET_TO_IPA[symbol])
     if symbol != label.strip().lower() and not (sound.manner == "vowel" or "syllabic" in sound.modifiers):
-        raise DataError(f"the phone {label!r} has a digit of stress, but is no vowel of ARPABET; correct it")
+        raise DataError(f"the phone {label!r} has a digit of stress, but is not an ARPABET vowel; correct it")
     return sound
 
 

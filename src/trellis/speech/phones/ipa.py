@@ -100,7 +100,7 @@ def ipa_articulation(label: str) -> Articulation:
             f"the phone {label!r} has no letter of the IPA; correct it, or choose another alphabet"
         )
     if letters[-1].tied:
-        raise DataError(f"the phone {label!r} ends in a tie that ties nothing; correct it")
+        raise DataError(f"the phone {label!r} ends in a tie bar with nothing after it; correct it")
     if len(letters) > _MOST_LETTERS:
         raise DataError(f"the phone {label!r} has {len(letters)} letters; label them as separate phones")
     sound = _sound(letters[0].letter, frozenset(letters[0].marks))
@@ -109,11 +109,12 @@ def ipa_articulation(label: str) -> Articulation:
         joined = _doubled(sound, left, right) or _joined(sound, other, left.tied)
         if joined is None:
             raise DataError(
-                f"the phone {label!r} is several sounds; label them as separate phones, or tie what is one"
+                f"the phone {label!r} is several sounds; label them as separate phones, or tie those that "
+                "are one"
             )
         sound = joined
     if toned and not (sound.broad in _TONED or "syllabic" in sound.modifiers):
-        raise DataError(f"the phone {label!r} ends in a digit, and no tone is on a {sound.broad}; correct it")
+        raise DataError(f"the phone {label!r} ends in a digit, but a {sound.broad} has no tone; correct it")
     if before:
         sound = replace(sound, modifiers=sound.modifiers | {"prenasalised"})
     return sound
@@ -153,12 +154,12 @@ def _letters(label: str) -> tuple[list[_Letter], bool, bool]:
 
 def _foreign(label: str, character: str) -> str:
     if character in TIES:
-        return f"the phone {label!r} has a tie that ties nothing; correct it"
+        return f"the phone {label!r} has a tie bar with nothing to tie; correct it"
     if character in TONE_DIGITS:
         return f"the phone {label!r} has a digit before its end, which is not in the IPA; correct it"
     name = unicodedata.name(character, "unnamed")
     return (
-        f"the phone {label!r} holds {character!r} (U+{ord(character):04X} {name}), which is not "
+        f"the phone {label!r} contains {character!r} (U+{ord(character):04X} {name}), which is not "
         "in the IPA table; correct it, or let unknown phones be 'other'"
     )
 

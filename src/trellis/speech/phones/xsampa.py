@@ -59,8 +59,8 @@ def xsampa_to_ipa(label: str) -> str:
         if match is None or (match[0] == "?" and found):
             what = text[place]
             raise DataError(
-                f"the phone {label!r} holds {what!r}, which is not X-SAMPA there; correct it, or let unknown "
-                "phones be 'other'"
+                f"the phone {label!r} contains {what!r}, which is not X-SAMPA there; correct it, or let "
+                "unknown phones be 'other'"
             )
         found.append(TIE if match[0] in _TIES else _SYMBOLS[match[0]])
         place = match.end()

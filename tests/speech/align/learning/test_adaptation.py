@@ -142,7 +142,7 @@ def test_corrections_at_random_do_little_harm(aligner: Aligner, other: Corpus) -
     adapted = aligner.adapt(with_starts(other[:20], at_random))
     truth = other[20:]
     assert adapted.evaluate(truth).within[20.0].value >= aligner.evaluate(truth).within[20.0].value - 0.03
-    assert "see that the labels" not in adapted.status_.reason
+    assert "check that the labels" not in adapted.status_.reason
 
 
 def test_labels_of_other_recordings_are_doubted(aligner: Aligner, other: Corpus) -> None:
@@ -155,7 +155,7 @@ def test_labels_of_other_recordings_are_doubted(aligner: Aligner, other: Corpus)
         return np.concatenate([[0.0], np.sort(frames) / 100])
 
     adapted = aligner.adapt(with_starts(other[:20], anywhere))
-    assert "see that the labels belong to these recordings" in adapted.status_.reason
+    assert "check that the labels belong to these recordings" in adapted.status_.reason
 
 
 def test_where_nothing_is_gained_nothing_moves(
@@ -169,7 +169,7 @@ def test_where_nothing_is_gained_nothing_moves(
     monkeypatch.setattr(continued_model, "continue_end_to_end", forget)
     adapted = aligner.adapt(with_starts(other, noises_begin_late)[:20])
     assert adapted.model_ is aligner.model_
-    assert "nothing was moved" in adapted.status_.reason
+    assert "the network did not move" in adapted.status_.reason
     assert max(adapted.history_["gain"]) == 0.0
 
 

@@ -40,7 +40,6 @@ def total(evidence: Float32Array, codes: IntArray, path: IntArray | tuple[int, .
     return float(sum(evidence[t, codes[i]] for t, i in enumerate(path)))
 
 
-@settings(max_examples=100)
 @given(
     st.lists(st.sampled_from("abc"), min_size=1, max_size=2),
     st.integers(1, 6),
@@ -80,7 +79,6 @@ def test_the_best_path_of_frames(
         assert found == pytest.approx(best, abs=1e-5)
 
 
-@settings(max_examples=100)
 @given(
     st.lists(st.sampled_from("abc"), min_size=1, max_size=3),
     st.integers(1, 6),

@@ -86,9 +86,10 @@ def labellings(chain: ChainScores, latent: LatentLabels) -> tuple[np.ndarray, np
 
 
 def expected_losses(loss: losses.Loss, found: np.ndarray, p: np.ndarray) -> np.ndarray:
-    offsets = np.array([0, found.shape[1]], dtype=np.int64)
-    table = [[loss.per_sequence(EncodedLabels(g, None, offsets), y, TAGS)[0] for g in found] for y in found]
-    return np.array(table) @ p
+    """Of each labelling, if any of them may be the true one with the probability ``p``."""
+    offsets = found.shape[1] * np.arange(len(found) + 1, dtype=np.int64)
+    every = EncodedLabels(found.ravel(), None, offsets)
+    return np.array([loss.per_sequence(every, np.tile(y, len(found)), TAGS) @ p for y in found])
 
 
 @st.composite

@@ -177,7 +177,11 @@ ERRORS: list[tuple[Callable[[], Any], type[TrellisError], str]] = [
     (fitting(l1=1.0, solver="lbfgs"), UnsupportedError, "l1"),
     (fitting(objective="margin", l1=1.0), UnsupportedError, "L1 norm"),
     (fitting(objective="log", solver="frank_wolfe"), UnsupportedError, "log"),
-    (fitting(objective="log", solver="perceptron"), UnsupportedError, "goes with objective='perceptron'"),
+    (
+        fitting(objective="log", solver="perceptron"),
+        UnsupportedError,
+        "works only with objective='perceptron'",
+    ),
     (fitting(objective="perceptron", solver="cutting_plane"), UnsupportedError, "minimum at w = 0"),
     (fitting(solver="sgd", tol=0.1), UnsupportedError, "solver 'sgd' has no tolerance"),
     (

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trellis import losses
@@ -95,7 +95,6 @@ def span_sets(y: np.ndarray, labels: LabelSet) -> list[set[tuple[int, int, int]]
     ]
 
 
-@settings(max_examples=150)
 @given(span_chains())
 def test_no_allowed_labelling_has_a_larger_expected_f1(case: Case) -> None:
     found, p = labellings(case)

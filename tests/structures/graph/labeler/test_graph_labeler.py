@@ -287,7 +287,7 @@ def test_a_warm_start_goes_on(data: tuple[list[Graph], list[np.ndarray]]) -> Non
         (lambda g, y: GraphLabeler().fit(g[0], y), "give a list of them"),
         (lambda g, y: GraphLabeler().fit([], []), "no graphs were given"),
         (lambda g, y: GraphLabeler().fit([np.zeros((2, 2))], [[0, 0]]), "graph 0 is of type ndarray"),
-        (lambda g, y: GraphLabeler().fit(g, y[:1]), "2 graphs, but labels of 1"),
+        (lambda g, y: GraphLabeler().fit(g, y[:1]), "2 graphs, but labels for 1"),
         (lambda g, y: GraphLabeler().fit(g, [y[0], y[1][:2]]), "the labels of graph 1 have shape"),
         (lambda g, y: GraphLabeler().fit(g, [y[0], [0, 1]]), "graph 1 has 30 nodes, but 2 labels"),
         (lambda g, y: GraphLabeler().fit([g[0], Graph(np.zeros((1, 4)))], [y[0], [1]]), "graph 1 has 4 node"),

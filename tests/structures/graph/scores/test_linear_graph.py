@@ -115,7 +115,7 @@ def test_trees_and_multilabel() -> None:
         (lambda: Graph.grid(np.zeros(3)), "an image has shape"),
         (lambda: Graph.grid(np.zeros((2, 2)), 6), "4 or 8"),
         (lambda: Graph.grid(np.zeros((2, 2)), edge_features="colour"), "edge_features='colour'"),
-        (lambda: Graph.tree([1, 0], np.zeros((2, 1))), "circle"),
+        (lambda: Graph.tree([1, 0], np.zeros((2, 1))), "cycle"),
         (lambda: Graph.tree([2], np.zeros((1, 1))), "node 0 has the parent 2"),
         (lambda: Graph.tree([-1, 0], np.zeros((3, 1))), "3 nodes, but 2 parents"),
         (lambda: Graph([["a"]]), "node features are not an array of numbers"),

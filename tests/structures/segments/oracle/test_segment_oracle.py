@@ -43,7 +43,6 @@ def drawn(
     return scores, paths, values
 
 
-@settings(max_examples=150)
 @given(seed=st.integers(0, 100_000), kind=KINDS, rate=RATES, ties=st.booleans(), holes=st.booleans())
 def test_the_best_path_against_all_paths(seed: int, kind: str, rate: float, ties: bool, holes: bool) -> None:
     scores, _, values = drawn(seed, kind, rate, ties, holes)
@@ -53,7 +52,6 @@ def test_the_best_path_against_all_paths(seed: int, kind: str, rate: float, ties
     assert oracle.score(scores, best) == best.score  # which also checks that the graph allows it
 
 
-@settings(max_examples=50)
 @given(seed=st.integers(0, 100_000), kind=KINDS, rate=RATES, sign=st.sampled_from([-1.0, 2.5]))
 def test_loss_adjusted_inference(seed: int, kind: str, rate: float, sign: float) -> None:
     scores, paths, values = drawn(seed, kind, rate, False, False)
@@ -69,7 +67,6 @@ def same(a: SegmentPath, b: SegmentPath) -> bool:
     return a.nodes.tolist() == b.nodes.tolist() and a.starts.tolist() == b.starts.tolist()
 
 
-@settings(max_examples=100)
 @given(seed=st.integers(0, 100_000), kind=KINDS, rate=RATES, ties=st.booleans(), holes=st.booleans())
 def test_log_partition_and_expected_parts(seed: int, kind: str, rate: float, ties: bool, holes: bool) -> None:
     scores, paths, values = drawn(seed, kind, rate, ties, holes)
@@ -90,7 +87,6 @@ def test_log_partition_and_expected_parts(seed: int, kind: str, rate: float, tie
     assert marginals.parts.squared_rate_change == pytest.approx(change, rel=1e-9, abs=1e-10)
 
 
-@settings(max_examples=100)
 @given(
     seed=st.integers(0, 100_000),
     kind=KINDS,
@@ -170,7 +166,6 @@ def test_large_prefix_sums_cost_digits_but_no_path(rate: float) -> None:
     np.testing.assert_allclose(*gaps, atol=1e-5)
 
 
-@settings(max_examples=100)
 @given(
     seed=st.integers(0, 100_000),
     rate=st.sampled_from([1e-9, 0.1, 3.0, 1e6, -0.1, -3.0]),
@@ -244,12 +239,14 @@ def test_no_layout_of_the_scores_compiles_the_kernels_anew() -> None:
     assert len(plain_forward.signatures) == compiled
 
 
+@pytest.mark.parametrize("precision", [np.float32, np.float64])
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("kind", ["chain", "lattice"])
-def test_scores_are_linear_in_the_features(kind: str, shared: bool) -> None:
+def test_scores_are_linear_in_the_features(kind: str, shared: bool, precision: type) -> None:
+    """Features in single precision are multiplied and added in double precision."""
     rng = np.random.default_rng(5)
     graph = random_graph(kind, rng)
-    features = random_features(graph, 7, rng, shared=shared)
+    features = random_features(graph, 7, rng, shared=shared, precision=precision)
     weights = rng.normal(size=features.dimension)
     scores = features.scores(weights)
     paths = all_paths(graph, 7)

@@ -55,7 +55,7 @@ def rejection(
         )
     rejected = 1.0 - sums.kept / sums.n_samples
     report = f"{sums.kept:,} of {n_samples:,} samples agreed with the evidence; {rejected:.2%} were rejected"
-    advice = "few are left: take more samples, method='likelihood_weighting' or an exact method"
+    advice = "few are left: use more samples, method='likelihood_weighting' or an exact method"
     with np.errstate(divide="ignore"):
         log_bounds = np.log(question.possible_cells())
     figures = {"n_accepted": sums.kept, "rejected": rejected}
@@ -76,7 +76,7 @@ def likelihood_weighting(
             "only where no sample came; use an exact method"
         )
     report = f"{n_samples:,} weighted samples are worth {sums.effective:,.0f} (effective sample size)"
-    advice = "the evidence is unlikely under the sampled causes: take more samples or an exact method"
+    advice = "the evidence is unlikely under the sampled causes: use more samples or an exact method"
     return _estimate(question, sums, log_weight_bounds(question), report, advice, {})
 
 

@@ -123,8 +123,8 @@ def _possible_start(possible: PossibleStates, free: Sequence[int], rng: np.rando
             continue
         return allowed
     raise InfeasibleError(
-        f"{START_TRIES} attempts at a possible assignment have failed, so no chain can start; use an "
-        "exact method"
+        f"no possible assignment was found in {START_TRIES} attempts, so no chain can start; use an exact "
+        "method"
     )
 
 
@@ -187,7 +187,7 @@ def _estimate(
     )
     mixed, doubtful = r_hat <= MIXED, grouping.apart or grouping.loose
     if not mixed:
-        report += "; the chains disagree, and the answer is not to be trusted: run longer, or an exact method"
+        report += "; the chains disagree, so do not trust the answer: run longer, or use an exact method"
     elif doubtful:
         report += (
             f"; (nearly) deterministic tables, such as one over {_names(question, doubtful)}, may keep all "
@@ -195,7 +195,7 @@ def _estimate(
             "exact method or likelihood weighting"
         )
     elif found.effective < FEW:
-        report += "; that is little: run longer, or an exact method"
+        report += "; that is few: run longer, or use an exact method"
     diagnostics = {
         "r_hat": r_hat,
         "effective_sample_size": found.effective,

@@ -87,7 +87,7 @@ def _image(answers: GraphAnswers, i: int) -> str:
         shade_picture(
             unit_shades(graph.nodes[:, 0]).reshape(shape),
             INK,
-            f"The first feature of the nodes, {size}; the more colour, the larger.",
+            f"The first feature of the nodes, {size}; stronger means larger.",
             "First feature",
         )
     ]

@@ -38,7 +38,9 @@ def probability_notes(model: Any) -> list[str]:
     """What has to be said of the probabilities of a model that was not trained for them."""
     if getattr(model, "objective", "log") == "log":
         return []
-    return ["The model was not trained for probabilities: these are of the log-linear model with its scores."]
+    return [
+        "The model was not trained for probabilities: these are those of a log-linear model with its scores."
+    ]
 
 
 def scores_section(evaluation: Evaluation, units: Units) -> str:

@@ -57,7 +57,7 @@ def durations_section(lengths: Sequence[IntArray], n_steps: int, stay: FloatArra
             figures.append(svg_figure(f"duration-{k}", draw, label, f"State {k}", width=4.2, height=2.4))
     header = ["", "share of steps, %", "visits", "mean duration"]
     header += [] if stay is None else ["mean by transitions"]
-    caption = "Visits of states on the best paths; the ends of sequences end them"
+    caption = "Visits of states on the best paths; the end of a sequence ends a visit"
     return table(caption, header, rows) + f'<div class="figures">{"".join(figures)}</div>'
 
 

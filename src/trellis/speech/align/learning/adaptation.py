@@ -78,7 +78,7 @@ def _learn(
     base = aligner.model_
     own = checkpoints.once(lambda: boundary_errors(base, pieces, request))
     if np.abs(own).max() <= SAME:
-        reason = "the corrections are what the model says already; there is nothing to learn from them"
+        reason = "the corrections agree with the model already; there is nothing to learn from them"
         return _with(aligner, base, Status(True, reason), {})
     seed = aligner.random_state
     left_out = leave_out(base, pieces, options, seed, request, report, checkpoints)
@@ -104,14 +104,14 @@ def _sentence(n_recordings: int, n_pieces: int, left_out: LeftOut) -> str:
     many += f" in {n_pieces} pieces" * (n_pieces > n_recordings)
     moved = f"the network moved {100 * place:.0f} % of the way to {many}"
     if not left_out.errors.shape[1]:
-        return f"{moved}; it cannot be left out, and so far was best after one word of other languages"
+        return f"{moved}, as far as was best after one word of other languages; it cannot be left out itself"
     within = 100 * left_out.within(0.02)
     if place:
         return f"{moved}; within 20 ms: {within[0]:.0f} -> {within[left_out.best]:.0f} % on those left out"
     tried = int(np.argmax(left_out.gains[1:])) + 1
     return (
-        f"nothing was moved: {many} do not help enough to align each other (within 20 ms: {within[0]:.0f} -> "
-        f"{within[tried]:.0f} % on those left out)"
+        f"the network did not move: {many} do not help enough to align each other (within 20 ms: "
+        f"{within[0]:.0f} -> {within[tried]:.0f} % on those left out)"
     )
 
 
@@ -121,7 +121,7 @@ def _doubt(errors: FloatArray) -> str:
         return ""
     return (
         f"; but more than half of the corrected boundaries lie over {1000 * CAP:.0f} ms from where the model "
-        "had them: see that the labels belong to these recordings"
+        "had them; check that the labels belong to these recordings"
     )
 
 
@@ -130,4 +130,5 @@ def _with(
 ) -> Aligner:
     adapted = copy.copy(aligner)
     adapted.model_, adapted.status_, adapted.history_ = model, status, history
+    adapted.fit_seconds_ = None
     return adapted

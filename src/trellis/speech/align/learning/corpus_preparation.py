@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 from trellis.core.arrays import Float32Array, FloatArray
 from trellis.core.errors import DataError
 from trellis.core.shards import over_items
+from trellis.core.stage_times import StageTimes
 from trellis.speech.acoustics.acoustic_model import AcousticModel
 from trellis.speech.acoustics.acoustic_training import TrainingUtterance, fit_acoustics
 from trellis.speech.acoustics.alignment_features import JITTER_MS, feature_names, measure_scale
@@ -61,7 +62,11 @@ class PreparedCorpus:
 
 
 def prepare_corpus(
-    aligner: Aligner, corpus: Iterable[Utterance], report: Progress, checkpoints: Checkpoints
+    aligner: Aligner,
+    corpus: Iterable[Utterance],
+    report: Progress,
+    checkpoints: Checkpoints,
+    stages: StageTimes,
 ) -> PreparedCorpus:
     """Train the classifiers. This takes most of the time, and serves any objective and loss."""
     utterances = [u for u in corpus if u.reference is not None]
@@ -93,6 +98,7 @@ def prepare_corpus(
         [TrainingUtterance.of(utterances[i], base.standardise(frames[i]), base.step) for i in part]
         for part in (parts.classifier, parts.weights, parts.holdout)
     )
+    stages.done("reading and encoding")
     report("classifiers", 0.0)
     groups = [utterances[i].group for i in (*parts.classifier, *parts.weights)]
     acoustics, train = _train_acoustics(aligner, classify, weigh, hold, groups, base, report, checkpoints)
@@ -102,6 +108,7 @@ def prepare_corpus(
     topology = fit_topology(acoustics, weighed[:TOPOLOGY_UTTERANCES], aligner._threads(), checkpoints)
     wrong = _with_wrong_transcripts(aligner, acoustics, [*hold, *weigh][:WRONG_UTTERANCES])
     unheard = hold if aligner.cross_fit else [*hold, *weigh]
+    stages.done("classifiers")
     return PreparedCorpus(acoustics, train, holdout, topology, wrong, unheard)
 
 

@@ -20,7 +20,7 @@ from trellis.core.parameters import fitted, parameter
 from trellis.data.constraints import check_legal, legal_transitions
 from trellis.data.labels import EncodedLabels, FlatLabels, LabelSet
 from trellis.data.latent_labels import LatentLabels
-from trellis.data.shard_files import as_shard_files
+from trellis.data.shard_files import as_shard_files, comes_in_shards
 from trellis.features.array_encoder import ArrayEncoder
 from trellis.features.encoded import FeatureEncoder
 from trellis.features.hashed_template import HashedTemplate
@@ -80,7 +80,7 @@ class ChainLabeler(ChainPredictor):
         """Sequences in memory, in one piece or in shards; or files."""
         backend = as_backend(self.backend, self.n_jobs, self.max_memory)
         files = as_shard_files(X) or X
-        if not hasattr(files, "shards"):
+        if not comes_in_shards(files):
             return MemoryData(self, options, backend, X, y, lengths, sample_weight)
         refuse_with_files(y, lengths, sample_weight)
         return FileData(self, options, backend or LocalBackend(self.n_jobs, self.max_memory), files)

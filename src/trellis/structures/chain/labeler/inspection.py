@@ -43,7 +43,7 @@ def said_of_hashing(model: ChainLabeler) -> str | None:
     buckets, used = model.encoder_.buckets, len(np.unique(model.layout_.weight_entries(model.weights_)[0]))
     features, shared = shared_features(buckets, used)
     if used == buckets:
-        return f"all {buckets} buckets of hashed features are used; take more of them"
+        return f"all {buckets} buckets of hashed features are used; use more buckets"
     return (
         f"features are hashed, and their names not kept: {used} of {buckets} buckets are used, by about "
         f"{features} features, of which about {shared} share one"

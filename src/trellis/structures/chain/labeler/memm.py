@@ -20,6 +20,8 @@ from numpy.typing import ArrayLike
 from trellis.core.estimator import check_fitted
 from trellis.core.parameters import parameter
 from trellis.core.progress import progress_bar
+from trellis.core.stage_times import StageTimes
+from trellis.data.shard_files import encoding_stage
 from trellis.features.encoded import Encoded
 from trellis.losses.labelings import Hamming
 from trellis.objectives.records import Log
@@ -68,12 +70,15 @@ class MEMM(ChainLabeler):
     ) -> Self:
         """Learn from sequences ``X`` and their labels ``y``, in the forms that ``SequenceLabeler`` takes, or
         from files (:class:`trellis.ShardFiles`, a path or a pattern)."""
+        stages = StageTimes()
         self._check_parameters()
         data = self._training_data(Options(Log(), Hamming(), None), X, y, lengths, sample_weight)
+        stages.done(encoding_stage(X))
         sample, layout = data.sample(data.whole), data.arrange(data.whole)
         problem = data.problem(data.whole)
         checkpoints = open_checkpoints(self, data.identity)
         data.release()
+        stages.done("arranging")
         name = "owlqn" if self.l1 > 0 else "lbfgs"
         solver = get_solver(name, self.tol, delta=self.delta, period=self.period)
         max_iter = default_iterations(solver) if self.max_iter is None else self.max_iter
@@ -91,9 +96,12 @@ class MEMM(ChainLabeler):
         checkpoints.close()
         self._keep(data.encoder, data.latent, layout, data.penalties, solution.weights)
         self.status_, self.history_, self.n_iter_ = solution.status, solution.history, solution.n_iter
+        stages.done("training")
         if len(sample):
             found = Chain(self._threads()).best(self._input_scores(sample.inputs)).labels
             warn_of_one_label(sample.labels, found, data.names)
+        stages.done("checking")
+        self.fit_seconds_ = stages.seconds
         return self._finished(solution.interrupted)
 
     def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> ChainScores:

@@ -104,6 +104,7 @@ def continue_training(
     model.online_ = OnlineTraining(solver.name, rng, n_seen, run.state)
     model.one_symbol_ = known.one_symbol
     model.solver_, model.epsilon_, model.epsilon_losses_ = solver.name, epsilon, None
+    model.fit_seconds_ = None
     _record(model, history, measured)
 
 

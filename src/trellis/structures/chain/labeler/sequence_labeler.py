@@ -20,9 +20,11 @@ from scipy.sparse import issparse
 from trellis.core.arrays import FloatArray
 from trellis.core.estimator import check_fitted
 from trellis.core.parameters import fitted, parameter
+from trellis.core.stage_times import StageTimes
 from trellis.data.constraints import legal_transitions
 from trellis.data.labels import EncodedLabels, flatten_labels
 from trellis.data.latent_labels import LatentLabels, LatentStates
+from trellis.data.shard_files import encoding_stage
 from trellis.data.user_input import as_lists
 from trellis.features.encoded import Encoded, FeatureEncoder
 from trellis.losses.labelings import Loss
@@ -108,10 +110,12 @@ class SequenceLabeler(ChainLabeler):
         ``None`` is an unknown label, a set means "one of these". Or ``X`` is a :class:`trellis.ShardFiles`,
         and ``y`` None: files are read, encoded and worked on shard by shard.
         """
+        stages = StageTimes()
         options = checked_options(self)
         objective = options.objective
         data = self._training_data(options, X, y, lengths, sample_weight)
         latent, penalties, encoder = data.latent, data.penalties, data.encoder
+        stages.done(encoding_stage(X))
         checkpoints = open_checkpoints(self, {**data.identity, "the start": self._starting_point()})
         seed = checkpoints.seed(self.random_state)
         splits = data.split(seed)
@@ -145,6 +149,7 @@ class SequenceLabeler(ChainLabeler):
             warm_start = latent_start(objective, get_solver("perceptron"))
         del everything, splits
         data.release()
+        stages.done("arranging")
         trained = train(
             problem,
             solver,
@@ -167,9 +172,12 @@ class SequenceLabeler(ChainLabeler):
         self.n_iter_ = trained.solution.n_iter
         self.solver_ = solver.name
         self.epsilon_, self.epsilon_losses_ = trained.epsilon, trained.epsilon_losses
+        stages.done("training")
         if len(sample):
             found = self._chain().best(self._input_scores(sample.inputs)).labels
             warn_of_one_label(sample.labels, latent.collapse(found), data.names)
+        stages.done("checking")
+        self.fit_seconds_ = stages.seconds
         return self._finished(trained.solution.interrupted)
 
     def partial_fit(

@@ -150,9 +150,19 @@ def list_candidates(
     return CandidateList(
         labellings,
         np.concatenate([values, np.where(listed, -np.inf, gold_scores)[None]]),
-        np.stack([loss.per_sequence(gold, row, labels) for row in labellings]),
+        _losses(loss, gold, labellings, labels),
         gold_scores,
     )
+
+
+def _losses(loss: CandidateLoss, gold: EncodedLabels, labellings: Labels, labels: LabelSet) -> FloatArray:
+    """(R, S) the loss of each of R labellings in each sequence; all of them in one question."""
+    n_labellings, n_steps = labellings.shape
+    offsets = n_steps * np.arange(n_labellings)[:, None] + gold.offsets[:-1]
+    repeated = EncodedLabels(
+        np.tile(gold.codes, n_labellings), None, np.append(offsets, n_labellings * n_steps)
+    )
+    return np.asarray(loss.per_sequence(repeated, labellings.ravel(), labels)).reshape(n_labellings, -1)
 
 
 def _gold(problem: LinearChainProblem) -> EncodedLabels:

@@ -24,6 +24,7 @@ from trellis.core.errors import ApproximationWarning, DataError, ModelFileError,
 from trellis.core.estimator import Model, check_fitted
 from trellis.core.parameters import Flag, fitted, parameter
 from trellis.core.shards import over_items
+from trellis.core.stage_times import StageTimes
 from trellis.core.status import Status
 from trellis.data.answers import Answers
 from trellis.data.labels import LabelSet
@@ -149,8 +150,10 @@ class GraphLabeler(Model):
         ``labels``: for each graph a list or array of one label per node, or an array of the shape of an
         image. ``None`` is an unknown label, a set means "one of these".
         """
+        stages = StageTimes()
         options = training.graph_options(self)
         data = LabelledGraphs.read(graphs, labels, sample_weight, options.loss)
+        stages.done("encoding")
         backend = as_backend(self.backend, self.n_jobs, self.max_memory)
         start_from = getattr(self, "weights_", None) if self.warm_start else None
         learned_from = {**data.identity(), "the start": start_from}
@@ -171,6 +174,7 @@ class GraphLabeler(Model):
         solver = options.solver or training.automatic_graph_solver(options, task.problem, self.tol)
         start = self._start(layout, data.names)
         starts = training.graph_warm_starts(options, task.problem, start, self.l2)
+        stages.done("arranging")
         trained = train(
             task.problem,
             solver,
@@ -188,6 +192,7 @@ class GraphLabeler(Model):
         )
         checkpoints.close()
         self._keep(data.names, layout, trained.solution.weights)
+        stages.done("training")
         self.excess_, note = training.approximation(task.whole, options, self.weights_)
         status = said_of_mixing(trained.solution.status, task.problem, trained.solution.history)
         self.status_ = Status(status.converged, status.reason + note, status.n_iter)
@@ -195,6 +200,8 @@ class GraphLabeler(Model):
         self.solver_ = solver.name
         self.epsilon_, self.epsilon_losses_ = trained.epsilon, trained.epsilon_losses
         self._warn_of_one_label(data)
+        stages.done("checking")
+        self.fit_seconds_ = stages.seconds
         return self._finished(trained.solution.interrupted)
 
     def _warn_of_one_label(self, data: LabelledGraphs) -> None:

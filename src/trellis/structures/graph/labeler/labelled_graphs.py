@@ -70,7 +70,7 @@ def flat_labels(graphs: Sequence[Graph], labels: Any) -> FlatLabels:
         raise DataError(f"labels are of type {type(labels).__name__}; give those of each graph in a list")
     given = list(labels)
     if len(given) != len(graphs):
-        raise DataError(f"there are {len(graphs)} graphs, but labels of {len(given)}")
+        raise DataError(f"there are {len(graphs)} graphs, but labels for {len(given)}")
     flat: list[Any] = []
     for i, (graph, one) in enumerate(zip(graphs, given, strict=True)):
         values = _node_labels(one, graph, i)

@@ -144,7 +144,8 @@ def _whole_flow(network: _Network, whole: NDArray[np.int32]) -> IntArray:
     """The maximum flow of each arc; a node before the source bounds the sum of the source's arcs."""
     n = network.n_nodes
     tail, head = np.append(network.tail, n + 2), np.append(network.head, n)
-    graph = csr_array((np.append(whole, LARGEST), (tail, head)), shape=(n + 3, n + 3), dtype=np.int32)
+    arcs = tail.astype(np.int32), head.astype(np.int32)  # older versions of SciPy take no others
+    graph = csr_array((np.append(whole, LARGEST), arcs), shape=(n + 3, n + 3), dtype=np.int32)
     found = maximum_flow(graph, n + 2, n + 1)
     return np.asarray(found.flow[network.tail, network.head], dtype=np.int64).ravel()
 
@@ -152,7 +153,7 @@ def _whole_flow(network: _Network, whole: NDArray[np.int32]) -> IntArray:
 def _reached(network: _Network, is_open: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Which nodes the source reaches along open arcs."""
     n = network.n_nodes
-    arcs = network.tail[is_open], network.head[is_open]
+    arcs = network.tail[is_open].astype(np.int32), network.head[is_open].astype(np.int32)
     graph = csr_array((np.ones(len(arcs[0])), arcs), shape=(n + 2, n + 2))
     side = np.zeros(n + 2, dtype=np.bool_)
     side[breadth_first_order(graph, n, return_predecessors=False)] = True

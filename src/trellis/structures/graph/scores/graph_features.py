@@ -161,7 +161,7 @@ class Graph:
         edges = np.stack([parent[child], child], axis=1)
         joined = coo_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(n, n))
         if n and len(edges) != n - connected_components(joined, directed=False, return_labels=False):
-            raise DataError("the parents go round in a circle; a tree needs a root with the parent -1")
+            raise DataError("the parents form a cycle; a tree needs a root with the parent -1")
         tree = cls(nodes, edges)
         if tree.n_nodes != n:
             raise DataError(f"there are {tree.n_nodes} nodes, but {n} parents; give one for each node")

@@ -190,7 +190,7 @@ def checked_edges(edges: ArrayLike, n_nodes: int) -> IntArray:
     try:
         given = np.asarray(edges)
     except ValueError as error:
-        raise DataError("edges differ in length; give two nodes for each") from error
+        raise DataError("edges differ in length; give two nodes for each edge") from error
     if given.size == 0:
         return np.zeros((0, 2), dtype=np.int64)
     if given.ndim != 2 or given.shape[1] != 2 or not np.issubdtype(given.dtype, np.integer):
@@ -213,7 +213,7 @@ def _checked_factor(number: int, given: HigherOrder | tuple[Any, Any], n: int, k
     table = _floats(f"scores of factor {number}", given[1])
     whole = np.issubdtype(scope.dtype, np.integer)
     if not nodes or not whole or len(set(nodes)) != len(nodes) or min(nodes) < 0 or max(nodes) >= n:
-        raise DataError(f"factor {number} is over nodes {nodes}; give different ones of 0 to {n - 1}")
+        raise DataError(f"factor {number} is over nodes {nodes}; give different nodes from 0 to {n - 1}")
     if table.shape != (k,) * len(nodes):
         raise DataError(f"factor {number} has shape {table.shape} and needs {(k,) * len(nodes)}")
     return HigherOrder(nodes, table)

@@ -22,6 +22,7 @@ from trellis.core.heap import release_freed_memory
 from trellis.data.constraints import legal_transitions
 from trellis.data.labels import LabelSet, flatten_labels
 from trellis.data.latent_labels import LatentLabels
+from trellis.data.shard_files import comes_in_shards
 from trellis.features.array_encoder import ArrayEncoder
 from trellis.features.count_sketch import MOST
 from trellis.features.encoded import no_steps
@@ -173,7 +174,7 @@ class FileData:
         return splits
 
     def _given(self, given: tuple[Any, Any]) -> tuple[WeightedExamples, LabelSet]:
-        if hasattr(given[0], "shards"):
+        if comes_in_shards(given[0]):
             raise UnsupportedError(
                 "held-out sequences are read into memory; give holdout=(X, y), or a fraction of the files"
             )
