@@ -201,8 +201,9 @@ class SegmentFeatures:
         """Phi(path), (J,)."""
         nodes, starts, ends = path.nodes, path.starts, path.ends
         rows = self.prefix_rows[nodes]
+        before, after = self.prefix[:, rows, starts], self.prefix[:, rows, ends]
         parts = [
-            np.subtract(self.prefix[:, rows, ends], self.prefix[:, rows, starts], dtype=np.float64).sum(axis=1),
+            np.subtract(after, before, dtype=np.float64).sum(axis=1),
             self.boundary[:, self.boundary_rows[nodes], starts].sum(axis=1, dtype=np.float64),
             self.duration[:, self.duration_rows[nodes], path.lengths].sum(axis=1, dtype=np.float64),
         ]
@@ -263,7 +264,7 @@ def _feature_rows(name: str, given: ArrayLike | None, n_rows: int, n_nodes: int)
 
 
 def _weighted(weights: FloatArray, tables: NDArray[np.floating[Any]]) -> FloatArray:
-    """In double precision: before NumPy 2, a number times a table in single precision gave single precision."""
+    """In double precision: before NumPy 2, a number times a table in single precision was one, too."""
     total = np.zeros(tables.shape[1:])
     for weight, table in zip(weights, tables, strict=True):
         total += np.multiply(weight, table, dtype=np.float64)
