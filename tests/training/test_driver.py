@@ -212,16 +212,16 @@ def test_a_step_has_one_blas_thread_and_the_caller_s_number_comes_back() -> None
             watched.step = lambda: inside.append(blas_threads()) or step()  # type: ignore[func-returns-value,method-assign]
             return watched
 
-    inside: list[set[int]] = []
+    inside: list[dict[str, int]] = []
     before = blas_threads()
     run(Watching(finish_at=2))
-    assert all(threads <= {1} for threads in inside)
-    assert len(inside) == 2
+    assert inside == [dict.fromkeys(before, 1)] * 2
     assert blas_threads() == before
 
 
-def blas_threads() -> set[int]:
-    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+def blas_threads() -> dict[str, int]:
+    libraries = (library for library in threadpool_info() if library["user_api"] == "blas")
+    return {library["filepath"]: library["num_threads"] for library in libraries}
 
 
 class StoredRun(ScriptRun):

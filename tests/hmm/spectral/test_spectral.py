@@ -364,6 +364,17 @@ def test_the_noise_level_is_what_singular_values_of_zero_come_out_as() -> None:
         assert 0.5 < np.mean(found) < 1.0
 
 
+def test_complex_arrays_of_real_eigenvalues_are_real(monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy's ``eig`` returns complex arrays in any case since 2.5, and before only where a value is complex."""
+    model = SpectralHMM(3, random_state=3).fit(list(TRUTH.sample(500, 6, np.random.default_rng(0))))
+    before, eig = model.recover(), np.linalg.eig
+    for kind in (np.real_if_close, np.complex128):
+        monkeypatch.setattr(np.linalg, "eig", lambda a, kind=kind: tuple(kind(part) for part in eig(a)))
+        after = model.recover()
+        assert after.emissions.dtype == np.float64
+        np.testing.assert_array_equal(after.emissions, before.emissions)
+
+
 def test_round_trip(tmp_path: Path) -> None:
     X = list(TRUTH.sample(500, 6, np.random.default_rng(0)))
     model = SpectralHMM(3, random_state=3).fit(X)

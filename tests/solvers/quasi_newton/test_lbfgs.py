@@ -12,6 +12,7 @@ from scipy.optimize import minimize as scipy_minimize
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
+from l1_regression import l1_regression
 from trellis.core.errors import DataError, UnsupportedError
 from trellis.solvers.quasi_newton.inverse_hessian import FEW, InverseHessian
 from trellis.solvers.quasi_newton.lbfgs import LBFGS
@@ -227,9 +228,8 @@ def test_l1_logistic_regression_equals_sklearn(l1: float) -> None:
 
     problem = Smooth(function, X.shape[1], l1, 0.0)
     ours = solve(OWLQN(tol=1e-8), problem)
-    theirs = LogisticRegression(
-        C=1 / l1, l1_ratio=1.0, solver="liblinear", fit_intercept=False, tol=1e-8, max_iter=10_000
-    ).fit(X, y)
+    theirs = l1_regression(C=1 / l1, solver="liblinear", fit_intercept=False, tol=1e-8, max_iter=10_000)
+    theirs.fit(X, y)
     assert ours.status.converged, ours.status
     assert problem.objective(ours.weights) <= problem.objective(theirs.coef_.ravel()) * (1 + 1e-10)
     np.testing.assert_allclose(ours.weights, theirs.coef_.ravel(), atol=1e-3)

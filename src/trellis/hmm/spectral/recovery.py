@@ -79,8 +79,9 @@ def _eigenvectors(
     for _ in range(n_projections):
         eta = rng.normal(size=len(matrices))
         values, vectors = np.linalg.eig(np.tensordot(eta, matrices, axes=1))
-        if np.iscomplexobj(values):
+        if values.imag.any():
             continue  # two eigenvalues that noise has made one pair
+        values, vectors = values.real, vectors.real  # since NumPy 2.5 these are complex in any case
         ordered = np.sort(values)
         gap = float(np.diff(ordered).min(initial=np.inf)) / max(float(np.abs(values).max()), 1e-300)
         if best is None or gap > widest:
