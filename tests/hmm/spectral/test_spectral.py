@@ -365,7 +365,7 @@ def test_the_noise_level_is_what_singular_values_of_zero_come_out_as() -> None:
 
 
 def test_complex_arrays_of_real_eigenvalues_are_real(monkeypatch: pytest.MonkeyPatch) -> None:
-    """NumPy's ``eig`` returns complex arrays in any case since 2.5, and before only where a value is complex."""
+    """NumPy's ``eig`` always returns complex arrays since 2.5, and before only where a value is complex."""
     model = SpectralHMM(3, random_state=3).fit(list(TRUTH.sample(500, 6, np.random.default_rng(0))))
     before, eig = model.recover(), np.linalg.eig
     for kind in (np.real_if_close, np.complex128):
