@@ -218,7 +218,7 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
 
 
 def test_every_variable_of_the_makefile_is_set() -> None:
-    """In it, by make or by the system, or in a command of its user: an empty one installs and runs nothing."""
+    """In it, by make, by the system, or in a command of its user: an empty one installs and runs nothing."""
     makefile = (ROOT / "Makefile").read_text()
     used = set(re.findall(r"\$\((\w+)\)", makefile))
     known = set(re.findall(r"^(?:export )?(\w+) *[:?]?=", makefile, re.MULTILINE))
