@@ -56,7 +56,7 @@ test-newest:  ## run them with the newest dependencies: make test-newest PYTHON=
 
 test-peers: requirements/peers.txt  ## check the comparison with other libraries, and run the page for movers beside them
 	@$(PYTHON) -m venv .venv-peers
-	@$(subst $(VENV)/,.venv-peers/,$(PIP)) --requirement $< . $(TOOLS) networkx
+	@$(subst $(VENV)/,.venv-peers/,$(PIP)) --requirement $< . pytest hypothesis networkx
 	@$(subst $(VENV)/,.venv-peers/,$(BIN)/)python scripts/check_comparison.py
 	@$(subst $(VENV)/,.venv-peers/,$(BIN)/)python -m pytest -p no:cacheprovider tests/test_docs.py -k from-other-libraries
 

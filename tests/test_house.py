@@ -217,6 +217,14 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), target
 
 
+def test_every_variable_of_the_makefile_is_set() -> None:
+    """In it, by make, by the system, or in a command of its user: an empty one installs and runs nothing."""
+    makefile = (ROOT / "Makefile").read_text()
+    used = set(re.findall(r"\$\((\w+)\)", makefile))
+    known = set(re.findall(r"^(?:export )?(\w+) *[:?]?=", makefile, re.MULTILINE))
+    assert used - known == {"CURDIR", "MAKE", "MAKEFILE_LIST", "OPTIONS", "OS", "TARGETS", "TESTS"}
+
+
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 def test_make_help_lists_every_target() -> None:
     makefile = (ROOT / "Makefile").read_text()

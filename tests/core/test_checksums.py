@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,6 +62,7 @@ class Options:
         (["ab", "c"], ["ab", "c", ""]),
         (np.array(["x", None], dtype=object), np.array(["x", "None"], dtype=object)),
         (csr_array(np.eye(2)), csr_array(2 * np.eye(2))),
+        *[(pd.DataFrame({name: [1.0]}), pd.DataFrame({name: [2.0]})) for name in ("tocsr", "get_params")],
         (checksum, pytest.raises),
         ({"a": 1}, {"a": 1.5}),
         (1, True),

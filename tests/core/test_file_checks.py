@@ -32,6 +32,8 @@ from trellis.core.file_checks import check_fields, check_indices, check_size, li
         (True, int, False),
         (3.0, int, False),
         (3, float, True),
+        (10**400, float, False),
+        (np.inf, float, True),
         (True, float, False),
         ("3", float, False),
         (None, float | None, True),

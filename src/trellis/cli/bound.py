@@ -69,7 +69,8 @@ def bound(
 ) -> None:
     """Compute a generalisation bound of the given KIND.
 
-    Give two of M, P and E, and the one that you omit is computed. The kind exact takes K and M instead.
+    Give two of M, P and E, and the one that you omit is computed. The kind exact takes K and M instead, and
+    P is 0.05 if omitted.
     """
     from trellis import theory
 

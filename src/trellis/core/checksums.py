@@ -35,7 +35,7 @@ def _add(into: Any, value: Any) -> None:
         into.update(f"{type(value).__name__} {value!r}\n".encode(errors="backslashreplace"))
     elif isinstance(value, np.ndarray):
         _add_array(into, value)
-    elif hasattr(value, "tocsr"):
+    elif _has_method(value, "tocsr"):
         rows = value.tocsr()
         _add_parts(into, "sparse", [rows.shape, rows.data, rows.indices, rows.indptr])
     elif isinstance(value, list | tuple):
@@ -70,7 +70,7 @@ def _add_array(into: Any, array: np.ndarray[Any, Any]) -> None:
 
 def _add_object(into: Any, value: Any) -> None:
     name = getattr(value, "__qualname__", type(value).__qualname__)
-    if hasattr(value, "get_params") and not isinstance(value, type):
+    if _has_method(value, "get_params") and not isinstance(value, type):
         _add_parts(into, name, sorted(value.get_params(deep=False).items()))
     elif is_dataclass(value) and not isinstance(value, type):
         _add_parts(into, name, [(f.name, getattr(value, f.name)) for f in fields(value) if f.init])
@@ -80,3 +80,8 @@ def _add_object(into: Any, value: Any) -> None:
         _add_parts(into, name, [value.to_state()])
     else:
         into.update(f"object {name}\n".encode())
+
+
+def _has_method(value: Any, name: str) -> bool:
+    """A frame may have a column of that name."""
+    return callable(getattr(value, name, None))

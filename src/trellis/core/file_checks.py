@@ -110,6 +110,8 @@ def matches(value: Any, annotation: Any) -> bool:
             return _has_type(np.dtype(np.float64), parts[1])
         return isinstance(value, np.ndarray) and _has_type(value.dtype, parts[1])
     if annotation is float:
+        if isinstance(value, Integral) and abs(int(value)) > sys.float_info.max:
+            return False
         return isinstance(value, Real) and not isinstance(value, bool)
     if annotation is int:
         return isinstance(value, Integral) and not isinstance(value, bool)

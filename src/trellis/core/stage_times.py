@@ -26,7 +26,8 @@ SAID = 0.01  # share of the whole time from which on a stage is mentioned in a s
 
 
 class StageTimes:
-    """``seconds`` by stage. The clock starts with the object."""
+    """``seconds`` by stage, to which ``done`` adds; a model may keep them before its last stage, whose
+    warnings may be errors. The clock starts with the object."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}

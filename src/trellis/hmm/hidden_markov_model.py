@@ -126,9 +126,9 @@ class HMM(HMMDescription):
         sequences of that many steps. See :mod:`trellis.hmm.learning.discriminative`; ``status_`` and
         ``history_`` are the solver's.
         """
+        stages = StageTimes()
         from trellis.hmm.learning.discriminative import train_discriminatively
 
-        stages = StageTimes()
         X, states = as_lists(X), as_lists(states)  # they are read twice
         observations, constraints = self._training_data(X, states, lengths)
         if constraints.learn != frozenset(PARTS):

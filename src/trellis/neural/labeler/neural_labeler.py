@@ -186,6 +186,7 @@ class NeuralSequenceLabeler(ChainPredictor):
         self.network_, self.weights_ = network, network.weights
         self.status_, self.history_, self.n_iter_ = trace.status, trace.history, trace.n_iter
         stages.done("training")
+        self.fit_seconds_ = stages.seconds
         if problem.corpus.gold is not None:
             chosen = sample_with_several_labels(problem.corpus.gold)
             if len(chosen):
@@ -195,7 +196,6 @@ class NeuralSequenceLabeler(ChainPredictor):
                 found = Chain(self._threads()).best(scores).labels
                 warn_of_one_label(problem.corpus.gold.take(chosen), found, problem.labels)
         stages.done("checking")
-        self.fit_seconds_ = stages.seconds
         return self._finished(trace.interrupted)
 
     def _check_parameters(self) -> None:

@@ -205,6 +205,8 @@ def test_rejection_tells_how_much_was_rejected() -> None:
     accepted = found.diagnostics["n_accepted"]
     assert accepted == pytest.approx(20_000 * p, abs=5 * np.sqrt(20_000 * p * (1 - p)))
     assert found.diagnostics["rejected"] == pytest.approx(1 - accepted / 20_000)
+    assert found.diagnostics["sure_sample_size"] == accepted  # each has the largest weight there is
+    assert all(type(figure) in (int, float) for figure in found.diagnostics.values())
     assert f"{accepted:,} of 20,000 samples" in found.report
     assert "approximate (rejection)" in str(found)
     low, high = found.interval("yes")

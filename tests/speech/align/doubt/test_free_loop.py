@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from small_acoustics import acoustic_model, utterance
+from trellis.speech.align.doubt.free_loop import free_loop
 from trellis.speech.align.doubt.free_loop_kernels import free_path
+from trellis.speech.align.search.topology import topology_names
 
 
 def arrays(rng: np.random.Generator, n_frames: int, n_classes: int, units: int) -> tuple[np.ndarray, ...]:
@@ -60,3 +63,20 @@ def test_fewer_classes_tried_never_score_more() -> None:
     totals = [run(*given_arrays, branch)[1].sum() for branch in range(1, 7)]
     assert max(totals) == totals[-1]
     assert totals[3] > totals[0]
+
+
+def test_scores_of_the_phones_are_linear_in_the_weights() -> None:
+    """In double precision, although the network answers in single precision."""
+    acoustics, spoken = acoustic_model(), utterance(3)
+    starts = np.rint(spoken.starts).astype(np.int64)
+    owner = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(spoken.frames)))
+    evidence = acoustics.evidence(spoken.frames)
+
+    def forced(weights: np.ndarray) -> np.ndarray:
+        found = free_loop(acoustics, weights, evidence, spoken.labels, starts, owner)
+        assert found is not None
+        return found.forced
+
+    one, other = np.random.default_rng(0).normal(size=(2, len(topology_names(acoustics.names))))
+    assert abs(forced(one) - forced(other)).max() > 0.1
+    np.testing.assert_allclose(forced(one) + forced(other), forced(one + other), rtol=0, atol=1e-12)

@@ -56,8 +56,7 @@ def rejection(
     rejected = 1.0 - sums.kept / sums.n_samples
     report = f"{sums.kept:,} of {n_samples:,} samples agreed with the evidence; {rejected:.2%} were rejected"
     advice = "few are left: use more samples, method='likelihood_weighting' or an exact method"
-    with np.errstate(divide="ignore"):
-        log_bounds = np.log(question.possible_cells())
+    log_bounds = np.where(question.possible_cells(), 0.0, -np.inf)
     figures = {"n_accepted": sums.kept, "rejected": rejected}
     return _estimate(question, sums, log_bounds, report, advice, figures)
 
@@ -89,7 +88,7 @@ def _estimate(
     figures: dict[str, float],
 ) -> Estimate:
     bounds = np.exp(np.minimum(log_bounds - sums.top, np.log(LARGEST)))
-    sure = sums.weight / bounds.max(initial=1.0)
+    sure = float(sums.weight / bounds.max(initial=1.0))
     few = sums.effective < FEW
     if few:
         report += f"; {advice}"

@@ -71,8 +71,8 @@ def free_loop(
     units = network.boundary_units(evidence.hidden)
     if len(labels) > 1:
         pairs = encoded.descriptors[:-1] @ units.left + encoded.descriptors[1:] @ units.right
-        between = np.maximum(units.around[starts[1:] - 1] + pairs, 0.0) @ units.output
-        forced[starts[1:]] += bounded * (between + units.offset[0])
+        between = np.maximum(units.around[starts[1:] - 1] + pairs, 0.0) @ units.output + units.offset
+        forced[starts[1:]] += bounded * between.astype(np.float64)  # single precision times a number stays so
     path, gains = np.empty(len(frames), dtype=np.int64), np.empty(len(frames))
     room = [np.empty(min(BRANCH, len(classes)), dtype=np.int64) for _ in range(2)]
     free_path(

@@ -35,7 +35,7 @@ def search_evidence(
     if spoken.any():
         of_all = np.logaddexp.reduce(log_prior[spoken])
         heard = np.logaddexp.reduce(confidences[:, : len(log_prior)][:, spoken] + log_prior[spoken], axis=1)
-        speech = heard + (PRIOR_SHARE - 1) * of_all + np.float32(np.log(DOUBT))
+        speech = heard + np.float32(PRIOR_SHARE - 1) * of_all + np.float32(np.log(DOUBT))
         own = evidence[:, spoken] + np.float32(np.log1p(-DOUBT))
         evidence[:, spoken] = np.logaddexp(own, speech[:, None])
     return with_noise(evidence, noise_code)

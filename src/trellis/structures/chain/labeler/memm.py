@@ -97,11 +97,11 @@ class MEMM(ChainLabeler):
         self._keep(data.encoder, data.latent, layout, data.penalties, solution.weights)
         self.status_, self.history_, self.n_iter_ = solution.status, solution.history, solution.n_iter
         stages.done("training")
+        self.fit_seconds_ = stages.seconds
         if len(sample):
             found = Chain(self._threads()).best(self._input_scores(sample.inputs)).labels
             warn_of_one_label(sample.labels, found, data.names)
         stages.done("checking")
-        self.fit_seconds_ = stages.seconds
         return self._finished(solution.interrupted)
 
     def scores(self, X: Any, *, lengths: ArrayLike | None = None) -> ChainScores:

@@ -173,11 +173,11 @@ class SequenceLabeler(ChainLabeler):
         self.solver_ = solver.name
         self.epsilon_, self.epsilon_losses_ = trained.epsilon, trained.epsilon_losses
         stages.done("training")
+        self.fit_seconds_ = stages.seconds
         if len(sample):
             found = self._chain().best(self._input_scores(sample.inputs)).labels
             warn_of_one_label(sample.labels, latent.collapse(found), data.names)
         stages.done("checking")
-        self.fit_seconds_ = stages.seconds
         return self._finished(trained.solution.interrupted)
 
     def partial_fit(

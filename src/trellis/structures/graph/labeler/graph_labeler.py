@@ -193,6 +193,7 @@ class GraphLabeler(Model):
         checkpoints.close()
         self._keep(data.names, layout, trained.solution.weights)
         stages.done("training")
+        self.fit_seconds_ = stages.seconds
         self.excess_, note = training.approximation(task.whole, options, self.weights_)
         status = said_of_mixing(trained.solution.status, task.problem, trained.solution.history)
         self.status_ = Status(status.converged, status.reason + note, status.n_iter)
@@ -201,7 +202,6 @@ class GraphLabeler(Model):
         self.epsilon_, self.epsilon_losses_ = trained.epsilon, trained.epsilon_losses
         self._warn_of_one_label(data)
         stages.done("checking")
-        self.fit_seconds_ = stages.seconds
         return self._finished(trained.solution.interrupted)
 
     def _warn_of_one_label(self, data: LabelledGraphs) -> None:
